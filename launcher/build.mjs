@@ -1,0 +1,81 @@
+// Builds dist/ from the TypeScript sources: one JavaScript file per source, and a copy of every
+// asset beside it (wasm, proto, JSON, HTML). Only what changed is written again. Types are checked
+// by `npm run typecheck`, not here, so that a build takes a second.
+import { transform } from "esbuild";
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, extname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const sourceRoots = ["shared", "agent", "server", "firmware-profiles", "test"];
+const assetExtensions = new Set([".wasm", ".json", ".proto", ".html", ".css", ".svg", ".js", ".mjs", ".cjs", ".bin", ".safetensors"]);
+const skippedFolders = new Set(["node_modules", "assembly"]);
+
+async function* filesBelow(folder) {
+  let entries;
+  try { entries = await readdir(folder, { withFileTypes: true }); } catch { return; }
+  for (const entry of entries) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) { if (!skippedFolders.has(entry.name)) yield* filesBelow(path); }
+    else yield path;
+  }
+}
+
+async function writeAtomically(path, bytes) {
+  await mkdir(dirname(path), { recursive: true });
+  const temporary = `${path}.${process.pid}.tmp`;
+  await writeFile(temporary, bytes);
+  await rename(temporary, path);
+}
+
+async function isFresh(source, target) {
+  try {
+    const [from, to] = await Promise.all([stat(source), stat(target)]);
+    return to.mtimeMs >= from.mtimeMs;
+  } catch { return false; }
+}
+
+/** Builds everything that is stale. Returns counts and the list of files that failed. */
+export async function build({ quiet = false } = {}) {
+  const outRoot = join(root, "dist");
+  const own = createHash("sha256").update(await readFile(fileURLToPath(import.meta.url))).digest("hex");
+  const stampPath = join(outRoot, ".built-by");
+  if ((await readFile(stampPath, "utf8").catch(() => "")) !== own) await rm(outRoot, { recursive: true, force: true });
+  const wanted = new Set([stampPath]);
+  const failures = [];
+  let written = 0;
+  for (const folder of sourceRoots) {
+    for await (const source of filesBelow(join(root, folder))) {
+      const name = relative(root, source);
+      const isTypeScript = name.endsWith(".ts") && !name.endsWith(".d.ts");
+      if (!isTypeScript && !assetExtensions.has(extname(name))) continue;
+      const target = join(outRoot, isTypeScript ? name.replace(/\.ts$/, ".js") : name);
+      wanted.add(target);
+      if (isTypeScript) wanted.add(`${target}.map`);
+      if (await isFresh(source, target)) continue;
+      const bytes = await readFile(source);
+      if (!isTypeScript) { await writeAtomically(target, bytes); written++; continue; }
+      try {
+        const result = await transform(bytes.toString("utf8"), {
+          loader: "ts", format: "esm", target: "node20", sourcemap: true, sourcefile: relative(dirname(target), source),
+        });
+        await writeAtomically(`${target}.map`, result.map);
+        await writeAtomically(target, `${result.code}//# sourceMappingURL=${target.split("/").pop()}.map\n`);
+        written++;
+      } catch (error) { failures.push({ name, message: String(error.message ?? error) }); }
+    }
+  }
+  for await (const path of filesBelow(outRoot)) {
+    if (!wanted.has(path) && !path.endsWith(".tmp")) await rm(path, { force: true });
+  }
+  await writeAtomically(stampPath, own);
+  for (const failure of failures) console.error(`build: ${failure.name}: ${failure.message}`);
+  if (!quiet) console.error(`build: ${written} files written, ${failures.length} failed`);
+  return { written, failures };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { failures } = await build();
+  if (failures.length > 0) process.exitCode = 1;
+}

@@ -1,0 +1,67 @@
+// What every command of a bare clone begins with. Imports nothing but Node's own modules, because
+// on a bare clone nothing else is there: checks Node, installs under the lock when the lock changed,
+// builds what is stale.
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const minimum = [20, 19];
+
+function checkNode() {
+  const [major, minor] = process.versions.node.split(".").map(Number);
+  if (major > minimum[0] || (major === minimum[0] && minor >= minimum[1])) return;
+  console.error(`stemma needs Node ${minimum.join(".")} or newer; this is ${process.versions.node}. Install a newer Node and run the command again.`);
+  process.exit(1);
+}
+
+function runToEnd(command, args, options) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"], ...options });
+    let output = "";
+    child.stdout?.on("data", (chunk) => { output += chunk; });
+    child.stderr?.on("data", (chunk) => { output += chunk; });
+    child.on("error", reject);
+    child.on("close", (code) => (code === 0 ? resolve(output) : reject(Object.assign(new Error(`${command} ${args.join(" ")} ended with ${code}`), { output }))));
+  });
+}
+
+async function installWhenChanged() {
+  const wanted = createHash("sha256")
+    .update(await readFile(join(root, "package-lock.json")))
+    .update(await readFile(join(root, ".npmrc")))
+    .update(process.arch).update(process.platform).digest("hex");
+  const stamp = join(root, "node_modules", ".stemma-installed");
+  if ((await readFile(stamp, "utf8").catch(() => "")) === wanted) return 0;
+  const began = Date.now();
+  console.error("stemma: installing packages from the npm registry (about 550 MB on disk, once; dependencies' install scripts stay off) …");
+  const npm = process.env.npm_execpath;
+  const args = ["ci", "--include=dev", "--no-audit", "--no-fund"];
+  try {
+    if (npm && /\.c?js$/.test(npm)) await runToEnd(process.execPath, [npm, ...args]);
+    else await runToEnd(process.platform === "win32" ? "npm.cmd" : "npm", args);
+  } catch (error) {
+    console.error(error.output ?? "");
+    console.error(`stemma: the installation failed: ${error.message}. Is the npm registry reachable? Run the same command again once it is.`);
+    process.exit(1);
+  }
+  await mkdir(dirname(stamp), { recursive: true });
+  await writeFile(stamp, wanted);
+  return Date.now() - began;
+}
+
+/** Installs and builds what is missing or stale. Returns the milliseconds each part took. */
+export async function prepare({ quiet = false } = {}) {
+  checkNode();
+  const installMs = await installWhenChanged();
+  if (installMs > 0) console.error(`stemma: installed in ${(installMs / 1000).toFixed(1)} s`);
+  const began = Date.now();
+  const { build } = await import("./build.mjs");
+  const { written, failures } = await build({ quiet: true });
+  const buildMs = Date.now() - began;
+  if (failures.length > 0) { console.error(`stemma: ${failures.length} files did not build; the messages are above.`); process.exit(1); }
+  if (written > 0 && !quiet) console.error(`stemma: built ${written} files in ${(buildMs / 1000).toFixed(1)} s`);
+  return { installMs, buildMs };
+}

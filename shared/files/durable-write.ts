@@ -1,0 +1,21 @@
+/** The one way small files are written so that a crash leaves the old or the new one, never a mix. */
+import { dirname } from "node:path";
+import type { Files } from "../ports.js";
+
+/**
+ * Writes a whole file durably: temporary name → write → fsync → rename → fsync of the folder.
+ * When this resolves, the file survives a crash; when it rejects, the old content (or none) is still there.
+ */
+export async function writeDurably(files: Files, path: string, bytes: Uint8Array): Promise<void> {
+  const temporary = `${path}.tmp`;
+  await files.remove(temporary);
+  const file = await files.open(temporary, "create");
+  try {
+    await file.write(bytes, 0);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await files.rename(temporary, path);
+  await files.syncFolder(dirname(path));
+}

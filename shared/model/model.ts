@@ -1,0 +1,91 @@
+/**
+ * What a model is, in the words the rest of Stemma uses: leaves in canonical order, an architecture
+ * or none (kind `opaque`), names for display. Types only; the functions are beside it:
+ * tree.ts (Merkle tree, diff), architecture.ts (flattening, hash, tfjs model.json), names.ts,
+ * save-record.ts, owner-map.ts, and ../tensor (hashing, safetensors).
+ */
+import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
+
+/** One weight's place in a model. `path` is "layer/weight" (decimal indices) with an architecture, else the tensor's name. */
+export interface Leaf extends TensorHeader { readonly path: string; readonly tensor: Hash }
+
+/** All leaves of a model in canonical order: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
+export type LeafTable = readonly Leaf[];
+
+/** A leaf layer of a flattened architecture, in canonical order. `inputs[slot]` lists predecessors (layer index, output index). */
+export interface LeafLayer {
+  /** tfjs class name such as "Conv2D"; allow-listed. */
+  readonly className: string;
+  /** Configuration without display names; canonical JSON value. */
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly inputs: readonly { readonly layer: number; readonly output: number }[];
+  readonly weights: readonly { readonly name: string; readonly dtype: TensorHeader["dtype"]; readonly shape: readonly number[]; readonly trainable: boolean }[];
+}
+
+export interface Architecture {
+  readonly layers: readonly LeafLayer[];
+  /** Indices of the layers whose outputs are the model's. */
+  readonly outputs: readonly { readonly layer: number; readonly output: number }[];
+}
+
+/** A model at hand, ready to be saved: leaves with their bytes. */
+export interface ModelSource {
+  readonly kind: "architecture" | "opaque";
+  readonly architecture?: Architecture;
+  /** In canonical order; `tensor` of each leaf is the id of `sources` at the same index. */
+  readonly leaves: LeafTable;
+  readonly sources: readonly TensorSource[];
+  readonly names: Names;
+}
+
+/** What a file or framework called the leaves; kept beside the identity and given back on recovery. */
+export interface Names {
+  /** Per leaf in canonical order. */
+  readonly leaves: readonly string[];
+  /** Leaf indices in the order of the file the model came from; canonical order when absent. */
+  readonly fileOrder?: readonly number[];
+  /** The file's own metadata (safetensors `__metadata__`). */
+  readonly fileMetadata?: Readonly<Record<string, string>>;
+  /** Display names of layers, by layer index, where an architecture is known. */
+  readonly layers?: readonly string[];
+}
+
+/** Kinds of small objects that a save record refers to by hash. Object id = H("stemma-" ‖ kind ‖ "-1\0" ‖ bytes). */
+export const objectKinds = ["tree", "architecture", "names", "owner-map", "environment", "measurements", "checkpoints", "provenance", "metadata", "attachment", "record", "engine", "recipe", "dataset"] as const;
+export type ObjectKind = (typeof objectKinds)[number];
+
+export type Approach = "snapshot" | "update" | "provenance";
+
+/** Fields of a save record (immutable history; everything that may change is a journal fact). */
+export interface SaveRecord {
+  readonly format: 1;
+  readonly name: string;
+  readonly fleet: string;
+  readonly device: string;
+  readonly line: string;
+  /** The device's own counter for this line, from 1. */
+  readonly sequence: number;
+  readonly bases: readonly Hash[];
+  /** What a user checked this in after; another relation than training (MH15). */
+  readonly successorOf?: Hash;
+  readonly kind: "architecture" | "opaque";
+  readonly contentId: Hash;
+  readonly architecture: Hash;
+  readonly root: Hash;
+  readonly approach: Approach;
+  /** Milliseconds since 1970 by the saver's clock, with the error it knows of (null: unknown). */
+  readonly savedAtMs: number;
+  readonly clockErrorMs: number | null;
+  readonly objects: {
+    readonly tree: Hash;
+    readonly architecture?: Hash;
+    readonly names: Hash;
+    readonly ownerMap: Hash;
+    readonly environment: Hash;
+    readonly measurements?: Hash;
+    readonly checkpoints?: Hash;
+    readonly provenance?: Hash;
+    readonly metadata?: Hash;
+    readonly attachments?: readonly { readonly name: string; readonly hash: Hash }[];
+  };
+}

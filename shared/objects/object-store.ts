@@ -1,0 +1,61 @@
+/**
+ * The object store ports: Read ⊂ Write ⊂ Prune. Tensors are keyed by tensor id, small objects by
+ * object id (see ../model/model.ts). Implementations: pack-store.ts (file-system packs), memory-store.ts.
+ * Identity is not representation: how an object lies on disk may change without its key changing.
+ */
+import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
+import type { ObjectKind } from "../model/model.js";
+
+export interface StoredObject { readonly id: Hash; readonly kind: ObjectKind | "tensor"; /** Bytes of the object itself. */ readonly byteLength: number; /** Bytes it takes in its pack. */ readonly storedBytes: number; readonly header?: TensorHeader }
+
+export interface ObjectReader {
+  has(id: Hash): boolean;
+  stat(id: Hash): StoredObject | undefined;
+  list(): Iterable<StoredObject>;
+  /** A small object's bytes, verified against its id. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+  read(kind: ObjectKind, id: Hash): Promise<Uint8Array>;
+  /** A tensor's bytes as a stream, verified against its id at the end unless `verify` is false (the caller hashes anyway). @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+  openTensor(id: Hash, options?: { readonly verify?: boolean }): TensorSource;
+}
+
+/** Everything one save adds, written as one pack. */
+export interface PackWriter {
+  /** Adds a small object (nothing when the store has it). Returns its id. */
+  put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash>;
+  /** Adds a tensor by streaming it; hashes on the way. @throws OBJECT_HASH_MISMATCH when `expected` is another id, TENSOR_SIZE_MISMATCH */
+  putTensor(source: TensorSource, expected?: Hash): Promise<Hash>;
+  /** Makes it durable and visible: fsync → rename → folder fsync. Returns the pack's name, or null when nothing was new. */
+  commit(): Promise<{ readonly pack: string | null; readonly bytes: number }>;
+  abort(): Promise<void>;
+}
+
+export interface ObjectWriter extends ObjectReader { begin(): Promise<PackWriter> }
+
+/** A pin on objects between a promise and its use. In memory: a crash ends all leases, and who held one asks again. */
+export interface Lease { readonly id: string; readonly objects: ReadonlySet<Hash>; readonly expiresAtMs: number }
+
+export interface CollectionPlan {
+  readonly format: 1;
+  /** The state the plan was made from; execution refuses another (PLAN_STALE). */
+  readonly generation: number;
+  readonly live: number;
+  readonly dead: readonly { readonly id: Hash; readonly storedBytes: number }[];
+  readonly deletePacks: readonly string[];
+  readonly repackPacks: readonly string[];
+  /** Bytes on disk before and predicted after. */
+  readonly bytesBefore: number;
+  readonly bytesAfter: number;
+}
+
+export interface ObjectPruner extends ObjectWriter {
+  lease(objects: Iterable<Hash>, durationMs: number): Lease;
+  renew(leaseId: string, durationMs: number): Lease;
+  release(leaseId: string): void;
+  /** Runs `action` under the lock that collection takes too, after checking that all of `needed` are present. @throws REFERENCE_MISSING naming the absent ones */
+  commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T>;
+  /** Pure over the state: what collection would do if exactly `live` (plus leased objects) stayed. @throws COLLECTION_REFUSED when a live object is missing */
+  planCollection(live: ReadonlySet<Hash>): CollectionPlan;
+  /** Repacks, switches the index, deletes last. `live` is asked again under the lock. @throws PLAN_STALE, COLLECTION_REFUSED */
+  collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,37 @@
+/** What a tensor is: element type, shape, and bytes that may come in pieces. Knows no model. */
+import type { DType } from "./dtype.js";
+
+/** 64 lower-case hexadecimal digits: a SHA-256. */
+export type Hash = string & { readonly __brand: "Hash" };
+
+export interface TensorHeader { readonly dtype: DType; readonly shape: readonly number[] }
+
+/** A tensor in memory; `bytes` little-endian, row-major, exactly `tensorByteLength(dtype, shape)` long. Never viewed as floats by code that stores it. */
+export interface Tensor extends TensorHeader { readonly bytes: Uint8Array }
+
+/** Longest piece in which tensors are read, hashed and written. */
+export const maxChunkBytes = 64 * 1024 * 1024;
+
+/** A tensor whose bytes come as a stream of pieces of at most `maxChunkBytes`; each call of `chunks` starts afresh. */
+export interface TensorSource extends TensorHeader {
+  readonly byteLength: number;
+  chunks(): AsyncIterable<Uint8Array>;
+}
+
+/** A source over bytes in memory. */
+export function sourceOfTensor(tensor: Tensor): TensorSource {
+  return {
+    dtype: tensor.dtype, shape: tensor.shape, byteLength: tensor.bytes.length,
+    async *chunks() {
+      for (let at = 0; at < tensor.bytes.length; at += maxChunkBytes) yield tensor.bytes.subarray(at, at + maxChunkBytes);
+    },
+  };
+}
+
+/** Reads a whole source into memory; only for tensors known to fit. */
+export async function tensorOfSource(source: TensorSource): Promise<Tensor> {
+  const bytes = new Uint8Array(source.byteLength);
+  let at = 0;
+  for await (const chunk of source.chunks()) { bytes.set(chunk, at); at += chunk.length; }
+  return { dtype: source.dtype, shape: source.shape, bytes };
+}
