@@ -1,0 +1,109 @@
+/**
+ * Everything a person can ask of a server or of a home without one: one interface, two doors. The
+ * local door (local-operations.ts) works on an opened home in this process; the remote door
+ * (../http/client.ts) asks a running server over HTTP or its unix socket. Commands know only this.
+ * All answers are plain JSON values, except where bytes stream.
+ */
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { EnvironmentPolicy, EnvironmentVerdict, RecoverySteps } from "../../shared/recover/recovery.js";
+import type { Measurement, TrainingResult } from "../../shared/train/training.js";
+import type { CollectionPlan } from "../../shared/objects/object-store.js";
+import type { CheckReport, DeviceSummary, FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
+
+/** A fleet and a model reference in it: name, name:version, name:tag, version id or prefix. */
+export interface ModelReference { readonly fleet: string; readonly model: string }
+
+export interface ModelDescription extends VersionSummary {
+  readonly leaves: readonly { readonly path: string; readonly name: string; readonly dtype: string; readonly shape: readonly number[]; readonly bytes: number; readonly owner: { readonly versionId: Hash; readonly name: string; readonly version: number } }[];
+  readonly layers?: readonly { readonly name: string; readonly className: string }[];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly measurements?: readonly Measurement[];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly provenance?: unknown;
+  readonly bases: readonly { readonly versionId: Hash; readonly name: string; readonly version: number; readonly state: string }[];
+  readonly derived: readonly { readonly versionId: Hash; readonly name: string; readonly version: number }[];
+}
+
+export interface RecoveryReport {
+  readonly versionId: Hash;
+  readonly name: string;
+  readonly version: number;
+  readonly root: Hash;
+  readonly byteLength: number;
+  readonly tensors: number;
+  readonly steps: RecoverySteps;
+  readonly environment: EnvironmentVerdict;
+}
+/** A recovered model as one safetensors stream; `report` resolves when the stream has ended and the root was verified. */
+export interface RecoveryStream { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array>; readonly report: Promise<RecoveryReport> }
+
+export interface ImportOptions {
+  readonly fleet: string;
+  readonly name: string;
+  readonly base?: string;
+  /** tfjs model.json text: gives the tensors an architecture. */
+  readonly architecture?: string;
+  readonly device?: string;
+  readonly line?: string;
+  readonly metadata?: Readonly<Record<string, string | number | boolean>>;
+  readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+  readonly dryRun?: boolean;
+}
+export interface ImportReport { readonly summary: VersionSummary | undefined; readonly approach: "snapshot" | "update"; readonly changed: number; readonly tensors: number; readonly tensorBytes: number; readonly newTensorBytes: number; readonly overheadBytes: number; readonly unchanged: boolean }
+
+export interface EnrolmentOptions { readonly fleet: string; readonly device: string; readonly lines: readonly string[]; readonly profile: string; readonly initial?: Readonly<Record<string, string>>; readonly dryRun?: boolean }
+/** The enrolment file's content (see shared/trust): secret, given once. */
+export interface Enrolment { readonly [field: string]: unknown }
+
+export interface TrainRequest { readonly fleet: string; readonly recipe: string; readonly data: string; readonly name: string; readonly base?: string; readonly parameters?: Readonly<Record<string, string | number | boolean>>; readonly seed?: string }
+export type TrainProgress = { readonly state: "running"; readonly line: string; readonly iteration?: number; readonly loss?: number };
+export interface TrainReport { readonly summary: VersionSummary; readonly result: TrainingResult }
+
+export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly hash: string | null }
+
+export interface StorageStats { readonly versions: number; readonly tensors: number; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
+
+export interface ServerEvent { readonly atMs: number; readonly event: string; readonly fleet?: string; readonly device?: string; readonly line?: string; readonly [field: string]: unknown }
+
+export interface ServerOperations {
+  health(): Promise<{ readonly version: string; readonly pid: number; readonly home: string; readonly mqttUrl?: string; readonly httpUrl?: string; readonly publicKey: string; readonly fleets: readonly string[] }>;
+
+  devices(fleet: string): Promise<readonly (DeviceSummary & { readonly online: boolean })[]>;
+  device(fleet: string, device: string): Promise<DeviceSummary & { readonly online: boolean; readonly versions: number }>;
+  enroll(options: EnrolmentOptions): Promise<Enrolment>;
+  revoke(fleet: string, device: string, because: string): Promise<void>;
+  /** Gives a model to a device's line as initial model or update. */
+  assign(fleet: string, device: string, line: string, model: string): Promise<VersionSummary>;
+  /** Asks a connected device to train now. */
+  trainOnDevice(fleet: string, device: string, line: string, parameters?: Readonly<Record<string, string | number | boolean>>): Promise<{ readonly accepted: boolean; readonly message: string }>;
+
+  models(fleet: string, filter?: { readonly name?: string; readonly device?: string; readonly line?: string; readonly all?: boolean }): Promise<readonly VersionSummary[]>;
+  model(reference: ModelReference): Promise<ModelDescription>;
+  log(reference: ModelReference): Promise<readonly VersionSummary[]>;
+  diff(a: ModelReference, b: ModelReference): Promise<ModelDiff>;
+  recover(reference: ModelReference, options?: { readonly environment?: EnvironmentPolicy }): Promise<RecoveryStream>;
+  /** Recovers and hashes without handing the bytes out. */
+  verify(reference: ModelReference): Promise<RecoveryReport>;
+  asOf(fleet: string, atMs: number): Promise<readonly FleetMoment[]>;
+  import(stream: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> }, options: ImportOptions): Promise<ImportReport>;
+  tag(reference: ModelReference, tag: string, remove?: boolean): Promise<VersionSummary>;
+  retire(reference: ModelReference, because: string): Promise<VersionSummary>;
+  train(request: TrainRequest, onProgress?: (progress: TrainProgress) => void, signal?: AbortSignal): Promise<TrainReport>;
+
+  datasets(fleet: string): Promise<readonly DatasetSummary[]>;
+  addDataset(fleet: string, dataset: { readonly name: string; readonly kind: string; readonly location: string }): Promise<DatasetSummary>;
+  checkDataset(fleet: string, name: string): Promise<{ readonly ok: boolean; readonly samples: number; readonly hash: string; readonly expected: string | null; readonly message: string }>;
+
+  stats(fleet: string): Promise<StorageStats>;
+  check(fleet: string, options?: { readonly sample?: number }): Promise<CheckReport>;
+  planCollection(fleet: string): Promise<CollectionPlan>;
+  collect(fleet: string, plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
+  reindex(fleet: string): Promise<{ readonly versions: number }>;
+  backup(fleet: string, folder: string): Promise<{ readonly position: number; readonly bytes: number }>;
+
+  /** Follows what happens until the signal aborts; the local door has no events of its own and throws SERVER_UNREACHABLE. */
+  events(signal: AbortSignal): AsyncIterable<ServerEvent>;
+  close(): Promise<void>;
+}
+
+/** Restoring happens to an empty home, without a server: a function of its own (restore.ts), `restoreHome(folder, home)`. */
