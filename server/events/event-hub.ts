@@ -1,0 +1,89 @@
+/**
+ * What the server does, told to whoever listens (live screen, event stream). A listener that does not
+ * keep up loses its oldest events and is told how many; nothing ever waits for it. Knows no transport.
+ */
+import type { Clock } from "../../shared/ports.js";
+
+type Event<Type extends string, Fields> = Readonly<{ type: Type; atMs: number; fleet: string }> & Readonly<Fields>;
+
+export type ServerEvent =
+  | Event<"device-connected", { device: string; session: number; profile: string }>
+  | Event<"device-disconnected", { device: string }>
+  | Event<"device-quarantined", { device: string; because: string }>
+  | Event<"announced", { device: string; line: string; name: string; versionId: string; tensorBytes: number }>
+  | Event<"parked", { device: string; line: string; versionId: string; bases: readonly string[] }>
+  | Event<"wanted", { device: string; line: string; versionId: string; reason: string; objects: number; bytes: number }>
+  /** `resumedBytes`: what was already here when this transfer went on after an interruption. */
+  | Event<"transfer", { device: string; line: string; versionId: string; transfer: string; bytes: number; totalBytes: number; resumedBytes: number }>
+  | Event<"recorded" | "stored" | "released", { device: string; line: string; versionId: string; name: string; version: number; wireBytes: number; tensorBytes: number; tookMs: number }>
+  | Event<"refused", { device: string; versionId: string | null; code: string; message: string }>
+  | Event<"offered", { device: string; line: string; versionId: string }>
+  | Event<"activated", { device: string; line: string; versionId: string }>
+  | Event<"device-event", { device: string; line: string; name: string; text: string }>
+  | Event<"guard", { device: string; message: string }>
+  | Event<"training", { job: string; state: string; epoch: number; loss: number | null }>
+  | Event<"missed", { count: number }>;
+
+type WithoutTime<T> = T extends unknown ? Omit<T, "atMs"> : never;
+export type NewServerEvent = WithoutTime<ServerEvent>;
+
+export interface EventHub {
+  emit(event: NewServerEvent): void;
+  /** Events from now on, until `signal` aborts. */
+  listen(signal: AbortSignal): AsyncIterable<ServerEvent>;
+  readonly listeners: number;
+}
+
+/** @param queueLimit events kept for one listener that is behind */
+export function eventHub(clock: Pick<Clock, "now">, queueLimit = 4096): EventHub {
+  const listeners = new Set<Listener>();
+  return {
+    emit(event) {
+      if (listeners.size === 0) return;
+      const full = { ...event, atMs: clock.now() } as ServerEvent;
+      for (const listener of listeners) listener.push(full);
+    },
+    listen(signal) {
+      const listener = new Listener(queueLimit, () => clock.now());
+      // Joined at the call, not at the first read: what happens in between is not lost.
+      if (!signal.aborted) listeners.add(listener);
+      signal.addEventListener("abort", () => { listeners.delete(listener); listener.end(); }, { once: true });
+      if (signal.aborted) listener.end();
+      return listener.events(() => listeners.delete(listener));
+    },
+    get listeners() { return listeners.size; },
+  };
+}
+
+class Listener {
+  #queue: ServerEvent[] = [];
+  #missed = 0;
+  #ended = false;
+  #wake: (() => void) | undefined;
+  constructor(private readonly limit: number, private readonly now: () => number) {}
+
+  push(event: ServerEvent): void {
+    if (this.#queue.length >= this.limit) { this.#queue.shift(); this.#missed++; }
+    this.#queue.push(event);
+    this.#wake?.();
+  }
+  end(): void { this.#ended = true; this.#wake?.(); }
+
+  async *events(leave: () => void): AsyncGenerator<ServerEvent> {
+    try {
+      for (;;) {
+        if (this.#missed > 0) {
+          const count = this.#missed;
+          this.#missed = 0;
+          yield { type: "missed", fleet: "", count, atMs: this.now() };
+          continue;
+        }
+        const event = this.#queue.shift();
+        if (event !== undefined) { yield event; continue; }
+        if (this.#ended) return;
+        await new Promise<void>((resolve) => { this.#wake = resolve; });
+        this.#wake = undefined;
+      }
+    } finally { leave(); }
+  }
+}
