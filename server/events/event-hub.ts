@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../shared/ports.js";
 
-type Event<Type extends string, Fields> = Readonly<{ type: Type; atMs: number; fleet: string }> & Readonly<Fields>;
+type Event<Type extends string, Fields> = Readonly<{ event: Type; atMs: number; fleet: string }> & Readonly<Fields>;
 
 export type ServerEvent =
   | Event<"device-connected", { device: string; session: number; profile: string }>
@@ -75,7 +75,7 @@ class Listener {
         if (this.#missed > 0) {
           const count = this.#missed;
           this.#missed = 0;
-          yield { type: "missed", fleet: "", count, atMs: this.now() };
+          yield { event: "missed", fleet: "", count, atMs: this.now() };
           continue;
         }
         const event = this.#queue.shift();

@@ -8,6 +8,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { EnvironmentPolicy, EnvironmentVerdict, RecoverySteps } from "../../shared/recover/recovery.js";
 import type { Measurement, TrainingResult } from "../../shared/train/training.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
+import type { ServerEvent } from "../events/event-hub.js";
 import type { CheckReport, DeviceSummary, FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
 
 /** A fleet and a model reference in it: name, name:version, name:tag, version id or prefix. */
@@ -63,10 +64,14 @@ export interface DatasetSummary { readonly name: string; readonly kind: string; 
 
 export interface StorageStats { readonly versions: number; readonly tensors: number; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
 
-export interface ServerEvent { readonly atMs: number; readonly event: string; readonly fleet?: string; readonly device?: string; readonly line?: string; readonly [field: string]: unknown }
+export type { ServerEvent };
+
+export interface FleetSummary { readonly fleet: string; readonly versions: number; readonly devices: number; readonly online: number; readonly journalLength: number }
 
 export interface ServerOperations {
   health(): Promise<{ readonly version: string; readonly pid: number; readonly home: string; readonly mqttUrl?: string; readonly httpUrl?: string; readonly publicKey: string; readonly fleets: readonly string[] }>;
+
+  fleets(): Promise<readonly FleetSummary[]>;
 
   devices(fleet: string): Promise<readonly (DeviceSummary & { readonly online: boolean })[]>;
   device(fleet: string, device: string): Promise<DeviceSummary & { readonly online: boolean; readonly versions: number }>;
@@ -76,6 +81,9 @@ export interface ServerOperations {
   assign(fleet: string, device: string, line: string, model: string): Promise<VersionSummary>;
   /** Asks a connected device to train now. */
   trainOnDevice(fleet: string, device: string, line: string, parameters?: Readonly<Record<string, string | number | boolean>>): Promise<{ readonly accepted: boolean; readonly message: string }>;
+
+  /** Any command a connected device answers ("train", "report", "activate"). @throws SERVER_UNREACHABLE without a server, DEVICE_UNKNOWN, TIMED_OUT */
+  command(fleet: string, device: string, name: string, body: unknown, timeoutMs?: number): Promise<{ readonly code: string; readonly result: unknown }>;
 
   models(fleet: string, filter?: { readonly name?: string; readonly device?: string; readonly line?: string; readonly all?: boolean }): Promise<readonly VersionSummary[]>;
   model(reference: ModelReference): Promise<ModelDescription>;
@@ -87,6 +95,8 @@ export interface ServerOperations {
   asOf(fleet: string, atMs: number): Promise<readonly FleetMoment[]>;
   import(stream: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> }, options: ImportOptions): Promise<ImportReport>;
   tag(reference: ModelReference, tag: string, remove?: boolean): Promise<VersionSummary>;
+  /** A hold keeps a version from retention rules and retirement. */
+  hold(reference: ModelReference, held: boolean, because: string): Promise<VersionSummary>;
   retire(reference: ModelReference, because: string): Promise<VersionSummary>;
   train(request: TrainRequest, onProgress?: (progress: TrainProgress) => void, signal?: AbortSignal): Promise<TrainReport>;
 
