@@ -4,7 +4,7 @@
  * ingest speak to this and to nothing below it.
  */
 import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
-import type { Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
+import type { Approach, Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
@@ -56,6 +56,24 @@ export interface DeviceSummary { readonly device: string; readonly profile: stri
 /** What a device ran at a moment, or unknown (MM12). */
 export interface FleetMoment { readonly device: string; readonly line: string; readonly versionId: Hash | "unknown"; readonly why: string; readonly sinceMs?: number; readonly uncertainMs?: number | null }
 
+/** One line of a fleet recovered as of a time: the model, or why there is none. */
+export interface FleetRecovery { readonly moment: FleetMoment; readonly model?: RecoveredModel; readonly error?: unknown }
+
+/** What `search` may ask; plain values only, so that no operator of the index can come from outside. */
+export interface VersionQuery {
+  readonly namePrefix?: string; readonly name?: string; readonly device?: string; readonly line?: string; readonly approach?: Approach; readonly kind?: "architecture" | "opaque";
+  readonly state?: VersionSummary["state"]; readonly contentId?: Hash; readonly architecture?: Hash; readonly tag?: string;
+  /** Direct children of this version. */
+  readonly base?: Hash;
+  readonly recordedFromMs?: number; readonly recordedUntilMs?: number;
+  readonly metadata?: readonly { readonly key: string; readonly is: "=" | "<" | "<=" | ">" | ">="; readonly value: string | number | boolean }[];
+  readonly includeRetired?: boolean;
+  readonly order?: "newest" | "oldest";
+  readonly offset?: number;
+  /** At most 10,000; 100 unless said. */
+  readonly limit?: number;
+}
+
 export interface CheckReport { readonly versions: number; readonly objects: number; readonly bytes: number; readonly problems: readonly { readonly what: string; readonly id: string; readonly message: string }[] }
 
 export interface FleetRepository {
@@ -73,7 +91,12 @@ export interface FleetRepository {
   leaves(versionId: Hash): Promise<readonly Leaf[]>;
 
   save(model: ModelSource, options: SaveOptions): Promise<SaveReport>;
-  /** The other door, used by ingest: the objects are in the store (or in `pack`), the record bytes are as received. Appends the fact under the collection lock. */
+  /**
+   * The other door, used by ingest: the objects are in the store, the record bytes are as received
+   * (best put in the same pack as kind "record"; a pack of its own is written when the store lacks them).
+   * Appends the fact under the collection lock; the same record again is answered by the same summary.
+   * @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID, REFERENCE_MISSING, ROOT_MISMATCH
+   */
   record(recordBytes: Uint8Array): Promise<VersionSummary>;
   /** Decodes the model from disk and compares roots; appends `stored`. */
   confirmStored(versionId: Hash): Promise<VersionSummary>;
@@ -82,9 +105,20 @@ export interface FleetRepository {
   recover(versionId: Hash, options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> }): Promise<RecoveredModel>;
   diff(a: Hash, b: Hash): Promise<ModelDiff>;
   asOf(atMs: number): readonly FleetMoment[];
+  /** Recovers what every line ran at `atMs`, one by one; a line that fails yields its error and the rest go on. */
+  recoverFleet(atMs: number, options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> }): AsyncIterable<FleetRecovery>;
+  /** Asks the catalog (an index, rebuilt from the journal). */
+  search(query: VersionQuery): Promise<readonly VersionSummary[]>;
 
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
+  /** @throws MODEL_HELD, MODEL_IN_USE (assigned to or active on a device) */
   retire(versionId: Hash, because: string): Promise<void>;
+  hold(versionId: Hash, because: string): Promise<void>;
+  unhold(versionId: Hash, because: string): Promise<void>;
+  /** Journal position up to which a backup exists (entries before it are in it); 0 without one. */
+  backedUpTo(): number;
+  /** Where this store was restored to, when its last start of history was a restore; null otherwise. */
+  restoredTo(): { readonly position: number; readonly atMs: number } | null;
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   assignment(device: string, line: string): Hash | undefined;
@@ -93,7 +127,7 @@ export interface FleetRepository {
   append(...facts: readonly Fact[]): Promise<readonly number[]>;
 
   /** Ids of every object that must stay (owner maps, records, leases, holds …). */
-  liveObjects(): ReadonlySet<Hash>;
+  liveObjects(): Promise<ReadonlySet<Hash>>;
   planCollection(): Promise<CollectionPlan>;
   collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
   check(options?: { readonly sample?: number }): Promise<CheckReport>;
