@@ -36,7 +36,7 @@ export interface RecoveryReport {
   readonly environment: EnvironmentVerdict;
 }
 /** A recovered model as one safetensors stream; `report` resolves when the stream has ended and the root was verified. */
-export interface RecoveryStream { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array>; readonly report: Promise<RecoveryReport> }
+export interface RecoveryStream { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array>; readonly report: Promise<RecoveryReport>; /** What the report will say if the bytes prove it. */ readonly expected: RecoveryReport }
 
 export interface ImportOptions {
   readonly fleet: string;

@@ -1,0 +1,63 @@
+/**
+ * The HTTP door: the operations as JSON routes, one application for TCP (bearer token) and one for
+ * the local socket (trusted by the socket file's permission). Limits bodies and times; turns typed
+ * errors into answers. Knows the operations, not what is behind them.
+ */
+import Fastify, { type FastifyInstance } from "fastify";
+import type { Registry } from "prom-client";
+import { StemmaError } from "../../shared/errors.js";
+import type { Log } from "../../shared/ports.js";
+import type { ServerOperations } from "../operations/operations.js";
+import { errorBodyOf, httpStatusOf } from "./error-body.js";
+import { addDeviceRoutes } from "./routes/devices.js";
+import { addEventRoutes } from "./routes/events.js";
+import { addModelRoutes } from "./routes/models.js";
+import { addStorageRoutes } from "./routes/storage.js";
+import { addTrainingRoutes } from "./routes/training.js";
+import { bearerMatches } from "./token.js";
+import type { TrainJobs } from "./train-jobs.js";
+
+export interface HttpParts {
+  readonly operations: ServerOperations;
+  readonly jobs: TrainJobs;
+  readonly metrics: Registry;
+  readonly log: Log;
+  /** Aborts when the server stops: ends event streams. */
+  readonly stopping: AbortSignal;
+}
+
+/** @param access "trusted" for the local socket, else the bearer token that every route but /v1/health asks for */
+export function buildHttpApp(parts: HttpParts, access: "trusted" | { readonly token: string }): FastifyInstance {
+  const app = Fastify({ logger: false, bodyLimit: 1024 * 1024, connectionTimeout: 0, requestTimeout: 0, keepAliveTimeout: 5_000, forceCloseConnections: true, routerOptions: { maxParamLength: 512 } });
+  // Bodies are JSON, or streams that their route reads itself.
+  app.addContentTypeParser(["application/octet-stream", "application/vnd.stemma.import"], (_request, payload, done) => done(null, payload));
+  if (access !== "trusted") {
+    app.addHook("onRequest", async (request) => {
+      if (request.routeOptions.url === "/v1/health") return;
+      if (!bearerMatches(request.headers.authorization, access.token)) throw new StemmaError("TOKEN_INVALID", "This server's HTTP port asks for its bearer token. It is in the file http-token of the server's home; give it in STEMMA_TOKEN, or work on the server's own machine with --home.");
+    });
+  }
+  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
+    // fastify's own refusals (malformed JSON, a body over the limit) are the asker's fault; everything else untyped is ours.
+    const status = error.statusCode ?? 500;
+    const shown = error instanceof StemmaError || status >= 500 ? error
+      : new StemmaError(status === 413 ? "SIZE_OVER_LIMIT" : "HTTP_REQUEST_INVALID", `${error.message}. Look at the request and send it again.`, {});
+    if (httpStatusOf(shown) >= 500) parts.log.error("http-failed", { method: request.method, url: request.url, message: error.message, stack: error.stack });
+    if (!reply.sent) void reply.status(httpStatusOf(shown)).send(errorBodyOf(shown));
+  });
+  app.setNotFoundHandler((request, reply) => {
+    void reply.status(404).send(errorBodyOf(new StemmaError("NOT_FOUND", `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`)));
+  });
+  app.get("/v1/health", () => parts.operations.health());
+  app.get("/metrics", async (_request, reply) => {
+    const text = await parts.metrics.metrics();
+    return reply.type(parts.metrics.contentType).send(text);
+  });
+  app.get("/v1/fleets", () => parts.operations.fleets());
+  addDeviceRoutes(app, parts.operations);
+  addModelRoutes(app, parts.operations);
+  addStorageRoutes(app, parts.operations);
+  addTrainingRoutes(app, parts.jobs);
+  addEventRoutes(app, parts.operations, parts.stopping);
+  return app;
+}
