@@ -1,0 +1,71 @@
+/**
+ * What this one device is set to do: which lines it has, what trains them, on what, how often. The
+ * profile says what its class may use; the enrolment says who it is. Reads and checks, decides nothing.
+ */
+import { isAbsolute, join } from "node:path";
+import { z } from "zod";
+import { StemmaError } from "../shared/errors.js";
+import type { Files } from "../shared/ports.js";
+import type { Hash } from "../shared/tensor/tensor.js";
+import { describeIssues, parseJsonFile } from "./json-file.js";
+
+/** Lines, like devices, appear in topics and folder names: no dots, no slashes. */
+export const lineName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit");
+const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
+
+const datasetSchema = z.strictObject({
+  reader: z.string().min(1).max(64),
+  parameters: z.record(z.string().max(64), z.union([scalar, z.array(z.string().max(256)).max(256)])).default({}),
+  location: z.string().max(4096).optional(),
+  hash: z.string().regex(/^[0-9a-f]{64}$/).transform((text) => text as Hash).optional(),
+});
+
+const lineSchema = z.strictObject({
+  /** Name of the models this line saves; `<line>-<device>` when absent. */
+  name: z.string().min(1).max(128).optional(),
+  /** Training recipe; without one the line only receives models. */
+  recipe: z.string().min(1).max(64).optional(),
+  parameters: z.record(z.string().max(64), scalar).default({}),
+  /** What it trains on; the line's own collected samples when absent. */
+  dataset: datasetSchema.optional(),
+  /** Decimal seed of all random streams of this line's trainings; from device and line when absent. */
+  seed: z.string().regex(/^\d{1,20}$/).optional(),
+  /** Overrides the profile's schedule for this line. */
+  schedule: z.strictObject({
+    everySeconds: z.number().positive().max(31_536_000).nullable().optional(),
+    afterSamples: z.number().int().min(1).nullable().optional(),
+    /** Scheduled trainings in all; no limit when absent. */
+    rounds: z.number().int().min(0).optional(),
+  }).default({}),
+  /** Folder whose *.jsonl files are taken in as samples and removed; `<home>/inbox/<line>` when absent. */
+  watch: z.string().refine(isAbsolute, "must be an absolute path").optional(),
+});
+
+export const configSchema = z.strictObject({
+  format: z.literal(1),
+  /** Overrides the profile that the enrolment names: a built-in name or an absolute path. */
+  profile: z.string().min(1).max(4096).optional(),
+  lines: z.record(lineName, lineSchema).default({}),
+  /** How often the watched folders are looked through. */
+  watchSeconds: z.number().min(0.05).max(3600).default(2),
+});
+
+export type AgentConfig = z.infer<typeof configSchema>;
+export type LineConfig = AgentConfig["lines"][string];
+
+/**
+ * Checks a parsed configuration.
+ * @throws CONFIG_INVALID naming the field
+ */
+export function parseConfig(value: unknown, where: string): AgentConfig {
+  const result = configSchema.safeParse(value);
+  if (!result.success) throw new StemmaError("CONFIG_INVALID", `The agent's configuration ${where} is not usable: ${describeIssues(result.error)}. Correct that field and start the agent again.`, { where });
+  return result.data;
+}
+
+/** Reads `<home>/agent.json` or the file named; a home without one gets the defaults (lines only receive models). */
+export async function loadConfig(files: Files, home: string, path?: string): Promise<AgentConfig> {
+  const file = path ?? join(home, "agent.json");
+  if (path === undefined && (await files.stat(file)) === undefined) return parseConfig({ format: 1 }, "(none)");
+  return parseConfig(await parseJsonFile(files, file, "CONFIG_INVALID"), file);
+}

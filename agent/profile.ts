@@ -1,0 +1,90 @@
+/**
+ * What a device class may use and how it behaves: reads one file of firmware-profiles/ (or a path of
+ * the owner's) and checks it. Knows no network and no model; every field here is read by exactly one
+ * decision elsewhere in agent/.
+ */
+import { isAbsolute, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { StemmaError } from "../shared/errors.js";
+import type { Files } from "../shared/ports.js";
+import { describeIssues, parseJsonFile } from "./json-file.js";
+
+const hour = z.number().int().min(0).max(24);
+const bytes = z.number().int().min(0).max(2 ** 50);
+
+export const profileSchema = z.strictObject({
+  $schema: z.string().optional(),
+  format: z.literal(1),
+  name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/),
+  description: z.string().max(400),
+  training: z.strictObject({
+    backends: z.array(z.enum(["wasm", "native"])).min(1).describe("Training backends in order of preference; one that cannot run here is passed over with a reason."),
+    threads: z.number().int().min(1).max(64).describe("Threads of a training."),
+    memoryLimitMb: z.number().int().min(64).max(1_048_576).describe("Memory that a training process may take, in MiB."),
+    dutyHours: z.strictObject({ from: hour, to: hour }).nullable().describe("Local hours in which a scheduled training may begin; from 22 to 6 passes midnight; null: always. A training asked for by command does not wait."),
+    everyHours: z.number().positive().max(8760).nullable().describe("Hours between scheduled trainings of a line; null: none by the clock."),
+    afterSamples: z.number().int().min(1).nullable().describe("New training samples after which a line trains; null: none by count."),
+  }),
+  link: z.strictObject({
+    blockBytes: z.number().int().min(4096).max(1_048_576).describe("Bytes of a transfer block this device sends and asks for."),
+    window: z.number().int().min(1).max(64).describe("Blocks that this device lets be under way to it at once."),
+    bytesPerSecond: z.number().int().min(1024).nullable().describe("Most bytes a second that this device sends in blocks; null: no limit."),
+    keepaliveSeconds: z.number().int().min(30).max(3600).describe("MQTT keep-alive."),
+  }),
+  save: z.strictObject({
+    approach: z.enum(["snapshot", "update"]).describe("How a fine-tuned model is saved: all parameters, or the changed tensors against its base."),
+    releasedWhen: z.enum(["stored", "backed-up"]).describe("What lets this device delete a model besides the server's word `released`: `backed-up` also waits until a backup holds it."),
+  }),
+  activation: z.enum(["after-receipt", "after-outbox"]).describe("When a new model may be used: after the server's receipt, or once it is durable in the outbox."),
+  disk: z.strictObject({
+    budgetBytes: bytes.describe("Bytes that the agent's home may take in all."),
+    reserveBytes: z.strictObject({
+      slots: bytes.describe("Kept free for models to be installed."),
+      outbox: bytes.describe("Kept free for models to be reported."),
+      head: bytes.describe("Kept free for journals and receipts."),
+    }),
+    keepLast: z.number().int().min(1).max(1000).describe("Released models of a line that stay on the device, newest first."),
+  }),
+  samples: z.strictObject({
+    maxBytes: bytes.describe("Bytes of samples kept per line; the oldest go first, never those that a pending training needs."),
+    maxAgeHours: z.number().positive().nullable().describe("Age after which samples go; null: never by age."),
+    heldOutPercent: z.number().int().min(0).max(50).describe("Share of samples set aside for evaluation when they come in; they never train."),
+    validationPercent: z.number().int().min(0).max(40).describe("Share of samples that early stopping looks at."),
+  }),
+});
+
+export type Profile = z.infer<typeof profileSchema>;
+
+/** Folder of the profiles that come with Stemma. */
+export const builtInProfiles = fileURLToPath(new URL("../firmware-profiles/", import.meta.url));
+
+/**
+ * Checks a parsed profile.
+ * @throws PROFILE_INVALID naming the field
+ */
+export function parseProfile(value: unknown, where: string): Profile {
+  const result = profileSchema.safeParse(value);
+  if (!result.success) throw new StemmaError("PROFILE_INVALID", `The profile ${where} is not usable: ${describeIssues(result.error)}. Correct that field; firmware-profiles/schema.json describes them all.`, { where });
+  const { disk, training } = result.data;
+  const reserved = disk.reserveBytes.slots + disk.reserveBytes.outbox + disk.reserveBytes.head;
+  if (reserved >= disk.budgetBytes) throw new StemmaError("PROFILE_INVALID", `The profile ${where} reserves ${reserved} bytes (disk.reserveBytes) of a budget of ${disk.budgetBytes} (disk.budgetBytes), so nothing could ever be trained. Raise the budget or lower the reserves.`, { where });
+  if (training.dutyHours !== null && training.dutyHours.from === training.dutyHours.to) throw new StemmaError("PROFILE_INVALID", `The profile ${where} has duty hours that begin and end at ${training.dutyHours.from} (training.dutyHours). Write null for the whole day.`, { where });
+  return result.data;
+}
+
+/**
+ * Reads a profile by its name (a file of firmware-profiles/) or by an absolute path ending in .json.
+ * @throws PROFILE_INVALID
+ */
+export async function loadProfile(files: Files, nameOrPath: string, folder: string = builtInProfiles): Promise<Profile> {
+  if (isAbsolute(nameOrPath) && nameOrPath.endsWith(".json")) return parseProfile(await parseJsonFile(files, nameOrPath, "PROFILE_INVALID"), nameOrPath);
+  const known = await profileNames(files, folder);
+  if (!known.includes(nameOrPath)) throw new StemmaError("PROFILE_INVALID", `There is no profile "${nameOrPath}". Choose one of ${known.join(", ")}, or give the absolute path of a .json file.`, { known });
+  return parseProfile(await parseJsonFile(files, join(folder, `${nameOrPath}.json`), "PROFILE_INVALID"), nameOrPath);
+}
+
+/** Names of the profiles that come with Stemma. */
+export async function profileNames(files: Files, folder: string = builtInProfiles): Promise<readonly string[]> {
+  return (await files.list(folder)).filter((name) => name.endsWith(".json") && name !== "schema.json").map((name) => name.slice(0, -".json".length));
+}
