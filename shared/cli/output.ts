@@ -4,7 +4,7 @@
  */
 import Table from "cli-table3";
 import { stringify } from "yaml";
-import { StemmaError } from "../../shared/errors.js";
+import { StemmaError } from "../errors.js";
 
 export const outputForms = ["table", "json", "yaml", "name"] as const;
 export type OutputForm = (typeof outputForms)[number];

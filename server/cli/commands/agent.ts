@@ -1,0 +1,18 @@
+/**
+ * `stemma agent …` belongs to the agent's own program (agent/cli), which the server never imports; the
+ * `stemma` binary goes there directly. This entry shows it in the help and passes on what comes here.
+ */
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Command } from "commander";
+
+export const agentProgram = fileURLToPath(new URL("../../../agent/cli/main.js", import.meta.url));
+
+export function addAgentCommands(program: Command): void {
+  program.command("agent").description("run the agent on a device, feed it samples, ask it (see: stemma agent --help)").helpOption(false).allowUnknownOption().argument("[words...]")
+    .action(async (words: string[], _: unknown, command: Command) => {
+      const child = spawn(process.execPath, [agentProgram, ...(command.args.length > words.length ? command.args : words)], { stdio: "inherit" });
+      for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => { child.kill(signal); });
+      process.exitCode = await new Promise<number>((resolve, reject) => { child.on("error", reject); child.on("close", (code) => { resolve(code ?? 1); }); });
+    });
+}

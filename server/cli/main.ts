@@ -1,0 +1,70 @@
+/** The `stemma` binary: assembles the commands, runs one, turns errors into text and exit status. */
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { exitStatus } from "../../shared/errors.js";
+import { reportError } from "../../shared/cli/command-line.js";
+import { addGlobalOptions } from "./context.js";
+import { addAgentCommands } from "./commands/agent.js";
+import { addBenchCommand } from "./commands/bench.js";
+import { addDataCommands } from "./commands/data.js";
+import { addDemoCommand } from "./commands/demo.js";
+import { addDeviceCommands } from "./commands/device.js";
+import { addDoctorCommand } from "./commands/doctor.js";
+import { addModelReadCommands } from "./commands/model-read.js";
+import { addModelWriteCommands } from "./commands/model-write.js";
+import { addRecipeCommands } from "./commands/recipe.js";
+import { addServerCommand } from "./commands/server.js";
+import { addStorageCommands } from "./commands/storage.js";
+
+const overview = `
+When something looks wrong:
+  stemma model verify MODEL   is this one model still exactly what was saved?
+  stemma storage check        is everything that is stored readable and whole?
+  stemma doctor               is this machine and this home fit to run Stemma?
+
+Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 verification failed, 5 partly done, 124 timed out.
+Data goes to stdout, everything else to stderr; -o json gives every answer to programs.
+`;
+
+export function buildProgram(): Command {
+  const program = new Command("stemma");
+  const version = (JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string }).version;
+  program.description("Lineage, exact recovery and rollout of the models of a fleet.").version(version).exitOverride().addHelpText("after", overview);
+  program.configureHelp({ showGlobalOptions: true, sortSubcommands: false }).showHelpAfterError("(add --help to see how the command is used)");
+  addDemoCommand(program);
+  addServerCommand(program);
+  addAgentCommands(program);
+  addDeviceCommands(program);
+  const model = program.command("model").description("save, look at, compare and recover models");
+  addModelReadCommands(model);
+  addModelWriteCommands(model);
+  addDataCommands(program);
+  addRecipeCommands(program);
+  addStorageCommands(program);
+  addBenchCommand(program);
+  addDoctorCommand(program);
+  decorate(program);
+  return program;
+}
+
+/** Global options on every command, and the same manner of failing. */
+function decorate(command: Command): void {
+  if (command.commands.length === 0) addGlobalOptions(command);
+  command.exitOverride();
+  command.commands.forEach(decorate);
+}
+
+export async function runCommandLine(argv: readonly string[]): Promise<number> {
+  try {
+    await buildProgram().parseAsync([...argv], { from: "user" });
+    return Number(process.exitCode ?? exitStatus.done);
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.done : exitStatus.usage;
+    const form = argv.includes("json") ? "json" : undefined;
+    return reportError(error, form, argv.includes("--verbose"));
+  }
+}
+
+// A reader that goes away (| head) is no error of ours.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => { if (error.code === "EPIPE") process.exit(exitStatus.done); throw error; });
+process.exitCode = await runCommandLine(process.argv.slice(2));
