@@ -1,0 +1,57 @@
+/**
+ * The enrolment file: everything a device needs to meet its server, made by `stemma device enroll`
+ * and carried to the device by a way its owner trusts. It pins the server's key and holds the
+ * device's own, so it is a secret.
+ */
+import { z } from "zod";
+import { StemmaError } from "../errors.js";
+import { writeDurably } from "../files/durable-write.js";
+import type { Files } from "../ports.js";
+import { checkRoot, isName } from "../wire/topics.js";
+import { keyOfSeed, parseJson } from "./keys.js";
+
+const name = z.string().refine(isName, "must be letters, digits, - and _, beginning with a letter or digit, at most 64");
+const hexKey = z.string().regex(/^[0-9a-f]{64}$/, "must be 64 lower-case hex digits");
+const root = z.string().refine((text) => { try { checkRoot(text); return true; } catch { return false; } }, "must be one or two names separated by /");
+const mqttUrl = z.url({ protocol: /^mqtts?$/ });
+const httpUrl = z.url({ protocol: /^https?$/ });
+
+const enrolmentSchema = z.strictObject({
+  kind: z.literal("stemma-enrolment"),
+  format: z.literal(1),
+  fleet: name,
+  device: name,
+  lines: z.array(name).min(1).max(64),
+  /** Tried in order. */
+  mqtt: z.array(mqttUrl).min(1).max(8),
+  /** Absent where the server has no HTTP door. */
+  http: httpUrl.optional(),
+  /** PEM of the authority that signs the server's certificate (mqtts, https); the system's own when absent. */
+  ca: z.string().max(64 * 1024).optional(),
+  root,
+  token: z.string().min(16).max(256),
+  deviceSeed: hexKey,
+  devicePublicKey: hexKey,
+  serverPublicKey: hexKey,
+  profile: z.string().min(1).max(64),
+});
+export type Enrolment = z.infer<typeof enrolmentSchema>;
+
+/** @throws ENROLMENT_INVALID naming the fields that are wrong */
+export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolment {
+  const parsed = enrolmentSchema.safeParse(value);
+  if (!parsed.success) {
+    const fields = parsed.error.issues.map((issue) => `${issue.path.join(".") || "(whole)"}: ${issue.message}`);
+    throw new StemmaError("ENROLMENT_INVALID", `${where} is not usable (${fields.slice(0, 5).join("; ")}). Enrol the device again with \`stemma device enroll\`.`, { fields });
+  }
+  if (keyOfSeed(parsed.data.deviceSeed).publicKey !== parsed.data.devicePublicKey) throw new StemmaError("ENROLMENT_INVALID", `${where} holds a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`);
+  return parsed.data;
+}
+
+/** @throws ENROLMENT_INVALID, FILE_MISSING */
+export async function loadEnrolment(files: Files, path: string): Promise<Enrolment> { return parseEnrolment(parseJson(await files.read(path)), path); }
+
+/** Writes the file durably; the files port makes it readable by this user only. */
+export async function saveEnrolment(files: Files, path: string, enrolment: Enrolment): Promise<void> {
+  await writeDurably(files, path, Buffer.from(`${JSON.stringify(parseEnrolment(enrolment), null, 2)}\n`));
+}
