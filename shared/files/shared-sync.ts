@@ -1,0 +1,22 @@
+/** One fsync for everybody who waits: calls that arrive while one is running share the next. */
+
+/**
+ * Returns a function that resolves once an fsync that began after its call has ended. A failure
+ * reaches everyone who shared it; whoever calls later starts afresh.
+ */
+export function sharedSync(sync: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  const start = (): Promise<void> => {
+    next = undefined;
+    const current = sync().finally(() => { if (running === current) running = undefined; });
+    running = current;
+    return current;
+  };
+  return () => {
+    if (next !== undefined) return next;
+    if (running === undefined) return start();
+    next = running.then(start, start);
+    return next;
+  };
+}
