@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { StemmaError } from "../shared/errors.js";
 import type { Files } from "../shared/ports.js";
+import { maxBlockBytes, maxWindow, minBlockBytes } from "../shared/wire/limits.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
 const hour = z.number().int().min(0).max(24);
@@ -27,8 +28,8 @@ export const profileSchema = z.strictObject({
     afterSamples: z.number().int().min(1).nullable().describe("New training samples after which a line trains; null: none by count."),
   }),
   link: z.strictObject({
-    blockBytes: z.number().int().min(4096).max(1_048_576).describe("Bytes of a transfer block this device sends and asks for."),
-    window: z.number().int().min(1).max(64).describe("Blocks that this device lets be under way to it at once."),
+    blockBytes: z.number().int().min(minBlockBytes).max(maxBlockBytes).describe("Bytes of a transfer block this device sends and asks for."),
+    window: z.number().int().min(1).max(maxWindow).describe("Blocks that this device lets be under way to it at once."),
     bytesPerSecond: z.number().int().min(1024).nullable().describe("Most bytes a second that this device sends in blocks; null: no limit."),
     keepaliveSeconds: z.number().int().min(30).max(3600).describe("MQTT keep-alive."),
   }),

@@ -58,8 +58,9 @@ export class Intake {
       if (firstIndex === undefined) continue;
       const bytes = await options.files.read(join(options.folder, name));
       const { samples, torn } = decodeLeniently(bytes);
-      if (torn) intake.#damaged++;
       intake.#put(describeSegment(name, firstIndex, bytes.length, samples));
+      // Past the index that a torn segment's next record would have had: its file is never written again.
+      if (torn) { intake.#damaged++; intake.#end = Math.max(intake.#end, firstIndex + samples.length + 1); }
     }
     if (intake.#damaged > 0) options.log.warn("samples-damaged", { line: options.line, segments: intake.#damaged, text: "torn or damaged samples were passed over; all sound ones before them stay" });
     return intake;
@@ -122,7 +123,7 @@ export class Intake {
     const { files, folder } = this.options;
     if (this.#current !== undefined && this.#current.segment.bytes >= segmentBytes) { await this.#current.file.close(); this.#current = undefined; }
     const isNew = this.#current === undefined;
-    // After a restart a new segment begins: the old one may end in a tear that only looks sound.
+    // After a restart a new segment begins, so that no file which may end in a tear is written again.
     const current = this.#current ?? { file: await files.open(join(folder, segmentName(this.#end)), "append"), segment: describeSegment(segmentName(this.#end), this.#end, 0, []) };
     const pieces: Uint8Array[] = isNew ? [segmentMagic] : [];
     let length = isNew ? segmentMagic.length : 0;

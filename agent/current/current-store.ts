@@ -1,0 +1,129 @@
+/**
+ * Model out, the writing side: puts a version into an immutable folder, then points `current/<line>`
+ * at it. The folder's form and its reader are in read-current.ts. Knows nothing of how a model came
+ * here; who calls has verified its root.
+ */
+import { createHash } from "node:crypto";
+import { basename, join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import { makeFolderDurably } from "../../shared/files/make-folder.js";
+import type { Clock, Files } from "../../shared/ports.js";
+import { isHash } from "../../shared/tensor/hash.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { CurrentManifest } from "./read-current.js";
+
+export interface SlotFile { readonly name: string; readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array> }
+export type SlotDescription = Pick<CurrentManifest, "line" | "versionId" | "name" | "contentId" | "root">;
+
+/** How long a replaced version stays for readers that have resolved the link before. */
+export const replacedStaysMs = 10 * 60 * 1000;
+const unfinished = ".unfinished-";
+const leaving = ".leaving-";
+
+export class CurrentStore {
+  /** When a version was replaced, by the monotonic clock of this process; those of earlier processes count from its start. */
+  readonly #replacedAt = new Map<string, number>();
+
+  private constructor(private readonly files: Files, private readonly home: string, private readonly clock: Clock) {}
+
+  /** Opens `versions/` and `current/` of a home; what an interrupted installation or removal left is cleared away. */
+  static async open(files: Files, home: string, clock: Clock): Promise<CurrentStore> {
+    const store = new CurrentStore(files, home, clock);
+    await makeFolderDurably(files, join(home, "versions"));
+    await makeFolderDurably(files, join(home, "current"));
+    for (const name of await files.list(join(home, "versions"))) {
+      if (name.startsWith(unfinished) || name.startsWith(leaving)) await files.remove(join(home, "versions", name));
+      else store.#replacedAt.set(name, clock.monotonic());
+    }
+    return store;
+  }
+
+  folderOf(versionId: Hash): string { return join(this.home, "versions", versionId); }
+  async has(versionId: Hash): Promise<boolean> { return (await this.files.stat(this.folderOf(versionId))) !== undefined; }
+
+  /** The version a line's link names; undefined when it has none. */
+  async active(line: string): Promise<Hash | undefined> {
+    const target = await this.files.readLink(join(this.home, "current", line));
+    const id = target === undefined ? undefined : basename(target);
+    return isHash(id) ? id : undefined;
+  }
+
+  /**
+   * Writes a version's folder; resolves once it is durable and whole under its final name. Nothing is
+   * done when it is there already.
+   */
+  async install(slot: SlotDescription, files: readonly SlotFile[]): Promise<void> {
+    const id = slot.versionId as Hash;
+    if (await this.has(id)) return;
+    const temporary = join(this.home, "versions", unfinished + id);
+    await this.files.remove(temporary);
+    await this.files.makeFolder(temporary);
+    const listed: Record<string, { bytes: number; sha256: string }> = {};
+    for (const file of files) listed[file.name] = await this.#writeFile(join(temporary, file.name), file.chunks);
+    const manifest: CurrentManifest = { format: 1, ...slot, files: listed };
+    await this.#writeFile(join(temporary, "manifest.json"), [new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`)]);
+    await this.files.syncFolder(temporary);
+    await this.files.rename(temporary, this.folderOf(id));
+    await this.files.syncFolder(join(this.home, "versions"));
+    this.#replacedAt.set(id, this.clock.monotonic());
+  }
+
+  /**
+   * Switches a line to an installed version; resolves once the switch is durable.
+   * @throws SLOT_CORRUPT when the version is not installed
+   */
+  async activate(line: string, versionId: Hash): Promise<void> {
+    if (!(await this.has(versionId))) throw new StemmaError("SLOT_CORRUPT", `The version ${versionId.slice(0, 12)} is not installed in ${this.home}, so ${line} cannot switch to it. Install it first.`, { line, versionId });
+    const before = await this.active(line);
+    if (before === versionId) return;
+    await this.files.replaceLink(join("..", "versions", versionId), join(this.home, "current", line));
+    await this.files.syncFolder(join(this.home, "current"));
+    if (before !== undefined) this.#replacedAt.set(before, this.clock.monotonic());
+  }
+
+  /**
+   * Removes installed versions that no line runs, that were replaced at least ten minutes ago and that
+   * are not the last replaced one of a line (`keep` names those). Returns what went.
+   */
+  async sweep(keep: ReadonlySet<string>): Promise<readonly string[]> {
+    const active = new Set<string>();
+    for (const line of await this.files.list(join(this.home, "current"))) { const id = await this.active(line); if (id !== undefined) active.add(id); }
+    const gone: string[] = [];
+    for (const name of await this.files.list(join(this.home, "versions"))) {
+      if (!isHash(name) || active.has(name) || keep.has(name)) continue;
+      if (this.clock.monotonic() - (this.#replacedAt.get(name) ?? -Infinity) < replacedStaysMs) continue;
+      // Renamed first: a reader finds the whole folder or none.
+      await this.files.rename(this.folderOf(name), join(this.home, "versions", leaving + name));
+      await this.files.remove(join(this.home, "versions", leaving + name));
+      this.#replacedAt.delete(name);
+      gone.push(name);
+    }
+    return gone;
+  }
+
+  /** Bytes of all installed versions. */
+  async bytes(): Promise<number> {
+    let sum = 0;
+    for (const version of await this.files.list(join(this.home, "versions"))) {
+      for (const name of await this.files.list(join(this.home, "versions", version))) sum += (await this.files.stat(join(this.home, "versions", version, name)))?.size ?? 0;
+    }
+    return sum;
+  }
+
+  async #writeFile(path: string, chunks: SlotFile["chunks"]): Promise<{ bytes: number; sha256: string }> {
+    const hash = createHash("sha256");
+    let position = 0;
+    const file = await this.files.open(path, "create");
+    try {
+      for await (const chunk of chunks) {
+        await file.write(chunk, position);
+        hash.update(chunk);
+        position += chunk.length;
+      }
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    return { bytes: position, sha256: hash.digest("hex") };
+  }
+}

@@ -1,0 +1,167 @@
+/**
+ * What an agent's journal adds up to: per version how far the server has confirmed it, per line which
+ * version is the newest and which one runs. Pure fold; the journal and the store are elsewhere.
+ *
+ * Invariants: a version's state only moves forward (pending → recorded → stored → released) unless
+ * the server was restored; only a released version is ever forgotten; a line's sequence numbers are
+ * 1, 2, 3 … without gaps.
+ */
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { KeptVersion } from "../budget.js";
+import type { AgentFact, Metric } from "./agent-fact.js";
+
+export type Standing = "pending" | "recorded" | "stored" | "released";
+const standings: readonly Standing[] = ["pending", "recorded", "stored", "released"];
+
+export interface OutboxEntry {
+  readonly versionId: Hash;
+  readonly line: string;
+  readonly origin: "trained" | "adopted";
+  /** The device's own counter of the line; 0 for a version of the server's. */
+  readonly sequence: number;
+  /** Counts everything that came to this line here, trained or adopted. */
+  readonly order: number;
+  readonly bases: readonly Hash[];
+  readonly tensorBytes: number;
+  readonly savedAtMs: number;
+  readonly metric: Metric | null;
+  readonly samples: { readonly from: number; readonly to: number } | null;
+  readonly standing: Standing;
+  readonly backedUp: boolean;
+  /** Where the server's journal has it. */
+  readonly position: number | undefined;
+  readonly name: string;
+  /** The server's counter; undefined before its receipt. */
+  readonly version: number | undefined;
+  readonly refusal: { readonly code: string; readonly message: string; readonly atMs: number } | undefined;
+  readonly forgotten: boolean;
+}
+
+export interface Activation { readonly versionId: Hash; readonly line: string; readonly atMs: number; readonly clockErrorMs: number | null; readonly session: number }
+
+export interface LineState {
+  readonly line: string;
+  /** Versions in the order in which they came here. */
+  readonly versions: readonly Hash[];
+  readonly sequence: number;
+  readonly activations: readonly Activation[];
+  readonly trainings: number;
+  readonly lastTrainingMs: number | undefined;
+  /** One past the newest sample that the last training saw. */
+  readonly samplesEnd: number;
+}
+
+export interface OutboxState {
+  readonly entries: ReadonlyMap<Hash, OutboxEntry>;
+  readonly lines: ReadonlyMap<string, LineState>;
+  readonly seen: { readonly length: number; readonly chain: Hash } | undefined;
+  /** Positions of restorations that were answered already. */
+  readonly restoredAt: readonly number[];
+}
+
+export const emptyOutbox: OutboxState = { entries: new Map(), lines: new Map(), seen: undefined, restoredAt: [] };
+
+function emptyLine(line: string): LineState { return { line, versions: [], sequence: 0, activations: [], trainings: 0, lastTrainingMs: undefined, samplesEnd: 0 }; }
+
+/** The state after one more fact. Facts about versions that are not known here are passed over: the journal may be older than what it speaks of. */
+export function applyFact(state: OutboxState, fact: AgentFact): OutboxState {
+  switch (fact.type) {
+    case "saved": case "adopted": return addVersion(state, fact);
+    case "receipt": return withEntry(state, fact.versionId, (entry) => ({
+      ...entry, standing: later(entry.standing, fact.kind), position: fact.position, name: fact.name || entry.name, version: fact.version || entry.version,
+      backedUp: entry.backedUp || fact.backedUpTo > fact.position, refusal: undefined,
+    }));
+    case "refused": return withEntry(state, fact.versionId, (entry) => ({ ...entry, refusal: { code: fact.code, message: fact.message, atMs: fact.atMs } }));
+    case "activated": return withLine(state, fact.line, (line) => ({ ...line, activations: [...line.activations, { versionId: fact.versionId, line: fact.line, atMs: fact.atMs, clockErrorMs: fact.clockErrorMs, session: fact.session }] }));
+    case "forgotten": return withEntry(state, fact.versionId, (entry) => ({ ...entry, forgotten: true }));
+    case "training": return withLine(state, fact.line, (line) => ({ ...line, trainings: Math.max(line.trainings, fact.invocation), lastTrainingMs: fact.atMs, samplesEnd: Math.max(line.samplesEnd, fact.samplesEnd) }));
+    case "seen": return { ...state, seen: { length: fact.length, chain: fact.chain } };
+    case "restored": return afterRestore(state, fact.position);
+  }
+}
+
+export function foldFacts(facts: Iterable<AgentFact>, from: OutboxState = emptyOutbox): OutboxState {
+  let state = from;
+  for (const fact of facts) state = applyFact(state, fact);
+  return state;
+}
+
+function later(a: Standing, b: Standing): Standing { return standings.indexOf(a) >= standings.indexOf(b) ? a : b; }
+
+function addVersion(state: OutboxState, fact: Extract<AgentFact, { type: "saved" | "adopted" }>): OutboxState {
+  if (state.entries.get(fact.versionId)?.forgotten === false) return state;
+  const line = state.lines.get(fact.line) ?? emptyLine(fact.line);
+  const common = { versionId: fact.versionId, line: fact.line, order: line.versions.length + 1, tensorBytes: fact.tensorBytes, savedAtMs: fact.atMs, name: fact.name, refusal: undefined, forgotten: false, position: undefined };
+  const entry: OutboxEntry = fact.type === "saved"
+    ? { ...common, origin: "trained", sequence: fact.sequence, bases: fact.bases, metric: fact.metric, samples: fact.samples, standing: "pending", backedUp: false, version: undefined }
+    : { ...common, origin: "adopted", sequence: 0, bases: [], metric: null, samples: null, standing: "released", backedUp: true, version: fact.version };
+  return withLine({ ...state, entries: new Map(state.entries).set(fact.versionId, entry) }, fact.line, (before) => ({
+    ...before, versions: [...before.versions, fact.versionId], sequence: fact.type === "saved" ? Math.max(before.sequence, fact.sequence) : before.sequence,
+  }));
+}
+
+/** Everything recorded from `position` on counts as never received; what is forgotten already cannot be told again. */
+function afterRestore(state: OutboxState, position: number): OutboxState {
+  const entries = new Map(state.entries);
+  for (const entry of entries.values()) {
+    if (entry.origin === "trained" && entry.position !== undefined && entry.position >= position) entries.set(entry.versionId, { ...entry, standing: "pending", backedUp: false, position: undefined, version: undefined });
+  }
+  return { ...state, entries, seen: undefined, restoredAt: [...state.restoredAt, position] };
+}
+
+function withEntry(state: OutboxState, versionId: Hash, change: (entry: OutboxEntry) => OutboxEntry): OutboxState {
+  const entry = state.entries.get(versionId);
+  return entry === undefined ? state : { ...state, entries: new Map(state.entries).set(versionId, change(entry)) };
+}
+
+function withLine(state: OutboxState, name: string, change: (line: LineState) => LineState): OutboxState {
+  return { ...state, lines: new Map(state.lines).set(name, change(state.lines.get(name) ?? emptyLine(name))) };
+}
+
+// Questions.
+
+export function activeVersion(state: OutboxState, line: string): Hash | undefined { return state.lines.get(line)?.activations.at(-1)?.versionId; }
+
+/** The newest version of a line here, trained or adopted: what the next fine-tuning starts from when `after-outbox`, else the active one. */
+export function newestVersion(state: OutboxState, line: string): OutboxEntry | undefined {
+  const id = state.lines.get(line)?.versions.at(-1);
+  return id === undefined ? undefined : state.entries.get(id);
+}
+
+/** What the server has to be told of still, base before child: lines by name, each in its order. */
+export function toAnnounce(state: OutboxState): readonly OutboxEntry[] {
+  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing === "pending" && !entry.forgotten)
+    .sort((a, b) => (a.line === b.line ? a.order - b.order : a.line < b.line ? -1 : 1));
+}
+
+/** Versions recorded whose further receipts may have been lost: announced again, they are answered by the same receipts. */
+export function awaitingReceipts(state: OutboxState): readonly OutboxEntry[] {
+  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && (entry.standing === "recorded" || entry.standing === "stored") && !entry.forgotten)
+    .sort((a, b) => (a.line === b.line ? a.order - b.order : a.line < b.line ? -1 : 1));
+}
+
+/** Trained versions that the server has not released. */
+export function unreleased(state: OutboxState): readonly OutboxEntry[] {
+  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing !== "released");
+}
+
+/** Versions on this device, as the rule of forgetting sees them. `releasedWhen`: whether the server's word is enough, or a backup too. */
+export function keptVersions(state: OutboxState, releasedWhen: "stored" | "backed-up"): readonly KeptVersion[] {
+  const kept = [...state.entries.values()].filter((entry) => !entry.forgotten);
+  const neededBases = new Set(kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases));
+  return kept.map((entry) => ({
+    versionId: entry.versionId, line: entry.line, sequence: entry.order,
+    released: entry.standing === "released" && (releasedWhen === "stored" || entry.backedUp),
+    active: activeVersion(state, entry.line) === entry.versionId, needed: neededBases.has(entry.versionId),
+  }));
+}
+
+/** Samples that trainings whose models are not released yet were made from. */
+export function pinnedSamples(state: OutboxState, line: string): readonly { readonly from: number; readonly to: number }[] {
+  return [...state.entries.values()].flatMap((entry) => (entry.line === line && entry.standing !== "released" && entry.samples !== null ? [entry.samples] : []));
+}
+
+/** What a restoration to `position` takes from the server that this device cannot give back. */
+export function lostByRestore(state: OutboxState, position: number): readonly OutboxEntry[] {
+  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.position !== undefined && entry.position >= position && entry.forgotten);
+}
