@@ -12,7 +12,7 @@ export interface Leaf extends TensorHeader { readonly path: string; readonly ten
 /** All leaves of a model in canonical order: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
 export type LeafTable = readonly Leaf[];
 
-/** A leaf layer of a flattened architecture, in canonical order. `inputs[slot]` lists predecessors (layer index, output index). */
+/** One call of a leaf layer in a flattened architecture, in canonical order. `inputs[slot]` lists predecessors (layer index, output index). */
 export interface LeafLayer {
   /** tfjs class name such as "Conv2D"; allow-listed. */
   readonly className: string;
@@ -20,6 +20,8 @@ export interface LeafLayer {
   readonly config: Readonly<Record<string, unknown>>;
   readonly inputs: readonly { readonly layer: number; readonly output: number }[];
   readonly weights: readonly { readonly name: string; readonly dtype: TensorHeader["dtype"]; readonly shape: readonly number[]; readonly trainable: boolean }[];
+  /** A further call of the layer at this (smaller) index: same configuration, no weights of its own. */
+  readonly sharedWith?: number;
 }
 
 export interface Architecture {
@@ -46,8 +48,12 @@ export interface Names {
   readonly fileOrder?: readonly number[];
   /** The file's own metadata (safetensors `__metadata__`). */
   readonly fileMetadata?: Readonly<Record<string, string>>;
+  /** The file's safetensors header verbatim (with its padding), where writing it again from order and metadata would give other bytes. */
+  readonly fileHeader?: string;
   /** Display names of layers, by layer index, where an architecture is known. */
   readonly layers?: readonly string[];
+  /** Layers that were frozen (`trainable` false) when the model was described: a matter of its training, not of what it is. */
+  readonly frozenLayers?: readonly number[];
 }
 
 /** Kinds of small objects that a save record refers to by hash. Object id = H("stemma-" ‖ kind ‖ "-1\0" ‖ bytes). */

@@ -1,0 +1,106 @@
+/**
+ * The Merkle tree over a model's leaves (RFC 6962, section 2.1, with Stemma's own leaf): hashes, order
+ * of leaves, root. What differs between two trees is tree-diff.ts; the stored form is tree-object.ts.
+ */
+import { StemmaError } from "../errors.js";
+import { hashBytes, Sha256, sha256 } from "../tensor/hash.js";
+import { isWellFormedText } from "../tensor/strict-json.js";
+import type { Hash } from "../tensor/tensor.js";
+import type { Leaf, LeafTable } from "./model.js";
+
+export type ModelKind = "architecture" | "opaque";
+
+/** Limits that hold wherever leaves come from outside. */
+export const maxLeaves = 1_000_000;
+export const maxPathBytes = 65_535;
+
+const positional = /^(0|[1-9][0-9]{0,7})\/(0|[1-9][0-9]{0,7})$/;
+
+export function leafPath(layer: number, weight: number): string { return `${layer}/${weight}`; }
+
+/** Indices of a positional path "layer/weight", or undefined where it is none. */
+export function positionOf(path: string): { readonly layer: number; readonly weight: number } | undefined {
+  const found = positional.exec(path);
+  return found === null ? undefined : { layer: Number(found[1]), weight: Number(found[2]) };
+}
+
+/** Order of UTF-8 bytes (which is that of code points, not of JavaScript's code units). */
+export function compareNames(a: string, b: string): number {
+  if (a === b) return 0;
+  return Buffer.compare(Buffer.from(a, "utf8"), Buffer.from(b, "utf8"));
+}
+
+/** Canonical order of leaves: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
+export function comparePaths(kind: ModelKind, a: string, b: string): number {
+  if (kind === "opaque") return compareNames(a, b);
+  const left = positionOf(a), right = positionOf(b);
+  if (left === undefined || right === undefined) throw malformed(`the path ${JSON.stringify(left === undefined ? a : b)} is no "layer/weight"`);
+  return left.layer - right.layer || left.weight - right.weight;
+}
+
+export function malformed(reason: string): StemmaError {
+  return new StemmaError("TREE_MALFORMED", `This is no table of a model's tensors: ${reason}. Fetch it again from where it was saved.`);
+}
+
+/** Refuses leaves that are not in canonical order, are there twice, or whose paths are not of this kind. @throws TREE_MALFORMED */
+export function checkLeafOrder(kind: ModelKind, leaves: LeafTable): void {
+  if (leaves.length > maxLeaves) throw malformed(`it has ${leaves.length} leaves, more than ${maxLeaves}`);
+  leaves.forEach((leaf, i) => {
+    if (!isWellFormedText(leaf.path) || Buffer.byteLength(leaf.path) > maxPathBytes) throw malformed(`the path of leaf ${i} is no text of at most ${maxPathBytes} bytes`);
+    if (kind === "architecture" && positionOf(leaf.path) === undefined) throw malformed(`the path ${JSON.stringify(leaf.path)} is no "layer/weight"`);
+    const before = leaves[i - 1];
+    if (before !== undefined && comparePaths(kind, before.path, leaf.path) >= 0) throw malformed(`the leaf ${JSON.stringify(leaf.path)} is twice in it or out of order`);
+  });
+}
+
+/** H(0x00 ‖ path length ‖ path ‖ tensor id), the length as u32 little-endian. */
+export function leafHash(path: string, tensor: Hash): Hash {
+  const name = Buffer.from(path, "utf8");
+  const head = Buffer.alloc(5);
+  head.writeUInt32LE(name.length, 1);
+  return sha256(head, name, hashBytes(tensor));
+}
+
+const nodeTag = Uint8Array.of(1);
+/** H(0x01 ‖ left ‖ right). */
+export function nodeHash(left: Hash, right: Hash): Hash {
+  return new Sha256().update(nodeTag).update(hashBytes(left)).update(hashBytes(right)).digest();
+}
+
+/** A node over the leaves `from` to before `to`; a leaf has no children. */
+export interface TreeNode { readonly hash: Hash; readonly from: number; readonly to: number; readonly left?: TreeNode; readonly right?: TreeNode }
+
+/** Largest power of two below `count` (RFC 6962: where n leaves are split). */
+export function splitPoint(count: number): number {
+  let k = 1;
+  while (k * 2 < count) k *= 2;
+  return k;
+}
+
+function nodeOver(hashes: readonly Hash[], from: number, to: number): TreeNode {
+  if (to - from === 1) return { hash: hashes[from] as Hash, from, to };
+  const middle = from + splitPoint(to - from);
+  const left = nodeOver(hashes, from, middle), right = nodeOver(hashes, middle, to);
+  return { hash: nodeHash(left.hash, right.hash), from, to, left, right };
+}
+
+/** The tree over leaves in canonical order; undefined for a model without tensors, whose root is H(""). */
+export function merkleTree(leaves: LeafTable): TreeNode | undefined {
+  if (leaves.length === 0) return undefined;
+  return nodeOver(leaves.map((leaf) => leafHash(leaf.path, leaf.tensor)), 0, leaves.length);
+}
+
+export const emptyRoot = sha256();
+export function treeRoot(leaves: LeafTable): Hash { return merkleTree(leaves)?.hash ?? emptyRoot; }
+
+/** Content id: H("stemma-content-1\0" ‖ architecture hash ‖ root); `zeroHash` for kind `opaque` (MM8). */
+export function contentId(architecture: Hash, root: Hash): Hash {
+  return sha256("stemma-content-1\0", hashBytes(architecture), hashBytes(root));
+}
+
+/** Leaves sorted into canonical order, checked. @throws TREE_MALFORMED */
+export function sortLeaves(kind: ModelKind, leaves: LeafTable): LeafTable {
+  const sorted: Leaf[] = [...leaves].sort((a, b) => comparePaths(kind, a.path, b.path));
+  checkLeafOrder(kind, sorted);
+  return sorted;
+}
