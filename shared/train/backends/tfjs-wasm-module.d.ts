@@ -1,0 +1,12 @@
+/** The start code inside @tensorflow/tfjs-backend-wasm, which that package does not describe to the outside. */
+declare module "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm.js" {
+  interface StartableModule {
+    HEAPU8: Uint8Array;
+    _malloc(bytes: number): number;
+    _free(pointer: number): void;
+    readonly asm: { readonly memory: WebAssembly.Memory };
+    cwrap(name: string, returns: "number" | null, args: readonly "number"[]): unknown;
+    tfjs: Record<string, unknown>;
+  }
+  export default function startModule(options: { wasmBinary: Uint8Array; print(text: string): void; printErr(text: string): void }): Promise<StartableModule>;
+}

@@ -1,0 +1,7 @@
+// What kernels.wasm exports. All functions work on raw pointers into the memory of TensorFlow.js's
+// wasm backend, which is imported; the module has no data and no memory of its own.
+export { packPanels, packRows, matMulRows, matMulInPlace, matMulPacked } from "./matmul";
+export { packUnrolled, scatterUnrolled, zero } from "./convolution";
+export { depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";
+export { maxPoolGradient } from "./pooling";
+export { segmentSumFloat, segmentSumInt } from "./segment-sum";

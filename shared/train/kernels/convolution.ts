@@ -1,0 +1,79 @@
+/**
+ * Gradients of Conv2D on wasm: with respect to the filter (missing in tfjs 4.22) and to the input
+ * (there, but direct and slow). Both are matrix products over the unrolled input.
+ */
+import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+
+interface ConvolutionAttributes {
+  readonly strides: number | [number, number]; readonly pad: "valid" | "same" | number; readonly dataFormat: "NHWC" | "NCHW";
+  readonly dimRoundingMode?: "floor" | "round" | "ceil"; readonly filterShape: [number, number, number, number]; readonly inputShape: [number, number, number, number];
+}
+
+/** Positions handled at a time: their packed rows stay in the second-level cache. */
+const blockPositions = 256;
+
+/** Conv2DBackpropFilter: x [N,H,W,C], dy [N,OH,OW,O] → [FH,FW,C,O]. */
+export function registerFilterGradient(room: KernelRoom): void {
+  room.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>("Conv2DBackpropFilter", ({ inputs: { x, dy }, attrs }) => {
+    const info = convolutionInfo(room, x.shape, attrs.filterShape, attrs);
+    const out = room.backend.makeOutput(attrs.filterShape, "float32");
+    const { kernels } = room;
+    const rows = info.filterHeight * info.filterWidth * info.inChannels, columns = info.outChannels;
+    const positions = info.batchSize * info.outHeight * info.outWidth;
+    const rowBytes = Math.ceil(rows / 4) * blockPositions * 16, panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
+    const packedRows = room.scratch(rowBytes + panelBytes), panels = packedRows + rowBytes;
+    const [px, pdy, pout] = [room.pointer(x), room.pointer(dy), room.pointer(out)];
+    if (positions === 0) kernels.zero(pout, rows * columns * 4);
+    for (let first = 0; first < positions; first += blockPositions) {
+      const count = Math.min(blockPositions, positions - first);
+      if (isPlain(info)) kernels.packRows(px + first * rows * 4, packedRows, count, rows, rows);
+      else kernels.packUnrolled(px, packedRows, first, count, ...geometry(info));
+      kernels.packPanels(pdy + first * columns * 4, panels, count, columns, columns, 1);
+      kernels.matMulPacked(packedRows, panels, pout, columns, rows, columns, count, first > 0 ? 1 : 0);
+    }
+    return out;
+  });
+}
+
+/** Conv2DBackpropInput: dy [N,OH,OW,O], filter [FH,FW,C,O] → [N,H,W,C]. Also the forward pass of a transposed convolution. */
+export function registerInputGradient(room: KernelRoom): void {
+  room.kernel<{ dy: TensorInfo; filter: TensorInfo }, ConvolutionAttributes>("Conv2DBackpropInput", ({ inputs: { dy, filter }, attrs }) => {
+    const info = convolutionInfo(room, attrs.inputShape, filter.shape, attrs);
+    const out = room.backend.makeOutput(attrs.inputShape, "float32");
+    const { kernels } = room;
+    const depth = info.outChannels, columns = info.filterHeight * info.filterWidth * info.inChannels;
+    const positions = info.batchSize * info.outHeight * info.outWidth;
+    const panelBytes = Math.ceil(columns / 8) * depth * 32;
+    const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4)), unrolled = panels + panelBytes;
+    const [pdy, pout] = [room.pointer(dy), room.pointer(out)];
+    // the filter is [columns, depth] in memory: its transpose is what dy is multiplied with
+    kernels.packPanels(room.pointer(filter), panels, depth, columns, 1, depth);
+    if (isPlain(info)) {
+      kernels.matMulRows(pdy, depth, panels, pout, columns, positions, columns, depth);
+      return out;
+    }
+    kernels.zero(pout, info.batchSize * info.inHeight * info.inWidth * info.inChannels * 4);
+    for (let first = 0; first < positions; first += blockPositions) {
+      const count = Math.min(blockPositions, positions - first);
+      kernels.matMulRows(pdy + first * depth * 4, depth, panels, unrolled, columns, count, columns, depth);
+      kernels.scatterUnrolled(unrolled, pout, first, count, ...geometry(info));
+    }
+    return out;
+  });
+}
+
+type ConvolutionInfo = ReturnType<KernelRoom["tf"]["backend_util"]["computeConv2DInfo"]>;
+
+function convolutionInfo(room: KernelRoom, inputShape: readonly number[], filterShape: readonly number[], attrs: ConvolutionAttributes): ConvolutionInfo {
+  const { backend_util: util } = room.tf;
+  return util.computeConv2DInfo(inputShape as [number, number, number, number], filterShape as [number, number, number, number], attrs.strides, 1, attrs.pad, attrs.dimRoundingMode, false, util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"));
+}
+
+/** One by one, stride one, no padding: the input is its own unrolled form. */
+function isPlain(info: ConvolutionInfo): boolean {
+  return info.filterHeight === 1 && info.filterWidth === 1 && info.strideHeight === 1 && info.strideWidth === 1 && info.padInfo.top === 0 && info.padInfo.left === 0 && info.outHeight === info.inHeight && info.outWidth === info.inWidth;
+}
+
+function geometry(info: ConvolutionInfo): [number, number, number, number, number, number, number, number, number, number, number] {
+  return [info.inHeight, info.inWidth, info.inChannels, info.outHeight, info.outWidth, info.filterHeight, info.filterWidth, info.strideHeight, info.strideWidth, info.padInfo.top, info.padInfo.left];
+}

@@ -1,0 +1,44 @@
+/**
+ * kernels.wasm as functions: checks its hash and instantiates it on the memory of TensorFlow.js's
+ * wasm backend. Knows no tensors. Pointers are byte offsets in that memory; sizes are elements.
+ */
+import { createHash } from "node:crypto";
+import { StemmaError } from "../../errors.js";
+import { kernelsHash } from "./kernels-hash.js";
+
+type Numbers<Count extends number, Found extends number[] = []> = Found["length"] extends Count ? Found : Numbers<Count, [...Found, number]>;
+type Kernel<Count extends number> = (...args: Numbers<Count>) => void;
+
+/** The exports of kernels.wasm; each is documented in assembly/. */
+export interface KernelModule {
+  packPanels: Kernel<6>;
+  packRows: Kernel<5>;
+  matMulRows: Kernel<8>;
+  matMulInPlace: Kernel<9>;
+  matMulPacked: Kernel<8>;
+  packUnrolled: Kernel<15>;
+  scatterUnrolled: Kernel<15>;
+  zero: Kernel<2>;
+  depthwiseFilterGradient: Kernel<18>;
+  depthwiseInputGradient: Kernel<18>;
+  maxPoolGradient: Kernel<17>;
+  segmentSumFloat: Kernel<6>;
+  segmentSumInt: Kernel<6>;
+}
+
+/**
+ * Instantiates the kernels on `memory`.
+ * @throws ENGINE_HASH_MISMATCH when the bytes are not the committed ones; BACKEND_UNAVAILABLE when they do not compile here.
+ */
+export async function instantiateKernels(bytes: Uint8Array, memory: WebAssembly.Memory): Promise<KernelModule> {
+  const actual = createHash("sha256").update(bytes).digest("hex");
+  if (actual !== kernelsHash) {
+    throw new StemmaError("ENGINE_HASH_MISMATCH", `kernels.wasm has SHA-256 ${actual}, expected ${kernelsHash}: restore the file, or rebuild it with \`npm run kernels\``, { expected: kernelsHash, actual });
+  }
+  try {
+    const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
+    return instance.exports as unknown as KernelModule;
+  } catch (cause) {
+    throw new StemmaError("BACKEND_UNAVAILABLE", "the training kernels do not run on this machine: it needs WebAssembly with SIMD", { cause });
+  }
+}

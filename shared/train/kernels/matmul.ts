@@ -1,0 +1,104 @@
+/**
+ * Matrix products on wasm. tfjs 4.22 keeps a packed right operand by data id without its shape (a
+ * reshaped view gets the other view's packing), multiplies transposed operands slowly, and adds the
+ * bias wrongly when it fuses a transposed product; so both product kernels are replaced.
+ */
+import { StemmaError } from "../../errors.js";
+import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+
+interface MatMulAttributes { readonly transposeA: boolean; readonly transposeB: boolean }
+interface FusedAttributes extends MatMulAttributes { readonly activation?: string; readonly leakyreluAlpha?: number }
+
+/** Fewer rows than this are multiplied with the right operand where it lies: packing would cost more. */
+const rowsWorthPacking = 24;
+/** Depth of a block when the left operand is transposed. */
+const blockDepth = 256;
+
+/** a [B…,M,K], b [B…,K,N] (or transposed) → [B…,M,N], batch dimensions broadcast. */
+export function registerMatMul(room: KernelRoom): void {
+  room.kernel<{ a: TensorInfo; b: TensorInfo }, MatMulAttributes>("BatchMatMul", ({ inputs: { a, b }, attrs }) => batchMatMul(room, a, b, attrs));
+  room.kernel<{ a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo }, FusedAttributes>("_FusedMatMul", ({ inputs, attrs }) => fusedMatMul(room, inputs, attrs));
+}
+
+function batchMatMul(room: KernelRoom, a: TensorInfo, b: TensorInfo, { transposeA, transposeB }: MatMulAttributes): TensorInfo {
+  if (a.dtype !== "float32" || b.dtype !== "float32") throw new StemmaError("BACKEND_UNAVAILABLE", `the wasm backend multiplies float32 matrices only, not ${a.dtype} by ${b.dtype}: cast them first`);
+  const { util, broadcast_util: broadcast } = room.tf;
+  const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
+  const [a0, a1] = a.shape.slice(-2) as [number, number], [b0, b1] = b.shape.slice(-2) as [number, number];
+  const [M, K] = transposeA ? [a1, a0] : [a0, a1], [depthB, N] = transposeB ? [b1, b0] : [b0, b1];
+  if (K !== depthB) throw new StemmaError("SHAPE_INVALID", `cannot multiply [${a.shape.join(", ")}]${transposeA ? " transposed" : ""} by [${b.shape.join(", ")}]${transposeB ? " transposed" : ""}: inner sizes ${K} and ${depthB} differ`);
+  const outer = broadcast.assertAndGetBroadcastShape(outerA, outerB);
+  const out = room.backend.makeOutput([...outer, M, N], "float32");
+  const product = { M, N, K, transposeA, transposeB };
+  const [pa, pb, pout] = [room.pointer(a), room.pointer(b), room.pointer(out)];
+  const batches = util.sizeFromShape(outer);
+  const [indexA, indexB] = [batchIndex(outerA, outer), batchIndex(outerB, outer)];
+  for (let i = 0; i < batches; i++) multiply(room, pa + indexA(i) * M * K * 4, pb + indexB(i) * K * N * 4, pout + i * M * N * 4, product);
+  return out;
+}
+
+interface Product { readonly M: number; readonly N: number; readonly K: number; readonly transposeA: boolean; readonly transposeB: boolean }
+
+function multiply(room: KernelRoom, a: number, b: number, out: number, { M, N, K, transposeA, transposeB }: Product): void {
+  const { kernels } = room;
+  if (M === 0 || N === 0) return;
+  if (K === 0) { kernels.zero(out, M * N * 4); return; }
+  const strides: [number, number] = transposeB ? [1, K] : [N, 1];
+  if (transposeA) {
+    const depth = Math.min(K, blockDepth), rowBytes = Math.ceil(M / 4) * depth * 16;
+    const rows = room.scratch(rowBytes + Math.ceil(N / 8) * depth * 32), panels = rows + rowBytes;
+    for (let k = 0; k < K; k += blockDepth) {
+      const count = Math.min(blockDepth, K - k);
+      kernels.packRows(a + k * M * 4, rows, count, M, M);
+      kernels.packPanels(b + k * strides[0] * 4, panels, count, N, ...strides);
+      kernels.matMulPacked(rows, panels, out, N, M, N, count, k > 0 ? 1 : 0);
+    }
+    return;
+  }
+  const inPlace = transposeB || M >= rowsWorthPacking ? 0 : N - (N % 8);
+  if (inPlace > 0) kernels.matMulInPlace(a, K, b, N, out, N, M, inPlace, K);
+  if (inPlace === N) return;
+  const panels = room.scratch(Math.ceil((N - inPlace) / 8) * K * 32);
+  kernels.packPanels(b + inPlace * strides[1] * 4, panels, K, N - inPlace, ...strides);
+  kernels.matMulRows(a, K, panels, out + inPlace * 4, N, M, N - inPlace, K);
+}
+
+/** Which matrix of an operand belongs to the i-th of the broadcast batch. */
+function batchIndex(own: readonly number[], broadcast: readonly number[]): (i: number) => number {
+  const strides: number[] = [];
+  let step = 1;
+  for (let d = own.length - 1; d >= 0; d--) { strides.unshift(own[d] === 1 ? 0 : step); step *= own[d]!; }
+  return (i) => {
+    let rest = i, index = 0;
+    for (let d = broadcast.length - 1; d >= 0; d--) {
+      const size = broadcast[d]!, at = rest % size;
+      rest = (rest - at) / size;
+      index += at * (strides[d - (broadcast.length - own.length)] ?? 0);
+    }
+    return index;
+  };
+}
+
+/** Product, bias and activation one after the other, with the kernels that do each right. */
+function fusedMatMul(room: KernelRoom, inputs: { a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo }, attrs: FusedAttributes): TensorInfo {
+  let out = batchMatMul(room, inputs.a, inputs.b, attrs);
+  const then = (name: string, callInputs: Record<string, TensorInfo>, callAttrs: Record<string, unknown> = {}): void => {
+    const kernel = room.stockKernel(name);
+    if (!kernel) throw new StemmaError("BACKEND_UNAVAILABLE", `the wasm backend has no kernel ${name} for a fused matrix product: use the activation as a layer of its own`);
+    const next = kernel({ inputs: callInputs, backend: room.backend, attrs: callAttrs }) as TensorInfo;
+    room.backend.disposeData(out.dataId);
+    out = next;
+  };
+  if (inputs.bias) then("Add", { a: out, b: inputs.bias });
+  switch (attrs.activation ?? "linear") {
+    case "linear": break;
+    case "relu": then("Relu", { x: out }); break;
+    case "relu6": then("Relu6", { x: out }); break;
+    case "elu": then("Elu", { x: out }); break;
+    case "sigmoid": then("Sigmoid", { x: out }); break;
+    case "leakyrelu": then("LeakyRelu", { x: out }, { alpha: attrs.leakyreluAlpha ?? 0.2 }); break;
+    case "prelu": then("Prelu", { x: out, alpha: inputs.preluActivationWeights! }); break;
+    default: throw new StemmaError("BACKEND_UNAVAILABLE", `no fused activation ${attrs.activation} on wasm: use it as a layer of its own`);
+  }
+  return out;
+}
