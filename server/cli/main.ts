@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { exitStatus } from "../../shared/errors.js";
 import { reportError } from "../../shared/cli/command-line.js";
+import { exitWithParent } from "../../shared/cli/exit-with-parent.js";
 import { addGlobalOptions } from "./context.js";
 import { addAgentCommands } from "./commands/agent.js";
 import { addBenchCommand } from "./commands/bench.js";
@@ -67,4 +68,6 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
 
 // A reader that goes away (| head) is no error of ours.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => { if (error.code === "EPIPE") process.exit(exitStatus.done); throw error; });
+exitWithParent();
 process.exitCode = await runCommandLine(process.argv.slice(2));
+if (process.env["STEMMA_EXIT_WITH_STDIN"] === "1") process.stdin.destroy();

@@ -6,7 +6,7 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { EnvironmentPolicy, EnvironmentVerdict, RecoverySteps } from "../../shared/recover/recovery.js";
-import type { Measurement, TrainingResult } from "../../shared/train/training.js";
+import type { DatasetReference, Measurement, TrainingResult } from "../../shared/train/training.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { ServerEvent } from "../events/event-hub.js";
 import type { CheckReport, DeviceSummary, FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
@@ -60,7 +60,8 @@ export interface TrainRequest { readonly fleet: string; readonly recipe: string;
 export type TrainProgress = { readonly state: "running"; readonly line: string; readonly iteration?: number; readonly loss?: number };
 export interface TrainReport { readonly summary: VersionSummary; readonly result: TrainingResult }
 
-export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly hash: string | null }
+/** `parameters`: what the reader is told (cells, vehicle …). */
+export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: DatasetReference["parameters"]; readonly hash: string | null }
 
 export interface StorageStats { readonly versions: number; readonly tensors: number; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
 
@@ -101,7 +102,7 @@ export interface ServerOperations {
   train(request: TrainRequest, onProgress?: (progress: TrainProgress) => void, signal?: AbortSignal): Promise<TrainReport>;
 
   datasets(fleet: string): Promise<readonly DatasetSummary[]>;
-  addDataset(fleet: string, dataset: { readonly name: string; readonly kind: string; readonly location: string }): Promise<DatasetSummary>;
+  addDataset(fleet: string, dataset: { readonly name: string; readonly kind: string; readonly location: string; readonly parameters?: DatasetReference["parameters"] }): Promise<DatasetSummary>;
   checkDataset(fleet: string, name: string): Promise<{ readonly ok: boolean; readonly samples: number; readonly hash: string; readonly expected: string | null; readonly message: string }>;
 
   stats(fleet: string): Promise<StorageStats>;

@@ -20,7 +20,7 @@ export type Fact =
   | (At & { readonly type: "session"; readonly device: string; readonly session: number })
   /** A server model given to a device's line as its initial model or update. */
   | (At & { readonly type: "assigned"; readonly device: string; readonly line: string; readonly versionId: Hash })
-  | (At & { readonly type: "data"; readonly name: string; readonly kind: string; readonly location: string; readonly hash: Hash | null; readonly removed?: boolean })
+  | (At & { readonly type: "data"; readonly name: string; readonly kind: string; readonly location: string; readonly parameters?: Readonly<Record<string, string | number | boolean | readonly string[]>>; readonly hash: Hash | null; readonly removed?: boolean })
   | (At & { readonly type: "backup"; readonly position: number; readonly location: string })
   /** This store was restored to an older state: devices announce again everything after `position`. */
   | (At & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });

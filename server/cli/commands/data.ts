@@ -2,21 +2,23 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { withContext } from "../context.js";
+import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
 
 export function addDataCommands(program: Command): void {
   const data = program.command("data").description("name the data that recipes train on");
 
-  data.command("add").argument("<name>").argument("<location>", "folder or file; - for a reader that makes its own").requiredOption("--kind <reader>", "how it is read: nasa-battery, mnist, battery-simulated, images-generated, samples").option("--dry-run", "read it, register nothing", false)
+  data.command("add").argument("<name>").argument("<location>", "folder or file; - for a reader that makes its own").requiredOption("--kind <reader>", "how it is read: nasa-battery, mnist, battery-simulated, images-generated, samples").option("--set <key=value>", "a parameter of the reader, such as cells=B0005,B0006 (repeatable)", collect, []).option("--dry-run", "read it, register nothing", false)
     .description("register data: it is read once, and its hash is kept")
-    .action(async (name: string, location: string, choices: { kind: string; dryRun: boolean }, command: Command) => withContext(command, async ({ output, operations, options }) => {
+    .action(async (name: string, location: string, choices: { kind: string; set: string[]; dryRun: boolean }, command: Command) => withContext(command, async ({ output, operations, options }) => {
       const path = location === "-" ? "" : resolve(location);
+      const parameters = Object.fromEntries(Object.entries(parseAssignments(choices.set)).map(([key, value]) => [key, typeof value === "string" && value.includes(",") ? value.split(",") : value]));
       if (choices.dryRun) {
         const { checkDatasetAt } = await import("../../operations/datasets.js");
-        const report = await checkDatasetAt({ kind: choices.kind, location: path });
+        const report = await checkDatasetAt({ kind: choices.kind, location: path, parameters });
         output.print({ data: report, names: [name], text: `would register ${name}: ${report.samples} samples, hash ${report.hash.slice(0, 16)}` });
         return;
       }
-      const summary = await (await operations()).addDataset(options.fleet, { name, kind: choices.kind, location: path });
+      const summary = await (await operations()).addDataset(options.fleet, { name, kind: choices.kind, location: path, parameters });
       output.print({ data: summary, names: [name], text: `registered ${name}: ${summary.kind} at ${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}` });
     }));
 

@@ -1,0 +1,50 @@
+/** The table at the demo's end: one row a saved version, figures that were measured in this run. */
+import { formatBytes, formatDuration, renderTable, type Column, type Output } from "../../shared/cli/output.js";
+import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { ServerOperations } from "../operations/operations.js";
+import { demoFleet, type DemoPlan } from "./demo-plan.js";
+import type { FleetWatch, ReportFigures } from "./fleet-watch.js";
+import type { Proof } from "./prove-recoveries.js";
+
+export interface DemoRow { readonly model: VersionSummary; readonly figures: ReportFigures | undefined; readonly metric: string; readonly proof: Proof | undefined }
+
+/** Measured values as the trainer recorded them with the version. */
+interface MetricMetadata { readonly "metric.name"?: string; readonly "metric.unit"?: string; readonly "metric.before"?: number; readonly "metric.after"?: number }
+
+export async function demoRows(operations: ServerOperations, plan: DemoPlan, watch: FleetWatch, proofs: readonly Proof[]): Promise<DemoRow[]> {
+  const rows: DemoRow[] = [];
+  for (const model of await operations.models(demoFleet)) {
+    const { metadata } = await operations.model({ fleet: demoFleet, model: model.versionId });
+    rows.push({ model, figures: watch.figures.get(model.versionId), metric: describeMetric((metadata ?? {}) as MetricMetadata), proof: proofs.find((proof) => proof.versionId === model.versionId) });
+  }
+  return rows;
+}
+
+/** "SoH error 3.1 % → 1.9 %". */
+export function describeMetric(metadata: MetricMetadata): string {
+  const { "metric.name": name, "metric.unit": unit = "", "metric.before": before, "metric.after": after } = metadata;
+  if (name === undefined || before === undefined || after === undefined) return "-";
+  return `${name} ${before.toFixed(1)} ${unit} → ${after.toFixed(1)} ${unit}`;
+}
+
+const columns: readonly Column<DemoRow>[] = [
+  { title: "DEVICE", value: ({ model }) => model.record.device || "server" },
+  { title: "LINE", value: ({ model }) => model.record.line || "-" },
+  { title: "VERSION", value: ({ model }) => `${model.name}:${model.version}` },
+  { title: "APPROACH", value: ({ model }) => model.record.approach },
+  { title: "ON THE WIRE / FULL", value: ({ model, figures }) => (figures === undefined ? `- / ${formatBytes(model.tensorBytes)}` : `${formatBytes(figures.wireBytes)} / ${formatBytes(model.tensorBytes)}`), align: "right" },
+  { title: "SAVE", value: ({ figures }) => (figures === undefined ? "-" : formatDuration(figures.tookMs)), align: "right" },
+  { title: "RECOVER", value: ({ proof }) => (proof?.report === undefined ? "-" : formatDuration(Object.values(proof.report.steps).reduce((sum, ms) => sum + ms, 0))), align: "right" },
+  { title: "METRIC ON HELD-OUT DATA", value: ({ metric }) => metric },
+  { title: "EXACT", value: ({ proof }) => (proof === undefined ? "not picked" : proof.exact ? "yes" : "NO") },
+];
+
+export function printDemoTable(rows: readonly DemoRow[], proofs: readonly Proof[], output: Output): void {
+  const exact = proofs.filter((proof) => proof.exact).length;
+  const withFile = proofs.filter((proof) => proof.comparedWith === "the device's own file").length;
+  output.print({
+    data: { rows: rows.map(({ model, figures, metric, proof }) => ({ versionId: model.versionId, name: model.name, version: model.version, device: model.record.device, line: model.record.line, approach: model.record.approach, tensorBytes: model.tensorBytes, figures, metric, proof })) },
+    names: rows.map(({ model }) => `${model.name}:${model.version}`),
+    text: `\n${renderTable(rows, columns)}\n${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on the device, ${proofs.length - withFile} with the recorded Merkle root.\nSAVE: from the announcement to the signed receipt after fsync. RECOVER: load, rebuild, check environment, verify.`,
+  });
+}
