@@ -1,0 +1,126 @@
+/** Drives a TransferReceiver: sends its requests, writes its blocks, keeps its time-outs and its share of the window budget. */
+import type { StemmaError } from "../../errors.js";
+import type { Clock } from "../../ports.js";
+import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
+import { TransferReceiver, type ReceiverEffect, type ReceiverOptions, type ReceiverState } from "./receiver.js";
+import type { BudgetShare, WindowBudget } from "./window-budget.js";
+
+export interface ReceiverPorts {
+  readonly clock: Pick<Clock, "monotonic" | "after">;
+  /** One budget for all transfers of the process. */
+  readonly budget: WindowBudget;
+  /** Sends the receiver's word; loss is expected. */
+  send(message: BlockRequest): void;
+  /** Writes verified bytes; resolved means that a restart which is given the state finds them. */
+  write(offset: number, bytes: Uint8Array): Promise<void>;
+}
+
+export interface RunningReceiver {
+  readonly machine: TransferReceiver;
+  onManifest(part: ManifestPart): void;
+  onBlock(block: Block): void;
+  /** The link is back: ask again for what was outstanding. */
+  reconnected(): void;
+  /** Gives up the window; `finished` stays pending. */
+  stop(): void;
+  /** Encodings of the objects ([] = all raw) when every block is written; rejects with a StemmaError or with what `write` threw. */
+  readonly finished: Promise<readonly Encoding[]>;
+}
+
+/** Begins (or, with `state`, goes on with) a transfer. */
+export function runReceiver(options: ReceiverOptions, ports: ReceiverPorts, state?: ReceiverState): RunningReceiver {
+  return new Runner(new TransferReceiver(options, state), ports);
+}
+
+class Runner implements RunningReceiver {
+  readonly machine: TransferReceiver;
+  readonly finished: Promise<readonly Encoding[]>;
+  readonly #ports: ReceiverPorts;
+  readonly #share: BudgetShare;
+  #heldBytes = 0;
+  #heldSlots = 0;
+  #isStopped = false;
+  #cancelTimer: (() => void) | undefined;
+  #timerAtMs: number | undefined;
+  #resolve: (encodings: readonly Encoding[]) => void = () => undefined;
+  #reject: (error: unknown) => void = () => undefined;
+
+  constructor(machine: TransferReceiver, ports: ReceiverPorts) {
+    this.machine = machine;
+    this.#ports = ports;
+    this.#share = ports.budget.join(() => { queueMicrotask(() => { this.#step([]); }); });
+    this.finished = new Promise((resolve, reject) => { this.#resolve = resolve; this.#reject = reject; });
+    // a rejection nobody waits for yet is reported when they do
+    this.finished.catch(() => undefined);
+    queueMicrotask(() => { this.#step([]); });
+  }
+
+  onManifest(part: ManifestPart): void { if (!this.#isStopped) this.#step(this.machine.onManifest(part, this.#ports.clock.monotonic())); }
+  onBlock(block: Block): void { if (!this.#isStopped) this.#step(this.machine.onBlock(block, this.#ports.clock.monotonic())); }
+  reconnected(): void { if (!this.#isStopped) { this.machine.reconnected(this.#ports.clock.monotonic()); this.#step([]); } }
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancelTimer?.();
+    this.#share.pass();
+    this.#giveBack(0);
+  }
+
+  /** Performs effects, opens the window as far as the budget allows, sets the alarm. */
+  #step(effects: readonly ReceiverEffect[]): void {
+    if (this.#isStopped) return;
+    for (const effect of effects) this.#perform(effect);
+    if (this.#isStopped) return;
+    this.#giveBack(this.machine.slotsHeld);
+    const wanted = this.machine.slotsWanted;
+    const { slotBytes } = this.machine;
+    let taken = 0;
+    while (taken < wanted && this.#share.take(slotBytes)) taken++;
+    if (wanted === 0) this.#share.pass();
+    this.#heldSlots += taken;
+    this.#heldBytes += taken * slotBytes;
+    for (const effect of this.machine.ask(taken, this.#ports.clock.monotonic())) this.#perform(effect);
+    if (!this.#isStopped) this.#setAlarm();
+  }
+
+  #perform(effect: ReceiverEffect): void {
+    switch (effect.type) {
+      case "request": this.#ports.send(effect.message); return;
+      case "write":
+        this.#ports.write(effect.offset, effect.bytes).then(
+          () => { this.#step(this.machine.written(effect.index)); },
+          (error: unknown) => { this.#end(() => { this.#reject(error); }); },
+        );
+        return;
+      case "done": this.#end(() => { this.#resolve(effect.encodings); }); return;
+      case "fail": this.#end(() => { this.#reject(effect.error satisfies StemmaError); });
+    }
+  }
+  #end(settle: () => void): void {
+    if (this.#isStopped) return;
+    this.stop();
+    settle();
+  }
+
+  #giveBack(slotsHeld: number): void {
+    if (this.#heldSlots <= slotsHeld) return;
+    const each = this.#heldBytes / this.#heldSlots;
+    const surplus = this.#heldSlots - slotsHeld;
+    this.#heldSlots = slotsHeld;
+    this.#heldBytes -= surplus * each;
+    this.#share.give(surplus * each);
+  }
+
+  #setAlarm(): void {
+    const atMs = this.machine.wakeAtMs;
+    // an alarm that rings early is set again; only an earlier one needs a new timer now
+    if (this.#cancelTimer !== undefined && atMs !== undefined && this.#timerAtMs !== undefined && this.#timerAtMs <= atMs) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#timerAtMs = atMs;
+    if (atMs === undefined) return;
+    this.#cancelTimer = this.#ports.clock.after(Math.max(0, atMs - this.#ports.clock.monotonic()), () => {
+      this.#cancelTimer = undefined;
+      this.#step(this.machine.tick(this.#ports.clock.monotonic()));
+    });
+  }
+}

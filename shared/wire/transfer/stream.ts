@@ -1,0 +1,186 @@
+/**
+ * A transfer's byte stream: the wanted objects one after the other in the order of the want. Cuts
+ * any range out of the objects for the sender, and the objects out of the stream for the receiver,
+ * each checked against its id. Knows no network and no files.
+ */
+import { StemmaError } from "../../errors.js";
+import { objectId, sha256, tensorIdOfSource } from "../../tensor/hash.js";
+import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "../../tensor/tensor.js";
+import type { ObjectRef } from "../messages.js";
+
+/** An object that can be read from its beginning, as often as needed; a TensorSource is one. */
+export interface StreamObject { readonly byteLength: number; chunks(): AsyncIterable<Uint8Array> }
+export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
+  return { byteLength: bytes.length, async *chunks() { if (bytes.length > 0) yield bytes; } };
+}
+
+/** Where each object lies in the stream. */
+export function layoutOf(objects: readonly { readonly byteLength: number }[]): { readonly offsets: readonly number[]; readonly byteLength: number } {
+  let byteLength = 0;
+  const offsets = objects.map((object) => { const offset = byteLength; byteLength += object.byteLength; return offset; });
+  return { offsets, byteLength };
+}
+
+/**
+ * Reads ranges of the stream. Fast when ranges follow each other (an object's chunks are read on);
+ * a range behind the last one begins its object again. One read at a time.
+ */
+export class StreamReader {
+  readonly byteLength: number;
+  readonly #objects: readonly StreamObject[];
+  readonly #offsets: readonly number[];
+  #at = 0;
+  #index = -1;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+  #rest: Uint8Array = new Uint8Array(0);
+  #queue: Promise<unknown> = Promise.resolve();
+
+  constructor(objects: readonly StreamObject[]) {
+    this.#objects = objects;
+    ({ offsets: this.#offsets, byteLength: this.byteLength } = layoutOf(objects));
+  }
+
+  /** @throws TENSOR_SIZE_MISMATCH where an object gives fewer bytes than it says; what its source throws */
+  read(offset: number, byteLength: number): Promise<Uint8Array> {
+    const result = this.#queue.then(() => this.#read(offset, byteLength));
+    this.#queue = result.catch(() => undefined);
+    return result;
+  }
+  async close(): Promise<void> { await this.#queue; await this.#leave(); }
+
+  async #read(offset: number, byteLength: number): Promise<Uint8Array> {
+    if (offset < 0 || byteLength < 0 || offset + byteLength > this.byteLength) throw new RangeError(`bytes ${offset} to ${offset + byteLength} of a stream of ${this.byteLength}`);
+    if (byteLength === 0) return new Uint8Array(0);
+    try {
+      if (offset !== this.#at || this.#index < 0) await this.#seek(offset);
+      if (this.#rest.length === 0) await this.#more();
+      if (this.#rest.length >= byteLength) return this.#take(byteLength);
+      const bytes = new Uint8Array(byteLength);
+      for (let filled = 0; filled < byteLength;) {
+        if (this.#rest.length === 0) await this.#more();
+        const piece = this.#take(Math.min(this.#rest.length, byteLength - filled));
+        bytes.set(piece, filled);
+        filled += piece.length;
+      }
+      return bytes;
+    } catch (error) { await this.#leave(); throw error; }
+  }
+  #take(length: number): Uint8Array {
+    const piece = this.#rest.subarray(0, length);
+    this.#rest = this.#rest.subarray(length);
+    this.#at += length;
+    return piece;
+  }
+  /** Fills #rest with bytes of the stream at #at. */
+  async #more(): Promise<void> {
+    for (;;) {
+      const next = await this.#iterator?.next();
+      const endOfObject = (this.#offsets[this.#index] ?? 0) + (this.#objects[this.#index]?.byteLength ?? 0);
+      if (next !== undefined && next.done !== true) {
+        if (this.#at + next.value.length > endOfObject) throw this.#wrongSize("more");
+        if (next.value.length > 0) { this.#rest = next.value; return; }
+        continue;
+      }
+      if (this.#at < endOfObject) throw this.#wrongSize("fewer");
+      this.#open(this.#index + 1);
+    }
+  }
+  #wrongSize(what: string): StemmaError {
+    return new StemmaError("TENSOR_SIZE_MISMATCH", `Object ${this.#index} of a transfer gives ${what} bytes than the ${this.#objects[this.#index]?.byteLength ?? 0} it declares. Its copy on this disk is damaged; check the store.`, { object: this.#index });
+  }
+  #open(index: number): void {
+    this.#index = index;
+    this.#iterator = this.#objects[index]?.chunks()[Symbol.asyncIterator]();
+    this.#rest = new Uint8Array(0);
+  }
+  async #seek(offset: number): Promise<void> {
+    const index = this.#objectAt(offset);
+    if (index !== this.#index || offset < this.#at) {
+      await this.#leave();
+      this.#open(index);
+      this.#at = this.#offsets[index] ?? 0;
+    }
+    while (this.#at < offset) {
+      if (this.#rest.length === 0) await this.#more();
+      this.#take(Math.min(this.#rest.length, offset - this.#at));
+    }
+  }
+  #objectAt(offset: number): number {
+    let low = 0;
+    let high = this.#offsets.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((this.#offsets[middle] ?? 0) <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+  async #leave(): Promise<void> {
+    const iterator = this.#iterator;
+    this.#iterator = undefined;
+    this.#index = -1;
+    this.#rest = new Uint8Array(0);
+    await iterator?.return?.();
+  }
+}
+
+/** Reads up to `byteLength` bytes at `offset` of a received stream (a spool file, or memory). */
+export type ReadRange = (offset: number, byteLength: number) => Promise<Uint8Array>;
+
+const readBytes = 4 * 1024 * 1024;
+
+/** One object of a received stream, its bytes read in pieces. */
+export function objectInStream(read: ReadRange, offset: number, byteLength: number): StreamObject {
+  return {
+    byteLength,
+    async *chunks() {
+      for (let at = 0; at < byteLength;) {
+        const piece = await read(offset + at, Math.min(readBytes, maxChunkBytes, byteLength - at));
+        if (piece.length === 0) throw new StemmaError("BLOCK_SIZE_MISMATCH", `A received stream ends at byte ${offset + at} where ${offset + byteLength} are due. Its file was cut short; begin the transfer again.`, { offset, byteLength });
+        yield piece;
+        at += piece.length;
+      }
+    },
+  };
+}
+
+/** A received object whose bytes fit its id. */
+export type ReceivedObject =
+  | { readonly kind: "tensor"; readonly ref: ObjectRef; readonly source: TensorSource }
+  | { readonly kind: "object"; readonly ref: ObjectRef; readonly bytes: Uint8Array };
+
+/** Largest small object that is read into memory at once. */
+const maxSmallObjectBytes = 64 * 1024 * 1024;
+
+/**
+ * Takes a raw stream apart into the objects of the want. Small objects are read and checked; tensors are checked too
+ * unless `verifyTensors` is false (a store that hashes while it writes checks them itself).
+ * @param headerOf dtype and shape of a wanted tensor
+ * @throws OBJECT_HASH_MISMATCH naming the object, SIZE_OVER_LIMIT
+ */
+export async function* objectsOfStream(refs: readonly ObjectRef[], headerOf: (tensor: Hash) => TensorHeader, read: ReadRange, { verifyTensors = true } = {}): AsyncGenerator<ReceivedObject> {
+  const { offsets } = layoutOf(refs);
+  for (const [index, ref] of refs.entries()) {
+    const body = objectInStream(read, offsets[index] ?? 0, ref.byteLength);
+    if (ref.kind === "tensor") {
+      const { dtype, shape } = headerOf(ref.id);
+      const source: TensorSource = { dtype, shape, byteLength: ref.byteLength, chunks: () => body.chunks() };
+      if (verifyTensors) expectId(ref, await tensorIdOfSource(source));
+      yield { kind: "tensor", ref, source };
+      continue;
+    }
+    if (ref.byteLength > maxSmallObjectBytes) throw new StemmaError("SIZE_OVER_LIMIT", `An object of kind ${ref.kind} has ${ref.byteLength} bytes, more than the ${maxSmallObjectBytes} allowed. Make it smaller, or attach it as a tensor.`, { id: ref.id });
+    const parts: Uint8Array[] = [];
+    for await (const chunk of body.chunks()) parts.push(chunk);
+    const bytes = parts.length === 1 && parts[0] !== undefined ? parts[0] : new Uint8Array(Buffer.concat(parts));
+    expectId(ref, objectId(ref.kind, bytes));
+    yield { kind: "object", ref, bytes };
+  }
+}
+
+function expectId(ref: ObjectRef, actual: Hash): void {
+  if (actual !== ref.id) throw new StemmaError("OBJECT_HASH_MISMATCH", `A received ${ref.kind} has the id ${actual} instead of ${ref.id}. The sender's copy is damaged; announce the version again after checking the sender's disk.`, { kind: ref.kind, expected: ref.id, actual });
+}
+
+/** Hash of one block, as manifests name it. */
+export function blockHash(bytes: Uint8Array): Hash { return sha256(bytes); }
