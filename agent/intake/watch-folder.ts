@@ -1,0 +1,52 @@
+/**
+ * Samples from a folder: every whole `*.jsonl` file in it is taken in, line by line, and then
+ * removed. Write a file under another name first and rename it when it is whole. A file that cannot
+ * be taken in is put aside as `<name>.refused`, with the reason beside it; one that does not fit now
+ * stays for later.
+ */
+import { join } from "node:path";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Files, Log } from "../../shared/ports.js";
+import { sha256 } from "../../shared/tensor/hash.js";
+import type { Intake } from "./intake.js";
+
+const maxFileBytes = 64 * 1024 * 1024;
+const suffix = ".jsonl";
+/** Codes after which the same file is worth another try later. */
+const later = new Set(["SAMPLE_QUOTA", "DISK_FULL", "DISK_BUDGET_EXHAUSTED", "FILE_FAILED"]);
+
+/** Takes in what lies in the folder now. Returns how many samples are new. */
+export async function takeFolderIn(files: Files, folder: string, intake: Pick<Intake, "append">, log: Log): Promise<number> {
+  let taken = 0;
+  for (const name of (await files.list(folder)).filter((one) => one.endsWith(suffix))) {
+    const path = join(folder, name);
+    try {
+      const stat = await files.stat(path);
+      if (stat?.kind !== "file") continue;
+      if (stat.size > maxFileBytes) throw new StemmaError("SAMPLE_INVALID", `The file ${name} has ${stat.size} bytes; at most ${maxFileBytes} are read. Split it.`, { name });
+      const bytes = await files.read(path);
+      // Named by its content: handed in again after a crash, it adds only what is missing.
+      const { accepted } = await intake.append(parseLines(bytes, name), sha256(bytes).slice(0, 24));
+      taken += accepted;
+      await files.remove(path);
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      log.warn("samples-refused", { file: name, code: error.code, text: error.message });
+      if (!later.has(error.code)) await putAside(files, path, error.message);
+    }
+  }
+  return taken;
+}
+
+function parseLines(bytes: Uint8Array, name: string): readonly unknown[] {
+  return new TextDecoder().decode(bytes).split("\n").filter((line) => line.trim() !== "").map((line, at) => {
+    try { return JSON.parse(line) as unknown; } catch (cause) { throw new StemmaError("SAMPLE_INVALID", `Line ${at + 1} of ${name} is not JSON: ${(cause as Error).message}. Correct the file and put it into the folder again.`, { name, cause }); }
+  });
+}
+
+async function putAside(files: Files, path: string, reason: string): Promise<void> {
+  await files.rename(path, `${path}.refused`);
+  await files.remove(`${path}.reason`);
+  const note = await files.open(`${path}.reason`, "create");
+  try { await note.write(new TextEncoder().encode(`${reason}\n`), 0); } finally { await note.close(); }
+}

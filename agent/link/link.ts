@@ -1,0 +1,203 @@
+/**
+ * The MQTT connection of a device: one session after another, each with its own number, will and
+ * back-off. Carries envelopes; knows nothing of what they mean.
+ */
+import mqtt, { type IClientOptions, type MqttClient } from "mqtt";
+import { isStemmaError } from "../../shared/errors.js";
+import type { Clock, Log, Random } from "../../shared/ports.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
+import { blockOverheadBytes, maxBlockBytes, protocolVersion } from "../../shared/wire/limits.js";
+import type { Block, Body, Envelope } from "../../shared/wire/messages.js";
+import { buildTopic, clientIdOf, deviceSubscriptions, parseTopic } from "../../shared/wire/topics.js";
+import { backOffMs, connectBackOff, refusedBackOff } from "./back-off.js";
+import type { SessionCounter } from "./session-counter.js";
+
+/** Rides out the failover of a broker cluster (measured gaps of 9 to 15 s). */
+const connectTimeoutMs = 30_000;
+
+export interface LinkHandlers {
+  /** A session is open and subscribed. */
+  onOpen(session: number): void;
+  onClosed(session: number, why: string): void;
+  onWord(envelope: Envelope): void;
+  onBlock(transfer: string, block: Block): void;
+}
+
+export interface LinkOptions {
+  readonly enrolment: Enrolment;
+  readonly counter: SessionCounter;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly keepaliveSeconds: number;
+}
+
+export interface SendOptions { readonly correlation?: string; readonly expiresMs?: number }
+type Phase = "stopped" | "waiting" | "connecting" | "open";
+
+export class Link {
+  #phase: Phase = "stopped";
+  #client: MqttClient | undefined;
+  #session = 0;
+  #sequence = 0;
+  #attempt = 0;
+  #addressAt = 0;
+  #lastError = "";
+  #cancelWait: (() => void) | undefined;
+  /** The owner has to act: slow attempts from now on. */
+  #refused = false;
+
+  constructor(private readonly options: LinkOptions, private readonly handlers: LinkHandlers) {}
+
+  get phase(): Phase { return this.#phase; }
+  get session(): number { return this.#session; }
+  /** Why the last session or attempt ended; empty while all is well. */
+  get lastError(): string { return this.#lastError; }
+
+  /** Connects now and for as long as it takes. */
+  start(): void {
+    if (this.#phase !== "stopped") return;
+    this.#phase = "waiting";
+    this.#wait(0);
+  }
+
+  /** Says offline, then closes; nothing reconnects afterwards. */
+  async stop(): Promise<void> {
+    this.#cancelWait?.();
+    const client = this.#client;
+    const wasOpen = this.#phase === "open";
+    this.#phase = "stopped";
+    if (client === undefined) return;
+    if (wasOpen) await this.#publish(client, { kind: "state" }, { type: "state", online: false, previousSession: this.options.counter.accepted }, { retain: true }).catch(() => undefined);
+    await client.endAsync(!wasOpen).catch(() => undefined);
+  }
+
+  /** Ends the session because the server will not have this device for now; the next attempt waits long. */
+  refuse(why: string): void {
+    this.#refused = true;
+    this.#lastError = why;
+    this.#client?.end(true);
+  }
+
+  /** Sends a word at QoS 1. False when no session is open: who reconnects says where it stands, so nothing queues here. */
+  send(body: Body, options: SendOptions = {}): boolean {
+    const client = this.#client;
+    if (this.#phase !== "open" || client === undefined) return false;
+    const birth = body.type === "birth";
+    this.#publish(client, { kind: birth ? "birth" : "up" }, body, { ...options, retain: birth }).catch((error: unknown) => {
+      this.options.log.warn("send-failed", { body: body.type, text: (error as Error).message });
+    });
+    return true;
+  }
+
+  /** Sends a block at QoS 0; resolves when it has been handed to the socket (back-pressure), false when no session is open. */
+  async sendBlock(transfer: string, block: Block): Promise<boolean> {
+    const client = this.#client;
+    if (this.#phase !== "open" || client === undefined) return false;
+    const payload = encodeEnvelope(this.#envelope(block, {}));
+    const topic = this.#topic({ kind: "block-up", transfer });
+    return new Promise((resolve) => { client.publish(topic, Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength), { qos: 0 }, (error) => { resolve(error === undefined || error === null); }); });
+  }
+
+  #wait(delayMs: number): void {
+    this.#cancelWait = this.options.clock.after(delayMs, () => {
+      this.#connect().catch((error: unknown) => { this.#ended(`could not begin a session: ${(error as Error).message}`); });
+    });
+  }
+
+  async #connect(): Promise<void> {
+    if (this.#phase !== "waiting") return;
+    this.#phase = "connecting";
+    const { enrolment, counter } = this.options;
+    const session = await counter.next();
+    if ((this.#phase as Phase) !== "connecting") return;
+    this.#session = session;
+    this.#sequence = 0;
+    const address = enrolment.mqtt[this.#addressAt++ % enrolment.mqtt.length] as string;
+    const client = mqtt.connect(address, this.#mqttOptions(session));
+    this.#client = client;
+    let refusedByBroker = false;
+    client.on("error", (error) => {
+      // CONNACK 4 and 5: who this is, is not accepted.
+      const code = (error as { code?: unknown }).code;
+      if (code === 4 || code === 5) refusedByBroker = true;
+      this.#lastError = error.message;
+    });
+    client.on("message", (topic, payload) => { this.#receive(topic, payload); });
+    client.on("connect", () => { this.#opened(client, session).catch((error: unknown) => { this.#lastError = (error as Error).message; client.end(true); }); });
+    client.once("close", () => {
+      client.end(true);
+      if (this.#client !== client) return;
+      this.#client = undefined;
+      if (refusedByBroker) this.#refused = true;
+      this.#ended(this.#lastError === "" ? "the connection was closed" : this.#lastError);
+    });
+  }
+
+  #mqttOptions(session: number): IClientOptions {
+    const { enrolment, keepaliveSeconds, counter } = this.options;
+    return {
+      protocolVersion: 4, clean: true, reconnectPeriod: 0, connectTimeout: connectTimeoutMs, keepalive: keepaliveSeconds, resubscribe: false, queueQoSZero: false,
+      clientId: clientIdOf(enrolment.fleet, enrolment.device), username: enrolment.device, password: enrolment.token,
+      ...(enrolment.ca !== undefined && { ca: enrolment.ca }),
+      // The will carries the session, so that a late one cannot bury a new session.
+      will: { topic: this.#topic({ kind: "state" }), qos: 1, retain: true, payload: Buffer.from(encodeEnvelope({ protocol: protocolVersion, session, sequence: 0, correlation: "", expiresMs: 0, body: { type: "state", online: false, previousSession: counter.accepted } })) },
+    };
+  }
+
+  async #opened(client: MqttClient, session: number): Promise<void> {
+    const { enrolment, counter } = this.options;
+    await client.subscribeAsync([...deviceSubscriptions(enrolment.root, enrolment.fleet, enrolment.device)], { qos: 1 });
+    if (this.#client !== client || this.#phase !== "connecting") return;
+    const previousSession = counter.accepted;
+    await counter.accept(session);
+    this.#phase = "open";
+    this.#attempt = 0;
+    this.#refused = false;
+    this.#lastError = "";
+    await this.#publish(client, { kind: "state" }, { type: "state", online: true, previousSession }, { retain: true });
+    this.handlers.onOpen(session);
+  }
+
+  #ended(why: string): void {
+    if (this.#phase === "stopped") return;
+    const wasOpen = this.#phase === "open";
+    this.#phase = "waiting";
+    if (wasOpen) this.handlers.onClosed(this.#session, why);
+    this.#attempt++;
+    const delayMs = backOffMs(this.#refused ? refusedBackOff : connectBackOff, this.#attempt, this.options.random.bytes(1)[0] ?? 0);
+    this.options.log[wasOpen || this.#attempt === 1 ? "warn" : "debug"](this.#refused ? "not-admitted" : "disconnected", { session: this.#session, retryMs: delayMs, text: why });
+    this.#wait(delayMs);
+  }
+
+  #receive(topic: string, payload: Buffer): void {
+    const { enrolment, log } = this.options;
+    const parsed = parseTopic(enrolment.root, topic);
+    if (parsed === undefined || parsed.fleet !== enrolment.fleet || parsed.device !== enrolment.device) return;
+    try {
+      if (parsed.kind === "down") this.handlers.onWord(decodeEnvelope(payload));
+      else if (parsed.kind === "block-down") {
+        const { body } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
+        if (body.type === "block") this.handlers.onBlock(parsed.transfer, body);
+      }
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      log.warn("message-ignored", { code: error.code, text: error.message });
+    }
+  }
+
+  #envelope(body: Body, { correlation = "", expiresMs = 0 }: SendOptions): Envelope {
+    return { protocol: protocolVersion, session: this.#session, sequence: this.#sequence++, correlation, expiresMs, body };
+  }
+
+  #topic(channel: { kind: "state" | "birth" | "up" } | { kind: "block-up"; transfer: string }): string {
+    const { root, fleet, device } = this.options.enrolment;
+    return buildTopic({ root, fleet, device, ...channel });
+  }
+
+  async #publish(client: MqttClient, channel: { kind: "state" | "birth" | "up" }, body: Body, { retain = false, ...options }: SendOptions & { readonly retain?: boolean }): Promise<void> {
+    const payload = encodeEnvelope(this.#envelope(body, options));
+    await client.publishAsync(this.#topic(channel), Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength), { qos: 1, retain });
+  }
+}
