@@ -1,16 +1,33 @@
-/** The journal port: a hash-chained append-only log of facts with group commit and a signed head. */
+/** The journal port: a hash-chained append-only log of facts with group commit and a signed head. open-journal.ts implements it. */
 import type { Hash } from "../tensor/tensor.js";
 import type { Fact } from "./fact.js";
 
-export interface JournalEntry { /** From 0. */ readonly position: number; readonly fact: Fact; /** H(previous chain ‖ entry bytes). */ readonly chain: Hash }
+export interface JournalEntry<F = Fact> { /** From 0. */ readonly position: number; readonly fact: F; /** H(previous chain ‖ entry bytes). */ readonly chain: Hash }
 export interface JournalHead { readonly length: number; readonly chain: Hash; /** RFC 6962 root over the entries' bytes. */ readonly root: Hash }
 export interface SignedHead extends JournalHead { readonly publicKey: string; readonly signature: string }
 
-export interface Journal {
-  /** Appends facts together; resolves with their positions once they are fsynced (appends in flight share one fsync). After any fsync error: JOURNAL_STOPPED for ever, until reopened. */
-  append(facts: readonly Fact[]): Promise<readonly number[]>;
-  entries(from?: number): AsyncIterable<JournalEntry>;
+/** Signs the bytes of `headMessage` (head.ts) with Ed25519; keys and signatures as text, in the trust room's encoding. */
+export interface HeadSigner {
+  readonly publicKey: string;
+  sign(message: Uint8Array): string;
+  /** When given, the head found on disk is checked on opening (HEAD_SIGNATURE_INVALID). */
+  verify?(message: Uint8Array, signature: string): boolean;
+}
+
+/** How facts become entry bytes. `decode` gets what `encode` gave. */
+export interface FactCodec<F> { encode(fact: F): Uint8Array; decode(bytes: Uint8Array): F }
+
+/** What opening found and repaired. */
+export interface JournalOpening { /** Entries there were. */ readonly length: number; /** Bytes of a torn, never acknowledged tail that were cut off; 0 as a rule. They are kept beside the log in a `torn-…` file. */ readonly tornBytes: number }
+
+export interface Journal<F = Fact> {
+  /** Appends facts together (all or none survive a crash); resolves with their positions once they are fsynced (appends in flight share one fsync). After any fsync error: JOURNAL_STOPPED for ever, until reopened. A full disk rejects with DISK_FULL and leaves the journal usable. @throws FACT_INVALID, DISK_FULL, JOURNAL_STOPPED */
+  append(facts: readonly F[]): Promise<readonly number[]>;
+  /** What is durable, from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening */
+  entries(from?: number): AsyncIterable<JournalEntry<F>>;
+  /** Over durable entries only. */
   head(): JournalHead;
+  /** @throws KEY_INVALID when the journal was opened without a signer */
   signedHead(): SignedHead;
   close(): Promise<void>;
 }
