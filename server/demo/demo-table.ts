@@ -1,5 +1,6 @@
 /** The table at the demo's end: one row a saved version, figures that were measured in this run. */
 import { formatBytes, formatDuration, renderTable, type Column, type Output } from "../../shared/cli/output.js";
+import type { ResultMetadata } from "../../shared/train/result-metadata.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerOperations } from "../operations/operations.js";
 import { demoFleet, type DemoPlan } from "./demo-plan.js";
@@ -8,8 +9,8 @@ import type { Proof } from "./prove-recoveries.js";
 
 export interface DemoRow { readonly model: VersionSummary; readonly figures: ReportFigures | undefined; readonly metric: string; readonly proof: Proof | undefined }
 
-/** Measured values as the trainer recorded them with the version. */
-interface MetricMetadata { readonly "metric.name"?: string; readonly "metric.unit"?: string; readonly "metric.before"?: number; readonly "metric.after"?: number }
+/** Measured values as the trainer recorded them with the version; an imported model has none. */
+type MetricMetadata = Partial<ResultMetadata>;
 
 export async function demoRows(operations: ServerOperations, plan: DemoPlan, watch: FleetWatch, proofs: readonly Proof[]): Promise<DemoRow[]> {
   const rows: DemoRow[] = [];
