@@ -1,0 +1,121 @@
+/**
+ * A physical simulator of ageing cells, for where no measured data is at hand: an equivalent circuit
+ * (open-circuit voltage by state of charge, ohmic resistance, one RC pair, self-heating) driven through a
+ * current profile until it is empty, once a cycle; capacity and resistance age with the cycles. The cells
+ * of the laboratory differ little; a vehicle has a cell, a climate, a way of driving and sensor errors of
+ * its own, so a model made in the laboratory is off by some points on it. All arithmetic is + − × ÷ and
+ * square roots in float64, so a seed gives the same cell on every machine.
+ */
+import { Streams, type Stream } from "../streams.js";
+import { batterySet, windowOptions, type DischargeCycle } from "./battery-windows.js";
+import type { DatasetReader } from "./dataset.js";
+import { ParameterReader } from "./sample-set.js";
+
+/** Open-circuit volts at 0, 10, … 100 % of charge (lithium nickel manganese cobalt oxide against graphite). */
+const openCircuit = [2.95, 3.38, 3.5, 3.56, 3.6, 3.65, 3.72, 3.82, 3.92, 4.04, 4.18] as const;
+const stepSeconds = 20, cutOffVolts = 2.7, ratedAmperes = 2;
+
+export interface CellParameters {
+  /** Ah when new. */
+  readonly capacity: number;
+  /** Ohm when new. */
+  readonly resistance: number;
+  /** Parts of the capacity lost over 168 cycles: with the square root of the cycles, and linearly. */
+  readonly fadeRoot: number;
+  readonly fadeLinear: number;
+  /** Resistance gained over 168 cycles, as a part of the new one. */
+  readonly resistanceGrowth: number;
+  readonly ambient: number;
+  /** °C a watt above ambient when steady. */
+  readonly heating: number;
+  /** Current profile in rated amperes, repeated until the cell is empty. */
+  readonly profile: readonly number[];
+  /** What this cell's sensors add. */
+  readonly voltageOffset: number;
+  readonly temperatureOffset: number;
+}
+
+function between(stream: Stream, low: number, high: number): number { return low + (high - low) * stream.uniform(); }
+
+/** A laboratory cell: constant current, 24 °C, small differences of manufacture. */
+export function laboratoryCell(stream: Stream): CellParameters {
+  return {
+    capacity: between(stream, 1.86, 1.98), resistance: between(stream, 0.062, 0.074), fadeRoot: between(stream, 0.05, 0.08), fadeLinear: between(stream, 0.18, 0.26),
+    resistanceGrowth: between(stream, 0.5, 0.8), ambient: between(stream, 23.5, 24.5), heating: between(stream, 26, 30), profile: [1], voltageOffset: 0, temperatureOffset: 0,
+  };
+}
+
+/** A vehicle's cell: another climate, stop-and-go currents, sensors a little off. */
+export function vehicleCell(stream: Stream): CellParameters {
+  const profile = Array.from({ length: 30 }, () => {
+    const kind = stream.integer(10);
+    return kind === 0 ? -0.4 : kind <= 2 ? 0.2 : between(stream, 0.7, 1.7); // regeneration, standing, driving
+  });
+  const mean = profile.reduce((sum, current) => sum + current, 0) / profile.length;
+  return {
+    capacity: between(stream, 1.84, 2.02), resistance: between(stream, 0.075, 0.095), fadeRoot: between(stream, 0.05, 0.11), fadeLinear: between(stream, 0.16, 0.3),
+    resistanceGrowth: between(stream, 0.5, 1.1), ambient: between(stream, 12, 30), heating: between(stream, 24, 34),
+    profile: profile.map((current) => current / mean), voltageOffset: between(stream, -0.02, 0.02), temperatureOffset: between(stream, -1, 1),
+  };
+}
+
+function openCircuitVolts(charge: number): number {
+  const position = Math.min(Math.max(charge, 0), 1) * (openCircuit.length - 1);
+  const index = Math.min(Math.floor(position), openCircuit.length - 2);
+  const low = openCircuit[index] as number, high = openCircuit[index + 1] as number;
+  return low + (high - low) * (position - index);
+}
+
+/** One full discharge of a cell that has aged for `cycle` cycles. `noise` disturbs the measurements. */
+export function discharge(cell: CellParameters, cycle: number, noise: Stream): DischargeCycle {
+  const age = cycle / 168;
+  const capacity = cell.capacity * (1 - cell.fadeRoot * Math.sqrt(age) - cell.fadeLinear * age);
+  const resistance = cell.resistance * (1 + cell.resistanceGrowth * age);
+  let charge = 1, polarisation = 0, temperature = cell.ambient, smooth = openCircuitVolts(1), taken = 0, volts = 0, degrees = 0, steps = 0, fall = 0;
+  for (; steps < 2000; steps++) {
+    const current = ratedAmperes * (cell.profile[steps % cell.profile.length] ?? 1);
+    polarisation += (current * resistance * 0.6 - polarisation) * (stepSeconds / 120);
+    const terminal = openCircuitVolts(charge) - current * resistance - polarisation;
+    smooth += (terminal - smooth) * 0.2;
+    temperature += (cell.ambient + cell.heating * current * current * resistance - temperature) * (stepSeconds / 900);
+    volts += terminal; degrees += temperature;
+    if (smooth < 3.8 && smooth >= 3.5) fall += stepSeconds;
+    const ampereHours = (current * stepSeconds) / 3600;
+    taken += ampereHours; charge -= ampereHours / capacity;
+    if (smooth < cutOffVolts || charge <= 0) { steps++; break; }
+  }
+  const measured = (value: number, deviation: number): number => value + deviation * noise.normal();
+  return {
+    cycle,
+    meanVoltage: measured(volts / steps + cell.voltageOffset, 0.002),
+    meanTemperature: measured(degrees / steps + cell.temperatureOffset, 0.15),
+    fallSeconds: measured(fall, 8),
+    capacity: measured(taken, 0.004),
+  };
+}
+
+/** The life of one cell. The same (kind, number, cycles) gives the same numbers everywhere. */
+export function simulateCell(kind: "laboratory" | "vehicle", number: number, cycles: number): DischargeCycle[] {
+  const streams = new Streams(String(number), 0);
+  const stream = streams.stream(`cell/${kind}`);
+  const cell = kind === "laboratory" ? laboratoryCell(stream) : vehicleCell(stream);
+  return Array.from({ length: cycles }, (_, index) => discharge(cell, index + 1, streams.stream(`noise/${kind}`)));
+}
+
+/** Parameters: `kind` (laboratory | vehicle), `first` (number of the first cell), `cells` (how many), `cycles`, and those of the windows. */
+export const batterySimulated: DatasetReader = {
+  name: "battery-simulated",
+  title: "simulated ageing cells: state of health from windows of discharge cycles",
+  task: "regression", needsLocation: false, requiredFiles: [],
+  async read(reference) {
+    const parameters = new ParameterReader("battery-simulated", reference.parameters);
+    const kind = parameters.oneOf("kind", "laboratory", ["laboratory", "vehicle"] as const);
+    const first = parameters.whole("first", 1, 0, 2 ** 31);
+    const cells = parameters.whole("cells", kind === "laboratory" ? 3 : 1, 1, 64);
+    const cycles = parameters.whole("cycles", 168, 8, 2000);
+    const options = windowOptions(parameters);
+    parameters.end();
+    const tables = Array.from({ length: cells }, (_, index) => simulateCell(kind, first + index, cycles));
+    return batterySet(tables, options, { reader: "battery-simulated", simulator: { version: 1, kind, first, cells, cycles } });
+  },
+};

@@ -1,0 +1,63 @@
+/**
+ * NASA's ageing lithium-ion cells (B0005, B0006, B0007, B0018), one CSV file a cell with one row a
+ * discharge. The header is in Chinese: cycle number, mean discharge voltage, mean discharge temperature,
+ * seconds of the fall from 3.8 V to 3.5 V, capacity.
+ */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { StemmaError } from "../../errors.js";
+import { batterySet, windowOptions, type DischargeCycle } from "./battery-windows.js";
+import type { DatasetReader } from "./dataset.js";
+import { ParameterReader } from "./sample-set.js";
+
+const header = "循环次数,平均放电电压,平均放电温度,等压降放电时间,容量";
+const maxFileBytes = 16 * 1024 * 1024;
+const maxRows = 100_000;
+const numberPattern = /^-?[0-9]{1,12}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,3})?$/;
+
+/** Parses one cell's file. @throws DATASET_MALFORMED naming file and line */
+export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCycle[] {
+  const refuse = (line: number, what: string, cause?: unknown): never => {
+    throw new StemmaError("DATASET_MALFORMED", `${where}, line ${line}: ${what}. Replace the file by the original one.`, { file: where, line, cause });
+  };
+  if (bytes.length > maxFileBytes) refuse(1, `the file has ${bytes.length} bytes, more than ${maxFileBytes}`);
+  let text: string;
+  try { text = new TextDecoder("utf-8", { fatal: true }).decode(bytes); } catch (cause) { return refuse(1, "the file is no UTF-8", cause); }
+  const lines = text.split(/\r?\n/);
+  while (lines.at(-1) === "") lines.pop();
+  if (lines[0] !== header) refuse(1, `the header is not "${header}"`);
+  if (lines.length - 1 > maxRows) refuse(maxRows + 1, `there are more than ${maxRows} rows`);
+  let last = 0;
+  return lines.slice(1).map((line, index) => {
+    const fields = line.split(",");
+    if (fields.length !== 5 || !fields.every((field) => numberPattern.test(field))) refuse(index + 2, `"${line.slice(0, 80)}" is not five numbers`);
+    const [cycle, meanVoltage, meanTemperature, fallSeconds, capacity] = fields.map(Number) as [number, number, number, number, number];
+    if (!Number.isInteger(cycle) || cycle <= last) refuse(index + 2, `the cycle ${cycle} does not follow ${last}`);
+    if (!(capacity > 0 && capacity < 100)) refuse(index + 2, `a capacity of ${capacity} Ah is none of such a cell`);
+    last = cycle;
+    return { cycle, meanVoltage, meanTemperature, fallSeconds, capacity };
+  });
+}
+
+/** Parameters: `cells` (names, default B0005 and B0006), `window` (cycles), `validationThousandths`, `heldOutThousandths`. */
+export const nasaBattery: DatasetReader = {
+  name: "nasa-battery",
+  title: "NASA's ageing 18650 cells: state of health from windows of discharge cycles",
+  task: "regression", needsLocation: true,
+  requiredFiles: ["B0005.csv", "B0006.csv", "B0007.csv", "B0018.csv"],
+  async read(reference, files) {
+    const parameters = new ParameterReader("nasa-battery", reference.parameters);
+    const cells = parameters.texts("cells", ["B0005", "B0006"], /^B[0-9]{4}$/, 64);
+    const options = windowOptions(parameters);
+    parameters.end();
+    const sources: Record<string, unknown>[] = [];
+    const tables: DischargeCycle[][] = [];
+    for (const cell of cells) {
+      const path = join(reference.location ?? ".", `${cell}.csv`);
+      const bytes = await files.read(path);
+      tables.push(parseDischargeCsv(bytes, path));
+      sources.push({ file: `${cell}.csv`, bytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") });
+    }
+    return batterySet(tables, options, { reader: "nasa-battery", location: reference.location ?? null, format: "CSV, UTF-8, comma, one header line", header: header.split(","), sources });
+  },
+};
