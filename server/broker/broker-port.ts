@@ -1,0 +1,70 @@
+/**
+ * What the server asks of any MQTT 3.1.1 broker: words and blocks in, words and blocks out, who is
+ * there. Types only. Implementations: start-broker.ts (aedes, embedded), external-broker.ts (a
+ * client of any other broker). Knows no envelope: payloads are bytes.
+ */
+import type { Topic } from "../../shared/wire/topics.js";
+
+/** Who a connection is, as its credentials say. */
+export interface DeviceIdentity { readonly fleet: string; readonly device: string }
+
+/** A CONNECT as it came. The will is the device's retained state, so its envelope tells the session counter. */
+export interface ConnectAttempt {
+  readonly clientId: string;
+  readonly username: string;
+  readonly password: Uint8Array;
+  readonly will?: { readonly topic: string; readonly payload: Uint8Array };
+  readonly address: string;
+}
+/** Who may not connect; `reason` is for the log, the device sees CONNACK 5 and nothing else. */
+export interface Refused { readonly refused: string }
+export type Authenticate = (attempt: ConnectAttempt) => Promise<DeviceIdentity | Refused>;
+
+/** A message on one of a device's own topics. */
+export interface DeviceMessage {
+  readonly identity: DeviceIdentity;
+  /** Parsed; `fleet` and `device` are those of `identity`. */
+  readonly topic: Topic;
+  readonly payload: Uint8Array;
+  readonly qos: 0 | 1 | 2;
+}
+/** Called one message at a time for each device, in the order of arrival; devices run beside each other. What it throws is logged and changes nothing. */
+export type MessageHandler = (message: DeviceMessage) => Promise<void>;
+
+export type BrokerEvent =
+  | { readonly type: "connected" | "disconnected"; readonly identity: DeviceIdentity; readonly address: string }
+  | { readonly type: "refused"; readonly clientId: string; readonly address: string; readonly reason: string }
+  /** A frame that is too long, malformed or out of place: the connection was closed before the broker buffered it. */
+  | { readonly type: "frame-refused"; readonly identity?: DeviceIdentity; readonly address: string; readonly reason: string; readonly bytes: number }
+  /** A publish or subscription outside the device's own topics: accepted, dropped. */
+  | { readonly type: "topic-refused"; readonly identity: DeviceIdentity; readonly topic: string; readonly what: "publish" | "subscribe" | "retain" }
+  /** A client that does not read: what was meant for it is dropped. */
+  | { readonly type: "frozen"; readonly identity: DeviceIdentity; readonly bytes: number }
+  | { readonly type: "connection-refused"; readonly address: string; readonly reason: string };
+export type EventHandler = (event: BrokerEvent) => void;
+
+export interface PublishOptions { readonly qos?: 0 | 1; readonly retain?: boolean }
+/** `offline`: no such connection, or it has not subscribed; `dropped`: its link is full. The protocol expects both. */
+export type Delivery = "sent" | "offline" | "dropped";
+
+export interface BrokerStats {
+  readonly connections: number;
+  readonly devices: number;
+  readonly retainedBytes: number;
+  /** Bytes of messages that wait for their handler. */
+  readonly queuedBytes: number;
+  readonly received: number;
+  readonly sent: number;
+  readonly dropped: number;
+}
+
+export interface BrokerPort {
+  /** Sends bytes on a device's topic. Resolves when the link takes the next message. */
+  publish(topic: string, payload: Uint8Array, options?: PublishOptions): Promise<Delivery>;
+  onMessage(handler: MessageHandler): void;
+  onEvent(handler: EventHandler): void;
+  /** Ends a device's connection (revoked, quarantined). */
+  disconnect(identity: DeviceIdentity): Promise<void>;
+  stats(): BrokerStats;
+  close(): Promise<void>;
+}

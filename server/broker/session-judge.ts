@@ -1,0 +1,44 @@
+/**
+ * Which of two connections that say they are the same device is it (FORMATS, "Session counter").
+ * A device counts its CONNECTs and fsyncs the counter before each. Pure; the server keeps the history.
+ */
+
+export interface SessionHistory {
+  /** Highest counter accepted so far; 0 = none. */
+  readonly lastSeen: number;
+  /** When a superseded session came back, newest last; only those of the last ten minutes matter. */
+  readonly returnsAtMs: readonly number[];
+}
+export interface SessionClaim {
+  readonly counter: number;
+  /** The session that the device believes was accepted last (`State.previousSession`); 0 or absent: unknown. */
+  readonly previous?: number;
+}
+export type SessionVerdict =
+  /** Higher than all before: it takes over. `history` replaces the old one. */
+  | { readonly verdict: "take-over"; readonly history: SessionHistory }
+  /** Two devices share one identity: quarantine it by a fact; enrolling again undoes that. */
+  | { readonly verdict: "clone"; readonly because: string; readonly history: SessionHistory };
+
+export const emptySessionHistory: SessionHistory = { lastSeen: 0, returnsAtMs: [] };
+const rememberedMs = 10 * 60_000;
+const returnsOfAClone = 2;
+
+/**
+ * A higher counter takes over. A counter not higher than the last seen is a clone. So is a superseded session that comes
+ * back with a counter of its own twice in ten minutes: it names another session as its last accepted one than the server
+ * does. Once is forgiven, because a CONNACK may be lost on the way to an honest device.
+ */
+export function judgeSession(history: SessionHistory, claim: SessionClaim, nowMs: number): SessionVerdict {
+  const recent = history.returnsAtMs.filter((atMs) => nowMs - atMs < rememberedMs && atMs <= nowMs);
+  if (!Number.isSafeInteger(claim.counter) || claim.counter <= history.lastSeen) {
+    return { verdict: "clone", because: `session ${claim.counter} came after session ${history.lastSeen}`, history: { ...history, returnsAtMs: recent } };
+  }
+  const previous = claim.previous ?? 0;
+  const isReturn = previous !== 0 && history.lastSeen !== 0 && previous !== history.lastSeen;
+  const returnsAtMs = isReturn ? [...recent, nowMs] : recent;
+  if (returnsAtMs.length >= returnsOfAClone) {
+    return { verdict: "clone", because: `superseded sessions came back ${returnsAtMs.length} times in ten minutes, the last one as session ${claim.counter} after ${previous} while ${history.lastSeen} was the accepted one`, history: { lastSeen: history.lastSeen, returnsAtMs } };
+  }
+  return { verdict: "take-over", history: { lastSeen: claim.counter, returnsAtMs } };
+}
