@@ -1,0 +1,34 @@
+/** The announcement of a version: its record, the device's signature, and as many small objects as fit into the word. */
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import type { Signer } from "../../shared/trust/keys.js";
+import { signAnnounce } from "../../shared/trust/signatures.js";
+import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { decodeSaveRecord } from "../../shared/model/save-record.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
+import { maxWordBytes } from "../../shared/wire/limits.js";
+import type { Announce, SmallObject } from "../../shared/wire/messages.js";
+import { smallObjectsOf } from "./record-objects.js";
+
+/** Envelope, signature and field heads around record and objects. */
+const overheadBytes = 1024;
+const objectOverheadBytes = 64;
+
+/** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+export async function announcementOf(objects: ObjectReader, versionId: Hash, device: Signer): Promise<Announce> {
+  const recordBytes = await objects.read("record", versionId);
+  const record = decodeSaveRecord(recordBytes);
+  const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
+  const inline: SmallObject[] = [];
+  let left = maxWordBytes - overheadBytes - recordBytes.length;
+  for (const { kind, id } of smallObjectsOf(record)) {
+    const size = (objects.stat(id)?.byteLength ?? Infinity) + objectOverheadBytes;
+    if (size > left) continue;
+    inline.push({ kind, data: await objects.read(kind, id) });
+    left -= size;
+  }
+  return {
+    type: "announce", record: recordBytes, signature: signAnnounce(device, versionId), objects: inline,
+    tensorBytes: leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0),
+  };
+}

@@ -1,0 +1,166 @@
+/**
+ * The outbox: every model that this device has and the server may not, durable from the moment it is
+ * saved. A journal of agent facts and a pack store in the agent's home; the order of writing is pack,
+ * then fact. Knows no network; who announces and who receives receipts tell it facts.
+ */
+import { join } from "node:path";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { openJournal, type FileJournal } from "../../shared/journal/open-journal.js";
+import type { ModelSource, SaveRecord } from "../../shared/model/model.js";
+import { decodeSaveRecord } from "../../shared/model/save-record.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
+import type { ObjectPruner, PackWriter } from "../../shared/objects/object-store.js";
+import { openPackStore } from "../../shared/objects/pack-store.js";
+import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import { loadSaveBase, saveModel, type SavedModel, type SaveModelOptions } from "../../shared/save/save-model.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { forgettable } from "../budget.js";
+import type { AgentFact, Metric } from "./agent-fact.js";
+import { applyFact, emptyOutbox, foldFacts, keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
+import { smallObjectsOf } from "./record-objects.js";
+
+export interface OutboxOptions { readonly files: Files; readonly folder: string; readonly clock: Clock; readonly random: Random; readonly log: Log }
+
+export type TrainedOptions = Omit<SaveModelOptions, "sequence" | "bases"> & {
+  readonly base: Hash | undefined;
+  readonly metric: Metric | null;
+  /** Samples to keep until this version is released. */
+  readonly samples: { readonly from: number; readonly to: number } | null;
+};
+
+export class Outbox {
+  #state: OutboxState = emptyOutbox;
+  readonly #listeners = new Set<() => void>();
+  /** Saves, adoptions and forgetting one after the other: a pack whose fact is still to come must not look like garbage. */
+  #queue: Promise<unknown> = Promise.resolve();
+
+  private constructor(private readonly options: OutboxOptions, private readonly journal: FileJournal<AgentFact>, readonly objects: ObjectPruner) {}
+
+  /** Opens the outbox in a folder; a torn tail was never acknowledged and is cut off. @throws OUTBOX_CORRUPT when the journal is damaged */
+  static async open(options: OutboxOptions): Promise<Outbox> {
+    const objects = await openPackStore(options.files, join(options.folder, "packs"), { clock: options.clock, random: options.random });
+    const journal = await openJournal<AgentFact>(options.files, join(options.folder, "journal"), {}).catch((cause: unknown) => {
+      if (!isStemmaError(cause, "JOURNAL_CORRUPT")) throw cause;
+      throw new StemmaError("OUTBOX_CORRUPT", `The outbox in ${options.folder} is damaged: ${cause.message} Nothing was removed. Restore the folder from a copy, or enrol the device again and recover its models from the server.`, { cause });
+    });
+    const outbox = new Outbox(options, journal, objects);
+    const facts: AgentFact[] = [];
+    for await (const { fact } of journal.entries()) facts.push(fact);
+    outbox.#state = foldFacts(facts);
+    await outbox.#tidy();
+    return outbox;
+  }
+
+  get state(): OutboxState { return this.#state; }
+  entry(versionId: Hash): OutboxEntry | undefined { return this.#state.entries.get(versionId); }
+  /** Calls back after every change; returns how to stop that. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => { this.#listeners.delete(listener); };
+  }
+
+  /** Appends facts; the state has them when this resolves, and not before they are durable. */
+  async append(...facts: readonly AgentFact[]): Promise<void> {
+    await this.journal.append(facts);
+    for (const fact of facts) this.#state = applyFact(this.#state, fact);
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Saves a fine-tuned model: durable, and in the state, when this resolves. */
+  saveTrained(model: ModelSource, { base, metric, samples, ...options }: TrainedOptions): Promise<SavedModel> {
+    return this.#exclusively(async () => {
+      const { clock } = this.options;
+      const sequence = (this.#state.lines.get(options.line)?.sequence ?? 0) + 1;
+      const bases = base === undefined ? [] : [await loadSaveBase(this.objects, base)];
+      const saved = await saveModel(this.objects, model, { ...options, sequence, bases }, clock);
+      await this.append({ type: "saved", atMs: Math.round(clock.now()), versionId: saved.versionId, line: options.line, sequence, name: options.name, bases: saved.record.bases, tensorBytes: saved.tensorBytes, metric, samples });
+      return saved;
+    });
+  }
+
+  /** Keeps a version of the server's: `write` puts what is lacking into one pack, then the fact follows. */
+  adopt(fact: Extract<AgentFact, { type: "adopted" }>, write: (pack: PackWriter) => Promise<void>): Promise<void> {
+    return this.#exclusively(async () => {
+      const pack = await this.objects.begin();
+      try { await write(pack); await pack.commit(); } catch (error) { await pack.abort(); throw error; }
+      await this.append(fact);
+    });
+  }
+
+  /** A version's record as it was written or received. @throws OBJECT_MISSING */
+  async record(versionId: Hash): Promise<{ readonly bytes: Uint8Array; readonly record: SaveRecord }> {
+    const bytes = await this.objects.read("record", versionId);
+    return { bytes, record: decodeSaveRecord(bytes) };
+  }
+
+  async leaves(record: SaveRecord): Promise<ReturnType<typeof decodeTree>["leaves"]> {
+    return decodeTree(await this.objects.read("tree", record.objects.tree)).leaves;
+  }
+
+  /** What the next fine-tuning of a line may inherit from: its newest version here. */
+  newest(line: string): OutboxEntry | undefined { return newestVersion(this.#state, line); }
+
+  /**
+   * Forgets what the rule allows (released, not active, beyond the last N of its line): first the
+   * facts, then the bytes, so that nothing is ever named that is not there.
+   */
+  forget(keepLast: number, releasedWhen: "stored" | "backed-up"): Promise<readonly Hash[]> {
+    return this.#exclusively(async () => {
+      const gone = forgettable(keptVersions(this.#state, releasedWhen), keepLast) as readonly Hash[];
+      if (gone.length === 0) return gone;
+      const atMs = Math.round(this.options.clock.now());
+      await this.append(...gone.map((versionId) => ({ type: "forgotten", atMs, versionId }) as const));
+      await this.#tidy();
+      return gone;
+    });
+  }
+
+  async bytes(): Promise<{ readonly packs: number; readonly journal: number }> {
+    let packs = 0;
+    for (const object of this.objects.list()) packs += object.storedBytes;
+    return { packs, journal: await this.journal.byteLength() };
+  }
+
+  async close(): Promise<void> {
+    await this.#queue;
+    await this.journal.close();
+    await this.objects.close();
+  }
+
+  #exclusively<T>(action: () => Promise<T>): Promise<T> {
+    const run = this.#queue.then(action);
+    this.#queue = run.catch(() => undefined);
+    return run;
+  }
+
+  /** Everything that kept versions are made of; undefined when an unreleased one is damaged: then nothing at all is deleted. */
+  async #live(): Promise<Set<Hash> | undefined> {
+    const live = new Set<Hash>();
+    let whole = true;
+    for (const entry of this.#state.entries.values()) {
+      if (entry.forgotten) continue;
+      const ids = await this.#objectsOf(entry.versionId).catch(() => undefined);
+      for (const id of ids ?? []) if (this.objects.has(id)) live.add(id);
+      if (entry.standing !== "released" && (ids === undefined || ids.some((id) => !this.objects.has(id)))) {
+        whole = false;
+        this.options.log.error("model-damaged", { line: entry.line, version: entry.versionId, text: `a model that the server has not released is damaged in ${this.options.folder}; nothing is deleted there until it is restored from a copy` });
+      }
+    }
+    return whole ? live : undefined;
+  }
+
+  async #objectsOf(versionId: Hash): Promise<readonly Hash[]> {
+    const { record } = await this.record(versionId);
+    return [versionId, ...smallObjectsOf(record).map(({ id }) => id), ...(await this.leaves(record)).map(({ tensor }) => tensor)];
+  }
+
+  /** Deletes what no kept version needs: after forgetting, and what a crash left between pack and fact. */
+  async #tidy(): Promise<void> {
+    const live = await this.#live();
+    if (live === undefined) return;
+    const plan = this.objects.planCollection(live);
+    if (plan.dead.length === 0) return;
+    const { freedBytes } = await this.objects.collect(plan, () => live);
+    this.options.log.debug("outbox-tidied", { freedBytes, objects: plan.dead.length });
+  }
+}
