@@ -13,6 +13,7 @@ import { isStemmaError, StemmaError } from "../../errors.js";
 import { instantiateKernels } from "../kernels/kernel-module.js";
 import { KernelRoom, type Tf, type WasmBackend, type WasmModule } from "../kernels/kernel-room.js";
 import { registerFusedKernels, registerMissingKernels } from "../kernels/register.js";
+import { registerFusedLayers } from "./fused-layers.js";
 import { guardMemory } from "./memory-guard.js";
 
 /** Names of the two binaries in an engine's folder. */
@@ -66,7 +67,10 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     const room = new KernelRoom(tf, backend, await instantiateKernels(binaries.kernels, module.asm.memory));
     undo.push(() => room.close());
     registerMissingKernels(room);
-    if (options.fused ?? true) registerFusedKernels(room);
+    if (options.fused ?? true) {
+      registerFusedKernels(room);
+      registerFusedLayers(room);
+    }
     return { tf, allocatedBytes: guard.allocatedBytes, close };
   } catch (error) {
     close();

@@ -24,6 +24,25 @@ export interface KernelModule {
   maxPoolGradient: Kernel<17>;
   segmentSumFloat: Kernel<6>;
   segmentSumInt: Kernel<6>;
+  clip: Kernel<5>;
+  reluGradient: Kernel<4>;
+  relu6Gradient: Kernel<4>;
+  clipGradient: Kernel<6>;
+  sumRows: Kernel<7>;
+  scaleColumns: Kernel<5>;
+  batchNormStatistics: Kernel<6>;
+  batchNormFactor: Kernel<5>;
+  batchNormApply: Kernel<8>;
+  batchNormSums: Kernel<10>;
+  batchNormCoefficients: Kernel<10>;
+  batchNormGradient: Kernel<11>;
+  sgdStep: Kernel<5>;
+  momentumStep: Kernel<9>;
+  adagradStep: Kernel<8>;
+  rmsPropStep: Kernel<13>;
+  rmsPropCentredStep: Kernel<15>;
+  adamStep: Kernel<16>;
+  allFinite: (pointer: number, count: number) => number;
 }
 
 /**

@@ -1,21 +1,36 @@
 /** Which kernels go in place: what tfjs 4.22 lacks or gets wrong on wasm always, the fast ones where asked. */
+import { registerActivationGradients, registerActivations } from "./activation.js";
+import { registerBatchNorm, registerGivenStatistics } from "./batch-norm.js";
+import { registerColumnSums } from "./columns.js";
 import { registerFilterGradient, registerInputGradient } from "./convolution.js";
 import { registerDepthwiseGradients } from "./depthwise.js";
 import type { KernelRoom } from "./kernel-room.js";
 import { registerMatMul } from "./matmul.js";
+import { registerOptimizerSteps } from "./optimizer-step.js";
 import { registerMaxPoolGradient } from "./pooling.js";
 import { registerSegmentSum } from "./segment-sum.js";
+import { registerSharing } from "./sharing.js";
 
-/** Missing or wrong in tfjs 4.22's wasm backend. */
+/**
+ * Missing or wrong in tfjs 4.22's wasm backend, or there in a form that nobody would measure against:
+ * the gradient of batch normalisation by tiling (40 % of a step), the direct input gradient (25 %).
+ */
 export function registerMissingKernels(room: KernelRoom): void {
   registerFilterGradient(room);
   registerDepthwiseGradients(room);
   registerMaxPoolGradient(room);
   registerSegmentSum(room);
   registerMatMul(room);
+  registerActivations(room);
+  registerInputGradient(room);
+  registerGivenStatistics(room);
 }
 
 /** Right in tfjs, but slow in training. */
 export function registerFusedKernels(room: KernelRoom): void {
-  registerInputGradient(room);
+  registerActivationGradients(room);
+  registerBatchNorm(room);
+  registerColumnSums(room);
+  registerSharing(room);
+  registerOptimizerSteps(room);
 }

@@ -1,5 +1,6 @@
 // Gradients of a two-dimensional convolution (NHWC, float32, no dilation) beside the matrix products:
 // the rows of the unrolled input, and the way back. Knows pointers and sizes only.
+import { addRow } from "./columns";
 
 /**
  * Packs positions [first, first + count) of the unrolled input into panels of four rows:
@@ -57,13 +58,6 @@ export function scatterUnrolled(
       }
     }
   }
-}
-
-@inline
-function addRow(from: usize, to: usize, count: i32): void {
-  let c = 0, s = from, d = to;
-  for (; c + 4 <= count; c += 4) { v128.store(d, f32x4.add(v128.load(d), v128.load(s))); s += 16; d += 16; }
-  for (; c < count; c++) { store<f32>(d, load<f32>(d) + load<f32>(s)); s += 4; d += 4; }
 }
 
 /** Fills with zero bytes. */

@@ -5,3 +5,8 @@ export { packUnrolled, scatterUnrolled, zero } from "./convolution";
 export { depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";
 export { maxPoolGradient } from "./pooling";
 export { segmentSumFloat, segmentSumInt } from "./segment-sum";
+export { clip, reluGradient, relu6Gradient, clipGradient } from "./activation";
+export { sumRows, scaleColumns } from "./columns";
+export { batchNormStatistics, batchNormFactor, batchNormApply, batchNormSums, batchNormCoefficients, batchNormGradient } from "./batch-norm";
+export { sgdStep, momentumStep, adagradStep, rmsPropStep, rmsPropCentredStep, adamStep } from "./optimizer";
+export { allFinite } from "./finite";

@@ -1,0 +1,101 @@
+/**
+ * tfjs-layers' layers on the fused operations: batch normalisation in training, relu with a maximum
+ * as one clip, and both as one operation where a model's graph allows it. Same names, same weights,
+ * same configuration; a model file does not know the difference. Knows layers, no training loop.
+ */
+import type { LayersModel, Tensor } from "@tensorflow/tfjs";
+import { batchNormTraining, type FusedActivation } from "../kernels/batch-norm.js";
+import type { KernelRoom, Tf } from "../kernels/kernel-room.js";
+
+type Layer = LayersModel["layers"][number];
+interface Variable { read(): Tensor; write(value: Tensor): unknown }
+interface BatchNormLayer extends Layer {
+  readonly axis: number; readonly momentum: number; readonly epsilon: number; readonly center: boolean; readonly scale: boolean;
+  readonly gamma: Variable | null; readonly beta: Variable | null; readonly movingMean: Variable; readonly movingVariance: Variable;
+}
+interface LayerNode { readonly outboundLayer: Layer; readonly inboundLayers: Layer[]; readonly outputTensors: readonly object[] }
+type LayerCall = (this: Layer, inputs: Tensor | Tensor[], kwargs: { training?: boolean }) => Tensor | Tensor[];
+type Prototype = Layer & { call: LayerCall };
+
+/** Activation that a batch normalisation layer applies in training, because the layer behind it is told not to. */
+const fusedInto = new WeakMap<Layer, FusedActivation>();
+/** Activation layers whose work the batch normalisation before them does in training. */
+const doneBefore = new WeakSet<Layer>();
+
+const only = (inputs: Tensor | Tensor[]): Tensor => (Array.isArray(inputs) ? inputs[0]! : inputs);
+
+/** Puts the fused `call`s in place until the room closes. */
+export function registerFusedLayers(room: KernelRoom): void {
+  const { tf } = room;
+  replaceCall(room, tf.layers.batchNormalization({}), (stock) => function (inputs, kwargs) {
+    const layer = this as BatchNormLayer, x = only(inputs);
+    return kwargs?.training && normalizesLastAxis(layer) ? normalizeBatch(tf, layer, x) : stock.call(this, inputs, kwargs);
+  });
+  replaceCall(room, tf.layers.reLU({}), (stock) => function (inputs, kwargs) {
+    if (kwargs?.training && doneBefore.has(this)) return only(inputs);
+    const { maxValue } = this as Layer & { maxValue?: number };
+    if (maxValue === 6) return tf.relu6(only(inputs)); // bit for bit what relu and a clip give, forward and back
+    return stock.call(this, inputs, kwargs);
+  });
+  replaceCall(room, tf.layers.activation({ activation: "relu" }), (stock) => function (inputs, kwargs) {
+    return kwargs?.training && doneBefore.has(this) ? only(inputs) : stock.call(this, inputs, kwargs);
+  });
+}
+
+/** Built layers know their input's rank; only the last axis is fused. */
+function normalizesLastAxis(layer: BatchNormLayer): boolean {
+  const rank = layer.inputSpec?.[0]?.ndim;
+  return layer.axis === -1 || (rank != null && layer.axis === rank - 1);
+}
+
+function replaceCall(room: KernelRoom, example: Layer, make: (stock: LayerCall) => LayerCall): void {
+  const prototype = Object.getPrototypeOf(example) as Prototype;
+  const stock = prototype.call;
+  prototype.call = make(stock);
+  room.onClose(() => { prototype.call = stock; });
+}
+
+/** One training pass: normalise by the batch, move the moving statistics as tfjs-layers does. */
+function normalizeBatch(tf: Tf, layer: BatchNormLayer, x: Tensor): Tensor {
+  return tf.tidy(() => {
+    const { y, mean, variance } = batchNormTraining(tf, x, layer.gamma?.read() ?? null, layer.beta?.read() ?? null, { epsilon: layer.epsilon, activation: fusedInto.get(layer) ?? "none" });
+    const decay = 1 - layer.momentum;
+    for (const [moving, value] of [[layer.movingMean, mean], [layer.movingVariance, variance]] as const) {
+      const old = moving.read();
+      moving.write(old.sub(old.sub(value).mul(decay)));
+    }
+    return y;
+  });
+}
+
+/**
+ * Lets batch normalisations of this model apply the relu or relu6 layer that alone reads them, in
+ * training. Gives the same bits as without, in less time and memory. Call once for a model before it
+ * is trained on the wasm backend with fused kernels; returns how many pairs there are.
+ */
+export function fuseActivations(model: LayersModel): number {
+  const outputs = new Set<object>(model.outputs);
+  const inside = new Set<Layer>(model.layers);
+  let pairs = 0;
+  for (const layer of model.layers) {
+    if (layer.getClassName() !== "BatchNormalization") continue;
+    const [node, ...others] = layer.outboundNodes as unknown as LayerNode[];
+    const [own, ...calls] = layer.inboundNodes as unknown as LayerNode[];
+    if (!node || !own || others.length > 0 || calls.length > 0 || own.outputTensors.some((tensor) => outputs.has(tensor))) continue;
+    const next = node.outboundLayer, activation = normalizesLastAxis(layer as BatchNormLayer) ? activationOf(next) : undefined;
+    if (activation === undefined || !inside.has(next) || next.inboundNodes.length !== 1) continue;
+    fusedInto.set(layer, activation);
+    doneBefore.add(next);
+    pairs++;
+  }
+  return pairs;
+}
+
+function activationOf(layer: Layer): FusedActivation | undefined {
+  const config = layer.getConfig() as { maxValue?: number | null; activation?: string };
+  switch (layer.getClassName()) {
+    case "ReLU": return config.maxValue == null ? "relu" : config.maxValue === 6 ? "relu6" : undefined;
+    case "Activation": return config.activation === "relu" || config.activation === "relu6" ? config.activation : undefined;
+    default: return undefined;
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * One optimiser step on one variable: new weights and new state from old ones, in float32 operations
+ * whose order is fixed (it is TensorFlow.js's, and what a replay must repeat). One kernel a variable
+ * where the fused kernels are registered; the same operations one after the other elsewhere, with the
+ * same bits. Inputs are not changed or disposed; the caller owns what it gets.
+ */
+import type { Tensor } from "@tensorflow/tfjs";
+import type { KernelRoom, TensorInfo, Tf } from "./kernel-room.js";
+
+export interface SgdRates { readonly learningRate: number }
+export interface MomentumRates extends SgdRates { readonly momentum: number; readonly nesterov: boolean }
+export interface AdagradRates extends SgdRates { readonly epsilon: number }
+export interface RmsPropRates extends SgdRates { readonly decay: number; readonly momentum: number; readonly epsilon: number }
+/** beta1Power and beta2Power: the products β₁ᵗ and β₂ᵗ of this step as float32 state (β itself at the first step). */
+export interface AdamRates extends SgdRates { readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly beta1Power: number; readonly beta2Power: number }
+
+const { fround } = Math;
+const run = (tf: Tf, name: string, inputs: Record<string, Tensor>, attrs: object): Tensor[] => {
+  const out = tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor | Tensor[];
+  return Array.isArray(out) ? out : [out];
+};
+const hasKernel = (tf: Tf, name: string): boolean => tf.getKernel(name, tf.getBackend()) != null;
+
+/** w' = g·(−rate) + w. Shapes of weight and gradient are equal, as everywhere here. */
+export function sgdStep(tf: Tf, weight: Tensor, gradient: Tensor, rates: SgdRates): { weight: Tensor } {
+  const [next] = hasKernel(tf, "StemmaSgdStep")
+    ? run(tf, "StemmaSgdStep", { weight, gradient }, rates)
+    : [tf.tidy(() => gradient.mul(-rates.learningRate).add(weight))];
+  return { weight: next! };
+}
+
+/** a' = a·momentum + g; w' = a'·(−rate) + w, with Nesterov (g + a'·momentum)·(−rate) + w. */
+export function momentumStep(tf: Tf, weight: Tensor, gradient: Tensor, accumulator: Tensor, rates: MomentumRates): { weight: Tensor; accumulator: Tensor } {
+  const [next, state] = hasKernel(tf, "StemmaMomentumStep")
+    ? run(tf, "StemmaMomentumStep", { weight, gradient, accumulator }, rates)
+    : tf.tidy(() => {
+      const a = accumulator.mul(rates.momentum).add(gradient);
+      return [(rates.nesterov ? gradient.add(a.mul(rates.momentum)) : a).mul(-rates.learningRate).add(weight), a];
+    });
+  return { weight: next!, accumulator: state! };
+}
+
+/** s' = s + g²; w' = (g / √(s' + ε))·(−rate) + w. */
+export function adagradStep(tf: Tf, weight: Tensor, gradient: Tensor, accumulator: Tensor, rates: AdagradRates): { weight: Tensor; accumulator: Tensor } {
+  const [next, state] = hasKernel(tf, "StemmaAdagradStep")
+    ? run(tf, "StemmaAdagradStep", { weight, gradient, accumulator }, rates)
+    : tf.tidy(() => {
+      const s = accumulator.add(gradient.mul(gradient));
+      return [gradient.div(s.add(rates.epsilon).sqrt()).mul(-rates.learningRate).add(weight), s];
+    });
+  return { weight: next!, accumulator: state! };
+}
+
+export interface RmsPropState { readonly meanSquare: Tensor; readonly moment: Tensor; /** Only when centred. */ readonly meanGradient?: Tensor }
+
+/** s' = s·decay + g²·(1 − decay); [a' = a·decay + g·(1 − decay)]; m' = m·momentum + g·rate / √(s' [− a'²] + ε); w' = w − m'. */
+export function rmsPropStep(tf: Tf, weight: Tensor, gradient: Tensor, { meanSquare, moment, meanGradient }: RmsPropState, rates: RmsPropRates): { weight: Tensor } & RmsPropState {
+  const name = meanGradient ? "StemmaRmsPropCentredStep" : "StemmaRmsPropStep";
+  const [next, square, nextMoment, average] = hasKernel(tf, name)
+    ? run(tf, name, { weight, gradient, meanSquare, moment, ...(meanGradient && { meanGradient }) }, rates)
+    : tf.tidy(() => {
+      const s = meanSquare.mul(rates.decay).add(gradient.mul(gradient).mul(1 - rates.decay));
+      const a = meanGradient?.mul(rates.decay).add(gradient.mul(1 - rates.decay));
+      const root = (a ? s.sub(a.mul(a).add(rates.epsilon)) : s.add(rates.epsilon)).sqrt();
+      const m = moment.mul(rates.momentum).add(gradient.mul(rates.learningRate).div(root));
+      return [weight.sub(m), s, m, ...(a ? [a] : [])];
+    });
+  return { weight: next!, meanSquare: square!, moment: nextMoment!, ...(average && { meanGradient: average }) };
+}
+
+/** m' = m·β₁ + g·(1 − β₁); v' = v·β₂ + g²·(1 − β₂); w' = ((m' / (1 − β₁ᵗ)) / (√(v' / (1 − β₂ᵗ)) + ε))·(−rate) + w. */
+export function adamStep(tf: Tf, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rates: AdamRates): { weight: Tensor; first: Tensor; second: Tensor } {
+  const [next, m2, v2] = hasKernel(tf, "StemmaAdamStep")
+    ? run(tf, "StemmaAdamStep", { weight, gradient, first, second }, rates)
+    : tf.tidy(() => {
+      const m = first.mul(rates.beta1).add(gradient.mul(1 - rates.beta1));
+      const v = second.mul(rates.beta2).add(gradient.mul(gradient).mul(1 - rates.beta2));
+      const step = m.div(1 - fround(rates.beta1Power)).div(v.div(1 - fround(rates.beta2Power)).sqrt().add(rates.epsilon));
+      return [step.mul(-rates.learningRate).add(weight), m, v];
+    });
+  return { weight: next!, first: m2!, second: v2! };
+}
+
+/** Whether no element of a float32 tensor is NaN or infinite. */
+export function allFinite(tf: Tf, tensor: Tensor): boolean {
+  return tf.tidy(() => {
+    const verdict = hasKernel(tf, "StemmaAllFinite") ? run(tf, "StemmaAllFinite", { x: tensor }, {})[0]! : tensor.isFinite().all();
+    return verdict.dataSync()[0] === 1;
+  });
+}
+
+/** Registers the kernels; each gives its outputs in the order of the results above. */
+export function registerOptimizerSteps(room: KernelRoom): void {
+  const { kernels } = room;
+  step<SgdRates>(room, "StemmaSgdStep", ["weight"], ([w, g], [w2], n, { learningRate }) => kernels.sgdStep(w!, g!, w2!, n, learningRate));
+  step<MomentumRates>(room, "StemmaMomentumStep", ["weight", "accumulator"], ([w, g, a], [w2, a2], n, r) => kernels.momentumStep(w!, g!, a!, w2!, a2!, n, r.learningRate, r.momentum, r.nesterov ? 1 : 0));
+  step<AdagradRates>(room, "StemmaAdagradStep", ["weight", "accumulator"], ([w, g, s], [w2, s2], n, r) => kernels.adagradStep(w!, g!, s!, w2!, s2!, n, r.learningRate, r.epsilon));
+  step<RmsPropRates>(room, "StemmaRmsPropStep", ["weight", "meanSquare", "moment"], ([w, g, s, m], [w2, s2, m2], n, r) =>
+    kernels.rmsPropStep(w!, g!, s!, m!, w2!, s2!, m2!, n, r.learningRate, r.decay, 1 - r.decay, r.momentum, r.epsilon));
+  step<RmsPropRates>(room, "StemmaRmsPropCentredStep", ["weight", "meanSquare", "moment", "meanGradient"], ([w, g, s, m, a], [w2, s2, m2, a2], n, r) =>
+    kernels.rmsPropCentredStep(w!, g!, s!, m!, a!, w2!, s2!, m2!, a2!, n, r.learningRate, r.decay, 1 - r.decay, r.momentum, r.epsilon));
+  step<AdamRates>(room, "StemmaAdamStep", ["weight", "first", "second"], ([w, g, m, v], [w2, m2, v2], n, r) =>
+    kernels.adamStep(w!, g!, m!, v!, w2!, m2!, v2!, n, r.learningRate, r.beta1, 1 - r.beta1, r.beta2, 1 - r.beta2, 1 - fround(r.beta1Power), 1 - fround(r.beta2Power), r.epsilon));
+  room.kernel<{ x: TensorInfo }, object>("StemmaAllFinite", ({ inputs: { x } }) => {
+    const out = room.backend.makeOutput([], "bool");
+    room.backend.wasm.HEAPU8[room.pointer(out)] = kernels.allFinite(room.pointer(x), room.tf.util.sizeFromShape(x.shape));
+    return out;
+  });
+}
+
+/** Pointers go in as weight, gradient, then the state; out as weight, then the state. */
+function step<Rates>(room: KernelRoom, name: string, state: readonly ["weight", ...string[]], call: (inputs: readonly number[], outputs: readonly number[], count: number, rates: Rates) => void): void {
+  const [weightName, ...slots] = state;
+  room.kernel<Record<string, TensorInfo>, Rates>(name, ({ inputs, attrs }) => {
+    const names = [weightName, "gradient", ...slots];
+    const { shape } = inputs[weightName]!;
+    const outputs = state.map(() => room.backend.makeOutput(shape, "float32"));
+    call(names.map((key) => room.pointer(inputs[key]!)), outputs.map((out) => room.pointer(out)), room.tf.util.sizeFromShape(shape), attrs);
+    return outputs;
+  });
+}

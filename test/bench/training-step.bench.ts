@@ -1,0 +1,113 @@
+/**
+ * Times a training step of MobileNetV2 on the wasm backend, fused and unfused in turn, each in
+ * processes of its own, and prints the ratio. Unfused is tfjs's gradients with only the kernels that it
+ * lacks or gets wrong. Asserts nothing.
+ *
+ *   node dist/test/bench/training-step.bench.js [-o json] [--size 224] [--batch 4] [--steps 4] [--rounds 2] [--profile]
+ */
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { parseArgs, promisify } from "node:util";
+import type { LayersModel, SymbolicTensor } from "@tensorflow/tfjs";
+import { fuseActivations } from "../../shared/train/backends/fused-layers.js";
+import { startWasmBackend } from "../../shared/train/backends/wasm.js";
+import { sgdStep } from "../../shared/train/kernels/optimizer-step.js";
+import type { Tf } from "../../shared/train/kernels/kernel-room.js";
+
+const { values: options } = parseArgs({
+  options: {
+    output: { type: "string", short: "o", default: "table" }, size: { type: "string", default: "224" }, batch: { type: "string", default: "4" },
+    steps: { type: "string", default: "4" }, rounds: { type: "string", default: "2" }, only: { type: "string" }, profile: { type: "boolean", default: false },
+  },
+});
+const [size, batch, steps, rounds] = [options.size, options.batch, options.steps, options.rounds].map(Number) as [number, number, number, number];
+
+/** MobileNetV2 1.0 with 1,000 classes, as its paper lays it out. */
+function mobileNetV2(tf: Tf): LayersModel {
+  const { layers } = tf;
+  const normalize = (x: SymbolicTensor): SymbolicTensor => layers.batchNormalization({}).apply(x) as SymbolicTensor;
+  const clip = (x: SymbolicTensor): SymbolicTensor => layers.reLU({ maxValue: 6 }).apply(normalize(x)) as SymbolicTensor;
+  const convolve = (x: SymbolicTensor, filters: number, kernelSize: number, strides: number): SymbolicTensor => layers.conv2d({ filters, kernelSize, strides, padding: "same", useBias: false }).apply(x) as SymbolicTensor;
+  const bottleneck = (x: SymbolicTensor, filters: number, strides: number, expansion: number): SymbolicTensor => {
+    const channels = x.shape.at(-1)!;
+    let y = expansion === 1 ? x : clip(convolve(x, channels * expansion, 1, 1));
+    y = clip(layers.depthwiseConv2d({ kernelSize: 3, strides, padding: "same", useBias: false }).apply(y) as SymbolicTensor);
+    y = normalize(convolve(y, filters, 1, 1));
+    return strides === 1 && channels === filters ? layers.add().apply([x, y]) as SymbolicTensor : y;
+  };
+  const input = tf.input({ shape: [size, size, 3] });
+  let x = clip(convolve(input, 32, 3, 2));
+  for (const [expansion, filters, repeats, strides] of [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1]] as const) {
+    for (let i = 0; i < repeats; i++) x = bottleneck(x, filters, i === 0 ? strides : 1, expansion);
+  }
+  x = layers.globalAveragePooling2d({}).apply(clip(convolve(x, 1280, 1, 1))) as SymbolicTensor;
+  return tf.model({ inputs: input, outputs: layers.dense({ units: 1000 }).apply(x) as SymbolicTensor });
+}
+
+/** Times each kernel from outside, and what a step takes beside them. */
+async function profileKernels(tf: Tf, step: () => void): Promise<void> {
+  const times = new Map<string, { calls: number; ms: number }>();
+  const backend = tf.getBackend();
+  for (const { kernelName, kernelFunc } of tf.getKernelsForBackend(backend)) {
+    tf.unregisterKernel(kernelName, backend);
+    tf.registerKernel({ kernelName, backendName: backend, kernelFunc: (call) => {
+      const start = performance.now(), result = kernelFunc(call), entry = times.get(kernelName) ?? { calls: 0, ms: 0 };
+      times.set(kernelName, { calls: entry.calls + 1, ms: entry.ms + performance.now() - start });
+      return result;
+    } });
+  }
+  step();
+  times.clear();
+  const start = performance.now();
+  step();
+  console.error(`whole step ${((performance.now() - start) / batch).toFixed(1)} ms an image`);
+  for (const [name, { calls, ms }] of [...times].sort((a, b) => b[1].ms - a[1].ms).slice(0, 24)) console.error(`${(ms / batch).toFixed(2).padStart(8)}  ${String(calls).padStart(5)}  ${name}`);
+}
+
+/** Milliseconds an image of each step, in this process. */
+async function measure(fused: boolean): Promise<number[]> {
+  const { tf, close } = await startWasmBackend({ fused });
+  const model = mobileNetV2(tf);
+  if (fused) fuseActivations(model);
+  const x = tf.randomUniform([batch, size, size, 3], 0, 1, "float32", 7), y = tf.oneHot(tf.range(0, batch, 1, "int32"), 1000).toFloat();
+  const weights = model.trainableWeights.map((weight) => weight.read() as ReturnType<typeof tf.variable>);
+  const step = (): void => tf.tidy(() => {
+    const { value, grads } = tf.variableGrads(() => tf.losses.softmaxCrossEntropy(y, model.apply(x, { training: true }) as typeof y), weights);
+    for (const weight of weights) {
+      const { weight: next } = sgdStep(tf, weight, grads[weight.name]!, { learningRate: 0.01 });
+      weight.assign(next);
+    }
+    value.dataSync();
+  });
+  step();
+  step();
+  const times: number[] = [];
+  for (let i = 0; i < steps; i++) {
+    const start = performance.now();
+    step();
+    times.push((performance.now() - start) / batch);
+  }
+  if (options.profile) await profileKernels(tf, step);
+  close();
+  return times;
+}
+
+const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
+
+async function measureInTurn(): Promise<void> {
+  const times: Record<"fused" | "unfused", number[]> = { fused: [], unfused: [] };
+  const self = fileURLToPath(import.meta.url), run = promisify(execFile);
+  for (let round = 0; round < rounds; round++) {
+    for (const path of ["unfused", "fused"] as const) {
+      const { stdout } = await run(process.execPath, [self, "--only", path, ...["size", "batch", "steps"].flatMap((name) => [`--${name}`, String(options[name as "size"])])]);
+      times[path].push(...JSON.parse(stdout) as number[]);
+    }
+  }
+  const [fused, unfused] = [median(times.fused), median(times.unfused)];
+  const result = { model: "MobileNetV2", size, batch, threads: 1, fusedMsPerImage: fused, unfusedMsPerImage: unfused, ratio: fused / unfused, samples: times };
+  if (options.output === "json") console.log(JSON.stringify(result));
+  else console.log(`MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms an image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60)`);
+}
+
+if (options.only) console.log(JSON.stringify(await measure(options.only === "fused")));
+else await measureInTurn();
