@@ -40,3 +40,6 @@ function checkNames(names: object, leafCount: number): Names {
   if (frozenLayers !== undefined && !isIndexList(frozenLayers)) invalid("its frozen layers are no indices");
   return names as unknown as Names;
 }
+
+/** Leaf indices in the order of the file the model came from. */
+export function leafOrderOfFile(names: Names): readonly number[] { return names.fileOrder ?? names.leaves.map((_, i) => i); }

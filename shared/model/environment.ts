@@ -1,0 +1,88 @@
+/**
+ * The environment of a save (MM1): what it holds, how it is stored, how two of them compare, what
+ * follows. Values come in as data; reading them from Node is node-environment.ts.
+ */
+import { StemmaError } from "../errors.js";
+import type { Environment, EnvironmentPolicy, EnvironmentVerdict } from "../recover/recovery.js";
+import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
+
+/** What is known of a machine and its software; what is unknown is left out. */
+export interface EnvironmentFacts {
+  /** "wasm", "native", "cuda", or "none" where nothing was trained (an import). */
+  readonly backend: string;
+  /** Version of Stemma. */
+  readonly stemma: string;
+  /** Hash of the engine bundle. */
+  readonly engine?: string;
+  readonly node?: string;
+  readonly v8?: string;
+  readonly os?: string;
+  readonly kernel?: string;
+  readonly arch?: string;
+  readonly cpu?: string;
+  readonly instructionSet?: string;
+  readonly memoryBytes?: number;
+  readonly threads?: number;
+  readonly gpu?: string;
+  readonly driver?: string;
+  readonly cudnn?: string;
+  /** Third-party libraries: name → version. */
+  readonly libraries?: Readonly<Record<string, string>>;
+}
+
+const maxFields = 1_000;
+const maxBytes = 64 * 1024;
+
+/** The flat form that is stored: libraries become `library.<name>`. */
+export function captureEnvironment({ libraries = {}, ...facts }: EnvironmentFacts): Environment {
+  const fields = Object.entries(facts).filter(([, value]) => value !== undefined).map(([field, value]) => [field, String(value)] as const);
+  const versions = Object.entries(libraries).map(([name, version]) => [`library.${name}`, version] as const);
+  return Object.fromEntries([...fields, ...versions]);
+}
+
+export function encodeEnvironment(environment: Environment): Uint8Array {
+  return encodeCanonical({ format: 1, fields: environment }, { maxBytes });
+}
+
+/** @throws CANONICAL_JSON_INVALID */
+export function decodeEnvironment(bytes: Uint8Array): Environment {
+  const value = decodeCanonical(bytes, { maxBytes, maxDepth: 2 }) as { readonly format?: unknown; readonly fields?: unknown } | null;
+  const fields = value?.fields;
+  if (value?.format !== 1 || typeof fields !== "object" || fields === null || Array.isArray(fields) || Object.keys(fields).length > maxFields || !Object.values(fields).every((field) => typeof field === "string")) {
+    throw new StemmaError("CANONICAL_JSON_INVALID", "This is no environment record: it is no list of texts of format 1. Fetch it again from where it was saved.");
+  }
+  return fields as Environment;
+}
+
+/** Fields that decide bits, by backend (DESIGN, "exactness class"); undefined: all of them, because the backend is unknown here. */
+function decidingFields(backend: string | undefined): ((field: string) => boolean) | undefined {
+  const native = (field: string): boolean => ["backend", "arch", "instructionSet", "threads", "oneDnn"].includes(field) || field.startsWith("library.");
+  switch (backend) {
+    // Nothing was trained: the bits are those of the tensors.
+    case "none": return () => false;
+    // Measured equal over processes, Node 18 to 24, threads, x64 and arm64: the engine bundle alone decides.
+    case "wasm": return (field) => field === "backend" || field === "engine";
+    case "native": return native;
+    case "cuda": return (field) => native(field) || ["gpu", "driver", "cudnn"].includes(field);
+    default: return undefined;
+  }
+}
+
+/** Compares the environment recorded with a model and the one at hand. `same`: nothing differs; `compatible`: nothing that decides bits. */
+export function judgeEnvironment(recorded: Environment, here: Environment): EnvironmentVerdict {
+  const fields = [...new Set([...Object.keys(recorded), ...Object.keys(here)])].sort();
+  const differing = fields
+    .map((field) => ({ field, recorded: Object.hasOwn(recorded, field) ? recorded[field] : undefined, here: Object.hasOwn(here, field) ? here[field] : undefined }))
+    .filter((pair) => pair.recorded !== pair.here);
+  const decides = decidingFields(recorded["backend"]);
+  const different = differing.some(({ field }) => decides === undefined || decides(field));
+  return { verdict: differing.length === 0 ? "same" : different ? "different" : "compatible", differing };
+}
+
+/** Applies a policy to a verdict. @throws ENVIRONMENT_DIFFERENT */
+export function enforceEnvironment(verdict: EnvironmentVerdict, policy: EnvironmentPolicy): void {
+  const refused = (policy === "refuse-different" && verdict.verdict === "different") || (policy === "refuse-any" && verdict.verdict !== "same");
+  if (!refused) return;
+  const shown = verdict.differing.slice(0, 5).map(({ field, recorded, here }) => `${field} (${recorded ?? "nothing"} there, ${here ?? "nothing"} here)`).join(", ");
+  throw new StemmaError("ENVIRONMENT_DIFFERENT", `The model was saved in another environment: ${shown}${verdict.differing.length > 5 ? " …" : ""}. Recover it there, or allow the difference.`, { verdict });
+}

@@ -1,0 +1,128 @@
+/**
+ * Recovers a model from an object store in MMlib's four steps (MM1), each timed: load, rebuild, check
+ * the environment, verify. What it returns has the recorded Merkle root, or it throws (first law).
+ */
+import { StemmaError } from "../errors.js";
+import { checkLeavesFit, decodeArchitecture } from "../model/architecture.js";
+import { decodeEnvironment, enforceEnvironment, judgeEnvironment } from "../model/environment.js";
+import type { Leaf, LeafTable, SaveRecord } from "../model/model.js";
+import { decodeNames } from "../model/names.js";
+import { decodeOwnerMap } from "../model/owner-map.js";
+import { decodeSaveRecord } from "../model/save-record.js";
+import { treeRoot } from "../model/tree.js";
+import { decodeTree } from "../model/tree-object.js";
+import type { ObjectReader } from "../objects/object-store.js";
+import type { Clock } from "../ports.js";
+import { tensorByteLength } from "../tensor/dtype.js";
+import { tensorHasher } from "../tensor/hash.js";
+import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
+import type { Environment, EnvironmentPolicy, RecoveredModel } from "./recovery.js";
+import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js";
+
+export interface RecoverOptions {
+  readonly policy?: EnvironmentPolicy;
+  /** The environment at hand. */
+  readonly here?: Environment;
+  /** Models up to this size are returned in memory, read and hashed once; larger ones are hashed in a first pass and stream from the store, hashed again as they are read. */
+  readonly holdBytes?: number;
+}
+
+const defaultHoldBytes = 512 * 1024 * 1024;
+
+/** Sums the time between its marks, one step each. */
+class StepTimer {
+  private last: number;
+  readonly steps = { loadMs: 0, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 };
+  constructor(private readonly clock: Clock) { this.last = clock.monotonic(); }
+  /** What passed since the last mark belongs to this step. */
+  mark(step: keyof StepTimer["steps"]): void {
+    const now = this.clock.monotonic();
+    this.steps[step] += now - this.last;
+    this.last = now;
+  }
+}
+
+/** The record of a version, from its bytes in the store. @throws OBJECT_MISSING, RECORD_INVALID */
+export async function readRecord(store: ObjectReader, versionId: Hash): Promise<SaveRecord> {
+  return decodeSaveRecord(await store.read("record", versionId));
+}
+
+/** Reads record, tree and owner map, and plans. @throws what resolveRecovery and the store throw */
+export async function planRecovery(store: ObjectReader, versionId: Hash): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable; readonly plan: RecoveryPlan }> {
+  const record = await readRecord(store, versionId);
+  const tree = decodeTree(await store.read("tree", record.objects.tree));
+  const ownerMap = decodeOwnerMap(await store.read("owner-map", record.objects.ownerMap), tree.leaves.length);
+  return { record, leaves: tree.leaves, plan: resolveRecovery(versionId, record, tree, ownerMap, (tensor) => store.has(tensor)) };
+}
+
+/**
+ * The model of a version, exactly.
+ * @throws OBJECT_MISSING, RECOVERY_INCOMPLETE, ARCHITECTURE_MISMATCH, ENVIRONMENT_DIFFERENT (by policy); ROOT_MISMATCH naming the first leaf whose bytes differ
+ */
+export async function recoverModel(store: ObjectReader, versionId: Hash, clock: Clock, options: RecoverOptions = {}): Promise<RecoveredModel> {
+  const timer = new StepTimer(clock);
+  const { record, leaves, plan } = await planRecovery(store, versionId);
+  refuseMissing(plan);
+  const names = decodeNames(await store.read("names", record.objects.names), leaves.length);
+  const environmentBytes = await store.read("environment", record.objects.environment);
+  const architectureBytes = record.objects.architecture === undefined ? undefined : await store.read("architecture", record.objects.architecture);
+  timer.mark("loadMs");
+
+  const architecture = architectureBytes === undefined ? undefined : decodeArchitecture(architectureBytes);
+  if (architecture !== undefined) checkLeavesFit(architecture, leaves);
+  timer.mark("rebuildMs");
+
+  const recorded = decodeEnvironment(environmentBytes);
+  const environment = judgeEnvironment(recorded, options.here ?? recorded);
+  enforceEnvironment(environment, options.policy ?? "report");
+  timer.mark("checkEnvironmentMs");
+
+  const hold = plan.byteLength <= (options.holdBytes ?? defaultHoldBytes);
+  const { sources, verifiedRoot } = await readVerified(store, record, leaves, hold, timer);
+  return { versionId, record, architecture, leaves, sources, names, environment, steps: timer.steps, byteLength: plan.byteLength, verifiedRoot };
+}
+
+/** Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was read. */
+async function readVerified(store: ObjectReader, record: SaveRecord, leaves: LeafTable, hold: boolean, timer: StepTimer): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
+  const done = new Map<Hash, TensorSource>();
+  const sources: TensorSource[] = [];
+  for (const leaf of leaves) {
+    let source = done.get(leaf.tensor);
+    if (source === undefined) {
+      source = await readTensor(store, record, leaf, hold, timer);
+      done.set(leaf.tensor, source);
+    }
+    sources.push(source);
+  }
+  const verifiedRoot = treeRoot(leaves);
+  timer.mark("verifyMs");
+  if (verifiedRoot !== record.root) throw new StemmaError("ROOT_MISMATCH", `What was read has the root ${verifiedRoot}, the record names ${record.root}. Check the store, and fetch the version again.`, { expected: record.root, actual: verifiedRoot });
+  return { sources, verifiedRoot };
+}
+
+async function readTensor(store: ObjectReader, record: SaveRecord, leaf: Leaf, hold: boolean, timer: StepTimer): Promise<TensorSource> {
+  const stored = store.openTensor(leaf.tensor, { verify: false });
+  const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+  const hasher = tensorHasher(leaf);
+  const held = hold && stored.byteLength === byteLength ? new Uint8Array(byteLength) : undefined;
+  let at = 0;
+  for await (const chunk of stored.chunks()) {
+    if (at + chunk.length > byteLength) throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
+    held?.set(chunk, at);
+    at += chunk.length;
+    timer.mark("loadMs");
+    hasher.update(chunk);
+    timer.mark("verifyMs");
+  }
+  const actual = hasher.digest();
+  timer.mark("verifyMs");
+  if (at !== byteLength) throw otherTensor(record, leaf, `it has ${at} bytes, not ${byteLength}`);
+  if (actual !== leaf.tensor) throw otherTensor(record, leaf, `its bytes have the id ${actual}, recorded is ${leaf.tensor}`, { actual });
+  const header = { dtype: leaf.dtype, shape: leaf.shape };
+  // A large tensor is read again by whoever wants it, and the store verifies that reading.
+  return held === undefined ? { ...store.openTensor(leaf.tensor), ...header } : sourceOfTensor({ ...header, bytes: held });
+}
+
+function otherTensor(record: SaveRecord, leaf: Leaf, reason: string, details: { readonly actual?: Hash } = {}): StemmaError {
+  return new StemmaError("ROOT_MISMATCH", `The tensor ${JSON.stringify(leaf.path)} of ${record.name} is not the recorded one: ${reason}. Run storage check, and restore it from a backup or the device.`, { leaf: leaf.path, expected: leaf.tensor, ...details });
+}

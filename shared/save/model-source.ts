@@ -1,0 +1,135 @@
+/** Makes models ready to be saved: from tensors at hand, or from a safetensors file with or without a model.json. Hashes every tensor once. */
+import { StemmaError } from "../errors.js";
+import { weightPlaces } from "../model/architecture.js";
+import { defaultNames } from "../model/model-json-export.js";
+import { readModelJson } from "../model/model-json.js";
+import type { Architecture, Leaf, ModelSource, Names } from "../model/model.js";
+import { compareNames, positionOf } from "../model/tree.js";
+import { safetensorsHeaderText, type SafetensorsEntry } from "../tensor/safetensors-header.js";
+import { readSafetensors, type ByteFile, type SafetensorsFile } from "../tensor/safetensors-reader.js";
+import { tensorHasher, tensorId } from "../tensor/hash.js";
+import { sameHeader } from "../tensor/same-header.js";
+import { sourceOfTensor, type Hash, type Tensor, type TensorSource } from "../tensor/tensor.js";
+
+/** Models up to this size are kept in memory between hashing and writing, so that their file is read once. */
+export const heldModelBytes = 256 * 1024 * 1024;
+/** Longest header kept verbatim with the names. */
+const maxKeptHeader = 16 * 1024 * 1024;
+
+/** A tensor's id, and the tensor as a source that need not be read from its file again. */
+async function hashed(source: TensorSource, hold: boolean): Promise<{ readonly id: Hash; readonly source: TensorSource }> {
+  const hasher = tensorHasher(source);
+  const held = hold ? new Uint8Array(source.byteLength) : undefined;
+  let at = 0;
+  for await (const chunk of source.chunks()) {
+    if (at + chunk.length > source.byteLength) throw sizeMismatch(source, at + chunk.length);
+    hasher.update(chunk);
+    held?.set(chunk, at);
+    at += chunk.length;
+  }
+  if (at !== source.byteLength) throw sizeMismatch(source, at);
+  return { id: hasher.digest(), source: held === undefined ? source : sourceOfTensor({ dtype: source.dtype, shape: source.shape, bytes: held }) };
+}
+
+function sizeMismatch(source: TensorSource, actual: number): StemmaError {
+  return new StemmaError("TENSOR_SIZE_MISMATCH", `A tensor ${source.dtype} [${source.shape.join(", ")}] gave ${actual} bytes where it promised ${source.byteLength}. Check what produced it.`, { actual });
+}
+
+function mismatch(reason: string): StemmaError {
+  return new StemmaError("ARCHITECTURE_MISMATCH", `The tensors do not belong to this architecture: ${reason}. Check that both come from one model.`);
+}
+
+/**
+ * A model with an architecture from its tensors in canonical order.
+ * @throws ARCHITECTURE_MISMATCH, TENSOR_SIZE_MISMATCH
+ */
+export function modelSourceOfTensors(architecture: Architecture, tensors: readonly Tensor[], names: Names = defaultNames(architecture)): ModelSource {
+  const places = weightPlaces(architecture);
+  if (places.length !== tensors.length) throw mismatch(`it has ${places.length} weights, there are ${tensors.length} tensors`);
+  const leaves = places.map((place, i): Leaf => {
+    const tensor = tensors[i] as Tensor;
+    if (!sameHeader(place, tensor)) throw mismatch(`the weight ${place.path} (${place.name}) has another type or shape`);
+    return { path: place.path, dtype: tensor.dtype, shape: tensor.shape, tensor: tensorId(tensor, tensor.bytes) };
+  });
+  return { kind: "architecture", architecture, leaves, sources: tensors.map(sourceOfTensor), names };
+}
+
+/** A model of kind `opaque` from named tensors in the order of their file. @throws TENSOR_SIZE_MISMATCH */
+export function opaqueModelSource(tensors: readonly (Tensor & { readonly name: string })[], fileMetadata?: Readonly<Record<string, string>>): ModelSource {
+  const order = tensors.map((_, i) => i).sort((a, b) => compareNames((tensors[a] as { name: string }).name, (tensors[b] as { name: string }).name));
+  const sorted = order.map((i) => tensors[i] as Tensor & { readonly name: string });
+  return {
+    kind: "opaque", leaves: sorted.map(({ name, dtype, shape, bytes }) => ({ path: name, dtype, shape, tensor: tensorId({ dtype, shape }, bytes) })), sources: sorted.map(sourceOfTensor),
+    names: { leaves: sorted.map(({ name }) => name), ...fileOrderOf(order), ...(fileMetadata === undefined ? {} : { fileMetadata }) },
+  };
+}
+
+/** @param order for each leaf its place in the file. Left out where the file has canonical order. */
+function fileOrderOf(order: readonly number[]): { readonly fileOrder?: readonly number[] } {
+  const fileOrder = new Array<number>(order.length);
+  order.forEach((place, leaf) => { fileOrder[place] = leaf; });
+  return fileOrder.every((leaf, place) => leaf === place) ? {} : { fileOrder };
+}
+
+/** The header verbatim, where order and metadata alone would not give it back byte for byte. */
+function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
+  const { text, tensors, metadata } = file;
+  return text === safetensorsHeaderText(tensors, metadata) || text.length > maxKeptHeader ? {} : { fileHeader: text };
+}
+
+export interface ImportOptions {
+  /** Bytes of the model's model.json; without it the model is of kind `opaque`. */
+  readonly modelJson?: Uint8Array;
+  /** The model's architecture where it is known in Stemma's own form; tensors are found by `names`, or by path. */
+  readonly architecture?: { readonly architecture: Architecture; readonly names?: Names };
+}
+
+/**
+ * A model from a safetensors file. The file stays open until the model is saved, unless it is small enough to be held in memory.
+ * @param where the file's path, for messages
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH
+ */
+export async function modelSourceOfSafetensors(file: ByteFile, where: string, options: ImportOptions = {}): Promise<ModelSource> {
+  const opened = await readSafetensors(file, where);
+  const byName = new Map(opened.tensors.map((tensor, place) => [tensor.name, { tensor, place }]));
+  const described = options.architecture ?? (options.modelJson === undefined ? undefined : readModelJson(options.modelJson, new Map(opened.tensors.map((tensor) => [tensor.name, tensor]))));
+  const wanted = described === undefined ? opaqueLeaves(opened) : architectureLeaves(described.architecture, described.names ?? defaultNames(described.architecture), byName);
+  const hold = opened.tensors.reduce((sum, { begin, end }) => sum + end - begin, 0) <= heldModelBytes;
+  const leaves: Leaf[] = [], sources: TensorSource[] = [];
+  for (const { path, tensor } of wanted) {
+    const { id, source } = await hashed(opened.source(tensor), hold);
+    leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
+    sources.push(source);
+  }
+  const places = wanted.map(({ tensor }) => byName.get(tensor.name)?.place as number);
+  const names: Names = {
+    ...described?.names, leaves: wanted.map(({ tensor }) => tensor.name), ...fileOrderOf(places),
+    ...(opened.metadata === undefined ? {} : { fileMetadata: opened.metadata }), ...keptHeader(opened),
+  };
+  return { kind: described === undefined ? "opaque" : "architecture", ...(described === undefined ? {} : { architecture: described.architecture }), leaves, sources, names };
+}
+
+interface WantedLeaf { readonly path: string; readonly tensor: SafetensorsEntry }
+
+function opaqueLeaves(file: SafetensorsFile): readonly WantedLeaf[] {
+  return file.tensors.map((tensor) => ({ path: tensor.name, tensor })).sort((a, b) => compareNames(a.path, b.path));
+}
+
+/** The file's tensors by the weights' names, or by their paths where all names are paths. */
+function architectureLeaves(architecture: Architecture, names: Names, byName: ReadonlyMap<string, { readonly tensor: SafetensorsEntry }>): readonly WantedLeaf[] {
+  const places = weightPlaces(architecture);
+  const byPath = byName.size > 0 && [...byName.keys()].every((name) => positionOf(name) !== undefined);
+  const leaves = places.map((place, i) => {
+    const name = byPath ? place.path : names.leaves[i] ?? place.path;
+    const found = byName.get(name)?.tensor;
+    if (found === undefined) throw mismatch(`the file has no tensor ${JSON.stringify(name.slice(0, 80))}`);
+    if (!sameHeader(found, place)) throw mismatch(`${JSON.stringify(name.slice(0, 80))} is ${found.dtype} [${found.shape.join(", ")}], the architecture asks for ${place.dtype} [${place.shape.join(", ")}]`);
+    return { path: place.path, tensor: found };
+  });
+  if (leaves.length !== byName.size) {
+    const used = new Set(leaves.map(({ tensor }) => tensor.name));
+    const left = [...byName.keys()].find((name) => !used.has(name));
+    throw mismatch(`no layer has the tensor ${JSON.stringify(left?.slice(0, 80))}`);
+  }
+  return leaves;
+}

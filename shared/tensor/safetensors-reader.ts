@@ -1,0 +1,70 @@
+/** Reads safetensors files of any size through a file port: the header at once, tensors as streams. Knows no model. */
+import { StemmaError } from "../errors.js";
+import type { OpenFile } from "../ports.js";
+import { maxHeaderBytes, parseSafetensorsHeader, safetensorsMalformed, type SafetensorsEntry, type SafetensorsHeader } from "./safetensors-header.js";
+import type { TensorSource } from "./tensor.js";
+
+/** What of an open file the reader needs. */
+export type ByteFile = Pick<OpenFile, "read" | "size">;
+
+/** Bytes of one read. */
+const readBytes = 4 * 1024 * 1024;
+
+export interface SafetensorsFile extends SafetensorsHeader {
+  /** Bytes ahead of the first tensor. */
+  readonly dataStart: number;
+  /** A tensor of this file as a source; may be streamed any number of times while the file is open. */
+  source(entry: SafetensorsEntry): TensorSource;
+}
+
+/** Fills `target` from `position`. @throws SAFETENSORS_TRUNCATED */
+async function readFully(file: ByteFile, target: Uint8Array, position: number, where: string): Promise<void> {
+  let at = 0;
+  while (at < target.length) {
+    const count = await file.read(at === 0 ? target : target.subarray(at), position + at);
+    if (count === 0) throw new StemmaError("SAFETENSORS_TRUNCATED", `${where} ends at byte ${position + at}, inside what its header promises. Copy it again from where it is whole.`, { position: position + at });
+    at += count;
+  }
+}
+
+/**
+ * Reads and checks the header. Nothing is allocated for tensors.
+ * @param where what the file is called in messages (its path)
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED
+ */
+export async function readSafetensors(file: ByteFile, where: string): Promise<SafetensorsFile> {
+  const size = await file.size();
+  if (size < 10) throw safetensorsMalformed(where, `it has ${size} bytes, too few for a header`);
+  const length = Buffer.alloc(8);
+  await readFully(file, length, 0, where);
+  const headerBytes = length.readBigUInt64LE(0);
+  if (headerBytes > BigInt(maxHeaderBytes)) throw safetensorsMalformed(where, `its header claims ${headerBytes} bytes, more than ${maxHeaderBytes}`);
+  const dataStart = 8 + Number(headerBytes);
+  if (dataStart > size) throw new StemmaError("SAFETENSORS_TRUNCATED", `${where} has ${size} bytes, its header alone claims ${dataStart}. Copy it again from where it is whole.`, { size });
+  const bytes = new Uint8Array(dataStart - 8);
+  await readFully(file, bytes, 8, where);
+  const header = parseSafetensorsHeader(bytes, size - dataStart, where);
+  const source = ({ dtype, shape, begin, end }: SafetensorsEntry): TensorSource => ({
+    dtype, shape, byteLength: end - begin,
+    async *chunks() {
+      for (let at = begin; at < end; at += readBytes) {
+        const chunk = new Uint8Array(Buffer.allocUnsafeSlow(Math.min(readBytes, end - at)).buffer);
+        await readFully(file, chunk, dataStart + at, where);
+        yield chunk;
+      }
+    },
+  });
+  return { ...header, dataStart, source };
+}
+
+/** Bytes in memory as a file that can be read. */
+export function fileOfBytes(bytes: Uint8Array): ByteFile {
+  return {
+    read(target, position) {
+      const piece = bytes.subarray(position, position + target.length);
+      target.set(piece);
+      return Promise.resolve(piece.length);
+    },
+    size: () => Promise.resolve(bytes.length),
+  };
+}
