@@ -12,17 +12,18 @@ export interface IngestLimits {
   readonly parkedTotal: number;
   readonly parkedBytes: number;
   readonly parkedMs: number;
-  /** Transfers of one device at a time; more wait for their turn on the device (refused with `retry`). */
+  /** Announcements of one device that are worked on at a time, and that wait for their turn; more are refused with `retry`. */
   readonly receptionsPerDevice: number;
+  readonly waitingPerDevice: number;
   /** Bytes of unfinished transfers on disk, and how long an untouched one is kept. */
   readonly spoolBytes: number;
   readonly spoolMs: number;
-  /** Up to this size an unfinished transfer is held in memory: sending it again costs less than a file. */
+  /** Up to this size an unfinished transfer is held in memory: sending it again after a restart costs less than a file. */
   readonly memorySpoolBytes: number;
   /** How long tensors that an answer relies on are pinned without progress. */
   readonly leaseMs: number;
-  /** Blocks of all windows together that may be under way. */
-  readonly windowBlocks: number;
+  /** Bytes of all windows together that may be under way. */
+  readonly windowBytes: number;
   readonly blockBytes: number;
   readonly window: number;
   /** Models that are read back from disk and compared at a time. */
@@ -33,6 +34,6 @@ const MiB = 1024 * 1024;
 export const defaultIngestLimits: IngestLimits = {
   maxModelBytes: 8 * 1024 * MiB, maxObjectBytes: 64 * MiB, maxTensors: 100_000,
   parkedPerDevice: 64, parkedTotal: 4096, parkedBytes: 64 * MiB, parkedMs: 10 * 60_000,
-  receptionsPerDevice: 8, spoolBytes: 16 * 1024 * MiB, spoolMs: 7 * 24 * 3600_000, memorySpoolBytes: 256 * 1024,
-  leaseMs: 60 * 60_000, windowBlocks: 128, blockBytes: 256 * 1024, window: 8, confirmations: 1,
+  receptionsPerDevice: 8, waitingPerDevice: 64, spoolBytes: 16 * 1024 * MiB, spoolMs: 7 * 24 * 3600_000, memorySpoolBytes: 64 * 1024,
+  leaseMs: 60 * 60_000, windowBytes: 32 * MiB, blockBytes: 256 * 1024, window: 8, confirmations: 1,
 };

@@ -39,6 +39,8 @@ export interface SpoolFolder {
 }
 
 const maxStateBytes = 64 * 1024 * 1024;
+/** Most bytes of small streams in memory; further ones go to files. */
+const maxMemoryBytes = 64 * 1024 * 1024;
 type Ports = { readonly files: Files; readonly clock: Pick<Clock, "now">; readonly log: Log };
 
 /** Opens the folder and counts what is in it. */
@@ -46,15 +48,19 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
   const { files, clock, log } = ports;
   await files.makeFolder(folder);
   const sizes = new Map<string, number>();
-  let memoryBytes = 0;
+  /** Small streams, by version: bytes, and the state that an interrupted transfer left. */
+  const inMemory = new Map<string, { readonly bytes: Uint8Array; state: Uint8Array | undefined; touchedMs: number }>();
   const dataPath = (versionId: string): string => join(folder, `${versionId}.data`);
   const statePath = (versionId: string): string => join(folder, `${versionId}.state`);
-  const used = (): number => memoryBytes + [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  const memoryBytes = (): number => [...inMemory.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
+  const used = (): number => memoryBytes() + [...sizes.values()].reduce((sum, size) => sum + size, 0);
   const open = new Set<string>();
 
   const remove = async (versionId: string): Promise<void> => {
-    sizes.delete(versionId);
+    const onDisk = sizes.delete(versionId);
     open.delete(versionId);
+    inMemory.delete(versionId);
+    if (!onDisk) return;
     for (const path of [statePath(versionId), `${statePath(versionId)}.tmp`, dataPath(versionId)]) await files.remove(path);
   };
   const fileSpool = (versionId: Hash, file: OpenFile, byteLength: number): Spool => {
@@ -76,15 +82,32 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
       async close() { open.delete(versionId); await file.close(); },
     };
   };
+  const memorySpool = (versionId: Hash, bytes: Uint8Array): Spool => {
+    open.add(versionId);
+    const read = (position: number, target: Uint8Array): Promise<number> => {
+      const piece = bytes.subarray(position, position + target.length);
+      target.set(piece);
+      return Promise.resolve(piece.length);
+    };
+    return {
+      byteLength: bytes.length, read,
+      write(position, block) { bytes.set(block, position); return Promise.resolve(); },
+      chunks: (position, length) => chunksOf(read, position, length),
+      saveState(state) { const held = inMemory.get(versionId); if (held !== undefined) { held.state = state; held.touchedMs = clock.now(); } return Promise.resolve(); },
+      remove: () => remove(versionId),
+      close() { open.delete(versionId); return Promise.resolve(); },
+    };
+  };
   const expire = async (): Promise<void> => {
+    for (const [versionId, { touchedMs }] of inMemory) if (!open.has(versionId) && clock.now() - touchedMs >= limits.spoolMs) inMemory.delete(versionId);
     for (const name of await files.list(folder)) {
       const versionId = name.split(".")[0] ?? "";
       if (open.has(versionId)) continue;
       const stat = await files.stat(join(folder, name));
       if (isHash(versionId) && stat !== undefined && clock.now() - stat.modifiedMs < limits.spoolMs) continue;
       log.info("spool-expired", { name });
-      if (isHash(versionId)) await remove(versionId);
-      else await files.remove(join(folder, name));
+      await files.remove(join(folder, name));
+      sizes.delete(versionId);
     }
   };
 
@@ -95,19 +118,30 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
   }
   return {
     async create(versionId, byteLength) {
-      if (byteLength <= limits.memorySpoolBytes) {
-        if (used() + byteLength > limits.spoolBytes) return undefined;
-        memoryBytes += byteLength;
-        return memorySpool(byteLength, () => { memoryBytes -= byteLength; });
-      }
       await remove(versionId);
       if (used() + byteLength > limits.spoolBytes) return undefined;
+      if (byteLength <= limits.memorySpoolBytes && memoryBytes() + byteLength <= maxMemoryBytes) {
+        const bytes = new Uint8Array(byteLength);
+        inMemory.set(versionId, { bytes, state: undefined, touchedMs: clock.now() });
+        return memorySpool(versionId, bytes);
+      }
       sizes.set(versionId, byteLength);
-      try { return fileSpool(versionId, await files.open(dataPath(versionId), "create"), byteLength); }
-      catch (error) { sizes.delete(versionId); throw error; }
+      let file: OpenFile | undefined;
+      try {
+        file = await files.open(dataPath(versionId), "create");
+        // Its whole length from the start (a hole where nothing is yet): so the size of what lies there tells the quota.
+        await file.truncate(byteLength);
+        return fileSpool(versionId, file, byteLength);
+      } catch (error) {
+        await file?.close();
+        await remove(versionId);
+        throw error;
+      }
     },
     async resume(versionId, maxBytes) {
       if (open.has(versionId)) return undefined;
+      const held = inMemory.get(versionId);
+      if (held !== undefined) return held.state === undefined ? undefined : { spool: memorySpool(versionId, held.bytes), state: held.state };
       const stat = await files.stat(statePath(versionId));
       if (stat === undefined || stat.size > maxStateBytes) return undefined;
       let file: OpenFile | undefined;
@@ -121,30 +155,13 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
       } catch (error) {
         await file?.close();
         if (isStemmaError(error, "FILE_FAILED")) throw error;
+        sizes.set(versionId, 0);
         await remove(versionId);
         return undefined;
       }
     },
     expire,
     get bytes() { return used(); },
-  };
-}
-
-function memorySpool(byteLength: number, removed: () => void): Spool {
-  const held = new Uint8Array(byteLength);
-  let gone = false;
-  const read = (position: number, target: Uint8Array): Promise<number> => {
-    const piece = held.subarray(position, position + target.length);
-    target.set(piece);
-    return Promise.resolve(piece.length);
-  };
-  const drop = (): Promise<void> => { if (!gone) { gone = true; removed(); } return Promise.resolve(); };
-  return {
-    byteLength, read,
-    write(position, bytes) { held.set(bytes, position); return Promise.resolve(); },
-    chunks: (position, length) => chunksOf(read, position, length),
-    saveState: () => Promise.resolve(),
-    remove: drop, close: drop,
   };
 }
 

@@ -1,18 +1,12 @@
-/** How ingest speaks to a device: envelopes on its down topics, numbered in its session. Knows the transport only as a port. */
+/** How ingest speaks to a device: envelopes on its down topics, numbered in its session. Knows the broker only as a port. */
 import type { Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { maxWordBytes, protocolVersion } from "../../shared/wire/limits.js";
 import type { Block, Body, Refusal } from "../../shared/wire/messages.js";
 import { buildTopic } from "../../shared/wire/topics.js";
+import type { BrokerPort } from "../broker/broker-port.js";
 import { type ErrorCode, isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-
-/** What ingest needs of a broker. Nothing that is published here is more than a word or a block. */
-export interface DeviceTransport {
-  publish(topic: string, payload: Uint8Array, options: { readonly qos: 0 | 1 }): Promise<void>;
-  /** Closes the device's connection, if it has one. */
-  disconnect(device: string, why: string): void;
-}
 
 /** A device's place in its session: who is answered, and how many words it was told. */
 export interface SessionPlace { readonly session: number; sequence: number }
@@ -26,12 +20,12 @@ export interface Voice {
 
 export interface RefusalWords { readonly code: ErrorCode; readonly message: string; readonly versionId?: Hash; readonly transfer?: string; /** The device may try the same again, after this long. */ readonly retryAfterMs?: number }
 
-export function deviceVoice(names: { readonly root: string; readonly fleet: string }, transport: DeviceTransport, placeOf: (device: string) => SessionPlace | undefined, log: Log): Voice {
+export function deviceVoice(names: { readonly root: string; readonly fleet: string }, broker: Pick<BrokerPort, "publish">, placeOf: (device: string) => SessionPlace | undefined, log: Log): Voice {
   const send = async (device: string, body: Body, correlation: string, topic: string, qos: 0 | 1): Promise<void> => {
     const place = placeOf(device);
     if (place === undefined) return;
     const envelope = { protocol: protocolVersion, session: place.session, sequence: ++place.sequence, correlation, expiresMs: 0, body };
-    try { await transport.publish(topic, encodeEnvelope(envelope), { qos }); }
+    try { await broker.publish(topic, encodeEnvelope(envelope), { qos }); }
     catch (error) { log.warn("word-not-sent", { device, type: body.type, message: error instanceof Error ? error.message : String(error), code: isStemmaError(error) ? error.code : undefined }); }
   };
   const down = (device: string): string => buildTopic({ ...names, device, kind: "down" });
