@@ -97,7 +97,7 @@ export class FleetIngest {
   }
 
   isOnline(device: string): boolean { return this.#online.has(device); }
-  get connected(): number { return this.#online.size; }
+  get onlineCount(): number { return this.#online.size; }
   birthOf(device: string): Birth | undefined { return this.#online.get(device)?.birth; }
   get figures(): { readonly receptions: number; readonly parked: number; readonly confirming: number; readonly spoolBytes: number } {
     return { receptions: this.#desk.active, parked: this.#desk.parked, confirming: this.#confirmations.waiting, spoolBytes: this.spools.bytes };
