@@ -8,27 +8,42 @@
  *     run.json                where the run folder is (short, for socket paths under 100 bytes)
  *     fleets/<fleet>/packs    objects      fleets/<fleet>/journal   facts
  */
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import type { Environment } from "../../shared/recover/recovery.js";
+import { loadOrMakeKey, parseJson, type PrivateKey, type Signer } from "../../shared/trust/keys.js";
+import { isName } from "../../shared/wire/topics.js";
+import { checkName } from "./naming.js";
 
 export interface HomePorts {
   readonly files: Files;
   readonly clock: Clock;
   readonly random: Random;
   readonly log?: Log;
+  /** Of this process; recorded with models that are imported or trained here. */
+  readonly environment?: Environment;
+  /** Takes the one writer's lock of a folder; absent where nothing else can reach the files (memory). @throws HOME_LOCKED */
+  readonly lock?: (home: string) => Promise<{ release(): Promise<void> }>;
 }
 
-/** Signs with the server's key; the public key is 64 lower-case hex digits (32 raw bytes). */
-export interface ServerSigner { readonly publicKey: string; sign(message: Uint8Array): Uint8Array }
+export type ServerSigner = Signer;
 
 /** An opened, locked home. */
 export interface Home {
   readonly path: string;
   readonly ports: HomePorts;
-  readonly signer: ServerSigner;
+  /** The server's key: journal heads, receipts and offers are signed with it. */
+  readonly signer: PrivateKey;
   /** Short folder for sockets, private to this user; recorded in run.json. */
   readonly runFolder: string;
   /** Path of the server's local socket, under 100 bytes. */
   readonly socketPath: string;
+  /** @throws NAME_INVALID */
   fleetFolder(fleet: string): string;
   /** Fleets that exist, sorted. */
   fleets(): Promise<readonly string[]>;
@@ -38,3 +53,96 @@ export interface Home {
 
 /** The fleet of imports without a server. */
 export const localFleet = "local";
+export const homeFormat = 1;
+const kind = "stemma-home";
+const socketName = "server.sock";
+/** Longer socket paths are truncated silently by the operating system. */
+export const maxSocketPathBytes = 99;
+
+/** Where the home is: `--home`, else STEMMA_HOME, else ~/.stemma. */
+export function homePathOf(option: string | undefined, environment: Readonly<Record<string, string | undefined>>, userHome: string): string {
+  const named = option ?? environment["STEMMA_HOME"];
+  return named === undefined || named === "" ? join(userHome, ".stemma") : named;
+}
+
+/**
+ * Locks and opens a home, making it first where there is none.
+ * @throws HOME_LOCKED (a server or command writes it), HOME_FORMAT_UNKNOWN, KEY_INVALID
+ */
+export async function openHome(path: string, ports: HomePorts): Promise<Home> {
+  const { files } = ports;
+  await makeFolderDurably(files, path);
+  const lock = await ports.lock?.(path);
+  try {
+    await checkFormat(files, path);
+    const signer = await loadOrMakeKey(files, keyPath(path), ports.random);
+    const runFolder = await findRunFolder(ports, path);
+    return {
+      path, ports, signer, runFolder, socketPath: join(runFolder, socketName),
+      fleetFolder: (fleet) => join(path, "fleets", checkName("fleet", fleet)),
+      fleets: async () => (await files.list(join(path, "fleets"))).filter(isName).sort(),
+      close: async () => { await lock?.release(); },
+    };
+  } catch (error) {
+    await lock?.release();
+    throw error;
+  }
+}
+
+export function keyPath(home: string): string { return join(home, "server-key.json"); }
+function formatPath(home: string): string { return join(home, "format.json"); }
+
+/** What a home consists of; temporary and lock files aside. */
+const homeNames = new Set(["format.json", "server-key.json", "run.json", "run", "fleets"]);
+
+/** The first thing in a folder that is no part of a home, or undefined. */
+export async function strayName(files: Files, home: string): Promise<string | undefined> {
+  return (await files.list(home)).find((name) => !homeNames.has(name) && !name.startsWith("lock") && !name.endsWith(".tmp"));
+}
+
+const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() });
+
+async function checkFormat(files: Files, home: string): Promise<void> {
+  if ((await files.stat(formatPath(home))) === undefined) {
+    const stray = await strayName(files, home);
+    if (stray !== undefined) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} is not empty (${stray} lies in it) and is no home of Stemma. Choose another folder with --home.`, { home });
+    await writeDurably(files, formatPath(home), Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`));
+    return;
+  }
+  const parsed = formatFile.safeParse(parseJson(await files.read(formatPath(home))));
+  if (!parsed.success) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${formatPath(home)} cannot be read. Restore it from a backup; the rest of the home was not touched.`, { home });
+  if (parsed.data.format !== homeFormat) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} has format ${parsed.data.format}; this Stemma reads and writes format ${homeFormat}. Use the Stemma that wrote it, or a newer one.`, { home, format: parsed.data.format });
+}
+
+/** The run folder that an earlier start recorded; undefined where none did. Needs no lock: commands ask a live server through it. */
+export async function readRunFolder(files: Files, home: string): Promise<string | undefined> {
+  try {
+    const value = parseJson(await files.read(join(home, "run.json")));
+    return z.object({ folder: z.string().max(maxSocketPathBytes) }).safeParse(value).data?.folder;
+  } catch (error) {
+    if (isStemmaError(error, "FILE_MISSING")) return undefined;
+    throw error;
+  }
+}
+
+/** Where the local socket of the home's server is, if one ever ran. */
+export async function socketPathOf(files: Files, home: string): Promise<string | undefined> {
+  const folder = await readRunFolder(files, home);
+  return folder === undefined ? undefined : join(folder, socketName);
+}
+
+/**
+ * <home>/run where that is short enough, else a folder of unguessable name below the temporary
+ * folder (only its maker can have made it), recorded in run.json so that commands find it.
+ */
+async function findRunFolder({ files, random }: HomePorts, home: string): Promise<string> {
+  const inside = join(home, "run");
+  const recorded = await readRunFolder(files, home);
+  const folder = fits(inside) ? inside : recorded !== undefined && (await files.stat(recorded)) !== undefined ? recorded : join(tmpdir(), `stemma-${Buffer.from(random.bytes(10)).toString("hex")}`);
+  if (!fits(folder)) throw new StemmaError("PATH_TOO_LONG", `No folder for the server's socket is short enough (${join(folder, socketName)} has more than ${maxSocketPathBytes} bytes). Set TMPDIR to a short path.`, { folder });
+  await files.makeFolder(folder);
+  if (recorded !== folder) await writeDurably(files, join(home, "run.json"), Buffer.from(`${JSON.stringify({ folder })}\n`));
+  return folder;
+}
+
+function fits(folder: string): boolean { return Buffer.byteLength(join(folder, socketName)) <= maxSocketPathBytes; }

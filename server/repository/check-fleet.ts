@@ -1,0 +1,88 @@
+/**
+ * Checks what lies on the disk: the journal's chain, every version's record, tree and small objects,
+ * the presence of every tensor, and the bytes of all objects or of a sample. Reports; repairs nothing.
+ */
+import { isStemmaError } from "../../shared/errors.js";
+import type { StoredObject } from "../../shared/objects/object-store.js";
+import type { Random } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { RepositoryContext } from "./context.js";
+import type { CheckReport } from "./fleet-repository.js";
+import { checkVersion } from "./record-version.js";
+import { keptVersions } from "./references.js";
+
+type Problem = CheckReport["problems"][number];
+
+function problemOf(what: string, id: string, error: unknown): Problem {
+  const message = error instanceof Error ? error.message : String(error);
+  return { what: isStemmaError(error) ? `${what}: ${error.code}` : what, id, message };
+}
+
+/** @param sample how many objects to read and hash; all when absent */
+export async function checkFleet(context: RepositoryContext, { sample }: { readonly sample?: number } = {}): Promise<CheckReport> {
+  // A collection in between would make present things absent.
+  return await context.turns.take(async () => {
+    const problems: Problem[] = [];
+    await checkJournal(context, problems);
+    const versions = keptVersions(context.state);
+    const reported = new Set<Hash>();
+    for (const versionId of versions) await checkOne(context, versionId, problems, reported);
+    const { objects, bytes } = await checkObjects(context, sample, problems, reported);
+    return { versions: versions.size, objects, bytes, problems };
+  });
+}
+
+async function checkJournal({ journal, state, fleet }: RepositoryContext, problems: Problem[]): Promise<void> {
+  let length = 0, chain = "";
+  // Seen before the entries are read: what is appended meanwhile may or may not be among them.
+  const head = journal.head();
+  try {
+    for await (const entry of journal.entries()) {
+      length++;
+      if (length === head.length) chain = entry.chain;
+    }
+  } catch (error) { problems.push(problemOf("journal", fleet, error)); return; }
+  if (length < head.length || (head.length > 0 && chain !== head.chain)) problems.push({ what: "journal", id: fleet, message: `The journal on disk has ${length} entries and does not lead to the head of ${head.length}. Stop the server, and restore the journal from a backup.` });
+  if (state.ignored > 0) problems.push({ what: "facts", id: fleet, message: `${state.ignored} facts speak of versions or devices that the journal does not know; they were passed over. Report this.` });
+}
+
+async function checkOne(context: RepositoryContext, versionId: Hash, problems: Problem[], reported: Set<Hash>): Promise<void> {
+  try {
+    const recordBytes = await context.objects.read("record", versionId);
+    const { leaves, record } = await checkVersion(context.objects, recordBytes);
+    for (const { tensor, path } of leaves) {
+      if (context.objects.has(tensor) || reported.has(tensor)) continue;
+      reported.add(tensor);
+      problems.push({ what: "tensor: OBJECT_MISSING", id: tensor, message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}, and it is not in the store. Restore it from a backup.` });
+    }
+    for (const [kind, hash] of [["measurements", record.objects.measurements], ["checkpoints", record.objects.checkpoints], ["provenance", record.objects.provenance], ...(record.objects.attachments ?? []).map((one) => ["attachment", one.hash] as const)] as const) {
+      if (hash !== undefined) await context.objects.read(kind, hash);
+    }
+  } catch (error) { problems.push(problemOf("version", versionId, error)); }
+}
+
+async function checkObjects({ objects, random }: RepositoryContext, sample: number | undefined, problems: Problem[], reported: ReadonlySet<Hash>): Promise<{ readonly objects: number; readonly bytes: number }> {
+  const all = [...objects.list()];
+  const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
+  let bytes = 0;
+  for (const { id, kind, byteLength } of chosen) {
+    if (reported.has(id)) continue;
+    try {
+      if (kind !== "tensor") await objects.read(kind, id);
+      else for await (const chunk of objects.openTensor(id).chunks()) void chunk;
+      bytes += byteLength;
+    } catch (error) { problems.push(problemOf(kind, id, error)); }
+  }
+  return { objects: chosen.length, bytes };
+}
+
+/** `count` of the objects, each as likely as another. */
+function drawSample(random: Random, all: readonly StoredObject[], count: number): readonly StoredObject[] {
+  const pool = [...all];
+  for (let at = 0; at < count; at++) {
+    const draw = Buffer.from(random.bytes(6)).readUIntBE(0, 6);
+    const other = at + (draw % (pool.length - at));
+    [pool[at], pool[other]] = [pool[other] as StoredObject, pool[at] as StoredObject];
+  }
+  return pool.slice(0, count);
+}

@@ -1,0 +1,134 @@
+/**
+ * The one door to the journal: every fact of a fleet goes through here, in batches that share one
+ * fsync and one turn of the lock that collection takes. What waits while a batch is written forms
+ * the next. Decisions (version numbers, checks against the state) are made inside the batch, in
+ * order, so that they see everything before them.
+ */
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Fact } from "../../shared/journal/fact.js";
+import type { Journal } from "../../shared/journal/journal.js";
+import type { ObjectPruner } from "../../shared/objects/object-store.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { applyFact, nextVersion, type FleetState } from "./state.js";
+
+/** What a submission sees while its batch is put together. */
+export interface Draft {
+  readonly state: FleetState;
+  /** Reserves the next number of a name; earlier submissions of the batch count. */
+  takeVersion(name: string): number;
+  /** Versions that earlier submissions of the batch record. */
+  readonly recordedHere: ReadonlySet<Hash>;
+}
+
+export interface Submission {
+  /** Objects that the facts refer to: all must be in the store, or the submission fails with REFERENCE_MISSING. */
+  readonly needed: readonly Hash[];
+  /** Facts to append; throws to refuse. An empty list appends nothing. */
+  decide(draft: Draft): readonly Fact[];
+  /** Runs after the facts were applied, before anything else is decided. */
+  readonly applied?: (positions: readonly number[]) => void;
+  /** Decided against a state in which nothing else is in flight (retirement against assignment). */
+  readonly alone?: boolean;
+}
+
+interface Waiting extends Submission { resolve(positions: readonly number[]): void; reject(error: unknown): void }
+
+/** Facts in one batch at most, so that one fsync never waits for a huge write. */
+const maxBatch = 1024;
+
+export class CommitQueue {
+  readonly #waiting: Waiting[] = [];
+  #draining: Promise<void> | undefined;
+  constructor(private readonly objects: Pick<ObjectPruner, "has" | "commitReferences">, private readonly journal: Pick<Journal, "append">, private readonly state: FleetState) {}
+
+  /** Resolves with the positions of the facts once they are durable and applied. */
+  submit(submission: Submission): Promise<readonly number[]> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...submission, resolve, reject });
+      this.#draining ??= this.#drain();
+    });
+  }
+
+  /** Resolves when nothing is waiting or being written. */
+  async settled(): Promise<void> { while (this.#draining !== undefined) await this.#draining; }
+
+  async #drain(): Promise<void> {
+    // A turn of the event loop lets everybody who is about to submit join the first batch.
+    await new Promise<void>((resolve) => { setImmediate(resolve); });
+    while (this.#waiting.length > 0) await this.#write(this.#takeBatch());
+    // In the same turn as the last look at the queue: nobody can join in between and be forgotten.
+    this.#draining = undefined;
+  }
+
+  #takeBatch(): readonly Waiting[] {
+    const firstAlone = this.#waiting.findIndex(({ alone }) => alone === true);
+    const count = firstAlone === 0 ? 1 : firstAlone > 0 ? firstAlone : this.#waiting.length;
+    return this.#waiting.splice(0, Math.min(count, maxBatch));
+  }
+
+  async #write(batch: readonly Waiting[]): Promise<void> {
+    let open = batch;
+    for (;;) {
+      open = open.filter((one) => this.#hasNeeded(one));
+      const needed = new Set(open.flatMap((one) => [...one.needed]));
+      try {
+        await this.objects.commitReferences(needed, async () => {
+          const accepted = this.#decide(open);
+          const facts = accepted.flatMap((one) => one.facts);
+          const positions = facts.length === 0 ? [] : await this.journal.append(facts);
+          this.#apply(accepted, positions);
+        });
+        return;
+      } catch (error) {
+        // A collection came between the look and the lock: whoever lost something is told, the others go on.
+        if (isStemmaError(error, "REFERENCE_MISSING") && !open.every((one) => isPresent(this.objects, one))) continue;
+        // Whoever was refused or answered already stays so; a promise settles once.
+        for (const one of open) one.reject(error);
+        return;
+      }
+    }
+  }
+
+  #hasNeeded(one: Waiting): boolean {
+    const absent = [...one.needed].filter((id) => !this.objects.has(id));
+    if (absent.length === 0) return true;
+    const [first, ...others] = absent;
+    one.reject(new StemmaError("REFERENCE_MISSING", `The object ${first}${others.length > 0 ? ` and ${others.length} more` : ""} that this refers to ${others.length > 0 ? "are" : "is"} not in the store. Send what is missing again, then record it.`, { absent }));
+    return false;
+  }
+
+  #decide(batch: readonly Waiting[]): { readonly one: Waiting; readonly facts: readonly Fact[] }[] {
+    const taken = new Map<string, number>();
+    const recordedHere = new Set<Hash>();
+    const draft: Draft = {
+      state: this.state, recordedHere,
+      takeVersion: (name) => {
+        const version = taken.get(name) ?? nextVersion(this.state, name);
+        taken.set(name, version + 1);
+        return version;
+      },
+    };
+    const accepted: { readonly one: Waiting; readonly facts: readonly Fact[] }[] = [];
+    for (const one of batch) {
+      try {
+        const facts = one.decide(draft);
+        for (const fact of facts) if (fact.type === "recorded") recordedHere.add(fact.versionId);
+        accepted.push({ one, facts });
+      } catch (error) { one.reject(error); }
+    }
+    return accepted;
+  }
+
+  #apply(accepted: readonly { readonly one: Waiting; readonly facts: readonly Fact[] }[], positions: readonly number[]): void {
+    let at = 0;
+    for (const { one, facts } of accepted) {
+      const own = positions.slice(at, at + facts.length);
+      facts.forEach((fact, index) => { applyFact(this.state, own[index] as number, fact); });
+      at += facts.length;
+      one.applied?.(own);
+      one.resolve(own);
+    }
+  }
+}
+
+function isPresent(objects: Pick<ObjectPruner, "has">, { needed }: Submission): boolean { return needed.every((id) => objects.has(id)); }

@@ -1,0 +1,52 @@
+/** What the parts of an open repository share. Data and ports only; the parts are functions beside it. */
+import type { FileJournal } from "../../shared/journal/open-journal.js";
+import type { SaveRecord } from "../../shared/model/model.js";
+import type { ObjectPruner } from "../../shared/objects/object-store.js";
+import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import type { Environment } from "../../shared/recover/recovery.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Catalog } from "../catalog/catalog.js";
+import type { CommitQueue } from "./commit-queue.js";
+import type { ReferenceIndex } from "./references.js";
+import type { FleetState } from "./state.js";
+
+export interface RepositoryContext {
+  readonly fleet: string;
+  readonly folder: string;
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log | undefined;
+  /** Of this process, recorded with what is saved here unless the save names another. */
+  readonly environment: Environment;
+  readonly objects: ObjectPruner;
+  readonly journal: FileJournal;
+  readonly state: FleetState;
+  readonly records: Map<Hash, SaveRecord>;
+  readonly damaged: Map<Hash, unknown>;
+  readonly queue: CommitQueue;
+  readonly references: ReferenceIndex;
+  readonly catalog: CatalogKeeper;
+  /** Collections and backups take turns: a backup copies packs that a collection would delete. */
+  readonly turns: Turns;
+  /** Next sequence of each (device, line) saved here. */
+  readonly sequences: Map<string, number>;
+}
+
+/** The catalog, built when first asked and kept up with what changes. */
+export interface CatalogKeeper {
+  ready(): Promise<Catalog>;
+  /** These versions changed. */
+  changed(versionIds: Iterable<Hash>): void;
+  rebuild(): Promise<Catalog>;
+}
+
+/** Runs actions one after the other, in the order of the calls. */
+export class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+  take<T>(action: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(action);
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Opens one fleet of a home: packs, journal, the state folded from it, and everything a
+ * FleetRepository answers. What each answer takes lies in the files beside this one.
+ */
+import { join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import { makeFolderDurably } from "../../shared/files/make-folder.js";
+import type { Fact } from "../../shared/journal/fact.js";
+import type { HeadSigner } from "../../shared/journal/journal.js";
+import { openJournal } from "../../shared/journal/open-journal.js";
+import type { SaveRecord } from "../../shared/model/model.js";
+import { decodeSaveRecord } from "../../shared/model/save-record.js";
+import type { ObjectPruner } from "../../shared/objects/object-store.js";
+import { openPackStore } from "../../shared/objects/pack-store.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
+import { openNedbCatalog } from "../catalog/nedb-catalog.js";
+import { appendFacts } from "./append-facts.js";
+import { fleetAsOf } from "./as-of.js";
+import { backupFleet } from "./backup.js";
+import { catalogKeeper } from "./catalog-keeper.js";
+import { checkFleet } from "./check-fleet.js";
+import { collect, liveObjects, planCollection } from "./collection.js";
+import { CommitQueue } from "./commit-queue.js";
+import { Turns, type RepositoryContext } from "./context.js";
+import { deviceSummary } from "./device-summary.js";
+import { diffVersions, needKept } from "./diff-versions.js";
+import { factCodec } from "./fact-codec.js";
+import type { FleetRepository, VersionSummary } from "./fleet-repository.js";
+import type { Home } from "./home.js";
+import { fleetStats } from "./fleet-stats.js";
+import { noteSequence, recordVersion } from "./record-version.js";
+import { confirmStored, recoverFleet, recoverVersion, releaseVersion } from "./recover-version.js";
+import { readLeaves, ReferenceIndex } from "./references.js";
+import { saveVersion } from "./save-version.js";
+import { applyFact, backedUpTo, emptyState, type FleetState } from "./state.js";
+import { findVersion, lineageOf, listVersions, needVersion, resolveReference } from "./version-table.js";
+
+/**
+ * Opens a fleet, making it where there is none (a name costs nothing; devices are what is enrolled).
+ * @throws NAME_INVALID, JOURNAL_CORRUPT, PACK_CORRUPT, HEAD_SIGNATURE_INVALID
+ */
+export async function openRepository(home: Home, fleet: string): Promise<FleetRepository> {
+  return await openRepositoryIn(home, fleet, home.fleetFolder(fleet));
+}
+
+/** As openRepository, for a fleet that lies in another folder of the home while it is restored. */
+export async function openRepositoryIn(home: Home, fleet: string, folder: string): Promise<FleetRepository> {
+  const context = await openContext(home, fleet, folder);
+  return repositoryOf(context, home);
+}
+
+function headSigner(signer: Signer): HeadSigner {
+  return {
+    publicKey: signer.publicKey,
+    sign: (message) => Buffer.from(signer.sign(message)).toString("hex"),
+    verify: (message, signature) => isSignatureValid(signer.publicKey, message, signature),
+  };
+}
+
+async function openContext({ ports, signer }: Home, fleet: string, folder: string): Promise<RepositoryContext> {
+  const { files, clock, random, log } = ports;
+  await makeFolderDurably(files, folder);
+  const objects = await openPackStore(files, join(folder, "packs"), { clock, random });
+  try {
+    const journal = await openJournal<Fact>(files, join(folder, "journal"), { signer: headSigner(signer), codec: factCodec });
+    const state = emptyState();
+    for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
+    const { records, damaged } = await loadRecords(objects, state);
+    for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
+    const sequences = new Map<string, number>();
+    for (const record of records.values()) noteSequence(sequences, record);
+    return {
+      fleet, folder, files, clock, random, log, objects, journal, state, records, damaged, sequences,
+      environment: ports.environment ?? { backend: "none" },
+      queue: new CommitQueue(objects, journal, state),
+      references: new ReferenceIndex(objects, state, records),
+      catalog: catalogKeeper({ state, records, damaged }, objects, openNedbCatalog, log),
+      turns: new Turns(),
+    };
+  } catch (error) {
+    await objects.close();
+    throw error;
+  }
+}
+
+/** Records read at once. */
+const recordsAtOnce = 32;
+
+/** One damaged record must not keep the others from being served. */
+async function loadRecords(objects: ObjectPruner, state: FleetState): Promise<{ readonly records: Map<Hash, SaveRecord>; readonly damaged: Map<Hash, unknown> }> {
+  const records = new Map<Hash, SaveRecord>();
+  const damaged = new Map<Hash, unknown>();
+  const waiting = state.versions.keys();
+  const worker = async (): Promise<void> => {
+    for (const versionId of waiting) {
+      try { records.set(versionId, decodeSaveRecord(await objects.read("record", versionId))); } catch (error) { damaged.set(versionId, error); }
+    }
+  };
+  await Promise.all(Array.from({ length: recordsAtOnce }, worker));
+  return { records, damaged };
+}
+
+function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
+  const { state, objects, journal, clock } = context;
+  const append = (...facts: readonly Fact[]): Promise<readonly number[]> => appendFacts(context, facts);
+  const now = (): number => clock.now();
+  return {
+    fleet: context.fleet, home: home.path, objects, journal,
+    ...lookups(context),
+    save: (model, options) => saveVersion(context, model, options),
+    record: (recordBytes) => recordVersion(context, recordBytes),
+    confirmStored: (versionId) => confirmStored(context, versionId),
+    release: (versionId, because) => releaseVersion(context, versionId, because),
+    recover: (versionId, options) => recoverVersion(context, versionId, options),
+    recoverFleet: (atMs, options) => recoverFleet(context, atMs, options),
+    diff: (a, b) => diffVersions(context, a, b),
+    append,
+    tag: async (name, tag, versionId) => { await append({ type: "tagged", atMs: now(), name, tag, versionId }); },
+    retire: async (versionId, because) => {
+      if (needVersion(context, versionId).state !== "retired") await append({ type: "retired", atMs: now(), versionId, because });
+    },
+    hold: async (versionId, because) => { await append({ type: "held", atMs: now(), versionId, because }); },
+    unhold: async (versionId, because) => { await append({ type: "unheld", atMs: now(), versionId, because }); },
+    liveObjects: () => liveObjects(context),
+    planCollection: () => planCollection(context),
+    collect: (plan) => collect(context, plan),
+    check: (options) => checkFleet(context, options),
+    reindex: async () => ({ versions: await (await context.catalog.rebuild()).count() }),
+    stats: () => fleetStats(context),
+    backup: (folder) => backupFleet(context, home, folder),
+    backedUpTo: () => backedUpTo(state),
+    restoredTo: () => {
+      const last = state.restores.at(-1);
+      return last === undefined ? null : { position: last.position, atMs: last.atMs };
+    },
+    close: async () => {
+      await context.queue.settled();
+      await journal.close();
+      await objects.close();
+    },
+  };
+}
+
+type Lookups = Pick<FleetRepository, "resolve" | "get" | "versions" | "lineage" | "leaves" | "search" | "asOf" | "devices" | "device" | "assignment" | "datasets">;
+
+function lookups(context: RepositoryContext): Lookups {
+  const { state, clock } = context;
+  return {
+    resolve: (reference) => resolveReference(context, reference),
+    get: (versionId) => findVersion(context, versionId),
+    versions: (filter) => listVersions(context, filter),
+    lineage: (versionId) => lineageOf(context, versionId),
+    leaves: async (versionId) => await readLeaves(context.objects, needKept(context, versionId).record),
+    search: async (query) => {
+      const found = await (await context.catalog.ready()).find(query);
+      return found.map((versionId) => findVersion(context, versionId)).filter((version): version is VersionSummary => version !== undefined);
+    },
+    asOf: (atMs) => {
+      if (!Number.isFinite(atMs)) throw new StemmaError("USAGE", "A moment is milliseconds since 1970. Give a time such as 2026-03-01T12:00:00Z.");
+      return fleetAsOf(state, atMs, clock.now());
+    },
+    devices: () => [...state.devices.values()].map(deviceSummary),
+    device: (name) => { const device = state.devices.get(name); return device === undefined ? undefined : deviceSummary(device); },
+    assignment: (device, line) => state.devices.get(device)?.assignments.get(line),
+    datasets: () => [...state.datasets.values()],
+  };
+}

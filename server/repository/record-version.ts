@@ -1,0 +1,103 @@
+/**
+ * Recording: everything a save record refers to is checked, then its fact goes to the journal. After
+ * this, and not before, anybody may be told that the version exists.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { decodeEnvironment } from "../../shared/model/environment.js";
+import { decodeMetadata } from "../../shared/model/metadata.js";
+import { decodeNames } from "../../shared/model/names.js";
+import { decodeOwnerMap } from "../../shared/model/owner-map.js";
+import { decodeSaveRecord, versionIdOf } from "../../shared/model/save-record.js";
+import { treeRoot } from "../../shared/model/tree.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { RepositoryContext } from "./context.js";
+import type { VersionSummary } from "./fleet-repository.js";
+import { checkName } from "./naming.js";
+import { objectsOfVersion } from "./references.js";
+import { findVersion, needVersion } from "./version-table.js";
+
+export interface CheckedVersion {
+  readonly versionId: Hash;
+  readonly record: SaveRecord;
+  readonly leaves: LeafTable;
+  readonly tensorBytes: number;
+  readonly ownBytes: number;
+}
+
+/**
+ * Reads what a record refers to, tensors aside, and checks that it fits together: tree and root,
+ * owner map, names, environment, architecture, metadata.
+ * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, ROOT_MISMATCH, and the decoders' errors
+ */
+export async function checkVersion(objects: Pick<ObjectReader, "read">, recordBytes: Uint8Array): Promise<CheckedVersion> {
+  const record = decodeSaveRecord(recordBytes);
+  const versionId = versionIdOf(recordBytes);
+  const { kind, leaves } = decodeTree(await objects.read("tree", record.objects.tree));
+  const root = treeRoot(leaves);
+  if (kind !== record.kind || root !== record.root) {
+    throw new StemmaError("ROOT_MISMATCH", `The tree of ${versionId} has the root ${root.slice(0, 16)}… of kind ${kind}; its save record says ${record.root.slice(0, 16)}… of kind ${record.kind}. Ask who sent it to save the model again.`, { versionId, expected: record.root, actual: root });
+  }
+  const { indices } = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
+  decodeNames(await objects.read("names", record.objects.names), leaves.length);
+  decodeEnvironment(await objects.read("environment", record.objects.environment));
+  if (record.objects.architecture !== undefined) decodeArchitecture(await objects.read("architecture", record.objects.architecture));
+  if (record.objects.metadata !== undefined) decodeMetadata(await objects.read("metadata", record.objects.metadata));
+  let tensorBytes = 0, ownBytes = 0;
+  leaves.forEach((leaf, index) => {
+    const bytes = tensorByteLength(leaf.dtype, leaf.shape);
+    tensorBytes += bytes;
+    if (indices[index] === 0) ownBytes += bytes;
+  });
+  return { versionId, record, leaves, tensorBytes, ownBytes };
+}
+
+/** See FleetRepository.record. `pack` names the pack the save wrote, where one is known. */
+export async function recordVersion(context: RepositoryContext, recordBytes: Uint8Array, pack: string | null = null): Promise<VersionSummary> {
+  const known = findVersion(context, versionIdOf(recordBytes));
+  if (known !== undefined) return known;
+  const checked = await checkVersion(context.objects, recordBytes);
+  const { versionId, record, leaves, tensorBytes, ownBytes } = checked;
+  if (record.fleet !== context.fleet) throw new StemmaError("IDENTITY_FOREIGN", `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. Crossing a fleet's border is an explicit import.`, { fleet: record.fleet });
+  checkName("model", record.name);
+  await keepRecordBytes(context, versionId, recordBytes);
+  await context.queue.submit({
+    needed: [versionId, ...objectsOfVersion(record, leaves)],
+    decide: (draft) => {
+      if (draft.state.versions.has(versionId) || draft.recordedHere.has(versionId)) return [];
+      return [{ type: "recorded", atMs: context.clock.now(), versionId, name: record.name, version: draft.takeVersion(record.name), pack, tensorBytes, ownBytes }];
+    },
+    applied: (positions) => {
+      if (positions.length === 0) return;
+      context.records.set(versionId, record);
+      context.references.add(versionId, record, leaves);
+      noteSequence(context.sequences, record);
+      context.catalog.changed([versionId]);
+    },
+  });
+  return needVersion(context, versionId);
+}
+
+async function keepRecordBytes({ objects }: RepositoryContext, versionId: Hash, recordBytes: Uint8Array): Promise<void> {
+  if (objects.has(versionId)) return;
+  const writer = await objects.begin();
+  try {
+    await writer.put("record", recordBytes);
+    await writer.commit();
+  } catch (error) {
+    await writer.abort();
+    throw error;
+  }
+}
+
+export function sequenceKey({ device, line }: { readonly device: string; readonly line: string }): string { return `${device}\0${line}`; }
+
+/** The next save of a line goes on after the highest sequence seen. */
+export function noteSequence(sequences: Map<string, number>, record: SaveRecord): void {
+  const key = sequenceKey(record);
+  sequences.set(key, Math.max(sequences.get(key) ?? 0, record.sequence));
+}

@@ -1,0 +1,53 @@
+/** Recovery of one version or of a whole fleet, and the server's own proof that what it wrote can be read. */
+import { StemmaError } from "../../shared/errors.js";
+import { recoverModel } from "../../shared/recover/recover-model.js";
+import type { EnvironmentPolicy, RecoveredModel } from "../../shared/recover/recovery.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { appendFacts } from "./append-facts.js";
+import { fleetAsOf } from "./as-of.js";
+import type { RepositoryContext } from "./context.js";
+import { needKept } from "./diff-versions.js";
+import type { FleetRecovery, VersionSummary } from "./fleet-repository.js";
+import { needVersion } from "./version-table.js";
+
+export interface RecoverVersionOptions { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> }
+
+/** See FleetRepository.recover. */
+export async function recoverVersion(context: RepositoryContext, versionId: Hash, options: RecoverVersionOptions = {}): Promise<RecoveredModel> {
+  needKept(context, versionId);
+  return await recoverModel(context.objects, versionId, context.clock, {
+    here: options.here ?? context.environment, ...(options.environment === undefined ? {} : { policy: options.environment }),
+  });
+}
+
+/** One line after the other: what is held in memory is one model, however large the fleet. */
+export async function* recoverFleet(context: RepositoryContext, atMs: number, options: RecoverVersionOptions = {}): AsyncIterable<FleetRecovery> {
+  for (const moment of fleetAsOf(context.state, atMs, context.clock.now())) {
+    if (moment.versionId === "unknown") { yield { moment }; continue; }
+    let model: RecoveredModel;
+    try { model = await recoverVersion(context, moment.versionId, options); } catch (error) { yield { moment, error }; continue; }
+    yield { moment, model };
+  }
+}
+
+/**
+ * Reads the version back from disk, hashes every byte, compares the root, and says so in the journal.
+ * @throws MODEL_NOT_FOUND, MODEL_RETIRED, ROOT_MISMATCH, OBJECT_HASH_MISMATCH
+ */
+export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
+  const version = needKept(context, versionId);
+  if (version.state !== "recorded") return version;
+  const { verifiedRoot, record } = await recoverModel(context.objects, versionId, context.clock, { policy: "ignore", holdBytes: 0 });
+  if (verifiedRoot !== record.root) throw new StemmaError("ROOT_MISMATCH", `${version.name}:${version.version} was read back with the root ${verifiedRoot}, recorded is ${record.root}. Run \`stemma storage check\`.`, { expected: record.root, actual: verifiedRoot });
+  await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
+  return needVersion(context, versionId);
+}
+
+/** The policy's conditions hold: from now on the device may forget it. @throws MODEL_NOT_FOUND, NOT_ALLOWED before it is stored */
+export async function releaseVersion(context: RepositoryContext, versionId: Hash, because: string): Promise<VersionSummary> {
+  const version = needVersion(context, versionId);
+  if (version.state === "released" || version.state === "retired") return version;
+  if (version.state !== "stored") throw new StemmaError("NOT_ALLOWED", `${version.name}:${version.version} is recorded but was not yet read back from disk, so no device may delete it. Confirm it first.`, { versionId });
+  await appendFacts(context, [{ type: "released", atMs: context.clock.now(), versionId, because }]);
+  return needVersion(context, versionId);
+}

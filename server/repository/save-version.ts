@@ -1,0 +1,68 @@
+/** Saving a model that is at hand: pack, then fact, then the report. */
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { ModelSource } from "../../shared/model/model.js";
+import type { SaveBase } from "../../shared/save/plan-save.js";
+import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { RepositoryContext } from "./context.js";
+import { factCodec } from "./fact-codec.js";
+import type { SaveOptions, SaveReport } from "./fleet-repository.js";
+import { checkName, ownDevice, ownLine } from "./naming.js";
+import { recordVersion, sequenceKey } from "./record-version.js";
+import { needVersion } from "./version-table.js";
+
+/** How long a save may take before collection stops waiting for it; renewed by trying again. */
+const saveLeaseMs = 60 * 60 * 1000;
+
+/** See FleetRepository.save. */
+export async function saveVersion(context: RepositoryContext, model: ModelSource, options: SaveOptions): Promise<SaveReport> {
+  checkName("model", options.name);
+  const bases = await loadBases(context, options.bases ?? []);
+  if (options.successorOf !== undefined) needVersion(context, options.successorOf);
+  // What the store has already is not written again, so it must not be collected before the fact says it is needed.
+  const lease = context.objects.lease([...model.leaves, ...bases.flatMap(({ leaves }) => leaves)].map(({ tensor }) => tensor).filter((id) => context.objects.has(id)), saveLeaseMs);
+  try {
+    try { return await saveOnce(context, model, options, bases); } catch (error) {
+      // A small object that the store had may have been collected in between: then everything is written.
+      if (!isStemmaError(error, "REFERENCE_MISSING")) throw error;
+      return await saveOnce(context, model, options, bases);
+    }
+  } finally { context.objects.release(lease.id); }
+}
+
+async function loadBases(context: RepositoryContext, bases: readonly Hash[]): Promise<readonly SaveBase[]> {
+  return await Promise.all(bases.map(async (versionId) => {
+    const base = needVersion(context, versionId);
+    if (base.state === "retired") throw new StemmaError("MODEL_RETIRED", `The base ${base.name}:${base.version} is retired, so there is nothing left to compare with. Name another base, or none.`, { versionId });
+    return await loadSaveBase(context.objects, versionId);
+  }));
+}
+
+async function saveOnce(context: RepositoryContext, model: ModelSource, options: SaveOptions, bases: readonly SaveBase[]): Promise<SaveReport> {
+  const device = options.device ?? ownDevice, line = options.line ?? ownLine;
+  const saved = await saveModel(context.objects, model, {
+    name: options.name, fleet: context.fleet, device, line, sequence: takeSequence(context, device, line), bases,
+    environment: options.environment ?? context.environment,
+    ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }), ...(options.approach === undefined ? {} : { approach: options.approach }),
+    ...(options.measurements === undefined ? {} : { measurements: options.measurements }), ...(options.checkpoints === undefined ? {} : { checkpoints: options.checkpoints }),
+    ...(options.provenance === undefined ? {} : { provenance: options.provenance }), ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
+    ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
+  }, context.clock);
+  const summary = await recordVersion(context, saved.recordBytes, saved.pack);
+  return {
+    summary, approach: saved.plan.approach, newTensorBytes: saved.newTensorBytes, packBytes: saved.packBytes, steps: saved.steps,
+    overheadBytes: saved.recordBytesLength + saved.ownerMapBytes + factBytes(saved, summary.version, summary.ownBytes),
+  };
+}
+
+function factBytes(saved: SavedModel, version: number, ownBytes: number): number {
+  return factCodec.encode({ type: "recorded", atMs: 0, versionId: saved.versionId, name: saved.record.name, version, pack: saved.pack, tensorBytes: saved.tensorBytes, ownBytes }).length + "1700000000000".length - 1;
+}
+
+/** Saves of one line that run at once each get a number of their own; one that fails leaves a gap, which means nothing. */
+function takeSequence({ sequences }: RepositoryContext, device: string, line: string): number {
+  const key = sequenceKey({ device, line });
+  const sequence = (sequences.get(key) ?? 0) + 1;
+  sequences.set(key, sequence);
+  return sequence;
+}
