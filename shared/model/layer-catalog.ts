@@ -65,7 +65,7 @@ const classes: Readonly<Record<string, LayerClass>> = {
   Embedding: layer(["input_dim", "output_dim", "mask_zero", "input_length", "activity_regularizer", ...parameters("embeddings")], (config) => [weight("embeddings", [count(config, "input_dim"), count(config, "output_dim")])]),
   PReLU: layer(["shared_axes", ...parameters("alpha")], () => [weight("alpha")]),
   Activation: layer(["activation"]), ReLU: layer(["max_value", "negative_slope", "threshold"]), LeakyReLU: layer(["alpha"]), ELU: layer(["alpha"]), ThresholdedReLU: layer(["theta"]), Softmax: layer(["axis"]),
-  Dropout: layer(["rate", "noise_shape", "seed"]), SpatialDropout1D: layer(["rate", "seed"]), GaussianDropout: layer(["rate"]), GaussianNoise: layer(["stddev"]), AlphaDropout: layer(["rate", "noise_shape"]),
+  Dropout: layer(["rate", "noise_shape", "seed"]), SpatialDropout1D: layer(["rate", "noise_shape", "seed"]), GaussianDropout: layer(["rate"]), GaussianNoise: layer(["stddev"]), AlphaDropout: layer(["rate", "noise_shape"]),
   Flatten: layer(["data_format"]), Reshape: layer(["target_shape"]), Permute: layer(["dims"]), RepeatVector: layer(["n"]), Masking: layer(["mask_value"]), Rescaling: layer(["scale", "offset"]),
   ZeroPadding2D: layer(["padding", "data_format"]), Cropping2D: layer(["cropping", "data_format"]), UpSampling2D: layer(["size", "data_format", "interpolation"]),
   MaxPooling1D: layer(pooling), MaxPooling2D: layer(pooling), AveragePooling1D: layer(pooling), AveragePooling2D: layer(pooling),

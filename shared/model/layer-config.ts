@@ -31,23 +31,23 @@ const described = (classes: ReadonlySet<string>): Check => (value) => {
   return [...value.keys()].every((key) => key === "class_name" || key === "config") && classes.has(value.get("class_name") as string)
     && (config === undefined || (isJsonObject(config) && config.size <= 8 && [...config.values()].every(either(orNull(number), flag, oneOf("fan_in", "fan_out", "fan_avg", "normal", "uniform", "truncated_normal", "untruncated_normal", "float32")))));
 };
-const initializer = orNull(either(described(initializers), (value) => typeof value === "string" && initializerNames.test(value)));
-const regularizer = orNull(either(described(new Set(["L1L2", "L1", "L2"])), oneOf("l1l2", "l1", "l2")));
-const constraint = orNull(either(described(new Set(["MaxNorm", "UnitNorm", "NonNeg", "MinMaxNorm"])), oneOf("maxNorm", "unitNorm", "nonNeg", "minMaxNorm")));
-const activation = orNull((value) => typeof value === "string" && activations.has(value));
+const initializer: Check = either(described(initializers), (value) => typeof value === "string" && initializerNames.test(value));
+const regularizer: Check = either(described(new Set(["L1L2", "L1", "L2"])), oneOf("l1l2", "l1", "l2"));
+const constraint: Check = either(described(new Set(["MaxNorm", "UnitNorm", "NonNeg", "MinMaxNorm"])), oneOf("maxNorm", "unitNorm", "nonNeg", "minMaxNorm"));
+const activation: Check = (value) => typeof value === "string" && activations.has(value);
 
 /** What each key means wherever it stands; a layer class lists which of them it may have. */
 const checks: Readonly<Record<string, Check>> = {
   units: positive, filters: positive, output_dim: positive, n: positive, depth_multiplier: positive, groups: (value) => value === 1,
-  input_dim: orNull(positive), input_length: orNull(positive), num_constants: orNull((value) => value === 0), implementation: orNull(whole), seed: orNull(number),
-  kernel_size: extents, strides: orNull(extents), dilation_rate: orNull(extents), pool_size: extents, size: extents, output_padding: orNull(extents),
-  padding, cropping: padding, dims: listOf(positive, 8), target_shape: listOf(orNull(whole), 8), noise_shape: orNull(listOf(orNull(whole), 8)), shared_axes: orNull(either(whole, listOf(whole, 8))),
+  input_dim: positive, input_length: positive, num_constants: (value) => value === 0, implementation: whole, seed: number,
+  kernel_size: extents, strides: extents, dilation_rate: extents, pool_size: extents, size: extents, output_padding: extents,
+  padding, cropping: padding, dims: listOf(positive, 8), target_shape: listOf(orNull(whole), 8), noise_shape: listOf(orNull(whole), 8), shared_axes: either(whole, listOf(whole, 8)),
   axis: either(whole, listOf(whole, 8)), axes: either(whole, listOf(whole, 2)),
-  data_format: orNull(oneOf("channels_last", "channels_first")), interpolation: oneOf("nearest", "bilinear"), merge_mode: orNull(oneOf("sum", "mul", "concat", "ave")),
+  data_format: oneOf("channels_last", "channels_first"), interpolation: oneOf("nearest", "bilinear"), merge_mode: oneOf("sum", "mul", "concat", "ave"),
   activation, recurrent_activation: activation,
-  use_bias: flag, unit_forget_bias: orNull(flag), return_sequences: orNull(flag), return_state: orNull(flag), go_backwards: orNull(flag), stateful: orNull(flag), unroll: orNull(flag),
-  reset_after: orNull((value) => value === false), time_major: orNull((value) => value === false), center: flag, scale: either(flag, number), normalize: flag, mask_zero: flag, keepdims: (value) => value === false,
-  dropout: orNull(number), recurrent_dropout: orNull(number), rate: number, stddev: number, alpha: number, theta: number, max_value: orNull(number), negative_slope: orNull(number), threshold: orNull(number),
+  use_bias: flag, unit_forget_bias: flag, return_sequences: flag, return_state: flag, go_backwards: flag, stateful: flag, unroll: flag,
+  reset_after: (value) => value === false, time_major: (value) => value === false, center: flag, scale: either(flag, number), normalize: flag, mask_zero: flag, keepdims: (value) => value === false,
+  dropout: number, recurrent_dropout: number, rate: number, stddev: number, alpha: number, theta: number, max_value: number, negative_slope: number, threshold: number,
   momentum: number, epsilon: number, mask_value: number, offset: number,
 };
 
@@ -82,7 +82,8 @@ export function cleanConfig(config: JsonObject, allowed: ReadonlySet<string>, fa
   for (const [key, value] of config) {
     if (dropped.has(key)) continue;
     if (!allowed.has(key)) fail(`it has the unknown setting ${JSON.stringify(key.slice(0, 80))}`);
-    if (checkOf(key)?.(value) !== true) fail(`its setting ${key} has a value that is not allowed`);
+    // tfjs writes null for what was left to its default.
+    if (value !== null && checkOf(key)?.(value) !== true) fail(`its setting ${key} has a value that is not allowed`);
     kept.push([key, plain(value)]);
   }
   return Object.fromEntries(kept);
