@@ -1,0 +1,89 @@
+/**
+ * The embedded broker: aedes behind guards. Sockets are admitted and metered before aedes reads
+ * them; clients are bound to what their credentials say; a device's messages go straight to the
+ * server's handler, and the server's go straight to the device's client, so that neither waits for
+ * a subscriber that has stopped reading. Knows topics, no envelopes' meaning.
+ */
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import { StemmaError } from "../../shared/errors.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import { AedesBroker, type AedesBrokerOptions } from "./aedes-broker.js";
+import { defaultBrokerLimits, type BrokerLimits } from "./broker-limits.js";
+import type { Authenticate, BrokerEvent, BrokerPort, EventHandler } from "./broker-port.js";
+import { Connections } from "./connections.js";
+
+export interface BrokerOptions {
+  /** Root topic; every topic of the protocol is below it. */
+  readonly root: string;
+  readonly authenticate: Authenticate;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** Default 0: a free one. */
+  readonly port?: number;
+  /** PEM; mqtts where given. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+  readonly limits?: Partial<BrokerLimits>;
+}
+export interface RunningBroker extends BrokerPort {
+  readonly port: number;
+  /** mqtt:// or mqtts://, with the host that was asked for. */
+  readonly url: string;
+}
+
+/** Starts listening. @throws PORT_TAKEN */
+export async function startBroker(options: BrokerOptions): Promise<RunningBroker> {
+  const { host = "127.0.0.1", port = 0, clock, log } = options;
+  const limits: BrokerLimits = { ...defaultBrokerLimits, ...options.limits };
+  const handlers: EventHandler[] = [];
+  const emit = (event: BrokerEvent): void => {
+    log.debug(`broker-${event.type}`, { ...event });
+    for (const handler of handlers) handler(event);
+  };
+  const connections = new Connections(limits, clock, emit);
+  const brokerOptions: AedesBrokerOptions = { root: options.root, authenticate: options.authenticate, clock, log, limits, connections, emit, onEvent: (handler) => { handlers.push(handler); } };
+  const broker = await AedesBroker.start(brokerOptions);
+  const accept = (socket: Socket): void => { if (connections.admit(socket) !== undefined) broker.handle(socket); };
+  const server = options.tls === undefined ? createServer(accept) : tlsServer(options.tls, limits, connections, accept, log);
+  // room for the sockets that are accepted, refused or in a handshake
+  server.maxConnections = limits.maxConnections + limits.maxUnknownConnections;
+  try { await listen(server, host, port); } catch (error) { connections.close(); await broker.close(); throw error; }
+  const actualPort = (server.address() as AddressInfo).port;
+  const publicHost = host.includes(":") ? `[${host}]` : host;
+  return Object.assign(broker.port(), {
+    port: actualPort,
+    url: `${options.tls === undefined ? "mqtt" : "mqtts"}://${publicHost}:${actualPort}`,
+    close: async () => {
+      const closed = new Promise<void>((resolve) => { server.close(() => { resolve(); }); });
+      await broker.close();
+      connections.close();
+      await closed;
+    },
+  });
+}
+
+function tlsServer({ key, cert }: { readonly key: string; readonly cert: string }, limits: BrokerLimits, connections: Connections, accept: (socket: Socket) => void, log: Log): Server {
+  const server = createTlsServer({ key, cert, minVersion: "TLSv1.2", handshakeTimeout: limits.connectDeadlineMs }, accept);
+  // handshakes are work before anybody is known: only so many at once
+  let open = 0;
+  server.on("connection", (socket: Socket) => {
+    open++;
+    socket.once("close", () => { open--; });
+    if (open - connections.size > limits.maxUnknownConnections) socket.destroy();
+  });
+  server.on("tlsClientError", (error) => { log.debug("broker-tls-refused", { message: error.message }); });
+  return server;
+}
+
+async function listen(server: Server, host: string, port: number): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause: NodeJS.ErrnoException) => {
+      reject(cause.code === "EADDRINUSE" || cause.code === "EACCES"
+        ? new StemmaError("PORT_TAKEN", `The MQTT port ${port} on ${host} cannot be used (${cause.code}). Choose another with --mqtt-port, or 0 for a free one.`, { cause, port, host })
+        : new StemmaError("SERVER_UNREACHABLE", `The MQTT broker cannot listen on ${host}:${port} (${cause.message}). Check the address.`, { cause, port, host }));
+    });
+    server.listen(port, host, () => { resolve(); });
+  });
+}
