@@ -22,7 +22,7 @@ export interface ObjectReader {
 export interface PackWriter {
   /** Adds a small object (nothing when the store has it). Returns its id. */
   put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash>;
-  /** Adds a tensor by streaming it; hashes on the way. @throws OBJECT_HASH_MISMATCH when `expected` is another id, TENSOR_SIZE_MISMATCH */
+  /** Adds a tensor by streaming it; hashes on the way. Where `expected` is in the store already the source is not read. Everything put is pinned against collection until commit or abort, new or not. @throws OBJECT_HASH_MISMATCH when `expected` is another id, TENSOR_SIZE_MISMATCH */
   putTensor(source: TensorSource, expected?: Hash): Promise<Hash>;
   /** Makes it durable and visible: fsync → rename → folder fsync. Returns the pack's name, or null when nothing was new. */
   commit(): Promise<{ readonly pack: string | null; readonly bytes: number }>;
@@ -31,12 +31,12 @@ export interface PackWriter {
 
 export interface ObjectWriter extends ObjectReader { begin(): Promise<PackWriter> }
 
-/** A pin on objects between a promise and its use. In memory: a crash ends all leases, and who held one asks again. */
+/** A pin on objects between a promise and its use. Objects that are still to come may be named: they are pinned from the moment they are there. In memory: a crash ends all leases, and who held one asks again. */
 export interface Lease { readonly id: string; readonly objects: ReadonlySet<Hash>; readonly expiresAtMs: number }
 
 export interface CollectionPlan {
   readonly format: 1;
-  /** The state the plan was made from; execution refuses another (PLAN_STALE). */
+  /** The state the plan was made from; execution refuses another (PLAN_STALE). Changes when something is taken away, not when something is added: saves go on between plan and execution. */
   readonly generation: number;
   readonly live: number;
   readonly dead: readonly { readonly id: Hash; readonly storedBytes: number }[];
@@ -49,6 +49,7 @@ export interface CollectionPlan {
 
 export interface ObjectPruner extends ObjectWriter {
   lease(objects: Iterable<Hash>, durationMs: number): Lease;
+  /** @throws LEASE_UNKNOWN, LEASE_EXPIRED */
   renew(leaseId: string, durationMs: number): Lease;
   release(leaseId: string): void;
   /** Runs `action` under the lock that collection takes too, after checking that all of `needed` are present. @throws REFERENCE_MISSING naming the absent ones */

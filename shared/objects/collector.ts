@@ -1,0 +1,61 @@
+/** The steps of a collection, the same for every kind of store: check, rewrite what stays, switch under the lock, delete last. */
+import { StemmaError } from "../errors.js";
+import type { Hash } from "../tensor/tensor.js";
+import type { Leases } from "./leases.js";
+import type { CollectionPlan } from "./object-store.js";
+import type { Located, ObjectIndex } from "./object-index.js";
+import { groupForRepack } from "./object-index.js";
+import type { PackIndex } from "./pack-format.js";
+import type { ReferenceLock } from "./reference-lock.js";
+
+/** What a store does for its collector. */
+export interface PackRewriter {
+  /** Writes one new durable pack of these objects, each verified against its id, and does not make it visible yet. */
+  rewrite(kept: readonly Located[]): Promise<PackIndex>;
+  /** Deletes packs that nothing refers to any more. */
+  remove(packs: readonly PackIndex[]): Promise<void>;
+}
+
+export interface CollectorParts { readonly index: ObjectIndex; readonly leases: Leases; readonly lock: ReferenceLock; readonly rewriter: PackRewriter }
+
+function stale(why: string): StemmaError { return new StemmaError("PLAN_STALE", `The store has changed since this collection was planned: ${why} Nothing was deleted; plan again.`); }
+
+/** Throws when something the plan would delete is needed again, or something needed is missing. */
+function checkStillDead(index: ObjectIndex, dead: ReadonlySet<Hash>, live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): void {
+  index.refuseMissing(live);
+  for (const id of dead) if (live.has(id) || pinned.has(id)) throw stale(`the object ${id} is needed again.`);
+}
+
+/**
+ * Executes a plan. A crash at any point leaves every live object in at least one durable pack: new
+ * packs are durable before the switch, old ones are deleted after it, and a store that is opened in
+ * between finds two copies and drops one at the next collection.
+ * @throws PLAN_STALE, COLLECTION_REFUSED
+ */
+export async function collectPlanned(parts: CollectorParts, plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
+  const { index, leases, lock, rewriter } = parts;
+  if (plan.generation !== index.generation) throw stale("another collection came between, or packs did.");
+  const touched = [...plan.deletePacks, ...plan.repackPacks].map((name) => {
+    const pack = index.packs.get(name);
+    if (pack === undefined) throw stale(`the pack ${name} is gone.`);
+    return pack;
+  });
+  const dead = new Set(plan.dead.map(({ id }) => id));
+  checkStillDead(index, dead, live(), leases.pinned());
+  const added: PackIndex[] = [];
+  let switched = false;
+  try {
+    for (const group of groupForRepack(touched.flatMap((pack) => index.kept(pack, dead)))) added.push(await rewriter.rewrite(group));
+    await lock.exclusive(async () => {
+      checkStillDead(index, dead, live(), leases.pinned());
+      index.switch(touched, added, dead);
+      switched = true;
+      return Promise.resolve();
+    });
+  } finally {
+    if (!switched) await rewriter.remove(added).catch(() => undefined);
+  }
+  await rewriter.remove(touched);
+  const bytes = (packs: readonly PackIndex[]): number => packs.reduce((sum, pack) => sum + pack.bytes, 0);
+  return { freedBytes: bytes(touched) - bytes(added) };
+}

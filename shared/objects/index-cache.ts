@@ -1,0 +1,61 @@
+/**
+ * The indexes of all packs in one file, so that opening a store of many packs reads one file instead of
+ * all of them. Disposable: packs are immutable and their names say what is in them, so a cached index is
+ * right whenever its pack is there; a damaged or missing cache only costs time.
+ *
+ * Format 1: "STEMINDX", format u32, packs u32; per pack: name (81 bytes of ASCII), size u64, index bytes
+ * u32, entries u32, index; at the end the SHA-256 of everything before it.
+ */
+import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
+import { decodePackIndex, encodePackIndex, isPackName, packTrailerBytes, type PackIndex } from "./pack-format.js";
+
+const utf8 = new TextEncoder();
+const magic = "STEMINDX";
+const cacheFormat = 1;
+const nameBytes = 81;
+const packFixedBytes = nameBytes + 16;
+export const maxCacheBytes = 1024 * 1024 * 1024;
+
+export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let count = 0;
+  for (const pack of packs) {
+    const index = encodePackIndex(pack.entries);
+    const head = new Uint8Array(packFixedBytes);
+    const view = new DataView(head.buffer);
+    utf8.encodeInto(pack.name, head);
+    view.setBigUint64(nameBytes, BigInt(pack.bytes), true);
+    view.setUint32(nameBytes + 8, index.length, true);
+    view.setUint32(nameBytes + 12, pack.entries.length, true);
+    parts.push(head, index);
+    count++;
+  }
+  const start = new Uint8Array(16);
+  utf8.encodeInto(magic, start);
+  const view = new DataView(start.buffer);
+  view.setUint32(8, cacheFormat, true);
+  view.setUint32(12, count, true);
+  return Buffer.concat([start, ...parts, hashBytes(sha256(start, ...parts))]);
+}
+
+/** The cached packs by name; none where the file is not whole. Indexes are decoded only for the packs that `wanted` names. */
+export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>): Map<string, PackIndex> {
+  const packs = new Map<string, PackIndex>();
+  const text = new TextDecoder();
+  if (bytes.length < 48 || text.decode(bytes.subarray(0, 8)) !== magic) return packs;
+  const end = bytes.length - 32;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const sum: Hash = hexOf(bytes.subarray(end));
+  if (view.getUint32(8, true) !== cacheFormat || sha256(bytes.subarray(0, end)) !== sum) return packs;
+  for (let at = 16; at + packFixedBytes <= end;) {
+    const name = text.decode(bytes.subarray(at, at + nameBytes));
+    const packBytes = Number(view.getBigUint64(at + nameBytes, true));
+    const indexBytes = view.getUint32(at + nameBytes + 8, true);
+    const from = at + packFixedBytes;
+    if (!isPackName(name) || from + indexBytes > end) return new Map();
+    if (wanted.has(name)) packs.set(name, { name, bytes: packBytes, entries: decodePackIndex(bytes.subarray(from, from + indexBytes), packBytes - packTrailerBytes - indexBytes, name) });
+    at = from + indexBytes;
+  }
+  return packs;
+}

@@ -1,0 +1,107 @@
+/**
+ * Which objects a store has and in which pack each lies, in memory, and the plan of a collection over
+ * it. Pure data: knows no files, no clock. Several packs may hold a copy of an object (two saves at
+ * once, a collection cut short by a crash); one of them is the one that is read.
+ */
+import { StemmaError } from "../errors.js";
+import { sha256 } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
+import type { CollectionPlan, StoredObject } from "./object-store.js";
+import { packBytes, type PackEntry, type PackIndex } from "./pack-format.js";
+
+export interface Located { readonly pack: PackIndex; readonly entry: PackEntry }
+
+/** A rewritten pack holds at most this many bytes of objects (a larger object gets a pack of its own). */
+export const repackBytes = 1024 * 1024 * 1024;
+
+/** Cuts what is kept of the repacked packs into new packs. The plan and its execution both go by this. */
+export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: readonly T[]): T[][] {
+  const groups: T[][] = [];
+  let bytes = 0;
+  for (const located of kept) {
+    const group = groups[groups.length - 1];
+    if (group === undefined || bytes + located.entry.storedBytes > repackBytes) { groups.push([located]); bytes = located.entry.storedBytes; }
+    else { group.push(located); bytes += located.entry.storedBytes; }
+  }
+  return groups;
+}
+
+export class ObjectIndex {
+  readonly #packs = new Map<string, PackIndex>();
+  readonly #locations = new Map<Hash, Located>();
+  #generation = 0;
+
+  get packs(): ReadonlyMap<string, PackIndex> { return this.#packs; }
+  /** Changes with every collection, and is the same again after reopening an unchanged store. Saves do not change it: they take nothing away. */
+  get generation(): number { return this.#generation; }
+  get bytes(): number { let sum = 0; for (const { bytes } of this.#packs.values()) sum += bytes; return sum; }
+
+  locate(id: Hash): Located | undefined { return this.#locations.get(id); }
+
+  *list(): Iterable<StoredObject> { for (const { entry } of this.#locations.values()) yield storedObject(entry); }
+
+  /** Adds a pack; where an object is known already, the copy that is known stays the one that is read, unless `replace` names it. */
+  add(pack: PackIndex, replace?: ReadonlySet<Hash>): void {
+    if (this.#packs.has(pack.name)) return;
+    this.#packs.set(pack.name, pack);
+    for (const entry of pack.entries) if (!this.#locations.has(entry.id) || replace?.has(entry.id) === true) this.#locations.set(entry.id, { pack, entry });
+  }
+
+  /** Call once all packs of an opened store are added. */
+  settle(): void { this.#generation = Number.parseInt(sha256([...this.#packs.keys()].sort().join("\n")).slice(0, 12), 16); }
+
+  /** What of a pack stays when `dead` goes: the copies that are read, less the dead. */
+  kept(pack: PackIndex, dead: ReadonlySet<Hash>): Located[] {
+    return pack.entries.flatMap((entry) => {
+      const located = this.#locations.get(entry.id);
+      return located?.entry === entry && !dead.has(entry.id) ? [located] : [];
+    });
+  }
+
+  /** What collection would do if exactly `stays` remained. @throws COLLECTION_REFUSED when something of `live` is missing */
+  plan(live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): CollectionPlan {
+    this.refuseMissing(live);
+    const dead = new Map<Hash, number>();
+    for (const [id, { entry }] of this.#locations) if (!live.has(id) && !pinned.has(id)) dead.set(id, entry.storedBytes);
+    const deadIds = new Set(dead.keys());
+    const deletePacks: string[] = [];
+    const repackPacks: string[] = [];
+    const rewritten: Located[] = [];
+    let touchedBytes = 0;
+    for (const pack of this.#packs.values()) {
+      const kept = this.kept(pack, deadIds);
+      if (kept.length === pack.entries.length) continue;
+      touchedBytes += pack.bytes;
+      if (kept.length === 0) deletePacks.push(pack.name);
+      else { repackPacks.push(pack.name); rewritten.push(...kept); }
+    }
+    const newBytes = groupForRepack(rewritten).reduce((sum, group) => sum + packBytes(group.map(({ entry }) => entry)), 0);
+    const bytesBefore = this.bytes;
+    return {
+      format: 1, generation: this.#generation, live: this.#locations.size - dead.size,
+      dead: [...dead].map(([id, storedBytes]) => ({ id, storedBytes })),
+      deletePacks, repackPacks, bytesBefore, bytesAfter: bytesBefore - touchedBytes + newBytes,
+    };
+  }
+
+  /** @throws COLLECTION_REFUSED */
+  refuseMissing(live: ReadonlySet<Hash>): void {
+    const missing = [...live].filter((id) => !this.#locations.has(id));
+    if (missing.length > 0) throw new StemmaError("COLLECTION_REFUSED", `${missing.length} objects that are still needed are missing here, the first is ${missing[0]}. Nothing was collected: find out why with a check before anything is deleted.`, { missing: missing.slice(0, 100), count: missing.length });
+  }
+
+  /** The switch of a collection: `removed` packs go with everything dead in them, what was kept of them is found in `added` from now on. */
+  switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
+    for (const pack of removed) {
+      this.#packs.delete(pack.name);
+      for (const entry of pack.entries) if (this.#locations.get(entry.id)?.entry === entry) this.#locations.delete(entry.id);
+    }
+    for (const id of dead) this.#locations.delete(id);
+    for (const pack of added) this.add(pack);
+    this.settle();
+  }
+}
+
+export function storedObject(entry: PackEntry): StoredObject {
+  return { id: entry.id, kind: entry.kind, byteLength: entry.byteLength, storedBytes: entry.storedBytes, ...(entry.header === undefined ? {} : { header: entry.header }) };
+}

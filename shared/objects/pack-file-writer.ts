@@ -1,0 +1,140 @@
+/**
+ * Writes one pack file: objects in the order they come, then the index. Small pieces are gathered in
+ * a buffer, one of two, so that hashing and copying go on while the other is being written. Knows the
+ * format, not which objects a store already has.
+ */
+import { dirname, join } from "node:path";
+import { StemmaError } from "../errors.js";
+import type { Files, OpenFile, Random } from "../ports.js";
+import type { Hash, TensorHeader } from "../tensor/tensor.js";
+import type { ObjectKind } from "../model/model.js";
+import { encodePackHeader, encodePackIndex, encodePackTrailer, packHeaderBytes, packName, rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
+
+/** Many saves are small and many are open at once: the first buffer is small, the others are not. */
+const firstBufferBytes = 64 * 1024;
+const bufferBytes = 1024 * 1024;
+/** From here on a piece is written as it is, without being copied. */
+const directBytes = 256 * 1024;
+
+export const temporarySuffix = ".tmp";
+export const packSuffix = ".pack";
+
+/** What an entry says but for where it lies. */
+export interface EntryDescription { readonly id: Hash; readonly kind: ObjectKind | "tensor"; readonly header?: TensorHeader; readonly byteLength: number; readonly representation?: number }
+
+export class PackFileWriter {
+  readonly #files: Files;
+  readonly #random: Random;
+  readonly #temporary: string;
+  readonly #entries: PackEntry[] = [];
+  #file: OpenFile | undefined;
+  /** Taken by `#flush` in turn. */
+  #buffer: Uint8Array | undefined;
+  #spare: Uint8Array | undefined;
+  #buffered = 0;
+  /** Where in the file the buffer's first byte goes. */
+  #bufferAt = 0;
+  #entryAt = packHeaderBytes;
+  #fileEnd = 0;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(files: Files, folder: string, random: Random) {
+    this.#files = files; this.#random = random;
+    this.#temporary = join(folder, `${Buffer.from(random.bytes(8)).toString("hex")}${temporarySuffix}`);
+  }
+
+  get entries(): readonly PackEntry[] { return this.#entries; }
+
+  /** Adds bytes to the object that is being written. The piece may be used again once this resolves. */
+  async push(piece: Uint8Array): Promise<void> {
+    if (this.#buffer === undefined) { this.#buffer = new Uint8Array(firstBufferBytes); this.#buffer.set(encodePackHeader(), 0); this.#buffered = packHeaderBytes; }
+    if (piece.length >= directBytes) {
+      await this.#flush();
+      const at = this.#bufferAt;
+      this.#bufferAt += piece.length;
+      await this.#writing;
+      await this.#write(piece, at);
+      return;
+    }
+    for (let done = 0; done < piece.length;) {
+      if (this.#buffered === this.#buffer.length) await this.#flush();
+      const part = piece.subarray(done, done + this.#buffer.length - this.#buffered);
+      this.#buffer.set(part, this.#buffered);
+      this.#buffered += part.length;
+      done += part.length;
+    }
+  }
+
+  #position(): number { return this.#bufferAt + this.#buffered; }
+
+  /** Starts writing what is buffered; the next flush waits for it. */
+  async #flush(): Promise<void> {
+    if (this.#buffered === 0 || this.#buffer === undefined) return;
+    await this.#writing;
+    const full = this.#buffer.subarray(0, this.#buffered);
+    const at = this.#bufferAt;
+    this.#bufferAt += this.#buffered;
+    this.#buffered = 0;
+    [this.#buffer, this.#spare] = [this.#spare?.length === bufferBytes ? this.#spare : new Uint8Array(bufferBytes), this.#buffer];
+    this.#writing = this.#write(full, at);
+    // Whoever waits for it next hears of a failure; until then it is no unhandled rejection.
+    this.#writing.catch(() => undefined);
+  }
+
+  async #write(bytes: Uint8Array, at: number): Promise<void> {
+    this.#file ??= await this.#files.open(this.#temporary, "create");
+    await this.#file.write(bytes, at);
+    this.#fileEnd = Math.max(this.#fileEnd, at + bytes.length);
+  }
+
+  /** The object is complete: it gets its place in the index. */
+  endEntry(description: EntryDescription): void {
+    const { representation = rawRepresentation, ...rest } = description;
+    const end = this.#position();
+    this.#entries.push({ ...rest, representation, offset: this.#entryAt, storedBytes: Math.max(0, end - this.#entryAt) });
+    this.#entryAt = Math.max(end, packHeaderBytes);
+  }
+
+  /** The object that was being written is not wanted after all: what comes next overwrites it. */
+  async dropEntry(): Promise<void> {
+    if (this.#buffer === undefined) return;
+    if (this.#entryAt >= this.#bufferAt) { this.#buffered = this.#entryAt - this.#bufferAt; return; }
+    await this.#writing;
+    this.#bufferAt = this.#entryAt;
+    this.#buffered = 0;
+  }
+
+  /**
+   * Ends the pack: index, trailer, fsync. `onSyncError` hears of a failed fsync, which is more than a
+   * failed save. The pack is durable under a temporary name; `publish` gives it its name.
+   */
+  async finish(onSyncError: (error: unknown) => void): Promise<PackIndex> {
+    const index = encodePackIndex(this.#entries);
+    await this.push(new Uint8Array(0));
+    const indexOffset = this.#position();
+    await this.push(index);
+    await this.push(encodePackTrailer(indexOffset, index, this.#entries.length));
+    await this.#flush();
+    await this.#writing;
+    const file = this.#file;
+    if (file === undefined) throw new StemmaError("INTERNAL", "A pack was ended before anything was written to it. Report this with what led to it.");
+    const bytes = this.#position();
+    if (this.#fileEnd > bytes) await file.truncate(bytes);
+    try { await file.sync(); } catch (error) { onSyncError(error); throw error; }
+    this.#file = undefined;
+    await file.close();
+    const name = packName(index, this.#random.bytes(8));
+    return { name, bytes, entries: this.#entries };
+  }
+
+  /** Renames the finished pack to its name; durable once the folder is fsynced. */
+  async publish(pack: PackIndex): Promise<void> { await this.#files.rename(this.#temporary, join(dirname(this.#temporary), `${pack.name}${packSuffix}`)); }
+
+  /** Leaves nothing behind, as far as the disk lets us. */
+  async discard(): Promise<void> {
+    await this.#writing.catch(() => undefined);
+    await this.#file?.close().catch(() => undefined);
+    this.#file = undefined;
+    await this.#files.remove(this.#temporary).catch(() => undefined);
+  }
+}

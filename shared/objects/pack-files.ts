@@ -1,0 +1,146 @@
+/**
+ * Reads from packs: a few files kept open, bytes in large pieces, small neighbours fetched together.
+ * A pack that is removed while somebody reads it stays readable to the end, for the open file does.
+ */
+import { join } from "node:path";
+import { StemmaError } from "../errors.js";
+import type { Files, OpenFile } from "../ports.js";
+import { checkPackHeader, decodePackTrailer, packHeaderBytes, packTrailerBytes, readPackIndex, type PackIndex } from "./pack-format.js";
+import { packSuffix } from "./pack-file-writer.js";
+
+const maxIdleFiles = 32;
+/** A read below this fetches its neighbourhood. */
+const smallReadBytes = 256 * 1024;
+const windowBytes = 1024 * 1024;
+
+interface OpenPack { readonly name: string; readonly file: OpenFile; users: number; retired: boolean; window: { readonly at: number; readonly bytes: Uint8Array } | undefined; lastEnd: number }
+
+/** Uninitialised memory for what is read over it at once. */
+function scratch(length: number): Uint8Array {
+  const buffer = Buffer.allocUnsafeSlow(length);
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, length);
+}
+
+async function readFully(file: OpenFile, at: number, length: number, pack: string): Promise<Uint8Array> {
+  const bytes = scratch(length);
+  const got = await file.read(bytes, at);
+  if (got !== length) throw new StemmaError("PACK_CORRUPT", `The pack ${pack} ends at ${at + got}, in the middle of what its index promises. Put it back from a backup.`, { pack, at, length });
+  return bytes;
+}
+
+export class PackFiles {
+  readonly #files: Files;
+  readonly #folder: string;
+  readonly #open = new Map<string, Promise<OpenPack>>();
+  constructor(files: Files, folder: string) { this.#files = files; this.#folder = folder; }
+
+  path(pack: string): string { return join(this.#folder, `${pack}${packSuffix}`); }
+
+  /** Runs `read` with the pack open. */
+  async use<T>(pack: PackIndex, read: (from: PackReader) => Promise<T>): Promise<T> {
+    const open = await this.#take(pack.name);
+    try { return await read(new PackReader(open, pack.bytes)); } finally { this.#giveBack(open); }
+  }
+
+  /** As `use`, for a stream. */
+  async *stream(pack: PackIndex, read: (from: PackReader) => AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    const open = await this.#take(pack.name);
+    try { yield* read(new PackReader(open, pack.bytes)); } finally { this.#giveBack(open); }
+  }
+
+  async #take(name: string): Promise<OpenPack> {
+    let opening = this.#open.get(name);
+    if (opening === undefined) {
+      opening = this.#files.open(this.path(name), "read").then((file) => ({ name, file, users: 0, retired: false, window: undefined, lastEnd: -1 }));
+      opening.catch(() => { if (this.#open.get(name) === opening) this.#open.delete(name); });
+    } else this.#open.delete(name);
+    this.#open.set(name, opening); // Most recently used last.
+    const open = await opening;
+    open.users++;
+    await this.#closeIdle();
+    return open;
+  }
+
+  #giveBack(open: OpenPack): void {
+    open.users--;
+    if (open.users > 0) return;
+    open.window = undefined;
+    if (open.retired) open.file.close().catch(() => undefined);
+  }
+
+  async #closeIdle(): Promise<void> {
+    if (this.#open.size <= maxIdleFiles) return;
+    for (const [name, opening] of [...this.#open].slice(0, this.#open.size - maxIdleFiles)) {
+      const open = await opening.catch(() => undefined);
+      if (open === undefined || open.users > 0 || this.#open.get(name) !== opening) continue;
+      this.#open.delete(name);
+      await open.file.close();
+    }
+  }
+
+  /** Lets go of a pack that is about to be removed; who reads it reads on. */
+  async retire(name: string): Promise<void> {
+    const opening = this.#open.get(name);
+    if (opening === undefined) return;
+    this.#open.delete(name);
+    const open = await opening.catch(() => undefined);
+    if (open === undefined) return;
+    open.retired = true;
+    if (open.users === 0) await open.file.close();
+  }
+
+  async close(): Promise<void> { for (const name of [...this.#open.keys()]) await this.retire(name); }
+
+  /** Reads a pack's header, trailer and index. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN, FILE_FAILED */
+  async scan(name: string): Promise<PackIndex> {
+    const file = await this.#files.open(this.path(name), "read");
+    try {
+      const bytes = await file.size();
+      if (bytes < packHeaderBytes + packTrailerBytes) throw new StemmaError("PACK_CORRUPT", `The pack ${name} has only ${bytes} bytes, less than an empty one. Put it back from a backup.`, { pack: name, bytes });
+      checkPackHeader(await readFully(file, 0, packHeaderBytes, name), name);
+      const trailer = decodePackTrailer(await readFully(file, bytes - packTrailerBytes, packTrailerBytes, name), bytes, name);
+      const index = await readFully(file, trailer.indexOffset, trailer.indexBytes, name);
+      return { name, bytes, entries: readPackIndex(index, trailer, name) };
+    } finally { await file.close(); }
+  }
+}
+
+/** Reads ranges of one open pack. */
+export class PackReader {
+  readonly #open: OpenPack;
+  readonly #packBytes: number;
+  constructor(open: OpenPack, packBytes: number) { this.#open = open; this.#packBytes = packBytes; }
+
+  /** The bytes of a range; they may share memory with their neighbours and are not to be written to. */
+  async range(at: number, length: number): Promise<Uint8Array> {
+    const open = this.#open;
+    const { window } = open;
+    if (window !== undefined && at >= window.at && at + length <= window.at + window.bytes.length) {
+      open.lastEnd = at + length;
+      return window.bytes.subarray(at - window.at, at - window.at + length);
+    }
+    // Whoever reads one small object after the other gets the next ones with it.
+    const follows = at === open.lastEnd && length < smallReadBytes;
+    open.lastEnd = at + length;
+    if (!follows) return readFully(open.file, at, length, open.name);
+    const bytes = await readFully(open.file, at, Math.max(length, Math.min(windowBytes, this.#packBytes - at)), open.name);
+    open.window = { at, bytes };
+    return bytes.subarray(0, length);
+  }
+
+  /** A range in pieces, the next one being read while the caller works on the last. */
+  async *pieces(at: number, length: number, pieceBytes: number): AsyncIterable<Uint8Array> {
+    const read = (from: number): Promise<Uint8Array> | undefined => {
+      if (from >= at + length) return undefined;
+      const piece = this.range(from, Math.min(pieceBytes, at + length - from));
+      piece.catch(() => undefined); // Awaited below, or never when the caller stops early.
+      return piece;
+    };
+    let next = read(at);
+    for (let from = at + pieceBytes; next !== undefined; from += pieceBytes) {
+      const piece = await next;
+      next = read(from);
+      yield piece;
+    }
+  }
+}

@@ -1,0 +1,137 @@
+/** The writer of one save: leaves out what the store has, hashes on the way, pins what it relies on, and makes one pack of the rest. */
+import { StemmaError } from "../errors.js";
+import type { ObjectKind } from "../model/model.js";
+import { tensorByteLength } from "../tensor/dtype.js";
+import { objectId, tensorHasher } from "../tensor/hash.js";
+import type { Hash, TensorSource } from "../tensor/tensor.js";
+import type { Pins } from "./leases.js";
+import type { PackWriter } from "./object-store.js";
+import type { PackIndex } from "./pack-format.js";
+import type { EntryDescription } from "./pack-file-writer.js";
+
+/** Where objects go: PackFileWriter on files, a buffer in memory. */
+export interface PackTarget {
+  readonly entries: readonly { readonly id: Hash }[];
+  push(piece: Uint8Array): Promise<void>;
+  endEntry(description: EntryDescription): void;
+  dropEntry(): Promise<void>;
+  discard(): Promise<void>;
+}
+
+/** What the writer needs of its store. */
+export interface PackWriterHost<Target extends PackTarget> {
+  has(id: Hash): boolean;
+  readonly pins: Pins;
+  readonly graceMs: number;
+  target(): Target;
+  /** Makes the pack durable and its objects visible. */
+  publish(target: Target): Promise<PackIndex>;
+}
+
+/** The hash of a tensor's bytes while they are handed on. @throws TENSOR_SIZE_MISMATCH */
+async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => Promise<void>): Promise<Hash> {
+  const expected = tensorByteLength(source.dtype, source.shape);
+  const mismatch = (actual: number): StemmaError => new StemmaError("TENSOR_SIZE_MISMATCH", `A tensor ${source.dtype} [${source.shape.join(", ")}] was given ${actual} bytes where its shape asks for ${expected}. Check what produced it; nothing of it was stored.`, { expected, actual });
+  if (source.byteLength !== expected) throw mismatch(source.byteLength);
+  const hasher = tensorHasher(source);
+  let bytes = 0;
+  for await (const piece of source.chunks()) {
+    bytes += piece.length;
+    if (bytes > expected) throw mismatch(bytes);
+    // The piece is hashed while the disk takes it.
+    const pushed = push(piece);
+    hasher.update(piece);
+    await pushed;
+  }
+  if (bytes !== expected) throw mismatch(bytes);
+  return hasher.digest();
+}
+
+export class StorePackWriter<Target extends PackTarget> implements PackWriter {
+  readonly #host: PackWriterHost<Target>;
+  readonly #own = new Set<Hash>();
+  #target: Target | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+  #state: "open" | "committed" | "ended" = "open";
+
+  constructor(host: PackWriterHost<Target>) { this.#host = host; }
+
+  put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash> {
+    return this.#inTurn(async () => {
+      const id = objectId(kind, bytes);
+      if (this.#has(id)) return id;
+      const target = this.#openTarget();
+      try { await target.push(bytes); } catch (error) { await this.#fail(); throw error; }
+      target.endEntry({ id, kind, byteLength: bytes.length });
+      this.#own.add(id);
+      return id;
+    });
+  }
+
+  /** A tensor that is expected by an id which the store has is not read at all. */
+  putTensor(source: TensorSource, expected?: Hash): Promise<Hash> {
+    return this.#inTurn(async () => {
+      if (expected !== undefined && this.#has(expected)) return expected;
+      const target = this.#openTarget();
+      let id: Hash;
+      try {
+        id = await streamTensor(source, (piece) => target.push(piece));
+        if (expected !== undefined && id !== expected) throw new StemmaError("OBJECT_HASH_MISMATCH", `A tensor's bytes have the id ${id} where ${expected} was expected: they changed on the way or their source is damaged. Nothing of it was stored; send or read it again.`, { expected, actual: id });
+      } catch (error) {
+        if (error instanceof StemmaError && (error.code === "OBJECT_HASH_MISMATCH" || error.code === "TENSOR_SIZE_MISMATCH")) await target.dropEntry();
+        else await this.#fail();
+        throw error;
+      }
+      if (this.#has(id)) { await target.dropEntry(); return id; }
+      target.endEntry({ id, kind: "tensor", header: { dtype: source.dtype, shape: [...source.shape] }, byteLength: source.byteLength });
+      this.#own.add(id);
+      return id;
+    });
+  }
+
+  commit(): Promise<{ readonly pack: string | null; readonly bytes: number }> {
+    return this.#inTurn(async () => {
+      const target = this.#target;
+      if (target === undefined || target.entries.length === 0) {
+        await target?.discard();
+        this.#end("committed", this.#host.graceMs);
+        return { pack: null, bytes: 0 };
+      }
+      try {
+        const pack = await this.#host.publish(target);
+        this.#end("committed", this.#host.graceMs);
+        return { pack: pack.name, bytes: pack.bytes };
+      } catch (error) { await this.#fail(); throw error; }
+    });
+  }
+
+  async abort(): Promise<void> {
+    if (this.#state !== "open") return;
+    await this.#turn.catch(() => undefined);
+    if (this.#state === "open") await this.#fail();
+  }
+
+  /** One call after the other, however they come. */
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(() => {
+      if (this.#state !== "open") throw new StemmaError("STORE_FAILED", `This save was ${this.#state === "committed" ? "committed" : "ended by an error or aborted"} already. Begin another.`);
+      return run();
+    });
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Whether the object need not be written; either way this save relies on it from now on. */
+  #has(id: Hash): boolean {
+    this.#host.pins.add(id);
+    return this.#own.has(id) || this.#host.has(id);
+  }
+
+  #openTarget(): Target { return (this.#target ??= this.#host.target()); }
+  #end(state: "committed" | "ended", graceMs: number): void { this.#state = state; this.#host.pins.end(graceMs); }
+
+  async #fail(): Promise<void> {
+    this.#end("ended", 0);
+    await this.#target?.discard();
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * What needs which objects, counted over versions. Pure: takes what the caller has read (records, leaves
+ * of trees) and says what must stay. The store knows none of this.
+ */
+import type { LeafTable, SaveRecord } from "../model/model.js";
+import type { Hash } from "../tensor/tensor.js";
+
+/** A version as far as references go. */
+export type ReferringVersion =
+  /** A version that can be recovered needs its record, everything the record names, and every tensor of its tree: inherited ones too (EV7). */
+  | { readonly state: "kept"; readonly versionId: Hash; readonly record: Pick<SaveRecord, "objects">; readonly leaves: readonly Pick<LeafTable[number], "tensor">[] }
+  /** A retired version keeps its record, and with it name, parents and times; its tensors and all else go when no other needs them. */
+  | { readonly state: "retired"; readonly versionId: Hash };
+
+/** The small objects that a record names, with what each is. */
+export function namedObjects(record: Pick<SaveRecord, "objects">): readonly { readonly kind: keyof SaveRecord["objects"]; readonly id: Hash }[] {
+  const { attachments = [], ...single } = record.objects;
+  const named = Object.entries(single).flatMap(([kind, id]) => (id === undefined ? [] : [{ kind: kind as keyof SaveRecord["objects"], id: id as Hash }]));
+  return [...named, ...attachments.map(({ hash }) => ({ kind: "attachments" as const, id: hash }))];
+}
+
+/** Every object one version needs; each once. */
+export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
+  const needed = new Set<Hash>([version.versionId]);
+  if (version.state === "retired") return needed;
+  for (const { id } of namedObjects(version.record)) needed.add(id);
+  for (const { tensor } of version.leaves) needed.add(tensor);
+  return needed;
+}
+
+/** Everything that must stay: what the versions need, and what is held besides (engines, data sets, staged releases …). */
+export function liveObjects(versions: Iterable<ReferringVersion>, besides: Iterable<Hash> = []): Set<Hash> {
+  const live = new Set<Hash>(besides);
+  for (const version of versions) for (const id of referencesOf(version)) live.add(id);
+  return live;
+}
+
+/** How many versions need each object: what would go with one version is what only it counts. */
+export function referenceCounts(versions: Iterable<ReferringVersion>): Map<Hash, number> {
+  const counts = new Map<Hash, number>();
+  for (const version of versions) for (const id of referencesOf(version)) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return counts;
+}

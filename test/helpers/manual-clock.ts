@@ -1,0 +1,54 @@
+/** A clock that a test drives by hand, and seeded randomness. */
+import { createHash } from "node:crypto";
+import type { Clock, Random } from "../../shared/ports.js";
+
+export interface ManualClock extends Clock { advance(ms: number): void }
+
+/** Wall and monotonic time move together, only by `advance`; callbacks that fall due are called in order of their times. */
+export function manualClock(startMs = 1_700_000_000_000): ManualClock {
+  let elapsed = 0;
+  const waiting = new Set<{ readonly atMs: number; readonly callback: () => void }>();
+  return {
+    now: () => startMs + elapsed,
+    monotonic: () => elapsed,
+    after(delayMs, callback) {
+      const timer = { atMs: elapsed + delayMs, callback };
+      waiting.add(timer);
+      return () => { waiting.delete(timer); };
+    },
+    advance(ms) {
+      const end = elapsed + ms;
+      for (;;) {
+        const due = [...waiting].filter(({ atMs }) => atMs <= end).sort((a, b) => a.atMs - b.atMs)[0];
+        if (due === undefined) break;
+        waiting.delete(due);
+        elapsed = Math.max(elapsed, due.atMs);
+        due.callback();
+      }
+      elapsed = end;
+    },
+  };
+}
+
+/** The same bytes for the same seed: SHA-256 of seed and counter. */
+export function seededRandom(seed: string | number): Random {
+  let counter = 0;
+  return {
+    bytes(count) {
+      const parts: Buffer[] = [];
+      for (let length = 0; length < count; length += 32) parts.push(createHash("sha256").update(`${seed}/${counter++}`).digest());
+      return new Uint8Array(Buffer.concat(parts).subarray(0, count));
+    },
+  };
+}
+
+/** Numbers for tests: uniform in [0, 1), the same for the same seed. */
+export function seededNumbers(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
