@@ -3,7 +3,7 @@
  * of leaves, root. What differs between two trees is tree-diff.ts; the stored form is tree-object.ts.
  */
 import { StemmaError } from "../errors.js";
-import { hashBytes, Sha256, sha256 } from "../tensor/hash.js";
+import { hashBytes, sha256 } from "../tensor/hash.js";
 import { isWellFormedText } from "../tensor/strict-json.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Leaf, LeafTable } from "./model.js";
@@ -55,16 +55,20 @@ export function checkLeafOrder(kind: ModelKind, leaves: LeafTable): void {
 
 /** H(0x00 ‖ path length ‖ path ‖ tensor id), the length as u32 little-endian. */
 export function leafHash(path: string, tensor: Hash): Hash {
-  const name = Buffer.from(path, "utf8");
-  const head = Buffer.alloc(5);
-  head.writeUInt32LE(name.length, 1);
-  return sha256(head, name, hashBytes(tensor));
+  const length = Buffer.byteLength(path);
+  const bytes = Buffer.alloc(5 + length + 32);
+  bytes.writeUInt32LE(length, 1);
+  bytes.write(path, 5, "utf8");
+  bytes.write(tensor, 5 + length, "hex");
+  return sha256(bytes);
 }
 
-const nodeTag = Uint8Array.of(1);
 /** H(0x01 ‖ left ‖ right). */
 export function nodeHash(left: Hash, right: Hash): Hash {
-  return new Sha256().update(nodeTag).update(hashBytes(left)).update(hashBytes(right)).digest();
+  const bytes = Buffer.alloc(65, 1);
+  bytes.write(left, 1, "hex");
+  bytes.write(right, 33, "hex");
+  return sha256(bytes);
 }
 
 /** A node over the leaves `from` to before `to`; a leaf has no children. */
@@ -84,10 +88,15 @@ function nodeOver(hashes: readonly Hash[], from: number, to: number): TreeNode {
   return { hash: nodeHash(left.hash, right.hash), from, to, left, right };
 }
 
+/** A save and a recovery ask for the tree of one table several times; tables never change. */
+const known = new WeakMap<LeafTable, TreeNode>();
+
 /** The tree over leaves in canonical order; undefined for a model without tensors, whose root is H(""). */
 export function merkleTree(leaves: LeafTable): TreeNode | undefined {
   if (leaves.length === 0) return undefined;
-  return nodeOver(leaves.map((leaf) => leafHash(leaf.path, leaf.tensor)), 0, leaves.length);
+  const tree = known.get(leaves) ?? nodeOver(leaves.map((leaf) => leafHash(leaf.path, leaf.tensor)), 0, leaves.length);
+  known.set(leaves, tree);
+  return tree;
 }
 
 export const emptyRoot = sha256();

@@ -82,38 +82,61 @@ export async function recoverModel(store: ObjectReader, versionId: Hash, clock: 
   return { versionId, record, architecture, leaves, sources, names, environment, steps: timer.steps, byteLength: plan.byteLength, verifiedRoot };
 }
 
-/** Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was read. */
+/**
+ * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was
+ * read. The next tensor is asked for before the last one is done with, so that a store fetches small neighbours together.
+ */
 async function readVerified(store: ObjectReader, record: SaveRecord, leaves: LeafTable, hold: boolean, timer: StepTimer): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
+  const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()];
   const done = new Map<Hash, TensorSource>();
-  const sources: TensorSource[] = [];
-  for (const leaf of leaves) {
-    let source = done.get(leaf.tensor);
-    if (source === undefined) {
-      source = await readTensor(store, record, leaf, hold, timer);
-      done.set(leaf.tensor, source);
+  const reading = { next: startReading(store, record, unique[0], hold, timer) };
+  try {
+    for (const [i, leaf] of unique.entries()) {
+      const { first, finish } = reading.next as StartedReading;
+      await first;
+      reading.next = startReading(store, record, unique[i + 1], hold, timer);
+      done.set(leaf.tensor, await finish());
     }
-    sources.push(source);
+  } catch (error) {
+    await reading.next?.abandon();
+    throw error;
   }
   const verifiedRoot = treeRoot(leaves);
   timer.mark("verifyMs");
   if (verifiedRoot !== record.root) throw new StemmaError("ROOT_MISMATCH", `What was read has the root ${verifiedRoot}, the record names ${record.root}. Check the store, and fetch the version again.`, { expected: record.root, actual: verifiedRoot });
-  return { sources, verifiedRoot };
+  return { sources: leaves.map(({ tensor }) => done.get(tensor) as TensorSource), verifiedRoot };
 }
 
-async function readTensor(store: ObjectReader, record: SaveRecord, leaf: Leaf, hold: boolean, timer: StepTimer): Promise<TensorSource> {
-  const stored = store.openTensor(leaf.tensor, { verify: false });
+interface StartedReading { readonly first: Promise<unknown>; finish(): Promise<TensorSource>; abandon(): Promise<unknown> }
+
+/** Asks the store for a tensor's first piece; `finish` reads and hashes it to its end. */
+function startReading(store: ObjectReader, record: SaveRecord, leaf: Leaf | undefined, hold: boolean, timer: StepTimer): StartedReading | undefined {
+  if (leaf === undefined) return undefined;
+  const pieces = store.openTensor(leaf.tensor, { verify: false }).chunks()[Symbol.asyncIterator]();
+  const first = pieces.next();
+  first.catch(() => undefined); // Awaited by whoever finishes the reading; nobody may come to it.
+  const abandon = async (): Promise<unknown> => { await first.catch(() => undefined); return pieces.return?.(); };
+  return { first, abandon, finish: () => readTensor(store, record, leaf, first, pieces, hold, timer) };
+}
+
+async function readTensor(store: ObjectReader, record: SaveRecord, leaf: Leaf, first: Promise<IteratorResult<Uint8Array>>, pieces: AsyncIterator<Uint8Array>, hold: boolean, timer: StepTimer): Promise<TensorSource> {
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
   const hasher = tensorHasher(leaf);
-  const held = hold && stored.byteLength === byteLength ? new Uint8Array(byteLength) : undefined;
+  const held = hold ? unfilled(byteLength) : undefined;
   let at = 0;
-  for await (const chunk of stored.chunks()) {
-    if (at + chunk.length > byteLength) throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
-    held?.set(chunk, at);
-    at += chunk.length;
+  for (let piece = await first; piece.done !== true; piece = await pieces.next()) {
+    if (at + piece.value.length > byteLength) {
+      await pieces.return?.();
+      throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
+    }
+    held?.set(piece.value, at);
+    at += piece.value.length;
     timer.mark("loadMs");
-    hasher.update(chunk);
+    // What is handed out is what is hashed.
+    hasher.update(held === undefined ? piece.value : held.subarray(at - piece.value.length, at));
     timer.mark("verifyMs");
   }
+  timer.mark("loadMs");
   const actual = hasher.digest();
   timer.mark("verifyMs");
   if (at !== byteLength) throw otherTensor(record, leaf, `it has ${at} bytes, not ${byteLength}`);
@@ -121,6 +144,12 @@ async function readTensor(store: ObjectReader, record: SaveRecord, leaf: Leaf, h
   const header = { dtype: leaf.dtype, shape: leaf.shape };
   // A large tensor is read again by whoever wants it, and the store verifies that reading.
   return held === undefined ? { ...store.openTensor(leaf.tensor), ...header } : sourceOfTensor({ ...header, bytes: held });
+}
+
+/** Memory that is not cleared first, because all of it is read over; its own, not a piece of Node's pool. */
+function unfilled(length: number): Uint8Array {
+  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
+  return new Uint8Array(buffer, byteOffset, length);
 }
 
 function otherTensor(record: SaveRecord, leaf: Leaf, reason: string, details: { readonly actual?: Hash } = {}): StemmaError {

@@ -7,7 +7,7 @@ import type { Architecture, Leaf, ModelSource, Names } from "../model/model.js";
 import { compareNames, positionOf } from "../model/tree.js";
 import { safetensorsHeaderText, type SafetensorsEntry } from "../tensor/safetensors-header.js";
 import { readSafetensors, type ByteFile, type SafetensorsFile } from "../tensor/safetensors-reader.js";
-import { tensorHasher, tensorId } from "../tensor/hash.js";
+import { tensorId, tensorIdOfSource } from "../tensor/hash.js";
 import { sameHeader } from "../tensor/same-header.js";
 import { sourceOfTensor, type Hash, type Tensor, type TensorSource } from "../tensor/tensor.js";
 
@@ -16,23 +16,18 @@ export const heldModelBytes = 256 * 1024 * 1024;
 /** Longest header kept verbatim with the names. */
 const maxKeptHeader = 16 * 1024 * 1024;
 
-/** A tensor's id, and the tensor as a source that need not be read from its file again. */
-async function hashed(source: TensorSource, hold: boolean): Promise<{ readonly id: Hash; readonly source: TensorSource }> {
-  const hasher = tensorHasher(source);
-  const held = hold ? new Uint8Array(source.byteLength) : undefined;
-  let at = 0;
-  for await (const chunk of source.chunks()) {
-    if (at + chunk.length > source.byteLength) throw sizeMismatch(source, at + chunk.length);
-    hasher.update(chunk);
-    held?.set(chunk, at);
-    at += chunk.length;
+/** The tensors of a file with their ids. A small file is read at once, front to back; a large one tensor by tensor, and once more when it is saved. */
+async function hashedTensors(file: SafetensorsFile): Promise<ReadonlyMap<string, { readonly id: Hash; readonly source: TensorSource }>> {
+  const dataBytes = file.tensors.at(-1)?.end ?? 0;
+  const held = dataBytes <= heldModelBytes ? await file.readData() : undefined;
+  const found = new Map<string, { readonly id: Hash; readonly source: TensorSource }>();
+  for (const tensor of file.tensors) {
+    const { name, dtype, shape, begin, end } = tensor;
+    const source = held === undefined ? file.source(tensor) : sourceOfTensor({ dtype, shape, bytes: held.subarray(begin, end) });
+    const id = held === undefined ? await tensorIdOfSource(source) : tensorId(tensor, held.subarray(begin, end));
+    found.set(name, { id, source });
   }
-  if (at !== source.byteLength) throw sizeMismatch(source, at);
-  return { id: hasher.digest(), source: held === undefined ? source : sourceOfTensor({ dtype: source.dtype, shape: source.shape, bytes: held }) };
-}
-
-function sizeMismatch(source: TensorSource, actual: number): StemmaError {
-  return new StemmaError("TENSOR_SIZE_MISMATCH", `A tensor ${source.dtype} [${source.shape.join(", ")}] gave ${actual} bytes where it promised ${source.byteLength}. Check what produced it.`, { actual });
+  return found;
 }
 
 function mismatch(reason: string): StemmaError {
@@ -94,10 +89,10 @@ export async function modelSourceOfSafetensors(file: ByteFile, where: string, op
   const byName = new Map(opened.tensors.map((tensor, place) => [tensor.name, { tensor, place }]));
   const described = options.architecture ?? (options.modelJson === undefined ? undefined : readModelJson(options.modelJson, new Map(opened.tensors.map((tensor) => [tensor.name, tensor]))));
   const wanted = described === undefined ? opaqueLeaves(opened) : architectureLeaves(described.architecture, described.names ?? defaultNames(described.architecture), byName);
-  const hold = opened.tensors.reduce((sum, { begin, end }) => sum + end - begin, 0) <= heldModelBytes;
+  const tensors = await hashedTensors(opened);
   const leaves: Leaf[] = [], sources: TensorSource[] = [];
   for (const { path, tensor } of wanted) {
-    const { id, source } = await hashed(opened.source(tensor), hold);
+    const { id, source } = tensors.get(tensor.name) as { readonly id: Hash; readonly source: TensorSource };
     leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
     sources.push(source);
   }

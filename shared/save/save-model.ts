@@ -113,16 +113,16 @@ export async function saveModel(store: ObjectWriter, model: ModelSource, options
 
 function sum(sources: readonly TensorSource[]): number { return sources.reduce((total, { byteLength }) => total + byteLength, 0); }
 
-/** Streams what the store lacks, once a tensor however many leaves hold it. Returns the bytes. */
+/** Streams what the store lacks; what it has is only pinned by the pack, unread. Returns the new bytes. */
 async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSource): Promise<number> {
-  const written = new Set<Hash>();
+  const done = new Set<Hash>();
   let bytes = 0;
   for (const [i, leaf] of model.leaves.entries()) {
-    if (written.has(leaf.tensor) || store.has(leaf.tensor)) continue;
+    if (done.has(leaf.tensor)) continue;
+    done.add(leaf.tensor);
     const source = model.sources[i] as TensorSource;
+    if (!store.has(leaf.tensor)) bytes += source.byteLength;
     await pack.putTensor(source, leaf.tensor);
-    written.add(leaf.tensor);
-    bytes += source.byteLength;
   }
   return bytes;
 }

@@ -2,7 +2,7 @@
 import { StemmaError } from "../errors.js";
 import type { OpenFile } from "../ports.js";
 import { maxHeaderBytes, parseSafetensorsHeader, safetensorsMalformed, type SafetensorsEntry, type SafetensorsHeader } from "./safetensors-header.js";
-import type { TensorSource } from "./tensor.js";
+import { maxChunkBytes, type TensorSource } from "./tensor.js";
 
 /** What of an open file the reader needs. */
 export type ByteFile = Pick<OpenFile, "read" | "size">;
@@ -15,13 +15,16 @@ export interface SafetensorsFile extends SafetensorsHeader {
   readonly dataStart: number;
   /** A tensor of this file as a source; may be streamed any number of times while the file is open. */
   source(entry: SafetensorsEntry): TensorSource;
+  /** All tensors' bytes, in one piece; only for files known to fit into memory. */
+  readData(): Promise<Uint8Array>;
 }
 
 /** Fills `target` from `position`. @throws SAFETENSORS_TRUNCATED */
 async function readFully(file: ByteFile, target: Uint8Array, position: number, where: string): Promise<void> {
   let at = 0;
   while (at < target.length) {
-    const count = await file.read(at === 0 ? target : target.subarray(at), position + at);
+    // One read call takes at most 2 GiB.
+    const count = await file.read(target.subarray(at, at + maxChunkBytes), position + at);
     if (count === 0) throw new StemmaError("SAFETENSORS_TRUNCATED", `${where} ends at byte ${position + at}, inside what its header promises. Copy it again from where it is whole.`, { position: position + at });
     at += count;
   }
@@ -48,13 +51,24 @@ export async function readSafetensors(file: ByteFile, where: string): Promise<Sa
     dtype, shape, byteLength: end - begin,
     async *chunks() {
       for (let at = begin; at < end; at += readBytes) {
-        const chunk = new Uint8Array(Buffer.allocUnsafeSlow(Math.min(readBytes, end - at)).buffer);
+        const chunk = unfilled(Math.min(readBytes, end - at));
         await readFully(file, chunk, dataStart + at, where);
         yield chunk;
       }
     },
   });
-  return { ...header, dataStart, source };
+  const readData = async (): Promise<Uint8Array> => {
+    const bytes = unfilled(size - dataStart);
+    await readFully(file, bytes, dataStart, where);
+    return bytes;
+  };
+  return { ...header, dataStart, source, readData };
+}
+
+/** Memory that is not cleared first, because all of it is read over. */
+function unfilled(length: number): Uint8Array {
+  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
+  return new Uint8Array(buffer, byteOffset, length);
 }
 
 /** Bytes in memory as a file that can be read. */
