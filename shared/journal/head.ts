@@ -1,25 +1,14 @@
 /**
- * The head of a journal: what is signed of it, and the small file that keeps the newest one. The file
- * is disposable (a head can be computed again from the entries); it says up to where entries were
- * durable, so that a damaged entry below it is told apart from a torn tail. Two slots are written in
- * turn and never fsynced but on closing: a torn slot leaves the other.
+ * The small file that keeps a journal's newest head. It is disposable (a head can be computed again
+ * from the entries); it says up to where entries were durable, so that a damaged entry below it is told
+ * apart from a torn tail. Two slots are written in turn and never fsynced but on closing: a torn slot
+ * leaves the other.
  */
 import { crc32 } from "node:zlib";
 import { hashBytes, hexOf } from "../tensor/hash.js";
 import type { JournalHead } from "./journal.js";
 
-const domain = "stemma-head-1\0";
 const utf8 = new TextEncoder();
-
-/** The bytes that are signed: "stemma-head-1\0" ‖ length u64 ‖ chain ‖ root. */
-export function headMessage(head: JournalHead): Uint8Array {
-  const message = new Uint8Array(domain.length + 8 + 64);
-  utf8.encodeInto(domain, message);
-  new DataView(message.buffer).setBigUint64(domain.length, BigInt(head.length), true);
-  message.set(hashBytes(head.chain), domain.length + 8);
-  message.set(hashBytes(head.root), domain.length + 40);
-  return message;
-}
 
 /** A head as kept on disk; key and signature are empty where the journal has no signer. */
 export interface KeptHead extends JournalHead { readonly publicKey: string; readonly signature: string }

@@ -6,7 +6,7 @@ export interface JournalEntry<F = Fact> { /** From 0. */ readonly position: numb
 export interface JournalHead { readonly length: number; readonly chain: Hash; /** RFC 6962 root over the entries' bytes. */ readonly root: Hash }
 export interface SignedHead extends JournalHead { readonly publicKey: string; readonly signature: string }
 
-/** Signs the bytes of `headMessage` (head.ts) with Ed25519; keys and signatures as text, in the trust room's encoding. */
+/** Signs the bytes of `headMessage` (../trust/signatures.ts) with Ed25519; key and signature as hexadecimal text. */
 export interface HeadSigner {
   readonly publicKey: string;
   sign(message: Uint8Array): string;

@@ -15,11 +15,12 @@ import { hashBytes, hexOf } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Fact } from "./fact.js";
 import { encodeFrames, encodeSegmentHeader, frameAt, maxEntryBytes, segmentHeaderBytes, type FrameToWrite } from "./frame.js";
-import { encodeHeadSlot, headMessage, headSlotBytes, newestHead, type KeptHead } from "./head.js";
+import { encodeHeadSlot, headSlotBytes, newestHead, type KeptHead } from "./head.js";
 import { jsonCodec } from "./json-codec.js";
 import type { FactCodec, HeadSigner, Journal, JournalEntry, JournalHead, JournalOpening, SignedHead } from "./journal.js";
 import { loadSegments, nextChain, readSegment, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
 import { MerkleLog, inclusionProof, logLeaf } from "./merkle-log.js";
+import { headMessage } from "../trust/signatures.js";
 
 export interface JournalOptions<F> {
   readonly signer?: HeadSigner;
