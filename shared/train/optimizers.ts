@@ -1,10 +1,9 @@
 /**
  * Optimisers with complete state: what they keep can be read, saved, put back, and training goes on
- * with the same bits (MM9: the state of every stateful object). One fixed order of float32 operations
- * a step; factors that all numbers share are computed in float64 from + − × ÷ and square roots. Knows
- * no model: variables come with their leaf paths.
+ * with the same bits (MM9: the state of every stateful object). Knows no model: variables come with their leaf paths.
  */
 import { StemmaError } from "../errors.js";
+import { adagradStep, adamStep, momentumStep, rmsPropStep, sgdStep } from "./kernels/optimizer-step.js";
 import type { TensorFlow, TfTensor, TfVariable } from "./tensorflow.js";
 
 export const optimizerNames = ["sgd", "momentum", "rmsprop", "adagrad", "adam"] as const;
@@ -47,7 +46,7 @@ export function resolveOptimizer(settings: OptimizerSettings): Required<Optimize
   return { ...defaults, ...settings };
 }
 
-/** A number of the state that all variables share (Adam's products of betas), as float64. */
+/** A number of the state that all variables share (Adam's products of its betas, float64). */
 export type SharedState = Readonly<Record<string, number>>;
 /** One array of a variable's state, named "slot/layer/weight". */
 export interface SlotState { readonly name: string; readonly shape: readonly number[]; readonly values: Float32Array }
@@ -55,14 +54,17 @@ export interface OptimizerState { readonly name: OptimizerName; readonly iterati
 
 export interface NamedVariable { readonly path: string; readonly variable: TfVariable }
 
-type Slots = Record<string, TfVariable>;
+type Slots = Readonly<Record<string, TfVariable>>;
+type Settings = Required<OptimizerSettings>;
+/** New weight and new slots; the caller assigns them. */
+type Stepped = Readonly<Record<string, TfTensor | undefined>> & { readonly weight: TfTensor };
+
 interface Rule {
-  readonly slots: readonly string[];
-  initial(slot: string, settings: Required<OptimizerSettings>): number;
-  /** Advances the shared numbers once a step, before the variables. */
-  advance?(shared: Record<string, number>, settings: Required<OptimizerSettings>): void;
-  /** Sets the slots and returns what is subtracted from the variable. Called in a tidy. */
-  update(tf: TensorFlow, gradient: TfTensor, slots: Slots, rate: number, shared: SharedState, settings: Required<OptimizerSettings>): TfTensor;
+  slots(settings: Settings): readonly string[];
+  initial(settings: Settings): number;
+  /** Advances the numbers that all variables share, once a step, ahead of them. */
+  advance?(shared: Record<string, number>, settings: Settings): void;
+  step(tf: TensorFlow, weight: TfTensor, gradient: TfTensor, slots: Slots, learningRate: number, shared: SharedState, settings: Settings): Stepped;
 }
 
 function slot(slots: Slots, name: string): TfVariable {
@@ -71,61 +73,35 @@ function slot(slots: Slots, name: string): TfVariable {
   return found;
 }
 
-const sgd: Rule = { slots: [], initial: () => 0, update: (tf, gradient, _slots, rate) => tf.mul(gradient, rate) };
-
-const momentum: Rule = {
-  slots: ["accumulated"], initial: () => 0,
-  update(tf, gradient, slots, rate, _shared, settings) {
-    const accumulated = slot(slots, "accumulated");
-    accumulated.assign(tf.add(tf.mul(accumulated, settings.momentum), gradient));
-    return tf.mul(settings.nesterov ? tf.add(gradient, tf.mul(accumulated, settings.momentum)) : accumulated, rate);
+/** What each optimiser keeps; the arithmetic, one kernel a variable, is in kernels/optimizer-step.ts. */
+const rules: Readonly<Record<OptimizerName, Rule>> = {
+  sgd: { slots: () => [], initial: () => 0, step: (tf, weight, gradient, _slots, learningRate) => ({ ...sgdStep(tf, weight, gradient, { learningRate }) }) },
+  momentum: {
+    slots: () => ["accumulator"], initial: () => 0,
+    step: (tf, weight, gradient, slots, learningRate, _shared, { momentum, nesterov }) => ({ ...momentumStep(tf, weight, gradient, slot(slots, "accumulator"), { learningRate, momentum, nesterov }) }),
+  },
+  rmsprop: {
+    slots: ({ centered }) => ["meanSquare", "moment", ...(centered ? ["meanGradient"] : [])], initial: () => 0,
+    step(tf, weight, gradient, slots, learningRate, _shared, { decay, momentum, epsilon, centered }) {
+      const state = { meanSquare: slot(slots, "meanSquare"), moment: slot(slots, "moment"), ...(centered ? { meanGradient: slot(slots, "meanGradient") } : {}) };
+      return { ...rmsPropStep(tf, weight, gradient, state, { learningRate, decay, momentum, epsilon }) };
+    },
+  },
+  adagrad: {
+    slots: () => ["accumulator"], initial: ({ initialAccumulator }) => initialAccumulator,
+    step: (tf, weight, gradient, slots, learningRate, _shared, { epsilon }) => ({ ...adagradStep(tf, weight, gradient, slot(slots, "accumulator"), { learningRate, epsilon }) }),
+  },
+  adam: {
+    slots: () => ["first", "second"], initial: () => 0,
+    advance(shared, { beta1, beta2 }) {
+      shared["beta1Product"] = (shared["beta1Product"] ?? 1) * beta1;
+      shared["beta2Product"] = (shared["beta2Product"] ?? 1) * beta2;
+    },
+    step(tf, weight, gradient, slots, learningRate, shared, { beta1, beta2, epsilon }) {
+      return { ...adamStep(tf, weight, gradient, slot(slots, "first"), slot(slots, "second"), { learningRate, beta1, beta2, epsilon, beta1Product: shared["beta1Product"] ?? 0, beta2Product: shared["beta2Product"] ?? 0 }) };
+    },
   },
 };
-
-const rmsprop: Rule = {
-  slots: ["meanSquare", "mean", "accumulated"], initial: () => 0,
-  update(tf, gradient, slots, rate, _shared, settings) {
-    const meanSquare = slot(slots, "meanSquare"), accumulated = slot(slots, "accumulated");
-    meanSquare.assign(tf.add(tf.mul(meanSquare, settings.decay), tf.mul(tf.square(gradient), 1 - settings.decay)));
-    let spread: TfTensor = meanSquare;
-    if (settings.centered) {
-      const mean = slot(slots, "mean");
-      mean.assign(tf.add(tf.mul(mean, settings.decay), tf.mul(gradient, 1 - settings.decay)));
-      spread = tf.sub(meanSquare, tf.square(mean));
-    }
-    const step = tf.div(tf.mul(gradient, rate), tf.sqrt(tf.add(spread, settings.epsilon)));
-    accumulated.assign(tf.add(tf.mul(accumulated, settings.momentum), step));
-    return accumulated;
-  },
-};
-
-const adagrad: Rule = {
-  slots: ["sum"], initial: (_slot, settings) => settings.initialAccumulator,
-  update(tf, gradient, slots, rate, _shared, settings) {
-    const sum = slot(slots, "sum");
-    sum.assign(tf.add(sum, tf.square(gradient)));
-    return tf.div(tf.mul(gradient, rate), tf.sqrt(tf.add(sum, settings.epsilon)));
-  },
-};
-
-/** Adam (Kingma and Ba, 2015) with the products of its betas kept in float64. */
-const adam: Rule = {
-  slots: ["first", "second"], initial: () => 0,
-  advance(shared, settings) {
-    shared["beta1Product"] = (shared["beta1Product"] ?? 1) * settings.beta1;
-    shared["beta2Product"] = (shared["beta2Product"] ?? 1) * settings.beta2;
-  },
-  update(tf, gradient, slots, rate, shared, settings) {
-    const first = slot(slots, "first"), second = slot(slots, "second");
-    first.assign(tf.add(tf.mul(first, settings.beta1), tf.mul(gradient, 1 - settings.beta1)));
-    second.assign(tf.add(tf.mul(second, settings.beta2), tf.mul(tf.square(gradient), 1 - settings.beta2)));
-    const rootOfCorrection = Math.sqrt(1 - (shared["beta2Product"] ?? 0));
-    const denominator = tf.add(tf.div(tf.sqrt(second), rootOfCorrection), settings.epsilon);
-    return tf.mul(tf.div(first, denominator), rate / (1 - (shared["beta1Product"] ?? 0)));
-  },
-};
-
-const rules: Readonly<Record<OptimizerName, Rule>> = { sgd, momentum, rmsprop, adagrad, adam };
 
 /** One optimiser over a fixed set of variables. `dispose` frees its state. */
 export class Optimizer {
@@ -144,7 +120,8 @@ export class Optimizer {
     this.#rule = rules[this.settings.name];
     this.#variables = variables;
     for (const { path, variable } of variables) {
-      this.#slots.set(path, Object.fromEntries(this.#rule.slots.map((name) => [name, tf.tidy(() => tf.variable(tf.fill(variable.shape, this.#rule.initial(name, this.settings)), false))])));
+      const initial = this.#rule.initial(this.settings);
+      this.#slots.set(path, Object.fromEntries(this.#rule.slots(this.settings).map((name) => [name, tf.tidy(() => tf.variable(tf.fill(variable.shape, initial), false))])));
     }
   }
 
@@ -156,9 +133,11 @@ export class Optimizer {
     for (const { path, variable } of this.#variables) {
       const gradient = gradients.get(path);
       if (gradient === undefined) continue;
+      const slots = this.#slots.get(path) ?? {};
       this.#tf.tidy(() => {
-        const change = this.#rule.update(this.#tf, gradient, this.#slots.get(path) ?? {}, rate, this.#shared, this.settings);
-        variable.assign(this.#tf.sub(variable, change));
+        const stepped = this.#rule.step(this.#tf, variable, gradient, slots, rate, this.#shared, this.settings);
+        variable.assign(stepped.weight);
+        for (const [name, held] of Object.entries(slots)) held.assign(stepped[name] as TfTensor);
       });
     }
     this.#iterations++;

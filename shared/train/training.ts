@@ -3,6 +3,7 @@
  * process from the engine bundle (see engine.ts): job folder in, result folder out.
  */
 import type { Hash } from "../tensor/tensor.js";
+import type { Evaluation } from "./evaluation.js";
 
 export type BackendName = "wasm" | "native";
 export interface BackendChoice { readonly backend: BackendName; /** Why not the other one, for the person who reads the log. */ readonly reason: string }
@@ -41,6 +42,8 @@ export interface TrainingResult {
   readonly engine: Hash;
   readonly backend: BackendChoice;
   readonly metric: { readonly name: string; readonly unit: string; readonly lowerIsBetter: boolean; /** On held-out samples. */ readonly before: number; readonly after: number };
+  /** All measures on the held-out samples (ME4), not only the recipe's own. */
+  readonly evaluation?: { readonly before: Evaluation; readonly after: Evaluation };
   readonly measurements: readonly Measurement[];
   readonly epochs: number;
   readonly stoppedEarly: boolean;

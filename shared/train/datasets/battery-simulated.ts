@@ -102,20 +102,19 @@ export function simulateCell(kind: "laboratory" | "vehicle", number: number, cyc
   return Array.from({ length: cycles }, (_, index) => discharge(cell, index + 1, streams.stream(`noise/${kind}`)));
 }
 
-/** Parameters: `kind` (laboratory | vehicle), `first` (number of the first cell), `cells` (how many), `cycles`, and those of the windows. */
+/** Parameters: `vehicle` (0, the default: the laboratory's cells; n: that vehicle's), `cells` (how many), `cycles`, and those of the windows. */
 export const batterySimulated: DatasetReader = {
   name: "battery-simulated",
   title: "simulated ageing cells: state of health from windows of discharge cycles",
   task: "regression", needsLocation: false, requiredFiles: [],
   async read(reference) {
     const parameters = new ParameterReader("battery-simulated", reference.parameters);
-    const kind = parameters.oneOf("kind", "laboratory", ["laboratory", "vehicle"] as const);
-    const first = parameters.whole("first", 1, 0, 2 ** 31);
-    const cells = parameters.whole("cells", kind === "laboratory" ? 3 : 1, 1, 64);
+    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);
+    const cells = parameters.whole("cells", vehicle === 0 ? 3 : 1, 1, 64);
     const cycles = parameters.whole("cycles", 168, 8, 2000);
     const options = windowOptions(parameters);
     parameters.end();
-    const tables = Array.from({ length: cells }, (_, index) => simulateCell(kind, first + index, cycles));
-    return batterySet(tables, options, { reader: "battery-simulated", simulator: { version: 1, kind, first, cells, cycles } });
+    const tables = Array.from({ length: cells }, (_, index) => (vehicle === 0 ? simulateCell("laboratory", index + 1, cycles) : simulateCell("vehicle", vehicle * 64 + index, cycles)));
+    return batterySet(tables, options, { reader: "battery-simulated", simulator: { version: 1, vehicle, cells, cycles } });
   },
 };

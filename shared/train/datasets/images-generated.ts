@@ -70,16 +70,16 @@ export function generatePictures(seed: string, count: number): Pictures {
   return { width: side, height: side, classes: 10, pixels, labels };
 }
 
-/** Parameters: `first` (seed of the pictures: another number, other pictures), `count`, `camera` (0 = none). */
+/** Parameters: `vehicle` (0, the default: the laboratory; each number has pictures of its own), `count`, `camera` (default: the vehicle's; 0 = none). */
 export const imagesGenerated: DatasetReader = {
   name: "images-generated",
   title: "drawn signs of ten kinds, each vehicle through its own camera",
   task: "classification", needsLocation: false, requiredFiles: [],
   async read(reference) {
     const parameters = new ParameterReader("images-generated", reference.parameters);
-    const first = parameters.whole("first", 0, 0, 2 ** 31), count = parameters.whole("count", 2500, 8, 100_000);
-    const camera = parameters.whole("camera", 0, 0, 2 ** 31);
+    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31), count = parameters.whole("count", vehicle === 0 ? 2500 : 625, 8, 100_000);
+    const camera = parameters.whole("camera", vehicle, 0, 2 ** 31);
     parameters.end();
-    return imageSet(generatePictures(String(first), count), camera, { reader: "images-generated", generator: { version: 1, first, count } });
+    return imageSet(generatePictures(String(vehicle), count), camera, { reader: "images-generated", generator: { version: 1, vehicle, count } });
   },
 };

@@ -34,7 +34,7 @@ export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxAr
   return { dimensions, values: new Uint8Array(bytes.subarray(headerBytes)) };
 }
 
-/** Parameters: `part` (base | vehicle), `slice` of `slices` (vehicle), `limit` (pictures at most), `camera` (0 = none). */
+/** Parameters: `vehicle` (0, the default: the first 5,000 pictures; n: slice (n − 1) mod `slices` of the rest), `limit` (pictures at most), `camera` (default: the vehicle's; 0 = none). */
 export const mnist: DatasetReader = {
   name: "mnist",
   title: "handwritten digits (MNIST), each vehicle through its own camera",
@@ -42,10 +42,9 @@ export const mnist: DatasetReader = {
   requiredFiles: [pictureFile, labelFile],
   async read(reference, files) {
     const parameters = new ParameterReader("mnist", reference.parameters);
-    const part = parameters.oneOf("part", "base", ["base", "vehicle"] as const);
-    const slices = parameters.whole("slices", 8, 1, 500), slice = parameters.whole("slice", 0, 0, slices - 1);
+    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31), slices = parameters.whole("slices", 8, 1, 500);
     const limit = parameters.whole("limit", baseCount, 8, 1_000_000);
-    const camera = parameters.whole("camera", part === "base" ? 0 : slice + 1, 0, 2 ** 31);
+    const camera = parameters.whole("camera", vehicle, 0, 2 ** 31);
     parameters.end();
     const folder = reference.location ?? ".";
     const packed = [await files.read(join(folder, pictureFile)), await files.read(join(folder, labelFile))] as const;
@@ -53,10 +52,10 @@ export const mnist: DatasetReader = {
     const [total = 0, height = 0, width = 0] = pictures.dimensions;
     if (labels.values.length !== total || total < baseCount || height * width === 0 || labels.values.some((label) => label > 9)) throw new StemmaError("DATASET_MALFORMED", `${folder} holds ${total} pictures of ${width} × ${height} and ${labels.values.length} labels, which are no ten kinds of digits. Replace both files by the original ones.`, { folder });
     const perSlice = Math.floor((total - baseCount) / slices);
-    const from = part === "base" ? 0 : baseCount + slice * perSlice;
-    const count = Math.min(limit, part === "base" ? baseCount : perSlice), length = width * height;
+    const from = vehicle === 0 ? 0 : baseCount + ((vehicle - 1) % slices) * perSlice;
+    const count = Math.min(limit, vehicle === 0 ? baseCount : perSlice), length = width * height;
     const pixels = Float32Array.from(pictures.values.subarray(from * length, (from + count) * length), (value) => value / 255);
     const sources = [pictureFile, labelFile].map((file, index) => ({ file, bytes: packed[index as 0 | 1].length, sha256: createHash("sha256").update(packed[index as 0 | 1]).digest("hex") }));
-    return imageSet({ width, height, classes: 10, pixels, labels: labels.values.subarray(from, from + count) }, camera, { reader: "mnist", location: folder, format: "IDX, gzipped", sources, part, from, count });
+    return imageSet({ width, height, classes: 10, pixels, labels: labels.values.subarray(from, from + count) }, camera, { reader: "mnist", location: folder, format: "IDX, gzipped", sources, vehicle, from, count });
   },
 };

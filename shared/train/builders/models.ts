@@ -1,0 +1,62 @@
+/** The models that recipes start from: a sequence regressor, a small convolutional classifier, MobileNetV2. Pure. */
+import { StemmaError } from "../../errors.js";
+import type { ModelAtRest } from "../recipes/recipe.js";
+import type { Streams } from "../streams.js";
+import { GraphBuilder, type NodeId } from "./graph-builder.js";
+
+/** One recurrent layer, one small dense layer, `outputs` numbers. Inputs [steps, features]. */
+export function sequenceRegressor(kind: "LSTM" | "GRU", inputShape: readonly number[], units: number, outputs: number, streams: Streams): ModelAtRest {
+  const [steps, features] = inputShape;
+  if (inputShape.length !== 2 || steps === undefined || features === undefined) throw new StemmaError("ARCHITECTURE_MISMATCH", `A recurrent model takes samples of [steps, features], these are [${inputShape.join(", ")}]. Choose a recipe for this data.`, { inputShape });
+  const graph = new GraphBuilder();
+  const sequence = graph.recurrent(kind, graph.input(inputShape), features, units);
+  return graph.build(graph.dense(graph.dense(sequence, units, 16, "relu"), 16, outputs), streams);
+}
+
+function imageSides(inputShape: readonly number[]): readonly [number, number, number] {
+  const [height, width, channels] = inputShape;
+  if (inputShape.length !== 3 || height === undefined || width === undefined || channels === undefined || height < 8 || width < 8) throw new StemmaError("ARCHITECTURE_MISMATCH", `An image model takes samples of [height, width, channels] from 8 pixels on, these are [${inputShape.join(", ")}]. Choose a recipe for this data.`, { inputShape });
+  return [height, width, channels];
+}
+
+/** Two convolutions with pooling, one dense layer, logits of `classes`. */
+export function smallConvolutional(inputShape: readonly number[], filters: number, classes: number, dropout: number, streams: Streams): ModelAtRest {
+  const [height, width, channels] = imageSides(inputShape);
+  const graph = new GraphBuilder();
+  const first = graph.maxPool(graph.convolution(graph.input(inputShape), channels, { filters, kernel: 3, activation: "relu" }));
+  const second = graph.maxPool(graph.convolution(first, filters, { filters: 2 * filters, kernel: 3, activation: "relu" }));
+  const flat = Math.floor(Math.floor(height / 2) / 2) * Math.floor(Math.floor(width / 2) / 2) * 2 * filters;
+  const hidden = graph.dense(graph.flatten(second), flat, 48, "relu");
+  return graph.build(graph.dense(dropout > 0 ? graph.dropout(hidden, dropout) : hidden, 48, classes), streams);
+}
+
+/** Expansion, output channels, repeats, first stride (Sandler et al., MobileNetV2, CVPR 2018, table 2). */
+const stages = [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1]] as const;
+
+/** Channels are multiples of 8 and lose at most a tenth (the paper's reference code). */
+function channelsOf(count: number, alpha: number): number {
+  const rounded = Math.max(8, Math.floor((count * alpha + 4) / 8) * 8);
+  return rounded < 0.9 * count * alpha ? rounded + 8 : rounded;
+}
+
+/** MobileNetV2 of width `alpha`, logits of `classes`. Small pictures (below 64 pixels) keep their size in the first layer. */
+export function mobileNetV2(inputShape: readonly number[], alpha: number, classes: number, streams: Streams): ModelAtRest {
+  const [height, , channels] = imageSides(inputShape);
+  const graph = new GraphBuilder();
+  const normalized = (node: NodeId, count: number): NodeId => graph.relu6(graph.batchNorm(node, count));
+  let count = channelsOf(32, alpha);
+  let node = normalized(graph.convolution(graph.input(inputShape), channels, { filters: count, kernel: 3, strides: height < 64 ? 1 : 2, bias: false }), count);
+  for (const [expansion, output, repeats, firstStride] of stages) {
+    for (let repeat = 0; repeat < repeats; repeat++) {
+      const next = channelsOf(output, alpha), wide = count * expansion, strides = repeat === 0 ? firstStride : 1, before = node;
+      if (expansion > 1) node = normalized(graph.convolution(node, count, { filters: wide, kernel: 1, bias: false }), wide);
+      node = normalized(graph.depthwise(node, wide, 3, strides), wide);
+      node = graph.batchNorm(graph.convolution(node, wide, { filters: next, kernel: 1, bias: false }), next);
+      if (strides === 1 && next === count) node = graph.sum([before, node]);
+      count = next;
+    }
+  }
+  const last = Math.max(1280, channelsOf(1280, alpha));
+  node = normalized(graph.convolution(node, count, { filters: alpha < 1 ? channelsOf(1280, alpha) : last, kernel: 1, bias: false }), alpha < 1 ? channelsOf(1280, alpha) : last);
+  return graph.build(graph.dense(graph.globalAverage(node), alpha < 1 ? channelsOf(1280, alpha) : last, classes), streams);
+}

@@ -1,0 +1,12 @@
+/** The name of an engine: what decides the bits of a replay, as one hash (FORMATS, Engine). Pure. */
+import { sha256 } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
+
+/** Files of an engine's folder; nothing else in it counts. */
+export const engineFiles = ["engine.mjs", "kernels.wasm", "tfjs-backend-wasm-simd.wasm"] as const;
+
+/** H("stemma-engine-1\0" ‖ for each file by name: name ‖ "\0" ‖ its SHA-256 in hex ‖ "\n"). */
+export function engineId(files: readonly { readonly name: string; readonly bytes: Uint8Array }[]): Hash {
+  const lines = files.map(({ name, bytes }) => `${name}\0${sha256(bytes)}\n`).sort();
+  return sha256("stemma-engine-1\0", ...lines);
+}

@@ -1,0 +1,36 @@
+/** The form of a job that came into the engine from outside, checked before anything else. */
+import { z } from "zod";
+import { StemmaError } from "../../errors.js";
+import type { TrainingJob } from "../training.js";
+
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
+const schema = z.strictObject({
+  format: z.literal(1),
+  recipe: z.string().min(1).max(100),
+  parameters: z.record(z.string().max(100), scalar),
+  dataset: z.strictObject({
+    reader: z.string().min(1).max(100),
+    parameters: z.record(z.string().max(100), z.union([scalar, z.array(z.string().max(200)).max(10_000)])),
+    location: z.string().max(4096).optional(),
+    hash: hash.optional(),
+  }),
+  seed: z.string().regex(/^(0|[1-9][0-9]{0,19})$/),
+  invocation: z.number().int().min(0),
+  base: z.strictObject({ folder: z.string().min(1).max(4096), versionId: hash.optional() }).optional(),
+  memoryLimitMb: z.number().int().min(16).optional(),
+  threads: z.number().int().min(1).optional(),
+});
+
+export const maxJobBytes = 8 * 1024 * 1024;
+
+/** @throws RECIPE_PARAMETERS_INVALID saying which field is wrong */
+export function parseJob(bytes: Uint8Array): TrainingJob {
+  const refuse = (what: string, cause?: unknown): never => { throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The training job is malformed: ${what}. Correct it and start it again.`, { cause }); };
+  if (bytes.length > maxJobBytes) refuse(`it has ${bytes.length} bytes, more than ${maxJobBytes}`);
+  let value: unknown;
+  try { value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")); } catch (cause) { return refuse("it is no JSON", cause); }
+  const checked = schema.safeParse(value);
+  if (!checked.success) { const [issue] = checked.error.issues; return refuse(`${issue?.path.join(".") ?? ""}: ${issue?.message ?? "invalid"}`); }
+  return checked.data as TrainingJob;
+}

@@ -1,0 +1,24 @@
+/**
+ * State of health of a battery from a window of discharge cycles: LSTM regression with early stopping,
+ * patience 5 and at most 50 epochs (ModelX of Chen et al., ICSE 2022, §4.1), and the same with a GRU.
+ */
+import { sequenceRegressor } from "../builders/models.js";
+import { defineRecipe } from "./define-recipe.js";
+import { choice, numberOf, parameter, textOf, trainingParameters, whole } from "./recipe-parameters.js";
+import type { Recipe } from "./recipe.js";
+
+const batteryRecipe = (name: string, kind: "LSTM" | "GRU"): Recipe => defineRecipe({
+  name, version: 1, task: "regression", loss: "mean-squared-error",
+  title: `state of health of a battery cell (${kind} over windows of discharge cycles)`,
+  metric: { name: "SoH error", unit: "%", lowerIsBetter: true },
+  parameters: {
+    ...trainingParameters,
+    units: parameter(whole(1, 1024), 24, 24, "width of the recurrent layer (base training)"),
+    trainable: parameter(choice("all", "head"), "all", "all", "head leaves the recurrent layer as it is (a partial update)"),
+  },
+  initialModel: (parameters, data, streams) => sequenceRegressor(kind, data.inputShape, numberOf(parameters, "units"), data.targetSize, streams),
+  freezes: (parameters, className) => textOf(parameters, "trainable") === "head" && ["LSTM", "GRU", "SimpleRNN"].includes(className),
+});
+
+export const batterySoh = batteryRecipe("battery-soh", "LSTM");
+export const batterySohGru = batteryRecipe("battery-soh-gru", "GRU");

@@ -1,0 +1,44 @@
+/** Classification of pictures: a small convolutional network, and MobileNetV2. Fine-tuning is full, or partial: the dense layers alone. */
+import { mobileNetV2, smallConvolutional } from "../builders/models.js";
+import { defineRecipe } from "./define-recipe.js";
+import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } from "./recipe-parameters.js";
+import type { Parameters, Recipe } from "./recipe.js";
+
+const metric = { name: "accuracy", unit: "%", lowerIsBetter: false } as const;
+const trainable = parameter(choice("all", "head"), "all", "all", "head leaves everything but the dense layers as it is (a partial update)");
+const headOnly = (parameters: Parameters, className: string): boolean => textOf(parameters, "trainable") === "head" && !["Dense", "Dropout"].includes(className);
+
+export const imageClassify: Recipe = defineRecipe({
+  name: "image-classify", version: 1, task: "classification", loss: "softmax-cross-entropy", metric,
+  title: "pictures into classes (small convolutional network)",
+  parameters: {
+    ...trainingParameters,
+    epochs: parameter(whole(1, 10_000), 8, 12, trainingParameters.epochs.help),
+    patience: parameter(whole(0, 10_000), 3, 3, trainingParameters.patience.help),
+    batchSize: parameter(whole(1, 4096), 32, 32, trainingParameters.batchSize.help),
+    learningRate: parameter(real(0, 10), 0.003, 0.002, trainingParameters.learningRate.help),
+    filters: parameter(whole(1, 512), 8, 8, "filters of the first convolution (base training)"),
+    dropout: parameter(real(0, 0.95), 0.2, 0.2, "part of the hidden layer left out in a step (base training)"),
+    shiftPixels: parameter(whole(0, 16), 1, 1, "move pictures by up to so many pixels while training"),
+    trainable,
+  },
+  initialModel: (parameters, data, streams) => smallConvolutional(data.inputShape, numberOf(parameters, "filters"), data.classes, numberOf(parameters, "dropout"), streams),
+  freezes: headOnly,
+});
+
+export const imageMobileNet: Recipe = defineRecipe({
+  name: "image-mobilenet", version: 1, task: "classification", loss: "softmax-cross-entropy", metric,
+  title: "pictures into classes (MobileNetV2)",
+  parameters: {
+    ...trainingParameters,
+    epochs: parameter(whole(1, 10_000), 4, 3, trainingParameters.epochs.help),
+    patience: parameter(whole(0, 10_000), 2, 2, trainingParameters.patience.help),
+    batchSize: parameter(whole(1, 4096), 32, 32, trainingParameters.batchSize.help),
+    learningRate: parameter(real(0, 10), 0.003, 0.001, trainingParameters.learningRate.help),
+    alpha: parameter(real(0.05, 2), 0.35, 0.35, "width of the network (base training)"),
+    shiftPixels: parameter(whole(0, 16), 1, 1, "move pictures by up to so many pixels while training"),
+    trainable,
+  },
+  initialModel: (parameters, data, streams) => mobileNetV2(data.inputShape, numberOf(parameters, "alpha"), data.classes, streams),
+  freezes: headOnly,
+});
