@@ -5,6 +5,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { readRunFolder } from "../repository/home.js";
 import type { ModelReference, RecoveryReport, RecoveryStream, ServerEvent, ServerOperations, TrainReport } from "../operations/operations.js";
 import { encodeImportOptions, importContentType } from "./import-frame.js";
 import { type Connection, send, sendForJson } from "./request.js";
@@ -13,13 +15,15 @@ import type { TrainJob } from "./train-jobs.js";
 /** What a running server writes into its home for those who look for it. */
 export interface RunningServer { readonly pid: number; readonly socketPath: string; readonly mqttUrl: string; readonly httpUrl: string; readonly startedAtMs: number; readonly fleets: readonly string[] }
 
-/** Path of that file. */
-export function runningServerPath(home: string): string { return join(home, "server.json"); }
+/** Name of that file in the home's run folder. */
+export const runningServerFile = "server.json";
 
 /** The server that holds a home, if one answers there now. */
 export async function findLocalServer(home: string): Promise<RunningServer | undefined> {
+  const folder = await readRunFolder(nodeFiles(), home);
+  if (folder === undefined) return undefined;
   let found: RunningServer;
-  try { found = JSON.parse(await readFile(runningServerPath(home), "utf8")) as RunningServer; } catch { return undefined; }
+  try { found = JSON.parse(await readFile(join(folder, runningServerFile), "utf8")) as RunningServer; } catch { return undefined; }
   if (typeof found.socketPath !== "string") return undefined;
   try {
     const health = await sendForJson<{ readonly pid?: number }>({ socketPath: found.socketPath, timeoutMs: 5_000 }, { path: "/v1/health" });

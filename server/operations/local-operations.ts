@@ -1,0 +1,46 @@
+/**
+ * The local door: the operations on a home that is open in this process. A command without a server
+ * uses it directly; the server puts HTTP before it. Assembles the parts; each part is beside it.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import { openNodeHome } from "../repository/node-home.js";
+import { programVersion } from "../program-version.js";
+import { datasetOperations } from "./dataset-operations.js";
+import { deviceOperations } from "./device-operations.js";
+import { modelOperations } from "./model-operations.js";
+import { openFleets } from "./open-fleets.js";
+import type { ServerOperations } from "./operations.js";
+import type { OperationsContext } from "./operations-context.js";
+import { storageOperations } from "./storage-operations.js";
+import { trainOnServer } from "../training/train-on-server.js";
+
+/** The operations of a home without a server; closing them closes the home. */
+export async function openLocalOperations({ home: path }: { readonly home: string }): Promise<ServerOperations> {
+  const home = await openNodeHome(path);
+  const fleets = openFleets(home);
+  const operations = localOperations({ home, fleets, version: programVersion() });
+  return { ...operations, close: async () => { await fleets.close(); await home.close(); } };
+}
+
+export function localOperations(context: OperationsContext): ServerOperations {
+  const { home, fleets, live, version } = context;
+  return {
+    health: async () => ({
+      version, pid: process.pid, home: home.path, ...(live === undefined ? {} : { mqttUrl: live.mqttUrl, httpUrl: live.httpUrl }), publicKey: home.signer.publicKey, fleets: await fleets.names(),
+    }),
+    fleets: async () => Promise.all((await fleets.names()).map(async (fleet) => {
+      const repository = await fleets.get(fleet);
+      return { fleet, versions: repository.versions().length, devices: repository.devices().length, online: (await live?.fleet(fleet))?.onlineCount ?? 0, journalLength: repository.journal.head().length };
+    })),
+    ...deviceOperations(context),
+    ...modelOperations(context),
+    ...datasetOperations(context),
+    ...storageOperations(context),
+    train: (request, onProgress, signal) => trainOnServer(context, request, onProgress, signal),
+    events: (signal) => {
+      if (live === undefined) throw new StemmaError("SERVER_UNREACHABLE", "Events come from a running server, and none runs on this home. Start one with `stemma server`.");
+      return live.events.listen(signal);
+    },
+    close: async () => undefined,
+  };
+}

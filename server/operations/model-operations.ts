@@ -1,0 +1,96 @@
+/** Operations on models: list, show, log, diff, recover, verify, as of a moment, import, tag, hold, retire. */
+import { StemmaError } from "../../shared/errors.js";
+import { decodeMetadata } from "../../shared/model/metadata.js";
+import { decodeEnvironment } from "../../shared/model/environment.js";
+import { decodeNames } from "../../shared/model/names.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
+import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Measurement } from "../../shared/train/training.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { importModel } from "./import-model.js";
+import type { ModelDescription, ModelReference, ServerOperations } from "./operations.js";
+import type { OperationsContext } from "./operations-context.js";
+import { recoverAsStream, verifyModel } from "./recover-stream.js";
+
+type ModelOperations = Pick<ServerOperations, "models" | "model" | "log" | "diff" | "recover" | "verify" | "asOf" | "import" | "tag" | "hold" | "retire">;
+
+export function modelOperations(context: OperationsContext): ModelOperations {
+  const { fleets } = context;
+  const at = async ({ fleet, model }: ModelReference): Promise<{ readonly repository: FleetRepository; readonly summary: VersionSummary }> => {
+    const repository = await fleets.get(fleet);
+    return { repository, summary: repository.resolve(model) };
+  };
+  return {
+    models: async (fleet, { all = false, ...filter } = {}) => (await fleets.get(fleet)).versions({ ...filter, includeRetired: all }),
+    model: async (reference) => { const { repository, summary } = await at(reference); return describe(repository, summary); },
+    log: async (reference) => { const { repository, summary } = await at(reference); return repository.lineage(summary.versionId); },
+    diff: async (a, b) => {
+      if (a.fleet !== b.fleet) throw new StemmaError("NOT_ALLOWED", "Models of two fleets are not compared: what one fleet stores is not the other's. Recover one and import it into the other's fleet.");
+      const left = await at(a), right = await at(b);
+      return left.repository.diff(left.summary.versionId, right.summary.versionId);
+    },
+    recover: async (reference, options) => { const { repository, summary } = await at(reference); return recoverAsStream(repository, summary, options?.environment); },
+    verify: async (reference) => { const { repository, summary } = await at(reference); return verifyModel(repository, summary); },
+    asOf: async (fleet, atMs) => (await fleets.get(fleet)).asOf(atMs),
+    import: (stream, options) => importModel(context, stream, options),
+    tag: async (reference, tag, remove = false) => {
+      const { repository, summary } = await at(reference);
+      await repository.tag(summary.name, tag, remove ? null : summary.versionId);
+      return repository.resolve(summary.versionId);
+    },
+    hold: async (reference, held, because) => {
+      const { repository, summary } = await at(reference);
+      await (held ? repository.hold(summary.versionId, because) : repository.unhold(summary.versionId, because));
+      return repository.resolve(summary.versionId);
+    },
+    retire: async (reference, because) => {
+      const { repository, summary } = await at(reference);
+      await repository.retire(summary.versionId, because);
+      return repository.resolve(summary.versionId);
+    },
+  };
+}
+
+interface NamedVersion { readonly versionId: Hash; readonly name: string; readonly version: number }
+function nameIn(repository: FleetRepository, versionId: Hash): NamedVersion & { readonly state: string } {
+  const known = repository.get(versionId);
+  return known === undefined ? { versionId, name: "(not known here)", version: 0, state: "unknown" } : { versionId, name: known.name, version: known.version, state: known.state };
+}
+
+async function describe(repository: FleetRepository, summary: VersionSummary): Promise<ModelDescription> {
+  const { record, versionId } = summary;
+  const bases = record.bases.map((base) => nameIn(repository, base));
+  const derived = repository.versions({ includeRetired: true }).filter((version) => version.record.bases.includes(versionId)).map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
+  // A retired version's objects may be gone; its name, parents and times stay.
+  const isHere = repository.objects.has(record.objects.tree) && repository.objects.has(record.objects.names) && repository.objects.has(record.objects.ownerMap);
+  if (!isHere) return { ...summary, leaves: [], environment: {}, bases, derived };
+  return { ...summary, ...await contentOf(repository, summary), bases, derived };
+}
+
+async function contentOf({ objects, leaves: leavesOf, get }: FleetRepository, { record, versionId }: VersionSummary): Promise<Pick<ModelDescription, "leaves" | "layers" | "environment" | "measurements" | "metadata" | "provenance">> {
+  const leaves = await leavesOf(versionId);
+  const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
+  const owners = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
+  const { architecture, environment, measurements, metadata, provenance } = record.objects;
+  const layers = architecture === undefined ? undefined : decodeArchitecture(await objects.read("architecture", architecture)).layers.map(({ className }, index) => ({ name: names.layers?.[index] ?? `${index}`, className }));
+  return {
+    leaves: leaves.map(({ path, dtype, shape }, index) => {
+      const owner = ownerOf(owners, index, versionId);
+      const known = get(owner);
+      return { path, name: names.leaves[index] ?? path, dtype, shape, bytes: tensorByteLength(dtype, shape), owner: { versionId: owner, name: known?.name ?? "(not known here)", version: known?.version ?? 0 } };
+    }),
+    ...(layers === undefined ? {} : { layers }),
+    environment: decodeEnvironment(await objects.read("environment", environment)),
+    ...(measurements === undefined ? {} : { measurements: jsonOf(await objects.read("measurements", measurements)) as readonly Measurement[] }),
+    ...(metadata === undefined ? {} : { metadata: decodeMetadata(await objects.read("metadata", metadata)) }),
+    ...(provenance === undefined ? {} : { provenance: jsonOf(await objects.read("provenance", provenance)) }),
+  };
+}
+
+/** What a device or a training wrote as JSON; shown as text where it is none. */
+function jsonOf(bytes: Uint8Array): unknown {
+  const text = Buffer.from(bytes).toString("utf8");
+  try { return JSON.parse(text) as unknown; } catch { return text.slice(0, 4096); }
+}

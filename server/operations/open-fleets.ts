@@ -1,0 +1,46 @@
+/** The fleets of one open home: each repository opened once, when it is first needed, and closed with all others. Knows no commands. */
+import { StemmaError } from "../../shared/errors.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import type { Home } from "../repository/home.js";
+import { openRepository } from "../repository/open-repository.js";
+
+export interface OpenFleets {
+  /** @throws NOT_FOUND where the home has no such fleet, and `create` is not said */
+  get(fleet: string, options?: { readonly create?: boolean }): Promise<FleetRepository>;
+  /** Those that are open now. */
+  opened(): readonly FleetRepository[];
+  names(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+export function openFleets(home: Home): OpenFleets {
+  const repositories = new Map<string, Promise<FleetRepository>>();
+  const opened = new Map<string, FleetRepository>();
+  const open = async (fleet: string, create: boolean): Promise<FleetRepository> => {
+    if (!create && !(await home.fleets()).includes(fleet)) {
+      const names = await home.fleets();
+      throw new StemmaError("NOT_FOUND", `The home ${home.path} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or begin this one with an import or an enrolment.`, { fleet });
+    }
+    const repository = await openRepository(home, fleet);
+    opened.set(fleet, repository);
+    return repository;
+  };
+  return {
+    get(fleet, { create = false } = {}) {
+      const present = repositories.get(fleet);
+      if (present !== undefined) return present;
+      const opening = open(fleet, create);
+      repositories.set(fleet, opening);
+      opening.catch(() => repositories.delete(fleet));
+      return opening;
+    },
+    opened: () => [...opened.values()],
+    names: () => home.fleets(),
+    async close() {
+      await Promise.allSettled(repositories.values());
+      for (const repository of opened.values()) await repository.close();
+      repositories.clear();
+      opened.clear();
+    },
+  };
+}

@@ -1,0 +1,36 @@
+/** What the operations work on. The live part is there only where a server runs around them. Types only. */
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { EventHub } from "../events/event-hub.js";
+import type { Home } from "../repository/home.js";
+import type { OpenFleets } from "./open-fleets.js";
+
+/** A fleet whose devices may be connected. */
+export interface LiveFleet {
+  isOnline(device: string): boolean;
+  readonly onlineCount: number;
+  /** Offers what is assigned, if the device is connected. */
+  offer(device: string): Promise<void>;
+  /** Ends the device's connection. */
+  cutOff(device: string): Promise<void>;
+  command(device: string, name: string, body: unknown, timeoutMs: number): Promise<{ readonly code: string; readonly result: unknown }>;
+  /** A version was saved here: it is to be read back, and children may wait for it. */
+  saved(versionId: Hash): void;
+  backedUp(): void;
+}
+
+export interface LiveServer {
+  readonly mqttUrl: string;
+  readonly httpUrl: string;
+  readonly rootTopic: string;
+  /** PEM of the authority of the server's certificate, for enrolment files. */
+  readonly ca?: string;
+  readonly events: EventHub;
+  fleet(fleet: string): Promise<LiveFleet>;
+}
+
+export interface OperationsContext {
+  readonly home: Home;
+  readonly fleets: OpenFleets;
+  readonly version: string;
+  readonly live?: LiveServer;
+}

@@ -1,0 +1,25 @@
+/** Operations on storage: stats, check, collection, reindex, backup. */
+import { isAbsolute } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import type { ServerOperations } from "./operations.js";
+import type { OperationsContext } from "./operations-context.js";
+
+type StorageOperations = Pick<ServerOperations, "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup">;
+
+export function storageOperations({ fleets, live }: OperationsContext): StorageOperations {
+  return {
+    stats: async (fleet) => (await fleets.get(fleet)).stats(),
+    check: async (fleet, options) => (await fleets.get(fleet)).check(options),
+    planCollection: async (fleet) => (await fleets.get(fleet)).planCollection(),
+    collect: async (fleet, plan) => (await fleets.get(fleet)).collect(plan),
+    reindex: async (fleet) => (await fleets.get(fleet)).reindex(),
+    backup: async (fleet, folder) => {
+      // A server's current folder is not the asker's.
+      if (!isAbsolute(folder)) throw new StemmaError("USAGE", `The backup's folder ${folder} is relative. Name it from the root of the file system.`, { folder });
+      const report = await (await fleets.get(fleet)).backup(folder);
+      const liveFleet = await live?.fleet(fleet);
+      if (liveFleet !== undefined) liveFleet.backedUp();
+      return report;
+    },
+  };
+}

@@ -1,0 +1,98 @@
+/**
+ * Training on the server (U2's first half): the engine that devices use, in a child process, from a
+ * stored base or afresh; the result is saved with its lineage, measurements, checkpoints and
+ * provenance. Knows the engine's folders, nothing of TensorFlow.
+ */
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import { encodeArchitecture, decodeArchitecture } from "../../shared/model/architecture.js";
+import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
+import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import { writeSafetensors } from "../../shared/tensor/safetensors.js";
+import { trainInChild, type TrainingOutcome, type TrainingProgress } from "../../shared/train/engine.js";
+import { metadataOfResult } from "../../shared/train/result-metadata.js";
+import type { TrainingJob } from "../../shared/train/training.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { needDataset, referenceOf } from "../operations/dataset-operations.js";
+import type { TrainProgress, TrainReport, TrainRequest } from "../operations/operations.js";
+import type { OperationsContext } from "../operations/operations-context.js";
+import { programVersion } from "../program-version.js";
+
+/**
+ * @throws MODEL_OPAQUE, DATASET_UNKNOWN, RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, NOT_A_NUMBER, TRAINING_STOPPED …
+ */
+export async function trainOnServer(context: OperationsContext, request: TrainRequest, onProgress: (progress: TrainProgress) => void = () => undefined, signal?: AbortSignal): Promise<TrainReport> {
+  const { fleets, home, live } = context;
+  const repository = await fleets.get(request.fleet, { create: true });
+  const base = request.base === undefined ? undefined : repository.resolve(request.base);
+  const dataset = referenceOf(await needDataset(context, request.fleet, request.data));
+  const runFolder = join(home.path, "run");
+  await mkdir(runFolder, { recursive: true });
+  const workFolder = await mkdtemp(join(runFolder, "train-"));
+  try {
+    const job: TrainingJob = {
+      format: 1, recipe: request.recipe, parameters: request.parameters ?? {}, dataset, seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),
+      // How often this name was trained here before (ME9).
+      invocation: repository.versions({ name: request.name, includeRetired: true }).length,
+      ...(base === undefined ? {} : { base: { folder: await writeBase(repository, base, join(workFolder, "base")), versionId: base.versionId } }),
+    };
+    const emit = (state: string, progress?: TrainingProgress): void => live?.events.emit({ event: "training", fleet: request.fleet, job: request.name, state, epoch: progress?.epoch ?? 0, loss: progress?.loss ?? null });
+    const outcome = await trainInChild(job, { workFolder, signal, onProgress: (progress) => { emit("running", progress); onProgress(progressOf(progress)); } });
+    const summary = await saveOutcome(repository, request.name, base, job, outcome);
+    (await live?.fleet(request.fleet))?.saved(summary.versionId);
+    emit("done");
+    return { summary, result: outcome.result };
+  } finally { await rm(workFolder, { recursive: true, force: true }); }
+}
+
+/** 63 bits: what fits every reader of decimal numbers. */
+function drawSeed(bytes: Uint8Array): string {
+  return (Buffer.from(bytes).readBigUInt64LE(0) >> 1n).toString();
+}
+
+function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress): TrainProgress {
+  const where = epoch === undefined ? phase : `${phase}: epoch ${epoch}${epochs === undefined ? "" : ` of ${epochs}`}`;
+  const how = loss === undefined ? "" : `, loss ${loss.toPrecision(4)}`;
+  return { state: "running", line: `${where}${how}`, ...(iteration === undefined ? {} : { iteration }), ...(loss === undefined ? {} : { loss }) };
+}
+
+/** The base as the engine reads it: leaves named by path, in canonical order. @throws MODEL_OPAQUE */
+async function writeBase(repository: FleetRepository, base: VersionSummary, folder: string): Promise<string> {
+  const model = await repository.recover(base.versionId);
+  if (model.architecture === undefined) throw new StemmaError("MODEL_OPAQUE", `${base.name}:${base.version} was imported without an architecture, so it can be stored and compared but not trained. Import it again with --arch model.json.`, { versionId: base.versionId });
+  await mkdir(folder, { recursive: true });
+  const files = nodeFiles();
+  const file = await files.open(join(folder, "model.safetensors"), "create");
+  try { await writeSafetensors(file, model.leaves.map(({ path }, index) => ({ name: path, source: model.sources[index] as (typeof model.sources)[number] }))); } finally { await file.close(); }
+  const architecture = await files.open(join(folder, "architecture.json"), "create");
+  try { await architecture.write(encodeArchitecture(model.architecture), 0); } finally { await architecture.close(); }
+  return folder;
+}
+
+async function saveOutcome(repository: FleetRepository, name: string, base: VersionSummary | undefined, job: TrainingJob, outcome: TrainingOutcome): Promise<VersionSummary> {
+  const { result } = outcome;
+  const files = nodeFiles();
+  const file = await files.open(outcome.modelFile, "read");
+  try {
+    const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
+    const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
+    const model = await modelSourceOfSafetensors(file, outcome.modelFile, { architecture: { architecture, ...(names === undefined ? {} : { names }) } });
+    const report = await repository.save(model, {
+      name, bases: base === undefined ? [] : [base.versionId],
+      environment: captureNodeEnvironment({ stemma: programVersion(), engine: result.engine, backend: result.backend.backend }),
+      measurements: encodeJson(result.measurements), provenance: encodeJson({ ...result.provenance, job: { recipe: job.recipe, parameters: job.parameters, dataset: job.dataset, seed: job.seed, invocation: job.invocation }, datasetHash: result.datasetHash, engine: result.engine, backend: result.backend, durationMs: result.durationMs }),
+      metadata: { ...metadataOfResult(result) },
+      ...(outcome.checkpointFiles.length === 0 ? {} : { attachments: await Promise.all(outcome.checkpointFiles.map(async (path, index) => ({ name: `checkpoint-${index + 1}.safetensors`, bytes: await readFile(path) }))) }),
+    });
+    return report.summary;
+  } finally { await file.close(); }
+}
+
+/** Canonical where its numbers allow it, so that equal measurements are one object. */
+function encodeJson(value: unknown): Uint8Array {
+  try { return encodeCanonical(JSON.parse(JSON.stringify(value)) as CanonicalValue); }
+  catch { return new TextEncoder().encode(JSON.stringify(value)); }
+}
