@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, extname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { buildEngineIfStale } from "./engine.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const sourceRoots = ["shared", "agent", "server", "firmware-profiles", "test"];
@@ -66,8 +67,10 @@ export async function build({ quiet = false } = {}) {
       } catch (error) { failures.push({ name, message: String(error.message ?? error) }); }
     }
   }
+  try { if (await buildEngineIfStale({ root })) written++; } catch (error) { failures.push({ name: "dist/engine", message: String(error.message ?? error) }); }
+  const engineFolder = join(outRoot, "engine");
   for await (const path of filesBelow(outRoot)) {
-    if (!wanted.has(path) && !path.endsWith(".tmp")) await rm(path, { force: true });
+    if (!wanted.has(path) && !path.startsWith(engineFolder) && !path.endsWith(".tmp")) await rm(path, { force: true });
   }
   await writeAtomically(stampPath, own);
   for (const failure of failures) console.error(`build: ${failure.name}: ${failure.message}`);

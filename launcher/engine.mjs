@@ -28,6 +28,14 @@ const ownErrors = (root) => ({
 
 const banner = "import{createRequire as stemmaCreateRequire}from\"node:module\";import{fileURLToPath as stemmaFileUrl}from\"node:url\";import{dirname as stemmaDirname}from\"node:path\";const require=stemmaCreateRequire(import.meta.url),__filename=stemmaFileUrl(import.meta.url),__dirname=stemmaDirname(__filename);";
 
+// Two builds at a time may both come here; whose folder stays does not matter, they are equal.
+async function replaceFolder(from, to) {
+  for (let attempt = 1; ; attempt++) {
+    await rm(to, { recursive: true, force: true });
+    try { return await rename(from, to); } catch (error) { if (attempt === 5 || !["ENOTEMPTY", "EEXIST"].includes(error.code)) throw error; }
+  }
+}
+
 // Builds into `folder` whole or not at all; returns the id and the files it was made of.
 export async function buildEngine({ root = ownRoot, folder = join(root, "dist/engine") } = {}) {
   const temporary = `${folder}.${process.pid}.tmp`;
@@ -43,9 +51,7 @@ export async function buildEngine({ root = ownRoot, folder = join(root, "dist/en
     const id = await engineIdOf(temporary);
     const inputs = [...Object.keys(metafile.inputs), ...Object.values(binaries), relative(root, fileURLToPath(import.meta.url))];
     await writeFile(join(temporary, "built-from.json"), `${JSON.stringify({ id, inputs: inputs.sort() })}\n`);
-    await rm(folder, { recursive: true, force: true });
-    await mkdir(dirname(folder), { recursive: true });
-    await rename(temporary, folder);
+    await replaceFolder(temporary, folder);
     return { id, inputs };
   } finally { await rm(temporary, { recursive: true, force: true }); }
 }

@@ -11,21 +11,23 @@ import type { DatasetReader } from "./dataset.js";
 import { ParameterReader } from "./sample-set.js";
 
 const header = "循环次数,平均放电电压,平均放电温度,等压降放电时间,容量";
+/** One of the four files (B0006) is in GBK: the same words, other bytes. Compared as bytes, so no decoder of the system is needed. */
+const headerForms = [Buffer.from(header, "utf8"), Buffer.from("d1adbbb7b4cecafd2cc6bdbef9b7c5b5e7b5e7d1b92cc6bdbef9b7c5b5e7cec2b6c82cb5c8d1b9bdb5b7c5b5e7cab1bce42cc8ddc1bf", "hex")];
 const maxFileBytes = 16 * 1024 * 1024;
 const maxRows = 100_000;
 const numberPattern = /^-?[0-9]{1,12}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,3})?$/;
 
 /** Parses one cell's file. @throws DATASET_MALFORMED naming file and line */
 export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCycle[] {
-  const refuse = (line: number, what: string, cause?: unknown): never => {
-    throw new StemmaError("DATASET_MALFORMED", `${where}, line ${line}: ${what}. Replace the file by the original one.`, { file: where, line, cause });
+  const refuse = (line: number, what: string): never => {
+    throw new StemmaError("DATASET_MALFORMED", `${where}, line ${line}: ${what}. Replace the file by the original one.`, { file: where, line });
   };
   if (bytes.length > maxFileBytes) refuse(1, `the file has ${bytes.length} bytes, more than ${maxFileBytes}`);
-  let text: string;
-  try { text = new TextDecoder("utf-8", { fatal: true }).decode(bytes); } catch (cause) { return refuse(1, "the file is no UTF-8", cause); }
-  const lines = text.split(/\r?\n/);
-  while (lines.at(-1) === "") lines.pop();
-  if (lines[0] !== header) refuse(1, `the header is not "${header}"`);
+  const form = headerForms.find((each) => each.equals(bytes.subarray(0, each.length)) && (bytes[each.length] === 10 || bytes[each.length] === 13));
+  if (form === undefined) return refuse(1, `the header is not "${header}" in UTF-8 or GBK`);
+  // Below the header there are numbers only, so each byte is its character.
+  const lines = ["", ...Buffer.from(bytes.subarray(form.length)).toString("latin1").replace(/^\r?\n/, "").split(/\r?\n/)];
+  while (lines.length > 1 && lines.at(-1) === "") lines.pop();
   if (lines.length - 1 > maxRows) refuse(maxRows + 1, `there are more than ${maxRows} rows`);
   let last = 0;
   return lines.slice(1).map((line, index) => {
@@ -58,6 +60,6 @@ export const nasaBattery: DatasetReader = {
       tables.push(parseDischargeCsv(bytes, path));
       sources.push({ file: `${cell}.csv`, bytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") });
     }
-    return batterySet(tables, options, { reader: "nasa-battery", location: reference.location ?? null, format: "CSV, UTF-8, comma, one header line", header: header.split(","), sources });
+    return batterySet(tables, options, { reader: "nasa-battery", location: reference.location ?? null, format: "CSV, UTF-8 or GBK, comma, one header line", header: header.split(","), sources });
   },
 };
