@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
-import { formatBytes } from "../../../shared/cli/output.js";
+import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 
 export function addStorageCommands(program: Command): void {
   const storage = program.command("storage").description("what is stored, whether it is whole, and how to free or save it");
@@ -48,7 +48,8 @@ export function addStorageCommands(program: Command): void {
   storage.command("restore").argument("<folder>", "a backup").option("--dry-run", "check the backup, restore nothing", false).description("make an empty home from a backup; devices then announce again what came after it")
     .action(async (folder: string, choices: { dryRun: boolean }, command: Command) => withContext(command, async ({ output, options }) => {
       const { restoreHome } = await import("../../operations/restore.js");
-      const report = await restoreHome(resolve(folder), options.home, { dryRun: choices.dryRun });
-      output.print({ data: report, names: [options.home], text: `${choices.dryRun ? "would restore" : "restored"} the fleet ${report.fleet} into ${options.home}: ${report.versions} versions, journal position ${report.position}` });
+      const rows = await restoreHome(resolve(folder), options.home, { dryRun: choices.dryRun });
+      output.print({ data: rows, names: rows.map((row) => row.fleet), table: { rows, columns: [{ title: "FLEET", value: (row) => row.fleet }, { title: "VERSIONS", value: (row) => row.versions, align: "right" }, { title: "JOURNAL POSITION", value: (row) => row.position, align: "right" }, { title: "PACKS", value: (row) => formatBytes(row.bytes), align: "right" }, { title: "BACKUP MADE", value: (row) => formatTime(row.madeAtMs) }] },
+        text: `${choices.dryRun ? "would be restored" : "restored"} into ${options.home}; devices announce again what came after these positions` });
     }));
 }
