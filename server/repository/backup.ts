@@ -8,7 +8,7 @@
  *     fleets/<fleet>/backup.json             manifest
  *     fleets/<fleet>/journal-<position>/     fleets/<fleet>/packs/
  */
-import { join, relative, sep } from "node:path";
+import { basename, join, relative, sep } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { saveKey, type PrivateKey } from "../../shared/trust/keys.js";
@@ -16,7 +16,6 @@ import { fleetBackupFolder, readManifest, writeManifest, type BackedUpPack, type
 import type { RepositoryContext } from "./context.js";
 import { copyFile } from "./copy-file.js";
 import { keyPath } from "./home.js";
-import { listPacks } from "./pack-files.js";
 
 /** See FleetRepository.backup. `bytes` counts what was copied this time. @throws BACKUP_INVALID, DISK_FULL, FILE_FAILED */
 export async function backupFleet(context: RepositoryContext, home: { readonly path: string; readonly signer: PrivateKey }, folder: string): Promise<{ readonly position: number; readonly bytes: number }> {
@@ -52,10 +51,11 @@ async function chainAt(journal: RepositoryContext["journal"], position: number):
   return undefined;
 }
 
-async function copyPacks({ files, folder }: RepositoryContext, target: string, earlier: readonly BackedUpPack[], copied: (bytes: number) => void): Promise<readonly BackedUpPack[]> {
+async function copyPacks({ files, objects }: RepositoryContext, target: string, earlier: readonly BackedUpPack[], copied: (bytes: number) => void): Promise<readonly BackedUpPack[]> {
   const known = new Map(earlier.map((pack) => [pack.name, pack]));
   const packs: BackedUpPack[] = [];
-  for (const { name, bytes, path } of await listPacks(files, join(folder, "packs"))) {
+  for (const { bytes, path } of objects.packs()) {
+    const name = basename(path);
     const before = known.get(name);
     const to = join(target, "packs", name);
     // Packs never change under their name, so one that is there whole is there.

@@ -24,6 +24,8 @@ export async function checkFleet(context: RepositoryContext, { sample }: { reado
   return await context.turns.take(async () => {
     const problems: Problem[] = [];
     await checkJournal(context, problems);
+    // Packs that could not be read when the store was opened; damaged objects are found below.
+    for (const { pack, id, error } of context.objects.problems()) if (id === undefined) problems.push(problemOf("pack", pack, error));
     const versions = keptVersions(context.state);
     const reported = new Set<Hash>();
     for (const versionId of versions) await checkOne(context, versionId, problems, reported);

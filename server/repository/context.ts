@@ -1,7 +1,7 @@
 /** What the parts of an open repository share. Data and ports only; the parts are functions beside it. */
 import type { FileJournal } from "../../shared/journal/open-journal.js";
 import type { SaveRecord } from "../../shared/model/model.js";
-import type { ObjectPruner } from "../../shared/objects/object-store.js";
+import type { PackStore } from "../../shared/objects/pack-store.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { Environment } from "../../shared/recover/recovery.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -19,7 +19,7 @@ export interface RepositoryContext {
   readonly log: Log | undefined;
   /** Of this process, recorded with what is saved here unless the save names another. */
   readonly environment: Environment;
-  readonly objects: ObjectPruner;
+  readonly objects: PackStore;
   readonly journal: FileJournal;
   readonly state: FleetState;
   readonly records: Map<Hash, SaveRecord>;

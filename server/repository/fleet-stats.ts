@@ -1,10 +1,8 @@
 /** What a fleet takes on disk, beside what snapshots of every version would take. */
-import { join } from "node:path";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";
-import { listPacks } from "./pack-files.js";
 
-export async function fleetStats({ state, objects, journal, files, folder }: RepositoryContext): ReturnType<FleetRepository["stats"]> {
+export async function fleetStats({ state, objects, journal }: RepositoryContext): ReturnType<FleetRepository["stats"]> {
   let versions = 0, logicalBytes = 0;
   for (const version of state.versions.values()) {
     if (version.retired !== undefined) continue;
@@ -16,6 +14,6 @@ export async function fleetStats({ state, objects, journal, files, folder }: Rep
     count++;
     if (kind === "tensor") tensors++;
   }
-  const packs = await listPacks(files, join(folder, "packs"));
+  const packs = objects.packs();
   return { versions, tensors, objects: count, packs: packs.length, packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0), journalBytes: await journal.byteLength(), logicalBytes };
 }

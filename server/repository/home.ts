@@ -72,9 +72,11 @@ export function homePathOf(option: string | undefined, environment: Readonly<Rec
 export async function openHome(path: string, ports: HomePorts): Promise<Home> {
   const { files } = ports;
   await makeFolderDurably(files, path);
+  // Before the lock: nothing is put into a folder that is no home.
+  const isNew = await checkFormat(files, path);
   const lock = await ports.lock?.(path);
   try {
-    await checkFormat(files, path);
+    if (isNew) await writeDurably(files, formatPath(path), Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`));
     const signer = await loadOrMakeKey(files, keyPath(path), ports.random);
     const runFolder = await findRunFolder(ports, path);
     return {
@@ -102,16 +104,17 @@ export async function strayName(files: Files, home: string): Promise<string | un
 
 const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() });
 
-async function checkFormat(files: Files, home: string): Promise<void> {
+/** Whether the home has no format yet. @throws HOME_FORMAT_UNKNOWN */
+async function checkFormat(files: Files, home: string): Promise<boolean> {
   if ((await files.stat(formatPath(home))) === undefined) {
     const stray = await strayName(files, home);
     if (stray !== undefined) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} is not empty (${stray} lies in it) and is no home of Stemma. Choose another folder with --home.`, { home });
-    await writeDurably(files, formatPath(home), Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`));
-    return;
+    return true;
   }
   const parsed = formatFile.safeParse(parseJson(await files.read(formatPath(home))));
   if (!parsed.success) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${formatPath(home)} cannot be read. Restore it from a backup; the rest of the home was not touched.`, { home });
   if (parsed.data.format !== homeFormat) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} has format ${parsed.data.format}; this Stemma reads and writes format ${homeFormat}. Use the Stemma that wrote it, or a newer one.`, { home, format: parsed.data.format });
+  return false;
 }
 
 /** The run folder that an earlier start recorded; undefined where none did. Needs no lock: commands ask a live server through it. */

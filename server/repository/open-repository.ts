@@ -61,7 +61,7 @@ function headSigner(signer: Signer): HeadSigner {
 async function openContext({ ports, signer }: Home, fleet: string, folder: string): Promise<RepositoryContext> {
   const { files, clock, random, log } = ports;
   await makeFolderDurably(files, folder);
-  const objects = await openPackStore(files, join(folder, "packs"), { clock, random });
+  const objects = await openPackStore(files, join(folder, "packs"), { clock, random, graceMs: recordGraceMs, ...(log === undefined ? {} : { log }) });
   try {
     const journal = await openJournal<Fact>(files, join(folder, "journal"), { signer: headSigner(signer), codec: factCodec });
     const state = emptyState();
@@ -83,6 +83,9 @@ async function openContext({ ports, signer }: Home, fleet: string, folder: strin
     throw error;
   }
 }
+
+/** What lies between a pack's commit and the fact that refers to it, at most. */
+const recordGraceMs = 60_000;
 
 /** Records read at once. */
 const recordsAtOnce = 32;

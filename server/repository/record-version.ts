@@ -13,12 +13,12 @@ import { decodeSaveRecord, versionIdOf } from "../../shared/model/save-record.js
 import { treeRoot } from "../../shared/model/tree.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { referencesOf } from "../../shared/objects/references.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { VersionSummary } from "./fleet-repository.js";
 import { checkName } from "./naming.js";
-import { objectsOfVersion } from "./references.js";
 import { findVersion, needVersion } from "./version-table.js";
 
 export interface CheckedVersion {
@@ -66,7 +66,7 @@ export async function recordVersion(context: RepositoryContext, recordBytes: Uin
   checkName("model", record.name);
   await keepRecordBytes(context, versionId, recordBytes);
   await context.queue.submit({
-    needed: [versionId, ...objectsOfVersion(record, leaves)],
+    needed: [...referencesOf({ state: "kept", versionId, record, leaves })],
     decide: (draft) => {
       if (draft.state.versions.has(versionId) || draft.recordedHere.has(versionId)) return [];
       return [{ type: "recorded", atMs: context.clock.now(), versionId, name: record.name, version: draft.takeVersion(record.name), pack, tensorBytes, ownBytes }];

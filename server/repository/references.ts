@@ -7,20 +7,10 @@
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { referencesOf } from "../../shared/objects/references.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import { versionsInUse, type FleetState } from "./state.js";
-
-/** The small objects that a record names, itself not among them. */
-export function objectsOfRecord(record: SaveRecord): readonly Hash[] {
-  const { attachments = [], ...single } = record.objects;
-  return [...Object.values(single).filter((hash) => hash !== undefined), ...attachments.map(({ hash }) => hash)];
-}
-
-/** Everything that recovering and describing a version needs: small objects and tensors. */
-export function objectsOfVersion(record: SaveRecord, leaves: LeafTable): readonly Hash[] {
-  return [...objectsOfRecord(record), ...leaves.map(({ tensor }) => tensor)];
-}
 
 /** A version's leaves from its stored tree. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, TREE_MALFORMED */
 export async function readLeaves(objects: Pick<ObjectReader, "read">, record: SaveRecord): Promise<LeafTable> {
@@ -92,12 +82,12 @@ export class ReferenceIndex {
   #count(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
     if (this.#counted.has(versionId)) return;
     this.#counted.add(versionId);
-    for (const id of objectsOfVersion(record, leaves)) this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
+    for (const id of referencesOf({ state: "kept", versionId, record, leaves })) this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
   }
 
   #discount(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
     if (!this.#counted.delete(versionId)) return;
-    for (const id of objectsOfVersion(record, leaves)) {
+    for (const id of referencesOf({ state: "kept", versionId, record, leaves })) {
       const count = (this.#counts.get(id) ?? 0) - 1;
       if (count > 0) this.#counts.set(id, count);
       else this.#counts.delete(id);

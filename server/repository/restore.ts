@@ -97,6 +97,9 @@ async function noteRestore(home: Home, { fleet, head }: BackupManifest, partial:
   try {
     const { length, chain, root } = repository.journal.head();
     if (length !== head.length || chain !== head.chain || root !== head.root) throw new StemmaError("BACKUP_INVALID", `The journal of ${fleet} does not lead to the head that was backed up. Use another backup.`, { fleet });
+    // Every byte was hashed above; this asks whether everything that the facts refer to is among them.
+    const [problem] = (await repository.check({ sample: 0 })).problems;
+    if (problem !== undefined) throw new StemmaError("BACKUP_INVALID", `The backup of ${fleet} is not whole: ${problem.message} Use another backup.`, { fleet, problem });
     await repository.append({ type: "restored", atMs, position: head.length, lostFrom: null });
     return repository.versions({ includeRetired: true }).length;
   } finally { await repository.close(); }

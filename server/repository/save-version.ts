@@ -1,5 +1,5 @@
 /** Saving a model that is at hand: pack, then fact, then the report. */
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { StemmaError } from "../../shared/errors.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import type { SaveBase } from "../../shared/save/plan-save.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
@@ -11,7 +11,7 @@ import { checkName, ownDevice, ownLine } from "./naming.js";
 import { recordVersion, sequenceKey } from "./record-version.js";
 import { needVersion } from "./version-table.js";
 
-/** How long a save may take before collection stops waiting for it; renewed by trying again. */
+/** How long a save may take before collection no longer minds it; then recording it finds what is missing. */
 const saveLeaseMs = 60 * 60 * 1000;
 
 /** See FleetRepository.save. */
@@ -21,13 +21,7 @@ export async function saveVersion(context: RepositoryContext, model: ModelSource
   if (options.successorOf !== undefined) needVersion(context, options.successorOf);
   // What the store has already is not written again, so it must not be collected before the fact says it is needed.
   const lease = context.objects.lease([...model.leaves, ...bases.flatMap(({ leaves }) => leaves)].map(({ tensor }) => tensor).filter((id) => context.objects.has(id)), saveLeaseMs);
-  try {
-    try { return await saveOnce(context, model, options, bases); } catch (error) {
-      // A small object that the store had may have been collected in between: then everything is written.
-      if (!isStemmaError(error, "REFERENCE_MISSING")) throw error;
-      return await saveOnce(context, model, options, bases);
-    }
-  } finally { context.objects.release(lease.id); }
+  try { return await saveOnce(context, model, options, bases); } finally { context.objects.release(lease.id); }
 }
 
 async function loadBases(context: RepositoryContext, bases: readonly Hash[]): Promise<readonly SaveBase[]> {

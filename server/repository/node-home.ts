@@ -1,0 +1,20 @@
+/** Homes on this machine's disk: the ports that a server or a command opens one with. */
+import { nodeClock, nodeRandom } from "../../shared/adapters/node-clock.js";
+import { lockHome } from "../../shared/files/home-lock.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
+import type { Log } from "../../shared/ports.js";
+import { programVersion } from "../program-version.js";
+import { openHome, type Home, type HomePorts } from "./home.js";
+
+export function nodeHomePorts(log?: Log): HomePorts {
+  return {
+    files: nodeFiles(), clock: nodeClock(), random: nodeRandom(), lock: lockHome,
+    // Backend "none": nothing is trained here; a training names its own environment.
+    environment: captureNodeEnvironment({ backend: "none", stemma: programVersion() }),
+    ...(log === undefined ? {} : { log }),
+  };
+}
+
+/** @throws HOME_LOCKED, HOME_FORMAT_UNKNOWN */
+export async function openNodeHome(path: string, log?: Log): Promise<Home> { return await openHome(path, nodeHomePorts(log)); }
