@@ -19,27 +19,59 @@ type Prototype = Layer & { call: LayerCall };
 
 /** Activation that a batch normalisation layer applies in training, because the layer behind it is told not to. */
 const fusedInto = new WeakMap<Layer, FusedActivation>();
-/** Activation layers whose work the batch normalisation before them does in training. */
+/** Activation layers that are the only readers of a batch normalisation that applies them, in training. */
 const doneBefore = new WeakSet<Layer>();
+/** Tensors that such a normalisation gave: the activation layer lets these pass, and no others. */
+const activated = new WeakSet<Tensor>();
+/** Models whose graph has been looked at. */
+const planned = new WeakSet<LayersModel>();
 
 const only = (inputs: Tensor | Tensor[]): Tensor => (Array.isArray(inputs) ? inputs[0]! : inputs);
 
 /** Puts the fused `call`s in place until the room closes. */
 export function registerFusedLayers(room: KernelRoom): void {
   const { tf } = room;
-  replaceCall(room, tf.layers.batchNormalization({}), (stock) => function (inputs, kwargs) {
+  replaceCall(room, prototypeOf(tf, "BatchNormalization"), (stock) => function (inputs, kwargs) {
     const layer = this as BatchNormLayer, x = only(inputs);
-    return kwargs?.training && normalizesLastAxis(layer) ? normalizeBatch(tf, layer, x) : stock.call(this, inputs, kwargs);
+    if (kwargs?.training && normalizesLastAxis(layer)) return normalizeBatch(tf, layer, x);
+    // tfjs-layers reads gamma and beta in training, and its gradient scale always, whether they are there or not
+    return layer.scale && (layer.center || !kwargs?.training) ? stock.call(this, inputs, kwargs) : normalizeWithout(tf, layer, x, kwargs?.training ?? false);
   });
-  replaceCall(room, tf.layers.reLU({}), (stock) => function (inputs, kwargs) {
-    if (kwargs?.training && doneBefore.has(this)) return only(inputs);
+  replaceCall(room, prototypeOf(tf, "ReLU"), (stock) => function (inputs, kwargs) {
+    if (doneBefore.has(this) && activated.has(only(inputs))) return only(inputs);
     const { maxValue } = this as Layer & { maxValue?: number };
     if (maxValue === 6) return tf.relu6(only(inputs)); // bit for bit what relu and a clip give, forward and back
     return stock.call(this, inputs, kwargs);
   });
-  replaceCall(room, tf.layers.activation({ activation: "relu" }), (stock) => function (inputs, kwargs) {
-    return kwargs?.training && doneBefore.has(this) ? only(inputs) : stock.call(this, inputs, kwargs);
+  replaceCall(room, prototypeOf(tf, "Activation"), (stock) => function (inputs, kwargs) {
+    return doneBefore.has(this) && activated.has(only(inputs)) ? only(inputs) : stock.call(this, inputs, kwargs);
   });
+  replaceCall(room, tf.LayersModel.prototype as unknown as Prototype, (stock) => function (inputs, kwargs) {
+    if (kwargs?.training) fuseActivations(this as unknown as LayersModel);
+    return stock.call(this, inputs, kwargs);
+  });
+}
+
+/** Any axis, gamma or beta missing: by plain operations, whose gradients are right. */
+function normalizeWithout(tf: Tf, layer: BatchNormLayer, x: Tensor, training: boolean): Tensor {
+  return tf.tidy(() => {
+    const axis = layer.axis < 0 ? layer.axis + x.rank : layer.axis, C = x.shape[axis]!;
+    const others = x.shape.flatMap((_, d) => (d === axis ? [] : [d]));
+    const { mean, variance } = training ? tf.moments(x, others) : { mean: layer.movingMean.read(), variance: layer.movingVariance.read() };
+    if (training) moveStatistics(layer, mean, variance);
+    const spread = (values: Tensor): Tensor => values.reshape(x.shape.map((_, d) => (d === axis ? C : 1)));
+    let y = x.sub(spread(mean)).div(spread(variance.add(layer.epsilon).sqrt()));
+    if (layer.gamma) y = y.mul(spread(layer.gamma.read()));
+    return layer.beta ? y.add(spread(layer.beta.read())) : y;
+  });
+}
+
+/** As tfjs-layers does it. */
+function moveStatistics(layer: BatchNormLayer, mean: Tensor, variance: Tensor): void {
+  for (const [moving, value] of [[layer.movingMean, mean], [layer.movingVariance, variance]] as const) {
+    const old = moving.read();
+    moving.write(old.sub(old.sub(value).mul(1 - layer.momentum)));
+  }
 }
 
 /** Built layers know their input's rank; only the last axis is fused. */
@@ -48,8 +80,14 @@ function normalizesLastAxis(layer: BatchNormLayer): boolean {
   return layer.axis === -1 || (rank != null && layer.axis === rank - 1);
 }
 
-function replaceCall(room: KernelRoom, example: Layer, make: (stock: LayerCall) => LayerCall): void {
-  const prototype = Object.getPrototypeOf(example) as Prototype;
+function prototypeOf(tf: Tf, className: string): Prototype {
+  return tf.serialization.SerializationMap.getMap().classNameMap[className]![0].prototype as unknown as Prototype;
+}
+
+function replaceCall(room: KernelRoom, own: Prototype, make: (stock: LayerCall) => LayerCall): void {
+  // the prototype that defines it: a model inherits its from a class that is not exported
+  let prototype = own;
+  while (!Object.hasOwn(prototype, "call")) prototype = Object.getPrototypeOf(prototype) as Prototype;
   const stock = prototype.call;
   prototype.call = make(stock);
   room.onClose(() => { prototype.call = stock; });
@@ -59,21 +97,20 @@ function replaceCall(room: KernelRoom, example: Layer, make: (stock: LayerCall) 
 function normalizeBatch(tf: Tf, layer: BatchNormLayer, x: Tensor): Tensor {
   return tf.tidy(() => {
     const { y, mean, variance } = batchNormTraining(tf, x, layer.gamma?.read() ?? null, layer.beta?.read() ?? null, { epsilon: layer.epsilon, activation: fusedInto.get(layer) ?? "none" });
-    const decay = 1 - layer.momentum;
-    for (const [moving, value] of [[layer.movingMean, mean], [layer.movingVariance, variance]] as const) {
-      const old = moving.read();
-      moving.write(old.sub(old.sub(value).mul(decay)));
-    }
+    moveStatistics(layer, mean, variance);
+    if (fusedInto.has(layer)) activated.add(y);
     return y;
   });
 }
 
 /**
  * Lets batch normalisations of this model apply the relu or relu6 layer that alone reads them, in
- * training. Gives the same bits as without, in less time and memory. Call once for a model before it
- * is trained on the wasm backend with fused kernels; returns how many pairs there are.
+ * training. Gives the same bits as without, in less time and memory. A model does this for itself the
+ * first time it is applied in training; returns how many pairs there are.
  */
 export function fuseActivations(model: LayersModel): number {
+  if (planned.has(model)) return 0;
+  planned.add(model);
   const outputs = new Set<object>(model.outputs);
   const inside = new Set<Layer>(model.layers);
   let pairs = 0;

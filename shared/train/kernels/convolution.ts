@@ -2,11 +2,12 @@
  * Gradients of Conv2D on wasm: with respect to the filter (missing in tfjs 4.22) and to the input
  * (there, but direct and slow). Both are matrix products over the unrolled input.
  */
+import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
 interface ConvolutionAttributes {
   readonly strides: number | [number, number]; readonly pad: "valid" | "same" | number; readonly dataFormat: "NHWC" | "NCHW";
-  readonly dimRoundingMode?: "floor" | "round" | "ceil"; readonly filterShape: [number, number, number, number]; readonly inputShape: [number, number, number, number];
+  readonly dimRoundingMode?: "floor" | "round" | "ceil"; /** Ours: tfjs's gradients know no dilation. */ readonly dilations?: number | [number, number]; readonly filterShape: [number, number, number, number]; readonly inputShape: [number, number, number, number];
 }
 
 /** Positions handled at a time: their packed rows stay in the second-level cache. */
@@ -62,11 +63,29 @@ export function registerInputGradient(room: KernelRoom): void {
   });
 }
 
+/** The gradients of Conv2D and DepthwiseConv2dNative with their dilations, which tfjs refuses on every backend. */
+export function registerConvolutionGradients(room: KernelRoom): void {
+  const call = (name: string, inputs: Record<string, Tensor>, attrs: object): Tensor => room.tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor;
+  for (const [kernelName, prefix] of [["Conv2D", "Conv2D"], ["DepthwiseConv2dNative", "DepthwiseConv2dNative"]] as const) {
+    room.gradient({
+      kernelName, inputsToSave: ["x", "filter"],
+      gradFunc: (dy, saved, attrs) => {
+        const [x, filter] = saved as [Tensor, Tensor];
+        const gradient = dy as Tensor;
+        return {
+          x: () => call(`${prefix}BackpropInput`, { dy: gradient, filter }, { ...attrs, inputShape: x.shape }),
+          filter: () => call(`${prefix}BackpropFilter`, { x, dy: gradient }, { ...attrs, filterShape: filter.shape }),
+        };
+      },
+    });
+  }
+}
+
 type ConvolutionInfo = ReturnType<KernelRoom["tf"]["backend_util"]["computeConv2DInfo"]>;
 
 function convolutionInfo(room: KernelRoom, inputShape: readonly number[], filterShape: readonly number[], attrs: ConvolutionAttributes): ConvolutionInfo {
   const { backend_util: util } = room.tf;
-  return util.computeConv2DInfo(inputShape as [number, number, number, number], filterShape as [number, number, number, number], attrs.strides, 1, attrs.pad, attrs.dimRoundingMode, false, util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"));
+  return util.computeConv2DInfo(inputShape as [number, number, number, number], filterShape as [number, number, number, number], attrs.strides, attrs.dilations ?? 1, attrs.pad, attrs.dimRoundingMode, false, util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"));
 }
 
 /** One by one, stride one, no padding: the input is its own unrolled form. */
@@ -74,6 +93,8 @@ function isPlain(info: ConvolutionInfo): boolean {
   return info.filterHeight === 1 && info.filterWidth === 1 && info.strideHeight === 1 && info.strideWidth === 1 && info.padInfo.top === 0 && info.padInfo.left === 0 && info.outHeight === info.inHeight && info.outWidth === info.inWidth;
 }
 
-function geometry(info: ConvolutionInfo): [number, number, number, number, number, number, number, number, number, number, number] {
-  return [info.inHeight, info.inWidth, info.inChannels, info.outHeight, info.outWidth, info.filterHeight, info.filterWidth, info.strideHeight, info.strideWidth, info.padInfo.top, info.padInfo.left];
+type Numbers13 = [number, number, number, number, number, number, number, number, number, number, number, number, number];
+
+function geometry(info: ConvolutionInfo): Numbers13 {
+  return [info.inHeight, info.inWidth, info.inChannels, info.outHeight, info.outWidth, info.filterHeight, info.filterWidth, info.strideHeight, info.strideWidth, info.padInfo.top, info.padInfo.left, info.dilationHeight, info.dilationWidth];
 }

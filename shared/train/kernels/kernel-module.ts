@@ -16,11 +16,12 @@ export interface KernelModule {
   matMulRows: Kernel<8>;
   matMulInPlace: Kernel<9>;
   matMulPacked: Kernel<8>;
-  packUnrolled: Kernel<15>;
-  scatterUnrolled: Kernel<15>;
+  packUnrolled: Kernel<17>;
+  scatterUnrolled: Kernel<17>;
   zero: Kernel<2>;
   depthwiseFilterGradient: Kernel<18>;
   depthwiseInputGradient: Kernel<18>;
+  maxPool: Kernel<16>;
   maxPoolGradient: Kernel<17>;
   segmentSumFloat: Kernel<6>;
   segmentSumInt: Kernel<6>;
@@ -41,7 +42,7 @@ export interface KernelModule {
   adagradStep: Kernel<8>;
   rmsPropStep: Kernel<13>;
   rmsPropCentredStep: Kernel<15>;
-  adamStep: Kernel<16>;
+  adamStep: Kernel<15>;
   allFinite: (pointer: number, count: number) => number;
 }
 

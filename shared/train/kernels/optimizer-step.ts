@@ -1,59 +1,59 @@
 /**
  * One optimiser step on one variable: new weights and new state from old ones, in float32 operations
- * whose order is fixed (it is TensorFlow.js's, and what a replay must repeat). One kernel a variable
+ * whose order is fixed (it is what a replay must repeat). One kernel a variable
  * where the fused kernels are registered; the same operations one after the other elsewhere, with the
  * same bits. Inputs are not changed or disposed; the caller owns what it gets.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRoom, TensorInfo, Tf } from "./kernel-room.js";
 
+/** Numbers become float32 where they meet a tensor. */
 export interface SgdRates { readonly learningRate: number }
 export interface MomentumRates extends SgdRates { readonly momentum: number; readonly nesterov: boolean }
 export interface AdagradRates extends SgdRates { readonly epsilon: number }
 export interface RmsPropRates extends SgdRates { readonly decay: number; readonly momentum: number; readonly epsilon: number }
-/** beta1Power and beta2Power: the products β₁ᵗ and β₂ᵗ of this step as float32 state (β itself at the first step). */
-export interface AdamRates extends SgdRates { readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly beta1Power: number; readonly beta2Power: number }
+/** beta1Product and beta2Product: β₁ᵗ and β₂ᵗ of this step (β itself at the first). */
+export interface AdamRates extends SgdRates { readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly beta1Product: number; readonly beta2Product: number }
 
-const { fround } = Math;
 const run = (tf: Tf, name: string, inputs: Record<string, Tensor>, attrs: object): Tensor[] => {
   const out = tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor | Tensor[];
   return Array.isArray(out) ? out : [out];
 };
 const hasKernel = (tf: Tf, name: string): boolean => tf.getKernel(name, tf.getBackend()) != null;
 
-/** w' = g·(−rate) + w. Shapes of weight and gradient are equal, as everywhere here. */
+/** w' = w − g·rate. Shapes of weight, gradient and state are equal, as everywhere here. */
 export function sgdStep(tf: Tf, weight: Tensor, gradient: Tensor, rates: SgdRates): { weight: Tensor } {
   const [next] = hasKernel(tf, "StemmaSgdStep")
     ? run(tf, "StemmaSgdStep", { weight, gradient }, rates)
-    : [tf.tidy(() => gradient.mul(-rates.learningRate).add(weight))];
+    : [tf.tidy(() => weight.sub(gradient.mul(rates.learningRate)))];
   return { weight: next! };
 }
 
-/** a' = a·momentum + g; w' = a'·(−rate) + w, with Nesterov (g + a'·momentum)·(−rate) + w. */
+/** a' = a·momentum + g; w' = w − a'·rate, with Nesterov w − (g + a'·momentum)·rate. */
 export function momentumStep(tf: Tf, weight: Tensor, gradient: Tensor, accumulator: Tensor, rates: MomentumRates): { weight: Tensor; accumulator: Tensor } {
   const [next, state] = hasKernel(tf, "StemmaMomentumStep")
     ? run(tf, "StemmaMomentumStep", { weight, gradient, accumulator }, rates)
     : tf.tidy(() => {
       const a = accumulator.mul(rates.momentum).add(gradient);
-      return [(rates.nesterov ? gradient.add(a.mul(rates.momentum)) : a).mul(-rates.learningRate).add(weight), a];
+      return [weight.sub((rates.nesterov ? gradient.add(a.mul(rates.momentum)) : a).mul(rates.learningRate)), a];
     });
   return { weight: next!, accumulator: state! };
 }
 
-/** s' = s + g²; w' = (g / √(s' + ε))·(−rate) + w. */
+/** s' = s + g²; w' = w − (g·rate) / √(s' + ε). */
 export function adagradStep(tf: Tf, weight: Tensor, gradient: Tensor, accumulator: Tensor, rates: AdagradRates): { weight: Tensor; accumulator: Tensor } {
   const [next, state] = hasKernel(tf, "StemmaAdagradStep")
     ? run(tf, "StemmaAdagradStep", { weight, gradient, accumulator }, rates)
     : tf.tidy(() => {
       const s = accumulator.add(gradient.mul(gradient));
-      return [gradient.div(s.add(rates.epsilon).sqrt()).mul(-rates.learningRate).add(weight), s];
+      return [weight.sub(gradient.mul(rates.learningRate).div(s.add(rates.epsilon).sqrt())), s];
     });
   return { weight: next!, accumulator: state! };
 }
 
 export interface RmsPropState { readonly meanSquare: Tensor; readonly moment: Tensor; /** Only when centred. */ readonly meanGradient?: Tensor }
 
-/** s' = s·decay + g²·(1 − decay); [a' = a·decay + g·(1 − decay)]; m' = m·momentum + g·rate / √(s' [− a'²] + ε); w' = w − m'. */
+/** s' = s·decay + g²·(1 − decay); [a' = a·decay + g·(1 − decay)]; m' = m·momentum + (g·rate) / √((s' [− a'²]) + ε); w' = w − m'. */
 export function rmsPropStep(tf: Tf, weight: Tensor, gradient: Tensor, { meanSquare, moment, meanGradient }: RmsPropState, rates: RmsPropRates): { weight: Tensor } & RmsPropState {
   const name = meanGradient ? "StemmaRmsPropCentredStep" : "StemmaRmsPropStep";
   const [next, square, nextMoment, average] = hasKernel(tf, name)
@@ -61,25 +61,30 @@ export function rmsPropStep(tf: Tf, weight: Tensor, gradient: Tensor, { meanSqua
     : tf.tidy(() => {
       const s = meanSquare.mul(rates.decay).add(gradient.mul(gradient).mul(1 - rates.decay));
       const a = meanGradient?.mul(rates.decay).add(gradient.mul(1 - rates.decay));
-      const root = (a ? s.sub(a.mul(a).add(rates.epsilon)) : s.add(rates.epsilon)).sqrt();
+      const root = (a ? s.sub(a.mul(a)) : s).add(rates.epsilon).sqrt();
       const m = moment.mul(rates.momentum).add(gradient.mul(rates.learningRate).div(root));
       return [weight.sub(m), s, m, ...(a ? [a] : [])];
     });
   return { weight: next!, meanSquare: square!, moment: nextMoment!, ...(average && { meanGradient: average }) };
 }
 
-/** m' = m·β₁ + g·(1 − β₁); v' = v·β₂ + g²·(1 − β₂); w' = ((m' / (1 − β₁ᵗ)) / (√(v' / (1 − β₂ᵗ)) + ε))·(−rate) + w. */
+/**
+ * m' = m·β₁ + g·(1 − β₁); v' = v·β₂ + g²·(1 − β₂); w' = w − (m' / (√v' / √(1 − β₂ᵗ) + ε))·(rate / (1 − β₁ᵗ)),
+ * the two last factors formed in float64 (Kingma and Ba, 2015, in the order PyTorch has).
+ */
 export function adamStep(tf: Tf, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rates: AdamRates): { weight: Tensor; first: Tensor; second: Tensor } {
   const [next, m2, v2] = hasKernel(tf, "StemmaAdamStep")
     ? run(tf, "StemmaAdamStep", { weight, gradient, first, second }, rates)
     : tf.tidy(() => {
+      const { root, rate } = adamFactors(rates);
       const m = first.mul(rates.beta1).add(gradient.mul(1 - rates.beta1));
       const v = second.mul(rates.beta2).add(gradient.mul(gradient).mul(1 - rates.beta2));
-      const step = m.div(1 - fround(rates.beta1Power)).div(v.div(1 - fround(rates.beta2Power)).sqrt().add(rates.epsilon));
-      return [step.mul(-rates.learningRate).add(weight), m, v];
+      return [weight.sub(m.div(v.sqrt().div(root).add(rates.epsilon)).mul(rate)), m, v];
     });
   return { weight: next!, first: m2!, second: v2! };
 }
+
+const adamFactors = ({ learningRate, beta1Product, beta2Product }: AdamRates): { root: number; rate: number } => ({ root: Math.sqrt(1 - beta2Product), rate: learningRate / (1 - beta1Product) });
 
 /** Whether no element of a float32 tensor is NaN or infinite. */
 export function allFinite(tf: Tf, tensor: Tensor): boolean {
@@ -100,7 +105,7 @@ export function registerOptimizerSteps(room: KernelRoom): void {
   step<RmsPropRates>(room, "StemmaRmsPropCentredStep", ["weight", "meanSquare", "moment", "meanGradient"], ([w, g, s, m, a], [w2, s2, m2, a2], n, r) =>
     kernels.rmsPropCentredStep(w!, g!, s!, m!, a!, w2!, s2!, m2!, a2!, n, r.learningRate, r.decay, 1 - r.decay, r.momentum, r.epsilon));
   step<AdamRates>(room, "StemmaAdamStep", ["weight", "first", "second"], ([w, g, m, v], [w2, m2, v2], n, r) =>
-    kernels.adamStep(w!, g!, m!, v!, w2!, m2!, v2!, n, r.learningRate, r.beta1, 1 - r.beta1, r.beta2, 1 - r.beta2, 1 - fround(r.beta1Power), 1 - fround(r.beta2Power), r.epsilon));
+    kernels.adamStep(w!, g!, m!, v!, w2!, m2!, v2!, n, adamFactors(r).rate, r.beta1, 1 - r.beta1, r.beta2, 1 - r.beta2, adamFactors(r).root, r.epsilon));
   room.kernel<{ x: TensorInfo }, object>("StemmaAllFinite", ({ inputs: { x } }) => {
     const out = room.backend.makeOutput([], "bool");
     room.backend.wasm.HEAPU8[room.pointer(out)] = kernels.allFinite(room.pointer(x), room.tf.util.sizeFromShape(x.shape));

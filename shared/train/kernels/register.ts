@@ -2,12 +2,12 @@
 import { registerActivationGradients, registerActivations } from "./activation.js";
 import { registerBatchNorm, registerGivenStatistics } from "./batch-norm.js";
 import { registerColumnSums } from "./columns.js";
-import { registerFilterGradient, registerInputGradient } from "./convolution.js";
+import { registerConvolutionGradients, registerFilterGradient, registerInputGradient } from "./convolution.js";
 import { registerDepthwiseGradients } from "./depthwise.js";
 import type { KernelRoom } from "./kernel-room.js";
 import { registerMatMul } from "./matmul.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
-import { registerMaxPoolGradient } from "./pooling.js";
+import { registerMaxPool } from "./pooling.js";
 import { registerSegmentSum } from "./segment-sum.js";
 import { registerSharing } from "./sharing.js";
 
@@ -18,11 +18,12 @@ import { registerSharing } from "./sharing.js";
 export function registerMissingKernels(room: KernelRoom): void {
   registerFilterGradient(room);
   registerDepthwiseGradients(room);
-  registerMaxPoolGradient(room);
+  registerMaxPool(room);
   registerSegmentSum(room);
   registerMatMul(room);
   registerActivations(room);
   registerInputGradient(room);
+  registerConvolutionGradients(room);
   registerGivenStatistics(room);
 }
 

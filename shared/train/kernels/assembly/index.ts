@@ -3,7 +3,7 @@
 export { packPanels, packRows, matMulRows, matMulInPlace, matMulPacked } from "./matmul";
 export { packUnrolled, scatterUnrolled, zero } from "./convolution";
 export { depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";
-export { maxPoolGradient } from "./pooling";
+export { maxPool, maxPoolGradient } from "./pooling";
 export { segmentSumFloat, segmentSumInt } from "./segment-sum";
 export { clip, reluGradient, relu6Gradient, clipGradient } from "./activation";
 export { sumRows, scaleColumns } from "./columns";

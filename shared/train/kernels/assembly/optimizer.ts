@@ -1,5 +1,5 @@
 // One step of an optimiser on one variable, float32, in one pass. The order of operations is the one
-// of TensorFlow.js's optimisers and is part of the format: a replay must repeat every rounding.
+// of shared/train/optimizers.ts and is part of the format: a replay must repeat every rounding.
 // Square root and division are exact in WebAssembly. Outputs may be the inputs' own memory.
 
 /** The last 1 to 3 elements go through a full vector as well: lanes are loaded and stored one by one. */
@@ -21,39 +21,39 @@ function set(p: usize, v: v128, count: i32): void {
   if (count > 2) store<f32>(p, f32x4.extract_lane(v, 2), 8);
 }
 
-/** w' = g·(−rate) + w */
+/** w' = w − g·rate */
 export function sgdStep(w: usize, g: usize, w2: usize, count: i32, rate: f32): void {
-  const minusRate = f32x4.splat(-rate);
+  const r = f32x4.splat(rate);
   for (let i = 0; i < count; i += 4) {
     const at = <usize>i << 2, n = count - i;
-    set(w2 + at, f32x4.add(f32x4.mul(get(g + at, n), minusRate), get(w + at, n)), n);
+    set(w2 + at, f32x4.sub(get(w + at, n), f32x4.mul(get(g + at, n), r)), n);
   }
 }
 
-/** a' = a·momentum + g; w' = a'·(−rate) + w, or with Nesterov (g + a'·momentum)·(−rate) + w */
+/** a' = a·momentum + g; w' = w − a'·rate, or with Nesterov w − (g + a'·momentum)·rate */
 export function momentumStep(w: usize, g: usize, a: usize, w2: usize, a2: usize, count: i32, rate: f32, momentum: f32, nesterov: i32): void {
-  const minusRate = f32x4.splat(-rate), m = f32x4.splat(momentum);
+  const r = f32x4.splat(rate), m = f32x4.splat(momentum);
   for (let i = 0; i < count; i += 4) {
     const at = <usize>i << 2, n = count - i, gradient = get(g + at, n);
-    const next = f32x4.add(f32x4.mul(m, get(a + at, n)), gradient);
+    const next = f32x4.add(f32x4.mul(get(a + at, n), m), gradient);
     const step = nesterov ? f32x4.add(gradient, f32x4.mul(next, m)) : next;
-    set(w2 + at, f32x4.add(f32x4.mul(minusRate, step), get(w + at, n)), n);
+    set(w2 + at, f32x4.sub(get(w + at, n), f32x4.mul(step, r)), n);
     set(a2 + at, next, n);
   }
 }
 
-/** s' = s + g²; w' = (g / √(s' + ε))·(−rate) + w */
+/** s' = s + g²; w' = w − (g·rate) / √(s' + ε) */
 export function adagradStep(w: usize, g: usize, s: usize, w2: usize, s2: usize, count: i32, rate: f32, epsilon: f32): void {
-  const minusRate = f32x4.splat(-rate), e = f32x4.splat(epsilon);
+  const r = f32x4.splat(rate), e = f32x4.splat(epsilon);
   for (let i = 0; i < count; i += 4) {
     const at = <usize>i << 2, n = count - i, gradient = get(g + at, n);
     const next = f32x4.add(get(s + at, n), f32x4.mul(gradient, gradient));
-    set(w2 + at, f32x4.add(f32x4.mul(f32x4.div(gradient, f32x4.sqrt(f32x4.add(next, e))), minusRate), get(w + at, n)), n);
+    set(w2 + at, f32x4.sub(get(w + at, n), f32x4.div(f32x4.mul(gradient, r), f32x4.sqrt(f32x4.add(next, e)))), n);
     set(s2 + at, next, n);
   }
 }
 
-/** s' = s·decay + g²·(1 − decay); m' = m·momentum + g·rate / √(s' + ε); w' = w − m' */
+/** s' = s·decay + g²·(1 − decay); m' = m·momentum + (g·rate) / √(s' + ε); w' = w − m' */
 export function rmsPropStep(w: usize, g: usize, s: usize, m: usize, w2: usize, s2: usize, m2: usize, count: i32, rate: f32, decay: f32, rest: f32, momentum: f32, epsilon: f32): void {
   const r = f32x4.splat(rate), d = f32x4.splat(decay), o = f32x4.splat(rest), mo = f32x4.splat(momentum), e = f32x4.splat(epsilon);
   for (let i = 0; i < count; i += 4) {
@@ -66,14 +66,14 @@ export function rmsPropStep(w: usize, g: usize, s: usize, m: usize, w2: usize, s
   }
 }
 
-/** As rmsPropStep, centred: a' = a·decay + g·(1 − decay); the root is of s' − (a'² + ε) */
+/** As rmsPropStep, centred: a' = a·decay + g·(1 − decay); the root is of (s' − a'²) + ε */
 export function rmsPropCentredStep(w: usize, g: usize, s: usize, m: usize, a: usize, w2: usize, s2: usize, m2: usize, a2: usize, count: i32, rate: f32, decay: f32, rest: f32, momentum: f32, epsilon: f32): void {
   const r = f32x4.splat(rate), d = f32x4.splat(decay), o = f32x4.splat(rest), mo = f32x4.splat(momentum), e = f32x4.splat(epsilon);
   for (let i = 0; i < count; i += 4) {
     const at = <usize>i << 2, n = count - i, gradient = get(g + at, n);
     const square = f32x4.add(f32x4.mul(get(s + at, n), d), f32x4.mul(f32x4.mul(gradient, gradient), o));
     const average = f32x4.add(f32x4.mul(get(a + at, n), d), f32x4.mul(gradient, o));
-    const root = f32x4.sqrt(f32x4.sub(square, f32x4.add(f32x4.mul(average, average), e)));
+    const root = f32x4.sqrt(f32x4.add(f32x4.sub(square, f32x4.mul(average, average)), e));
     const moment = f32x4.add(f32x4.mul(get(m + at, n), mo), f32x4.div(f32x4.mul(gradient, r), root));
     set(w2 + at, f32x4.sub(get(w + at, n), moment), n);
     set(s2 + at, square, n);
@@ -82,16 +82,16 @@ export function rmsPropCentredStep(w: usize, g: usize, s: usize, m: usize, a: us
   }
 }
 
-/** m' = m·β1 + g·(1 − β1); v' = v·β2 + g²·(1 − β2); w' = ((m' / c1) / (√(v' / c2) + ε))·(−rate) + w */
-export function adamStep(w: usize, g: usize, m: usize, v: usize, w2: usize, m2: usize, v2: usize, count: i32, rate: f32, beta1: f32, rest1: f32, beta2: f32, rest2: f32, correction1: f32, correction2: f32, epsilon: f32): void {
-  const minusRate = f32x4.splat(-rate), b1 = f32x4.splat(beta1), o1 = f32x4.splat(rest1), b2 = f32x4.splat(beta2), o2 = f32x4.splat(rest2);
-  const c1 = f32x4.splat(correction1), c2 = f32x4.splat(correction2), e = f32x4.splat(epsilon);
+/** m' = m·β1 + g·(1 − β1); v' = v·β2 + g²·(1 − β2); w' = w − (m' / (√v' / root + ε))·rate */
+export function adamStep(w: usize, g: usize, m: usize, v: usize, w2: usize, m2: usize, v2: usize, count: i32, rate: f32, beta1: f32, rest1: f32, beta2: f32, rest2: f32, root: f32, epsilon: f32): void {
+  const r = f32x4.splat(rate), b1 = f32x4.splat(beta1), o1 = f32x4.splat(rest1), b2 = f32x4.splat(beta2), o2 = f32x4.splat(rest2);
+  const c = f32x4.splat(root), e = f32x4.splat(epsilon);
   for (let i = 0; i < count; i += 4) {
     const at = <usize>i << 2, n = count - i, gradient = get(g + at, n);
     const first = f32x4.add(f32x4.mul(get(m + at, n), b1), f32x4.mul(gradient, o1));
     const second = f32x4.add(f32x4.mul(get(v + at, n), b2), f32x4.mul(f32x4.mul(gradient, gradient), o2));
-    const step = f32x4.div(f32x4.div(first, c1), f32x4.add(f32x4.sqrt(f32x4.div(second, c2)), e));
-    set(w2 + at, f32x4.add(f32x4.mul(step, minusRate), get(w + at, n)), n);
+    const step = f32x4.div(first, f32x4.add(f32x4.div(f32x4.sqrt(second), c), e));
+    set(w2 + at, f32x4.sub(get(w + at, n), f32x4.mul(step, r)), n);
     set(m2 + at, first, n);
     set(v2 + at, second, n);
   }

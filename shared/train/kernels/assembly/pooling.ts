@@ -1,25 +1,82 @@
-// Gradient of max pooling (NHWC, float32). The gradient of a window goes to its first maximum in row
-// order; a NaN in a window wins it, so that it is not lost.
+// Max pooling and its gradient (NHWC, float32). A NaN in a window wins it, so that it is not lost. The
+// gradient of a window goes to its first maximum in row order, four channels at a time.
+
+export function maxPool(
+  x: usize, y: usize, N: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+): void {
+  const bytes = <usize>C << 2;
+  let out = y;
+  for (let n = 0; n < N; n++) for (let oh = 0; oh < OH; oh++) for (let ow = 0; ow < OW; ow++) {
+    for (let c: usize = 0; c < bytes; c += 16) {
+      const whole = c + 16 <= bytes;
+      let best = f32x4.splat(-Infinity);
+      for (let fh = 0; fh < FH; fh++) {
+        const ih = oh * sh + fh * dh - top;
+        if (<u32>ih >= <u32>H) continue;
+        for (let fw = 0; fw < FW; fw++) {
+          const iw = ow * sw + fw * dl - left;
+          if (<u32>iw >= <u32>W) continue;
+          const p = x + <usize>((n * H + ih) * W + iw) * bytes + c;
+          best = f32x4.max(best, whole ? v128.load(p) : partOf(p, bytes - c));
+        }
+      }
+      if (whole) v128.store(out + c, best); else putPart(out + c, best, bytes - c);
+    }
+    out += bytes;
+  }
+}
+
+/** One to three floats; what is behind them is not touched. */
+function partOf(p: usize, bytes: usize): v128 {
+  let v = v128.load32_zero(p);
+  if (bytes > 4) v = v128.load_lane<f32>(p, v, 1, 4);
+  if (bytes > 8) v = v128.load_lane<f32>(p, v, 2, 8);
+  return v;
+}
+
+function putPart(p: usize, v: v128, bytes: usize): void {
+  v128.store_lane<f32>(p, v, 0);
+  if (bytes > 4) v128.store_lane<f32>(p, v, 1, 4);
+  if (bytes > 8) v128.store_lane<f32>(p, v, 2, 8);
+}
 
 export function maxPoolGradient(
   x: usize, dy: usize, dx: usize, N: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
-  memory.fill(dx, 0, <usize>(N * H * W) * <usize>C << 2);
-  for (let n = 0; n < N; n++) for (let oh = 0; oh < OH; oh++) for (let ow = 0; ow < OW; ow++) for (let c = 0; c < C; c++) {
-    let best: f32 = 0, at: usize = 0, found = false;
-    for (let fh = 0; fh < FH; fh++) {
-      const ih = oh * sh + fh * dh - top;
-      if (<u32>ih >= <u32>H) continue;
-      for (let fw = 0; fw < FW; fw++) {
-        const iw = ow * sw + fw * dl - left;
-        if (<u32>iw >= <u32>W) continue;
-        const offset = <usize>((n * H + ih) * W + iw) * <usize>C + <usize>c << 2;
-        const value = load<f32>(x + offset);
-        if (!found || value > best || (value != value && best == best)) { best = value; at = offset; found = true; }
+  const bytes = <usize>C << 2;
+  memory.fill(dx, 0, <usize>(N * H * W) * bytes);
+  let g = dy;
+  for (let n = 0; n < N; n++) for (let oh = 0; oh < OH; oh++) for (let ow = 0; ow < OW; ow++) {
+    for (let c: usize = 0; c < bytes; c += 16) {
+      const whole = c + 16 <= bytes;
+      let best = f32x4.splat(0), at = i32x4.splat(-1);
+      for (let fh = 0; fh < FH; fh++) {
+        const ih = oh * sh + fh * dh - top;
+        if (<u32>ih >= <u32>H) continue;
+        for (let fw = 0; fw < FW; fw++) {
+          const iw = ow * sw + fw * dl - left;
+          if (<u32>iw >= <u32>W) continue;
+          const place = (n * H + ih) * W + iw, p = x + <usize>place * bytes + c;
+          const v = whole ? v128.load(p) : partOf(p, bytes - c);
+          // wins: the first value there is, a larger one, the first NaN
+          const isNaN = v128.andnot(f32x4.ne(v, v), f32x4.ne(best, best));
+          const wins = v128.or(v128.or(i32x4.lt_s(at, i32x4.splat(0)), f32x4.gt(v, best)), isNaN);
+          best = v128.bitselect(v, best, wins);
+          at = v128.bitselect(i32x4.splat(place), at, wins);
+        }
       }
+      give(dx + c, g + c, bytes, i32x4.extract_lane(at, 0));
+      if (whole || bytes - c > 4) give(dx + c + 4, g + c + 4, bytes, i32x4.extract_lane(at, 1));
+      if (whole || bytes - c > 8) give(dx + c + 8, g + c + 8, bytes, i32x4.extract_lane(at, 2));
+      if (whole) give(dx + c + 12, g + c + 12, bytes, i32x4.extract_lane(at, 3));
     }
-    if (!found) continue;
-    const target = dx + at;
-    store<f32>(target, load<f32>(target) + load<f32>(dy + (<usize>((n * OH + oh) * OW + ow) * <usize>C + <usize>c << 2)));
+    g += bytes;
   }
+}
+
+@inline
+function give(dx: usize, g: usize, bytes: usize, place: i32): void {
+  if (place < 0) return;
+  const target = dx + <usize>place * bytes;
+  store<f32>(target, load<f32>(target) + load<f32>(g));
 }

@@ -1,0 +1,57 @@
+/** Runs the same computation on tfjs's cpu backend and on ours, and compares the numbers within a tolerance. */
+import assert from "node:assert/strict";
+import type { Rank, Tensor } from "@tensorflow/tfjs";
+import type { Tf } from "../../../../../shared/train/kernels/kernel-room.js";
+
+/** Uniform numbers from a linear congruential generator; the same for a seed everywhere. */
+export function numbers(count: number, seed: number, low = -1, high = 1): Float32Array {
+  let state = (seed * 2654435761) >>> 0;
+  return Float32Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return low + (high - low) * (state / 4294967296);
+  });
+}
+
+export function tensorOf<R extends Rank>(tf: Tf, shape: readonly number[], seed: number, low = -1, high = 1): Tensor<R> {
+  return tf.tensor(numbers(shape.reduce((a, b) => a * b, 1), seed, low, high), shape as never) as Tensor<R>;
+}
+
+/** Weighs an output so that its gradient is not one everywhere. */
+export function weighed<R extends Rank>(tf: Tf, y: Tensor<R>): Tensor<R> { return y.mul(tensorOf(tf, y.shape, 9)); }
+
+/** Largest difference over the largest number expected. */
+export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
+  assert.equal(actual.length, expected.length);
+  let error = 0, size = 0;
+  for (let i = 0; i < expected.length; i++) {
+    const difference = Math.abs(actual[i]! - expected[i]!);
+    if (!(difference <= error)) error = difference; // NaN counts
+    size = Math.max(size, Math.abs(expected[i]!));
+  }
+  return error / (size || 1);
+}
+
+export const tolerance = 1e-5;
+
+/** Asserts that `compute` gives the same tensors on both backends, and leaves wasm the active one with no tensor more. */
+export async function assertSameAsCpu(tf: Tf, name: string, compute: () => Tensor | Tensor[], within = tolerance): Promise<void> {
+  const results: Float32Array[][] = [];
+  const shapes: number[][][] = [];
+  for (const backend of ["cpu", "wasm"]) {
+    await tf.setBackend(backend);
+    const before = tf.memory();
+    tf.tidy(() => {
+      const tensors = [compute()].flat();
+      shapes.push(tensors.map((tensor) => tensor.shape));
+      results.push(tensors.map((tensor) => Float32Array.from(tensor.dataSync())));
+    });
+    const after = tf.memory();
+    assert.equal(after.numTensors, before.numTensors, `${name}: tensors leaked on ${backend}`);
+    assert.equal(after.numDataBuffers, before.numDataBuffers, `${name}: buffers leaked on ${backend}`);
+  }
+  assert.deepEqual(shapes[1], shapes[0], `${name}: shapes`);
+  results[0]!.forEach((expected, i) => {
+    const error = relativeError(results[1]![i]!, expected);
+    assert.ok(error < within, `${name}: result ${i} differs from cpu by ${error}`);
+  });
+}
