@@ -5,6 +5,7 @@
  */
 import { StemmaError } from "../errors.js";
 import { objectKinds } from "../model/model.js";
+import { frameBlock } from "./block-frame.js";
 import * as field from "./fields.js";
 import { type Fields } from "./fields.js";
 import { scanEnvelope } from "./scan.js";
@@ -79,16 +80,19 @@ function fieldsOf<Type extends words.BodyType>(type: Type): Fields<words.Body> {
 export function encodeEnvelope(envelope: words.Envelope): Uint8Array {
   const { type } = envelope.body;
   if (!Object.hasOwn(bodies, type)) throw field.malformed("body", `is of the unknown type ${String(type)}`);
-  const plain = encodeFieldsOf(envelope, type);
-  const encoded = stemma.v1.Envelope.encode(plain as unknown as Parameters<typeof stemma.v1.Envelope.encode>[0]).finish();
+  const encoded = encodeChecked(envelope, type);
   const most = maxEnvelopeBytes(type);
   if (encoded.length > most) throw new StemmaError("ENVELOPE_TOO_LARGE", `A ${type} of ${encoded.length} bytes is longer than the ${most} allowed. Send its content as blocks, or in parts.`, { type, bytes: encoded.length, most });
   return encoded;
 }
 
-function encodeFieldsOf(envelope: words.Envelope, type: words.BodyType): Record<string, unknown> {
-  return { ...field.encodeFields(envelopeFields, envelope, "envelope"), [type]: field.encodeFields(fieldsOf(type), envelope.body, type) };
+function encodeChecked(envelope: words.Envelope, type: words.BodyType): Uint8Array {
+  const header = field.encodeFields(envelopeFields, envelope, "envelope");
+  const body = field.encodeFields(fieldsOf(type), envelope.body, type);
+  const framed = envelope.body.type === "block" ? frameBlock(encodePlain(header), envelope.body.index, envelope.body.data) : undefined;
+  return framed ?? encodePlain({ ...header, [type]: body });
 }
+function encodePlain(plain: Record<string, unknown>): Uint8Array { return stemma.v1.Envelope.encode(plain as unknown as Parameters<typeof stemma.v1.Envelope.encode>[0]).finish(); }
 
 /**
  * The envelope in received bytes. Byte fields are views of `bytes`.

@@ -19,7 +19,7 @@ export const publishOverheadBytes = 512;
 export const defaultWindow = 8;
 export const maxWindow = 64;
 /** Blocks in one manifest part, and encodings of objects in one manifest part (both fixed by the protocol). */
-export const blocksPerManifestPart = 64;
+export const blocksPerManifestPart = 16;
 export const encodingsPerManifestPart = 512;
 /** Largest stream one transfer may carry, in bytes. */
 export const maxTransferBytes = 2 ** 40;

@@ -6,7 +6,7 @@
 import { StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
-import { defaultWindow, maxWindow } from "../limits.js";
+import { blocksPerManifestPart, defaultWindow, maxWindow } from "../limits.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
 import { Bitmap } from "./bitmap.js";
 import { blockCount, blocksOfPart, bytesOfBlock, checkPart, manifestInvalid, partCount, partOfBlock, shapeOfPart, type ManifestBounds, type StreamShape } from "./manifest.js";
@@ -105,7 +105,9 @@ export class TransferReceiver {
   get slotsWanted(): number {
     if (this.#shape === undefined || this.#ended !== undefined) return 0;
     const room = this.#window - this.slotsHeld;
-    return room <= 0 ? 0 : this.#nextBlocks(room).length;
+    // several blocks to a word, as long as enough are on their way
+    if (room <= 0 || (this.#asked.size > 0 && room < this.#window >> 2)) return 0;
+    return this.#nextBlocks(room).length;
   }
   /** When `tick` is due; undefined while nothing is outstanding. */
   get wakeAtMs(): number | undefined {
@@ -148,7 +150,7 @@ export class TransferReceiver {
 
   onBlock(block: Block, nowMs: number): ReceiverEffect[] {
     const { index, data } = block;
-    const expected = this.#hashes.get(partOfBlock(index))?.[index % 64];
+    const expected = this.#hashes.get(partOfBlock(index))?.[index % blocksPerManifestPart];
     if (this.#ended !== undefined || this.#shape === undefined || expected === undefined) return [];
     if (this.#written.has(index) || this.#writing.has(index)) return [];
     // a late answer is as good as one asked for, as long as the window bounds what is held

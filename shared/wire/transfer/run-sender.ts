@@ -1,7 +1,13 @@
-/** Drives a TransferSender: reads, hashes and sends one after the other, so that memory holds one block and the link sets the pace. */
+/**
+ * Drives a TransferSender: reads, hashes and sends one after the other at the link's pace. Blocks that
+ * were read to be hashed are kept until they are sent, so that the disk is read once; at most
+ * two manifest parts of them a sender, and no more than a fixed sum in the process.
+ */
 import type { Clock } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
 import type { Block, BlockRequest, ManifestPart } from "../messages.js";
+import { allocateBlock } from "../block-frame.js";
+import { blocksPerManifestPart } from "../limits.js";
 import { bytesOfBlock } from "./manifest.js";
 import { TransferSender, type SenderEffect, type SenderOptions } from "./sender.js";
 import { blockHash, StreamReader, type StreamObject } from "./stream.js";
@@ -22,43 +28,86 @@ export interface RunningSender {
   stop(): Promise<void>;
 }
 
+/** Bytes that all senders of this process keep between hashing and sending; who finds no room reads its block again. */
+const maxKeptBytes = 64 * 1024 * 1024;
+let keptBytes = 0;
+
+/** Answers requests for the stream of these objects until it is stopped. */
 export function runSender(options: Omit<SenderOptions, "byteLength">, objects: readonly StreamObject[], ports: SenderPorts): RunningSender {
-  // two readers, because hashing runs ahead of sending and each reads on where it was
-  const hashing = new StreamReader(objects);
-  const sending = new StreamReader(objects);
-  const machine = new TransferSender({ ...options, byteLength: sending.byteLength });
+  const reader = new StreamReader(objects);
+  const machine = new TransferSender({ ...options, byteLength: reader.byteLength });
+  const kept = new Map<number, Uint8Array>();
   const queue: SenderEffect[] = [];
-  let running: Promise<void> | undefined;
+  let isRunning = false;
+  let generation = 0;
   let stopped = false;
 
+  async function read(index: number): Promise<Uint8Array> {
+    const block = allocateBlock(bytesOfBlock(machine.shape, index));
+    await reader.read(index * options.blockBytes, block);
+    return block;
+  }
   async function hashPart(first: number, count: number): Promise<Hash[]> {
     const hashes: Hash[] = [];
-    for (let index = first; index < first + count && !stopped; index++) hashes.push(blockHash(await hashing.read(index * options.blockBytes, bytesOfBlock(machine.shape, index))));
+    for (let index = first; index < first + count && !stopped; index++) {
+      const block = await read(index);
+      hashes.push(blockHash(block));
+      keep(index, block);
+    }
     return hashes;
   }
+  function keep(index: number, block: Uint8Array): void {
+    drop(index);
+    const oldest = kept.size >= 2 * blocksPerManifestPart ? kept.keys().next().value : undefined;
+    if (oldest !== undefined) drop(oldest);
+    if (stopped || keptBytes + block.length > maxKeptBytes) return;
+    kept.set(index, block);
+    keptBytes += block.length;
+  }
+  function drop(index: number): Uint8Array | undefined {
+    const block = kept.get(index);
+    if (block !== undefined && kept.delete(index)) keptBytes -= block.length;
+    return block;
+  }
+  async function take(index: number): Promise<Uint8Array> { return drop(index) ?? await read(index); }
   async function perform(effect: SenderEffect): Promise<readonly SenderEffect[]> {
     if (effect.type === "hash") {
       const hashes = await hashPart(effect.first, effect.count);
       return stopped ? [] : machine.partHashed(effect.part, hashes);
     }
-    if (effect.type === "read") return machine.blockRead(effect.index, await sending.read(effect.offset, effect.byteLength));
+    if (effect.type === "read") return machine.blockRead(effect.index, await take(effect.index));
     // a word that could not be sent is lost like any other
     await ports.send(effect.message).catch(() => undefined);
     return [];
   }
-  async function drain(): Promise<void> {
-    for (let effect = queue.shift(); effect !== undefined && !stopped; effect = queue.shift()) queue.unshift(...await perform(effect));
+  async function drain(own: number): Promise<void> {
+    for (let effect = queue.shift(); effect !== undefined; effect = queue.shift()) {
+      const more = await perform(effect);
+      // a send over a lost link may never come back; what it returns to is no longer the queue's owner
+      if (own !== generation) return;
+      queue.unshift(...more);
+    }
+    isRunning = false;
   }
   function pump(effects: readonly SenderEffect[]): void {
     // blocks before hashes: a part is asked for ahead of its need, the blocks are needed now
     for (const effect of effects) if (effect.type === "hash") queue.push(effect); else insertBeforeHashes(queue, effect);
-    running ??= drain().catch((error: unknown) => { stopped = true; ports.onFailed(error); }).finally(() => { running = undefined; if (queue.length > 0 && !stopped) pump([]); });
+    if (isRunning) return;
+    isRunning = true;
+    const own = generation;
+    drain(own).catch((error: unknown) => { if (own === generation) { forget(); stopped = true; ports.onFailed(error); } });
+  }
+  function forget(): void {
+    generation++;
+    isRunning = false;
+    queue.length = 0;
+    for (const index of [...kept.keys()]) drop(index);
   }
   return {
     machine,
     onRequest: (request) => { if (!stopped) pump(machine.onRequest(request, ports.clock.monotonic())); },
-    reconnected: () => { machine.reconnected(); queue.length = 0; },
-    stop: async () => { stopped = true; queue.length = 0; await running; await Promise.all([hashing.close(), sending.close()]); },
+    reconnected: () => { machine.reconnected(); forget(); },
+    stop: async () => { stopped = true; forget(); await reader.close(); },
   };
 }
 

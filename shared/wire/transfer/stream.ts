@@ -9,9 +9,18 @@ import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "
 import type { ObjectRef } from "../messages.js";
 
 /** An object that can be read from its beginning, as often as needed; a TensorSource is one. */
-export interface StreamObject { readonly byteLength: number; chunks(): AsyncIterable<Uint8Array> }
+export interface StreamObject {
+  readonly byteLength: number;
+  chunks(): AsyncIterable<Uint8Array>;
+  /** Fills `target` with the bytes at `offset`: spares a copy where an object can be read anywhere. */
+  readAt?(offset: number, target: Uint8Array): Promise<void>;
+}
 export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
-  return { byteLength: bytes.length, async *chunks() { if (bytes.length > 0) yield bytes; } };
+  return {
+    byteLength: bytes.length,
+    async *chunks() { if (bytes.length > 0) yield bytes; },
+    readAt: async (offset, target) => { target.set(bytes.subarray(offset, offset + target.length)); },
+  };
 }
 
 /** Where each object lies in the stream. */
@@ -40,30 +49,37 @@ export class StreamReader {
     ({ offsets: this.#offsets, byteLength: this.byteLength } = layoutOf(objects));
   }
 
-  /** @throws TENSOR_SIZE_MISMATCH where an object gives fewer bytes than it says; what its source throws */
-  read(offset: number, byteLength: number): Promise<Uint8Array> {
-    const result = this.#queue.then(() => this.#read(offset, byteLength));
+  /** Fills `target` with the stream's bytes at `offset`. @throws TENSOR_SIZE_MISMATCH where an object gives fewer bytes than it says; what its source throws */
+  read(offset: number, target: Uint8Array): Promise<void> {
+    const result = this.#queue.then(() => this.#read(offset, target));
     this.#queue = result.catch(() => undefined);
     return result;
   }
   async close(): Promise<void> { await this.#queue; await this.#leave(); }
 
-  async #read(offset: number, byteLength: number): Promise<Uint8Array> {
-    if (offset < 0 || byteLength < 0 || offset + byteLength > this.byteLength) throw new RangeError(`bytes ${offset} to ${offset + byteLength} of a stream of ${this.byteLength}`);
-    if (byteLength === 0) return new Uint8Array(0);
+  async #read(offset: number, target: Uint8Array): Promise<void> {
+    if (offset < 0 || offset + target.length > this.byteLength) throw new RangeError(`bytes ${offset} to ${offset + target.length} of a stream of ${this.byteLength}`);
     try {
-      if (offset !== this.#at || this.#index < 0) await this.#seek(offset);
-      if (this.#rest.length === 0) await this.#more();
-      if (this.#rest.length >= byteLength) return this.#take(byteLength);
-      const bytes = new Uint8Array(byteLength);
-      for (let filled = 0; filled < byteLength;) {
-        if (this.#rest.length === 0) await this.#more();
-        const piece = this.#take(Math.min(this.#rest.length, byteLength - filled));
-        bytes.set(piece, filled);
-        filled += piece.length;
+      for (let filled = 0; filled < target.length;) {
+        const index = this.#objectAt(offset + filled);
+        const object = this.#objects[index] as StreamObject;
+        const within = offset + filled - (this.#offsets[index] ?? 0);
+        const length = Math.min(target.length - filled, object.byteLength - within);
+        const part = target.subarray(filled, filled + length);
+        if (object.readAt === undefined) await this.#readOn(offset + filled, part); else await object.readAt(within, part);
+        filled += length;
       }
-      return bytes;
     } catch (error) { await this.#leave(); throw error; }
+  }
+  /** Reads on where the object's chunks are. */
+  async #readOn(offset: number, target: Uint8Array): Promise<void> {
+    if (offset !== this.#at || this.#index !== this.#objectAt(offset)) await this.#seek(offset);
+    for (let filled = 0; filled < target.length;) {
+      if (this.#rest.length === 0) await this.#more();
+      const piece = this.#take(Math.min(this.#rest.length, target.length - filled));
+      target.set(piece, filled);
+      filled += piece.length;
+    }
   }
   #take(length: number): Uint8Array {
     const piece = this.#rest.subarray(0, length);
@@ -71,18 +87,16 @@ export class StreamReader {
     this.#at += length;
     return piece;
   }
-  /** Fills #rest with bytes of the stream at #at. */
+  /** Fills #rest with the next bytes of the object that is open. */
   async #more(): Promise<void> {
+    const end = (this.#offsets[this.#index] ?? 0) + (this.#objects[this.#index]?.byteLength ?? 0);
     for (;;) {
       const next = await this.#iterator?.next();
-      const endOfObject = (this.#offsets[this.#index] ?? 0) + (this.#objects[this.#index]?.byteLength ?? 0);
-      if (next !== undefined && next.done !== true) {
-        if (this.#at + next.value.length > endOfObject) throw this.#wrongSize("more");
-        if (next.value.length > 0) { this.#rest = next.value; return; }
-        continue;
-      }
-      if (this.#at < endOfObject) throw this.#wrongSize("fewer");
-      this.#open(this.#index + 1);
+      if (next === undefined || next.done === true) throw this.#wrongSize("fewer");
+      if (this.#at + next.value.length > end) throw this.#wrongSize("more");
+      if (next.value.length === 0) continue;
+      this.#rest = next.value;
+      return;
     }
   }
   #wrongSize(what: string): StemmaError {
@@ -95,7 +109,7 @@ export class StreamReader {
   }
   async #seek(offset: number): Promise<void> {
     const index = this.#objectAt(offset);
-    if (index !== this.#index || offset < this.#at) {
+    if (index !== this.#index || offset < this.#at || this.#iterator === undefined) {
       await this.#leave();
       this.#open(index);
       this.#at = this.#offsets[index] ?? 0;
@@ -105,6 +119,7 @@ export class StreamReader {
       this.#take(Math.min(this.#rest.length, offset - this.#at));
     }
   }
+  /** The last object that begins at or before `offset`: empty ones before it are passed over. */
   #objectAt(offset: number): number {
     let low = 0;
     let high = this.#offsets.length - 1;
