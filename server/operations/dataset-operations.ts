@@ -10,7 +10,7 @@ import type { OperationsContext } from "./operations-context.js";
 export async function needDataset({ fleets }: OperationsContext, fleet: string, name: string): Promise<DatasetSummary> {
   const found = (await fleets.get(fleet)).datasets().find((dataset) => dataset.name === name);
   if (found === undefined) throw new StemmaError("DATASET_UNKNOWN", `The fleet ${fleet} has no data named "${name}". See \`stemma data list\`, or add it with \`stemma data add\`.`, { name });
-  return { parameters: {}, ...found };
+  return found;
 }
 
 /** What a training is told of named data. */
@@ -21,7 +21,7 @@ export function referenceOf({ kind, location, parameters, hash }: DatasetSummary
 export function datasetOperations(context: OperationsContext): Pick<ServerOperations, "datasets" | "addDataset" | "checkDataset"> {
   const { fleets, home } = context;
   return {
-    datasets: async (fleet) => (await fleets.get(fleet)).datasets().map((dataset) => ({ parameters: {}, ...dataset })),
+    datasets: async (fleet) => (await fleets.get(fleet)).datasets(),
     addDataset: async (fleet, { name, kind, location, parameters = {} }) => {
       const repository = await fleets.get(fleet, { create: true });
       const { hash } = await checkDatasetAt({ kind, location, parameters });

@@ -14,6 +14,8 @@ const text = z.string().max(4096);
 const time = z.number().min(-8.64e15).max(8.64e15);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const at = { atMs: time };
+/** What a dataset's reader is told; few and short. */
+const readerParameters = z.record(text, z.union([text, z.number(), z.boolean(), z.array(text).max(4096)])).refine((all) => Object.keys(all).length <= 64, "more than 64 parameters");
 const about = { ...at, versionId: hash, because: text };
 
 /** One schema a type; members in the order in which they are written. */
@@ -27,7 +29,7 @@ const schemas = {
   revoked: z.object({ ...at, device: text, because: text }), quarantined: z.object({ ...at, device: text, because: text }),
   session: z.object({ ...at, device: text, session: count }),
   assigned: z.object({ ...at, device: text, line: text, versionId: hash }),
-  data: z.object({ ...at, name: text, kind: text, location: text, hash: hash.nullable(), removed: z.boolean().optional() }),
+  data: z.object({ ...at, name: text, kind: text, location: text, parameters: readerParameters.optional(), hash: hash.nullable(), removed: z.boolean().optional() }),
   backup: z.object({ ...at, position: count, location: text }),
   restored: z.object({ ...at, position: count, lostFrom: count.nullable() }),
 } satisfies Record<Fact["type"], z.ZodType>;

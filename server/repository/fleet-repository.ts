@@ -6,6 +6,7 @@
 import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
 import type { Approach, Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import type { Fact } from "../../shared/journal/fact.js";
+import type { DatasetState } from "./state.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { EnvironmentPolicy, RecoveredModel } from "../../shared/recover/recovery.js";
@@ -122,7 +123,7 @@ export interface FleetRepository {
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   assignment(device: string, line: string): Hash | undefined;
-  datasets(): readonly { readonly name: string; readonly kind: string; readonly location: string; readonly hash: Hash | null }[];
+  datasets(): readonly DatasetState[];
   /** Appends any other fact and applies it to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;
 

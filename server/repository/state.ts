@@ -4,7 +4,7 @@
  *
  * Invariants
  * - a version's number is the count of its name's `recorded` facts up to it; numbers never go back or change
- * - the same record again, and the same activation again, change nothing
+ * - the same record again changes nothing, nor does an activation that repeats the last one of its line
  * - `retired` and `released` are final; `stored` follows `recorded`; a fact about a version that is not
  *   recorded changes nothing and is counted in `ignored`
  * - facts of a type that this release does not know (written by a newer one of the same journal format)
@@ -57,7 +57,7 @@ export interface DeviceState {
   readonly assignments: Map<string, Hash>;
 }
 
-export interface DatasetState { readonly name: string; readonly kind: string; readonly location: string; readonly hash: Hash | null }
+export interface DatasetState { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: NonNullable<Extract<Fact, { type: "data" }>["parameters"]>; readonly hash: Hash | null }
 
 export interface FleetState {
   /** Facts applied: the next one has this position. */
@@ -103,7 +103,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "assigned": return ofDevice(state, fact.device, (device) => { device.assignments.set(fact.line, fact.versionId); });
     case "data": {
       if (fact.removed === true) state.datasets.delete(fact.name);
-      else state.datasets.set(fact.name, { name: fact.name, kind: fact.kind, location: fact.location, hash: fact.hash });
+      else state.datasets.set(fact.name, { name: fact.name, kind: fact.kind, location: fact.location, parameters: fact.parameters ?? {}, hash: fact.hash });
       return;
     }
     case "backup": { state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs }); return; }
@@ -158,8 +158,9 @@ function applyActivated(state: FleetState, position: number, fact: FactOf<"activ
   ofDevice(state, fact.device, (device) => {
     let history = device.activations.get(fact.line);
     if (history === undefined) device.activations.set(fact.line, history = []);
-    const again = history.some((known) => known.session === fact.session && known.versionId === fact.versionId && known.deviceAtMs === fact.deviceAtMs);
-    if (again) return;
+    // Only what repeats the last one is surely no news: a clock that was set back can give an old time to a new activation.
+    const last = history.at(-1);
+    if (last !== undefined && last.session === fact.session && last.versionId === fact.versionId && last.deviceAtMs === fact.deviceAtMs) return;
     history.push({ position, versionId: fact.versionId, deviceAtMs: fact.deviceAtMs, deviceClockErrorMs: fact.deviceClockErrorMs, serverAtMs: fact.atMs, session: fact.session });
   });
 }
