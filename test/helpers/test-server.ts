@@ -1,0 +1,46 @@
+/** A whole server in this process on a folder of its own, for integration tests. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { silentLog } from "../../shared/adapters/node-clock.js";
+import type { ServerOptions } from "../../server/config.js";
+import { startServer, type ServerHandle } from "../../server/main.js";
+import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+
+export const testFleet = "yard";
+
+export interface TestServer {
+  readonly home: string;
+  handle: ServerHandle;
+  enroll(device: string, lines?: readonly string[], initial?: Readonly<Record<string, string>>): Promise<Enrolment>;
+  /** The same enrolment at the address the server has now. */
+  moved(enrolment: Enrolment): Enrolment;
+  /** Stops and starts again on the same home. */
+  restart(options?: Partial<ServerOptions>): Promise<void>;
+  /** Stops and removes everything. */
+  end(): Promise<void>;
+}
+
+export async function startTestServer(options: Partial<ServerOptions> = {}): Promise<TestServer> {
+  const home = options.home ?? await mkdtemp(join(tmpdir(), "stemma-server-"));
+  const start = (more: Partial<ServerOptions> = {}): Promise<ServerHandle> => startServer({ fleets: [testFleet], mqttPort: 0, httpPort: 0, ...options, ...more, home }, silentLog());
+  const server: TestServer = {
+    home, handle: await start(),
+    async enroll(device, lines = ["line"], initial = {}) {
+      return parseEnrolment(await server.handle.operations.enroll({ fleet: testFleet, device, lines, profile: "generic", initial }));
+    },
+    moved: (enrolment) => ({ ...enrolment, mqtt: [server.handle.mqttUrl] }),
+    async restart(more) { await server.handle.close(); server.handle = await start(more); },
+    async end() { await server.handle.close(); await rm(home, { recursive: true, force: true }); },
+  };
+  return server;
+}
+
+/** The bytes of a recovered version, read to their proven end. */
+export async function recoveredBytes(server: TestServer, model: string): Promise<Buffer> {
+  const stream = await server.handle.operations.recover({ fleet: testFleet, model });
+  const pieces: Uint8Array[] = [];
+  for await (const chunk of stream.chunks) pieces.push(Buffer.from(chunk));
+  await stream.report;
+  return Buffer.concat(pieces);
+}
