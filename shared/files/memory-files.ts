@@ -145,8 +145,8 @@ function makeFolders(root: MemoryFolder, path: string): void {
   }
 }
 
-/** Whether something is at the path, not following a link there; undefined also below what is no folder. */
-function look(root: MemoryFolder, path: string, follow: boolean): MemoryNode | undefined {
+/** What is at the path; undefined also below what is no folder. */
+export function memoryNodeAt(root: MemoryFolder, path: string, follow: boolean): MemoryNode | undefined {
   try { return find(root, path, follow); } catch { return undefined; }
 }
 
@@ -161,23 +161,23 @@ export function memoryFiles(options: MemoryFilesOptions = {}): Files & { readonl
     async open(path, mode) { return new MemoryOpenFile(attempt("open", path, () => openNode(root, path, mode)), path, mode !== "read", now); },
     async read(path) { return attempt("read", path, () => { const file = openNode(root, path, "read"); return file.bytes.slice(0, file.size); }); },
     async stat(path) {
-      const found = look(root, path, false);
+      const found = memoryNodeAt(root, path, false);
       return found === undefined ? undefined : { kind: found.kind, size: found.kind === "file" ? found.size : 0, modifiedMs: found.modifiedMs };
     },
     async list(path) {
-      const found = look(root, path, true);
+      const found = memoryNodeAt(root, path, true);
       if (found === undefined) return [];
       if (found.kind !== "folder") throw fileError(systemError("ENOTDIR"), "list", path);
       return [...found.entries.keys()].sort();
     },
     async makeFolder(path) { attempt("make the folder", path, () => makeFolders(root, path)); },
     async rename(from, to) { attempt("rename", `${from} to ${to}`, () => renameNode(root, from, to)); },
-    async remove(path) { if (look(root, path, false) !== undefined) attempt("remove", path, () => { const { folder, name } = memoryPlace(root, path); folder.entries.delete(name); }); },
+    async remove(path) { if (memoryNodeAt(root, path, false) !== undefined) attempt("remove", path, () => { const { folder, name } = memoryPlace(root, path); folder.entries.delete(name); }); },
     async replaceLink(target, path) {
       attempt("replace the link", path, () => { const { folder, name } = memoryPlace(root, path); folder.entries.set(name, { kind: "link", target, modifiedMs: now() }); });
     },
-    async readLink(path) { const found = look(root, path, false); return found?.kind === "link" ? found.target : undefined; },
-    async syncFolder(path) { const found = look(root, path, true); if (found?.kind !== "folder") throw fileError(systemError("ENOENT"), "fsync the folder", path); },
+    async readLink(path) { const found = memoryNodeAt(root, path, false); return found?.kind === "link" ? found.target : undefined; },
+    async syncFolder(path) { const found = memoryNodeAt(root, path, true); if (found?.kind !== "folder") throw fileError(systemError("ENOENT"), "fsync the folder", path); },
     async freeBytes() { return freeBytes; },
   };
 }

@@ -34,12 +34,17 @@ class MemoryTarget implements PackTarget {
   discard(): Promise<void> { this.#pieces = []; return Promise.resolve(); }
 }
 
-export interface MemoryStoreOptions { readonly clock: Clock; readonly random: Random; readonly graceMs?: number }
+export interface MemoryStoreOptions { readonly clock: Clock; /** Makes lease ids; counted ones when absent, for they leave this process nowhere. */ readonly random?: Random; readonly graceMs?: number }
+
+function counted(): Random {
+  let count = 0;
+  return { bytes(length) { const bytes = new Uint8Array(length); new DataView(bytes.buffer).setUint32(0, ++count); return bytes; } };
+}
 
 /** A store in memory. */
 export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
   const index = new ObjectIndex();
-  const leases = new Leases(options.clock, options.random);
+  const leases = new Leases(options.clock, options.random ?? counted());
   const lock = new ReferenceLock();
   const contents = new Map<string, ReadonlyMap<Hash, Uint8Array>>();
   let packs = 0;
