@@ -68,6 +68,25 @@ export class CurrentStore {
     this.#replacedAt.set(id, this.clock.monotonic());
   }
 
+  /** Whether a version is installed and every file is the one its manifest names, by size; what a power cut tears, it tears before the rename. */
+  async isSound(versionId: Hash): Promise<boolean> {
+    const folder = this.folderOf(versionId);
+    try {
+      const manifest = JSON.parse(new TextDecoder().decode(await this.files.read(join(folder, "manifest.json")))) as CurrentManifest;
+      for (const [name, { bytes }] of Object.entries(manifest.files)) if ((await this.files.stat(join(folder, name)))?.size !== bytes) return false;
+      return manifest.versionId === versionId;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Removes a version's folder, so that it can be installed afresh. */
+  async discard(versionId: Hash): Promise<void> {
+    if (!(await this.has(versionId))) return;
+    await this.files.rename(this.folderOf(versionId), join(this.home, "versions", leaving + versionId));
+    await this.files.remove(join(this.home, "versions", leaving + versionId));
+  }
+
   /**
    * Switches a line to an installed version; resolves once the switch is durable.
    * @throws SLOT_CORRUPT when the version is not installed

@@ -79,7 +79,13 @@ export class Intake {
     return this.#segments.reduce((sum, segment) => sum + (segment.endIndex <= from ? 0 : segment.trainIndices.filter((index) => index >= from).length), 0);
   }
 
-  /** Index of the oldest sample kept and one past the newest: what a training of now would use. */
+  /** What a training of now would use: segments as the dataset reader pins them ("name:bytes"), and the indices of their samples. Waits for appends under way. */
+  async snapshot(): Promise<{ readonly segments: readonly string[]; readonly range: Pin }> {
+    await this.#queue;
+    return { segments: this.#segments.filter((segment) => segment.endIndex > segment.firstIndex).map(({ name, bytes }) => `${name}:${bytes}`), range: this.range() };
+  }
+
+  /** Index of the oldest sample kept and one past the newest. */
   range(): Pin { return { from: this.#segments.find((segment) => segment.endIndex > segment.firstIndex)?.firstIndex ?? this.#end, to: this.#end }; }
 
   /**

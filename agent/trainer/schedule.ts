@@ -17,13 +17,15 @@ export interface ScheduleInput {
   readonly newSamples: number;
   readonly hasBase: boolean;
   readonly disk: DiskVerdict;
+  /** The model before is on its way to a server that answers: its receipt comes soon, and this one should build on it. */
+  readonly awaitsReceipt: boolean;
   /** Somebody asked for it. */
   readonly asked: boolean;
 }
 
 export type ScheduleDecision =
   | { readonly train: true; readonly because: "asked" | "clock" | "samples" }
-  | { readonly train: false; readonly because: "no-base" | "disk" | "off-duty" | "rounds-done" | "not-due"; readonly text: string };
+  | { readonly train: false; readonly because: "no-base" | "disk" | "off-duty" | "rounds-done" | "receipt" | "not-due"; readonly text: string };
 
 /** Whether an hour of the day lies in the duty window; from 22 to 6 passes midnight. */
 export function onDuty(duty: Profile["training"]["dutyHours"], nowMs: number, utcOffsetMinutes: number): boolean {
@@ -49,6 +51,7 @@ export function decideTraining(input: ScheduleInput): ScheduleDecision {
   if (due === undefined) return { train: false, because: "not-due", text: "not due yet" };
   if (!input.asked && input.schedule.rounds !== undefined && input.trainings >= input.schedule.rounds) return { train: false, because: "rounds-done", text: `all ${input.schedule.rounds} scheduled trainings are done` };
   if (!input.hasBase) return { train: false, because: "no-base", text: "the line has no model to start from yet" };
+  if (!input.asked && input.awaitsReceipt) return { train: false, because: "receipt", text: "the model before is being reported" };
   if (!input.disk.allowed) return { train: false, because: "disk", text: input.disk.reason };
   if (!input.asked && !onDuty(input.training.dutyHours, input.nowMs, input.utcOffsetMinutes)) return { train: false, because: "off-duty", text: "outside the profile's duty hours" };
   return { train: true, because: due };

@@ -1,0 +1,66 @@
+/**
+ * An agent's folder on a device: what lies where, whose it is, and the short folder of its sockets.
+ *
+ *     home.json      format, and which device this home belongs to
+ *     agent.json     settings (config.ts), optional; enrolment.json unless named elsewhere
+ *     session.json   session counter
+ *     outbox/        journal and packs of models
+ *     versions/, current/   model out (current/read-current.ts)
+ *     samples/<line>/, inbox/<line>/   samples in
+ *     transfers/     downloads under way; work/ a training under way
+ *     run.json       process and sockets of the running agent
+ */
+import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { StemmaError } from "../shared/errors.js";
+import { writeDurably } from "../shared/files/durable-write.js";
+import { makeFolderDurably } from "../shared/files/make-folder.js";
+import type { Files } from "../shared/ports.js";
+import type { Enrolment } from "../shared/trust/enrolment.js";
+import { maxSocketPathBytes } from "./control/line-server.js";
+import { parseJsonFile } from "./json-file.js";
+
+/** What commands need to find a running agent. */
+export interface RunFile { readonly pid: number; readonly control: string; readonly samples: string; readonly startedAtMs: number }
+
+/**
+ * Makes the home, or checks that it is one of this format and of this device.
+ * @throws HOME_FORMAT_UNKNOWN, CONFIG_INVALID
+ */
+export async function openAgentHome(files: Files, home: string, enrolment: Pick<Enrolment, "fleet" | "device">): Promise<void> {
+  await makeFolderDurably(files, home);
+  const path = join(home, "home.json");
+  const own = { format: 1, kind: "stemma-agent-home", fleet: enrolment.fleet, device: enrolment.device };
+  if ((await files.stat(path)) === undefined) {
+    await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(own)}\n`));
+    return;
+  }
+  const found = (await parseJsonFile(files, path, "HOME_FORMAT_UNKNOWN")) as Partial<typeof own>;
+  if (found.kind !== own.kind || found.format !== 1) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} is no agent's home of format 1 (its home.json says ${String(found.kind)}, format ${String(found.format)}). Name another folder with --home, or use the Stemma that wrote it.`, { home });
+  if (found.fleet !== own.fleet || found.device !== own.device) throw new StemmaError("CONFIG_INVALID", `${home} belongs to ${found.fleet}/${found.device}, and the enrolment is of ${own.fleet}/${own.device}. Give each device a home of its own.`, { home });
+}
+
+/** `<home>/run` where socket paths in it are short enough, else a folder below the system's temporary one. */
+export async function makeRunFolder(home: string): Promise<string> {
+  const inside = join(home, "run");
+  if (Buffer.byteLength(join(inside, "control.sock")) < maxSocketPathBytes) {
+    await mkdir(inside, { recursive: true, mode: 0o700 });
+    return inside;
+  }
+  return await mkdtemp(join(tmpdir(), `stemma-${randomBytes(3).toString("hex")}-`));
+}
+
+export async function writeRunFile(files: Files, home: string, run: RunFile): Promise<void> {
+  await writeDurably(files, join(home, "run.json"), new TextEncoder().encode(`${JSON.stringify(run)}\n`));
+}
+
+/** Where the agent of a home listens. @throws AGENT_UNREACHABLE when none ever ran there */
+export async function readRunFile(files: Files, home: string): Promise<RunFile> {
+  const path = join(home, "run.json");
+  if ((await files.stat(path)) === undefined) throw new StemmaError("AGENT_UNREACHABLE", `No agent runs with the home ${home}. Start one with \`stemma agent run --home ${home}\`, or name its home.`, { home });
+  const run = (await parseJsonFile(files, path, "AGENT_UNREACHABLE")) as Partial<RunFile>;
+  if (typeof run.control !== "string" || typeof run.samples !== "string") throw new StemmaError("AGENT_UNREACHABLE", `${path} does not say where the agent listens. Start the agent again.`, { home });
+  return run as RunFile;
+}

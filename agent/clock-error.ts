@@ -1,0 +1,27 @@
+/**
+ * How far this device's clock may be from the server's. Pure but for the last comparison it keeps. A
+ * parked vehicle's clock is often wrong, and a time without its error is worth little (MM12).
+ */
+
+/** Drift of a plain quartz, in milliseconds a millisecond. */
+const drift = 100e-6;
+
+export class ClockError {
+  #offsetMs: number | undefined;
+  #uncertainMs = 0;
+  #comparedAtMs = 0;
+
+  /** The server said `serverMs` in answer to something sent at monotonic `askedAtMs`, received at `nowMonotonicMs` and wall time `nowMs`. */
+  compare(serverMs: number, askedAtMs: number, nowMs: number, nowMonotonicMs: number): void {
+    const roundTripMs = Math.max(0, nowMonotonicMs - askedAtMs);
+    this.#offsetMs = nowMs - (serverMs + roundTripMs / 2);
+    this.#uncertainMs = roundTripMs / 2;
+    this.#comparedAtMs = nowMonotonicMs;
+  }
+
+  /** Bound of |device clock − server clock| now, in ms; null before the first comparison of this process. */
+  errorMs(nowMonotonicMs: number): number | null {
+    if (this.#offsetMs === undefined) return null;
+    return Math.ceil(Math.abs(this.#offsetMs) + this.#uncertainMs + (nowMonotonicMs - this.#comparedAtMs) * drift);
+  }
+}

@@ -1,0 +1,26 @@
+/** A recovered model as the files of its slot: what the device's software and the next fine-tuning read. */
+import { encodeArchitecture } from "../../shared/model/architecture.js";
+import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
+import type { RecoveredModel } from "../../shared/recover/recovery.js";
+import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
+import type { TensorSource } from "../../shared/tensor/tensor.js";
+import type { SlotFile } from "./current-store.js";
+
+/**
+ * With an architecture: tensors named by their canonical paths ("layer/weight"), in canonical order,
+ * which is the form that trainings take and give, and `names.json` with what people call them.
+ * Without: the file as it was imported.
+ */
+export function slotFilesOf(model: RecoveredModel): readonly SlotFile[] {
+  if (model.architecture === undefined) {
+    const { tensors, options } = safetensorsOfModel(model);
+    return [{ name: "model.safetensors", chunks: safetensorsChunks(tensors, options) }];
+  }
+  const tensors = model.leaves.map((leaf, at) => ({ name: leaf.path, source: model.sources[at] as TensorSource }));
+  const names = Object.fromEntries(model.leaves.map((leaf, at) => [leaf.path, model.names.leaves[at] ?? leaf.path]));
+  return [
+    { name: "model.safetensors", chunks: safetensorsChunks(tensors) },
+    { name: "architecture.json", chunks: [encodeArchitecture(model.architecture)] },
+    { name: "names.json", chunks: [new TextEncoder().encode(`${JSON.stringify(names, null, 2)}\n`)] },
+  ];
+}

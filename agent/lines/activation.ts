@@ -1,0 +1,40 @@
+/** Which versions may run and what the server has to be told of it. Pure. */
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Profile } from "../profile.js";
+import { activeVersion, type Activation, type OutboxEntry, type OutboxState } from "../outbox/outbox-state.js";
+
+/**
+ * The version a line should switch to by itself: its newest one here that may run, if that is newer
+ * than anything it ever ran. So a late receipt of an older model changes nothing, and neither does
+ * one that a person has switched away from.
+ */
+export function nextActivation(state: OutboxState, line: string, when: Profile["activation"]): OutboxEntry | undefined {
+  const lineState = state.lines.get(line);
+  if (lineState === undefined) return undefined;
+  const newestRun = Math.max(0, ...lineState.activations.map(({ versionId }) => state.entries.get(versionId)?.order ?? 0));
+  const candidates = lineState.versions.flatMap((versionId) => state.entries.get(versionId) ?? [])
+    .filter((entry) => entry.order > newestRun && !entry.forgotten && mayRun(entry, when));
+  return candidates.at(-1);
+}
+
+/** Whether the profile allows a version to be used. */
+export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean {
+  return when === "after-outbox" || entry.standing !== "pending";
+}
+
+/**
+ * Activations of a line that the server does not know of, oldest first: those after the one it knows.
+ * One of a version that it has not recorded yet, and all after it, wait for that receipt.
+ */
+export function activationsToReport(state: OutboxState, line: string, known: Hash | undefined): readonly Activation[] {
+  const activations = state.lines.get(line)?.activations ?? [];
+  const lastKnown = known === undefined ? -1 : activations.findLastIndex(({ versionId }) => versionId === known);
+  const unknown = activations.slice(lastKnown + 1);
+  const firstPending = unknown.findIndex(({ versionId }) => state.entries.get(versionId)?.standing === "pending");
+  return firstPending < 0 ? unknown : unknown.slice(0, firstPending);
+}
+
+/** An offer of a version that a line ran already and the server does not know of yet is an echo, not an order to go back. */
+export function isEcho(state: OutboxState, line: string, offered: Hash, known: Hash | undefined): boolean {
+  return activeVersion(state, line) === offered || activationsToReport(state, line, known).some(({ versionId }) => versionId === offered);
+}

@@ -1,0 +1,117 @@
+/**
+ * Switches lines to versions: recover from the outbox's store (exact, or a typed error), install into
+ * a slot, switch the link, then the fact. Restarted anywhere in between, it ends in the same place.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { Clock, Files, Log } from "../../shared/ports.js";
+import { recoverModel } from "../../shared/recover/recover-model.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { judgeDisk, type DiskUse } from "../budget.js";
+import type { CurrentStore } from "../current/current-store.js";
+import { slotFilesOf } from "../current/slot-files.js";
+import type { Outbox } from "../outbox/outbox.js";
+import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
+import type { Profile } from "../profile.js";
+import { mayRun, nextActivation } from "./activation.js";
+
+export interface ActivatorOptions {
+  readonly files: Files;
+  readonly outbox: Outbox;
+  readonly current: CurrentStore;
+  readonly profile: Profile;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly diskUse: () => Promise<DiskUse>;
+  readonly clockErrorMs: () => number | null;
+  readonly session: () => number;
+}
+
+/** Models up to this share of the training memory are held while they are installed; larger ones stream. */
+const holdShare = 0.25;
+
+export class Activator {
+  #queue: Promise<unknown> = Promise.resolve();
+  constructor(private readonly options: ActivatorOptions) {}
+
+  /** Switches a line to a version of its own that is on this device. @throws MODEL_NOT_FOUND, ROOT_MISMATCH, DISK_BUDGET_EXHAUSTED, DISK_FULL */
+  activate(line: string, versionId: Hash): Promise<void> { return this.#exclusively(() => this.#activate(line, versionId)); }
+
+  /** Switches a line to its newest version that may run, if that is newer than all it ever ran. Returns what it switched to. */
+  activateNewest(line: string): Promise<Hash | undefined> {
+    return this.#exclusively(async () => {
+      const next = nextActivation(this.options.outbox.state, line, this.options.profile.activation);
+      if (next === undefined) return undefined;
+      await this.#activate(line, next.versionId);
+      return next.versionId;
+    });
+  }
+
+  /** At the start: the link is what the device's software reads, so it decides; a slot that is gone or damaged is installed again. */
+  reconcile(lines: readonly string[]): Promise<void> {
+    return this.#exclusively(async () => {
+      const { outbox, current } = this.options;
+      for (const line of lines) {
+        const linked = await current.active(line);
+        const noted = activeVersion(outbox.state, line);
+        const wanted = linked ?? noted;
+        if (wanted === undefined) continue;
+        if (outbox.entry(wanted)?.forgotten === false) await this.#install(line, wanted);
+        if (linked === undefined) await current.activate(line, wanted);
+        if (noted !== wanted) await this.#note(line, wanted);
+      }
+    });
+  }
+
+  /** Removes installed versions that were replaced more than ten minutes ago; the last replaced one of each line stays. */
+  sweep(inUse: ReadonlySet<string>): Promise<readonly string[]> {
+    return this.#exclusively(async () => {
+      const keep = new Set<string>(inUse);
+      for (const line of this.options.outbox.state.lines.values()) for (const { versionId } of line.activations.slice(-2)) keep.add(versionId);
+      return await this.options.current.sweep(keep);
+    });
+  }
+
+  /** The version whose slot the next training of a line starts from: the one it runs. */
+  base(line: string): { readonly versionId: Hash; readonly folder: string } | undefined {
+    const versionId = activeVersion(this.options.outbox.state, line);
+    return versionId === undefined ? undefined : { versionId, folder: this.options.current.folderOf(versionId) };
+  }
+
+  async idle(): Promise<void> { await this.#queue; }
+
+  async #activate(line: string, versionId: Hash): Promise<void> {
+    const { outbox, current, profile } = this.options;
+    const entry = outbox.entry(versionId);
+    if (entry === undefined || entry.line !== line || entry.forgotten) throw new StemmaError("MODEL_NOT_FOUND", `The line ${line} has no version ${versionId.slice(0, 12)} on this device${entry?.forgotten === true ? " any more" : ""}. Choose one that \`stemma agent status\` lists, or assign it on the server.`, { line, versionId });
+    if (!mayRun(entry, profile.activation)) throw new StemmaError("TRAINING_REFUSED", `The version ${versionId.slice(0, 12)} of ${line} has no receipt of the server yet, and the profile activates after-receipt. Wait until it is recorded.`, { line, versionId });
+    if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
+    await this.#install(line, versionId);
+    await current.activate(line, versionId);
+    await this.#note(line, versionId);
+  }
+
+  async #install(line: string, versionId: Hash): Promise<void> {
+    const { outbox, current, profile, clock } = this.options;
+    if (await current.isSound(versionId)) return;
+    await current.discard(versionId);
+    const bytes = outbox.entry(versionId)?.tensorBytes ?? 0;
+    const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", bytes);
+    if (!verdict.allowed) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `The model ${versionId.slice(0, 12)} of ${line} cannot be installed: ${verdict.reason}. Free some space or raise the profile's disk budget; the line keeps running what it has.`, { line, versionId });
+    const model = await recoverModel(outbox.objects, versionId, clock, { holdBytes: profile.training.memoryLimitMb * 2 ** 20 * holdShare });
+    const { record } = model;
+    await current.install({ line, versionId, name: record.name, contentId: record.contentId, root: record.root }, slotFilesOf(model));
+  }
+
+  async #note(line: string, versionId: Hash): Promise<void> {
+    const { outbox, clock, log } = this.options;
+    const entry = outbox.entry(versionId);
+    await outbox.append({ type: "activated", atMs: Math.round(clock.now()), versionId, line, clockErrorMs: this.options.clockErrorMs(), session: this.options.session() });
+    log.info("activated", { line, version: versionId, name: entry?.name, newest: newestVersion(outbox.state, line)?.versionId === versionId, text: `${line} now runs ${entry?.name ?? "a model"} (${versionId.slice(0, 12)})` });
+  }
+
+  #exclusively<T>(action: () => Promise<T>): Promise<T> {
+    const run = this.#queue.then(action);
+    this.#queue = run.catch(() => undefined);
+    return run;
+  }
+}

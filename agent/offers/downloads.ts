@@ -1,0 +1,152 @@
+/**
+ * Fetches what an offered version lacks: block by block into a file of the agent's home, resumed
+ * after a lost connection or a restart. Knows no models, only streams of objects.
+ */
+import { join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import type { Clock, Files, OpenFile } from "../../shared/ports.js";
+import { sha256 } from "../../shared/tensor/hash.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { minBlockBytes } from "../../shared/wire/limits.js";
+import type { Block, BlockRequest, Encoding, Fetch, ManifestPart, ObjectRef } from "../../shared/wire/messages.js";
+import type { ReceiverOptions, ReceiverState } from "../../shared/wire/transfer/receiver.js";
+import { runReceiver, type ReceiverPorts, type RunningReceiver } from "../../shared/wire/transfer/run-receiver.js";
+import type { ReadRange } from "../../shared/wire/transfer/stream.js";
+import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
+
+export interface DownloadsOptions {
+  readonly files: Files;
+  readonly folder: string;
+  readonly clock: Clock;
+  readonly blockBytes: number;
+  readonly window: number;
+  /** False when no session is open: asked again when one is. */
+  send(body: Fetch | BlockRequest): boolean;
+}
+
+/** A stream that is whole: the wanted objects one after the other. Every block fits its manifest; the ids are still to be checked. */
+export interface Download { readonly refs: readonly ObjectRef[]; readonly read: ReadRange; done(): Promise<void> }
+
+interface Running { readonly receiver: RunningReceiver; readonly fetches: readonly Fetch[]; cancel(error: StemmaError): void }
+
+/** References in one Fetch: 32 bytes each and their heads stay far below a word. */
+const refsPerFetch = 1000;
+/** Blocks between two durable notes of how far a download is. */
+const noteEvery = 16;
+
+/** The same wanted things have the same transfer, also after a restart. */
+export function transferOf(versionId: Hash, refs: readonly ObjectRef[], blockBytes: number): string {
+  return sha256(`stemma-fetch ${versionId} ${blockBytes} ${refs.map(({ kind, id }) => `${kind}:${id}`).join(" ")}`).slice(0, 32);
+}
+
+export class Downloads {
+  readonly #running = new Map<string, Running>();
+  readonly #budget: WindowBudget;
+  constructor(private readonly options: DownloadsOptions) { this.#budget = new WindowBudget(options.blockBytes * options.window); }
+
+  /**
+   * Fetches these objects of a version; resolves when all their blocks are here.
+   * @param mostBytes the most that objects of unknown size may take in all
+   * @throws the receiver's typed errors; DISK_FULL
+   */
+  async fetch(versionId: Hash, refs: readonly ObjectRef[], mostBytes: number): Promise<Download> {
+    const { files, folder, blockBytes, window } = this.options;
+    const transfer = transferOf(versionId, refs, blockBytes);
+    await files.makeFolder(folder);
+    const path = join(folder, `${transfer}.part`);
+    const statePath = join(folder, `${transfer}.json`);
+    const state = await this.#readState(statePath, path);
+    const file = await files.open(path, "append");
+    let sinceNote = 0;
+    const rawBytes = refs.reduce((sum, ref) => sum + ref.byteLength, 0);
+    const receiver: RunningReceiver = startReceiver({ transfer, window, objects: refs.length, rawBytes, maxBytes: Math.max(rawBytes, mostBytes), maxBlockBytes: Math.max(blockBytes, minBlockBytes) }, {
+      clock: this.options.clock, budget: this.#budget,
+      send: (message) => { this.options.send(message); },
+      write: async (offset, bytes) => {
+        await file.write(bytes, offset);
+        if (++sinceNote < noteEvery) return;
+        sinceNote = 0;
+        // Taken before the sync: only blocks that the sync covers may be in it.
+        const reached = receiver.machine.state();
+        await file.sync();
+        if (reached !== undefined) await writeDurably(files, statePath, new TextEncoder().encode(JSON.stringify(reached)));
+      },
+    }, state);
+    try {
+      const encodings = await this.#finish(transfer, receiver, fetchesOf(versionId, transfer, refs, blockBytes));
+      return { refs: sized(refs, encodings), read: readerOf(file), done: async () => { await file.close(); await files.remove(statePath); await files.remove(path); } };
+    } catch (error) {
+      receiver.stop();
+      await file.close();
+      throw error;
+    } finally {
+      this.#running.delete(transfer);
+    }
+  }
+
+  onManifest(part: ManifestPart): void { this.#running.get(part.transfer)?.receiver.onManifest(part); }
+  onBlock(transfer: string, block: Block): void { this.#running.get(transfer)?.receiver.onBlock(block); }
+  /** The server will not serve this transfer. */
+  onRefused(transfer: string, error: StemmaError): boolean {
+    const running = this.#running.get(transfer);
+    running?.cancel(error);
+    return running !== undefined;
+  }
+
+  /** A session is open: says again what is fetched, then goes on. */
+  reconnected(): void {
+    for (const { receiver, fetches } of this.#running.values()) {
+      for (const fetch of fetches) this.options.send(fetch);
+      receiver.reconnected();
+    }
+  }
+
+  stop(): void { for (const { cancel } of [...this.#running.values()]) cancel(new StemmaError("INTERRUPTED", "The agent stops; the download goes on when it is started again.")); }
+
+  get count(): number { return this.#running.size; }
+
+  #finish(transfer: string, receiver: RunningReceiver, fetches: readonly Fetch[]): Promise<readonly Encoding[]> {
+    return new Promise((resolve, reject) => {
+      this.#running.set(transfer, { receiver, fetches, cancel: reject });
+      for (const fetch of fetches) this.options.send(fetch);
+      receiver.finished.then(resolve, reject);
+    });
+  }
+
+  async #readState(statePath: string, path: string): Promise<ReceiverState | undefined> {
+    const { files } = this.options;
+    if ((await files.stat(statePath)) === undefined || (await files.stat(path)) === undefined) return undefined;
+    try { return JSON.parse(new TextDecoder().decode(await files.read(statePath))) as ReceiverState; } catch { return undefined; }
+  }
+}
+
+function fetchesOf(versionId: Hash, transfer: string, refs: readonly ObjectRef[], blockBytes: number): readonly Fetch[] {
+  const parts = Math.max(1, Math.ceil(refs.length / refsPerFetch));
+  return Array.from({ length: parts }, (_, part): Fetch => ({ type: "fetch", versionId, transfer, objects: refs.slice(part * refsPerFetch, (part + 1) * refsPerFetch), blockBytes, part, parts }));
+}
+
+/** The sizes as the sender's encodings say them. @throws TRANSFER_MANIFEST_INVALID for anything but raw bytes */
+function sized(refs: readonly ObjectRef[], encodings: readonly Encoding[]): readonly ObjectRef[] {
+  if (encodings.length === 0) return refs;
+  return refs.map((ref, at) => {
+    const encoding = encodings[at];
+    if (encoding === undefined || encoding.code !== 0) throw new StemmaError("TRANSFER_MANIFEST_INVALID", `The server sends object ${ref.id.slice(0, 12)} in a coding (${encoding?.code ?? "none"}) that this agent does not know. Update the agent.`, { code: encoding?.code });
+    return { ...ref, byteLength: encoding.byteLength };
+  });
+}
+
+function readerOf(file: OpenFile): ReadRange {
+  return async (offset, byteLength) => {
+    const bytes = new Uint8Array(byteLength);
+    return bytes.subarray(0, await file.read(bytes, offset));
+  };
+}
+
+/** Goes on from the kept state, or from the beginning where that state does not fit. */
+function startReceiver(options: ReceiverOptions, ports: ReceiverPorts, state: ReceiverState | undefined): RunningReceiver {
+  try { return runReceiver(options, ports, state); } catch (error) {
+    if (state === undefined) throw error;
+    return runReceiver(options, ports);
+  }
+}

@@ -1,0 +1,65 @@
+/** Whether an offered version may be taken, and what of it is lacking. Pure but for the store that is asked. */
+import { StemmaError } from "../../shared/errors.js";
+import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
+import { decodeArchitecture, checkLeavesFit } from "../../shared/model/architecture.js";
+import { decodeSaveRecord, versionIdOf } from "../../shared/model/save-record.js";
+import { treeRoot } from "../../shared/model/tree.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import { objectId } from "../../shared/tensor/hash.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { verifyOffer } from "../../shared/trust/signatures.js";
+import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
+import { smallObjectsOf } from "../outbox/record-objects.js";
+
+/** Small objects of an offer at hand: those it carried and those fetched since. */
+export type SmallObjects = Map<Hash, { readonly kind: ObjectKind; readonly bytes: Uint8Array }>;
+
+/**
+ * Checks an offer against the pinned key and this device's lines; what it carries is taken by hash.
+ * @throws SIGNATURE_INVALID, LINE_UNKNOWN, RECORD_INVALID, OBJECT_HASH_MISMATCH
+ */
+export function checkOffer(offer: Offer, enrolment: Enrolment): { readonly record: SaveRecord; readonly carried: SmallObjects } {
+  const { fleet, device, serverPublicKey, lines } = enrolment;
+  verifyOffer(serverPublicKey, { fleet, device, line: offer.line, versionId: offer.versionId }, offer.signature);
+  if (!lines.includes(offer.line)) throw new StemmaError("LINE_UNKNOWN", `The server offers a model for the line "${offer.line}", and this device has ${lines.join(", ")}. Enrol the device again with that line, or assign the model to another.`, { line: offer.line });
+  if (versionIdOf(offer.record) !== offer.versionId) throw new StemmaError("OBJECT_HASH_MISMATCH", `The record of the offered model ${offer.versionId.slice(0, 12)} is another one's. It was altered on the way; the offer is ignored.`, { versionId: offer.versionId });
+  const record = decodeSaveRecord(offer.record);
+  const named = new Set<Hash>(smallObjectsOf(record).map(({ id }) => id));
+  const carried: SmallObjects = new Map();
+  for (const { kind, data } of offer.objects) {
+    const id = objectId(kind, data);
+    if (named.has(id)) carried.set(id, { kind, bytes: data });
+  }
+  return { record, carried };
+}
+
+/** Small objects that neither the store nor the hand has; their sizes are not known. */
+export function lackingObjects(record: SaveRecord, store: ObjectReader, hand: SmallObjects): readonly ObjectRef[] {
+  return smallObjectsOf(record).filter(({ id }) => !store.has(id) && !hand.has(id)).map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
+}
+
+/**
+ * The leaves of the offered version, checked against its record: root, kind, and, where there is an
+ * architecture, that it is allow-listed and its weights are these.
+ * @throws ROOT_MISMATCH, TREE_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH
+ */
+export async function leavesOfOffer(record: SaveRecord, read: (kind: ObjectKind, id: Hash) => Promise<Uint8Array>): Promise<LeafTable> {
+  const { kind, leaves } = decodeTree(await read("tree", record.objects.tree));
+  const root = treeRoot(leaves);
+  if (kind !== record.kind || root !== record.root) throw new StemmaError("ROOT_MISMATCH", `The leaves of the offered model "${record.name}" have the root ${root.slice(0, 12)}, its record says ${record.root.slice(0, 12)}. The offer is ignored; check the model on the server with \`stemma model verify\`.`, { expected: record.root, actual: root });
+  if (record.objects.architecture !== undefined) checkLeavesFit(decodeArchitecture(await read("architecture", record.objects.architecture)), leaves);
+  return leaves;
+}
+
+/** Tensors that the store lacks, each once, with their sizes, in leaf order. */
+export function lackingTensors(leaves: LeafTable, store: ObjectReader): readonly ObjectRef[] {
+  const asked = new Set<Hash>();
+  return leaves.flatMap((leaf) => {
+    if (store.has(leaf.tensor) || asked.has(leaf.tensor)) return [];
+    asked.add(leaf.tensor);
+    return [{ kind: "tensor" as const, id: leaf.tensor, byteLength: tensorByteLength(leaf.dtype, leaf.shape) }];
+  });
+}

@@ -1,0 +1,23 @@
+/**
+ * Whether the server that answers is the one this device has seen, with its past. Pure. A journal only
+ * grows; one that is shorter, or other at the same length, is another past, and only a server that
+ * says it was restored may have that (DESIGN, "Backup").
+ */
+import type { Welcome } from "../../shared/wire/messages.js";
+import type { OutboxState } from "../outbox/outbox-state.js";
+
+export type ServerHistory =
+  | { readonly verdict: "grown" }
+  /** Everything recorded from `position` on has to be announced again. */
+  | { readonly verdict: "restored"; readonly position: number }
+  | { readonly verdict: "rewritten"; readonly text: string };
+
+export function judgeHistory(state: Pick<OutboxState, "seen" | "restoredAt">, welcome: Pick<Welcome, "head" | "restored" | "restoredPosition">): ServerHistory {
+  const { seen, restoredAt } = state;
+  const { head, restored, restoredPosition } = welcome;
+  const wentBack = seen !== undefined && head !== undefined && (head.length < seen.length || (head.length === seen.length && head.chain !== seen.chain));
+  // The word `restored` stays true for ever; it is news once, or when the journal is not the one seen since.
+  if (restored && (wentBack || !restoredAt.includes(restoredPosition))) return { verdict: "restored", position: restoredPosition };
+  if (wentBack) return { verdict: "rewritten", text: `the server's journal has ${head.length} entries where ${seen.length} were seen before, and it does not say that it was restored; nothing is told to it or deleted on its word` };
+  return { verdict: "grown" };
+}

@@ -1,0 +1,46 @@
+/** What an agent says of itself: for `stemma agent status`, for the server's command `report`, for tests. Types and one pure function. */
+import type { Hash } from "../shared/tensor/tensor.js";
+import type { IntakeStatus } from "./intake/intake.js";
+import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
+import type { Attempt } from "./outbox/announcer.js";
+import type { Running } from "./trainer/trainer.js";
+
+export interface VersionStatus {
+  readonly versionId: Hash;
+  /** `name:version` once the server has given a version. */
+  readonly name: string;
+  readonly origin: OutboxEntry["origin"];
+  readonly sequence: number;
+  readonly standing: OutboxEntry["standing"];
+  /** What became of its announcement in this session. */
+  readonly phase: Attempt["phase"] | "waiting" | undefined;
+  readonly refusal: string | undefined;
+  readonly active: boolean;
+  readonly tensorBytes: number;
+  readonly metric: OutboxEntry["metric"];
+}
+export interface LineStatus { readonly line: string; readonly active: Hash | null; readonly trainings: number; readonly versions: readonly VersionStatus[]; readonly samples: IntakeStatus | null }
+export interface AgentStatus {
+  readonly fleet: string;
+  readonly device: string;
+  readonly profile: string;
+  readonly backend: string;
+  readonly link: { readonly phase: string; readonly session: number; readonly welcomed: boolean; readonly lastError: string };
+  readonly training: Running | null;
+  readonly unreleased: number;
+  readonly disk: { readonly usedBytes: number; readonly budgetBytes: number };
+  readonly lines: readonly LineStatus[];
+}
+
+/** The lines' part of the status; versions that were forgotten are left out. */
+export function lineStatus(state: OutboxState, line: string, attempt: (versionId: Hash) => Attempt | undefined, samples: IntakeStatus | null): LineStatus {
+  const lineState = state.lines.get(line);
+  const active = activeVersion(state, line);
+  const versions = (lineState?.versions ?? []).flatMap((versionId): VersionStatus[] => {
+    const entry = state.entries.get(versionId);
+    if (entry === undefined || entry.forgotten) return [];
+    const { name, version, origin, sequence, standing, refusal, tensorBytes, metric } = entry;
+    return [{ versionId, name: version === undefined ? name : `${name}:${version}`, origin, sequence, standing, phase: standing === "pending" ? (attempt(versionId)?.phase ?? "waiting") : undefined, refusal: refusal === undefined ? undefined : `${refusal.message} [${refusal.code}]`, active: versionId === active, tensorBytes, metric }];
+  });
+  return { line, active: active ?? null, trainings: lineState?.trainings ?? 0, versions, samples };
+}
