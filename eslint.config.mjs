@@ -7,7 +7,7 @@ const forbid = (object, properties, message) => properties.map((property) => ({ 
 const randomness = { object: "Math", property: "random", message: "Draw from a named stream (training) or the Random port." };
 
 export default tseslint.config(
-  { ignores: ["dist/**", "node_modules/**", ".build/**", "**/kernels/assembly/**", "shared/wire/**/*.js", "shared/wire/**/*.d.ts", "shared/wire/*protocol*", ".stemma-demo/**"] },
+  { ignores: ["dist/**", "node_modules/**", ".build/**", "**/kernels/assembly/**", "shared/wire/**/*.js", "docs/**", "shared/wire/**/*.d.ts", "shared/wire/*protocol*", ".stemma-demo/**"] },
   {
     files: ["**/*.ts"],
     extends: [tseslint.configs.base],
