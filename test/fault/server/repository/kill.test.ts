@@ -1,0 +1,76 @@
+/**
+ * A process that saves, retires, collects and backs up is killed with SIGKILL at a drawn moment, again
+ * and again on the same home. After each kill: it opens, everything acknowledged is there bit for bit,
+ * nothing is damaged, and the last finished backup is whole.
+ */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { nodeHomePorts, openNodeHome } from "../../../../server/repository/node-home.js";
+import { openRepository } from "../../../../server/repository/open-repository.js";
+import { restoreBackup, verifyBackup } from "../../../../server/repository/restore.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { sameTensors, temporaryFolder } from "../../../integration/server/repository/harness.js";
+import { modelOfSeed, seededDraw } from "./kill-models.js";
+
+interface Said { readonly open?: boolean; readonly recorded?: Hash; readonly seed?: string; readonly name?: string; readonly version?: number; readonly stored?: Hash; readonly retiring?: Hash; readonly retired?: Hash; readonly backup?: number }
+
+/** Runs the worker until it has acknowledged `after` things, then for `delayMs` more, and kills it. */
+async function workUntilKilled(home: string, backup: string, seed: string, after: number, delayMs: number): Promise<readonly Said[]> {
+  const worker = spawn(process.execPath, [fileURLToPath(new URL("kill-worker.js", import.meta.url)), home, backup, seed], { stdio: ["ignore", "pipe", "pipe"] });
+  const said: Said[] = [];
+  let complaint = "";
+  worker.stderr.on("data", (chunk: Buffer) => { complaint += chunk.toString(); });
+  const ended = new Promise<string | null>((resolve) => { worker.on("exit", (_code, signal) => { resolve(signal); }); });
+  for await (const line of createInterface({ input: worker.stdout })) {
+    said.push(JSON.parse(line) as Said);
+    if (said.length === after) setTimeout(() => worker.kill("SIGKILL"), delayMs);
+  }
+  assert.equal(await ended, "SIGKILL", `the worker ended by itself: ${complaint}`);
+  return said;
+}
+
+test("killed at any moment, a home opens and has everything that was acknowledged", async (context) => {
+  const full = process.env["STEMMA_TEST_FULL"] === "1";
+  const seed = process.env["STEMMA_TEST_SEED"] ?? `kill-${process.pid}-${Date.now()}`;
+  const kills = full ? 100 : 10;
+  context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
+  const draw = seededDraw(seed);
+  const folder = await temporaryFolder(context);
+  const path = join(folder, "home"), backup = join(folder, "backup");
+  const recorded = new Map<Hash, { readonly seed: string; readonly name: string; readonly version: number }>();
+  const retiring = new Set<Hash>(), retired = new Set<Hash>(), stored = new Set<Hash>();
+  let backedUp = 0;
+  for (let kill = 0; kill < kills; kill++) {
+    for (const said of await workUntilKilled(path, backup, `${seed}/${kill}`, 1 + draw(40), draw(25))) {
+      if (said.recorded !== undefined) recorded.set(said.recorded, { seed: said.seed!, name: said.name!, version: said.version! });
+      if (said.stored !== undefined) stored.add(said.stored);
+      if (said.retiring !== undefined) retiring.add(said.retiring);
+      if (said.retired !== undefined) retired.add(said.retired);
+      if (said.backup !== undefined) backedUp = Math.max(backedUp, said.backup);
+    }
+    const where = `seed ${seed}, kill ${kill}`;
+    const home = await openNodeHome(path);
+    const repository = await openRepository(home, "fleet-a");
+    assert.deepEqual((await repository.check()).problems, [], where);
+    const sample = [...recorded].filter((_, index) => recorded.size < 60 || index >= recorded.size - 30 || draw(5) === 0);
+    for (const [versionId, { seed: modelSeed, name, version }] of sample) {
+      const summary = repository.get(versionId);
+      assert.ok(summary !== undefined, `${where}: the acknowledged ${name}:${version} is gone`);
+      assert.deepEqual([summary.name, summary.version], [name, version], where);
+      if (retired.has(versionId)) assert.equal(summary.state, "retired", where);
+      if (summary.state === "retired") assert.ok(retiring.has(versionId), where);
+      else assert.ok(await sameTensors(repository, versionId, modelOfSeed(modelSeed)), `${where}: ${name}:${version} came back altered`);
+      if (stored.has(versionId)) assert.notEqual(summary.state, "recorded", where);
+    }
+    await repository.close();
+    await home.close();
+    if (backedUp > 0) assert.ok((await verifyBackup(nodeHomePorts().files, backup))[0]!.head.length >= backedUp, where);
+  }
+  assert.ok(recorded.size > kills, "the worker hardly did anything");
+  if (backedUp > 0) assert.ok((await restoreBackup(backup, join(folder, "restored"), nodeHomePorts()))[0]!.position >= backedUp);
+  context.diagnostic(`${recorded.size} acknowledged, ${retired.size} retired, backed up to ${backedUp}`);
+});
