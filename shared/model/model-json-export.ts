@@ -67,8 +67,9 @@ export function writeModelJson(architecture: Architecture, names: Names, weights
   const { layers, outputs } = architecture;
   const layerNames = uniqueNames(architecture, names.layers ?? []);
   const frozen = new Set(names.frozenLayers ?? []);
-  const nodeIndex = callNumbers(layers);
-  const reference = ({ layer, output }: { readonly layer: number; readonly output: number }): readonly unknown[] => [layerNames[layer], nodeIndex[layer], output];
+  const nodes = nodesInOrderOfCreation(layers);
+  const nodeIndex = new Map([...nodes.values()].flatMap((calls) => calls.map((call, node) => [call, node] as const)));
+  const reference = ({ layer, output }: { readonly layer: number; readonly output: number }): readonly unknown[] => [layerNames[layer], nodeIndex.get(layer), output];
   let leaf = 0;
   const weights: ManifestWeight[] = [];
   const written = layers.flatMap((layer, i) => {
@@ -76,10 +77,10 @@ export function writeModelJson(architecture: Architecture, names: Names, weights
     const name = layerNames[i] as string, firstLeaf = names.leaves[leaf];
     weightNames(layer, name, firstLeaf).forEach((weightName, w) => { weights.push(manifestWeight(layer, w, weightName)); });
     leaf += layer.weights.length;
-    const calls = layers.filter((call, j) => j === i || call.sharedWith === i);
+    const calls = nodes.get(i) ?? [];
     return [{
       name, class_name: layer.className, config: namedConfig(layer, name, frozen.has(i), innerName(name, firstLeaf)),
-      inbound_nodes: layer.className === "InputLayer" ? [] : calls.map(({ inputs }) => inputs.map((input) => [...reference(input), {}])),
+      inbound_nodes: layer.className === "InputLayer" ? [] : calls.map((call) => (layers[call] as LeafLayer).inputs.map((input) => [...reference(input), {}])),
     }];
   });
   const inputs = layers.flatMap((layer, i) => (layer.className === "InputLayer" ? [reference({ layer: i, output: 0 })] : []));
@@ -97,13 +98,29 @@ function manifestWeight(layer: LeafLayer, index: number, name: string): Manifest
   return { name, shape, dtype: known };
 }
 
-/** For each call, which call of its layer it is. */
-function callNumbers(layers: readonly LeafLayer[]): readonly number[] {
-  const counts = new Map<number, number>();
-  return layers.map(({ sharedWith }, i) => {
+/**
+ * For each layer its calls in the order in which tfjs makes them when it loads the model. It goes through the layers again
+ * and again, making what calls it can, and numbers them as it goes: a later call may overtake an earlier one, and references
+ * by the file's own numbers would then lead to the wrong call without an error.
+ */
+function nodesInOrderOfCreation(layers: readonly LeafLayer[]): ReadonlyMap<number, readonly number[]> {
+  const nodes = new Map<number, number[]>();
+  const waiting = new Map<number, readonly number[]>();
+  layers.forEach(({ sharedWith }, i) => {
     const owner = sharedWith ?? i;
-    const number = counts.get(owner) ?? 0;
-    counts.set(owner, number + 1);
-    return number;
+    waiting.set(owner, [...(waiting.get(owner) ?? []), i]);
   });
+  const made = new Set<number>();
+  while (waiting.size > 0) {
+    for (const [owner, calls] of [...waiting]) {
+      const still = calls.filter((call) => {
+        if (!(layers[call] as LeafLayer).inputs.every(({ layer }) => made.has(layer))) return true;
+        made.add(call);
+        nodes.set(owner, [...(nodes.get(owner) ?? []), call]);
+        return false;
+      });
+      if (still.length === 0) waiting.delete(owner); else waiting.set(owner, still);
+    }
+  }
+  return nodes;
 }

@@ -75,7 +75,7 @@ function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
 export interface ImportOptions {
   /** Bytes of the model's model.json; without it the model is of kind `opaque`. */
   readonly modelJson?: Uint8Array;
-  /** The model's architecture where it is known in Stemma's own form; tensors are found by `names`, or by path. */
+  /** The model's architecture where it is known in Stemma's own form. Tensors are found by `names`; or by path, where all are called by their paths: then the model goes by `names` all the same. */
   readonly architecture?: { readonly architecture: Architecture; readonly names?: Names };
 }
 
@@ -88,7 +88,9 @@ export async function modelSourceOfSafetensors(file: ByteFile, where: string, op
   const opened = await readSafetensors(file, where);
   const byName = new Map(opened.tensors.map((tensor, place) => [tensor.name, { tensor, place }]));
   const described = options.architecture ?? (options.modelJson === undefined ? undefined : readModelJson(options.modelJson, new Map(opened.tensors.map((tensor) => [tensor.name, tensor]))));
-  const wanted = described === undefined ? opaqueLeaves(opened) : architectureLeaves(described.architecture, described.names ?? defaultNames(described.architecture), byName);
+  const given = described === undefined ? undefined : described.names ?? defaultNames(described.architecture);
+  const byPath = given !== undefined && byName.size > 0 && [...byName.keys()].every((name) => positionOf(name) !== undefined);
+  const wanted = described === undefined ? opaqueLeaves(opened) : architectureLeaves(described.architecture, byPath ? undefined : given, byName);
   const tensors = await hashedTensors(opened);
   const leaves: Leaf[] = [], sources: TensorSource[] = [];
   for (const { path, tensor } of wanted) {
@@ -96,12 +98,11 @@ export async function modelSourceOfSafetensors(file: ByteFile, where: string, op
     leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
     sources.push(source);
   }
-  const places = wanted.map(({ tensor }) => byName.get(tensor.name)?.place as number);
-  const names: Names = {
-    ...described?.names, leaves: wanted.map(({ tensor }) => tensor.name), ...fileOrderOf(places),
+  const ofFile: Names = {
+    ...given, leaves: wanted.map(({ tensor }) => tensor.name), ...fileOrderOf(wanted.map(({ tensor }) => byName.get(tensor.name)?.place as number)),
     ...(opened.metadata === undefined ? {} : { fileMetadata: opened.metadata }), ...keptHeader(opened),
   };
-  return { kind: described === undefined ? "opaque" : "architecture", ...(described === undefined ? {} : { architecture: described.architecture }), leaves, sources, names };
+  return { kind: described === undefined ? "opaque" : "architecture", ...(described === undefined ? {} : { architecture: described.architecture }), leaves, sources, names: byPath ? given : ofFile };
 }
 
 interface WantedLeaf { readonly path: string; readonly tensor: SafetensorsEntry }
@@ -110,12 +111,10 @@ function opaqueLeaves(file: SafetensorsFile): readonly WantedLeaf[] {
   return file.tensors.map((tensor) => ({ path: tensor.name, tensor })).sort((a, b) => compareNames(a.path, b.path));
 }
 
-/** The file's tensors by the weights' names, or by their paths where all names are paths. */
-function architectureLeaves(architecture: Architecture, names: Names, byName: ReadonlyMap<string, { readonly tensor: SafetensorsEntry }>): readonly WantedLeaf[] {
-  const places = weightPlaces(architecture);
-  const byPath = byName.size > 0 && [...byName.keys()].every((name) => positionOf(name) !== undefined);
-  const leaves = places.map((place, i) => {
-    const name = byPath ? place.path : names.leaves[i] ?? place.path;
+/** The file's tensors by the weights' names, or by their paths where no names are given. */
+function architectureLeaves(architecture: Architecture, names: Names | undefined, byName: ReadonlyMap<string, { readonly tensor: SafetensorsEntry }>): readonly WantedLeaf[] {
+  const leaves = weightPlaces(architecture).map((place, i) => {
+    const name = names?.leaves[i] ?? place.path;
     const found = byName.get(name)?.tensor;
     if (found === undefined) throw mismatch(`the file has no tensor ${JSON.stringify(name.slice(0, 80))}`);
     if (!sameHeader(found, place)) throw mismatch(`${JSON.stringify(name.slice(0, 80))} is ${found.dtype} [${found.shape.join(", ")}], the architecture asks for ${place.dtype} [${place.shape.join(", ")}]`);

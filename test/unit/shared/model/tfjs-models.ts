@@ -51,6 +51,13 @@ export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {
     const first = twice.apply(joined) as tf.SymbolicTensor;
     return tf.model({ inputs: [a, b], outputs: tf.layers.dense({ units: 2 }).apply(twice.apply(first)) as tf.SymbolicTensor });
   },
+  /** The second call of `last` can be made before its first: TensorFlow.js, loading the calls in this order, would number them the other way round. */
+  overtaking: () => {
+    const input = tf.input({ shape: [3] });
+    const again = tf.layers.dense({ units: 3 }), between = tf.layers.dense({ units: 3 }), last = tf.layers.dense({ units: 3, activation: "tanh" });
+    const first = again.apply(input) as tf.SymbolicTensor, second = again.apply(between.apply(input) as tf.SymbolicTensor) as tf.SymbolicTensor;
+    return tf.model({ inputs: input, outputs: tf.layers.concatenate().apply([first, last.apply(second) as tf.SymbolicTensor, last.apply(input) as tf.SymbolicTensor]) as tf.SymbolicTensor });
+  },
 };
 
 const chain = (inputShape: readonly number[], ...layers: tf.layers.Layer[]) => (): tf.LayersModel => {
