@@ -5,9 +5,11 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
+import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild, TrainingOutcome, TrainingProgress } from "../../shared/train/engine.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
@@ -20,7 +22,6 @@ import type { Activator } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Profile } from "../profile.js";
 import { decideTraining, type ScheduleDecision } from "./schedule.js";
-import { openTrainedModel } from "./trained-model.js";
 
 export interface TrainingRequest { readonly recipe?: string; readonly parameters?: Readonly<Record<string, string | number | boolean>> }
 export interface Trained { readonly versionId: Hash; readonly sequence: number; readonly metric: { readonly name: string; readonly unit: string; readonly before: number; readonly after: number } }
@@ -218,12 +219,15 @@ export class Trainer {
     const { record } = await outbox.record(base);
     const leaves = await outbox.leaves(record);
     const names = decodeNames(await outbox.objects.read("names", record.objects.names), leaves.length);
-    const trained = await openTrainedModel(files, outcome.modelFile, outcome.architecture, names);
+    const file = await files.open(outcome.modelFile, "read");
     try {
-      const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "report", trained.tensorBytes);
+      const architecture = decodeArchitecture(await files.read(outcome.architectureFile));
+      // The base's names, so that a fine-tuned model goes by the names its base came with.
+      const model = await modelSourceOfSafetensors(file, outcome.modelFile, { architecture: { architecture, names } });
+      const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "report", model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0));
       if (!verdict.allowed) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; nothing kept before is.`, { line });
       const { result } = outcome;
-      const saved = await outbox.saveTrained(trained.model, {
+      const saved = await outbox.saveTrained(model, {
         name: config.lines[line]?.name ?? `${line}-${enrolment.device}`, fleet: enrolment.fleet, device: enrolment.device, line, base, approach: profile.save.approach, clockErrorMs: this.options.clockErrorMs(),
         metric: result.metric, samples, metadata: { ...metadataOfResult(result) }, measurements: json(result.measurements), provenance: json(result.provenance),
         environment: captureNodeEnvironment({ backend: result.backend.backend, stemma: this.options.version, engine: result.engine, threads: profile.training.threads }),
@@ -235,7 +239,7 @@ export class Trainer {
       this.options.onTrained(line, done);
       return done;
     } finally {
-      await trained.close();
+      await file.close();
     }
   }
 }
