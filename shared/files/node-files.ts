@@ -121,7 +121,13 @@ export function nodeFiles(options: NodeFilesOptions = {}): Files {
   const { fileMode = 0o600, folderMode = 0o700 } = options;
   return {
     open: (path, mode) => openNodeFile(path, mode, fileMode),
-    async read(path) { try { return await readFile(path); } catch (error) { throw fileError(error, "read", path); } },
+    async read(path) {
+      try {
+        const bytes = await readFile(path);
+        // A plain array, as in memory: a Buffer's slice shares what others copy.
+        return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+      } catch (error) { throw fileError(error, "read", path); }
+    },
     stat: statNode,
     list: listNode,
     makeFolder: (path) => makeNodeFolder(path, folderMode),

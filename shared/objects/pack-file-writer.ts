@@ -10,9 +10,9 @@ import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import type { ObjectKind } from "../model/model.js";
 import { encodePackHeader, encodePackIndex, encodePackTrailer, packHeaderBytes, packName, rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
 
-/** Many saves are small and many are open at once: the first buffer is small, the others are not. */
+/** Many saves are small and many are open at once: the first buffer is small, each of the next is larger. */
 const firstBufferBytes = 64 * 1024;
-const bufferBytes = 1024 * 1024;
+const mostBufferBytes = 4 * 1024 * 1024;
 /** From here on a piece is written as it is, without being copied. */
 const directBytes = 256 * 1024;
 
@@ -75,7 +75,8 @@ export class PackFileWriter {
     const at = this.#bufferAt;
     this.#bufferAt += this.#buffered;
     this.#buffered = 0;
-    [this.#buffer, this.#spare] = [this.#spare?.length === bufferBytes ? this.#spare : new Uint8Array(bufferBytes), this.#buffer];
+    const wantedBytes = Math.min(mostBufferBytes, this.#buffer.length * 4);
+    [this.#buffer, this.#spare] = [this.#spare?.length === wantedBytes ? this.#spare : new Uint8Array(wantedBytes), this.#buffer];
     this.#writing = this.#write(full, at);
     // Whoever waits for it next hears of a failure; until then it is no unhandled rejection.
     this.#writing.catch(() => undefined);

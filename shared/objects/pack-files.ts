@@ -11,9 +11,13 @@ import { packSuffix } from "./pack-file-writer.js";
 const maxIdleFiles = 32;
 /** A read below this fetches its neighbourhood. */
 const smallReadBytes = 256 * 1024;
-const windowBytes = 1024 * 1024;
+/** So much at first, more with every time that it was of use. */
+const firstAheadBytes = 64 * 1024;
+const mostAheadBytes = 4 * 1024 * 1024;
 
-interface OpenPack { readonly name: string; readonly file: OpenFile; users: number; retired: boolean; window: { readonly at: number; readonly bytes: Uint8Array } | undefined; lastEnd: number }
+interface OpenPack { readonly name: string; readonly file: OpenFile; users: number; retired: boolean; lastEnd: number; aheadBytes: number }
+/** What was read ahead last, of whichever pack: one for all, so that many open packs hold no memory. */
+interface ReadAhead { pack: OpenPack | undefined; at: number; bytes: Uint8Array }
 
 /** Uninitialised memory for what is read over it at once. */
 function scratch(length: number): Uint8Array {
@@ -32,6 +36,7 @@ export class PackFiles {
   readonly #files: Files;
   readonly #folder: string;
   readonly #open = new Map<string, Promise<OpenPack>>();
+  readonly #ahead: ReadAhead = { pack: undefined, at: 0, bytes: new Uint8Array(0) };
   constructor(files: Files, folder: string) { this.#files = files; this.#folder = folder; }
 
   path(pack: string): string { return join(this.#folder, `${pack}${packSuffix}`); }
@@ -39,19 +44,19 @@ export class PackFiles {
   /** Runs `read` with the pack open. */
   async use<T>(pack: PackIndex, read: (from: PackReader) => Promise<T>): Promise<T> {
     const open = await this.#take(pack.name);
-    try { return await read(new PackReader(open, pack.bytes)); } finally { this.#giveBack(open); }
+    try { return await read(new PackReader(open, pack.bytes, this.#ahead)); } finally { this.#giveBack(open); }
   }
 
   /** As `use`, for a stream. */
   async *stream(pack: PackIndex, read: (from: PackReader) => AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
     const open = await this.#take(pack.name);
-    try { yield* read(new PackReader(open, pack.bytes)); } finally { this.#giveBack(open); }
+    try { yield* read(new PackReader(open, pack.bytes, this.#ahead)); } finally { this.#giveBack(open); }
   }
 
   async #take(name: string): Promise<OpenPack> {
     let opening = this.#open.get(name);
     if (opening === undefined) {
-      opening = this.#files.open(this.path(name), "read").then((file) => ({ name, file, users: 0, retired: false, window: undefined, lastEnd: -1 }));
+      opening = this.#files.open(this.path(name), "read").then((file) => ({ name, file, users: 0, retired: false, lastEnd: -1, aheadBytes: firstAheadBytes }));
       opening.catch(() => { if (this.#open.get(name) === opening) this.#open.delete(name); });
     } else this.#open.delete(name);
     this.#open.set(name, opening); // Most recently used last.
@@ -63,9 +68,7 @@ export class PackFiles {
 
   #giveBack(open: OpenPack): void {
     open.users--;
-    if (open.users > 0) return;
-    open.window = undefined;
-    if (open.retired) open.file.close().catch(() => undefined);
+    if (open.retired && open.users === 0) open.file.close().catch(() => undefined);
   }
 
   async #closeIdle(): Promise<void> {
@@ -86,6 +89,7 @@ export class PackFiles {
     const open = await opening.catch(() => undefined);
     if (open === undefined) return;
     open.retired = true;
+    if (this.#ahead.pack === open) { this.#ahead.pack = undefined; this.#ahead.bytes = new Uint8Array(0); }
     if (open.users === 0) await open.file.close();
   }
 
@@ -109,22 +113,24 @@ export class PackFiles {
 export class PackReader {
   readonly #open: OpenPack;
   readonly #packBytes: number;
-  constructor(open: OpenPack, packBytes: number) { this.#open = open; this.#packBytes = packBytes; }
+  readonly #ahead: ReadAhead;
+  constructor(open: OpenPack, packBytes: number, ahead: ReadAhead) { this.#open = open; this.#packBytes = packBytes; this.#ahead = ahead; }
 
   /** The bytes of a range; they may share memory with their neighbours and are not to be written to. */
   async range(at: number, length: number): Promise<Uint8Array> {
     const open = this.#open;
-    const { window } = open;
-    if (window !== undefined && at >= window.at && at + length <= window.at + window.bytes.length) {
+    const ahead = this.#ahead;
+    if (ahead.pack === open && at >= ahead.at && at + length <= ahead.at + ahead.bytes.length) {
       open.lastEnd = at + length;
-      return window.bytes.subarray(at - window.at, at - window.at + length);
+      return ahead.bytes.subarray(at - ahead.at, at - ahead.at + length);
     }
     // Whoever reads one small object after the other gets the next ones with it.
     const follows = at === open.lastEnd && length < smallReadBytes;
     open.lastEnd = at + length;
-    if (!follows) return readFully(open.file, at, length, open.name);
-    const bytes = await readFully(open.file, at, Math.max(length, Math.min(windowBytes, this.#packBytes - at)), open.name);
-    open.window = { at, bytes };
+    if (!follows) { open.aheadBytes = firstAheadBytes; return readFully(open.file, at, length, open.name); }
+    const bytes = await readFully(open.file, at, Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at)), open.name);
+    open.aheadBytes = Math.min(mostAheadBytes, open.aheadBytes * 4);
+    ahead.pack = open; ahead.at = at; ahead.bytes = bytes;
     return bytes.subarray(0, length);
   }
 

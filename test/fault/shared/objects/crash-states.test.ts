@@ -119,6 +119,6 @@ for (const [what, pretends] of [
   ["folders are not fsynced", (path, kind) => kind === "folder" && !path.startsWith(folders.packs) && !path.startsWith(folders.journal)],
 ] as const satisfies readonly (readonly [string, (path: string, kind: "file" | "folder") => boolean])[]) {
   it(`would notice if ${what}`, async () => {
-    await assert.rejects(() => checkCrashStates<Ack>({ name: what, run: (files, mark) => work(pretending(files, pretends), mark), check, states: 2000 }));
+    await assert.rejects(() => checkCrashStates<Ack>({ name: what, run: (files, mark) => work(pretending(files, pretends), mark), check, states: 2000 }), /crash before event/);
   });
 }

@@ -1,0 +1,137 @@
+/** What a journal does with a disk that changed behind its back: torn tails go, anything else is an error and changes nothing. */
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { join } from "node:path";
+import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { openJournal } from "../../../../shared/journal/open-journal.js";
+import type { Files } from "../../../../shared/ports.js";
+import { code, numbersIn, testSigner, type TestFact } from "../../../contract/shared/journal/journal-contract.js";
+
+const folder = "/home/journal";
+const firstSegment = join(folder, "0000000000000000.log");
+
+/** A journal of ten facts, each a group of its own, but for the last two, which were appended together. */
+async function written(options: { readonly segmentBytes?: number; readonly head?: "kept" | "older" | "none" } = {}): Promise<Files> {
+  const files = memoryFiles();
+  const journal = await openJournal<TestFact>(files, folder, { segmentBytes: options.segmentBytes ?? 1e6, signer: testSigner("k") });
+  for (let n = 0; n < 8; n++) await journal.append([{ n }]);
+  const older = await files.read(join(folder, "head"));
+  await journal.append([{ n: 8 }, { n: 9 }]);
+  await journal.close();
+  if (options.head === "none") await files.remove(join(folder, "head"));
+  if (options.head === "older") await overwrite(files, join(folder, "head"), older);
+  return files;
+}
+
+async function overwrite(files: Files, path: string, bytes: Uint8Array): Promise<void> {
+  await files.remove(path);
+  const file = await files.open(path, "create");
+  await file.write(bytes, 0);
+  await file.close();
+}
+
+async function snapshot(files: Files): Promise<string> {
+  const all = await Promise.all((await files.list(folder)).map(async (name) => [name, Buffer.from(await files.read(join(folder, name))).toString("base64")]));
+  return JSON.stringify(all);
+}
+
+const open = (files: Files) => openJournal<TestFact>(files, folder, { signer: testSigner("k") });
+
+it("never drops a flipped bit below its head, wherever it is", async () => {
+  const whole = await (await written()).read(firstSegment);
+  for (let at = 0; at < whole.length; at++) {
+    const files = await written();
+    const bytes = whole.slice();
+    bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
+    await overwrite(files, firstSegment, bytes);
+    const before = await snapshot(files);
+    await assert.rejects(() => open(files), (error) => code("JOURNAL_CORRUPT")(error) || code("JOURNAL_FORMAT_UNKNOWN")(error), `byte ${at}`);
+    assert.equal(await snapshot(files), before, "a refusal changes nothing");
+  }
+});
+
+it("never drops a flipped bit before the last group, even without a head", async () => {
+  const files = await written({ head: "none" });
+  const whole = await files.read(firstSegment);
+  const lastGroup = whole.length - 2 * (24 + '{"n":8}'.length);
+  for (let at = 64; at < lastGroup; at++) {
+    const bytes = whole.slice();
+    bytes[at] = (bytes[at] as number) ^ 0x10;
+    await overwrite(files, firstSegment, bytes);
+    await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"), `byte ${at}`);
+  }
+});
+
+it("cuts a tail that was never acknowledged, at every length, and keeps it aside", async () => {
+  const whole = await (await written()).read(firstSegment);
+  const lastGroup = whole.length - 2 * (24 + '{"n":8}'.length);
+  for (let length = lastGroup; length <= whole.length; length++) {
+    const files = await written({ head: "older" });
+    await overwrite(files, firstSegment, whole.slice(0, length));
+    const journal = await open(files);
+    // What is appended together stays together.
+    const left = length === whole.length ? 10 : 8;
+    assert.deepEqual(await numbersIn(journal), Array.from({ length: left }, (_, i) => i), `length ${length}`);
+    assert.equal(journal.opening.tornBytes, left === 10 ? 0 : length - lastGroup);
+    if (left === 8 && length > lastGroup) assert.deepEqual(await files.read(join(folder, "torn-8")), whole.slice(lastGroup, length));
+    assert.deepEqual(await journal.append([{ n: 77 }]), [left]);
+    await journal.close();
+    const again = await open(files);
+    assert.equal((await numbersIn(again)).at(-1), 77);
+    await again.close();
+  }
+});
+
+it("refuses a tail that is shorter than the head says, a missing segment, an exchanged one, a foreign format", async () => {
+  const shortened = await written();
+  await overwrite(shortened, firstSegment, (await shortened.read(firstSegment)).slice(0, -40));
+  await assert.rejects(() => open(shortened), code("JOURNAL_CORRUPT"));
+
+  const segments = async (): Promise<string[]> => (await (await written({ segmentBytes: 100 })).list(folder)).filter((name) => name.endsWith(".log"));
+  assert.ok((await segments()).length > 4);
+  for (const [i, name] of (await segments()).entries()) {
+    const files = await written({ segmentBytes: 100 });
+    await files.remove(join(folder, name));
+    await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"), `segment ${i} removed`);
+  }
+  const names = await segments();
+  const swapped = await written({ segmentBytes: 100, head: "none" });
+  await overwrite(swapped, join(folder, names[2] as string), await swapped.read(join(folder, names[1] as string)));
+  await assert.rejects(() => open(swapped), code("JOURNAL_CORRUPT"));
+
+  const newer = await written();
+  const bytes = await newer.read(firstSegment);
+  bytes[8] = 2;
+  await overwrite(newer, firstSegment, bytes);
+  await assert.rejects(() => open(newer), code("JOURNAL_FORMAT_UNKNOWN"));
+});
+
+it("opens without a head, with a torn one, and with a garbled one", async () => {
+  for (const head of [undefined, new Uint8Array(0), new Uint8Array(2048).fill(0xa5), new Uint8Array(700)]) {
+    const files = await written({ head: "none" });
+    if (head !== undefined) await overwrite(files, join(folder, "head"), head);
+    const journal = await open(files);
+    assert.equal((await numbersIn(journal)).length, 10);
+    await journal.close();
+  }
+});
+
+it("notices a history that was rewritten with all its checksums right", async () => {
+  const files = await written();
+  const forged = memoryFiles();
+  const other = await openJournal<TestFact>(forged, folder);
+  for (let n = 0; n < 10; n++) await other.append([{ n: n === 4 ? 666 : n }]);
+  await other.close();
+  await overwrite(files, firstSegment, await forged.read(firstSegment));
+  await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"));
+});
+
+it("is bounded in what it reads of a hostile segment", async () => {
+  const files = await written({ head: "none" });
+  const bytes = await files.read(firstSegment);
+  new DataView(bytes.buffer, bytes.byteOffset).setUint32(64 + 4, 0xffffffff, true);
+  await overwrite(files, firstSegment, bytes.slice(0, 64 + 24));
+  const journal = await open(files);
+  assert.equal(journal.head().length, 0);
+  await journal.close();
+});
