@@ -23,6 +23,7 @@ export class CommandRelay {
     if (this.#waiting.size >= maxWaiting) throw new StemmaError("QUOTA_EXCEEDED", `${maxWaiting} commands wait for their results already. Try again when some are answered.`);
     const correlation = Buffer.from(this.random.bytes(16)).toString("hex");
     const answer = new Promise<CommandReply>((resolve, reject) => this.#waiting.set(correlation, { device, settle: resolve, fail: reject }));
+    answer.catch(() => undefined); // it may fail before it is waited for below
     const cancel = this.clock.after(timeoutMs, () => this.#waiting.get(correlation)?.fail(new StemmaError("TIMED_OUT", `The device ${device} did not answer the command "${name}" within ${timeoutMs} ms. It may be busy or gone: look at it with \`stemma device show ${device}\`.`)));
     try {
       await this.voice.say(device, { type: "command", name, json }, correlation);

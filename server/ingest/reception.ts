@@ -45,10 +45,11 @@ export type ReceptionEnd =
 /** What lies in a spool's state file. */
 interface SavedTransfer { readonly format: 1; readonly transfer: string; readonly objects: readonly ObjectRef[]; readonly receiver: ReceiverState }
 
-interface Transfer { readonly id: string; readonly reason: WantReason; readonly objects: readonly ObjectRef[]; readonly indices: readonly number[]; readonly receiver: RunningReceiver; spool: Spool | undefined }
+interface Asked { readonly id: string; readonly reason: WantReason; readonly objects: readonly ObjectRef[]; readonly indices: readonly number[] }
+interface Transfer extends Asked { readonly receiver: RunningReceiver; spool: Spool | undefined }
 
-/** States are saved after so many written blocks; more are sent again after a restart of the server. */
-const blocksBetweenStates = 16;
+/** How long after a block at the latest its place is saved; what came later is sent again after a kill of the server. */
+const stateDelayMs = 200;
 
 export class Reception {
   readonly startedAtMs: number;
@@ -57,7 +58,7 @@ export class Reception {
   #objects: Map<Hash, HeldObject>;
   #lease: Lease | undefined;
   #transfer: Transfer | undefined;
-  #unsaved = 0;
+  #cancelSave: (() => void) | undefined;
   #saving: Promise<void> = Promise.resolve();
   #interrupt: (() => void) | undefined;
   #interrupted = false;
@@ -148,20 +149,22 @@ export class Reception {
     const refs = resumed?.saved.objects ?? objects;
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const id = resumed?.saved.transfer ?? Buffer.from(this.parts.random.bytes(16)).toString("hex");
+    const asked: Asked = { id, reason, objects: refs, indices: resumed?.indices ?? indices };
+    this.parts.wanted(this, reason, refs.length, rawBytes);
+    // The want goes before the first request for blocks: who does not know a transfer does not answer for it.
+    await this.#sayWant(asked);
     const options = { transfer: id, objects: refs.length, rawBytes, maxBytes: reason === "objects" ? this.parts.limits.maxObjectBytes : rawBytes, maxBlockBytes, window: this.parts.limits.window };
     const receiver = runReceiver(options, {
       clock: this.parts.clock, budget: this.parts.budget,
       send: (message) => { void this.parts.voice.say(this.device, message); },
       write: (offset, bytes) => this.#write(offset, bytes),
     }, resumed?.saved.receiver);
-    const transfer: Transfer = { id, reason, objects: refs, indices: resumed === undefined ? indices : await this.#indicesOf(refs), receiver, spool: resumed?.spool };
+    const transfer: Transfer = { ...asked, receiver, spool: resumed?.spool };
     this.#transfer = transfer;
     this.#resumedBytes = this.#receivedBytes(transfer);
+    if (this.#resumedBytes > 0) this.parts.moved(this, id, this.#resumedBytes, rawBytes, this.#resumedBytes);
     const gone = new Promise<"interrupted">((resolve) => { this.#interrupt = () => resolve("interrupted"); });
     if (this.#interrupted) this.#interrupt?.();
-    this.parts.wanted(this, reason, refs.length, rawBytes);
-    if (this.#resumedBytes > 0) this.parts.moved(this, id, this.#resumedBytes, rawBytes, this.#resumedBytes);
-    await this.#sayWant(transfer);
     const encodings = await Promise.race([receiver.finished, gone]);
     if (encodings === "interrupted") return encodings;
     if (encodings.some(({ code }) => code !== 0)) throw new StemmaError("TRANSFER_MANIFEST_INVALID", `The transfer ${id} holds coded tensors, and this server asked for raw ones. Update the device's agent.`, { transfer: id });
@@ -171,7 +174,7 @@ export class Reception {
   }
   #resumedBytes = 0;
 
-  async #resume(needed: readonly ObjectRef[]): Promise<{ readonly spool: Spool; readonly saved: SavedTransfer } | undefined> {
+  async #resume(needed: readonly ObjectRef[]): Promise<{ readonly spool: Spool; readonly saved: SavedTransfer; readonly indices: readonly number[] } | undefined> {
     const found = await this.parts.spools.resume(this.versionId, this.parts.limits.maxModelBytes);
     if (found === undefined) return undefined;
     try {
@@ -179,7 +182,7 @@ export class Reception {
       const listed = new Set(saved.objects.map(({ id }) => id));
       const bytes = saved.objects.reduce((sum, { byteLength }) => sum + byteLength, 0);
       // What has come meanwhile by another way is sent all the same; what is needed must be in the old list.
-      if (saved.format === 1 && bytes === found.spool.byteLength && needed.every(({ id }) => listed.has(id))) return { spool: found.spool, saved };
+      if (saved.format === 1 && bytes === found.spool.byteLength && needed.every(({ id }) => listed.has(id))) return { spool: found.spool, saved, indices: await this.#indicesOf(saved.objects) };
     } catch { /* an old state that cannot be read costs a transfer */ }
     await found.spool.remove();
     return undefined;
@@ -195,7 +198,7 @@ export class Reception {
     });
   }
 
-  async #sayWant({ id, reason, objects, indices }: Transfer): Promise<void> {
+  async #sayWant({ id, reason, objects, indices }: Asked): Promise<void> {
     const common = { type: "want" as const, reason, versionId: this.versionId, transfer: id, bases: [], blockBytes: this.parts.limits.blockBytes };
     if (reason === "objects") { await this.parts.voice.say(this.device, { ...common, objects, part: 0, parts: 1, more: false, tensorIndices: [] }); return; }
     // Indices into the version's tree: a few bytes a tensor, so that one word does for 16,000 of them.
@@ -213,7 +216,10 @@ export class Reception {
     const total = transfer.receiver.machine.progress.byteLength ?? 0;
     this.parts.moved(this, transfer.id, Math.min(total, this.#receivedBytes(transfer) + bytes.length), total, this.#resumedBytes);
     if (this.#lease !== undefined) this.parts.repository.objects.renew(this.#lease.id, this.parts.limits.leaseMs);
-    if (++this.#unsaved >= blocksBetweenStates) { this.#unsaved = 0; await this.#saveState(transfer); }
+    this.#cancelSave ??= this.parts.clock.after(stateDelayMs, () => {
+      this.#cancelSave = undefined;
+      this.#saveState(transfer).catch((error: unknown) => { this.parts.log.warn("transfer-state-not-saved", { versionId: this.versionId, message: messageOf(error) }); });
+    });
   }
   #opening: Promise<Spool> | undefined;
   #openSpool(transfer: Transfer): Promise<Spool> {
@@ -285,6 +291,7 @@ export class Reception {
   async #dropSpool(): Promise<void> {
     const transfer = this.#transfer;
     this.#transfer = undefined;
+    this.#cancelSave?.();
     await this.#saving.catch(() => undefined);
     await transfer?.spool?.remove();
   }
@@ -292,18 +299,21 @@ export class Reception {
   async #letGo(): Promise<void> {
     const transfer = this.#transfer;
     this.#transfer = undefined;
+    this.#cancelSave?.();
     if (transfer !== undefined) {
       transfer.receiver.stop();
       try {
         await this.#saveState(transfer);
         if (transfer.reason === "objects") await transfer.spool?.remove();
         else await transfer.spool?.close();
-      } catch (error) { this.parts.log.warn("spool-not-kept", { versionId: this.versionId, message: error instanceof Error ? error.message : String(error) }); }
+      } catch (error) { this.parts.log.warn("spool-not-kept", { versionId: this.versionId, message: messageOf(error) }); }
     }
     if (this.#lease !== undefined) this.parts.repository.objects.release(this.#lease.id);
     this.#lease = undefined;
   }
 }
+
+function messageOf(error: unknown): string { return error instanceof Error ? error.message : String(error); }
 
 function rangesOf(spool: Spool | undefined): ReadRange {
   return async (offset, byteLength) => {

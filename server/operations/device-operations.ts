@@ -99,9 +99,7 @@ async function enroll(context: OperationsContext, { fleet, device, lines, profil
   }, `the enrolment of ${device}`);
   if (dryRun) return {};
   const atMs = clock.now();
-  await repository.append(
-    { type: "enrolled", atMs, device, publicKey: key.publicKey, tokenHash: hashToken(token), profile, lines },
-    ...given.map(({ line, summary }) => ({ type: "assigned" as const, atMs, device, line, versionId: summary.versionId })),
-  );
+  await repository.append({ type: "enrolled", atMs, device, publicKey: key.publicKey, tokenHash: hashToken(token), profile, lines });
+  if (given.length > 0) await repository.append(...given.map(({ line, summary }) => ({ type: "assigned" as const, atMs, device, line, versionId: summary.versionId })));
   return enrolment;
 }

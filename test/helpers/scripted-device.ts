@@ -36,6 +36,8 @@ export class ScriptedDevice {
   sentBlocks = 0;
   closed = false;
   meddle: Meddle;
+  /** Awaited before each message of a transfer goes out. */
+  hold: () => Promise<void> = () => Promise.resolve();
   readonly #waiters = new Set<() => void>();
   #sequence = 0;
 
@@ -153,6 +155,7 @@ export class ScriptedDevice {
     this.senders.set(want.transfer, runSender({ transfer: want.transfer, blockBytes: this.options.blockBytes ?? want.blockBytes, ...(coded ? { encodings: objects.map(({ byteLength }) => ({ code: 0, byteLength })) } : {}) }, objects, {
       clock: nodeClock(),
       send: async (message) => {
+        await this.hold();
         for (const one of this.meddle(message)) {
           if (this.closed) return;
           if (one.type === "block") { this.sentBlocks++; await this.sayBlock(want.transfer, one); } else await this.say(one);

@@ -5,6 +5,9 @@ import { join } from "node:path";
 import { silentLog } from "../../shared/adapters/node-clock.js";
 import type { ServerOptions } from "../../server/config.js";
 import { startServer, type ServerHandle } from "../../server/main.js";
+import type { ServerOperations } from "../../server/operations/operations.js";
+import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
+import { tensorOfSource } from "../../shared/tensor/tensor.js";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 
 export const testFleet = "yard";
@@ -36,11 +39,12 @@ export async function startTestServer(options: Partial<ServerOptions> = {}): Pro
   return server;
 }
 
-/** The bytes of a recovered version, read to their proven end. */
-export async function recoveredBytes(server: TestServer, model: string): Promise<Buffer> {
-  const stream = await server.handle.operations.recover({ fleet: testFleet, model });
+/** The tensors of a recovered version by name, read to their proven end. */
+export async function tensorBytes(operations: ServerOperations, model: string, fleet = testFleet): Promise<Record<string, Buffer>> {
+  const stream = await operations.recover({ fleet, model });
   const pieces: Uint8Array[] = [];
   for await (const chunk of stream.chunks) pieces.push(Buffer.from(chunk));
   await stream.report;
-  return Buffer.concat(pieces);
+  const file = await readSafetensors(fileOfBytes(Buffer.concat(pieces)), model);
+  return Object.fromEntries(await Promise.all(file.tensors.map(async (entry) => [entry.name, Buffer.from((await tensorOfSource(file.source(entry))).bytes)] as const)));
 }

@@ -1,24 +1,10 @@
 // The way of a model from a device to the server's disk, over a real broker: happy paths, order, repetition, refusals.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
-import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { verifyReceipt } from "../../../../shared/trust/signatures.js";
+import { noise } from "../../../helpers/noise.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
-import { recoveredBytes, startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
-
-/** Bytes that differ by seed; every tensor of its own. */
-export function noise(length: number, seed: number): Uint8Array {
-  const bytes = new Uint8Array(length);
-  let state = seed * 2654435761 >>> 0 || 1;
-  for (let at = 0; at < length; at++) { state ^= state << 13; state >>>= 0; state ^= state >>> 17; state ^= state << 5; state >>>= 0; bytes[at] = state & 0xff; }
-  return bytes;
-}
-
-async function tensorBytes(server: TestServer, model: string): Promise<Record<string, Buffer>> {
-  const file = await readSafetensors(fileOfBytes(await recoveredBytes(server, model)), model);
-  return Object.fromEntries(await Promise.all(file.tensors.map(async (entry) => [entry.name, Buffer.from((await tensorOfSource(file.source(entry))).bytes)] as const)));
-}
+import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
 describe("announcing over a real broker", () => {
   let server: TestServer;
@@ -37,7 +23,7 @@ describe("announcing over a real broker", () => {
       const receipt = await device.receipt(kind, saved.versionId);
       verifyReceipt({ serverPublicKey: enrolment.serverPublicKey, fleet: testFleet, device: "happy", session: 1 }, receipt);
     }
-    assert.deepEqual(await tensorBytes(server, saved.versionId), { a: Buffer.from(a), b: Buffer.from(b) });
+    assert.deepEqual(await tensorBytes(server.handle.operations, saved.versionId), { a: Buffer.from(a), b: Buffer.from(b) });
     await device.end();
   });
 
@@ -123,7 +109,7 @@ describe("announcing over a real broker", () => {
     const want = await device.want(child.versionId, "raw");
     assert.deepEqual(want.tensorIndices, [0, 1]);
     await device.receipt("recorded", child.versionId);
-    assert.deepEqual((await tensorBytes(server, child.versionId))["kept"], Buffer.from(noise(50_000, 11)));
+    assert.deepEqual((await tensorBytes(server.handle.operations, child.versionId))["kept"], Buffer.from(noise(50_000, 11)));
     await device.end();
   });
 
@@ -171,7 +157,7 @@ describe("announcing over a real broker", () => {
     const saved = await device.save({ w: noise(400_000, 16) }, { sequence: 1 });
     await device.announce(saved);
     await device.receipt("stored", saved.versionId);
-    assert.deepEqual((await tensorBytes(server, saved.versionId))["w"], Buffer.from(noise(400_000, 16)));
+    assert.deepEqual((await tensorBytes(server.handle.operations, saved.versionId))["w"], Buffer.from(noise(400_000, 16)));
     await device.end();
   });
 });

@@ -1,0 +1,50 @@
+// The server is killed in the middle of a transfer, like by a power cut of its process; the transfer goes on.
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { parseEnrolment } from "../../../../shared/trust/enrolment.js";
+import { noise } from "../../../helpers/noise.js";
+import { ScriptedDevice } from "../../../helpers/scripted-device.js";
+import { startServerProcess } from "../../../helpers/server-process.js";
+import { tensorBytes } from "../../../helpers/test-server.js";
+
+const fleet = "yard";
+
+it("goes on with a transfer after kill -9 of the server, block by block where it stood", async () => {
+  const home = await mkdtemp(join(tmpdir(), "stemma-kill-"));
+  const first = await startServerProcess(home, fleet);
+  const enrolment = parseEnrolment(await first.operations.enroll({ fleet, device: "car", lines: ["line"], profile: "generic" }));
+  const total = 64;
+  let blocks = 0;
+  const device = await ScriptedDevice.connect(enrolment, { session: 1, blockBytes: 64 * 1024, meddle: (message) => (message.type === "block" && ++blocks > total / 2 ? [] : [message]) });
+  await device.birth();
+  const saved = await device.save({ w: noise(total * 64 * 1024, 1) }, { sequence: 1 });
+  await device.announce(saved);
+  // Asked for beyond what was sent: what was sent is written.
+  await device.find((word): word is typeof word & { type: "blockRequest" } => word.type === "blockRequest" && word.blocks.some((index) => index >= total / 2 + 6));
+  // The place is saved a moment after a block: seen in the home.
+  const spool = join(home, "fleets", fleet, "spool");
+  while (!(await readdir(spool)).some((name) => name.endsWith(".state"))) await setImmediate();
+  assert.equal(await first.kill("SIGKILL"), "SIGKILL");
+  await device.end();
+  const second = await startServerProcess(home, fleet);
+  try {
+    const later = await ScriptedDevice.connect({ ...enrolment, mqtt: [second.mqttUrl] }, { session: 2, previousSession: 1, blockBytes: 64 * 1024, store: device.store });
+    for (const [id, model] of device.models) later.models.set(id, model);
+    await later.birth();
+    const before = device.words.flatMap((word) => (word.type === "want" ? [word.transfer] : []));
+    await later.announce(saved);
+    const want = await later.want(saved.versionId);
+    assert.deepEqual([want.transfer], before, "another transfer began");
+    await later.receipt("stored", saved.versionId);
+    assert.ok(later.sentBlocks < total, `${later.sentBlocks} of ${total} blocks were sent again`);
+    assert.deepEqual((await tensorBytes(second.operations, saved.versionId, fleet))["w"], Buffer.from(noise(total * 64 * 1024, 1)));
+    await later.end();
+  } finally {
+    await second.kill("SIGTERM");
+    await rm(home, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,155 @@
+// The other direction: server models offered, fetched and activated; commands and their results.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { nodeClock } from "../../../../shared/adapters/node-clock.js";
+import { objectId } from "../../../../shared/tensor/hash.js";
+import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
+import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
+import { decodeTree } from "../../../../shared/model/tree-object.js";
+import { decodeSaveRecord } from "../../../../shared/model/save-record.js";
+import { verifyOffer } from "../../../../shared/trust/signatures.js";
+import { maxBlockBytes } from "../../../../shared/wire/limits.js";
+import type { BodyOf, ObjectRef } from "../../../../shared/wire/messages.js";
+import { runReceiver } from "../../../../shared/wire/transfer/run-receiver.js";
+import { WindowBudget } from "../../../../shared/wire/transfer/window-budget.js";
+import { noise } from "../../../helpers/noise.js";
+import { ScriptedDevice } from "../../../helpers/scripted-device.js";
+import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
+
+async function imported(server: TestServer, name: string, bytes: Uint8Array): Promise<string> {
+  const chunks = safetensorsChunks([{ name: "w", source: sourceOfTensor({ dtype: "F32", shape: [bytes.length / 4], bytes }) }]);
+  const { summary } = await server.handle.operations.import({ byteLength: -1, chunks }, { fleet: testFleet, name });
+  assert.ok(summary);
+  return summary.versionId;
+}
+
+/** Fetches refs of a version with the real receiver; resolves with the stream. */
+async function fetched(device: ScriptedDevice, versionId: BodyOf<"fetch">["versionId"], refs: readonly ObjectRef[], transfer: string): Promise<Buffer> {
+  const pieces = new Map<number, Uint8Array>();
+  const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const receiver = runReceiver({ transfer, objects: refs.length, rawBytes, maxBytes: 2 ** 30, maxBlockBytes }, {
+    clock: nodeClock(), budget: new WindowBudget(2 ** 24), send: (message) => { void device.say(message); },
+    write: (offset, bytes) => { pieces.set(offset, bytes); return Promise.resolve(); },
+  });
+  let seen = 0;
+  const feed = (): void => {
+    for (; seen < device.words.length; seen++) {
+      const word = device.words[seen];
+      if (word?.type === "manifest") receiver.onManifest(word);
+      if (word?.type === "block") receiver.onBlock(word);
+    }
+  };
+  device.client.on("message", () => { setImmediate(feed); });
+  await device.say({ type: "fetch", versionId, transfer, objects: refs, blockBytes: 64 * 1024, part: 0, parts: 1 });
+  await receiver.finished;
+  await device.say({ type: "transferDone", transfer });
+  return Buffer.concat([...pieces].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
+}
+
+describe("server models to devices", () => {
+  let server: TestServer;
+  before(async () => { server = await startTestServer(); });
+  after(() => server.end());
+
+  it("offers an assigned model with a signature, serves its tensors, keeps its activation, and offers no more", async () => {
+    const bytes = noise(500_000, 1);
+    const versionId = await imported(server, "base-model", bytes);
+    const enrolment = await server.enroll("receiver", ["line"], { line: "base-model" });
+    const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+    const offering = device.next("offer");
+    await device.birth();
+    const offer = await offering;
+    assert.equal(offer.versionId, versionId);
+    verifyOffer(enrolment.serverPublicKey, { fleet: testFleet, device: "receiver", line: "line", versionId: offer.versionId }, offer.signature);
+    assert.equal(objectId("record", offer.record), offer.versionId);
+    const record = decodeSaveRecord(offer.record);
+    const tree = offer.objects.find(({ kind }) => kind === "tree");
+    assert.ok(tree);
+    assert.equal(objectId("tree", tree.data), record.objects.tree);
+    const leaf = decodeTree(tree.data).leaves[0];
+    assert.ok(leaf);
+    const stream = await fetched(device, offer.versionId, [{ kind: "tensor", id: leaf.tensor, byteLength: bytes.length }], "ab".repeat(8));
+    assert.ok(stream.equals(Buffer.from(bytes)));
+    await device.say({ type: "activated", versionId: offer.versionId, line: "line", atMs: Date.now(), clockErrorMs: 5 });
+    // Words of a device are taken one after the other: the answer to the next one comes after the fact.
+    const from = device.words.length;
+    await device.birth();
+    const shown = await server.handle.operations.device(testFleet, "receiver");
+    assert.equal(shown.active["line"]?.versionId, versionId);
+    assert.equal(device.words.slice(from).some((word) => word.type === "offer"), false);
+    const [moment] = await server.handle.operations.asOf(testFleet, shown.active["line"]?.serverAtMs ?? 0);
+    assert.equal(moment?.versionId, versionId, moment?.why);
+    await device.end();
+  });
+
+  it("offers at once what is assigned to a device that is connected", async () => {
+    const versionId = await imported(server, "later", noise(4000, 2));
+    const device = await ScriptedDevice.connect(await server.enroll("waiting"), { session: 1 });
+    await device.birth();
+    const offer = device.next("offer");
+    await server.handle.operations.assign(testFleet, "waiting", "line", "later:1");
+    assert.equal((await offer).versionId, versionId);
+    await device.end();
+  });
+
+  it("serves nothing to who knows a hash but was not given the version", async () => {
+    const versionId = await imported(server, "secret", noise(4000, 3));
+    const model = await server.handle.operations.model({ fleet: testFleet, model: versionId });
+    const device = await ScriptedDevice.connect(await server.enroll("curious"), { session: 1 });
+    await device.birth();
+    const refused = device.next("refusal");
+    await device.say({ type: "fetch", versionId: model.versionId, transfer: "cd".repeat(8), objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }], blockBytes: 0, part: 0, parts: 1 });
+    assert.equal((await refused).code, "NOT_ALLOWED");
+    const own = await device.save({ w: [1] }, { sequence: 1 });
+    await device.announce(own);
+    await device.receipt("recorded", own.versionId);
+    const again = device.next("refusal");
+    await device.say({ type: "fetch", versionId: own.versionId, transfer: "ef".repeat(8), objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }], blockBytes: 0, part: 0, parts: 1 });
+    assert.equal((await again).code, "NOT_ALLOWED");
+    await device.end();
+  });
+
+  it("serves a device its own version back, small objects with their sizes", async () => {
+    const device = await ScriptedDevice.connect(await server.enroll("forgetful"), { session: 1 });
+    await device.birth();
+    const saved = await device.save({ w: noise(8000, 4) }, { sequence: 1 });
+    await device.announce(saved);
+    await device.receipt("released", saved.versionId);
+    const tree = await device.store.read("tree", saved.record.objects.tree);
+    const stream = await fetched(device, saved.versionId, [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }], "12".repeat(8));
+    assert.ok(stream.equals(Buffer.from(tree)));
+    await device.end();
+  });
+
+  it("refuses to keep an activation of another device's model", async () => {
+    const owner = await ScriptedDevice.connect(await server.enroll("owner"), { session: 1 });
+    await owner.birth();
+    const saved = await owner.save({ w: noise(4000, 5) }, { sequence: 1 });
+    await owner.announce(saved);
+    await owner.receipt("recorded", saved.versionId);
+    const thief = await ScriptedDevice.connect(await server.enroll("thief"), { session: 1 });
+    await thief.birth();
+    await thief.say({ type: "activated", versionId: saved.versionId, line: "line", atMs: 1, clockErrorMs: null });
+    assert.equal((await thief.refusal(saved.versionId)).code, "IDENTITY_FOREIGN");
+    assert.deepEqual((await server.handle.operations.device(testFleet, "thief")).active, {});
+    await owner.end();
+    await thief.end();
+  });
+
+  it("relays a command and its result; says so when nobody answers", async () => {
+    const device = await ScriptedDevice.connect(await server.enroll("worker"), { session: 1 });
+    await device.birth();
+    const asked = device.next("command");
+    const answer = server.handle.operations.command(testFleet, "worker", "report", { deep: true }, 20_000);
+    const command = await asked;
+    assert.deepEqual([command.name, JSON.parse(command.json)], ["report", { deep: true }]);
+    const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
+    await device.say({ type: "commandResult", code: "ok", json: JSON.stringify({ answer: 42 }) }, correlation);
+    assert.deepEqual(await answer, { code: "ok", result: { answer: 42 } });
+    await assert.rejects(server.handle.operations.command(testFleet, "worker", "report", {}, 30), { code: "TIMED_OUT" });
+    const waiting = server.handle.operations.command(testFleet, "worker", "report", {}, 20_000);
+    const gone = assert.rejects(waiting, { code: "SERVER_UNREACHABLE" });
+    await device.end();
+    await gone;
+  });
+});

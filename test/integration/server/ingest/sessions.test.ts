@@ -1,0 +1,155 @@
+// Who gets in, who takes over, who is cut off; and what a device is told when it comes back.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { ServerEvent } from "../../../../server/events/event-hub.js";
+import { noise } from "../../../helpers/noise.js";
+import { ScriptedDevice } from "../../../helpers/scripted-device.js";
+import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
+
+const refusedByBroker = /not authorized|Not authorized|Connection refused/i;
+
+describe("sessions", () => {
+  let server: TestServer;
+  before(async () => { server = await startTestServer(); });
+  after(() => server.end());
+
+  async function eventOf<Name extends ServerEvent["event"]>(name: Name, device: string, act: () => Promise<unknown>): Promise<Extract<ServerEvent, { event: Name }>> {
+    const stop = new AbortController();
+    const events = server.handle.operations.events(stop.signal);
+    const acting = act();
+    try {
+      for await (const event of events) if (event.event === name && "device" in event && event.device === device) return event as Extract<ServerEvent, { event: Name }>;
+      throw new Error("the events ended");
+    } finally { stop.abort(); await acting; }
+  }
+
+  it("refuses a wrong token, an unknown device and a revoked one with CONNACK 5", async () => {
+    const enrolment = await server.enroll("keys");
+    await assert.rejects(ScriptedDevice.connect({ ...enrolment, token: `${enrolment.token.slice(0, -2)}xx` }), refusedByBroker);
+    await assert.rejects(ScriptedDevice.connect({ ...enrolment, device: "nobody" }), refusedByBroker);
+    const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+    await device.birth();
+    await server.handle.operations.revoke(testFleet, "keys", "test");
+    await assert.rejects(device.find((word): word is typeof word & { type: "receipt" } => word.type === "receipt"), /ended/);
+    await assert.rejects(ScriptedDevice.connect(enrolment, { session: 2 }), refusedByBroker);
+    await device.end();
+  });
+
+  it("lets a higher session take over, and goes on for the new one although the old one ends later", async () => {
+    const enrolment = await server.enroll("takeover");
+    const old = await ScriptedDevice.connect(enrolment, { session: 1 });
+    await old.birth();
+    const young = await ScriptedDevice.connect(enrolment, { session: 2, previousSession: 1 });
+    await young.birth();
+    const saved = await young.save({ w: noise(1000, 1) }, { sequence: 1 });
+    await young.announce(saved);
+    const receipt = await young.receipt("recorded", saved.versionId);
+    assert.equal(receipt.session, 2);
+    assert.equal((await server.handle.operations.device(testFleet, "takeover")).online, true);
+    await old.end();
+    await young.end();
+  });
+
+  it("quarantines a counter that was seen before, until the device is enrolled again", async () => {
+    const enrolment = await server.enroll("twin");
+    const first = await ScriptedDevice.connect(enrolment, { session: 5 });
+    await first.birth();
+    const event = await eventOf("device-quarantined", "twin", () => assert.rejects(ScriptedDevice.connect(enrolment, { session: 5 }), refusedByBroker));
+    assert.match(event.because, /session 5/);
+    assert.equal((await server.handle.operations.device(testFleet, "twin")).state, "quarantined");
+    await assert.rejects(ScriptedDevice.connect(enrolment, { session: 6 }), refusedByBroker);
+    await first.end();
+    const again = await server.enroll("twin");
+    const healed = await ScriptedDevice.connect(again, { session: 6 });
+    await healed.birth();
+    await healed.end();
+  });
+
+  it("still knows the highest session after a restart", async () => {
+    const enrolment = await server.enroll("memory");
+    const first = await ScriptedDevice.connect(enrolment, { session: 3 });
+    await first.end();
+    await server.restart();
+    await assert.rejects(ScriptedDevice.connect(server.moved(enrolment), { session: 3 }), refusedByBroker);
+  });
+
+  it("goes on with an interrupted transfer where it stood, and tells so", async () => {
+    const enrolment = await server.enroll("tunnel");
+    let blocks = 0;
+    const before = await ScriptedDevice.connect(enrolment, { session: 1, blockBytes: 64 * 1024, meddle: (message) => (message.type === "block" && ++blocks > 20 ? [] : [message]) });
+    await before.birth();
+    const saved = await before.save({ w: noise(3_000_000, 3) }, { sequence: 1 });
+    const cut = eventOf("transfer", "tunnel", () => before.announce(saved));
+    await cut;
+    await eventOf("device-disconnected", "tunnel", async () => {
+      await before.find((word): word is typeof word & { type: "blockRequest" } => word.type === "blockRequest" && word.blocks.some((index) => index >= 18));
+      await before.end();
+    });
+    const later = await ScriptedDevice.connect(server.moved(enrolment), { session: 2, previousSession: 1, blockBytes: 64 * 1024, store: before.store });
+    for (const [id, model] of before.models) later.models.set(id, model);
+    await later.birth();
+    const resumed = await eventOf("transfer", "tunnel", () => later.announce(saved));
+    assert.ok(resumed.resumedBytes > 0, "nothing of the first try was kept");
+    await later.receipt("stored", saved.versionId);
+    assert.ok(later.sentBlocks < 46, `${later.sentBlocks} blocks were sent again`);
+    assert.deepEqual((await tensorBytes(server.handle.operations, saved.versionId))["w"], Buffer.from(noise(3_000_000, 3)));
+    await later.end();
+  });
+
+  it("keeps what a want relies on through a collection that runs meanwhile", async () => {
+    const enrolment = await server.enroll("race");
+    let release: () => void = () => undefined;
+    const held: (() => void)[] = [];
+    const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+    await device.birth();
+    const base = await device.save({ body: noise(200_000, 4), head: noise(200_000, 5) }, { sequence: 1 });
+    await device.announce(base);
+    await device.receipt("released", base.versionId);
+    // From now on every block waits until the collection is through.
+    const gate = new Promise<void>((resolve) => { release = resolve; });
+    device.hold = async () => { held.push(release); await gate; };
+    const child = await device.save({ body: noise(200_000, 4), head: noise(200_000, 6) }, { sequence: 2, base: base.versionId });
+    await device.announce(child);
+    assert.deepEqual((await device.want(child.versionId)).tensorIndices, [1]);
+    await server.handle.operations.retire({ fleet: testFleet, model: base.versionId }, "test");
+    await server.handle.operations.collect(testFleet, await server.handle.operations.planCollection(testFleet));
+    release();
+    await device.receipt("stored", child.versionId);
+    assert.deepEqual((await tensorBytes(server.handle.operations, child.versionId))["body"], Buffer.from(noise(200_000, 4)));
+    await device.end();
+  });
+
+  it("tells a device that it was restored, and records again what came after the backup", async () => {
+    const enrolment = await server.enroll("phoenix");
+    const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+    await device.birth();
+    const kept = await device.save({ w: noise(90_000, 7) }, { sequence: 1 });
+    await device.announce(kept);
+    await device.receipt("released", kept.versionId);
+    const folder = `${server.home}-backup`;
+    const { position } = await server.handle.operations.backup(testFleet, folder);
+    const lost = await device.save({ w: noise(90_000, 8) }, { sequence: 2, base: kept.versionId });
+    await device.announce(lost);
+    await device.receipt("released", lost.versionId);
+    await device.end();
+    const { restoreHome } = await import("../../../../server/operations/restore.js");
+    const home = `${server.home}-restored`;
+    await restoreHome(folder, home);
+    const restored = await startTestServer({ home });
+    try {
+      const back = await ScriptedDevice.connect(restored.moved(enrolment), { session: 2, previousSession: 1, store: device.store });
+      for (const [id, model] of device.models) back.models.set(id, model);
+      const welcome = await back.birth();
+      assert.equal(welcome.restored, true);
+      assert.equal(welcome.restoredPosition, position);
+      assert.deepEqual(welcome.known.map(({ sequence }) => sequence), [1]);
+      await back.announce(lost);
+      await back.receipt("released", lost.versionId);
+      await back.end();
+    } finally {
+      await restored.end();
+      const { rm } = await import("node:fs/promises");
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
