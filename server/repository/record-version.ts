@@ -56,15 +56,20 @@ export async function checkVersion(objects: Pick<ObjectReader, "read">, recordBy
   return { versionId, record, leaves, tensorBytes, ownBytes };
 }
 
-/** See FleetRepository.record. `pack` names the pack the save wrote, where one is known. */
-export async function recordVersion(context: RepositoryContext, recordBytes: Uint8Array, pack: string | null = null): Promise<VersionSummary> {
+/** See FleetRepository.record. */
+export async function recordVersion(context: RepositoryContext, recordBytes: Uint8Array): Promise<VersionSummary> {
   const known = findVersion(context, versionIdOf(recordBytes));
   if (known !== undefined) return known;
   const checked = await checkVersion(context.objects, recordBytes);
-  const { versionId, record, leaves, tensorBytes, ownBytes } = checked;
+  const { record, versionId } = checked;
   if (record.fleet !== context.fleet) throw new StemmaError("IDENTITY_FOREIGN", `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. Crossing a fleet's border is an explicit import.`, { fleet: record.fleet });
   checkName("model", record.name);
   await keepRecordBytes(context, versionId, recordBytes);
+  return await appendRecorded(context, checked, null);
+}
+
+/** Appends the fact of a version that was checked, or made here; `pack` names the pack its save wrote, where one is known. @throws REFERENCE_MISSING */
+export async function appendRecorded(context: RepositoryContext, { versionId, record, leaves, tensorBytes, ownBytes }: CheckedVersion, pack: string | null): Promise<VersionSummary> {
   await context.queue.submit({
     needed: [...referencesOf({ state: "kept", versionId, record, leaves })],
     decide: (draft) => {

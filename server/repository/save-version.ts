@@ -8,7 +8,7 @@ import type { RepositoryContext } from "./context.js";
 import { factCodec } from "./fact-codec.js";
 import type { SaveOptions, SaveReport } from "./fleet-repository.js";
 import { checkName, ownDevice, ownLine } from "./naming.js";
-import { recordVersion, sequenceKey } from "./record-version.js";
+import { appendRecorded, sequenceKey } from "./record-version.js";
 import { needVersion } from "./version-table.js";
 
 /** How long a save may take before collection no longer minds it; then recording it finds what is missing. */
@@ -42,7 +42,8 @@ async function saveOnce(context: RepositoryContext, model: ModelSource, options:
     ...(options.provenance === undefined ? {} : { provenance: options.provenance }), ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
     ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
   }, context.clock);
-  const summary = await recordVersion(context, saved.recordBytes, saved.pack);
+  const ownBytes = saved.plan.changed.reduce((sum, leaf) => sum + (model.sources[leaf]?.byteLength ?? 0), 0);
+  const summary = await appendRecorded(context, { versionId: saved.versionId, record: saved.record, leaves: model.leaves, tensorBytes: saved.tensorBytes, ownBytes }, saved.pack);
   return {
     summary, approach: saved.plan.approach, newTensorBytes: saved.newTensorBytes, packBytes: saved.packBytes, steps: saved.steps,
     overheadBytes: saved.recordBytesLength + saved.ownerMapBytes + factBytes(saved, summary.version, summary.ownBytes),
