@@ -43,6 +43,10 @@ export class AedesBroker {
   readonly #clients = new Map<string, KnownClient>();
   readonly #wills = new WeakMap<Client, { readonly topic: string; readonly payload: Uint8Array }>();
   readonly #identities = new WeakMap<Client, DeviceIdentity>();
+  /** Bytes handed to a client's aedes side and not acknowledged by it. */
+  readonly #unwritten = new WeakMap<Client, number>();
+  /** Clients whose last message was dropped: one event for all of them. */
+  readonly #frozen = new WeakSet<Client>();
   readonly #queues: DeviceQueues;
   readonly #retained: RetainedQuota;
   readonly #messageHandlers: MessageHandler[] = [];
@@ -185,15 +189,23 @@ export class AedesBroker {
     const client = topic && this.#clients.get(keyOf(topic));
     const filter = topic && client && subscribedFilter(this.#options.root, topic, client.subscriptions, text);
     if (client === undefined || filter === undefined || client.closed) return "offline";
-    if (client.conn.writableLength + bytes.length > this.#options.limits.maxBacklogBytes) {
+    // what aedes has not written yet is in neither of the socket's counts
+    const backlog = (this.#unwritten.get(client) ?? 0) + client.conn.writableLength;
+    if (backlog + bytes.length > this.#options.limits.maxBacklogBytes) {
       this.#counts.dropped++;
-      this.#options.emit({ type: "frozen", identity: topic as DeviceIdentity, bytes: client.conn.writableLength });
+      if (!this.#frozen.has(client)) this.#options.emit({ type: "frozen", identity: topic as DeviceIdentity, bytes: backlog });
+      this.#frozen.add(client);
       return "dropped";
     }
+    this.#frozen.delete(client);
+    this.#unwritten.set(client, (this.#unwritten.get(client) ?? 0) + bytes.length);
     const granted = Math.min(qos, client.subscriptions[filter]?.qos ?? 0) as 0 | 1;
     this.#counts.sent++;
     return await new Promise<Delivery>((resolve) => {
-      client.publish({ cmd: "publish", topic: text, payload: bytes, qos: granted, retain: false, dup: false }, () => { resolve(client.closed ? "offline" : "sent"); });
+      client.publish({ cmd: "publish", topic: text, payload: bytes, qos: granted, retain: false, dup: false }, () => {
+        this.#unwritten.set(client, (this.#unwritten.get(client) ?? 0) - bytes.length);
+        resolve(client.closed ? "offline" : "sent");
+      });
     });
   }
   #retain(topic: string, payload: Buffer, qos: 0 | 1): Promise<void> {

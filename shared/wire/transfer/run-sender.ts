@@ -70,19 +70,22 @@ export function runSender(options: Omit<SenderOptions, "byteLength">, objects: r
     return block;
   }
   async function take(index: number): Promise<Uint8Array> { return drop(index) ?? await read(index); }
-  async function perform(effect: SenderEffect): Promise<readonly SenderEffect[]> {
+  async function perform(effect: SenderEffect, own: number): Promise<readonly SenderEffect[]> {
+    if (effect.type === "send") {
+      // a word that could not be sent is lost like any other
+      await ports.send(effect.message).catch(() => undefined);
+      return [];
+    }
     if (effect.type === "hash") {
       const hashes = await hashPart(effect.first, effect.count);
-      return stopped ? [] : machine.partHashed(effect.part, hashes);
+      return own === generation ? machine.partHashed(effect.part, hashes) : [];
     }
-    if (effect.type === "read") return machine.blockRead(effect.index, await take(effect.index));
-    // a word that could not be sent is lost like any other
-    await ports.send(effect.message).catch(() => undefined);
-    return [];
+    const block = await take(effect.index);
+    return own === generation ? machine.blockRead(effect.index, block) : [];
   }
   async function drain(own: number): Promise<void> {
     for (let effect = queue.shift(); effect !== undefined; effect = queue.shift()) {
-      const more = await perform(effect);
+      const more = await perform(effect, own);
       // a send over a lost link may never come back; what it returns to is no longer the queue's owner
       if (own !== generation) return;
       queue.unshift(...more);

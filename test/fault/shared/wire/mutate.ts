@@ -1,0 +1,34 @@
+/** Seeded mutations of bytes, for hostile-input tests. */
+export type Random = () => number;
+
+/** Mulberry32. */
+export function randomOf(seed: number): Random {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+const below = (random: Random, limit: number): number => Math.floor(random() * limit);
+const interesting = [0, 1, 0x7f, 0x80, 0xff, 0x0b, 0x0c, 0x3f];
+
+/** One to four changes: bits, bytes, cuts, repeats, splices of another message, lengths of many bytes. */
+export function mutate(bytes: Uint8Array, other: Uint8Array, random: Random): Uint8Array {
+  let result = Buffer.from(bytes);
+  for (let changes = 1 + below(random, 4); changes > 0; changes--) {
+    const at = below(random, result.length + 1);
+    switch (below(random, 8)) {
+      case 0: if (at < result.length) result[at] = (result[at] as number) ^ (1 << below(random, 8)); break;
+      case 1: if (at < result.length) result[at] = interesting[below(random, interesting.length)] as number; break;
+      case 2: result = result.subarray(0, at); break;
+      case 3: result = Buffer.concat([result.subarray(0, at), result.subarray(below(random, at + 1))]); break;
+      case 4: result = Buffer.concat([result.subarray(0, at), other.subarray(below(random, other.length + 1))]); break;
+      case 5: result = Buffer.concat([result.subarray(0, at), Buffer.of(0xff, 0xff, 0xff, 0x7f), result.subarray(at)]); break;
+      case 6: result = Buffer.concat([result.subarray(0, at), Buffer.from(Array.from({ length: below(random, 20) }, () => below(random, 256))), result.subarray(at)]); break;
+      default: result = Buffer.concat([result.subarray(0, at), result.subarray(at + below(random, 8))]);
+    }
+  }
+  return result;
+}
