@@ -3,7 +3,7 @@
  * as one clip, and both as one operation where a model's graph allows it. Same names, same weights,
  * same configuration; a model file does not know the difference. Knows layers, no training loop.
  */
-import type { LayersModel, Tensor } from "@tensorflow/tfjs";
+import type { LayersModel, Tensor, Tensor4D } from "@tensorflow/tfjs";
 import { batchNormTraining, type FusedActivation } from "../kernels/batch-norm.js";
 import type { KernelRoom, Tf } from "../kernels/kernel-room.js";
 
@@ -12,6 +12,10 @@ interface Variable { read(): Tensor; write(value: Tensor): unknown }
 interface BatchNormLayer extends Layer {
   readonly axis: number; readonly momentum: number; readonly epsilon: number; readonly center: boolean; readonly scale: boolean;
   readonly gamma: Variable | null; readonly beta: Variable | null; readonly movingMean: Variable; readonly movingVariance: Variable;
+}
+interface ConvolutionLayer extends Layer {
+  readonly dilationRate: [number, number]; readonly strides: [number, number]; readonly padding: "same" | "valid"; readonly dataFormat: string;
+  readonly kernel: Variable; readonly bias: Variable | null; readonly activation: { apply(x: Tensor): Tensor } | null;
 }
 interface LayerNode { readonly outboundLayer: Layer; readonly inboundLayers: Layer[]; readonly outputTensors: readonly object[] }
 type LayerCall = (this: Layer, inputs: Tensor | Tensor[], kwargs: { training?: boolean }) => Tensor | Tensor[];
@@ -34,8 +38,9 @@ export function registerFusedLayers(room: KernelRoom): void {
   replaceCall(room, prototypeOf(tf, "BatchNormalization"), (stock) => function (inputs, kwargs) {
     const layer = this as BatchNormLayer, x = only(inputs);
     if (kwargs?.training && normalizesLastAxis(layer)) return normalizeBatch(tf, layer, x);
-    // tfjs-layers reads gamma and beta in training, and its gradient scale always, whether they are there or not
-    return layer.scale && (layer.center || !kwargs?.training) ? stock.call(this, inputs, kwargs) : normalizeWithout(tf, layer, x, kwargs?.training ?? false);
+    // tfjs reads gamma and beta in training and for gradients, there or not; and broadcasts no other axis
+    const plain = normalizesLastAxis(layer) && layer.scale && layer.center;
+    return plain ? stock.call(this, inputs, kwargs) : normalizeByOperations(tf, layer, x, kwargs?.training ?? false);
   });
   replaceCall(room, prototypeOf(tf, "ReLU"), (stock) => function (inputs, kwargs) {
     if (doneBefore.has(this) && activated.has(only(inputs))) return only(inputs);
@@ -46,14 +51,28 @@ export function registerFusedLayers(room: KernelRoom): void {
   replaceCall(room, prototypeOf(tf, "Activation"), (stock) => function (inputs, kwargs) {
     return doneBefore.has(this) && activated.has(only(inputs)) ? only(inputs) : stock.call(this, inputs, kwargs);
   });
+  replaceCall(room, prototypeOf(tf, "Conv2D"), (stock) => function (inputs, kwargs) {
+    const layer = this as ConvolutionLayer;
+    const dilated = this.getClassName() === "Conv2D" && layer.dilationRate.some((rate) => rate > 1);
+    return dilated && layer.dataFormat !== "channelsFirst" ? convolveDilated(tf, layer, only(inputs)) : stock.call(this, inputs, kwargs);
+  });
   replaceCall(room, tf.LayersModel.prototype as unknown as Prototype, (stock) => function (inputs, kwargs) {
     if (kwargs?.training) fuseActivations(this as unknown as LayersModel);
     return stock.call(this, inputs, kwargs);
   });
 }
 
+/** Without tfjs's fused convolution, whose gradient refuses dilation. */
+function convolveDilated(tf: Tf, layer: ConvolutionLayer, x: Tensor): Tensor {
+  return tf.tidy(() => {
+    const y = tf.conv2d(x as Tensor4D, layer.kernel.read() as Tensor4D, layer.strides, layer.padding, "NHWC", layer.dilationRate);
+    const biased = layer.bias ? y.add(layer.bias.read()) : y;
+    return layer.activation ? layer.activation.apply(biased) : biased;
+  });
+}
+
 /** Any axis, gamma or beta missing: by plain operations, whose gradients are right. */
-function normalizeWithout(tf: Tf, layer: BatchNormLayer, x: Tensor, training: boolean): Tensor {
+function normalizeByOperations(tf: Tf, layer: BatchNormLayer, x: Tensor, training: boolean): Tensor {
   return tf.tidy(() => {
     const axis = layer.axis < 0 ? layer.axis + x.rank : layer.axis, C = x.shape[axis]!;
     const others = x.shape.flatMap((_, d) => (d === axis ? [] : [d]));
@@ -88,8 +107,8 @@ function replaceCall(room: KernelRoom, own: Prototype, make: (stock: LayerCall) 
   // the prototype that defines it: a model inherits its from a class that is not exported
   let prototype = own;
   while (!Object.hasOwn(prototype, "call")) prototype = Object.getPrototypeOf(prototype) as Prototype;
-  const stock = prototype.call;
-  prototype.call = make(stock);
+  const stock = prototype.call, ours = make(stock);
+  prototype.call = function (inputs, kwargs) { return (room.tf.getBackend() === "wasm" ? ours : stock).call(this, inputs, kwargs); };
   room.onClose(() => { prototype.call = stock; });
 }
 

@@ -13,6 +13,8 @@ export interface MemoryGuard {
 
 /** Makes `_malloc` throw MEMORY_EXHAUSTED where it would return 0 or pass `limitBytes`. */
 export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGuard {
+  // the first call of each puts the bare export in its own place, and would throw ours out
+  module._free(module._malloc(1));
   const { _malloc: allocate, _free: free } = module;
   const sizes = new Map<number, number>();
   let allocated = 0;

@@ -61,7 +61,7 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     setThreadsCount(options.threads ?? 1);
     if (tf.findBackendFactory("wasm")) tf.removeBackend("wasm");
     tf.registerBackend("wasm", () => new BackendWasm(module as never) as never, 2);
-    undo.push(() => { tf.removeBackend("wasm"); guard.remove(); });
+    undo.push(() => { keepListeners(() => tf.removeBackend("wasm")); guard.remove(); });
     await tf.setBackend("wasm");
     const backend = tf.backend() as unknown as WasmBackend;
     const room = new KernelRoom(tf, backend, await instantiateKernels(binaries.kernels, module.asm.memory));
@@ -92,16 +92,20 @@ async function loadBinaries(folder?: string): Promise<WasmBinaries> {
 
 const processEvents = ["uncaughtException", "unhandledRejection"] as const;
 
-/** Runs tfjs's own start code on bytes that we chose; what it hangs on the process is taken off again. */
+/** tfjs's start code hangs handlers on the process that hide errors, and its end takes off everybody's: neither lasts. */
+function keepListeners<Result>(work: () => Result): Result {
+  const before = processEvents.map((event) => process.listeners(event as "uncaughtException"));
+  try { return work(); } finally {
+    processEvents.forEach((event, i) => {
+      process.removeAllListeners(event);
+      for (const listener of before[i]!) process.on(event, listener);
+    });
+  }
+}
+
+/** Runs tfjs's own start code on bytes that we chose. */
 async function startTensorFlowModule(wasmBinary: Uint8Array): Promise<WasmModule> {
-  const before = processEvents.map((event) => new Set(process.listeners(event as "uncaughtException")));
-  const failure: { text?: string } = {};
-  const starting = startModule({ wasmBinary, print: () => {}, printErr: (text: string) => { failure.text ??= text; } });
-  processEvents.forEach((event, i) => {
-    for (const listener of process.listeners(event as "uncaughtException")) {
-      if (!before[i]!.has(listener)) process.off(event, listener);
-    }
-  });
+  const starting = keepListeners(() => startModule({ wasmBinary, print: () => {}, printErr: () => {} }));
   const module = await starting;
   const wrap = (name: string, returns: "number" | null, count: number): unknown => module.cwrap(name, returns, Array<"number">(count).fill("number"));
   module.tfjs = {

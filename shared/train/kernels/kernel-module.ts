@@ -37,6 +37,7 @@ export interface KernelModule {
   batchNormSums: Kernel<10>;
   batchNormCoefficients: Kernel<10>;
   batchNormGradient: Kernel<11>;
+  resizeGradient: Kernel<9>;
   sgdStep: Kernel<5>;
   momentumStep: Kernel<9>;
   adagradStep: Kernel<8>;

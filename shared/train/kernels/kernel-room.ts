@@ -61,13 +61,13 @@ export class KernelRoom {
 
   /** Puts a kernel of this name in place of the backend's own, if it has one. */
   kernel<Inputs extends Record<string, TensorInfo | undefined>, Attrs>(kernelName: string, kernelFunc: (call: KernelCall<Inputs, Attrs>) => TensorInfo | TensorInfo[]): void {
-    const stock = this.stockKernel(kernelName);
-    const register = (func: unknown) => this.tf.registerKernel({ kernelName, backendName: "wasm", kernelFunc: func as TensorFlow.KernelFunc });
+    // the whole registration: its setup binds the kernel to the next backend's memory
+    const stock = this.tf.getKernel(kernelName, "wasm") as TensorFlow.KernelConfig | undefined;
     if (stock) this.tf.unregisterKernel(kernelName, "wasm");
-    register(kernelFunc);
+    this.tf.registerKernel({ kernelName, backendName: "wasm", kernelFunc: kernelFunc as unknown as TensorFlow.KernelFunc });
     this.#undo.push(() => {
       this.tf.unregisterKernel(kernelName, "wasm");
-      if (stock) register(stock);
+      if (stock) this.tf.registerKernel(stock);
     });
   }
 

@@ -4,10 +4,13 @@ import { registerBatchNorm, registerGivenStatistics } from "./batch-norm.js";
 import { registerColumnSums } from "./columns.js";
 import { registerConvolutionGradients, registerFilterGradient, registerInputGradient } from "./convolution.js";
 import { registerDepthwiseGradients } from "./depthwise.js";
+import { registerEinsum } from "./einsum.js";
+import { registerFlatGradients } from "./flat-gradients.js";
 import type { KernelRoom } from "./kernel-room.js";
 import { registerMatMul } from "./matmul.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
 import { registerMaxPool } from "./pooling.js";
+import { registerResizeGradients } from "./resize.js";
 import { registerSegmentSum } from "./segment-sum.js";
 import { registerSharing } from "./sharing.js";
 
@@ -21,6 +24,9 @@ export function registerMissingKernels(room: KernelRoom): void {
   registerMaxPool(room);
   registerSegmentSum(room);
   registerMatMul(room);
+  registerResizeGradients(room);
+  registerFlatGradients(room);
+  registerEinsum(room);
   registerActivations(room);
   registerInputGradient(room);
   registerConvolutionGradients(room);

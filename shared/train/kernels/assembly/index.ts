@@ -10,3 +10,4 @@ export { sumRows, scaleColumns } from "./columns";
 export { batchNormStatistics, batchNormFactor, batchNormApply, batchNormSums, batchNormCoefficients, batchNormGradient } from "./batch-norm";
 export { sgdStep, momentumStep, adagradStep, rmsPropStep, rmsPropCentredStep, adamStep } from "./optimizer";
 export { allFinite } from "./finite";
+export { resizeGradient } from "./resize";
