@@ -176,7 +176,7 @@ export class FleetIngest {
       case "announce": return this.#announced(device, body, correlation);
       case "manifest": this.#desk.onManifest(device, body); return;
       case "activated": return this.#activated(device, online.session, body);
-      case "refusal": if (body.versionId !== undefined && body.code === "BASE_MISSING") this.#desk.baseless(device, body.versionId); return;
+      case "refusal": if (body.versionId !== undefined) this.#desk.refusedByDevice(device, body.versionId, body.code); return;
       case "fetch": return this.#offers.fetch(device, body, correlation);
       case "blockRequest": if (!this.#offers.request(device, body)) await this.#voice.refuse(device, { code: "TRANSFER_UNKNOWN", message: "The server does not send this transfer (any more). Fetch the version again.", transfer: body.transfer }, correlation); return;
       case "transferDone": return this.#offers.done(device, body.transfer);

@@ -60,8 +60,15 @@ export class ReceptionDesk {
     this.#next(device);
   }
 
-  /** The device says that it has not got a base it was asked for. */
-  baseless(device: string, versionId: Hash): void {
+  /** The device cannot give what it was asked for: a base (then the child is taken whole), or the version itself (then nothing waits for it). */
+  refusedByDevice(device: string, versionId: Hash, code: string): void {
+    if (code === "BASE_MISSING") { this.#withoutBase(device, versionId); return; }
+    const running = this.#running.get(versionId);
+    if (running?.device !== device || running.transfer === undefined) return;
+    this.parts.log.warn("want-refused", { device, versionId, code });
+    running.interrupt();
+  }
+  #withoutBase(device: string, versionId: Hash): void {
     for (const parked of [this.#parking.take(versionId), ...this.#parking.takeWaitingFor(versionId)]) {
       if (parked === undefined) continue;
       if (parked.device !== device) { this.#parking.park(parked, this.parts.clock.monotonic()); continue; }
