@@ -2,7 +2,7 @@
 import { StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
 import { tensorByteLength } from "../tensor/dtype.js";
-import { objectId, tensorHasher } from "../tensor/hash.js";
+import { objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import type { Pins } from "./leases.js";
 import type { PackWriter } from "./object-store.js";
@@ -28,23 +28,23 @@ export interface PackWriterHost<Target extends PackTarget> {
   publish(target: Target): Promise<PackIndex>;
 }
 
-/** The hash of a tensor's bytes while they are handed on. @throws TENSOR_SIZE_MISMATCH */
+/** The hash of a tensor's bytes while they are handed on; not made again for bytes that were hashed in memory. @throws TENSOR_SIZE_MISMATCH */
 async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => Promise<void>): Promise<Hash> {
   const expected = tensorByteLength(source.dtype, source.shape);
   const mismatch = (actual: number): StemmaError => new StemmaError("TENSOR_SIZE_MISMATCH", `A tensor ${source.dtype} [${source.shape.join(", ")}] was given ${actual} bytes where its shape asks for ${expected}. Check what produced it; nothing of it was stored.`, { expected, actual });
   if (source.byteLength !== expected) throw mismatch(source.byteLength);
-  const hasher = tensorHasher(source);
+  const hasher = source.hashedId === undefined ? tensorHasher(source) : undefined;
   let bytes = 0;
   for await (const piece of source.chunks()) {
     bytes += piece.length;
     if (bytes > expected) throw mismatch(bytes);
     // The piece is hashed while the disk takes it.
     const pushed = push(piece);
-    hasher.update(piece);
+    hasher?.update(piece);
     await pushed;
   }
   if (bytes !== expected) throw mismatch(bytes);
-  return hasher.digest();
+  return source.hashedId ?? (hasher as Sha256).digest();
 }
 
 export class StorePackWriter<Target extends PackTarget> implements PackWriter {

@@ -23,9 +23,14 @@ async function hashedTensors(file: SafetensorsFile): Promise<ReadonlyMap<string,
   const found = new Map<string, { readonly id: Hash; readonly source: TensorSource }>();
   for (const tensor of file.tensors) {
     const { name, dtype, shape, begin, end } = tensor;
-    const source = held === undefined ? file.source(tensor) : sourceOfTensor({ dtype, shape, bytes: held.subarray(begin, end) });
-    const id = held === undefined ? await tensorIdOfSource(source) : tensorId(tensor, held.subarray(begin, end));
-    found.set(name, { id, source });
+    if (held === undefined) {
+      const source = file.source(tensor);
+      found.set(name, { id: await tensorIdOfSource(source), source });
+    } else {
+      const bytes = held.subarray(begin, end);
+      const id = tensorId(tensor, bytes);
+      found.set(name, { id, source: sourceOfTensor({ dtype, shape, bytes }, id) });
+    }
   }
   return found;
 }
@@ -35,7 +40,7 @@ function mismatch(reason: string): StemmaError {
 }
 
 /**
- * A model with an architecture from its tensors in canonical order.
+ * A model with an architecture from its tensors in canonical order. Takes the tensors over: their bytes must not change any more.
  * @throws ARCHITECTURE_MISMATCH, TENSOR_SIZE_MISMATCH
  */
 export function modelSourceOfTensors(architecture: Architecture, tensors: readonly Tensor[], names: Names = defaultNames(architecture)): ModelSource {
@@ -46,15 +51,16 @@ export function modelSourceOfTensors(architecture: Architecture, tensors: readon
     if (!sameHeader(place, tensor)) throw mismatch(`the weight ${place.path} (${place.name}) has another type or shape`);
     return { path: place.path, dtype: tensor.dtype, shape: tensor.shape, tensor: tensorId(tensor, tensor.bytes) };
   });
-  return { kind: "architecture", architecture, leaves, sources: tensors.map(sourceOfTensor), names };
+  return { kind: "architecture", architecture, leaves, sources: tensors.map((tensor, i) => sourceOfTensor(tensor, leaves[i]?.tensor)), names };
 }
 
-/** A model of kind `opaque` from named tensors in the order of their file. @throws TENSOR_SIZE_MISMATCH */
+/** A model of kind `opaque` from named tensors in the order of their file. Takes the tensors over: their bytes must not change any more. @throws TENSOR_SIZE_MISMATCH */
 export function opaqueModelSource(tensors: readonly (Tensor & { readonly name: string })[], fileMetadata?: Readonly<Record<string, string>>): ModelSource {
   const order = tensors.map((_, i) => i).sort((a, b) => compareNames((tensors[a] as { name: string }).name, (tensors[b] as { name: string }).name));
   const sorted = order.map((i) => tensors[i] as Tensor & { readonly name: string });
+  const leaves = sorted.map(({ name, dtype, shape, bytes }): Leaf => ({ path: name, dtype, shape, tensor: tensorId({ dtype, shape }, bytes) }));
   return {
-    kind: "opaque", leaves: sorted.map(({ name, dtype, shape, bytes }) => ({ path: name, dtype, shape, tensor: tensorId({ dtype, shape }, bytes) })), sources: sorted.map(sourceOfTensor),
+    kind: "opaque", leaves, sources: sorted.map(({ dtype, shape, bytes }, i) => sourceOfTensor({ dtype, shape, bytes }, leaves[i]?.tensor)),
     names: { leaves: sorted.map(({ name }) => name), ...fileOrderOf(order), ...(fileMetadata === undefined ? {} : { fileMetadata }) },
   };
 }

@@ -15,13 +15,18 @@ export const maxChunkBytes = 64 * 1024 * 1024;
 /** A tensor whose bytes come as a stream of pieces of at most `maxChunkBytes`; each call of `chunks` starts afresh. */
 export interface TensorSource extends TensorHeader {
   readonly byteLength: number;
+  /**
+   * The tensor's id, set only where these very bytes were hashed to it in this process's memory and are not written
+   * to any more: who stores them need not hash them again. Never set from anything received.
+   */
+  readonly hashedId?: Hash;
   chunks(): AsyncIterable<Uint8Array>;
 }
 
-/** A source over bytes in memory. */
-export function sourceOfTensor(tensor: Tensor): TensorSource {
+/** A source over bytes in memory. @param hashedId see TensorSource */
+export function sourceOfTensor(tensor: Tensor, hashedId?: Hash): TensorSource {
   return {
-    dtype: tensor.dtype, shape: tensor.shape, byteLength: tensor.bytes.length,
+    dtype: tensor.dtype, shape: tensor.shape, byteLength: tensor.bytes.length, ...(hashedId === undefined ? {} : { hashedId }),
     async *chunks() {
       for (let at = 0; at < tensor.bytes.length; at += maxChunkBytes) yield tensor.bytes.subarray(at, at + maxChunkBytes);
     },
