@@ -7,33 +7,13 @@ import type { TestContext } from "node:test";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
-import type { Clock, Files, Random } from "../../../../shared/ports.js";
+import type { Files, Random } from "../../../../shared/ports.js";
+import { manualClock, type ManualClock } from "../../../helpers/manual-clock.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openHome, type Home, type HomePorts } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-
-/** A clock that only the test moves. */
-export function handClock(startMs = 1_700_000_000_000): Clock & { advance(ms: number): void } {
-  let now = startMs;
-  let timers: { readonly at: number; readonly run: () => void }[] = [];
-  return {
-    now: () => now,
-    monotonic: () => now - startMs,
-    after(delayMs, run) {
-      const timer = { at: now + delayMs, run };
-      timers.push(timer);
-      return () => { timers = timers.filter((other) => other !== timer); };
-    },
-    advance(ms) {
-      now += ms;
-      const due = timers.filter(({ at }) => at <= now);
-      timers = timers.filter(({ at }) => at > now);
-      for (const { run } of due) run();
-    },
-  };
-}
 
 /** Bytes that a seed gives, the same on every machine. */
 export function seededBytes(seed: string, count: number): Uint8Array {
@@ -82,10 +62,10 @@ export async function sameTensors(repository: FleetRepository, versionId: Hash, 
   return actual.length === tensors.length && tensors.every(({ name, bytes }, index) => actual[index]!.name === name && Buffer.compare(actual[index]!.bytes, bytes) === 0);
 }
 
-export interface TestHome { readonly home: Home; readonly ports: HomePorts & { readonly clock: ReturnType<typeof handClock> }; readonly files: Files; readonly path: string; reopen(): Promise<Home> }
+export interface TestHome { readonly home: Home; readonly ports: HomePorts & { readonly clock: ManualClock }; readonly files: Files; readonly path: string; reopen(): Promise<Home> }
 
 async function testHome(files: Files, path: string): Promise<TestHome> {
-  const ports = { files, clock: handClock(), random: seededRandom(path), environment: { backend: "none", stemma: "test" } };
+  const ports = { files, clock: manualClock(), random: seededRandom(path), environment: { backend: "none", stemma: "test" } };
   return { home: await openHome(path, ports), ports, files, path, reopen: () => openHome(path, ports) };
 }
 

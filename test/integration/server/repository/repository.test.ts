@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Fact } from "../../../../shared/journal/fact.js";
 import { openHome } from "../../../../server/repository/home.js";
-import { fineTuned, handClock, memoryHome, modelOf, openRepository, places, recoveredTensors, sameTensors, seededRandom, tensorsOf, type NamedTensor } from "./harness.js";
+import { manualClock } from "../../../helpers/manual-clock.js";
+import { fineTuned, memoryHome, modelOf, openRepository, places, recoveredTensors, sameTensors, seededRandom, tensorsOf, type NamedTensor } from "./harness.js";
 
 for (const [place, makeHome] of places) {
   test(`${place}: a chain of partial updates recovers every version, also after reopening`, async (context) => {
@@ -68,7 +69,7 @@ test("appends in flight share their fsyncs", async () => {
     const file = await files.open(path, mode);
     return { read: file.read.bind(file), write: file.write.bind(file), size: file.size.bind(file), truncate: file.truncate.bind(file), close: file.close.bind(file), sync: async () => { if (path.includes("/journal/")) syncs++; await file.sync(); } };
   } };
-  const home = await openHome("/other", { files: counting, clock: handClock(), random: seededRandom("x") });
+  const home = await openHome("/other", { files: counting, clock: manualClock(), random: seededRandom("x") });
   const repository = await openRepository(home, "f");
   const { summary } = await repository.save(modelOf(tensorsOf("x", 1)), { name: "m" });
   syncs = 0;

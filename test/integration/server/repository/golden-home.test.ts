@@ -1,0 +1,55 @@
+/**
+ * Homes as earlier releases wrote them: opened, checked, recovered bit for bit, and worked on. Nothing
+ * here writes them anew; a home that cannot be opened any more is a user's home that cannot be.
+ */
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readdirSync } from "node:fs";
+import { cp, readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { nodeHomePorts } from "../../../../server/repository/node-home.js";
+import { openHome } from "../../../../server/repository/home.js";
+import { openRepository } from "../../../../server/repository/open-repository.js";
+import type { DeviceSummary, FleetMoment, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { JournalHead } from "../../../../shared/journal/journal.js";
+import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
+import { modelOf, sameTensors, temporaryFolder, tensorsOf } from "./harness.js";
+
+const vectors = join(resolve(fileURLToPath(import.meta.url), "../../../../../.."), "test/vectors");
+interface Expected { readonly publicKey: string; readonly head: JournalHead; readonly versions: readonly VersionSummary[]; readonly tensors: Readonly<Record<Hash, readonly { readonly path: string; readonly name: string; readonly dtype: string; readonly shape: readonly number[]; readonly sha256: string }[]>>; readonly devices: readonly DeviceSummary[]; readonly datasets: unknown; readonly moments: readonly { readonly atMs: number; readonly answer: readonly FleetMoment[] }[] }
+
+const homes = readdirSync(vectors).filter((name) => /^home-\d+$/.test(name));
+
+test("there is a golden home", () => { assert.ok(homes.includes("home-1")); });
+
+for (const name of homes) {
+  test(`${name} opens, is whole, and gives back every model`, async (context) => {
+    const path = join(await temporaryFolder(context), name);
+    await cp(join(vectors, name), path, { recursive: true });
+    const expected = JSON.parse(await readFile(join(vectors, `${name}.expected.json`), "utf8")) as Expected;
+    const home = await openHome(path, nodeHomePorts());
+    assert.equal(home.signer.publicKey, expected.publicKey);
+    const repository = await openRepository(home, "golden");
+    assert.deepEqual(repository.journal.head(), expected.head);
+    assert.deepEqual(JSON.parse(JSON.stringify(repository.versions({ includeRetired: true }))), expected.versions);
+    assert.deepEqual(JSON.parse(JSON.stringify(repository.devices())), expected.devices);
+    assert.deepEqual(repository.datasets(), expected.datasets);
+    for (const { atMs, answer } of expected.moments) assert.deepEqual(repository.asOf(atMs), answer);
+    assert.deepEqual((await repository.check()).problems, []);
+    for (const { versionId, state } of expected.versions) {
+      if (state === "retired") { await assert.rejects(repository.recover(versionId), { code: "MODEL_RETIRED" }); continue; }
+      const model = await repository.recover(versionId);
+      const actual = await Promise.all(model.sources.map(async (source, leaf) => ({ path: model.leaves[leaf]!.path, name: model.names.leaves[leaf]!, dtype: source.dtype, shape: source.shape, sha256: createHash("sha256").update((await tensorOfSource(source)).bytes).digest("hex") })));
+      assert.deepEqual(actual, expected.tensors[versionId]);
+    }
+    // And life goes on in it.
+    const tensors = tensorsOf("after");
+    const { summary } = await repository.save(modelOf(tensors), { name: "soh" });
+    assert.equal(summary.version, Math.max(...expected.versions.filter((version) => version.name === "soh").map(({ version }) => version)) + 1);
+    assert.ok(await sameTensors(repository, summary.versionId, tensors));
+    await repository.close();
+    await home.close();
+  });
+}
