@@ -154,12 +154,15 @@ class OpenedJournal<F> implements FileJournal<F> {
 
   async #roll(): Promise<void> {
     const path = join(this.#folder, segmentName(this.#length));
-    try { await writeDurably(this.#files, path, encodeSegmentHeader({ first: this.#length, chain: hexOf(this.#chain) })); } catch (error) {
-      // The old segment is whole and durable, so a full disk only fails this group.
+    let file: OpenFile;
+    try {
+      await writeDurably(this.#files, path, encodeSegmentHeader({ first: this.#length, chain: hexOf(this.#chain) }));
+      file = await this.#files.open(path, "update");
+    } catch (error) {
+      // The old segment is whole and nothing more goes into it: for want of space only this group fails, and the next one rolls again.
       if (!isStemmaError(error, "DISK_FULL")) this.#stop(error);
       throw error;
     }
-    const file = await this.#files.open(path, "update").catch((error: unknown) => { this.#stop(error); throw error; });
     await this.#file.close().catch(() => undefined);
     this.#file = file;
     this.#fileBytes = segmentHeaderBytes;

@@ -49,7 +49,7 @@ export async function openSmall(files: Files, seed: string) {
 }
 
 /** Asserts that everything acknowledged is recorded and whole, everything recorded is recoverable, and that it all goes on. */
-export async function checkSmall(files: Files, acks: readonly Ack[]): Promise<void> {
+export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 1): Promise<void> {
   const home = await openSmall(files, "after the crash");
   assert.deepEqual(home.store.problems(), []);
   const retiring = new Set(acks.filter(({ what }) => what !== "saved").map(({ save }) => save));
@@ -66,7 +66,7 @@ export async function checkSmall(files: Files, acks: readonly Ack[]): Promise<vo
     assert.deepEqual(await home.store.read("tree", tree), treeOf(save));
   }
   // And it goes on from there.
-  await home.save(500);
+  await home.save(500 + nextSave);
   await home.collect();
   await home.close();
   const names = await files.list(folders.packs);
