@@ -178,7 +178,7 @@ export class FleetIngest {
       case "activated": return this.#activated(device, online.session, body);
       case "refusal": if (body.versionId !== undefined) this.#desk.refusedByDevice(device, body.versionId, body.code); return;
       case "fetch": return this.#offers.fetch(device, body, correlation);
-      case "blockRequest": if (!this.#offers.request(device, body)) await this.#voice.refuse(device, { code: "TRANSFER_UNKNOWN", message: "The server does not send this transfer (any more). Fetch the version again.", transfer: body.transfer }, correlation); return;
+      case "blockRequest": this.#offers.request(device, body); return;
       case "transferDone": return this.#offers.done(device, body.transfer);
       case "commandResult": this.#commands.result(device, correlation, body); return;
       case "event": this.parts.events.emit({ event: "device-event", fleet: this.parts.repository.fleet, device, line: body.line, name: body.name, text: body.text }); return;

@@ -31,6 +31,9 @@ export interface OfferParts {
 interface Outflow { readonly device: string; readonly sender: RunningSender; readonly leaseId: string }
 interface FetchList { readonly parts: (readonly ObjectRef[] | undefined)[] }
 
+/** How long a request for blocks waits for the fetch it belongs to, which it may have overtaken; and how many wait. */
+const earlyMs = 5_000;
+const maxEarly = 1024;
 /** Most streams that one device draws at a time, and parts of one list. */
 const outflowsPerDevice = 8;
 const maxFetchParts = 64;
@@ -38,6 +41,8 @@ const maxFetchParts = 64;
 export class Offers {
   readonly #outflows = new Map<string, Outflow>();
   readonly #lists = new Map<string, FetchList>();
+  /** Requests that came before their fetch. */
+  readonly #early = new Map<string, { readonly device: string; readonly request: BlockRequest; cancel(): void }>();
   constructor(private readonly parts: OfferParts) {}
 
   /** Offers what is assigned to the device's lines and neither runs there nor is behind what runs. @param reported active versions that the device itself named in its birth */
@@ -114,8 +119,11 @@ export class Offers {
       onFailed: (error) => { void this.#failed(device, transfer, error); },
     });
     this.#outflows.set(transfer, { device, sender, leaseId: lease.id });
-    // The receiver asks when it needs; the first manifest part goes unasked, so that it knows that its list was taken.
-    sender.onRequest({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+    const early = this.#early.get(transfer);
+    if (early?.device === device) {
+      this.#forgetEarly(transfer);
+      sender.onRequest(early.request);
+    }
   }
 
   #mayHave(device: string, summary: VersionSummary): boolean {
@@ -142,13 +150,26 @@ export class Offers {
     return { objects, encodings: refs.every(({ kind }) => kind === "tensor") ? [] : encodings };
   }
 
-  /** A request for blocks of one of the streams going to this device. @returns false where there is none */
-  request(device: string, request: BlockRequest): boolean {
-    const outflow = this.#outflows.get(request.transfer);
-    if (outflow?.device !== device) return false;
-    this.parts.repository.objects.renew(outflow.leaseId, this.parts.limits.leaseMs);
-    outflow.sender.onRequest(request);
-    return true;
+  /** A request for blocks of one of the streams going to this device. One that overtook its fetch waits for it a while. */
+  request(device: string, request: BlockRequest): void {
+    const { transfer } = request;
+    const outflow = this.#outflows.get(transfer);
+    if (outflow?.device === device) {
+      this.parts.repository.objects.renew(outflow.leaseId, this.parts.limits.leaseMs);
+      outflow.sender.onRequest(request);
+      return;
+    }
+    if (this.#early.has(transfer) || outflow !== undefined) return;
+    if (this.#early.size >= maxEarly) this.#forgetEarly(this.#early.keys().next().value ?? "");
+    const cancel = this.parts.clock.after(earlyMs, () => {
+      this.#early.delete(transfer);
+      void this.parts.voice.refuse(device, { code: "TRANSFER_UNKNOWN", message: "The server does not send this transfer (any more). Fetch the version again.", transfer });
+    });
+    this.#early.set(transfer, { device, request, cancel });
+  }
+  #forgetEarly(transfer: string): void {
+    this.#early.get(transfer)?.cancel();
+    this.#early.delete(transfer);
   }
   async done(device: string, transfer: string): Promise<void> {
     const outflow = this.#outflows.get(transfer);
@@ -156,6 +177,7 @@ export class Offers {
   }
   /** The device is gone, or the server stops. */
   async gone(device?: string): Promise<void> {
+    for (const [transfer, early] of this.#early) if (device === undefined || early.device === device) this.#forgetEarly(transfer);
     for (const [transfer, outflow] of this.#outflows) if (device === undefined || outflow.device === device) await this.#stop(transfer, outflow);
   }
 

@@ -109,6 +109,21 @@ describe("server models to devices", () => {
     await device.end();
   });
 
+  it("answers a request for blocks that overtook its fetch", async () => {
+    const device = await ScriptedDevice.connect(await server.enroll("hasty"), { session: 1 });
+    await device.birth();
+    const saved = await device.save({ w: noise(8000, 9) }, { sequence: 1 });
+    await device.announce(saved);
+    await device.receipt("released", saved.versionId);
+    const transfer = "34".repeat(8);
+    const manifest = device.next("manifest");
+    await device.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+    await device.say({ type: "fetch", versionId: saved.versionId, transfer, objects: [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }], blockBytes: 0, part: 0, parts: 1 });
+    assert.equal((await manifest).transfer, transfer);
+    assert.equal(device.words.some((word) => word.type === "refusal"), false);
+    await device.end();
+  });
+
   it("serves a device its own version back, small objects with their sizes", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("forgetful"), { session: 1 });
     await device.birth();
