@@ -29,7 +29,7 @@ export function planDemo(available: AvailableData, rounds: number): DemoPlan {
   return {
     rounds,
     bases: [
-      { name: "soh-base", task: "battery state of health", recipe: "battery-soh", parameters: {}, dataset: battery({ cells: ["B0005", "B0006"], vehicle: 0 }), dataName: "battery-laboratory", seed: "1" },
+      { name: "soh-base", task: "battery state of health", recipe: "battery-soh", parameters: { units: 64 }, dataset: battery({ cells: ["B0005", "B0006"], vehicle: 0 }), dataName: "battery-laboratory", seed: "1" },
       { name: "cam-base", task: "front camera", recipe: "image-classify", parameters: {}, dataset: camera(0), dataName: "images-laboratory", seed: "2" },
     ],
     vehicles: [

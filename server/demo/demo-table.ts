@@ -18,7 +18,8 @@ export async function demoRows(operations: ServerOperations, plan: DemoPlan, wat
     const { metadata } = await operations.model({ fleet: demoFleet, model: model.versionId });
     rows.push({ model, figures: watch.figures.get(model.versionId), metric: describeMetric((metadata ?? {}) as MetricMetadata), proof: proofs.find((proof) => proof.versionId === model.versionId) });
   }
-  return rows;
+  const order = ({ model }: DemoRow): string => [model.record.bases.length === 0 ? "" : model.record.device, model.record.line, model.name, String(model.version).padStart(8)].join("\0");
+  return rows.sort((a, b) => (order(a) < order(b) ? -1 : 1));
 }
 
 /** "SoH error 3.1 % → 1.9 %". */

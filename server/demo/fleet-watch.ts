@@ -96,6 +96,26 @@ export class FleetWatch {
     this.#fleetShown = false;
   }
 
+  /** Rejects when an agent ends that nobody killed. */
+  async agentFailed(agents: ReadonlyMap<string, StartedProcess>, logFolder: string): Promise<never> {
+    const watched = new Set<StartedProcess>();
+    return new Promise((_, reject) => {
+      const watch = (): void => {
+        for (const agent of agents.values()) {
+          if (watched.has(agent)) continue;
+          watched.add(agent);
+          void agent.ended.then((how) => {
+            if (how === "SIGKILL" && this.#cutAt !== undefined) { watch(); return; }
+            reject(new StemmaError("CHECK_FAILED", `The agent of ${agent.name} ended (${how}) while it was needed. What it said is in ${logFolder}/${agent.name}.log.`));
+          });
+        }
+      };
+      watch();
+      this.#onRestart = watch;
+    });
+  }
+  #onRestart: () => void = () => undefined;
+
   #cutAt: { readonly bytes: number; readonly transfer: string } | undefined;
   #cutOrResume(event: Extract<ServerEvent, { event: "transfer" }>, vehicle: DemoVehicle, agents: Map<string, StartedProcess>, restarter: Restarter): void {
     const share = event.bytes / event.totalBytes;
@@ -104,7 +124,7 @@ export class FleetWatch {
       const agent = agents.get(vehicle.device);
       this.#note(`kill -9 of ${vehicle.device} (process ${agent?.pid ?? "?"}) at ${Math.round(100 * share)} % of a transfer`);
       agent?.kill("SIGKILL");
-      void agent?.ended.then(() => { agents.set(vehicle.device, restarter.restart(vehicle)); this.#note(`${vehicle.device} starts again`); });
+      void agent?.ended.then(() => { agents.set(vehicle.device, restarter.restart(vehicle)); this.#onRestart(); this.#note(`${vehicle.device} starts again`); });
       return;
     }
     if (this.#cutAt !== undefined && this.cut === undefined && event.resumedBytes > 0) {

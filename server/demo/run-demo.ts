@@ -40,7 +40,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
       const following = watch.follow(operations, AbortSignal.any([stop.signal, options.signal]));
       await trainBases(operations, plan, watch, options.signal);
       const agents = await startFleet(operations, processes, folders, plan, watch);
-      await Promise.race([watch.allDone(agents, { restart: (vehicle) => startAgent(processes, folders, vehicle) }, options.signal), failed(server, "the server")]);
+      await Promise.race([watch.allDone(agents, { restart: (vehicle) => startAgent(processes, folders, vehicle) }, options.signal), failed(server, "The server", folders), watch.agentFailed(agents, folders.logs)]);
       watch.say("all rounds are done; the server recovers every kind of version and compares bits");
       const proofs = await proveRecoveries(operations, plan, folders, watch);
       stop.abort();
@@ -115,7 +115,7 @@ async function followServer(operations: ServerOperations, home: string): Promise
   const { mqttUrl, httpUrl } = await operations.health();
   const path = join(home, "enrolment.json");
   const enrolment = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
-  await writeFile(path, JSON.stringify({ ...enrolment, mqttUrls: [mqttUrl], httpUrl }, null, 2), { mode: 0o600 });
+  await writeFile(path, JSON.stringify({ ...enrolment, mqtt: [mqttUrl], http: httpUrl }, null, 2), { mode: 0o600 });
 }
 
 /** The generic board with small blocks, and for one vehicle a thin link whose transfer can be cut in the middle. */
@@ -131,9 +131,9 @@ function startAgent(processes: ChildProcesses, folders: DemoFolders, vehicle: De
   return processes.start(vehicle.device, [agentProgram, "run", "--home", home, "--enrolment", join(home, "enrolment.json")]);
 }
 
-async function failed(process: StartedProcess, what: string): Promise<never> {
+async function failed(process: StartedProcess, what: string, { logs }: DemoFolders): Promise<never> {
   const how = await process.ended;
-  throw new StemmaError("CHECK_FAILED", `${what} ended (${how}) while it was needed. Its log lies in the demo's logs folder.`);
+  throw new StemmaError("CHECK_FAILED", `${what} ended (${how}) while it was needed. What it said is in ${logs}/${process.name}.log.`);
 }
 
 async function suggest(operations: ServerOperations, { output, home }: DemoOptions, tookMs: number, folders: DemoFolders): Promise<void> {
