@@ -5,13 +5,13 @@
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
-interface ConvolutionAttributes {
+export interface ConvolutionAttributes {
   readonly strides: number | [number, number]; readonly pad: "valid" | "same" | number; readonly dataFormat: "NHWC" | "NCHW";
   readonly dimRoundingMode?: "floor" | "round" | "ceil"; /** Ours: tfjs's gradients know no dilation. */ readonly dilations?: number | [number, number]; readonly filterShape: [number, number, number, number]; readonly inputShape: [number, number, number, number];
 }
 
 /** Positions handled at a time: their packed rows stay in the second-level cache. */
-const blockPositions = 256;
+export const blockPositions = 256;
 
 /** Conv2DBackpropFilter: x [N,H,W,C], dy [N,OH,OW,O] → [FH,FW,C,O]. */
 export function registerFilterGradient(room: KernelRoom): void {
@@ -22,13 +22,14 @@ export function registerFilterGradient(room: KernelRoom): void {
     const rows = info.filterHeight * info.filterWidth * info.inChannels, columns = info.outChannels;
     const positions = info.batchSize * info.outHeight * info.outWidth;
     const rowBytes = Math.ceil(rows / 4) * blockPositions * 16, panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
-    const packedRows = room.scratch(rowBytes + panelBytes), panels = packedRows + rowBytes;
+    const unrolledBytes = isPlain(info) ? 0 : blockPositions * rows * 4;
+    const packedRows = room.scratch(rowBytes + panelBytes + unrolledBytes), panels = packedRows + rowBytes, unrolled = panels + panelBytes;
     const [px, pdy, pout] = [room.pointer(x), room.pointer(dy), room.pointer(out)];
     if (positions === 0) kernels.zero(pout, rows * columns * 4);
     for (let first = 0; first < positions; first += blockPositions) {
       const count = Math.min(blockPositions, positions - first);
-      if (isPlain(info)) kernels.packRows(px + first * rows * 4, packedRows, count, rows, rows);
-      else kernels.packUnrolled(px, packedRows, first, count, ...geometry(info));
+      if (!isPlain(info)) kernels.unrollRows(px, unrolled, first, count, ...geometry(info));
+      kernels.packRows(isPlain(info) ? px + first * rows * 4 : unrolled, packedRows, count, rows, rows);
       kernels.packPanels(pdy + first * columns * 4, panels, count, columns, columns, 1);
       kernels.matMulPacked(packedRows, panels, pout, columns, rows, columns, count, first > 0 ? 1 : 0);
     }
@@ -81,20 +82,20 @@ export function registerConvolutionGradients(room: KernelRoom): void {
   }
 }
 
-type ConvolutionInfo = ReturnType<KernelRoom["tf"]["backend_util"]["computeConv2DInfo"]>;
+export type ConvolutionInfo = ReturnType<KernelRoom["tf"]["backend_util"]["computeConv2DInfo"]>;
 
-function convolutionInfo(room: KernelRoom, inputShape: readonly number[], filterShape: readonly number[], attrs: ConvolutionAttributes): ConvolutionInfo {
+export function convolutionInfo(room: KernelRoom, inputShape: readonly number[], filterShape: readonly number[], attrs: ConvolutionAttributes): ConvolutionInfo {
   const { backend_util: util } = room.tf;
   return util.computeConv2DInfo(inputShape as [number, number, number, number], filterShape as [number, number, number, number], attrs.strides, attrs.dilations ?? 1, attrs.pad, attrs.dimRoundingMode, false, util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"));
 }
 
 /** One by one, stride one, no padding: the input is its own unrolled form. */
-function isPlain(info: ConvolutionInfo): boolean {
+export function isPlain(info: ConvolutionInfo): boolean {
   return info.filterHeight === 1 && info.filterWidth === 1 && info.strideHeight === 1 && info.strideWidth === 1 && info.padInfo.top === 0 && info.padInfo.left === 0 && info.outHeight === info.inHeight && info.outWidth === info.inWidth;
 }
 
 type Numbers13 = [number, number, number, number, number, number, number, number, number, number, number, number, number];
 
-function geometry(info: ConvolutionInfo): Numbers13 {
+export function geometry(info: ConvolutionInfo): Numbers13 {
   return [info.inHeight, info.inWidth, info.inChannels, info.outHeight, info.outWidth, info.filterHeight, info.filterWidth, info.strideHeight, info.strideWidth, info.padInfo.top, info.padInfo.left, info.dilationHeight, info.dilationWidth];
 }

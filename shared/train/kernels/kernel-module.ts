@@ -16,12 +16,15 @@ export interface KernelModule {
   matMulRows: Kernel<8>;
   matMulInPlace: Kernel<9>;
   matMulPacked: Kernel<8>;
-  packUnrolled: Kernel<17>;
+  unrollRows: Kernel<17>;
+  addBias: Kernel<4>;
   scatterUnrolled: Kernel<17>;
   zero: Kernel<2>;
+  depthwise: Kernel<19>;
   depthwiseFilterGradient: Kernel<18>;
-  depthwiseInputGradient: Kernel<18>;
+  depthwiseInputGradient: Kernel<19>;
   maxPool: Kernel<16>;
+  averagePool: Kernel<16>;
   maxPoolGradient: Kernel<17>;
   segmentSumFloat: Kernel<6>;
   segmentSumInt: Kernel<6>;

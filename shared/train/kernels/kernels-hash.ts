@@ -1,2 +1,2 @@
 /** Written by `npm run kernels`: SHA-256 of kernels.wasm, checked before it is instantiated. */
-export const kernelsHash = "6c01b7228028b2758ae490581d290673a61abd8d085e6f660f8697c931579ab2";
+export const kernelsHash = "a60af09a941bc0f45b7fa5171e281133bb1a7b74664b36d98403c145bcd71a72";

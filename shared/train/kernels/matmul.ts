@@ -4,6 +4,7 @@
  * bias wrongly when it fuses a transposed product; so both product kernels are replaced.
  */
 import { StemmaError } from "../../errors.js";
+import { activate } from "./convolution-forward.js";
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
 interface MatMulAttributes { readonly transposeA: boolean; readonly transposeB: boolean }
@@ -81,24 +82,10 @@ function batchIndex(own: readonly number[], broadcast: readonly number[]): (i: n
 
 /** Product, bias and activation one after the other, with the kernels that do each right. */
 function fusedMatMul(room: KernelRoom, inputs: { a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo }, attrs: FusedAttributes): TensorInfo {
-  let out = batchMatMul(room, inputs.a, inputs.b, attrs);
-  const then = (name: string, callInputs: Record<string, TensorInfo>, callAttrs: Record<string, unknown> = {}): void => {
-    const kernel = room.stockKernel(name);
-    if (!kernel) throw new StemmaError("BACKEND_UNAVAILABLE", `the wasm backend has no kernel ${name} for a fused matrix product: use the activation as a layer of its own`);
-    const next = kernel({ inputs: callInputs, backend: room.backend, attrs: callAttrs }) as TensorInfo;
-    room.backend.disposeData(out.dataId);
-    out = next;
-  };
-  if (inputs.bias) then("Add", { a: out, b: inputs.bias });
-  switch (attrs.activation ?? "linear") {
-    case "linear": break;
-    case "relu": then("Relu", { x: out }); break;
-    case "relu6": then("Relu6", { x: out }); break;
-    case "elu": then("Elu", { x: out }); break;
-    case "sigmoid": then("Sigmoid", { x: out }); break;
-    case "leakyrelu": then("LeakyRelu", { x: out }, { alpha: attrs.leakyreluAlpha ?? 0.2 }); break;
-    case "prelu": then("Prelu", { x: out, alpha: inputs.preluActivationWeights! }); break;
-    default: throw new StemmaError("BACKEND_UNAVAILABLE", `no fused activation ${attrs.activation} on wasm: use it as a layer of its own`);
-  }
-  return out;
+  const out = batchMatMul(room, inputs.a, inputs.b, attrs);
+  if (!inputs.bias) return activate(room, out, attrs, inputs.preluActivationWeights);
+  const add = room.stockKernel("Add")!;
+  const biased = add({ inputs: { a: out, b: inputs.bias }, backend: room.backend, attrs: {} }) as TensorInfo;
+  room.backend.disposeData(out.dataId);
+  return activate(room, biased, attrs, inputs.preluActivationWeights);
 }

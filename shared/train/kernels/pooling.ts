@@ -1,6 +1,6 @@
 /**
- * Max pooling and its gradient. tfjs 4.22's gradient starts each window's maximum at the smallest
- * positive float, so windows whose maximum is ≤ 0 lose theirs; its forward pass loses a NaN.
+ * Pooling forward, and the gradient of max pooling. tfjs 4.22's gradient starts each window's maximum at the smallest
+ * positive float, so windows whose maximum is ≤ 0 lose theirs; its forward passes lose a NaN.
  */
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
@@ -9,13 +9,15 @@ interface PoolAttributes {
 }
 
 /** x [N,H,W,C] → [N,OH,OW,C]; dy [N,OH,OW,C], input [N,H,W,C] → [N,H,W,C]. */
-export function registerMaxPool(room: KernelRoom): void {
-  room.kernel<{ x: TensorInfo }, PoolAttributes>("MaxPool", ({ inputs: { x }, attrs }) => {
-    const { outShape, numbers } = geometry(room, x.shape, attrs);
-    const out = room.backend.makeOutput(outShape, "float32");
-    room.kernels.maxPool(room.pointer(x), room.pointer(out), ...numbers);
-    return out;
-  });
+export function registerPooling(room: KernelRoom): void {
+  for (const [name, pool] of [["MaxPool", room.kernels.maxPool], ["AvgPool", room.kernels.averagePool]] as const) {
+    room.kernel<{ x: TensorInfo }, PoolAttributes>(name, ({ inputs: { x }, attrs }) => {
+      const { outShape, numbers } = geometry(room, x.shape, attrs);
+      const out = room.backend.makeOutput(outShape, "float32");
+      pool(room.pointer(x), room.pointer(out), ...numbers);
+      return out;
+    });
+  }
   room.kernel<{ dy: TensorInfo; input: TensorInfo }, PoolAttributes>("MaxPoolGrad", ({ inputs: { dy, input }, attrs }) => {
     const { numbers } = geometry(room, input.shape, attrs);
     const out = room.backend.makeOutput(input.shape, "float32");

@@ -3,13 +3,14 @@ import { registerActivationGradients, registerActivations } from "./activation.j
 import { registerBatchNorm, registerGivenStatistics } from "./batch-norm.js";
 import { registerColumnSums } from "./columns.js";
 import { registerConvolutionGradients, registerFilterGradient, registerInputGradient } from "./convolution.js";
-import { registerDepthwiseGradients } from "./depthwise.js";
+import { registerConvolution } from "./convolution-forward.js";
+import { registerDepthwise, registerDepthwiseGradients } from "./depthwise.js";
 import { registerEinsum } from "./einsum.js";
 import { registerFlatGradients } from "./flat-gradients.js";
 import type { KernelRoom } from "./kernel-room.js";
 import { registerMatMul } from "./matmul.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
-import { registerMaxPool } from "./pooling.js";
+import { registerPooling } from "./pooling.js";
 import { registerResizeGradients } from "./resize.js";
 import { registerSegmentSum } from "./segment-sum.js";
 import { registerSharing } from "./sharing.js";
@@ -21,7 +22,7 @@ import { registerSharing } from "./sharing.js";
 export function registerMissingKernels(room: KernelRoom): void {
   registerFilterGradient(room);
   registerDepthwiseGradients(room);
-  registerMaxPool(room);
+  registerPooling(room);
   registerSegmentSum(room);
   registerMatMul(room);
   registerResizeGradients(room);
@@ -35,6 +36,8 @@ export function registerMissingKernels(room: KernelRoom): void {
 
 /** Right in tfjs, but slow in training. */
 export function registerFusedKernels(room: KernelRoom): void {
+  registerConvolution(room);
+  registerDepthwise(room);
   registerActivationGradients(room);
   registerBatchNorm(room);
   registerColumnSums(room);

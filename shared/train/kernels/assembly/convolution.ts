@@ -1,41 +1,45 @@
-// Gradients of a two-dimensional convolution (NHWC, float32) beside the matrix products:
-// the rows of the unrolled input, and the way back. Knows pointers and sizes only.
+// Convolutions as matrix products (NHWC, float32): the unrolled input, the way back for gradients, and
+// the bias. Knows pointers and sizes only.
 import { addRow } from "./columns";
 
 /**
- * Packs positions [first, first + count) of the unrolled input into panels of four rows:
- * out[m/4][k][4] with m = (fh·FW + fw)·C + c, k the position (n·OH + oh)·OW + ow; what lies in the
- * padding is zero. Shapes: x [N, H, W, C]. Rows past FH·FW·C are zero.
+ * Unrolls positions [first, first + count): out[k][m] with m = (fh·FW + fw)·C + c, k the position
+ * (n·OH + oh)·OW + ow; what lies in the padding is zero. Shapes: x [N, H, W, C], out [count, FH·FW·C].
  */
-export function packUnrolled(
+export function unrollRows(
   x: usize, out: usize, first: i32, count: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
-  const M = FH * FW * C;
-  for (let m = 0; m < M; m += 4) {
-    const sameOffset = m + 4 <= M && m / C == (m + 3) / C;
-    for (let k = 0; k < count; k++) {
-      const to = out + ((<usize>(m / 4) * <usize>count + <usize>k) << 4);
-      if (sameOffset) {
-        const at = unrolledAt(x, first + k, m, H, W, C, OH, OW, FW, sh, sw, top, left, dh, dl);
-        v128.store(to, at == 0 ? f32x4.splat(0) : v128.load(at));
-      } else {
-        for (let i = 0; i < 4; i++) {
-          const at = m + i < M ? unrolledAt(x, first + k, m + i, H, W, C, OH, OW, FW, sh, sw, top, left, dh, dl) : 0;
-          store<f32>(to + (<usize>i << 2), at == 0 ? 0 : load<f32>(at));
-        }
+  const pixel = <usize>C << 2, row = <usize>W * pixel, span = <usize>FW * pixel;
+  let ow = first % OW, oh = (first / OW) % OH, n = first / (OW * OH), to = out;
+  for (let k = 0; k < count; k++) {
+    const iw = ow * sw - left, whole = dl == 1 && iw >= 0 && iw + FW <= W;
+    for (let fh = 0; fh < FH; fh++) {
+      const ih = oh * sh + fh * dh - top;
+      if (<u32>ih >= <u32>H) memory.fill(to, 0, span);
+      else if (whole) copy(x + <usize>(n * H + ih) * row + <usize>iw * pixel, to, span);
+      else for (let fw = 0; fw < FW; fw++) {
+        const at = iw + fw * dl;
+        if (<u32>at >= <u32>W) memory.fill(to + <usize>fw * pixel, 0, pixel);
+        else copy(x + <usize>(n * H + ih) * row + <usize>at * pixel, to + <usize>fw * pixel, pixel);
       }
+      to += span;
     }
+    if (++ow == OW) { ow = 0; if (++oh == OH) { oh = 0; n++; } }
   }
 }
 
-/** Address of the unrolled input's element, 0 in the padding. */
+/** Whole floats; short runs are the rule, so no call. */
 @inline
-function unrolledAt(x: usize, position: i32, m: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32): usize {
-  const offset = m / C, c = m - offset * C, fh = offset / FW, fw = offset - fh * FW;
-  const row = position / OW, ow = position - row * OW, n = row / OH, oh = row - n * OH;
-  const ih = oh * sh + fh * dh - top, iw = ow * sw + fw * dl - left;
-  if (<u32>ih >= <u32>H || <u32>iw >= <u32>W) return 0;
-  return x + (<usize>((n * H + ih) * W + iw) * <usize>C + <usize>c << 2);
+function copy(from: usize, to: usize, bytes: usize): void {
+  let i: usize = 0;
+  for (; i + 16 <= bytes; i += 16) v128.store(to + i, v128.load(from + i));
+  for (; i < bytes; i += 4) store<i32>(to + i, load<i32>(from + i));
+}
+
+/** y[r][c] += bias[c], in place. */
+export function addBias(y: usize, bias: usize, rows: i32, C: i32): void {
+  let p = y;
+  for (let r = 0; r < rows; r++, p += <usize>C << 2) addRow(bias, p, C);
 }
 
 /**

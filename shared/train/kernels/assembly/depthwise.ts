@@ -1,5 +1,6 @@
-// Gradients of a depthwise convolution (NHWC, float32, dilation allowed). x [N, H, W, C],
-// filter [FH, FW, C, M], dy [N, OH, OW, C·M]. Fixed order: images, output rows, columns, offsets.
+// Depthwise convolution and its gradients (NHWC, float32, dilation allowed). x [N, H, W, C],
+// filter [FH, FW, C, M], y and dy [N, OH, OW, C·M]. A pixel is the sum of its taps in the order of the
+// filter's offsets; a filter's gradient sums images, output rows, and the sums of their pixels.
 
 export function depthwiseFilterGradient(
   x: usize, dy: usize, dw: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
@@ -58,36 +59,99 @@ function filterRowMultiplied(x: usize, dy: usize, w: usize, count: i32, xStep: u
   }
 }
 
-export function depthwiseInputGradient(
-  dx: usize, dy: usize, w: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+/** `taps` holds FH·FW pairs of pointers: what a pixel is made from, and the filter's row for it. */
+export function depthwise(
+  x: usize, y: usize, w: usize, taps: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
-  const CM = C * M, rowBytes = <usize>CM << 2;
-  memory.fill(dx, 0, <usize>(N * H * W) * <usize>C << 2);
+  const pixel = <usize>C << 2, row = <usize>(C * M) << 2;
+  let out = y;
   for (let n = 0; n < N; n++) for (let oh = 0; oh < OH; oh++) for (let ow = 0; ow < OW; ow++) {
-    const y = dy + <usize>((n * OH + oh) * OW + ow) * rowBytes;
+    let end = taps;
     for (let fh = 0; fh < FH; fh++) {
       const ih = oh * sh + fh * dh - top;
       if (<u32>ih >= <u32>H) continue;
       for (let fw = 0; fw < FW; fw++) {
         const iw = ow * sw + fw * dl - left;
         if (<u32>iw >= <u32>W) continue;
-        inputPoint(dx + (<usize>((n * H + ih) * W + iw) * <usize>C << 2), w + <usize>(fh * FW + fw) * rowBytes, y, C, M);
+        store<usize>(end, x + <usize>((n * H + ih) * W + iw) * pixel);
+        store<usize>(end, w + <usize>(fh * FW + fw) * row, 4);
+        end += 8;
       }
     }
+    if (M == 1) sumTaps(taps, end, out, pixel); else spreadTaps(taps, end, out, C, M);
+    out += row;
   }
 }
 
-@inline
-function inputPoint(dx: usize, w: usize, dy: usize, C: i32, M: i32): void {
-  let c = 0, p = dx, q = w, y = dy;
-  if (M == 1) for (; c + 4 <= C; c += 4) {
-    v128.store(p, f32x4.add(v128.load(p), f32x4.mul(v128.load(q), v128.load(y))));
-    p += 16; q += 16; y += 16;
+/** As depthwise, the other way: which outputs read this input pixel. */
+export function depthwiseInputGradient(
+  dx: usize, dy: usize, w: usize, taps: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+): void {
+  const pixel = <usize>C << 2, row = <usize>(C * M) << 2;
+  let out = dx;
+  for (let n = 0; n < N; n++) for (let ih = 0; ih < H; ih++) for (let iw = 0; iw < W; iw++) {
+    let end = taps;
+    for (let fh = 0; fh < FH; fh++) {
+      const down = ih + top - fh * dh, oh = sh == 1 ? down : down / sh;
+      if (down < 0 || oh >= OH || oh * sh != down) continue;
+      for (let fw = 0; fw < FW; fw++) {
+        const right = iw + left - fw * dl, ow = sw == 1 ? right : right / sw;
+        if (right < 0 || ow >= OW || ow * sw != right) continue;
+        store<usize>(end, dy + <usize>((n * OH + oh) * OW + ow) * row);
+        store<usize>(end, w + <usize>(fh * FW + fw) * row, 4);
+        end += 8;
+      }
+    }
+    if (M == 1) sumTaps(taps, end, out, pixel); else gatherTaps(taps, end, out, C, M);
+    out += pixel;
   }
-  for (; c < C; c++) {
-    let s = load<f32>(p);
-    for (let m = 0; m < M; m++) { s += load<f32>(q) * load<f32>(y); q += 4; y += 4; }
-    store<f32>(p, s);
-    p += 4;
+}
+
+/** out[c] = Σ a[c]·b[c] over the taps. */
+@inline
+function sumTaps(taps: usize, end: usize, out: usize, bytes: usize): void {
+  let c: usize = 0;
+  for (; c + 64 <= bytes; c += 64) {
+    let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
+    for (let tap = taps; tap < end; tap += 8) {
+      const a = load<usize>(tap) + c, b = load<usize>(tap, 4) + c;
+      s0 = f32x4.add(s0, f32x4.mul(v128.load(a), v128.load(b)));
+      s1 = f32x4.add(s1, f32x4.mul(v128.load(a, 16), v128.load(b, 16)));
+      s2 = f32x4.add(s2, f32x4.mul(v128.load(a, 32), v128.load(b, 32)));
+      s3 = f32x4.add(s3, f32x4.mul(v128.load(a, 48), v128.load(b, 48)));
+    }
+    v128.store(out + c, s0); v128.store(out + c, s1, 16); v128.store(out + c, s2, 32); v128.store(out + c, s3, 48);
+  }
+  for (; c + 16 <= bytes; c += 16) {
+    let s = f32x4.splat(0);
+    for (let tap = taps; tap < end; tap += 8) s = f32x4.add(s, f32x4.mul(v128.load(load<usize>(tap) + c), v128.load(load<usize>(tap, 4) + c)));
+    v128.store(out + c, s);
+  }
+  for (; c < bytes; c += 4) {
+    let s: f32 = 0;
+    for (let tap = taps; tap < end; tap += 8) s += load<f32>(load<usize>(tap) + c) * load<f32>(load<usize>(tap, 4) + c);
+    store<f32>(out + c, s);
+  }
+}
+
+/** out[c·M + m] = Σ a[c]·b[c·M + m] */
+function spreadTaps(taps: usize, end: usize, out: usize, C: i32, M: i32): void {
+  for (let c = 0; c < C; c++) for (let m = 0; m < M; m++) {
+    const at = <usize>(c * M + m) << 2;
+    let s: f32 = 0;
+    for (let tap = taps; tap < end; tap += 8) s += load<f32>(load<usize>(tap) + (<usize>c << 2)) * load<f32>(load<usize>(tap, 4) + at);
+    store<f32>(out + at, s);
+  }
+}
+
+/** out[c] = Σ a[c·M + m]·b[c·M + m] */
+function gatherTaps(taps: usize, end: usize, out: usize, C: i32, M: i32): void {
+  for (let c = 0; c < C; c++) {
+    let s: f32 = 0;
+    for (let tap = taps; tap < end; tap += 8) for (let m = 0; m < M; m++) {
+      const at = <usize>(c * M + m) << 2;
+      s += load<f32>(load<usize>(tap) + at) * load<f32>(load<usize>(tap, 4) + at);
+    }
+    store<f32>(out + (<usize>c << 2), s);
   }
 }

@@ -1,9 +1,9 @@
 // What kernels.wasm exports. All functions work on raw pointers into the memory of TensorFlow.js's
 // wasm backend, which is imported; the module has no data and no memory of its own.
 export { packPanels, packRows, matMulRows, matMulInPlace, matMulPacked } from "./matmul";
-export { packUnrolled, scatterUnrolled, zero } from "./convolution";
-export { depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";
-export { maxPool, maxPoolGradient } from "./pooling";
+export { unrollRows, addBias, scatterUnrolled, zero } from "./convolution";
+export { depthwise, depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";
+export { maxPool, averagePool, maxPoolGradient } from "./pooling";
 export { segmentSumFloat, segmentSumInt } from "./segment-sum";
 export { clip, reluGradient, relu6Gradient, clipGradient } from "./activation";
 export { sumRows, scaleColumns } from "./columns";

@@ -1,4 +1,4 @@
-// Max pooling and its gradient (NHWC, float32). A NaN in a window wins it, so that it is not lost. The
+// Pooling, and the gradient of max pooling (NHWC, float32). A NaN in a window is not lost. The
 // gradient of a window goes to its first maximum in row order, four channels at a time.
 
 export function maxPool(
@@ -21,6 +21,34 @@ export function maxPool(
         }
       }
       if (whole) v128.store(out + c, best); else putPart(out + c, best, bytes - c);
+    }
+    out += bytes;
+  }
+}
+
+/** The mean of what lies inside the image, summed in row order. */
+export function averagePool(
+  x: usize, y: usize, N: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+): void {
+  const bytes = <usize>C << 2;
+  let out = y;
+  for (let n = 0; n < N; n++) for (let oh = 0; oh < OH; oh++) for (let ow = 0; ow < OW; ow++) {
+    for (let c: usize = 0; c < bytes; c += 16) {
+      const whole = c + 16 <= bytes;
+      let sum = f32x4.splat(0), count: f32 = 0;
+      for (let fh = 0; fh < FH; fh++) {
+        const ih = oh * sh + fh * dh - top;
+        if (<u32>ih >= <u32>H) continue;
+        for (let fw = 0; fw < FW; fw++) {
+          const iw = ow * sw + fw * dl - left;
+          if (<u32>iw >= <u32>W) continue;
+          const p = x + <usize>((n * H + ih) * W + iw) * bytes + c;
+          sum = f32x4.add(sum, whole ? v128.load(p) : partOf(p, bytes - c));
+          count += 1;
+        }
+      }
+      const mean = f32x4.div(sum, f32x4.splat(count));
+      if (whole) v128.store(out + c, mean); else putPart(out + c, mean, bytes - c);
     }
     out += bytes;
   }

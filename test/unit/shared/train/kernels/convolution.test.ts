@@ -1,5 +1,6 @@
+import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Tensor4D } from "@tensorflow/tfjs";
+import type { Rank, Tensor1D, Tensor4D } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import { assertSameAsCpu, tensorOf, weighed } from "./compare-with-cpu.js";
 
@@ -21,6 +22,17 @@ for (const [size, filter, channels, outputs, stride, pad] of cases) {
     const { tf } = started;
     await assertSameAsCpu(tf, label, () => tf.grads((x, w) => weighed(tf, tf.conv2d(x as Tensor4D, w as Tensor4D, stride, pad)))([tensorOf(tf, [2, size, size + 1, channels], 1), tensorOf(tf, [filter, filter, channels, outputs], 2)]));
   });
+  test(`a convolution with bias and activation: ${label}`, async () => {
+    const { tf } = started;
+    for (const activation of ["linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu"] as const) {
+      await assertSameAsCpu(tf, activation, () => tf.fused.conv2d({
+        x: tensorOf<Rank.R4>(tf, [2, size, size + 1, channels], 1), filter: tensorOf<Rank.R4>(tf, [filter, filter, channels, outputs], 2), strides: stride, pad, bias: tensorOf<Rank.R1>(tf, [outputs], 3), activation, leakyreluAlpha: 0.1,
+      }));
+      for (const multiplier of [1, 2]) await assertSameAsCpu(tf, `depthwise ${activation}`, () => tf.fused.depthwiseConv2d({
+        x: tensorOf<Rank.R4>(tf, [2, size, size + 1, channels], 1), filter: tensorOf<Rank.R4>(tf, [filter, filter, channels, multiplier], 2), strides: stride, pad, bias: tensorOf<Rank.R1>(tf, [channels * multiplier], 3), activation, leakyreluAlpha: 0.1,
+      }));
+    }
+  });
   test(`gradients of a transposed convolution: ${label}`, async () => {
     const { tf } = started;
     const shape: [number, number, number, number] = [2, size, size, channels];
@@ -41,6 +53,22 @@ for (const [size, filter, channels, outputs, stride, pad] of cases) {
       tensorOf(tf, [2, size, size, channels], 1), tensorOf(tf, [filter, filter, channels, 1], 2), tensorOf(tf, [1, 1, channels, outputs], 3)]));
   });
 }
+
+test("a NaN goes through every convolution and the activation behind it", () => {
+  const { tf } = started;
+  tf.tidy(() => {
+    const values = tensorOf(tf, [1, 4, 4, 8], 1).dataSync().slice();
+    values[42] = NaN;
+    const x = tf.tensor4d(values, [1, 4, 4, 8]), bias = tf.zeros([8]) as Tensor1D;
+    for (const activation of ["linear", "relu", "relu6", "elu", "sigmoid"] as const) {
+      for (const size of [1, 3]) {
+        const plain = tf.fused.conv2d({ x, filter: tf.ones([size, size, 8, 8]) as Tensor4D, strides: 1, pad: "same", bias, activation });
+        const depthwise = tf.fused.depthwiseConv2d({ x, filter: tf.ones([size, size, 8, 1]) as Tensor4D, strides: 1, pad: "same", bias, activation });
+        for (const [y, count] of [[plain, 8], [depthwise, 1]] as const) assert.equal(y.dataSync().filter(Number.isNaN).length, count * (size === 1 ? 1 : 9), `${activation}, filter ${size}`);
+      }
+    }
+  });
+});
 
 /** A filter with holes as a plain one: the reference for dilation, which tfjs cannot differentiate on any backend. */
 for (const dilation of [2, 3]) {
