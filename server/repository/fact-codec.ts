@@ -18,21 +18,25 @@ const at = { atMs: time };
 const readerParameters = z.record(text, z.union([text, z.number(), z.boolean(), z.array(text).max(4096)])).refine((all) => Object.keys(all).length <= 64, "more than 64 parameters");
 const about = { ...at, versionId: hash, because: text };
 
-/** One schema a type; members in the order in which they are written. */
-const schemas = {
-  recorded: z.object({ ...at, versionId: hash, name: text, version: count.min(1), pack: text.nullable(), tensorBytes: count.optional(), ownBytes: count.optional() }),
-  stored: z.object({ ...at, versionId: hash }),
-  released: z.object(about), retired: z.object(about), held: z.object(about), unheld: z.object(about),
-  activated: z.object({ ...at, versionId: hash, device: text, line: text, deviceAtMs: time, deviceClockErrorMs: z.number().min(0).max(8.64e15).nullable(), session: count }),
-  tagged: z.object({ ...at, name: text, tag: text, versionId: hash.nullable() }),
-  enrolled: z.object({ ...at, device: text, publicKey: text, tokenHash: text, profile: text, lines: z.array(text).max(256) }),
-  revoked: z.object({ ...at, device: text, because: text }), quarantined: z.object({ ...at, device: text, because: text }),
-  session: z.object({ ...at, device: text, session: count }),
-  assigned: z.object({ ...at, device: text, line: text, versionId: hash }),
-  data: z.object({ ...at, name: text, kind: text, location: text, parameters: readerParameters.optional(), hash: hash.nullable(), removed: z.boolean().optional() }),
-  backup: z.object({ ...at, position: count, location: text }),
-  restored: z.object({ ...at, position: count, lostFrom: count.nullable() }),
-} satisfies Record<Fact["type"], z.ZodType>;
+/** One shape a type; members in the order in which they are written. */
+const shapes = {
+  recorded: { ...at, versionId: hash, name: text, version: count.min(1), pack: text.nullable(), tensorBytes: count.optional(), ownBytes: count.optional() },
+  stored: { ...at, versionId: hash },
+  released: about, retired: about, held: about, unheld: about,
+  activated: { ...at, versionId: hash, device: text, line: text, deviceAtMs: time, deviceClockErrorMs: z.number().min(0).max(8.64e15).nullable(), session: count },
+  tagged: { ...at, name: text, tag: text, versionId: hash.nullable() },
+  enrolled: { ...at, device: text, publicKey: text, tokenHash: text, profile: text, lines: z.array(text).max(256) },
+  revoked: { ...at, device: text, because: text }, quarantined: { ...at, device: text, because: text },
+  session: { ...at, device: text, session: count },
+  assigned: { ...at, device: text, line: text, versionId: hash },
+  data: { ...at, name: text, kind: text, location: text, parameters: readerParameters.optional(), hash: hash.nullable(), removed: z.boolean().optional() },
+  backup: { ...at, position: count, location: text },
+  restored: { ...at, position: count, lostFrom: count.nullable() },
+} satisfies Record<Fact["type"], z.ZodRawShape>;
+
+/** What is written has no member that would be lost on reading; what is read may have members that a newer release added. */
+const writing = new Map<string, z.ZodType>(Object.entries(shapes).map(([type, shape]) => [type, z.strictObject({ type: z.literal(type), ...shape })]));
+const reading = new Map<string, z.ZodType>(Object.entries(shapes).map(([type, shape]) => [type, z.looseObject({ type: z.literal(type), ...shape })]));
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -41,13 +45,18 @@ function invalid(why: string, cause?: unknown): StemmaError {
   return new StemmaError("FACT_INVALID", `A fact cannot be kept or read: ${why}. Report this with what led to it.`, { cause });
 }
 
-/** @throws FACT_INVALID */
-export function checkFact(fact: Fact): Fact {
-  const schema = Object.hasOwn(schemas, fact.type) ? schemas[fact.type] : undefined;
-  if (schema === undefined) throw invalid(`there is no type ${JSON.stringify(fact.type)}`);
+function check(schema: z.ZodType, fact: Fact): Fact {
   const checked = schema.safeParse(fact);
-  if (!checked.success) throw invalid(`${fact.type}.${checked.error.issues[0]?.path.join(".") ?? ""} ${checked.error.issues[0]?.message ?? ""}`);
-  return { type: fact.type, ...checked.data } as Fact;
+  if (checked.success) return checked.data as Fact;
+  const [issue] = checked.error.issues;
+  throw invalid(`${fact.type}.${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
+}
+
+/** A fact as it may be written. @throws FACT_INVALID */
+export function checkFact(fact: Fact): Fact {
+  const schema = writing.get(fact.type);
+  if (schema === undefined) throw invalid(`there is no type ${JSON.stringify(fact.type)}`);
+  return check(schema, fact);
 }
 
 export const factCodec: FactCodec<Fact> = {
@@ -57,6 +66,7 @@ export const factCodec: FactCodec<Fact> = {
     try { value = JSON.parse(decoder.decode(bytes)); } catch (cause) { throw invalid("its bytes are no JSON", cause); }
     if (typeof value !== "object" || value === null || typeof (value as { type?: unknown }).type !== "string") throw invalid("it has no type");
     const fact = value as Fact;
-    return Object.hasOwn(schemas, fact.type) ? checkFact(fact) : fact;
+    const schema = reading.get(fact.type);
+    return schema === undefined ? fact : check(schema, fact);
   },
 };
