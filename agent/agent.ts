@@ -17,7 +17,6 @@ import type { AgentConfig } from "./config.js";
 import { CurrentStore } from "./current/current-store.js";
 import { Intake } from "./intake/intake.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
-import { isEcho } from "./lines/activation.js";
 import { Activator } from "./lines/activator.js";
 import { Link } from "./link/link.js";
 import { Pacer } from "./link/pacer.js";
@@ -81,7 +80,7 @@ export class Agent {
     this.#activator = new Activator({ ...shared, current, session: () => this.#link.session });
     this.#conversation = new Conversation({ enrolment, outbox, uploads: this.#uploads, clock, clockError: this.#clockError, log, birth: () => ({ agentVersion: parts.version, profile: profile.name, runtime: `${parts.runtime}; ${this.backend}`, oldestProtocol: oldestProtocolVersion }), send: (body, options) => this.#link.send(body, options), refused: (why) => { this.#link.refuse(why); } }, {
       onReceipt: (line, receipt) => { this.#later(() => this.#onReceipt(line, receipt.kind)); },
-      onOffer: (offer, known) => { this.#later(() => this.#onOffer(offer, known)); },
+      onOffer: (offer, isEcho) => { if (isEcho) this.#conversation.changed(); else this.#later(() => this.#onOffer(offer)); },
       onManifest: (part) => { this.#downloads.onManifest(part); },
       onTransferRefused: (transfer, error) => this.#downloads.onRefused(transfer, error),
       onCommand: (command) => this.#command(command),
@@ -189,8 +188,7 @@ export class Agent {
     if (gone.length > 0) this.parts.log.info("forgotten", { versions: gone, text: `${gone.length} released ${gone.length === 1 ? "model is" : "models are"} deleted here; the server has ${gone.length === 1 ? "it" : "them"}` });
   }
 
-  async #onOffer(offer: Offer, known: Hash | undefined): Promise<void> {
-    if (isEcho(this.outbox.state, offer.line, offer.versionId, known)) { this.#conversation.changed(); return; }
+  async #onOffer(offer: Offer): Promise<void> {
     try {
       await this.#offers.take(offer);
       await this.#activator.activate(offer.line, offer.versionId);
@@ -199,7 +197,7 @@ export class Agent {
       if (!isStemmaError(error)) throw error;
       if (error.code === "INTERRUPTED") return;
       this.#tell("offer-failed", `the offered model ${offer.name}:${offer.version} could not be taken: ${error.message}`, offer.line);
-      if (!finalOfferErrors.has(error.code)) this.#after(offerRetryMs, () => this.#onOffer(offer, known));
+      if (!finalOfferErrors.has(error.code)) this.#after(offerRetryMs, () => this.#onOffer(offer));
     }
   }
 

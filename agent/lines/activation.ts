@@ -1,7 +1,7 @@
 /** Which versions may run and what the server has to be told of it. Pure. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Profile } from "../profile.js";
-import { activeVersion, type Activation, type OutboxEntry, type OutboxState } from "../outbox/outbox-state.js";
+import type { Activation, OutboxEntry, OutboxState } from "../outbox/outbox-state.js";
 
 /**
  * The version a line should switch to by itself: its newest one here that may run, if that is newer
@@ -32,9 +32,4 @@ export function activationsToReport(state: OutboxState, line: string, known: Has
   const unknown = activations.slice(lastKnown + 1);
   const firstPending = unknown.findIndex(({ versionId }) => state.entries.get(versionId)?.standing === "pending");
   return firstPending < 0 ? unknown : unknown.slice(0, firstPending);
-}
-
-/** An offer of a version that a line ran already and the server does not know of yet is an echo, not an order to go back. */
-export function isEcho(state: OutboxState, line: string, offered: Hash, known: Hash | undefined): boolean {
-  return activeVersion(state, line) === offered || activationsToReport(state, line, known).some(({ versionId }) => versionId === offered);
 }

@@ -1,7 +1,7 @@
 /**
  * Which versions to announce now. Pure: the outbox's state and what happened to earlier announcements
- * of this session come in, version ids go out. Base before child; a few at a time; again after a
- * while without an answer; not behind a base that the server refused.
+ * of this session come in, version ids go out. A child only when its base is recorded, so that the
+ * server need not park it; a few at a time; again after a while without an answer.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { awaitingReceipts, toAnnounce, type OutboxState } from "./outbox-state.js";
@@ -27,14 +27,14 @@ export interface Announcing { readonly now: readonly Hash[]; /** When to ask aga
 
 export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowMs: number): Announcing {
   const pending = toAnnounce(state);
-  const blocked = new Set<Hash>();
+  const unrecorded = new Set(pending.map(({ versionId }) => versionId));
   const now: Hash[] = [];
   let open = pending.filter(({ versionId }) => { const attempt = attempts.get(versionId); return attempt !== undefined && attempt.phase !== "refused" && attempt.phase !== "parked" && attempt.retryAtMs > nowMs; }).length;
   let wakeAtMs: number | undefined;
   const wake = (atMs: number): void => { wakeAtMs = wakeAtMs === undefined ? atMs : Math.min(wakeAtMs, atMs); };
   for (const entry of pending) {
     const attempt = attempts.get(entry.versionId);
-    if (attempt?.phase === "refused" || entry.bases.some((base) => blocked.has(base))) { blocked.add(entry.versionId); continue; }
+    if (attempt?.phase === "refused" || entry.bases.some((base) => unrecorded.has(base))) continue;
     if (attempt !== undefined && attempt.retryAtMs > nowMs) { wake(attempt.retryAtMs); continue; }
     if (open >= announceWindow) continue;
     now.push(entry.versionId);

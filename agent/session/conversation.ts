@@ -37,7 +37,8 @@ export interface ConversationOptions {
 export interface ConversationHandlers {
   /** A receipt of one of this line's versions is kept. */
   onReceipt(line: string, receipt: Receipt): void;
-  onOffer(offer: Offer, known: Hash | undefined): void;
+  /** `isEcho`: the server does not know yet that the line ran this version already; no order to go back to it. */
+  onOffer(offer: Offer, isEcho: boolean): void;
   onManifest(part: BodyOf<"manifest">): void;
   /** The server will not serve a transfer. Returns whether it was one of ours. */
   onTransferRefused(transfer: string, error: StemmaError): boolean;
@@ -46,6 +47,8 @@ export interface ConversationHandlers {
   onEvent(name: string, text: string, line: string): void;
 }
 
+/** For so long after a welcome an offer may have been made before the server heard what this device ran. */
+const echoMs = 60_000;
 /** A birth without a welcome is repeated after this long. */
 const welcomeMs = 30_000;
 /** A version whose blocks move is left alone for this long after the last request. */
@@ -64,6 +67,9 @@ export class Conversation {
   #known = new Map<string, LineHead>();
   /** Activations of each line that this session has told or need not tell. */
   readonly #reported = new Map<string, number>();
+  /** What lines had run at the welcome and the server did not know of. */
+  #untold: ReadonlySet<Hash> = new Set();
+  #welcomedAtMs = 0;
   #bornAtMs = 0;
   #wakeAtMs = Infinity;
   #cancelWake: (() => void) | undefined;
@@ -122,7 +128,7 @@ export class Conversation {
       case "parked": this.#answered(body.versionId, { phase: "parked", retryInMs: Math.max(body.expiresMs, 1000) }); return this.#announceDue();
       case "transferDone": return this.options.uploads.end(body.transfer);
       case "manifest": this.handlers.onManifest(body); return;
-      case "offer": this.handlers.onOffer(body, this.#known.get(body.line)?.activeVersionId); return;
+      case "offer": this.handlers.onOffer(body, this.#isEcho(body)); return;
       case "command": this.#command(body, correlation); return;
       // What only a device says means nothing here.
       default: return;
@@ -151,6 +157,8 @@ export class Conversation {
     this.#known = new Map(welcome.known.map((head) => [head.line, head]));
     if (!this.#welcomed) log.info("welcomed", { session: this.#session, text: `the server ${welcome.serverVersion} answers in session ${this.#session}` });
     this.#welcomed = true;
+    this.#welcomedAtMs = clock.monotonic();
+    this.#untold = new Set(enrolment.lines.flatMap((line) => activationsToReport(outbox.state, line, this.#known.get(line)?.activeVersionId).map(({ versionId }) => versionId)));
     this.#reported.clear();
     await this.#announceDue();
   }
@@ -197,6 +205,11 @@ export class Conversation {
     }
   }
 
+  #isEcho({ line, versionId }: Offer): boolean {
+    const { outbox, clock } = this.options;
+    return activeVersion(outbox.state, line) === versionId || (this.#untold.has(versionId) && clock.monotonic() - this.#welcomedAtMs < echoMs);
+  }
+
   async #want(part: Want, correlation: string): Promise<void> {
     const want = this.#wants.join(part);
     if (want === undefined) return;
@@ -215,13 +228,13 @@ export class Conversation {
     }
   }
 
-  /** The server lacks bases: those that are here are announced, then the child again; without any it takes the child whole. */
+  /** The server lacks bases: those that are here and not on their way are announced; of the others it is told, and takes the child whole. */
   async #wantBase(want: Want, correlation: string): Promise<void> {
     const { outbox } = this.options;
     this.#answered(want.versionId, { phase: "parked" });
     for (const base of want.bases) {
       const entry = outbox.entry(base);
-      if (entry?.origin === "trained" && !entry.forgotten) { if (this.#attempts.get(base)?.phase !== "refused") await this.#announce(base); }
+      if (entry?.origin === "trained" && !entry.forgotten) { if (entry.standing !== "pending" || this.#attempts.get(base) === undefined) await this.#announce(base); }
       else this.#refuse("BASE_MISSING", `The base ${base} is not on this device any more, or was never its own.`, want, correlation);
     }
   }

@@ -1,0 +1,186 @@
+/** The agent against the real server in one process: U1 and U3, restarts, days offline, and what a restored server asks for. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { startServer } from "../../../server/main.js";
+import { silentLog } from "../../../shared/adapters/node-clock.js";
+import { readCurrent } from "../../../agent/current/read-current.js";
+import { startAgent, type AgentHandle, type AgentPorts } from "../../../agent/main.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { Enrolment } from "../../../shared/trust/enrolment.js";
+import { fakeTraining, testProfile, tinyImport, WaitableLog } from "../../helpers/agent-bench.js";
+import { manualClock } from "../../helpers/manual-clock.js";
+import { startTestServer, testFleet, type TestServer } from "../../helpers/test-server.js";
+
+interface Yard { readonly server: TestServer; /** Of its broker. */ readonly port: number; readonly enrolment: Enrolment; readonly home: string; agent(options?: AgentOverrides): Promise<Running> }
+interface AgentOverrides { readonly profile?: Readonly<Record<string, unknown>>; readonly lines?: Readonly<Record<string, unknown>>; readonly ports?: Partial<AgentPorts>; readonly log?: WaitableLog }
+interface Running { readonly handle: AgentHandle; readonly log: WaitableLog }
+
+const line = "cam";
+
+/** A server with a base model assigned to one device; everything ends with the test. */
+async function yard(t: TestContext, units = 3): Promise<Yard> {
+  const server = await startTestServer();
+  const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
+  const running: AgentHandle[] = [];
+  t.after(async () => { for (const handle of running) await handle.close(); await server.end(); await rm(home, { recursive: true, force: true }); });
+  await importBase(server, "base", "1", units);
+  const enrolment = await server.enroll("v1", [line]);
+  await server.handle.operations.assign(testFleet, "v1", line, "base");
+  const agent = async ({ profile = {}, lines = { [line]: { recipe: "fake", dataset: { reader: "images-generated" } } }, ports = {}, log = new WaitableLog() }: AgentOverrides = {}): Promise<Running> => {
+    await writeFile(join(home, "enrolment.json"), JSON.stringify(server.moved(enrolment)));
+    const handle = await startAgent({ home, config: { format: 1, lines: Object.fromEntries(Object.entries(lines).map(([name, settings]) => [name, { schedule: { everySeconds: null, afterSamples: null }, ...(settings as object) }])) }, profile: { ...testProfile(profile) }, log }, { train: fakeTraining().train, ...ports });
+    running.push(handle);
+    return { handle, log };
+  };
+  return { server, port: Number(new URL(server.handle.mqttUrl).port), enrolment, home, agent };
+}
+
+/** Starts a closed server on the port it had: agents know no other. */
+async function startAgain(server: TestServer, mqttPort: number): Promise<void> {
+  server.handle = await startServer({ home: server.home, fleets: [testFleet], mqttPort, httpPort: 0 }, silentLog());
+}
+
+async function importBase(server: TestServer, name: string, seed: string, units: number): Promise<void> {
+  const { bytes, architecture } = await tinyImport(seed, units);
+  await server.handle.operations.import({ byteLength: bytes.length, chunks: (async function* () { yield bytes; })() }, { fleet: testFleet, name, architecture });
+}
+
+/** Lets everything that is ready run. */
+const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+const of = (versionId: Hash) => (fields: Readonly<Record<string, unknown>>): boolean => fields["version"] === versionId;
+
+describe("an agent and its server", { timeout: 60_000 }, () => {
+  it("installs the initial model it is offered, and its software reads it", async (t) => {
+    const { server, home, agent } = await yard(t);
+    const { log } = await agent();
+    const { fields } = await log.until("activated");
+    // The server offers nothing that is an ancestor of what it believes to run.
+    while ((await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId !== update.versionId) await turn();
+    const base = await server.handle.operations.model({ fleet: testFleet, model: "base" });
+    assert.equal(fields["version"], base.versionId);
+    const current = await readCurrent(home, line);
+    assert.equal(current.manifest.root, base.record.root);
+    assert.ok((await current.read("model.safetensors")).length > 0);
+  });
+
+  it("reports a fine-tuned model before it uses it, and forgets only what is released", async (t) => {
+    const { server, agent, home } = await yard(t);
+    const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
+    await log.until("activated");
+    const trained: Hash[] = [];
+    for (let round = 1; round <= 3; round++) {
+      const { versionId } = await handle.train(line);
+      trained.push(versionId);
+      await log.until("activated", 1, of(versionId));
+      const order = log.events.filter((one) => one.fields["version"] === versionId).map((one) => one.event);
+      assert.ok(order.indexOf("recorded") < order.indexOf("activated"), `round ${round}: ${order.join(", ")}`);
+      await log.until("released", 1, of(versionId));
+    }
+    for (const versionId of trained) assert.equal((await server.handle.operations.verify({ fleet: testFleet, model: versionId })).versionId, versionId);
+    const newest = await server.handle.operations.model({ fleet: testFleet, model: trained[2] as Hash });
+    assert.deepEqual(newest.record.bases, [trained[1]], "each fine-tune starts from the model the line runs");
+    assert.equal((await readCurrent(home, line)).manifest.versionId, trained[2]);
+    await log.until("forgotten");
+    const kept = (await handle.status()).lines[0]?.versions.map(({ versionId }) => versionId);
+    assert.ok(kept?.includes(trained[2] as Hash) && !kept.includes(trained[0] as Hash));
+  });
+
+  it("with after-outbox, runs a model that the server has not seen", async (t) => {
+    const { server, port, agent } = await yard(t);
+    const { handle, log } = await agent({ profile: { activation: "after-outbox" } });
+    await log.until("activated");
+    await server.handle.close();
+    const { versionId } = await handle.train(line);
+    await log.until("activated", 1, of(versionId));
+    assert.equal(log.count("recorded"), 0);
+    await startAgain(server, port);
+  });
+
+  it("goes on after a restart in the middle: what was saved is announced by the next process", async (t) => {
+    const { server, port, agent } = await yard(t);
+    const first = await agent();
+    await first.log.until("activated");
+    await server.handle.close();
+    const { versionId } = await first.handle.train(line);
+    await first.handle.close();
+    await startAgain(server, port);
+    const second = await agent();
+    await second.log.until("recorded", 1, of(versionId));
+    await second.log.until("released", 1, of(versionId));
+    assert.equal((await server.handle.operations.verify({ fleet: testFleet, model: versionId })).versionId, versionId);
+  });
+
+  it("takes samples in and trains on them when enough are there", async (t) => {
+    const { agent, home } = await yard(t);
+    const training = fakeTraining();
+    const { handle, log } = await agent({ lines: { [line]: { recipe: "fake", schedule: { everySeconds: null, afterSamples: 5 } } }, ports: { train: training.train } });
+    await log.until("activated");
+    await handle.takeSamples(line, Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })));
+    await log.until("trained");
+    const dataset = training.jobs[0]?.dataset;
+    assert.equal(dataset?.reader, "samples");
+    assert.equal(dataset?.location, join(home, "samples", line));
+    assert.match((dataset?.parameters["segments"] as readonly string[])[0] ?? "", /^\d{12}\.samples:\d+$/);
+  });
+
+  it("answers the server's commands: report, train, and an unknown one with its code", async (t) => {
+    const { server, agent } = await yard(t);
+    const { log } = await agent();
+    await log.until("activated");
+    const report = await server.handle.operations.command(testFleet, "v1", "report", {});
+    assert.equal((report.result as { device: string }).device, "v1");
+    const asked = await server.handle.operations.command(testFleet, "v1", "train", { line });
+    assert.equal(asked.code, "");
+    await log.until("recorded");
+    assert.equal((await server.handle.operations.command(testFleet, "v1", "dance", {})).code, "USAGE");
+    assert.equal((await server.handle.operations.command(testFleet, "v1", "train", { line: "nowhere" })).code, "LINE_UNKNOWN");
+  });
+
+  it("takes a newer model of the server's, and goes back when an old one is assigned again", async (t) => {
+    const { server, agent, home } = await yard(t);
+    const { handle, log } = await agent();
+    await log.until("activated");
+    const { versionId } = await handle.train(line);
+    await log.until("activated", 1, of(versionId));
+    await importBase(server, "update", "2", 3);
+    const update = await server.handle.operations.assign(testFleet, "v1", line, "update");
+    await log.until("activated", 1, of(update.versionId));
+    // The server offers nothing that is an ancestor of what it believes to run.
+    while ((await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId !== update.versionId) await turn();
+    const base = await server.handle.operations.assign(testFleet, "v1", line, "base");
+    await log.until("activated", 2, of(base.versionId));
+    assert.equal((await readCurrent(home, line)).manifest.versionId, base.versionId);
+  });
+
+  it("three days offline: trainings go on, and everything arrives in order when the server is back", async (t) => {
+    const { server, port, agent } = await yard(t);
+    const clock = manualClock();
+    const { log } = await agent({ profile: { activation: "after-outbox", "training.everyHours": 12 }, lines: { [line]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: {} } }, ports: { clock } });
+    clock.advance(1);
+    await log.until("activated");
+    await log.until("trained", 1);
+    await log.until("released", 1);
+    await server.handle.close();
+    await log.until("disconnected");
+    for (let half = 1; half <= 6; half++) {
+      clock.advance(12 * 3_600_000);
+      // Small steps until the trainer has looked at its schedule; then time stands still while it works.
+      while (log.count("training") < 1 + half) { clock.advance(1_000); await turn(); }
+      const { fields } = await log.until("trained", 1 + half);
+      await log.until("activated", 1, of(fields["version"] as Hash));
+    }
+    await startAgain(server, port);
+    // What the agent waits for now is its back-off.
+    while (log.count("connected") < 2) { clock.advance(100); await turn(); }
+    await log.until("released", 7);
+    const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["version"]);
+    const recorded = log.events.filter((one) => one.event === "recorded").map((one) => one.fields["version"]);
+    assert.deepEqual(recorded, trained, "in the order in which they were trained");
+    const versions = await server.handle.operations.models(testFleet, { device: "v1" });
+    assert.deepEqual(versions.map(({ record }) => record.sequence).sort((a, b) => a - b), [1, 2, 3, 4, 5, 6, 7]);
+    for (const { versionId } of versions) await server.handle.operations.verify({ fleet: testFleet, model: versionId });
+  });
+});
