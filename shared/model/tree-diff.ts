@@ -98,12 +98,16 @@ export function diffTrees(a: ModelSide, b: ModelSide): TreeDiff {
   for (const [from, to] of found.same) for (let i = from; i < to; i++) keep(i, i);
 
   const onlyA = new Set(found.onlyA), onlyB = new Set(found.onlyB);
+  // Tensors that both rests hold: after a full fine-tune none, and three of the matchings need not look at anything.
+  const inB = new Set([...onlyB].map((j) => leafB(j).tensor)), inA = new Set([...onlyA].map((i) => leafA(i).tensor));
+  const twoSided = (tensor: Hash, key: string): string | undefined => (inA.has(tensor) && inB.has(tensor) ? key : undefined);
+  const byTensor = (keyOf: (leaf: Leaf, name: string) => string): void => {
+    matchBy(onlyA, onlyB, (i) => twoSided(leafA(i).tensor, keyOf(leafA(i), nameA(i))), (j) => twoSided(leafB(j).tensor, keyOf(leafB(j), nameB(j))), keep);
+  };
   // A leaf without an architecture that an insertion shifted: same path, same tensor, other index.
-  const place = (leaf: Leaf): string => `${leaf.tensor} ${leaf.path}`;
-  matchBy(onlyA, onlyB, (i) => place(leafA(i)), (j) => place(leafB(j)), keep);
-  const tensorAndName = (leaf: Leaf, name: string): string => `${leaf.tensor} ${name}`;
-  matchBy(onlyA, onlyB, (i) => tensorAndName(leafA(i), nameA(i)), (j) => tensorAndName(leafB(j), nameB(j)), keep);
-  matchBy(onlyA, onlyB, (i) => leafA(i).tensor, (j) => leafB(j).tensor, keep);
+  byTensor((leaf) => `${leaf.tensor} ${leaf.path}`);
+  byTensor((leaf, name) => `${leaf.tensor} ${name}`);
+  byTensor((leaf) => leaf.tensor);
   const sameArchitecture = a.architecture === b.architecture;
   const pair = (i: number, j: number): void => { partner.set(i, j); };
   // In one architecture a place is a place; names come from a process-wide counter and may lie.

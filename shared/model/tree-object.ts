@@ -2,9 +2,10 @@
  * The stored form of a leaf table (object kind "tree"): format u8 = 1 ‖ kind u8 ‖ count u32 ‖ leaves, each
  * path length u32 ‖ path ‖ dtype u8 ‖ rank u8 ‖ dimensions u64 ‖ tensor id. One table has one form.
  */
+import { isUtf8 } from "node:buffer";
 import { StemmaError } from "../errors.js";
 import { dtypeCode, dtypeOfCode, maxRank, tensorByteLength } from "../tensor/dtype.js";
-import { hashBytes, hexOf } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
 import type { Leaf, LeafTable } from "./model.js";
 import { checkLeafOrder, malformed, maxLeaves, maxPathBytes, type ModelKind } from "./tree.js";
 
@@ -33,7 +34,7 @@ function encodeLeaf(leaf: Leaf): Buffer {
   bytes[at++] = dtypeCode(leaf.dtype);
   bytes[at++] = leaf.shape.length;
   for (const dimension of leaf.shape) { bytes.writeBigUInt64LE(BigInt(dimension), at); at += 8; }
-  bytes.set(hashBytes(leaf.tensor), at);
+  bytes.write(leaf.tensor, at, "hex");
   return bytes;
 }
 
@@ -65,8 +66,8 @@ function decodeLeaf(buffer: Buffer, start: number, index: number): { readonly le
   if (pathBytes > maxPathBytes) throw malformed(`the path of leaf ${index} claims ${pathBytes} bytes`);
   let at = start + 4;
   need(at, pathBytes + 2);
+  if (!isUtf8(buffer.subarray(at, at + pathBytes))) throw malformed(`the path of leaf ${index} is no UTF-8`);
   const path = buffer.toString("utf8", at, at + pathBytes);
-  if (!Buffer.from(path, "utf8").equals(buffer.subarray(at, at + pathBytes))) throw malformed(`the path of leaf ${index} is no UTF-8`);
   at += pathBytes;
   const dtype = dtypeOfCode(buffer[at] as number);
   const rank = buffer[at + 1] as number;
@@ -80,5 +81,5 @@ function decodeLeaf(buffer: Buffer, start: number, index: number): { readonly le
     shape.push(Number(dimension));
   }
   tensorByteLength(dtype, shape);
-  return { leaf: { path, dtype, shape, tensor: hexOf(buffer.subarray(at, at + 32)) }, next: at + 32 };
+  return { leaf: { path, dtype, shape, tensor: buffer.toString("hex", at, at + 32) as Hash }, next: at + 32 };
 }

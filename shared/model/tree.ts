@@ -3,7 +3,7 @@
  * of leaves, root. What differs between two trees is tree-diff.ts; the stored form is tree-object.ts.
  */
 import { StemmaError } from "../errors.js";
-import { hashBytes, sha256 } from "../tensor/hash.js";
+import { hashBytes, sha256, sha256OfFew } from "../tensor/hash.js";
 import { isWellFormedText } from "../tensor/strict-json.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Leaf, LeafTable } from "./model.js";
@@ -24,10 +24,18 @@ export function positionOf(path: string): { readonly layer: number; readonly wei
   return found === null ? undefined : { layer: Number(found[1]), weight: Number(found[2]) };
 }
 
-/** Order of UTF-8 bytes (which is that of code points, not of JavaScript's code units). */
+/** A code unit's rank among code points: surrogates stand for what is beyond U+FFFF. */
+function rank(unit: number): number { return unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800; }
+
+/** Order of UTF-8 bytes, which is that of code points, not of JavaScript's code units. */
 export function compareNames(a: string, b: string): number {
   if (a === b) return 0;
-  return Buffer.compare(Buffer.from(a, "utf8"), Buffer.from(b, "utf8"));
+  const shorter = Math.min(a.length, b.length);
+  for (let i = 0; i < shorter; i++) {
+    const left = a.charCodeAt(i), right = b.charCodeAt(i);
+    if (left !== right) return rank(left) - rank(right);
+  }
+  return a.length - b.length;
 }
 
 /** Canonical order of leaves: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
@@ -53,22 +61,27 @@ export function checkLeafOrder(kind: ModelKind, leaves: LeafTable): void {
   });
 }
 
+/** One piece of memory for all small hashes: each is done with before the next begins. */
+const scratch = Buffer.alloc(4096);
+
 /** H(0x00 ‖ path length ‖ path ‖ tensor id), the length as u32 little-endian. */
 export function leafHash(path: string, tensor: Hash): Hash {
   const length = Buffer.byteLength(path);
-  const bytes = Buffer.alloc(5 + length + 32);
+  const bytes = length + 37 <= scratch.length ? scratch.subarray(0, length + 37) : Buffer.alloc(length + 37);
+  bytes[0] = 0;
   bytes.writeUInt32LE(length, 1);
   bytes.write(path, 5, "utf8");
   bytes.write(tensor, 5 + length, "hex");
-  return sha256(bytes);
+  return sha256OfFew(bytes);
 }
 
+const nodeScratch = scratch.subarray(0, 65);
 /** H(0x01 ‖ left ‖ right). */
 export function nodeHash(left: Hash, right: Hash): Hash {
-  const bytes = Buffer.alloc(65, 1);
-  bytes.write(left, 1, "hex");
-  bytes.write(right, 33, "hex");
-  return sha256(bytes);
+  nodeScratch[0] = 1;
+  nodeScratch.write(left, 1, "hex");
+  nodeScratch.write(right, 33, "hex");
+  return sha256OfFew(nodeScratch);
 }
 
 /** A node over the leaves `from` to before `to`; a leaf has no children. */

@@ -34,12 +34,15 @@ export class Sha256 {
   digestBytes(): Uint8Array { return new Uint8Array(this.#hash.digest()); }
 }
 
+/** SHA-256 of a few bytes in one call: for the many small hashes of a tree. */
+export function sha256OfFew(bytes: Uint8Array): Hash { return hashAtOnce("sha256", bytes, "hex") as Hash; }
+
 /** Up to here parts are gathered and hashed in one call, which costs a third of a streaming hash. */
 const smallBytes = 4096;
 
 /** SHA-256 over the parts one after the other; strings as UTF-8. */
 export function sha256(...parts: readonly (Uint8Array | string)[]): Hash {
-  if (parts.length > 0 && parts.every(({ length }) => length <= smallBytes)) return hashAtOnce("sha256", Buffer.concat(parts.map((part) => (typeof part === "string" ? utf8.encode(part) : part))), "hex") as Hash;
+  if (parts.length > 0 && parts.every(({ length }) => length <= smallBytes)) return sha256OfFew(Buffer.concat(parts.map((part) => (typeof part === "string" ? utf8.encode(part) : part))));
   const hash = new Sha256();
   for (const part of parts) hash.update(part);
   return hash.digest();

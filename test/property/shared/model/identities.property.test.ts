@@ -8,7 +8,7 @@ import type { Leaf, LeafTable } from "../../../../shared/model/model.js";
 import { decodeOwnerMap, encodeOwnerMap, ownerMapOf, ownerOf } from "../../../../shared/model/owner-map.js";
 import { diffTrees } from "../../../../shared/model/tree-diff.js";
 import { decodeTree, encodeTree } from "../../../../shared/model/tree-object.js";
-import { emptyRoot, leafHash, nodeHash, sortLeaves, treeRoot } from "../../../../shared/model/tree.js";
+import { compareNames, emptyRoot, leafHash, nodeHash, sortLeaves, treeRoot } from "../../../../shared/model/tree.js";
 import { planSave } from "../../../../shared/save/plan-save.js";
 import { sha256, zeroHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -17,7 +17,7 @@ const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 200 };
 
 const path = fc.oneof(fc.constantFrom("a", "b", "c.weight", "c.bias", "z"), fc.string({ unit: "grapheme", maxLength: 6 }));
 const leaf = fc.record({ content: fc.integer({ min: 0, max: 12 }), shape: fc.constantFrom([2], [1, 2], []) });
-const table = fc.dictionary(path, leaf, { maxKeys: 24, noNullPrototype: true }).map((entries): LeafTable => sortLeaves("opaque", Object.entries(entries).map(([name, { content, shape }]): Leaf => ({ path: name, dtype: "F32", shape, tensor: sha256(`${content}`, shape.join()) }))));
+const table = fc.dictionary(path, leaf, { maxKeys: 24, noNullPrototype: true }).map((entries): LeafTable => sortLeaves("opaque", Object.entries(entries).map(([name, { content, shape }]): Leaf => ({ path: name, dtype: "F32", shape, tensor: sha256(`${content} of ${shape.join()}`) }))));
 
 /** RFC 6962, section 2.1, written once more as the recursive definition. */
 function rootByDefinition(hashes: readonly Hash[]): Hash {
@@ -105,4 +105,9 @@ describe("canonical JSON", () => {
       try { assert.deepEqual(encodeCanonical(decodeCanonical(bytes)), bytes); } catch (error) { if (!isStemmaError(error, "CANONICAL_JSON_INVALID")) throw error; }
     }), runs);
   });
+});
+
+test("names are ordered by their UTF-8 bytes", () => {
+  const name = fc.string({ unit: fc.oneof(fc.constantFrom("a", "\ud7ff", "\ue000", "\uffff", "\u{10000}", "\u{1f600}"), fc.string({ unit: "binary", minLength: 1, maxLength: 1 })), maxLength: 5 });
+  fc.assert(fc.property(name, name, (a, b) => { assert.equal(Math.sign(compareNames(a, b)), Buffer.compare(Buffer.from(a), Buffer.from(b))); }), runs);
 });
