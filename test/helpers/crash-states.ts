@@ -3,6 +3,7 @@
  * (shared/files/crash-states.ts). For everything that keeps data: packs, journal, outbox, intake.
  * A fifth of the states crash a second time, while they are being opened and repaired.
  */
+import { randomInt } from "node:crypto";
 import { crashState, crashStates, crashStyles, type CrashState, type CrashStyle } from "../../shared/files/crash-states.js";
 import { memoryFiles } from "../../shared/files/memory-files.js";
 import { recordingFiles } from "../../shared/files/recording-files.js";
@@ -25,7 +26,7 @@ export interface CrashTestResult { readonly seed: number; readonly states: numbe
 
 /** How many states the long tests look at. */
 export function crashStateCount(): number { return Number(process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 500)); }
-export function testSeed(): number { return Number(process.env["STEMMA_TEST_SEED"] ?? Math.floor(Math.random() * 2 ** 32)); }
+export function testSeed(): number { return Number(process.env["STEMMA_TEST_SEED"] ?? randomInt(2 ** 32)); }
 
 /** Opens the state while recording, crashes once more somewhere in it, and checks what that left. */
 async function checkTwice<Mark>(test: CrashTest<Mark>, state: CrashState, random: () => number): Promise<string> {

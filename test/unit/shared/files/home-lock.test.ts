@@ -1,0 +1,84 @@
+/** One writer a home: second takers are told who holds it, the dead hold nothing, and of many at once one gets it. */
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, it } from "node:test";
+import { StemmaError } from "../../../../shared/errors.js";
+import { lockHome, type LockHolder } from "../../../../shared/files/home-lock.js";
+
+const folder = await mkdtemp(join(tmpdir(), "stemma-lock-"));
+after(() => rm(folder, { recursive: true, force: true }));
+const module = new URL("../../../../shared/files/home-lock.js", import.meta.url).href;
+const isLocked = (error: unknown): boolean => error instanceof StemmaError && error.code === "HOME_LOCKED";
+
+/** A child that tries to take the lock, says "held" or the code, and stays until its input ends. */
+function taker(home: string): ChildProcess {
+  const script = `import { lockHome } from ${JSON.stringify(module)};
+    try { await lockHome(${JSON.stringify(home)}); console.log("held"); } catch (error) { console.log(error.code); }
+    process.stdin.resume();`;
+  return spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["pipe", "pipe", "inherit"] });
+}
+async function answerOf(child: ChildProcess): Promise<string> {
+  for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) return line;
+  throw new Error("the child said nothing");
+}
+async function end(child: ChildProcess, signal?: NodeJS.Signals): Promise<void> {
+  const exited = once(child, "exit");
+  if (signal === undefined) child.stdin?.end(); else child.kill(signal);
+  await exited;
+}
+
+for (const [name, home] of [["a short path", join(folder, "short")], ["a path too long for a socket", join(folder, "x".repeat(120))]] as const) {
+  it(`says who holds it, and forgets who was killed: ${name}`, async () => {
+    const child = taker(home);
+    assert.equal(await answerOf(child), "held");
+    await assert.rejects(() => lockHome(home), (error) => isLocked(error) && (error as Error).message.includes(String(child.pid)));
+    await end(child, "SIGKILL");
+    const lock = await lockHome(home);
+    await assert.rejects(() => lockHome(home), isLocked);
+    await lock.release();
+    await (await lockHome(home)).release();
+    assert.deepEqual(await readdir(join(home, "lock")), []);
+  });
+}
+
+it("gives it to one of many that ask at once", async () => {
+  const home = join(folder, "many");
+  const children = Array.from({ length: 5 }, () => taker(home));
+  const answers = await Promise.all(children.map(answerOf));
+  assert.ok(answers.filter((answer) => answer === "held").length <= 1, answers.join(" "));
+  assert.ok(answers.every((answer) => answer === "held" || answer === "HOME_LOCKED"), answers.join(" "));
+  await Promise.all(children.map((child) => end(child)));
+  await (await lockHome(home)).release();
+});
+
+async function claim(home: string, change: Partial<LockHolder>): Promise<void> {
+  const lock = await lockHome(home);
+  await lock.release();
+  await mkdir(join(home, "lock"), { recursive: true });
+  await writeFile(join(home, "lock", "0.claim"), JSON.stringify({ ...lock.holder, socket: "", ...change }));
+}
+
+it("is not held by a reused process id, by a claim of an earlier boot, by garbage", async () => {
+  const home = join(folder, "stale");
+  await claim(home, { started: "1" });
+  await (await lockHome(home)).release();
+  await claim(home, { boot: "another boot" });
+  await (await lockHome(home)).release();
+  await claim(home, { processNamespace: "another container of this host" });
+  await (await lockHome(home)).release();
+  for (const text of ["", "{", "[]", "null", '{"pid":-1}', '{"pid":1,"socket":"../../x"}']) {
+    await writeFile(join(home, "lock", "1.claim"), text);
+    await (await lockHome(home)).release();
+  }
+});
+
+it("is held by a claim of another machine, and the message says what to remove", async () => {
+  const home = join(folder, "foreign");
+  await claim(home, { boot: "another boot", host: `not-${hostname()}` });
+  await assert.rejects(() => lockHome(home), (error) => isLocked(error) && (error as Error).message.includes(join(home, "lock", "0.claim")));
+});

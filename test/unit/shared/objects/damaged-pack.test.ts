@@ -1,0 +1,138 @@
+/** A pack that changed on the disk: typed errors, never a wrong tensor, the rest stays readable, nothing is collected, and a new copy heals. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { it } from "node:test";
+import { StemmaError } from "../../../../shared/errors.js";
+import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
+import type { Files } from "../../../../shared/ports.js";
+import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
+import { code, saveTensors, testTensor } from "../../../contract/shared/objects/object-store-contract.js";
+import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
+
+const folder = "/home/packs";
+const open = (files: Files, seed = "s"): Promise<PackStore> => openPackStore(files, folder, { clock: manualClock(), random: seededRandom(seed) });
+const tensors = [testTensor(1, 50), testTensor(2, 60)];
+
+async function written(): Promise<{ readonly files: Files; readonly pack: string; readonly ids: readonly Hash[]; readonly other: Hash }> {
+  const files = memoryFiles();
+  const store = await open(files);
+  const ids = await saveTensors(store, ...tensors);
+  const writer = await store.begin();
+  await writer.put("names", new Uint8Array([1, 2, 3]));
+  await writer.commit();
+  const pack = join(folder, `${store.packs()[0]?.name}.pack`);
+  const [other] = await saveTensors(store, testTensor(3)) as [Hash];
+  await store.close();
+  await files.remove(join(folder, "index"));
+  return { files, pack, ids, other };
+}
+
+async function replace(files: Files, path: string, bytes: Uint8Array): Promise<void> {
+  await files.remove(path);
+  const file = await files.open(path, "create");
+  await file.write(bytes, 0);
+  await file.close();
+}
+
+it("finds every flipped bit, and never gives back a wrong tensor", async () => {
+  const { files, pack, ids, other } = await written();
+  const whole = await files.read(pack);
+  let unnoticed = 0;
+  for (let at = 0; at < whole.length; at++) {
+    const bytes = whole.slice();
+    bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
+    await replace(files, pack, bytes);
+    const store = await open(files);
+    for (const [i, id] of ids.entries()) {
+      try {
+        assert.deepEqual((await tensorOfSource(store.openTensor(id))).bytes, (tensors[i] as { bytes: Uint8Array }).bytes, `byte ${at}`);
+      } catch (error) { assert.ok(error instanceof StemmaError && ["OBJECT_MISSING", "OBJECT_HASH_MISMATCH"].includes(error.code), `byte ${at}: ${String(error)}`); }
+    }
+    assert.equal((await tensorOfSource(store.openTensor(other))).bytes.length, 100);
+    if (store.problems().length === 0) unnoticed++;
+    else assert.throws(() => store.planCollection(new Set([other])), code("COLLECTION_REFUSED"));
+    await store.close();
+    await files.remove(join(folder, "index"));
+  }
+  // The zeros that fill the header are not read.
+  assert.equal(unnoticed, 20);
+});
+
+it("does not read past its end, whatever its length", async () => {
+  const { files, pack, ids } = await written();
+  const whole = await files.read(pack);
+  for (let length = 0; length < whole.length; length++) {
+    await replace(files, pack, whole.slice(0, length));
+    const store = await open(files);
+    assert.equal(store.problems().length, 1, `length ${length}`);
+    assert.ok(store.problems()[0]?.error instanceof StemmaError);
+    assert.ok(!store.has(ids[0] as Hash));
+    await store.close();
+  }
+});
+
+it("asks for a damaged object again, and takes the new copy", async () => {
+  const { files, pack, ids } = await written();
+  const bytes = await files.read(pack);
+  bytes[40] = (bytes[40] as number) ^ 1;
+  await replace(files, pack, bytes);
+  const store = await open(files);
+  const [first, second] = ids as [Hash, Hash];
+  assert.ok(store.has(first));
+  await assert.rejects(() => tensorOfSource(store.openTensor(first)), code("OBJECT_HASH_MISMATCH"));
+  assert.ok(!store.has(first) && store.has(second));
+  await assert.rejects(() => store.commitReferences([first], () => Promise.resolve()), code("REFERENCE_MISSING"));
+  assert.deepEqual(await saveTensors(store, tensors[0] as typeof tensors[0] & object), [first]);
+  assert.deepEqual((await tensorOfSource(store.openTensor(first))).bytes, tensors[0]?.bytes);
+  assert.deepEqual(store.problems(), []);
+  // The damaged copy goes with the next collection.
+  const live = new Set([...store.list()].map(({ id }) => id));
+  const plan = store.planCollection(live);
+  assert.equal(plan.dead.length, 0);
+  assert.equal(plan.repackPacks.length, 1);
+  const { freedBytes } = await store.collect(plan, () => live);
+  assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter);
+  for (const [i, id] of ids.entries()) assert.deepEqual((await tensorOfSource(store.openTensor(id))).bytes, tensors[i]?.bytes);
+  await store.close();
+});
+
+it("does not carry damage into a new pack", async () => {
+  const { files, pack, ids, other } = await written();
+  const bytes = await files.read(pack);
+  bytes[40] = (bytes[40] as number) ^ 1;
+  await replace(files, pack, bytes);
+  const store = await open(files);
+  const live = new Set([ids[0] as Hash, other]);
+  const before = await files.list(folder);
+  await assert.rejects(() => store.collect(store.planCollection(live), () => live), code("OBJECT_HASH_MISMATCH"));
+  assert.deepEqual(await files.list(folder), before);
+  assert.ok(store.has(ids[1] as Hash));
+  await store.close();
+});
+
+it("opens with a missing, torn, garbled or older index cache", async () => {
+  const { files, ids } = await written();
+  const first = await open(files);
+  await saveTensors(first, testTensor(9));
+  await first.close();
+  const cache = await files.read(join(folder, "index"));
+  for (const bytes of [cache, cache.slice(0, -1), cache.slice(0, 50), new Uint8Array(0), new Uint8Array(500).fill(7), cache.map((byte, i) => (i === 200 ? byte ^ 1 : byte))]) {
+    await replace(files, join(folder, "index"), bytes);
+    const store = await open(files);
+    assert.equal([...store.list()].length, 5);
+    assert.deepEqual(store.problems(), []);
+    assert.equal((await tensorOfSource(store.openTensor(ids[0] as Hash))).bytes.length, 50);
+    await store.close();
+  }
+});
+
+it("cleans up what a crash left, and tells what is not its own", async () => {
+  const { files } = await written();
+  await replace(files, join(folder, "0011.tmp"), new Uint8Array(10));
+  await replace(files, join(folder, "holiday.pack"), new Uint8Array(10));
+  const store = await open(files);
+  assert.deepEqual(store.problems().map(({ pack, error }) => [pack, error.code]), [["holiday", "PACK_CORRUPT"]]);
+  assert.ok(!(await files.list(folder)).includes("0011.tmp"));
+  await store.close();
+});
