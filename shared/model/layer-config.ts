@@ -24,11 +24,14 @@ const either = (...checks: readonly Check[]): Check => (value) => checks.some((c
 const extents = either(positive, listOf(positive, 3));
 const padding = either(oneOf("valid", "same", "causal"), whole, listOf(either(whole, listOf(whole, 2)), 3));
 
+/** What newer Keras writes beside class and configuration; it says where Python finds the class. */
+const pythonOnly = new Set(["module", "registered_name"]);
+
 /** {class_name, config} with a known class and flat scalar configuration. */
 const described = (classes: ReadonlySet<string>): Check => (value) => {
   if (!isJsonObject(value)) return false;
   const config = value.get("config");
-  return [...value.keys()].every((key) => key === "class_name" || key === "config") && classes.has(value.get("class_name") as string)
+  return [...value.keys()].every((key) => key === "class_name" || key === "config" || (pythonOnly.has(key) && value.get("registered_name") !== undefined && (value.get("registered_name") === null || value.get("registered_name") === value.get("class_name")))) && classes.has(value.get("class_name") as string)
     && (config === undefined || (isJsonObject(config) && config.size <= 8 && [...config.values()].every(either(orNull(number), flag, oneOf("fan_in", "fan_out", "fan_avg", "normal", "uniform", "truncated_normal", "untruncated_normal", "float32")))));
 };
 const initializer: Check = either(described(initializers), (value) => typeof value === "string" && initializerNames.test(value));
@@ -66,7 +69,7 @@ const dropped = new Set(["name", "trainable", "batch_input_shape", "dtype"]);
 export type ConfigValue = null | boolean | number | string | readonly ConfigValue[] | { readonly [key: string]: ConfigValue };
 
 function plain(value: Json): ConfigValue {
-  if (isJsonObject(value)) return Object.fromEntries([...value].map(([key, member]) => [key, plain(member)]));
+  if (isJsonObject(value)) return Object.fromEntries([...value].filter(([key]) => !pythonOnly.has(key)).map(([key, member]) => [key, plain(member)]));
   if (isJsonArray(value)) return value.map(plain);
   return value;
 }

@@ -53,10 +53,19 @@ function weightNames(layer: LeafLayer, name: string, firstLeaf: string | undefin
   return layer.weights.map((weight) => `${name}/${layer.className === "Bidirectional" ? weight.name.replace(/^(forward|backward)\//, `$1_${inner}/`) : weight.name}`);
 }
 
+/** Keras' L1 and L2 as the one regulariser that tfjs has. */
+function asTfjsKnows(value: unknown): unknown {
+  if (Array.isArray(value) || typeof value !== "object" || value === null) return value;
+  const { class_name: className, config } = value as { readonly class_name?: unknown; readonly config?: Readonly<Record<string, unknown>> };
+  if (className === "L1" || className === "L2") return { class_name: "L1L2", config: { l1: config?.["l1"] ?? 0, l2: config?.["l2"] ?? 0 } };
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, asTfjsKnows(member)]));
+}
+
 function namedConfig(layer: LeafLayer, name: string, frozen: boolean, inner: string): Readonly<Record<string, unknown>> {
   if (layer.className === "InputLayer") return { ...layer.config, sparse: false, name };
-  const wrapped = layer.config["layer"] as { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> } | undefined;
-  return { ...layer.config, ...(wrapped === undefined ? {} : { layer: { class_name: wrapped.class_name, config: { ...wrapped.config, name: inner, trainable: !frozen } } }), name, trainable: !frozen };
+  const config = asTfjsKnows(layer.config) as LeafLayer["config"];
+  const wrapped = config["layer"] as { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> } | undefined;
+  return { ...config, ...(wrapped === undefined ? {} : { layer: { class_name: wrapped.class_name, config: { ...wrapped.config, name: inner, trainable: !frozen } } }), name, trainable: !frozen };
 }
 
 /**

@@ -7,6 +7,7 @@ import { architectureHash, decodeArchitecture, encodeArchitecture, weightPlaces 
 import { readModelJson, type DescribedModel } from "../../../../shared/model/model-json.js";
 import { writeModelJson } from "../../../../shared/model/model-json-export.js";
 import { allowedLayers } from "../../../../shared/model/layer-catalog.js";
+import { vectorBytes } from "./vectors.js";
 import { everyLayer, savedByTfjs, tfjsModels, type SavedByTfjs } from "./tfjs-models.js";
 
 const inputOf = (model: tf.LayersModel): tf.Tensor[] => model.inputs.map(({ shape }, i) => {
@@ -101,6 +102,17 @@ describe("model.json", () => {
     const calls = architecture.layers.filter(({ sharedWith }) => sharedWith !== undefined);
     assert.equal(calls.length, 4, "convolution, batch norm and flatten of the nested model, and the dense layer, are called once more");
     assert.equal(weightPlaces(architecture).length, 10);
+  });
+
+  test("a model as Keras 2 and the converter write it: functional, cell names, its own settings", async () => {
+    const described = readModelJson(vectorBytes("keras.model.json"));
+    assert.deepEqual(described.names.leaves, ["Conv1/kernel", "bn_Conv1/gamma", "bn_Conv1/beta", "bn_Conv1/moving_mean", "bn_Conv1/moving_variance", "dw/depthwise_kernel", "lstm/lstm_cell/kernel", "lstm/lstm_cell/recurrent_kernel", "lstm/lstm_cell/bias", "out/kernel", "out/bias"]);
+    assert.deepEqual(described.architecture.layers.map(({ className }) => className), ["InputLayer", "Conv2D", "BatchNormalization", "ReLU", "ZeroPadding2D", "DepthwiseConv2D", "Reshape", "LSTM", "Dropout", "Dense"]);
+    const tensors = new Map(weightPlaces(described.architecture).map(({ shape }, i) => [described.names.leaves[i] as string, { shape, bytes: new Uint8Array(Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, j) => ((j * 5) % 7) / 8).buffer) }]));
+    const loaded = await loadExported(described, { modelJson: new Uint8Array(), tensors });
+    assert.equal(bitsOf(loaded).length, 1);
+    const again = readModelJson((await savedByTfjs(loaded)).modelJson);
+    assert.deepEqual(again.names.leaves.map((name) => name.split("/").at(-1)), described.names.leaves.map((name) => name.split("/").at(-1)));
   });
 
   test("what is not allowed or malformed is refused with its code", async () => {
