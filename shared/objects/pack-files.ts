@@ -77,7 +77,7 @@ export class PackFiles {
       const open = await opening.catch(() => undefined);
       if (open === undefined || open.users > 0 || this.#open.get(name) !== opening) continue;
       this.#open.delete(name);
-      await open.file.close();
+      await open.file.close().catch(() => undefined);
     }
   }
 

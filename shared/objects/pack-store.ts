@@ -119,14 +119,16 @@ class FilePackStore implements PackStore {
 
   openTensor(id: Hash, options: { readonly verify?: boolean } = {}): TensorSource {
     const { header, byteLength } = this.#tensor(id).entry;
-    // Located again at each read: a collection may have moved it.
-    const pieces = (): AsyncIterable<Uint8Array> => {
-      const { pack, entry } = this.#tensor(id);
-      return this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes));
-    };
+    const pieces = (): AsyncIterable<Uint8Array> => this.#pieces(id);
     return options.verify === false
       ? unverifiedSource(header, byteLength, pieces)
       : verifiedSource(id, header, byteLength, pieces, (actual) => this.#mismatch(this.#tensor(id), actual));
+  }
+
+  /** Located when the reading begins, in the turn in which the pack is opened: a collection may have moved it since, and may move it on while we read. */
+  async *#pieces(id: Hash): AsyncIterable<Uint8Array> {
+    const { pack, entry } = this.#tensor(id);
+    yield* this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes));
   }
 
   #tensor(id: Hash): { readonly pack: PackIndex; readonly entry: PackEntry & { readonly header: NonNullable<PackEntry["header"]> } } {

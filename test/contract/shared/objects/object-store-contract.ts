@@ -226,6 +226,23 @@ function collection(start: Start): void {
     await reopened.close();
   });
 
+  it("reads a tensor whose pack was rewritten between opening and reading, verified or not", async () => {
+    const { store } = await start();
+    const [a, b] = await saveTensors(store, testTensor(1, 200_000), testTensor(2)) as [Hash, Hash];
+    const opened = [true, false].map((verify) => store.openTensor(a, { verify }));
+    const begun = opened.map((source) => source.chunks());
+    const live = new Set([a]);
+    await store.collect(store.planCollection(live), () => live);
+    assert.ok(!store.has(b));
+    for (const source of opened) assert.deepEqual((await tensorOfSource(source)).bytes, testTensor(1, 200_000).bytes);
+    for (const chunks of begun) {
+      const pieces: Uint8Array[] = [];
+      for await (const piece of chunks) pieces.push(piece);
+      assert.deepEqual(new Uint8Array(Buffer.concat(pieces)), testTensor(1, 200_000).bytes);
+    }
+    await store.close();
+  });
+
   it("refuses while something live is missing, and refuses a plan of another state", async () => {
     const { store } = await start();
     const [a, b] = await saveTensors(store, testTensor(1), testTensor(2)) as [Hash, Hash];

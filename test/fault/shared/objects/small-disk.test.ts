@@ -1,0 +1,47 @@
+/**
+ * A real small file system that fills up, in a child process. STEMMA_TEST_SMALL_DISK names a folder on
+ * one (a few MiB, emptied by this test); without it the test mounts a tmpfs of 4 MiB where it may.
+ */
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { below } from "./kill-child.js";
+import { checkSmall, type Ack } from "./small-repository.js";
+
+/** A small disk's folder and how to give it back, or why there is none. */
+async function smallDisk(): Promise<{ readonly folder: string; release(): Promise<void> } | string> {
+  const named = process.env["STEMMA_TEST_SMALL_DISK"];
+  if (named !== undefined) return { folder: join(named, "stemma-small-disk"), release: () => rm(join(named, "stemma-small-disk"), { recursive: true, force: true }) };
+  const folder = await mkdtemp(join(tmpdir(), "stemma-small-"));
+  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], { encoding: "utf8" });
+  if (mounted.status === 0) return { folder, release: async () => { spawnSync("umount", [folder]); await rm(folder, { recursive: true, force: true }); } };
+  await rm(folder, { recursive: true, force: true });
+  return `no small disk: ${(mounted.stderr ?? "mount cannot be run").trim() || "mount failed"}; set STEMMA_TEST_SMALL_DISK`;
+}
+
+it("fails with DISK_FULL on a real full disk, and keeps all that was acknowledged", async (context) => {
+  const disk = await smallDisk();
+  if (typeof disk === "string") { context.skip(disk); return; }
+  try {
+    // Room that is given back at the end, for the work that goes on then.
+    const filler = join(disk.folder, "filler");
+    await nodeFiles().makeFolder(disk.folder);
+    await writeFile(filler, new Uint8Array(700_000));
+    const child = spawn(process.execPath, [fileURLToPath(new URL("./kill-child.js", import.meta.url)), disk.folder, "1000"], { stdio: ["ignore", "pipe", "pipe"] });
+    const output = { stdout: "", stderr: "" };
+    child.stdout.on("data", (chunk: Buffer) => { output.stdout += chunk.toString(); });
+    child.stderr.on("data", (chunk: Buffer) => { output.stderr += chunk.toString(); });
+    const status = await new Promise<number | null>((resolve) => { child.on("close", resolve); });
+    assert.equal(status, 1);
+    assert.match(output.stderr, /DISK_FULL/);
+    const acks = output.stdout.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as Ack);
+    assert.ok(acks.length > 10, `${acks.length} acknowledgements before the disk was full`);
+    await rm(filler);
+    await checkSmall(below(disk.folder, nodeFiles()), acks);
+  } finally { await disk.release(); }
+});
