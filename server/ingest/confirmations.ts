@@ -25,7 +25,9 @@ export interface Confirmations {
 export interface ConfirmationParts {
   readonly repository: Pick<FleetRepository, "get" | "confirmStored" | "release" | "versions" | "backedUpTo">;
   readonly log: Log;
+  /** Models read back at a time, so that their facts share fsyncs; together at most so many bytes, or one larger model alone. */
   readonly atOnce: number;
+  readonly bytesAtOnce: number;
   policyOf(summary: VersionSummary): ReleasePolicy;
   stored(summary: VersionSummary): void;
   released(summary: VersionSummary): void;
@@ -38,13 +40,18 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
   const known = new Set<Hash>();
   const running = new Set<Promise<void>>();
   let closed = false;
+  let underWay = 0;
   let idleWaiters: (() => void)[] = [];
 
   const next = (): void => {
     while (!closed && running.size < parts.atOnce) {
-      const versionId = queue.shift();
+      const versionId = queue[0];
       if (versionId === undefined) break;
-      const work = confirm(parts, versionId).finally(() => { running.delete(work); known.delete(versionId); next(); });
+      const bytes = parts.repository.get(versionId)?.tensorBytes ?? 0;
+      if (running.size > 0 && underWay + bytes > parts.bytesAtOnce) break;
+      queue.shift();
+      underWay += bytes;
+      const work = confirm(parts, versionId).finally(() => { running.delete(work); known.delete(versionId); underWay -= bytes; next(); });
       running.add(work);
     }
     if (running.size === 0 && (queue.length === 0 || closed)) { for (const wake of idleWaiters) wake(); idleWaiters = []; }

@@ -19,6 +19,7 @@ import { judgeAnnouncement, type Accepted } from "./announcement.js";
 import { CommandRelay } from "./commands.js";
 import { startConfirmations, type Confirmations, type ReleasePolicy } from "./confirmations.js";
 import type { IngestLimits } from "./limits.js";
+import { LineIndex } from "./line-index.js";
 import { Offers } from "./offers.js";
 import { makeReceipt, receiptKindsOf } from "./receipts.js";
 import { ReceptionDesk } from "./reception-desk.js";
@@ -60,6 +61,7 @@ export class FleetIngest {
   readonly #confirmations: Confirmations;
   readonly #offers: Offers;
   readonly #commands: CommandRelay;
+  readonly #lines: LineIndex;
   #stopExpiry: () => void = () => undefined;
 
   static async start(parts: FleetIngestParts): Promise<FleetIngest> {
@@ -74,6 +76,7 @@ export class FleetIngest {
   private constructor(private readonly parts: FleetIngestParts, private readonly spools: Awaited<ReturnType<typeof openSpoolFolder>>) {
     const { root, repository, clock, log, random, events, limits, signer, budget } = parts;
     const { fleet } = repository;
+    this.#lines = new LineIndex(repository.versions({ includeRetired: true }));
     this.#voice = deviceVoice({ root, fleet }, parts.broker, (device) => this.#online.get(device), log);
     this.admission = new Admission({
       root, repository, clock, log,
@@ -83,14 +86,14 @@ export class FleetIngest {
     this.#commands = new CommandRelay(this.#voice, clock, random);
     this.#offers = new Offers({ repository, signer, voice: this.#voice, clock, limits, offered: (device, line, versionId) => events.emit({ event: "offered", fleet, device, line, versionId }) });
     this.#confirmations = startConfirmations({
-      repository, log, atOnce: limits.confirmations, policyOf: () => parts.releasePolicy,
+      repository, log, atOnce: limits.confirmations, bytesAtOnce: limits.confirmationBytes, policyOf: () => parts.releasePolicy,
       stored: (summary) => { void this.#receipt(summary, "stored"); },
       released: (summary) => { void this.#receipt(summary, "released"); },
       damaged: (versionId, error) => { log.error("model-damaged", { versionId, message: messageOf(error), code: isStemmaError(error) ? error.code : undefined }); },
     });
     this.#desk = new ReceptionDesk({
       repository, spools, budget, voice: this.#voice, clock, random, log, limits, events,
-      recorded: (summary) => { this.#confirmations.add(summary.versionId); void this.#receipt(summary, "recorded"); },
+      recorded: (summary) => { this.#lines.note(summary); this.#confirmations.add(summary.versionId); void this.#receipt(summary, "recorded"); },
       again: (device, summary) => { void this.#answerAgain(device, summary); },
       failed: (error) => { this.#watch(error); },
     });
@@ -151,7 +154,12 @@ export class FleetIngest {
   async offer(device: string): Promise<void> { if (this.isOnline(device)) await this.#offers.offerAll(device); }
   command(device: string, name: string, body: unknown, timeoutMs: number): Promise<{ readonly code: string; readonly result: unknown }> { return this.#commands.send(device, name, body, timeoutMs); }
   /** A version was saved by the server itself: it is read back like any other, and children may wait for it. */
-  saved(versionId: Hash): void { this.#confirmations.add(versionId); this.#desk.baseIsKnown(versionId); }
+  saved(versionId: Hash): void {
+    const summary = this.parts.repository.get(versionId);
+    if (summary !== undefined) this.#lines.note(summary);
+    this.#confirmations.add(versionId);
+    this.#desk.baseIsKnown(versionId);
+  }
   backedUp(): void { this.#confirmations.backedUp(); }
   /** Resolves when everything recorded so far has been read back. */
   confirmed(): Promise<void> { return this.#confirmations.idle(); }
@@ -203,9 +211,8 @@ export class FleetIngest {
   #headsOf(device: string): readonly LineHead[] {
     const known = this.parts.repository.device(device);
     return (known?.lines ?? []).flatMap((line) => {
-      const versions = this.parts.repository.versions({ device, line, includeRetired: true });
-      const head = versions.reduce<VersionSummary | undefined>((most, next) => (most === undefined || next.record.sequence > most.record.sequence ? next : most), undefined);
-      return head === undefined ? [] : [{ line, sequence: head.record.sequence, versionId: head.versionId, activeVersionId: known?.active[line]?.versionId }];
+      const head = this.#lines.head(device, line);
+      return head === undefined ? [] : [{ line, sequence: head.sequence, versionId: head.versionId, activeVersionId: known?.active[line]?.versionId }];
     });
   }
 
@@ -213,7 +220,10 @@ export class FleetIngest {
     const { repository, limits, events } = this.parts;
     const known = repository.device(device);
     if (known === undefined) return;
-    const versionAt = (line: string, sequence: number): Hash | undefined => repository.versions({ device, line, includeRetired: true }).find((version) => version.record.sequence === sequence && version.recordedAtMs >= known.enrolledAtMs)?.versionId;
+    const versionAt = (line: string, sequence: number): Hash | undefined => {
+      const place = this.#lines.at(device, line, sequence);
+      return place !== undefined && place.recordedAtMs >= known.enrolledAtMs ? place.versionId : undefined;
+    };
     const judged = judgeAnnouncement(announce, { fleet: repository.fleet, device, publicKey: known.publicKey, lines: known.lines, versionAt }, limits);
     if (judged.verdict === "refused") {
       events.emit({ event: "refused", fleet: repository.fleet, device, versionId: judged.versionId, code: judged.code, message: judged.message });

@@ -31,6 +31,7 @@ const eventShare = 0.02;
 
 export class ReceptionDesk {
   readonly #running = new Map<Hash, Reception>();
+  readonly #ofDevice = new Map<string, Set<Reception>>();
   readonly #ended = new Map<Hash, Promise<void>>();
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #parking: ParkingLot<Accepted>;
@@ -93,7 +94,7 @@ export class ReceptionDesk {
   interrupt(device: string): void {
     this.#waiting.delete(device);
     this.#parking.takeOfDevice(device);
-    for (const reception of this.#running.values()) if (reception.device === device) reception.interrupt();
+    for (const reception of this.#ofDevice.get(device) ?? []) reception.interrupt();
   }
 
   /** Parked announcements whose time is over: the next announcement of the same version is taken without its base. */
@@ -126,7 +127,7 @@ export class ReceptionDesk {
     return waiting;
   }
   #byTransfer(device: string, transfer: string): Reception | undefined {
-    for (const reception of this.#running.values()) if (reception.transfer === transfer && reception.device === device) return reception;
+    for (const reception of this.#ofDevice.get(device) ?? []) if (reception.transfer === transfer) return reception;
     return undefined;
   }
 
@@ -134,7 +135,7 @@ export class ReceptionDesk {
   #next(device: string): void {
     const waiting = this.#waiting.get(device);
     if (waiting === undefined || this.#closed) return;
-    let running = [...this.#running.values()].filter((reception) => reception.device === device).length;
+    let running = this.#ofDevice.get(device)?.size ?? 0;
     for (let at = 0; at < waiting.length && running < this.parts.limits.receptionsPerDevice;) {
       const next = waiting[at] as Waiting;
       if (this.#running.has(next.accepted.versionId)) { at++; continue; }
@@ -156,6 +157,9 @@ export class ReceptionDesk {
       moved: (_, transfer, bytes, totalBytes, resumedBytes) => { if (this.#isWorthTelling(accepted.versionId, bytes, totalBytes)) events.emit({ event: "transfer", ...about, transfer, bytes, totalBytes, resumedBytes }); },
     });
     this.#running.set(accepted.versionId, reception);
+    const ofDevice = this.#ofDevice.get(device);
+    if (ofDevice === undefined) this.#ofDevice.set(device, new Set([reception]));
+    else ofDevice.add(reception);
     const ended = reception.run().then((end) => this.#end(reception, end)).catch((error: unknown) => {
       this.parts.log.error("reception-failed", { versionId: accepted.versionId, message: error instanceof Error ? error.stack ?? error.message : String(error) });
     });
@@ -173,6 +177,9 @@ export class ReceptionDesk {
   async #end(reception: Reception, end: ReceptionEnd): Promise<void> {
     const { versionId, device, accepted } = reception;
     this.#running.delete(versionId);
+    const ofDevice = this.#ofDevice.get(device);
+    ofDevice?.delete(reception);
+    if (ofDevice?.size === 0) this.#ofDevice.delete(device);
     this.#told.delete(versionId);
     switch (end.end) {
       case "recorded": this.#recorded(reception, end.summary); break;
