@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { eventHub, type ServerEvent } from "../../../../server/events/event-hub.js";
+
+describe("the event hub", () => {
+  const event = (device: string): Parameters<ReturnType<typeof eventHub>["emit"]>[0] => ({ event: "device-disconnected", fleet: "f", device });
+
+  it("gives what happens after the call to everybody who listens, with its time, until they stop", async () => {
+    const hub = eventHub({ now: () => 7 });
+    const stop = new AbortController();
+    hub.emit(event("before"));
+    const [a, b] = [hub.listen(stop.signal), hub.listen(stop.signal)];
+    hub.emit(event("x"));
+    hub.emit(event("y"));
+    assert.equal(hub.listeners, 2);
+    stop.abort();
+    for (const events of [a, b]) {
+      const seen: ServerEvent[] = [];
+      for await (const one of events) seen.push(one);
+      assert.deepEqual(seen, [{ event: "device-disconnected", fleet: "f", device: "x", atMs: 7 }, { event: "device-disconnected", fleet: "f", device: "y", atMs: 7 }]);
+    }
+    assert.equal(hub.listeners, 0);
+  });
+
+  it("loses the oldest events of who is behind, and says how many", async () => {
+    const hub = eventHub({ now: () => 7 }, 2);
+    const stop = new AbortController();
+    const events = hub.listen(stop.signal);
+    for (const device of ["a", "b", "c", "d", "e"]) hub.emit(event(device));
+    stop.abort();
+    const seen: string[] = [];
+    for await (const one of events) seen.push(one.event === "missed" ? `missed ${one.count}` : "device" in one ? one.device : one.event);
+    assert.deepEqual(seen, ["missed 3", "d", "e"]);
+  });
+
+  it("listens to nothing where the signal is aborted already", async () => {
+    const hub = eventHub({ now: () => 7 });
+    for await (const one of hub.listen(AbortSignal.abort())) assert.fail(one.event);
+    assert.equal(hub.listeners, 0);
+  });
+});

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { openSpoolFolder, type SpoolFolder } from "../../../../server/ingest/spool.js";
+import { silentLog } from "../../../../shared/adapters/node-clock.js";
+import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import type { Files } from "../../../../shared/ports.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+
+const hash = (at: number): Hash => at.toString(16).padStart(64, "0") as Hash;
+const folder = "/home/fleets/f/spool";
+const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+
+async function open(files: Files, now = (): number => Date.now(), more: Partial<{ spoolBytes: number; spoolMs: number; memorySpoolBytes: number }> = {}): Promise<SpoolFolder> {
+  return openSpoolFolder({ files, clock: { now }, log: silentLog() }, folder, { spoolBytes: 1000, spoolMs: 60_000, memorySpoolBytes: 0, ...more });
+}
+async function all(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  for await (const chunk of chunks) pieces.push(chunk);
+  return Buffer.concat(pieces).toString();
+}
+
+for (const [where, memorySpoolBytes] of [["on disk", 0], ["in memory", 1000]] as const) {
+  describe(`a spool ${where}`, () => {
+    it("gives back what was written in any order, and goes on after a pause", async () => {
+      const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { memorySpoolBytes });
+      const spool = await spools.create(hash(1), 10);
+      assert.ok(spool);
+      await spool.write(5, text("world"));
+      await spool.write(0, text("hello"));
+      assert.equal(await all(spool.chunks(2, 6)), "llowor");
+      await spool.saveState(text("place"));
+      await spool.close();
+      const resumed = await spools.resume(hash(1), 1000);
+      assert.ok(resumed);
+      assert.equal(Buffer.from(resumed.state).toString(), "place");
+      assert.equal(await all(resumed.spool.chunks(0, 10)), "helloworld");
+      assert.equal(await spools.resume(hash(1), 1000), undefined, "it is in use");
+      await resumed.spool.remove();
+      assert.equal(await spools.resume(hash(1), 1000), undefined);
+      assert.equal(spools.bytes, 0);
+    });
+
+    it("is refused where the quota is reached, and counts again when one goes", async () => {
+      const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { memorySpoolBytes });
+      const first = await spools.create(hash(1), 600);
+      assert.ok(first);
+      assert.equal(await spools.create(hash(2), 600), undefined);
+      await first.remove();
+      assert.ok(await spools.create(hash(2), 600));
+      assert.equal(spools.bytes, 600);
+    });
+  });
+}
+
+describe("the spool folder", () => {
+  it("finds after a restart what lay there, and its size counts", async () => {
+    const files = memoryFiles({ now: () => Date.now() });
+    const before = await open(files);
+    const spool = await before.create(hash(1), 700);
+    await spool?.write(0, text("x"));
+    await spool?.saveState(text("s"));
+    const after = await open(files);
+    assert.equal(after.bytes, 700);
+    assert.equal(await after.create(hash(2), 400), undefined);
+    assert.equal((await after.resume(hash(1), 1000))?.spool.byteLength, 700);
+  });
+
+  it("resumes nothing that has no state, is longer than allowed, or lost its data", async () => {
+    const files = memoryFiles({ now: () => Date.now() });
+    const spools = await open(files);
+    const stateless = await spools.create(hash(1), 10);
+    await stateless?.close();
+    assert.equal(await spools.resume(hash(1), 1000), undefined);
+    const long = await spools.create(hash(2), 500);
+    await long?.saveState(text("s"));
+    await long?.close();
+    assert.equal(await spools.resume(hash(2), 400), undefined);
+    const lost = await spools.create(hash(3), 10);
+    await lost?.saveState(text("s"));
+    await lost?.close();
+    await files.remove(`${folder}/${hash(3)}.data`);
+    assert.equal(await spools.resume(hash(3), 1000), undefined);
+  });
+
+  it("drops what nobody touched for too long, and what is none of its own, but nothing in use", async () => {
+    const files = memoryFiles({ now: () => Date.now() });
+    let later = 0;
+    const spools = await open(files, () => Date.now() + later);
+    const kept = await spools.create(hash(1), 10);
+    const old = await spools.create(hash(2), 10);
+    await old?.saveState(text("s"));
+    await old?.close();
+    await (await files.open(`${folder}/stray.txt`, "create")).close();
+    later = 120_000;
+    await spools.expire();
+    assert.deepEqual(await files.list(folder), [`${hash(1)}.data`]);
+    await kept?.remove();
+  });
+});
