@@ -28,13 +28,18 @@ export interface Announcing { readonly now: readonly Hash[]; /** When to ask aga
 export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowMs: number): Announcing {
   const pending = toAnnounce(state);
   const unrecorded = new Set(pending.map(({ versionId }) => versionId));
+  const refused = new Set<Hash>();
+  /** Lines whose next version waits for its base: what follows waits too, so that a line arrives in its order. */
+  const held = new Set<string>();
   const now: Hash[] = [];
   let open = pending.filter(({ versionId }) => { const attempt = attempts.get(versionId); return attempt !== undefined && attempt.phase !== "refused" && attempt.phase !== "parked" && attempt.retryAtMs > nowMs; }).length;
   let wakeAtMs: number | undefined;
   const wake = (atMs: number): void => { wakeAtMs = wakeAtMs === undefined ? atMs : Math.min(wakeAtMs, atMs); };
   for (const entry of pending) {
     const attempt = attempts.get(entry.versionId);
-    if (attempt?.phase === "refused" || entry.bases.some((base) => unrecorded.has(base))) continue;
+    if (attempt?.phase === "refused" || entry.bases.some((base) => refused.has(base))) { refused.add(entry.versionId); continue; }
+    if (held.has(entry.line)) continue;
+    if (entry.bases.some((base) => unrecorded.has(base))) { held.add(entry.line); continue; }
     if (attempt !== undefined && attempt.retryAtMs > nowMs) { wake(attempt.retryAtMs); continue; }
     if (open >= announceWindow) continue;
     now.push(entry.versionId);

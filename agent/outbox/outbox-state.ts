@@ -67,10 +67,9 @@ function emptyLine(line: string): LineState { return { line, versions: [], seque
 export function applyFact(state: OutboxState, fact: AgentFact): OutboxState {
   switch (fact.type) {
     case "saved": case "adopted": return addVersion(state, fact);
-    case "receipt": return withEntry(state, fact.versionId, (entry) => ({
-      ...entry, standing: later(entry.standing, fact.kind), position: fact.position, name: fact.name || entry.name, version: fact.version || entry.version,
-      backedUp: entry.backedUp || fact.backedUpTo > fact.position, refusal: undefined,
-    }));
+    case "receipt": return noteBackup(withEntry(state, fact.versionId, (entry) => ({
+      ...entry, standing: later(entry.standing, fact.kind), position: fact.position, name: fact.name || entry.name, version: fact.version || entry.version, refusal: undefined,
+    })), fact.backedUpTo);
     case "refused": return withEntry(state, fact.versionId, (entry) => ({ ...entry, refusal: { code: fact.code, message: fact.message, atMs: fact.atMs } }));
     case "activated": return withLine(state, fact.line, (line) => ({ ...line, activations: [...line.activations, { versionId: fact.versionId, line: fact.line, atMs: fact.atMs, clockErrorMs: fact.clockErrorMs, session: fact.session }] }));
     case "forgotten": return withEntry(state, fact.versionId, (entry) => ({ ...entry, forgotten: true }));
@@ -98,6 +97,15 @@ function addVersion(state: OutboxState, fact: Extract<AgentFact, { type: "saved"
   return withLine({ ...state, entries: new Map(state.entries).set(fact.versionId, entry) }, fact.line, (before) => ({
     ...before, versions: [...before.versions, fact.versionId], sequence: fact.type === "saved" ? Math.max(before.sequence, fact.sequence) : before.sequence,
   }));
+}
+
+/** A receipt says up to which position of the server's journal a backup exists: that is true of every version before it. */
+function noteBackup(state: OutboxState, backedUpTo: number): OutboxState {
+  const fresh = [...state.entries.values()].filter((entry) => !entry.backedUp && entry.position !== undefined && entry.position < backedUpTo);
+  if (fresh.length === 0) return state;
+  const entries = new Map(state.entries);
+  for (const entry of fresh) entries.set(entry.versionId, { ...entry, backedUp: true });
+  return { ...state, entries };
 }
 
 /** Everything recorded from `position` on counts as never received; what is forgotten already cannot be told again. */

@@ -1,0 +1,36 @@
+/** Which version a line switches to by itself, and which activations the server has to hear of. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { activationsToReport, nextActivation } from "../../../../agent/lines/activation.js";
+import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
+import { foldFacts } from "../../../../agent/outbox/outbox-state.js";
+import { id, receipt, saved } from "../outbox/facts.js";
+
+const adopted = (number: number): AgentFact => ({ type: "adopted", atMs: 0, versionId: id(number), line: "cam", name: "base", version: 1, tensorBytes: 10 });
+const activated = (number: number): AgentFact => ({ type: "activated", atMs: number, versionId: id(number), line: "cam", clockErrorMs: null, session: 1 });
+const next = (facts: readonly AgentFact[], when: "after-receipt" | "after-outbox" = "after-receipt"): unknown => nextActivation(foldFacts(facts), "cam", when)?.versionId;
+
+describe("activation", () => {
+  it("waits for the receipt, or not, as the profile says", () => {
+    const facts = [adopted(0), activated(0), saved(1, [id(0)])];
+    assert.equal(next(facts), undefined);
+    assert.equal(next(facts, "after-outbox"), id(1));
+    assert.equal(next([...facts, receipt(1, "recorded")]), id(1));
+  });
+  it("takes the newest that may run, and never goes back by itself", () => {
+    const facts = [adopted(0), activated(0), saved(1, [id(0)]), saved(2, [id(0)])];
+    assert.equal(next([...facts, receipt(1, "recorded")]), id(1));
+    assert.equal(next([...facts, receipt(1, "recorded"), receipt(2, "recorded")]), id(2));
+    assert.equal(next([...facts, receipt(2, "recorded"), activated(2), receipt(1, "recorded")]), undefined, "a late receipt of an older one");
+    assert.equal(next([...facts, receipt(2, "recorded"), activated(2), activated(0)]), undefined, "a person went back on purpose");
+  });
+  it("reports what the server does not know, oldest first, and nothing before its receipt", () => {
+    const facts = [adopted(0), activated(0), saved(1, [id(0)]), activated(1), saved(2, [id(1)]), activated(2)];
+    const report = (known?: number, more: readonly AgentFact[] = []): number[] => activationsToReport(foldFacts([...facts, ...more]), "cam", known === undefined ? undefined : id(known)).map(({ atMs }) => atMs);
+    assert.deepEqual(report(), [0]);
+    assert.deepEqual(report(0), []);
+    assert.deepEqual(report(0, [receipt(1, "recorded")]), [1]);
+    assert.deepEqual(report(0, [receipt(1, "recorded"), receipt(2, "recorded")]), [1, 2]);
+    assert.deepEqual(report(2, [receipt(1, "recorded"), receipt(2, "recorded")]), []);
+  });
+});

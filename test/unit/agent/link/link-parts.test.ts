@@ -1,0 +1,82 @@
+/** The link's parts that need no broker: session counter, back-off, pacer, clock error. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { ClockError } from "../../../../agent/clock-error.js";
+import { backOffMs, connectBackOff } from "../../../../agent/link/back-off.js";
+import { Pacer } from "../../../../agent/link/pacer.js";
+import { SessionCounter } from "../../../../agent/link/session-counter.js";
+import { isStemmaError } from "../../../../shared/errors.js";
+import { failNth, faultyFiles } from "../../../../shared/files/faulty-files.js";
+import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { checkCrashStates } from "../../../helpers/crash-states.js";
+
+const home = "/home";
+
+describe("the session counter", () => {
+  it("counts on over restarts and remembers what was accepted", async () => {
+    const files = memoryFiles();
+    await files.makeFolder(home);
+    const first = await SessionCounter.open(files, home);
+    assert.deepEqual([await first.next(), await first.next()], [1, 2]);
+    await first.accept(2);
+    const second = await SessionCounter.open(files, home);
+    assert.equal(second.accepted, 2);
+    assert.equal(await second.next(), 3);
+  });
+  it("never gives a number that a crash could give again", async () => {
+    await checkCrashStates<number>({
+      name: "session counter",
+      async run(files, mark) { await files.makeFolder(home); await files.syncFolder("/"); const counter = await SessionCounter.open(files, home); for (let at = 0; at < 6; at++) mark(await counter.next()); },
+      async check(files, marks) { if ((await files.stat(home)) === undefined) { assert.equal(marks.length, 0); return; } assert.ok(await (await SessionCounter.open(files, home)).next() > Math.max(0, ...marks)); },
+      states: 200,
+    });
+  });
+  it("refuses to guess when its file is damaged, and to go on when the disk does", async () => {
+    const files = memoryFiles();
+    await files.makeFolder(home);
+    const file = await files.open(`${home}/session.json`, "create");
+    await file.write(new TextEncoder().encode('{"session": -1'), 0);
+    await file.close();
+    await assert.rejects(SessionCounter.open(files, home), (error) => isStemmaError(error, "CONFIG_INVALID"));
+    const failing = memoryFiles();
+    await failing.makeFolder(home);
+    await assert.rejects((await SessionCounter.open(faultyFiles(failing, failNth(0, { code: "EIO" }, { kinds: ["sync"] })), home)).next(), (error) => isStemmaError(error, "FILE_FAILED"));
+  });
+});
+
+describe("back-off", () => {
+  it("doubles up to its cap, jittered between half and all", () => {
+    fc.assert(fc.property(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, max: 255 }), (attempt, byte) => {
+      const whole = Math.min(connectBackOff.mostMs, connectBackOff.firstMs * 2 ** Math.min(attempt - 1, 30));
+      const wait = backOffMs(connectBackOff, attempt, byte);
+      assert.ok(wait >= whole / 2 - 1 && wait <= whole + 1);
+    }));
+  });
+});
+
+describe("the pacer", () => {
+  it("keeps the rate over any burst, and lets all through without a limit", () => {
+    fc.assert(fc.property(fc.integer({ min: 1024, max: 1e6 }), fc.array(fc.integer({ min: 1, max: 300_000 }), { minLength: 1, maxLength: 60 }), (rate, sizes) => {
+      const pacer = new Pacer(rate, 0);
+      let now = 0;
+      let sent = 0;
+      for (const size of sizes) { now += pacer.book(size, now); sent += size; }
+      // One second's worth may go at once; everything else takes its time.
+      assert.ok(now >= ((sent - rate) * 1000) / rate - sizes.length, `${sent} bytes in ${now} ms at ${rate}`);
+    }));
+    assert.equal(new Pacer(null, 0).book(1e12, 0), 0);
+  });
+});
+
+describe("the clock's error", () => {
+  it("is unknown before a comparison, then bounds offset, round trip and drift", () => {
+    const error = new ClockError();
+    assert.equal(error.errorMs(0), null);
+    // The device is 5000 ms ahead; asked at 100, answered at 300.
+    error.compare(1_000_000, 100, 1_005_100, 300);
+    const now = error.errorMs(300) as number;
+    assert.ok(now >= 5000 && now <= 5200, String(now));
+    assert.ok((error.errorMs(300 + 3_600_000) as number) >= now + 300);
+  });
+});
