@@ -32,7 +32,7 @@ const recoverCodes = {
   RECOVERY_INCOMPLETE: partly, MODEL_HELD: failed, MODEL_IN_USE: failed,
 } as const;
 const trainCodes = {
-  BACKEND_UNAVAILABLE: failed, MEMORY_EXHAUSTED: failed, NOT_A_NUMBER: failed, OPTIMIZER_REFUSED: usage, RECIPE_UNKNOWN: notFound, RECIPE_PARAMETERS_INVALID: usage,
+  BACKEND_UNAVAILABLE: failed, OPERATION_MISSING: failed, MEMORY_EXHAUSTED: failed, NOT_A_NUMBER: failed, OPTIMIZER_REFUSED: usage, RECIPE_UNKNOWN: notFound, RECIPE_PARAMETERS_INVALID: usage,
   DATASET_UNKNOWN: notFound, DATASET_MALFORMED: failed, DATASET_EMPTY: failed, ENGINE_HASH_MISMATCH: verification, MODEL_OPAQUE: usage, TRAINING_STOPPED: failed, TENSORS_LEAKED: failed,
 } as const;
 const wireCodes = {

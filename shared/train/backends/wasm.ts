@@ -12,7 +12,7 @@ import startModule from "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-was
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { instantiateKernels } from "../kernels/kernel-module.js";
 import { KernelRoom, type Tf, type WasmBackend, type WasmModule } from "../kernels/kernel-room.js";
-import { registerFusedKernels, registerMissingKernels } from "../kernels/register.js";
+import { registerFusedKernels, registerMissingKernels, registerRefusals } from "../kernels/register.js";
 import { registerFusedLayers } from "./fused-layers.js";
 import { guardMemory } from "./memory-guard.js";
 
@@ -71,6 +71,7 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
       registerFusedKernels(room);
       registerFusedLayers(room);
     }
+    registerRefusals(room);
     return { tf, allocatedBytes: guard.allocatedBytes, close };
   } catch (error) {
     close();

@@ -42,7 +42,7 @@ export function activate(room: KernelRoom, x: TensorInfo, { activation = "linear
   const name = ({ relu: "Relu", relu6: "Relu6", elu: "Elu", sigmoid: "Sigmoid", leakyrelu: "LeakyRelu", prelu: "Prelu" } as Record<string, string>)[activation];
   if (activation === "linear") return x;
   const kernel: KernelFunction | undefined = name === undefined ? undefined : room.stockKernel(name);
-  if (!kernel) throw new StemmaError("BACKEND_UNAVAILABLE", `no fused activation ${activation} on wasm: use it as a layer of its own`);
+  if (!kernel) throw new StemmaError("OPERATION_MISSING", `the wasm backend fuses no activation ${activation}: use it as a layer of its own`, { operation: activation });
   const out = kernel({ inputs: { x, ...(alpha && { alpha }) }, backend: room.backend, attrs: { alpha: leakyreluAlpha } }) as TensorInfo;
   room.backend.disposeData(x.dataId);
   return out;

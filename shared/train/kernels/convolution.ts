@@ -3,6 +3,7 @@
  * (there, but direct and slow). Both are matrix products over the unrolled input.
  */
 import type { Tensor } from "@tensorflow/tfjs";
+import { StemmaError } from "../../errors.js";
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
 export interface ConvolutionAttributes {
@@ -86,6 +87,7 @@ export type ConvolutionInfo = ReturnType<KernelRoom["tf"]["backend_util"]["compu
 
 export function convolutionInfo(room: KernelRoom, inputShape: readonly number[], filterShape: readonly number[], attrs: ConvolutionAttributes): ConvolutionInfo {
   const { backend_util: util } = room.tf;
+  if (attrs.dataFormat === "NCHW") throw new StemmaError("OPERATION_MISSING", "the wasm backend convolves images with channels last only, not NCHW: transpose them first", { operation: "NCHW" });
   return util.computeConv2DInfo(inputShape as [number, number, number, number], filterShape as [number, number, number, number], attrs.strides, attrs.dilations ?? 1, attrs.pad, attrs.dimRoundingMode, false, util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"));
 }
 

@@ -58,7 +58,7 @@ function contract(room: KernelRoom, { operands, output }: Equation, infos: reado
   const scope: TensorInfo[] = [];
   const call = (name: string, inputs: Record<string, TensorInfo>, attrs: object): TensorInfo => {
     const kernel: KernelFunction | undefined = room.stockKernel(name);
-    if (!kernel) throw new StemmaError("BACKEND_UNAVAILABLE", `the wasm backend has no kernel ${name}, which einsum needs: the installed TensorFlow.js is not the one this version was built for`);
+    if (!kernel) throw new StemmaError("OPERATION_MISSING", `the wasm backend has no kernel ${name}, which einsum needs: the installed TensorFlow.js is not the one this version was built for`);
     const out = kernel({ inputs, backend, attrs: attrs as never }) as TensorInfo;
     scope.push(out);
     return out;

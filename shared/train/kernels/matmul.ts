@@ -22,7 +22,7 @@ export function registerMatMul(room: KernelRoom): void {
 }
 
 function batchMatMul(room: KernelRoom, a: TensorInfo, b: TensorInfo, { transposeA, transposeB }: MatMulAttributes): TensorInfo {
-  if (a.dtype !== "float32" || b.dtype !== "float32") throw new StemmaError("BACKEND_UNAVAILABLE", `the wasm backend multiplies float32 matrices only, not ${a.dtype} by ${b.dtype}: cast them first`);
+  if (a.dtype !== "float32" || b.dtype !== "float32") throw new StemmaError("OPERATION_MISSING", `the wasm backend multiplies float32 matrices only, not ${a.dtype} by ${b.dtype}: cast them first`);
   const { util, broadcast_util: broadcast } = room.tf;
   const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
   const [a0, a1] = a.shape.slice(-2) as [number, number], [b0, b1] = b.shape.slice(-2) as [number, number];

@@ -11,6 +11,7 @@ import type { KernelRoom } from "./kernel-room.js";
 import { registerMatMul } from "./matmul.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
 import { registerPooling } from "./pooling.js";
+import { registerRefusals } from "./refusals.js";
 import { registerResizeGradients } from "./resize.js";
 import { registerSegmentSum } from "./segment-sum.js";
 import { registerSharing } from "./sharing.js";
@@ -44,3 +45,6 @@ export function registerFusedKernels(room: KernelRoom): void {
   registerSharing(room);
   registerOptimizerSteps(room);
 }
+
+/** Last: what is still missing is refused by name. */
+export { registerRefusals };

@@ -1,6 +1,6 @@
 /** Every layer class that Stemma builds: output in training, gradients of input and weights, compared with the cpu backend. */
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import type { LayersModel, SymbolicTensor, Tensor, Tensor4D, Variable, layers } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import type { Tf } from "../../../../../shared/train/kernels/kernel-room.js";
@@ -8,8 +8,6 @@ import { allowedLayers } from "../../../../../shared/model/layer-catalog.js";
 import { assertSameAsCpu, numbers, relativeError, tensorOf, weighed } from "../kernels/compare-with-cpu.js";
 
 let started: StartedBackend;
-before(async () => { started = await startWasmBackend(); });
-after(() => started.close());
 
 type Layer = layers.Layer;
 interface Case { readonly label: string; readonly shape: readonly number[]; readonly make: (tf: Tf) => Layer; readonly inputs?: number; /** Whole numbers up to this. */ readonly indices?: number; readonly classes: readonly string[] }
@@ -66,27 +64,33 @@ function build(tf: Tf, { shape, make, inputs = 1 }: Case): LayersModel {
   return tf.model({ inputs: symbols, outputs: make(tf).apply(inputs === 1 ? symbols[0]! : symbols) as SymbolicTensor });
 }
 
-for (const each of cases) {
-  test(`${each.label}: output and gradients in training`, async () => {
-    const { tf } = started;
-    const model = build(tf, each);
-    model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.1, 0.9)));
-    const run = (): Tensor[] => {
-      const count = each.shape.reduce((a, b) => a * b, 3);
-      const xs = Array.from({ length: each.inputs ?? 1 }, (_, i): Tensor => (each.indices
-        ? tf.tensor(Int32Array.from(numbers(count, 5, 0, each.indices)), [3, ...each.shape], "int32") : tensorOf(tf, [3, ...each.shape], 5 + i, -3, 3)));
-      const forward = (...inputs: Tensor[]): Tensor => model.apply(inputs.length === 1 ? inputs[0]! : inputs, { training: true }) as Tensor;
-      const before = model.getWeights().map((weight) => weight.clone());
-      const y = forward(...xs);
-      const moved = model.nonTrainableWeights.map((weight) => weight.read().clone());
-      const variables = model.trainableWeights.map((weight) => weight.read() as Variable);
-      const { grads } = variables.length === 0 ? { grads: {} as Record<string, Tensor> } : tf.variableGrads(() => weighed(tf, forward(...xs)).sum(), variables);
-      const inputGradients = each.indices ? [] : tf.grads((...inputs) => weighed(tf, forward(...inputs)))(xs);
-      model.setWeights(before);
-      return [y, ...moved, ...inputGradients, ...variables.map((variable) => grads[variable.name]!)];
-    };
-    await assertSameAsCpu(tf, each.label, run, 3e-5);
-    model.dispose();
+async function checkLayer(each: Case, fused: boolean): Promise<void> {
+  const { tf } = started;
+  const model = build(tf, each);
+  model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.1, 0.9)));
+  const run = (): Tensor[] => {
+    const count = each.shape.reduce((a, b) => a * b, 3);
+    const xs = Array.from({ length: each.inputs ?? 1 }, (_, i): Tensor => (each.indices
+      ? tf.tensor(Int32Array.from(numbers(count, 5, 0, each.indices)), [3, ...each.shape], "int32") : tensorOf(tf, [3, ...each.shape], 5 + i, -3, 3)));
+    const forward = (...inputs: Tensor[]): Tensor => model.apply(inputs.length === 1 ? inputs[0]! : inputs, { training: true }) as Tensor;
+    const before = model.getWeights().map((weight) => weight.clone());
+    const y = forward(...xs);
+    const moved = model.nonTrainableWeights.map((weight) => weight.read().clone());
+    const variables = model.trainableWeights.map((weight) => weight.read() as Variable);
+    const { grads } = variables.length === 0 ? { grads: {} as Record<string, Tensor> } : tf.variableGrads(() => weighed(tf, forward(...xs)).sum(), variables);
+    const inputGradients = each.indices ? [] : tf.grads((...inputs) => weighed(tf, forward(...inputs)))(xs);
+    model.setWeights(before);
+    return [y, ...moved, ...inputGradients, ...variables.map((variable) => grads[variable.name]!)];
+  };
+  await assertSameAsCpu(tf, each.label, run, 3e-5, fused);
+  model.dispose();
+}
+
+for (const fused of [true, false]) {
+  describe(fused ? "fused" : "with only the kernels that tfjs lacks or gets wrong", () => {
+    before(async () => { started = await startWasmBackend({ fused }); });
+    after(() => started.close());
+    for (const each of cases) test(`${each.label}: output and gradients in training`, () => checkLayer(each, fused));
   });
 }
 
@@ -110,48 +114,53 @@ function assertSameLayer(tf: Tf, shape: number[], make: () => Layer, reference: 
   assert.equal(tf.memory().numTensors, before);
 }
 
-test("batch normalisation over the first axis is that over the last one of a permuted image", () => {
-  const { tf } = started;
-  assertSameLayer(tf, image, () => tf.layers.batchNormalization({ axis: 1 }), (x) => {
-    const turned = tf.layers.permute({ dims: [2, 3, 1] }).apply(x) as SymbolicTensor;
-    return tf.layers.permute({ dims: [3, 1, 2] }).apply(tf.layers.batchNormalization({ axis: -1 }).apply(turned)) as SymbolicTensor;
+describe("what tfjs cannot do", () => {
+  before(async () => { started = await startWasmBackend(); });
+  after(() => started.close());
+
+  test("batch normalisation over the first axis is that over the last one of a permuted image", () => {
+    const { tf } = started;
+    assertSameLayer(tf, image, () => tf.layers.batchNormalization({ axis: 1 }), (x) => {
+      const turned = tf.layers.permute({ dims: [2, 3, 1] }).apply(x) as SymbolicTensor;
+      return tf.layers.permute({ dims: [3, 1, 2] }).apply(tf.layers.batchNormalization({ axis: -1 }).apply(turned)) as SymbolicTensor;
+    });
   });
-});
 
-test("batch normalisation without gamma or beta is that with ones or zeros", () => {
-  const { tf } = started;
-  for (const [scale, center] of [[false, true], [true, false], [false, false]] as const) {
-    const input = tf.input({ shape: image });
-    const [bare, full] = [tf.layers.batchNormalization({ scale, center }), tf.layers.batchNormalization({})].map((layer) => tf.model({ inputs: input, outputs: layer.apply(input) as SymbolicTensor })) as [LayersModel, LayersModel];
-    tf.tidy(() => {
-      const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, 0.5, 2)], gamma = tensorOf(tf, [5], 3), beta = tensorOf(tf, [5], 4);
-      bare.setWeights([...(scale ? [gamma] : []), ...(center ? [beta] : []), ...statistics]);
-      full.setWeights([scale ? gamma : tf.ones([5]), center ? beta : tf.zeros([5]), ...statistics]);
-      const x = tensorOf(tf, [2, ...image], 5);
-      for (const training of [false, true]) {
-        const [mine, theirs] = [bare, full].map((model) => tf.grad((v) => weighed(tf, model.apply(v, { training }) as Tensor))(x).dataSync());
-        assert.ok(relativeError(mine!, theirs!) < 3e-5, `scale ${scale}, center ${center}, training ${training}`);
-      }
-    });
-    bare.dispose();
-    full.dispose();
-  }
-});
+  test("batch normalisation without gamma or beta is that with ones or zeros", () => {
+    const { tf } = started;
+    for (const [scale, center] of [[false, true], [true, false], [false, false]] as const) {
+      const input = tf.input({ shape: image });
+      const [bare, full] = [tf.layers.batchNormalization({ scale, center }), tf.layers.batchNormalization({})].map((layer) => tf.model({ inputs: input, outputs: layer.apply(input) as SymbolicTensor })) as [LayersModel, LayersModel];
+      tf.tidy(() => {
+        const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, 0.5, 2)], gamma = tensorOf(tf, [5], 3), beta = tensorOf(tf, [5], 4);
+        bare.setWeights([...(scale ? [gamma] : []), ...(center ? [beta] : []), ...statistics]);
+        full.setWeights([scale ? gamma : tf.ones([5]), center ? beta : tf.zeros([5]), ...statistics]);
+        const x = tensorOf(tf, [2, ...image], 5);
+        for (const training of [false, true]) {
+          const [mine, theirs] = [bare, full].map((model) => tf.grad((v) => weighed(tf, model.apply(v, { training }) as Tensor))(x).dataSync());
+          assert.ok(relativeError(mine!, theirs!) < 3e-5, `scale ${scale}, center ${center}, training ${training}`);
+        }
+      });
+      bare.dispose();
+      full.dispose();
+    }
+  });
 
-test("a dilated convolution layer can be trained", () => {
-  const { tf } = started;
-  for (const activation of ["linear", "relu"] as const) {
-    const input = tf.input({ shape: [9, 9, 3] });
-    const model = tf.model({ inputs: input, outputs: tf.layers.conv2d({ filters: 4, kernelSize: 3, dilationRate: 2, activation }).apply(input) as SymbolicTensor });
-    tf.tidy(() => {
-      const x = tensorOf(tf, [2, 9, 9, 3], 1) as Tensor;
-      const [kernel, bias] = model.trainableWeights.map((weight) => weight.read() as Variable) as [Variable, Variable];
-      const reference = (): Tensor => { const y = tf.conv2d(x as Tensor4D, kernel as unknown as Tensor4D, 1, "valid", "NHWC", 2).add(bias); return activation === "relu" ? y.relu() : y; };
-      const gradients = [() => model.apply(x, { training: true }) as Tensor, reference].map((f) => Object.values(tf.variableGrads(() => weighed(tf, f()).sum(), [kernel, bias]).grads).map((g) => [...g.dataSync()]));
-      assert.deepEqual(gradients[0], gradients[1]);
-    });
-    model.dispose();
-  }
+  test("a dilated convolution layer can be trained", () => {
+    const { tf } = started;
+    for (const activation of ["linear", "relu"] as const) {
+      const input = tf.input({ shape: [9, 9, 3] });
+      const model = tf.model({ inputs: input, outputs: tf.layers.conv2d({ filters: 4, kernelSize: 3, dilationRate: 2, activation }).apply(input) as SymbolicTensor });
+      tf.tidy(() => {
+        const x = tensorOf(tf, [2, 9, 9, 3], 1) as Tensor;
+        const [kernel, bias] = model.trainableWeights.map((weight) => weight.read() as Variable) as [Variable, Variable];
+        const reference = (): Tensor => { const y = tf.conv2d(x as Tensor4D, kernel as unknown as Tensor4D, 1, "valid", "NHWC", 2).add(bias); return activation === "relu" ? y.relu() : y; };
+        const gradients = [() => model.apply(x, { training: true }) as Tensor, reference].map((f) => Object.values(tf.variableGrads(() => weighed(tf, f()).sum(), [kernel, bias]).grads).map((g) => [...g.dataSync()]));
+        assert.deepEqual(gradients[0], gradients[1]);
+      });
+      model.dispose();
+    }
+  });
 });
 
 test("no layer class that Stemma builds is left out", () => {

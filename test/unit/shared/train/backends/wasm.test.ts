@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import type { Tensor4D } from "@tensorflow/tfjs";
 import { build } from "esbuild";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { startWasmBackend, wasmFiles } from "../../../../../shared/train/backends/wasm.js";
@@ -68,6 +69,19 @@ test("kernels other than the committed ones are refused, and so is an incomplete
     await assert.rejects(startWasmBackend({ binaries: { backend: new Uint8Array(8), kernels: await readFile(kernels) } }), (error) => isStemmaError(error, "BACKEND_UNAVAILABLE"));
     (await startWasmBackend()).close();
   } finally { await rm(folder, { recursive: true }); }
+});
+
+test("operations without a kernel or a gradient are refused by name", async () => {
+  const { tf, close } = await startWasmBackend();
+  const refused = (operation: string) => (error: unknown): boolean => isStemmaError(error, "OPERATION_MISSING") && error.details["operation"] === operation && error.message.includes(operation);
+  const x = tf.tensor1d([3, 1, 2]);
+  assert.throws(() => tf.tidy(() => tf.spectral.fft(tf.complex(x, x))), refused("Complex"));
+  assert.throws(() => tf.tidy(() => tf.grad((v) => tf.topk(v, 2).values)(x)), refused("TopK"));
+  assert.throws(() => tf.tidy(() => tf.conv2d(tf.ones([1, 2, 4, 4]) as Tensor4D, tf.ones([3, 3, 2, 2]) as Tensor4D, 1, "same", "NCHW")), refused("NCHW"));
+  assert.deepEqual([...tf.topk(x, 2).values.dataSync()], [3, 2], "without a gradient it works");
+  x.dispose();
+  close();
+  assert.equal(tf.getGradient("TopK"), undefined);
 });
 
 test("the same training gives the same bytes in two processes, with other flags, and from a bundle without node_modules", async () => {
