@@ -79,7 +79,8 @@ export function decodeSegment(bytes: Uint8Array): DecodedSegment {
   let at = segmentMagic.length;
   while (at + headerBytes <= buffer.length) {
     const length = buffer.readUInt32LE(at);
-    if (length > maxSampleBytes * 2 || at + headerBytes + length > buffer.length) break;
+    // No record is empty; zeros, whose checksum would fit, are what a power cut leaves of an unwritten tail.
+    if (length === 0 || length > maxSampleBytes * 2 || at + headerBytes + length > buffer.length) break;
     const payload = buffer.subarray(at + headerBytes, at + headerBytes + length);
     if (crc32(payload) !== buffer.readUInt32LE(at + 4)) break;
     samples.push(decodePayload(payload));
