@@ -12,9 +12,10 @@ import { basename, join, relative, sep } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { saveKey, type PrivateKey } from "../../shared/trust/keys.js";
+import { atOnce } from "./at-once.js";
 import { fleetBackupFolder, readManifest, writeManifest, type BackedUpPack, type BackupManifest } from "./backup-manifest.js";
 import type { RepositoryContext } from "./context.js";
-import { copyFile } from "./copy-file.js";
+import { copyFile, filesAtOnce } from "./copy-file.js";
 import { keyPath } from "./home.js";
 
 /** See FleetRepository.backup. `bytes` counts what was copied this time. @throws BACKUP_INVALID, DISK_FULL, FILE_FAILED */
@@ -53,17 +54,16 @@ async function chainAt(journal: RepositoryContext["journal"], position: number):
 
 async function copyPacks({ files, objects }: RepositoryContext, target: string, earlier: readonly BackedUpPack[], copied: (bytes: number) => void): Promise<readonly BackedUpPack[]> {
   const known = new Map(earlier.map((pack) => [pack.name, pack]));
-  const packs: BackedUpPack[] = [];
-  for (const { bytes, path } of objects.packs()) {
+  const packs = await atOnce(objects.packs(), filesAtOnce, async ({ bytes, path }): Promise<BackedUpPack> => {
     const name = basename(path);
     const before = known.get(name);
     const to = join(target, "packs", name);
     // Packs never change under their name, so one that is there whole is there.
-    if (before !== undefined && before.bytes === bytes && (await files.stat(to))?.size === bytes) { packs.push(before); continue; }
+    if (before !== undefined && before.bytes === bytes && (await files.stat(to))?.size === bytes) return before;
     const copy = await copyFile(files, path, to);
     copied(copy.bytes);
-    packs.push({ name, ...copy });
-  }
+    return { name, ...copy };
+  });
   await files.syncFolder(join(target, "packs"));
   return packs;
 }

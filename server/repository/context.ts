@@ -7,6 +7,7 @@ import type { Environment } from "../../shared/recover/recovery.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { CommitQueue } from "./commit-queue.js";
+import type { RecordCache } from "./record-cache.js";
 import type { ReferenceIndex } from "./references.js";
 import type { FleetState } from "./state.js";
 
@@ -24,6 +25,7 @@ export interface RepositoryContext {
   readonly state: FleetState;
   readonly records: Map<Hash, SaveRecord>;
   readonly damaged: Map<Hash, unknown>;
+  readonly recordCache: RecordCache;
   readonly queue: CommitQueue;
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;

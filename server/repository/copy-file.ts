@@ -4,12 +4,15 @@ import { Sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 const pieceBytes = 4 * 1024 * 1024;
+/** Files copied at once: their fsyncs share the disk's own commits. */
+export const filesAtOnce = 16;
 
 export interface CopiedFile { readonly bytes: number; readonly sha256: Hash }
 
 /** Reads a whole file through `use`, piece by piece; the piece is reused. */
 export async function readPieces(file: OpenFile, use: (piece: Uint8Array, position: number) => Promise<void> | void): Promise<number> {
-  const buffer = new Uint8Array(pieceBytes);
+  // Most packs are small, and many are copied at once.
+  const buffer = new Uint8Array(Math.max(1, Math.min(pieceBytes, await file.size())));
   let position = 0;
   for (;;) {
     const count = await file.read(buffer, position);

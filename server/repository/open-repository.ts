@@ -8,11 +8,7 @@ import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { HeadSigner } from "../../shared/journal/journal.js";
 import { openJournal } from "../../shared/journal/open-journal.js";
-import type { SaveRecord } from "../../shared/model/model.js";
-import { decodeSaveRecord } from "../../shared/model/save-record.js";
-import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
 import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
 import { openNedbCatalog } from "../catalog/nedb-catalog.js";
 import { appendFacts } from "./append-facts.js";
@@ -29,11 +25,12 @@ import { factCodec } from "./fact-codec.js";
 import type { FleetRepository, VersionSummary } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
+import { loadRecords } from "./record-cache.js";
 import { noteSequence, recordVersion } from "./record-version.js";
 import { confirmStored, recoverFleet, recoverVersion, releaseVersion } from "./recover-version.js";
 import { readLeaves, ReferenceIndex } from "./references.js";
 import { saveVersion } from "./save-version.js";
-import { applyFact, backedUpTo, emptyState, type FleetState } from "./state.js";
+import { applyFact, backedUpTo, emptyState } from "./state.js";
 import { findVersion, lineageOf, listVersions, needVersion, resolveReference } from "./version-table.js";
 
 /**
@@ -66,12 +63,12 @@ async function openContext({ ports, signer }: Home, fleet: string, folder: strin
     const journal = await openJournal<Fact>(files, join(folder, "journal"), { signer: headSigner(signer), codec: factCodec });
     const state = emptyState();
     for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
-    const { records, damaged } = await loadRecords(objects, state);
+    const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
     for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
     const sequences = new Map<string, number>();
     for (const record of records.values()) noteSequence(sequences, record);
     return {
-      fleet, folder, files, clock, random, log, objects, journal, state, records, damaged, sequences,
+      fleet, folder, files, clock, random, log, objects, journal, state, records, damaged, recordCache: cache, sequences,
       environment: ports.environment ?? { backend: "none" },
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
@@ -86,23 +83,6 @@ async function openContext({ ports, signer }: Home, fleet: string, folder: strin
 
 /** What lies between a pack's commit and the fact that refers to it, at most. */
 const recordGraceMs = 60_000;
-
-/** Records read at once. */
-const recordsAtOnce = 32;
-
-/** One damaged record must not keep the others from being served. */
-async function loadRecords(objects: ObjectPruner, state: FleetState): Promise<{ readonly records: Map<Hash, SaveRecord>; readonly damaged: Map<Hash, unknown> }> {
-  const records = new Map<Hash, SaveRecord>();
-  const damaged = new Map<Hash, unknown>();
-  const waiting = state.versions.keys();
-  const worker = async (): Promise<void> => {
-    for (const versionId of waiting) {
-      try { records.set(versionId, decodeSaveRecord(await objects.read("record", versionId))); } catch (error) { damaged.set(versionId, error); }
-    }
-  };
-  await Promise.all(Array.from({ length: recordsAtOnce }, worker));
-  return { records, damaged };
-}
 
 function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   const { state, objects, journal, clock } = context;
@@ -139,6 +119,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     },
     close: async () => {
       await context.queue.settled();
+      await context.recordCache.flush();
       await journal.close();
       await objects.close();
     },

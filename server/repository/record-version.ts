@@ -65,11 +65,11 @@ export async function recordVersion(context: RepositoryContext, recordBytes: Uin
   if (record.fleet !== context.fleet) throw new StemmaError("IDENTITY_FOREIGN", `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. Crossing a fleet's border is an explicit import.`, { fleet: record.fleet });
   checkName("model", record.name);
   await keepRecordBytes(context, versionId, recordBytes);
-  return await appendRecorded(context, checked, null);
+  return await appendRecorded(context, checked, recordBytes, null);
 }
 
 /** Appends the fact of a version that was checked, or made here; `pack` names the pack its save wrote, where one is known. @throws REFERENCE_MISSING */
-export async function appendRecorded(context: RepositoryContext, { versionId, record, leaves, tensorBytes, ownBytes }: CheckedVersion, pack: string | null): Promise<VersionSummary> {
+export async function appendRecorded(context: RepositoryContext, { versionId, record, leaves, tensorBytes, ownBytes }: CheckedVersion, recordBytes: Uint8Array, pack: string | null): Promise<VersionSummary> {
   await context.queue.submit({
     needed: [...referencesOf({ state: "kept", versionId, record, leaves })],
     decide: (draft) => {
@@ -79,6 +79,7 @@ export async function appendRecorded(context: RepositoryContext, { versionId, re
     applied: (positions) => {
       if (positions.length === 0) return;
       context.records.set(versionId, record);
+      context.recordCache.add(recordBytes);
       context.references.add(versionId, record, leaves);
       noteSequence(context.sequences, record);
       context.catalog.changed([versionId]);

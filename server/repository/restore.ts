@@ -12,8 +12,9 @@ import type { Files } from "../../shared/ports.js";
 import { loadKey, saveKey } from "../../shared/trust/keys.js";
 import { verifyHead } from "../../shared/trust/signatures.js";
 import { isName } from "../../shared/wire/topics.js";
+import { atOnce } from "./at-once.js";
 import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-manifest.js";
-import { copyFile, hashFile } from "./copy-file.js";
+import { copyFile, filesAtOnce, hashFile } from "./copy-file.js";
 import { keyPath, openHome, strayName, type Home, type HomePorts } from "./home.js";
 import { openRepositoryIn } from "./open-repository.js";
 
@@ -38,11 +39,11 @@ async function verifyFleet(files: Files, folder: string, from: string, { head, j
   verifyHead((await loadKey(files, keyPath(folder))).publicKey, head);
   const { length } = await loadSegments(files, join(from, journal), head);
   if (length !== head.length) throw new StemmaError("BACKUP_INVALID", `The journal in ${from} has ${length} facts, its manifest says ${head.length}. Use another backup.`, { folder: from });
-  for (const { name, bytes, sha256 } of packs) {
+  await atOnce(packs, filesAtOnce, async ({ name, bytes, sha256 }) => {
     const path = join(from, "packs", name);
     const actual = await hashFile(files, path);
     if (actual.bytes !== bytes || actual.sha256 !== sha256) throw new StemmaError("BACKUP_INVALID", `${path} is not what was backed up (${actual.bytes} bytes, ${actual.sha256.slice(0, 16)}…; expected ${bytes}, ${sha256.slice(0, 16)}…). Use another backup.`, { path });
-  }
+  });
 }
 
 /**
@@ -80,10 +81,10 @@ async function restoreFleet(home: Home, folder: string, manifest: BackupManifest
   const partial = join(home.path, "fleets", `.restoring-${manifest.fleet}`);
   await files.remove(partial);
   for (const part of ["packs", "journal"]) await makeFolderDurably(files, join(partial, part));
-  for (const { name, sha256 } of manifest.packs) {
+  await atOnce(manifest.packs, filesAtOnce, async ({ name, sha256 }) => {
     const copied = await copyFile(files, join(from, "packs", name), join(partial, "packs", name));
     if (copied.sha256 !== sha256) throw new StemmaError("BACKUP_INVALID", `${name} changed while it was copied. Check the disks and restore again.`, { name });
-  }
+  });
   for (const name of await files.list(join(from, manifest.journal))) if (name.endsWith(".log")) await copyFile(files, join(from, manifest.journal, name), join(partial, "journal", name));
   for (const part of ["packs", "journal"]) await files.syncFolder(join(partial, part));
   const versions = await noteRestore(home, manifest, partial, clock.now());

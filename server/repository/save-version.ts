@@ -43,7 +43,7 @@ async function saveOnce(context: RepositoryContext, model: ModelSource, options:
     ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
   }, context.clock);
   const ownBytes = saved.plan.changed.reduce((sum, leaf) => sum + (model.sources[leaf]?.byteLength ?? 0), 0);
-  const summary = await appendRecorded(context, { versionId: saved.versionId, record: saved.record, leaves: model.leaves, tensorBytes: saved.tensorBytes, ownBytes }, saved.pack);
+  const summary = await appendRecorded(context, { versionId: saved.versionId, record: saved.record, leaves: model.leaves, tensorBytes: saved.tensorBytes, ownBytes }, saved.recordBytes, saved.pack);
   return {
     summary, approach: saved.plan.approach, newTensorBytes: saved.newTensorBytes, packBytes: saved.packBytes, steps: saved.steps,
     overheadBytes: saved.recordBytesLength + saved.ownerMapBytes + factBytes(saved, summary.version, summary.ownBytes),
