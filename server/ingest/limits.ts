@@ -15,6 +15,9 @@ export interface IngestLimits {
   /** Announcements of one device that are worked on at a time, and that wait for their turn; more are refused with `retry`. */
   readonly receptionsPerDevice: number;
   readonly waitingPerDevice: number;
+  /** The same over all devices of the fleet: worked on at a time, and bytes of announcements that wait. */
+  readonly receptionsTotal: number;
+  readonly waitingBytes: number;
   /** Bytes of unfinished transfers on disk, and how long an untouched one is kept. */
   readonly spoolBytes: number;
   readonly spoolMs: number;
@@ -35,6 +38,6 @@ const MiB = 1024 * 1024;
 export const defaultIngestLimits: IngestLimits = {
   maxModelBytes: 8 * 1024 * MiB, maxObjectBytes: 64 * MiB, maxTensors: 100_000,
   parkedPerDevice: 64, parkedTotal: 4096, parkedBytes: 64 * MiB, parkedMs: 10 * 60_000,
-  receptionsPerDevice: 8, waitingPerDevice: 64, spoolBytes: 16 * 1024 * MiB, spoolMs: 7 * 24 * 3600_000, memorySpoolBytes: 64 * 1024,
+  receptionsPerDevice: 8, waitingPerDevice: 64, receptionsTotal: 512, waitingBytes: 256 * MiB, spoolBytes: 16 * 1024 * MiB, spoolMs: 7 * 24 * 3600_000, memorySpoolBytes: 64 * 1024,
   leaseMs: 60 * 60_000, windowBytes: 32 * MiB, blockBytes: 256 * 1024, window: 8, confirmations: 8, confirmationBytes: 256 * MiB,
 };

@@ -29,11 +29,17 @@ const maxBaseless = 10_000;
 /** How much of a transfer moves between two events about it. */
 const eventShare = 0.02;
 
+/** What an announcement holds in memory. */
+function bytesOf({ recordBytes, objects }: Accepted): number { return recordBytes.length + [...objects.values()].reduce((sum, { bytes }) => sum + bytes.length, 0); }
+
 export class ReceptionDesk {
   readonly #running = new Map<Hash, Reception>();
   readonly #ofDevice = new Map<string, Set<Reception>>();
   readonly #ended = new Map<Hash, Promise<void>>();
   readonly #waiting = new Map<string, Waiting[]>();
+  #waitingBytes = 0;
+  /** Devices that found all places taken, in the order in which they came. */
+  readonly #queued = new Set<string>();
   readonly #parking: ParkingLot<Accepted>;
   readonly #baseless = new Set<Hash>();
   readonly #told = new Map<Hash, number>();
@@ -49,15 +55,15 @@ export class ReceptionDesk {
     const { versionId } = accepted;
     const running = this.#running.get(versionId);
     if (running !== undefined && !running.isInterrupted) return running.repeat();
-    const waiting = this.#waitingOf(device);
+    const waiting = this.#waiting.get(device) ?? [];
     if (waiting.some((one) => one.accepted.versionId === versionId)) return;
-    if (waiting.length >= this.parts.limits.waitingPerDevice) {
-      return this.parts.voice.refuse(device, { code: "QUOTA_EXCEEDED", message: `${waiting.length} announcements of this device wait for their turn. Announce it again later.`, versionId, retryAfterMs: 10_000 });
+    if (waiting.length >= this.parts.limits.waitingPerDevice || this.#waitingBytes + bytesOf(accepted) > this.parts.limits.waitingBytes) {
+      return this.parts.voice.refuse(device, { code: "QUOTA_EXCEEDED", message: `${waiting.length} announcements of this device wait for their turn, and ${this.#waitingBytes} bytes of all devices. Announce it again later.`, versionId, retryAfterMs: 10_000 });
     }
     // Parked before and announced again: the device had its chance to announce the base, so it has not got it.
     const parked = this.#parking.take(versionId);
     const baseless = this.#baseless.has(versionId) || (parked !== undefined && this.#basesAbsent(device, accepted));
-    waiting.push({ accepted, baseless });
+    this.#wait(device, { accepted, baseless });
     this.#next(device);
   }
 
@@ -74,7 +80,7 @@ export class ReceptionDesk {
       if (parked === undefined) continue;
       if (parked.device !== device) { this.#parking.park(parked, this.parts.clock.monotonic()); continue; }
       this.#markBaseless(parked.versionId);
-      this.#waitingOf(device).push({ accepted: parked.item, baseless: true });
+      this.#wait(device, { accepted: parked.item, baseless: true });
     }
     this.#next(device);
   }
@@ -82,7 +88,7 @@ export class ReceptionDesk {
   /** A base that children may be waiting for is recorded. */
   baseIsKnown(base: Hash): void {
     for (const { device, item } of this.#parking.takeWaitingFor(base)) {
-      this.#waitingOf(device).push({ accepted: item, baseless: false });
+      this.#wait(device, { accepted: item, baseless: false });
       this.#next(device);
     }
   }
@@ -92,7 +98,9 @@ export class ReceptionDesk {
 
   /** The device's connection is gone. What is past its transfer runs on; the rest comes back with the next announcement. */
   interrupt(device: string): void {
+    for (const { accepted } of this.#waiting.get(device) ?? []) this.#waitingBytes -= bytesOf(accepted);
     this.#waiting.delete(device);
+    this.#queued.delete(device);
     this.#parking.takeOfDevice(device);
     for (const reception of this.#ofDevice.get(device) ?? []) reception.interrupt();
   }
@@ -108,23 +116,25 @@ export class ReceptionDesk {
   async close(): Promise<void> {
     this.#closed = true;
     this.#waiting.clear();
+    this.#queued.clear();
     for (const reception of this.#running.values()) reception.interrupt();
     await Promise.all(this.#ended.values());
   }
 
   #basesAbsent(device: string, { record }: Accepted): boolean {
     const unknown = record.bases.filter((base) => this.parts.repository.get(base) === undefined);
-    const underWay = (base: Hash): boolean => this.#running.has(base) || this.#parking.has(base) || this.#waitingOf(device).some(({ accepted }) => accepted.versionId === base);
+    const underWay = (base: Hash): boolean => this.#running.has(base) || this.#parking.has(base) || (this.#waiting.get(device) ?? []).some(({ accepted }) => accepted.versionId === base);
     return unknown.length > 0 && !unknown.some(underWay);
   }
   #markBaseless(versionId: Hash): void {
     this.#baseless.add(versionId);
     if (this.#baseless.size > maxBaseless) this.#baseless.delete(this.#baseless.values().next().value as Hash);
   }
-  #waitingOf(device: string): Waiting[] {
-    let waiting = this.#waiting.get(device);
-    if (waiting === undefined) this.#waiting.set(device, waiting = []);
-    return waiting;
+  #wait(device: string, entry: Waiting): void {
+    const waiting = this.#waiting.get(device);
+    if (waiting === undefined) this.#waiting.set(device, [entry]);
+    else waiting.push(entry);
+    this.#waitingBytes += bytesOf(entry.accepted);
   }
   #byTransfer(device: string, transfer: string): Reception | undefined {
     for (const reception of this.#ofDevice.get(device) ?? []) if (reception.transfer === transfer) return reception;
@@ -137,9 +147,11 @@ export class ReceptionDesk {
     if (waiting === undefined || this.#closed) return;
     let running = this.#ofDevice.get(device)?.size ?? 0;
     for (let at = 0; at < waiting.length && running < this.parts.limits.receptionsPerDevice;) {
+      if (this.#running.size >= this.parts.limits.receptionsTotal) { this.#queued.add(device); return; }
       const next = waiting[at] as Waiting;
       if (this.#running.has(next.accepted.versionId)) { at++; continue; }
       waiting.splice(at, 1);
+      this.#waitingBytes -= bytesOf(next.accepted);
       const known = this.parts.repository.get(next.accepted.versionId);
       if (known !== undefined) { this.parts.again(device, known); continue; }
       running++;
@@ -188,6 +200,11 @@ export class ReceptionDesk {
       case "interrupted": break;
     }
     this.#next(device);
+    for (const queued of this.#queued) {
+      if (this.#running.size >= this.parts.limits.receptionsTotal) return;
+      this.#queued.delete(queued);
+      this.#next(queued);
+    }
   }
 
   #recorded({ device, versionId, wireBytes, startedAtMs }: Reception, summary: VersionSummary): void {
@@ -199,12 +216,11 @@ export class ReceptionDesk {
   }
 
   async #park(device: string, accepted: Accepted, bases: readonly Hash[]): Promise<void> {
-    const { versionId, record, recordBytes, objects } = accepted;
+    const { versionId, record } = accepted;
     const { voice, clock, events, repository } = this.parts;
     // Recorded while this was looked at: no need to wait.
-    if (bases.some((base) => repository.get(base) !== undefined)) { this.#waitingOf(device).push({ accepted, baseless: false }); return; }
-    const bytes = recordBytes.length + [...objects.values()].reduce((sum, object) => sum + object.bytes.length, 0);
-    const parked = this.#parking.park({ versionId, device, bases, bytes, item: accepted }, clock.monotonic());
+    if (bases.some((base) => repository.get(base) !== undefined)) { this.#wait(device, { accepted, baseless: false }); return; }
+    const parked = this.#parking.park({ versionId, device, bases, bytes: bytesOf(accepted), item: accepted }, clock.monotonic());
     if (parked === undefined) {
       await voice.refuse(device, { code: "QUOTA_EXCEEDED", message: "Too many versions wait for their bases. Announce the bases first, and this one again later.", versionId, retryAfterMs: 30_000 });
       return;

@@ -1,6 +1,6 @@
 // One set of operations, two doors: the same answers over the local socket, over TCP with a token, and in process.
 import assert from "node:assert/strict";
-import { chmod, mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -131,6 +131,35 @@ describe("the doors of a server", () => {
     }
     assert.equal((await ask(`${server.handle.httpUrl}/nowhere`, { headers })).status, 404);
     assert.equal((await remote.health()).pid, process.pid);
+  });
+
+  it("never hands out a damaged model: a typed error, and no byte of a body", async () => {
+    const damaged = await startTestServer();
+    try {
+      const door = connectOperations({ socketPath: damaged.handle.socketPath });
+      const marker = Buffer.from("a mark that is easily found in a pack");
+      await door.import(imports(await fileOf({ w: Buffer.concat([marker, noise(20_000, 9)]) })), { fleet: testFleet, name: "hurt" });
+      await damaged.handle.close();
+      const packs = join(damaged.home, "fleets", testFleet, "packs");
+      let hits = 0;
+      for (const name of await readdir(packs, { recursive: true })) {
+        const path = join(packs, name);
+        if (!(await stat(path)).isFile()) continue;
+        const bytes = await readFile(path);
+        const at = bytes.indexOf(marker);
+        if (at < 0) continue;
+        bytes[at] = (bytes[at] ?? 0) ^ 1;
+        await writeFile(path, bytes);
+        hits++;
+      }
+      assert.equal(hits, 1);
+      await damaged.restart();
+      const again = connectOperations({ socketPath: damaged.handle.socketPath });
+      for (const attempt of [again.recover({ fleet: testFleet, model: "hurt" }), again.verify({ fleet: testFleet, model: "hurt" })]) {
+        await assert.rejects(attempt, ({ code }: { code: string }) => ["ROOT_MISMATCH", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(code));
+      }
+      assert.ok((await again.check(testFleet)).problems.length > 0);
+    } finally { await damaged.end(); }
   });
 
   it("tags, holds, retires and collects what nothing needs, by a plan that goes stale", async () => {

@@ -44,7 +44,7 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
     assert.deepEqual((await tensorBytes(second.operations, saved.versionId, fleet))["w"], Buffer.from(noise(total * 64 * 1024, 1)));
     await later.end();
   } finally {
-    await second.kill("SIGTERM");
+    assert.equal(await second.kill("SIGTERM"), 0, "a server that is told to stop ends well");
     await rm(home, { recursive: true, force: true });
   }
 });

@@ -1,0 +1,45 @@
+// U2's first half with the real engine: a base trained afresh, a fine-tune from it, both with their whole story.
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { it } from "node:test";
+import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+
+const fleet = "local";
+
+it("trains on the server, saves lineage, measurements and provenance, and stops when told", { timeout: 120_000 }, async () => {
+  const home = await mkdtemp(join(tmpdir(), "stemma-train-"));
+  const operations = await openLocalOperations({ home });
+  try {
+    const data = await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+    assert.match(data.hash ?? "", /^[0-9a-f]{64}$/);
+    assert.equal((await operations.checkDataset(fleet, "cells")).ok, true);
+    const progress: string[] = [];
+    const train = { fleet, recipe: "battery-soh", data: "cells", name: "soh", seed: "7", parameters: { epochs: 1 } };
+    const first = await operations.train(train, ({ line }) => { progress.push(line); });
+    assert.ok(progress.some((line) => line.startsWith("training")), progress.join("; "));
+    const tuned = await operations.train({ ...train, base: "soh:1", seed: "8" });
+    const shown = await operations.model({ fleet, model: "soh:2" });
+    assert.equal(tuned.summary.versionId, shown.versionId);
+    assert.deepEqual(shown.bases.map(({ name, version }) => [name, version]), [["soh", 1]]);
+    assert.ok((shown.measurements?.length ?? 0) > 0);
+    assert.equal(shown.metadata?.["metric.name"], tuned.result.metric.name);
+    assert.equal((shown.provenance as { job: { seed: string } }).job.seed, "8");
+    assert.equal(shown.environment["engine"], tuned.result.engine);
+    assert.equal((await operations.verify({ fleet, model: first.summary.versionId })).root, first.summary.record.root);
+    // The same training under two names (so of the same invocation) gives the same bytes, as versions of their own.
+    const twins = [await operations.train({ ...train, base: "soh:1", name: "twin-a" }), await operations.train({ ...train, base: "soh:1", name: "twin-b" })];
+    assert.equal(twins[0]?.summary.record.root, twins[1]?.summary.record.root);
+    assert.notEqual(twins[0]?.summary.versionId, twins[1]?.summary.versionId);
+    assert.notEqual(twins[0]?.summary.record.root, tuned.summary.record.root);
+    const stop = new AbortController();
+    const stopped = operations.train({ ...train, parameters: { epochs: 500 } }, () => { stop.abort(); }, stop.signal);
+    await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
+    await assert.rejects(operations.train({ ...train, data: "nothing" }), { code: "DATASET_UNKNOWN" });
+    await assert.rejects(operations.train({ ...train, recipe: "no-such-recipe" }), { code: "RECIPE_UNKNOWN" });
+  } finally {
+    await operations.close();
+    await rm(home, { recursive: true, force: true });
+  }
+});
