@@ -6,5 +6,6 @@ declare namespace WebAssembly {
     grow(pages: number): number;
   }
   interface Instance { readonly exports: Record<string, unknown> }
+  function validate(bytes: Uint8Array): boolean;
   function instantiate(bytes: Uint8Array, imports: Record<string, Record<string, unknown>>): Promise<{ readonly instance: Instance }>;
 }

@@ -5,7 +5,6 @@ import fc from "fast-check";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
 import { applyFact, awaitingReceipts, emptyOutbox, foldFacts, keptVersions, lostByRestore, pinnedSamples, toAnnounce, unreleased, type OutboxState } from "../../../../agent/outbox/outbox-state.js";
 import { forgettable } from "../../../../agent/budget.js";
-import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { id, receipt, saved } from "./facts.js";
 
 const standing = (state: OutboxState, number: number): string | undefined => state.entries.get(id(number))?.standing;
