@@ -9,7 +9,7 @@ import type { Catalog } from "../catalog/catalog.js";
 import type { CommitQueue } from "./commit-queue.js";
 import type { RecordCache } from "./record-cache.js";
 import type { ReferenceIndex } from "./references.js";
-import type { FleetState } from "./state.js";
+import type { FleetState, VersionState } from "./state.js";
 
 export interface RepositoryContext {
   readonly fleet: string;
@@ -24,6 +24,7 @@ export interface RepositoryContext {
   readonly journal: FileJournal;
   readonly state: FleetState;
   readonly records: Map<Hash, SaveRecord>;
+  readonly byDevice: Map<string, VersionState[]>;
   readonly damaged: Map<Hash, unknown>;
   readonly recordCache: RecordCache;
   readonly queue: CommitQueue;

@@ -30,8 +30,8 @@ import { noteSequence, recordVersion } from "./record-version.js";
 import { confirmStored, recoverFleet, recoverVersion, releaseVersion } from "./recover-version.js";
 import { readLeaves, ReferenceIndex } from "./references.js";
 import { saveVersion } from "./save-version.js";
-import { applyFact, backedUpTo, emptyState } from "./state.js";
-import { findVersion, lineageOf, listVersions, needVersion, resolveReference } from "./version-table.js";
+import { applyFact, backedUpTo, emptyState, type VersionState } from "./state.js";
+import { findVersion, indexByDevice, lineageOf, listVersions, needVersion, resolveReference } from "./version-table.js";
 
 /**
  * Opens a fleet, making it where there is none (a name costs nothing; devices are what is enrolled).
@@ -66,13 +66,19 @@ async function openContext({ ports, signer }: Home, fleet: string, folder: strin
     const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
     for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
     const sequences = new Map<string, number>();
-    for (const record of records.values()) noteSequence(sequences, record);
+    const byDevice = new Map<string, VersionState[]>();
+    for (const version of state.versions.values()) {
+      const record = records.get(version.versionId);
+      if (record === undefined) continue;
+      noteSequence(sequences, record);
+      indexByDevice(byDevice, version, record);
+    }
     return {
-      fleet, folder, files, clock, random, log, objects, journal, state, records, damaged, recordCache: cache, sequences,
+      fleet, folder, files, clock, random, log, objects, journal, state, records, byDevice, damaged, recordCache: cache, sequences,
       environment: ports.environment ?? { backend: "none" },
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
-      catalog: catalogKeeper({ state, records, damaged }, objects, openNedbCatalog, log),
+      catalog: catalogKeeper({ state, records, byDevice, damaged }, objects, openNedbCatalog, log),
       turns: new Turns(),
     };
   } catch (error) {

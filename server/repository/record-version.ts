@@ -19,7 +19,8 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { VersionSummary } from "./fleet-repository.js";
 import { checkName } from "./naming.js";
-import { findVersion, needVersion } from "./version-table.js";
+import type { VersionState } from "./state.js";
+import { findVersion, indexByDevice, needVersion } from "./version-table.js";
 
 export interface CheckedVersion {
   readonly versionId: Hash;
@@ -79,6 +80,7 @@ export async function appendRecorded(context: RepositoryContext, { versionId, re
     applied: (positions) => {
       if (positions.length === 0) return;
       context.records.set(versionId, record);
+      indexByDevice(context.byDevice, context.state.versions.get(versionId) as VersionState, record);
       context.recordCache.add(recordBytes);
       context.references.add(versionId, record, leaves);
       noteSequence(context.sequences, record);

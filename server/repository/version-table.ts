@@ -12,6 +12,8 @@ import type { FleetState, VersionState } from "./state.js";
 export interface VersionTable {
   readonly state: FleetState;
   readonly records: ReadonlyMap<Hash, SaveRecord>;
+  /** Device → its versions in journal order. */
+  readonly byDevice: ReadonlyMap<string, readonly VersionState[]>;
   /** Versions whose record could not be read when the store was opened, and why. */
   readonly damaged: ReadonlyMap<Hash, unknown>;
 }
@@ -73,11 +75,18 @@ function resolveByName({ state }: VersionTable, reference: string): Hash | undef
   return newest.versionId;
 }
 
+/** Puts a version under its device; versions come in journal order. */
+export function indexByDevice(byDevice: Map<string, VersionState[]>, version: VersionState, record: SaveRecord): void {
+  const versions = byDevice.get(record.device);
+  if (versions === undefined) byDevice.set(record.device, [version]);
+  else versions.push(version);
+}
+
 export interface VersionFilter { readonly name?: string; readonly device?: string; readonly line?: string; readonly includeRetired?: boolean }
 
 /** In journal order, oldest first. */
-export function listVersions({ state, records }: VersionTable, { name, device, line, includeRetired = false }: VersionFilter = {}): readonly VersionSummary[] {
-  const from = name === undefined ? state.versions.values() : state.names.get(name) ?? [];
+export function listVersions({ state, records, byDevice }: VersionTable, { name, device, line, includeRetired = false }: VersionFilter = {}): readonly VersionSummary[] {
+  const from = name !== undefined ? state.names.get(name) ?? [] : device !== undefined ? byDevice.get(device) ?? [] : state.versions.values();
   const found: VersionSummary[] = [];
   for (const version of from) {
     const record = records.get(version.versionId);
