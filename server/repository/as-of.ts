@@ -29,7 +29,7 @@ function lineAsOf({ device, activations }: DeviceState, line: string, atMs: numb
   if (atMs > nowMs) return unknown("this moment has not come yet");
   const history = activations.get(line) ?? [];
   if (history.length === 0) return unknown("no activation was ever reported");
-  const spans = tighten(history);
+  const spans = tighten(nearby(history, atMs));
   const candidates = spans.filter((span) => span.from <= atMs && !spans.some((other) => other.until <= atMs && isSurelyBefore(span, other)));
   if (candidates.length === 0) return unknown("nothing was reported as active this early");
   const versions = new Set(candidates.map(({ activation }) => activation.versionId));
@@ -42,6 +42,26 @@ function lineAsOf({ device, activations }: DeviceState, line: string, atMs: numb
   const { activation } = first;
   const sinceMs = Number.isFinite(first.from) ? Math.max(first.from, Math.min(activation.deviceAtMs, first.until)) : first.until;
   return { device, line, versionId: activation.versionId, why: "activation reported by the device", sinceMs, uncertainMs: activation.deviceClockErrorMs };
+}
+
+/** Histories up to this length are compared as a whole, each with each. */
+const wholeHistory = 500;
+
+/**
+ * Of a long history what can matter at the moment: nothing that is surely before something that had
+ * surely happened. Less to compare can only make the answer less certain, never another.
+ */
+function nearby(history: readonly ActivationState[], atMs: number): readonly ActivationState[] {
+  if (history.length <= wholeHistory) return history;
+  let latest = -Infinity, session = -Infinity;
+  for (const activation of history) {
+    const { from, until } = activationInterval(activation);
+    if (until > atMs) continue;
+    latest = Math.max(latest, from);
+    session = Math.max(session, activation.session);
+  }
+  const near = history.filter((activation) => activation.session >= session && activationInterval(activation).until >= latest);
+  return near.length <= wholeHistory ? near : near.filter((activation) => activationInterval(activation).from <= atMs);
 }
 
 function describe(uncertainMs: number | null): string {

@@ -71,6 +71,16 @@ test("a clock that was set back gives an old time to a new activation: unknown, 
   assert.equal(ranAt(147, ...facts).versionId, "unknown");
 });
 
+test("a long history gives the answers of a short one", () => {
+  const facts = Array.from({ length: 3000 }, (_, n) => activated(n % 7, 1000 * n, 100, 1000 * n + 300, Math.floor(n / 10)));
+  const state = stateOf(enrolled, ...facts);
+  for (const n of [0, 1, 499, 500, 1500, 2998, 2999]) {
+    assert.equal(fleetAsOf(state, 1000 * n + 500, 1e9)[0]!.versionId, id(n % 7));
+    if (n > 0) assert.equal(fleetAsOf(state, 1000 * n, 1e9)[0]!.versionId, "unknown");
+  }
+  assert.equal(fleetAsOf(state, -500, 1e9).length, 0, "not enrolled yet");
+});
+
 test("nothing is said of the future, of silent lines, and of devices not enrolled yet", () => {
   const state = stateOf(enrolled, activated(1, 10, 0, 10));
   assert.match(fleetAsOf(state, 101, 100)[0]!.why, /not come yet/);
