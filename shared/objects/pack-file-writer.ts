@@ -13,8 +13,8 @@ import { encodePackHeader, encodePackIndex, encodePackTrailer, packHeaderBytes, 
 /** Many saves are small and many are open at once: the first buffer is small, each of the next is larger. */
 const firstBufferBytes = 64 * 1024;
 const mostBufferBytes = 4 * 1024 * 1024;
-/** From here on a piece is written as it is, without being copied. */
-const directBytes = 256 * 1024;
+/** From here on a piece is written as it is. Below, a copy costs less than waiting for one more call. */
+const directBytes = 2 * 1024 * 1024;
 
 export const temporarySuffix = ".tmp";
 export const packSuffix = ".pack";
@@ -22,9 +22,17 @@ export const packSuffix = ".pack";
 /** What an entry says but for where it lies. */
 export interface EntryDescription { readonly id: Hash; readonly kind: ObjectKind | "tensor"; readonly header?: TensorHeader; readonly byteLength: number; readonly representation?: number }
 
+/** Large buffers that writers are done with, kept for the next: fresh ones cost page faults and garbage collections. */
+export class BufferPool {
+  readonly #idle: Uint8Array[] = [];
+  take(bytes: number): Uint8Array { return (bytes === mostBufferBytes ? this.#idle.pop() : undefined) ?? new Uint8Array(bytes); }
+  giveBack(buffer: Uint8Array | undefined): void { if (buffer?.length === mostBufferBytes && this.#idle.length < 2) this.#idle.push(buffer); }
+}
+
 export class PackFileWriter {
   readonly #files: Files;
   readonly #random: Random;
+  readonly #pool: BufferPool;
   readonly #temporary: string;
   readonly #entries: PackEntry[] = [];
   #file: OpenFile | undefined;
@@ -38,8 +46,8 @@ export class PackFileWriter {
   #fileEnd = 0;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(files: Files, folder: string, random: Random) {
-    this.#files = files; this.#random = random;
+  constructor(files: Files, folder: string, random: Random, pool: BufferPool) {
+    this.#files = files; this.#random = random; this.#pool = pool;
     this.#temporary = join(folder, `${Buffer.from(random.bytes(8)).toString("hex")}${temporarySuffix}`);
   }
 
@@ -76,7 +84,7 @@ export class PackFileWriter {
     this.#bufferAt += this.#buffered;
     this.#buffered = 0;
     const wantedBytes = Math.min(mostBufferBytes, this.#buffer.length * 4);
-    [this.#buffer, this.#spare] = [this.#spare?.length === wantedBytes ? this.#spare : new Uint8Array(wantedBytes), this.#buffer];
+    [this.#buffer, this.#spare] = [this.#spare?.length === wantedBytes ? this.#spare : this.#pool.take(wantedBytes), this.#buffer];
     this.#writing = this.#write(full, at);
     // Whoever waits for it next hears of a failure; until then it is no unhandled rejection.
     this.#writing.catch(() => undefined);
@@ -120,10 +128,12 @@ export class PackFileWriter {
     const file = this.#file;
     if (file === undefined) throw new StemmaError("INTERNAL", "A pack was ended before anything was written to it. Report this with what led to it.");
     const bytes = this.#position();
+    this.#giveBack();
     if (this.#fileEnd > bytes) await file.truncate(bytes);
     try { await file.sync(); } catch (error) { onSyncError(error); throw error; }
     this.#file = undefined;
-    await file.close();
+    // What was fsynced is safe whatever closing says, so nobody waits for it.
+    file.close().catch(() => undefined);
     const name = packName(index, this.#random.bytes(8));
     return { name, bytes, entries: this.#entries };
   }
@@ -131,9 +141,17 @@ export class PackFileWriter {
   /** Renames the finished pack to its name; durable once the folder is fsynced. */
   async publish(pack: PackIndex): Promise<void> { await this.#files.rename(this.#temporary, join(dirname(this.#temporary), `${pack.name}${packSuffix}`)); }
 
+  /** Only once nothing is being written from them. */
+  #giveBack(): void {
+    this.#pool.giveBack(this.#buffer);
+    this.#pool.giveBack(this.#spare);
+    this.#buffer = this.#spare = undefined;
+  }
+
   /** Leaves nothing behind, as far as the disk lets us. */
   async discard(): Promise<void> {
     await this.#writing.catch(() => undefined);
+    this.#giveBack();
     await this.#file?.close().catch(() => undefined);
     this.#file = undefined;
     await this.#files.remove(this.#temporary).catch(() => undefined);

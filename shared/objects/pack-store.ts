@@ -19,7 +19,7 @@ import { decodeIndexCache, encodeIndexCache, maxCacheBytes } from "./index-cache
 import { Leases } from "./leases.js";
 import { ObjectIndex, storedObject, type Located } from "./object-index.js";
 import type { CollectionPlan, Lease, ObjectPruner, PackWriter, StoredObject } from "./object-store.js";
-import { PackFileWriter, packSuffix, temporarySuffix } from "./pack-file-writer.js";
+import { BufferPool, PackFileWriter, packSuffix, temporarySuffix } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
 import { isPackName, rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
 import { StorePackWriter } from "./pack-writer.js";
@@ -59,6 +59,7 @@ class FilePackStore implements PackStore {
   readonly #index: ObjectIndex;
   readonly #leases: Leases;
   readonly #lock = new ReferenceLock();
+  readonly #pool = new BufferPool();
   readonly #syncFolder: () => Promise<void>;
   readonly #problems: StoreProblem[];
   /** Objects whose bytes were found wrong: `has` denies them, so that they are asked for and written again. */
@@ -143,7 +144,7 @@ class FilePackStore implements PackStore {
     const pins = this.#leases.pin();
     return Promise.resolve(new StorePackWriter<PackFileWriter>({
       has: (id) => this.has(id), pins, graceMs: this.#options.graceMs ?? 0,
-      target: () => new PackFileWriter(this.#files, this.#folder, this.#options.random),
+      target: () => new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool),
       publish: (target) => this.#publish(target),
     }));
   }
@@ -213,7 +214,7 @@ class FilePackStore implements PackStore {
   }
 
   async #rewrite(kept: readonly Located[]): Promise<PackIndex> {
-    const target = new PackFileWriter(this.#files, this.#folder, this.#options.random);
+    const target = new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool);
     try {
       for (const located of kept) await this.#copy(located, target);
       const pack = await target.finish((error) => this.#stop(error));
