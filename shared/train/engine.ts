@@ -9,7 +9,10 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { StemmaError, isErrorCode } from "../errors.js";
+import { decodeArchitecture } from "../model/architecture.js";
 import type { Architecture } from "../model/model.js";
+import type { Hash } from "../tensor/tensor.js";
+import { engineFiles, engineId } from "./engine-id.js";
 import type { TrainingJob, TrainingResult } from "./training.js";
 
 export type TrainingPhase = "starting" | "reading data" | "evaluating before" | "training" | "evaluating after" | "writing";
@@ -37,6 +40,8 @@ export interface TrainInChildOptions {
   readonly memoryLimitMb?: number;
   /** Where the bundle lies; the one beside this build when absent. */
   readonly engineFolder?: string;
+  /** The engine a record pins; another one is refused before it trains. */
+  readonly expectedEngine?: Hash;
 }
 
 export interface TrainingOutcome {
@@ -71,17 +76,17 @@ export async function writeJobFolder(job: TrainingJob, folder: string): Promise<
 
 /** Reads what a finished training left. @throws TRAINING_STOPPED when the folder holds no complete result */
 export async function readResultFolder(folder: string): Promise<TrainingOutcome> {
-  const parse = async <T>(name: string): Promise<T> => {
+  const parse = async <T>(name: string, decode: (bytes: Buffer) => T): Promise<T> => {
     try {
       const bytes = await readFile(join(folder, name));
       if (bytes.length > maxResultBytes) throw new RangeError(`${name} has ${bytes.length} bytes`);
-      return JSON.parse(bytes.toString("utf8")) as T;
+      return decode(bytes);
     } catch (cause) {
       throw new StemmaError("TRAINING_STOPPED", `The training left no readable ${name} in ${folder}; it ended before its result was complete. Run it again.`, { cause, folder });
     }
   };
-  const result = await parse<TrainingResult>("result.json");
-  const architecture = await parse<Architecture>("architecture.json");
+  const result = await parse("result.json", (bytes) => JSON.parse(bytes.toString("utf8")) as TrainingResult);
+  const architecture = await parse<Architecture>("architecture.json", decodeArchitecture);
   return {
     result, architecture, folder,
     modelFile: join(folder, result.files.model),
@@ -97,6 +102,7 @@ export async function readResultFolder(folder: string): Promise<TrainingOutcome>
  *   TRAINING_STOPPED when it was aborted or killed; BACKEND_UNAVAILABLE when the bundle is missing
  */
 export async function trainInChild(job: TrainingJob, options: TrainInChildOptions): Promise<TrainingOutcome> {
+  if (options.expectedEngine !== undefined) await checkEngine(options.engineFolder ?? builtInEngineFolder(), options.expectedEngine);
   const jobFolder = join(options.workFolder, "job");
   const resultFolder = join(options.workFolder, "result");
   await rm(resultFolder, { recursive: true, force: true });
@@ -106,6 +112,18 @@ export async function trainInChild(job: TrainingJob, options: TrainInChildOption
   if (options.signal?.aborted === true) throw stopped("was stopped before it began");
   await runEngine(jobFolder, resultFolder, options);
   return readResultFolder(resultFolder);
+}
+
+/** The id of the engine in a folder. @throws BACKEND_UNAVAILABLE when a file of it is missing */
+export async function engineIdOfFolder(folder: string): Promise<Hash> {
+  try {
+    return engineId(await Promise.all(engineFiles.map(async (name) => ({ name, bytes: await readFile(join(folder, name)) }))));
+  } catch (cause) { throw new StemmaError("BACKEND_UNAVAILABLE", `The training engine in ${folder} is missing or incomplete. Build it with \`npm run build\`.`, { cause, folder }); }
+}
+
+async function checkEngine(folder: string, expected: Hash): Promise<void> {
+  const actual = await engineIdOfFolder(folder);
+  if (actual !== expected) throw new StemmaError("ENGINE_HASH_MISMATCH", `The engine in ${folder} is ${actual.slice(0, 12)}, this training asks for ${expected.slice(0, 12)}. Fetch that engine from the store.`, { expected, actual });
 }
 
 function stopped(how: string, details: Record<string, unknown> = {}): StemmaError {

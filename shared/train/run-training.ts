@@ -19,7 +19,7 @@ import type { TensorFlow, TfLayersModel } from "./tensorflow.js";
 import { buildTrainable, type Trainable } from "./trainable.js";
 import type { BackendChoice, TrainingJob, TrainingResult } from "./training.js";
 
-export interface Checkpoint { readonly epoch: number; readonly iteration: number; readonly tensors: readonly Tensor[]; readonly optimizer: OptimizerState }
+export interface Checkpoint { readonly epoch: number; readonly iteration: number; readonly model: ModelAtRest; readonly optimizer: OptimizerState }
 
 export interface TrainingPorts {
   readonly tf: TensorFlow;
@@ -67,7 +67,7 @@ export async function runTraining(job: TrainingJob, base: TrainingBase | undefin
     const before = evaluation(ports.tf, model, set);
     const outcome = await fit(ports.tf, model, set, plan, streams, {
       onIteration: (measurement, iterations) => ports.onProgress?.({ phase: "training", iterations, epochs: plan.epochs, ...measurement }),
-      onCheckpoint: async (epoch, iteration, tensors, optimizer) => { await ports.onCheckpoint?.({ epoch, iteration, tensors, optimizer }); },
+      onCheckpoint: async (epoch, iteration, tensors, optimizer) => { await ports.onCheckpoint?.({ epoch, iteration, model: { architecture: start.architecture, tensors }, optimizer }); },
     }, resume?.state);
     await phase("evaluating after");
     const after = evaluation(ports.tf, model, set);

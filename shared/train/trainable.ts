@@ -38,21 +38,33 @@ type Call = (inputs: TfTensor | TfTensor[], kwargs: Record<string, unknown>) => 
 const randomLayers = new Set(["GaussianNoise", "GaussianDropout", "AlphaDropout", "SpatialDropout1D"]);
 const camel = (text: string): string => text.replace(/_+(\w)/g, (_match, letter: string) => letter.toUpperCase());
 
-/** Settings as TensorFlow.js's constructors want them; initial values are not drawn, they are written later. */
-function constructorConfig(value: unknown, key = ""): unknown {
-  if (key.endsWith("_initializer") && value !== null) return "zeros";
+/** Weights are written after building, so nothing is drawn for them: TensorFlow.js's defaults would use Math.random. */
+const noDraw = Object.fromEntries(["kernel", "recurrent", "bias", "depthwise", "pointwise", "embeddings", "alpha", "beta", "gamma", "movingMean", "movingVariance"].map((name) => [`${name}Initializer`, "zeros"]));
+
+/** Settings as TensorFlow.js's constructors want them. */
+function constructorConfig(config: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const converted = Object.entries(config).map(([name, value]) => [camel(name), name === "layer" ? innerLayer(value) : constructorValue(value)]);
+  return { ...Object.fromEntries(converted), ...noDraw };
+}
+
+/** The layer inside a wrapper; its class's name stays as it is, for it is looked up. */
+function innerLayer(value: unknown): unknown {
+  const inner = value as { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> };
+  return { className: inner.class_name, config: constructorConfig(inner.config) };
+}
+
+function constructorValue(value: unknown): unknown {
   if (typeof value === "string") return camel(value);
-  if (Array.isArray(value)) return value.map((item) => constructorConfig(item));
+  if (Array.isArray(value)) return value.map(constructorValue);
   if (typeof value !== "object" || value === null) return value;
-  // The class's name stays as it is: it is looked up.
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [camel(name), name === "class_name" ? member : constructorConfig(member, name)]));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [camel(name), name === "class_name" ? member : constructorValue(member)]));
 }
 
 function constructLayer(tf: TensorFlow, layer: LeafLayer, index: number): TfLayer {
   const known = tf.serialization.SerializationMap.getMap().classNameMap[layer.className];
   if (known === undefined) throw new StemmaError("LAYER_NOT_ALLOWED", `Layer ${index} (${layer.className}) is none that can be trained here. Import the model without its architecture to store it.`, { layer: index });
   const [constructor, fromConfig] = known;
-  const config = { ...(constructorConfig(layer.config) as Record<string, unknown>), name: `layer_${index}` };
+  const config = { ...constructorConfig(layer.config), name: `layer_${index}` };
   return fromConfig(constructor, config as never) as unknown as TfLayer;
 }
 

@@ -9,7 +9,7 @@ import type { Tensor } from "../../tensor/tensor.js";
 import { depthwiseFans, fans, initialize, type InitializerName } from "../initializers.js";
 import type { Streams } from "../streams.js";
 
-interface Weight { readonly name: string; readonly shape: readonly number[]; readonly trainable?: boolean; readonly initializer: InitializerName }
+interface Weight { readonly name: string; readonly shape: readonly number[]; readonly trainable?: boolean; readonly initializer: InitializerName; /** Every number begins with this instead. */ readonly value?: number }
 interface Node { readonly className: string; readonly config: Readonly<Record<string, unknown>>; readonly inputs: readonly number[]; readonly weights: readonly Weight[] }
 
 /** A layer that was added; only this builder knows what it means. */
@@ -26,8 +26,14 @@ export class GraphBuilder {
   /** @param shape without the batch dimension */
   input(shape: readonly number[]): NodeId { return this.#add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, []); }
 
-  dense(from: NodeId, inputs: number, units: number, activation = "linear"): NodeId {
-    return this.#add("Dense", { units, activation, use_bias: true }, [from], [{ name: "kernel", shape: [inputs, units], initializer: activation === "relu" ? "he-uniform" : "glorot-uniform" }, { name: "bias", shape: [units], initializer: "zeros" }]);
+  /** A dense layer that begins as nothing: all zeros, so what it learns stays in the span of the data. */
+  silentDense(from: NodeId, inputs: number, units: number): NodeId {
+    return this.#add("Dense", { units, activation: "linear", use_bias: false }, [from], [{ name: "kernel", shape: [inputs, units], initializer: "zeros" }]);
+  }
+
+  /** @param bias first value of every bias */
+  dense(from: NodeId, inputs: number, units: number, activation = "linear", bias = 0): NodeId {
+    return this.#add("Dense", { units, activation, use_bias: true }, [from], [{ name: "kernel", shape: [inputs, units], initializer: activation === "relu" ? "he-uniform" : "glorot-uniform" }, { name: "bias", shape: [units], initializer: "zeros", value: bias }]);
   }
 
   /** LSTM and GRU of `units`; the last output of the sequence. */
@@ -84,6 +90,7 @@ export class GraphBuilder {
 
 function initialTensor(node: Node, weight: Weight, streams: Streams, path: string): Tensor {
   const values = initialize(weight.initializer, weight.shape, streams.stream(`initial/${path}`), node.className === "DepthwiseConv2D" ? depthwiseFans(weight.shape) : fans(weight.shape));
+  if (weight.value !== undefined) values.fill(weight.value);
   // An LSTM forgets little at first: ones for the second of its four gates (Jozefowicz et al., 2015).
   if (node.className === "LSTM" && weight.name === "bias") values.fill(1, values.length / 4, values.length / 2);
   const bytes = new Uint8Array(values.length * 4), view = new DataView(bytes.buffer);

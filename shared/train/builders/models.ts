@@ -4,13 +4,18 @@ import type { ModelAtRest } from "../recipes/recipe.js";
 import type { Streams } from "../streams.js";
 import { GraphBuilder, type NodeId } from "./graph-builder.js";
 
-/** One recurrent layer, one small dense layer, `outputs` numbers. Inputs [steps, features]. */
-export function sequenceRegressor(kind: "LSTM" | "GRU", inputShape: readonly number[], units: number, outputs: number, streams: Streams): ModelAtRest {
+/**
+ * A recurrent layer beside a linear one over the whole window, summed; `outputs` numbers that begin at `mean`.
+ * Inputs [steps, features]. The linear path carries on beyond the range seen in training, where a recurrent
+ * layer's outputs level off: a battery's future is lower than its past.
+ */
+export function sequenceRegressor(kind: "LSTM" | "GRU", inputShape: readonly number[], units: number, outputs: number, mean: number, streams: Streams): ModelAtRest {
   const [steps, features] = inputShape;
   if (inputShape.length !== 2 || steps === undefined || features === undefined) throw new StemmaError("ARCHITECTURE_MISMATCH", `A recurrent model takes samples of [steps, features], these are [${inputShape.join(", ")}]. Choose a recipe for this data.`, { inputShape });
   const graph = new GraphBuilder();
-  const sequence = graph.recurrent(kind, graph.input(inputShape), features, units);
-  return graph.build(graph.dense(graph.dense(sequence, units, 16, "relu"), 16, outputs), streams);
+  const window = graph.input(inputShape);
+  const curve = graph.dense(graph.recurrent(kind, window, features, units), units, outputs, "linear", mean);
+  return graph.build(graph.sum([curve, graph.silentDense(graph.flatten(window), steps * features, outputs)]), streams);
 }
 
 function imageSides(inputShape: readonly number[]): readonly [number, number, number] {

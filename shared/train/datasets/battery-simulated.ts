@@ -13,7 +13,7 @@ import { ParameterReader } from "./sample-set.js";
 
 /** Open-circuit volts at 0, 10, … 100 % of charge (lithium nickel manganese cobalt oxide against graphite). */
 const openCircuit = [2.95, 3.38, 3.5, 3.56, 3.6, 3.65, 3.72, 3.82, 3.92, 4.04, 4.18] as const;
-const stepSeconds = 20, cutOffVolts = 2.7, ratedAmperes = 2;
+const stepSeconds = 10, cutOffVolts = 2.7, ratedAmperes = 2;
 
 export interface CellParameters {
   /** Ah when new. */
@@ -40,22 +40,22 @@ function between(stream: Stream, low: number, high: number): number { return low
 /** A laboratory cell: constant current, 24 °C, small differences of manufacture. */
 export function laboratoryCell(stream: Stream): CellParameters {
   return {
-    capacity: between(stream, 1.86, 1.98), resistance: between(stream, 0.062, 0.074), fadeRoot: between(stream, 0.05, 0.08), fadeLinear: between(stream, 0.18, 0.26),
-    resistanceGrowth: between(stream, 0.5, 0.8), ambient: between(stream, 23.5, 24.5), heating: between(stream, 26, 30), profile: [1], voltageOffset: 0, temperatureOffset: 0,
+    capacity: between(stream, 1.86, 1.98), resistance: between(stream, 0.062, 0.074), fadeRoot: between(stream, 0.1, 0.15), fadeLinear: between(stream, 0.06, 0.12),
+    resistanceGrowth: between(stream, 0.3, 0.5), ambient: between(stream, 23.5, 24.5), heating: between(stream, 26, 30), profile: [1], voltageOffset: 0, temperatureOffset: 0,
   };
 }
 
-/** A vehicle's cell: another climate, stop-and-go currents, sensors a little off. */
+/** A vehicle's cell: bus bars and connectors add resistance, long cables to the sensors lose volts; a colder climate, stop-and-go currents. */
 export function vehicleCell(stream: Stream): CellParameters {
   const profile = Array.from({ length: 30 }, () => {
     const kind = stream.integer(10);
-    return kind === 0 ? -0.4 : kind <= 2 ? 0.2 : between(stream, 0.7, 1.7); // regeneration, standing, driving
+    return kind === 0 ? -0.2 : kind <= 2 ? 0.3 : between(stream, 0.8, 1.5); // regeneration, standing, driving
   });
   const mean = profile.reduce((sum, current) => sum + current, 0) / profile.length;
   return {
-    capacity: between(stream, 1.84, 2.02), resistance: between(stream, 0.075, 0.095), fadeRoot: between(stream, 0.05, 0.11), fadeLinear: between(stream, 0.16, 0.3),
-    resistanceGrowth: between(stream, 0.5, 1.1), ambient: between(stream, 12, 30), heating: between(stream, 24, 34),
-    profile: profile.map((current) => current / mean), voltageOffset: between(stream, -0.02, 0.02), temperatureOffset: between(stream, -1, 1),
+    capacity: between(stream, 1.84, 2.02), resistance: between(stream, 0.1, 0.115), fadeRoot: between(stream, 0.09, 0.16), fadeLinear: between(stream, 0.06, 0.12),
+    resistanceGrowth: between(stream, 0.25, 0.55), ambient: between(stream, 10, 18), heating: between(stream, 25, 32),
+    profile: profile.map((current) => current / mean), voltageOffset: between(stream, -0.08, -0.05), temperatureOffset: between(stream, -0.5, 0.5),
   };
 }
 
@@ -72,11 +72,11 @@ export function discharge(cell: CellParameters, cycle: number, noise: Stream): D
   const capacity = cell.capacity * (1 - cell.fadeRoot * Math.sqrt(age) - cell.fadeLinear * age);
   const resistance = cell.resistance * (1 + cell.resistanceGrowth * age);
   let charge = 1, polarisation = 0, temperature = cell.ambient, smooth = openCircuitVolts(1), taken = 0, volts = 0, degrees = 0, steps = 0, fall = 0;
-  for (; steps < 2000; steps++) {
+  for (; steps < 4000; steps++) {
     const current = ratedAmperes * (cell.profile[steps % cell.profile.length] ?? 1);
     polarisation += (current * resistance * 0.6 - polarisation) * (stepSeconds / 120);
     const terminal = openCircuitVolts(charge) - current * resistance - polarisation;
-    smooth += (terminal - smooth) * 0.2;
+    smooth += (terminal + cell.voltageOffset - smooth) * 0.1;
     temperature += (cell.ambient + cell.heating * current * current * resistance - temperature) * (stepSeconds / 900);
     volts += terminal; degrees += temperature;
     if (smooth < 3.8 && smooth >= 3.5) fall += stepSeconds;
@@ -89,7 +89,7 @@ export function discharge(cell: CellParameters, cycle: number, noise: Stream): D
     cycle,
     meanVoltage: measured(volts / steps + cell.voltageOffset, 0.002),
     meanTemperature: measured(degrees / steps + cell.temperatureOffset, 0.15),
-    fallSeconds: measured(fall, 8),
+    fallSeconds: measured(fall, 5),
     capacity: measured(taken, 0.004),
   };
 }

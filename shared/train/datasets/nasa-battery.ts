@@ -11,8 +11,11 @@ import type { DatasetReader } from "./dataset.js";
 import { ParameterReader } from "./sample-set.js";
 
 const header = "循环次数,平均放电电压,平均放电温度,等压降放电时间,容量";
-/** One of the four files (B0006) is in GBK: the same words, other bytes. Compared as bytes, so no decoder of the system is needed. */
-const headerForms = [Buffer.from(header, "utf8"), Buffer.from("d1adbbb7b4cecafd2cc6bdbef9b7c5b5e7b5e7d1b92cc6bdbef9b7c5b5e7cec2b6c82cb5c8d1b9bdb5b7c5b5e7cab1bce42cc8ddc1bf", "hex")];
+/**
+ * The files differ: B0006 is in GBK, B0007 and B0018 add the voltages to the fourth column's name. Compared
+ * as bytes, so no decoder of the system is needed.
+ */
+const headerForms = [Buffer.from(header, "utf8"), Buffer.from(header.replace("时间", "时间（3.8V-3.5V）"), "utf8"), Buffer.from("d1adbbb7b4cecafd2cc6bdbef9b7c5b5e7b5e7d1b92cc6bdbef9b7c5b5e7cec2b6c82cb5c8d1b9bdb5b7c5b5e7cab1bce42cc8ddc1bf", "hex")];
 const maxFileBytes = 16 * 1024 * 1024;
 const maxRows = 100_000;
 const numberPattern = /^-?[0-9]{1,12}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,3})?$/;
@@ -24,7 +27,7 @@ export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCy
   };
   if (bytes.length > maxFileBytes) refuse(1, `the file has ${bytes.length} bytes, more than ${maxFileBytes}`);
   const form = headerForms.find((each) => each.equals(bytes.subarray(0, each.length)) && (bytes[each.length] === 10 || bytes[each.length] === 13));
-  if (form === undefined) return refuse(1, `the header is not "${header}" in UTF-8 or GBK`);
+  if (form === undefined) return refuse(1, `the header is not "${header}", nor one of the other forms of it`);
   // Below the header there are numbers only, so each byte is its character.
   const lines = ["", ...Buffer.from(bytes.subarray(form.length)).toString("latin1").replace(/^\r?\n/, "").split(/\r?\n/)];
   while (lines.length > 1 && lines.at(-1) === "") lines.pop();

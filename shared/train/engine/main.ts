@@ -90,10 +90,9 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   const report = reporter();
   const trained = await runTraining(job, base, {
     tf: backend.tf, files: datasetFiles, monotonic: () => performance.now(), engine, backend: chooseBackend({}), environment: environment(), fuseActivations, onProgress: report,
-    async onCheckpoint({ iteration, tensors, optimizer }: Checkpoint) {
+    async onCheckpoint({ iteration, model, optimizer }: Checkpoint) {
       const name = `checkpoint-${String(iteration).padStart(8, "0")}`;
-      const architecture = base?.model.architecture;
-      if (architecture !== undefined) await writeFile(join(resultFolder, `${name}.safetensors`), await modelFile(architecture, tensors));
+      await writeFile(join(resultFolder, `${name}.safetensors`), await modelFile(model.architecture, model.tensors));
       await writeFile(join(resultFolder, `${name}.optimizer.safetensors`), await optimizerFile(optimizer));
       checkpoints.push(`${name}.safetensors`);
     },

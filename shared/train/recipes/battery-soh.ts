@@ -3,9 +3,13 @@
  * patience 5 and at most 50 epochs (ModelX of Chen et al., ICSE 2022, §4.1), and the same with a GRU.
  */
 import { sequenceRegressor } from "../builders/models.js";
+import type { SampleSet } from "../datasets/dataset.js";
 import { defineRecipe } from "./define-recipe.js";
-import { choice, numberOf, parameter, textOf, trainingParameters, whole } from "./recipe-parameters.js";
+import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } from "./recipe-parameters.js";
 import type { Recipe } from "./recipe.js";
+
+/** Where predictions begin before anything is learnt. */
+function meanTarget({ train: { targets } }: SampleSet): number { return targets.reduce((sum, target) => sum + target, 0) / targets.length; }
 
 const batteryRecipe = (name: string, kind: "LSTM" | "GRU"): Recipe => defineRecipe({
   name, version: 1, task: "regression", loss: "mean-squared-error",
@@ -13,10 +17,11 @@ const batteryRecipe = (name: string, kind: "LSTM" | "GRU"): Recipe => defineReci
   metric: { name: "SoH error", unit: "%", lowerIsBetter: true },
   parameters: {
     ...trainingParameters,
+    learningRate: parameter(real(0, 10), 0.005, 0.005, trainingParameters.learningRate.help),
     units: parameter(whole(1, 1024), 24, 24, "width of the recurrent layer (base training)"),
     trainable: parameter(choice("all", "head"), "all", "all", "head leaves the recurrent layer as it is (a partial update)"),
   },
-  initialModel: (parameters, data, streams) => sequenceRegressor(kind, data.inputShape, numberOf(parameters, "units"), data.targetSize, streams),
+  initialModel: (parameters, data, streams) => sequenceRegressor(kind, data.inputShape, numberOf(parameters, "units"), data.targetSize, meanTarget(data), streams),
   freezes: (parameters, className) => textOf(parameters, "trainable") === "head" && ["LSTM", "GRU", "SimpleRNN"].includes(className),
 });
 

@@ -22,7 +22,7 @@ export const trainingParameters = {
   epochs: row(whole(1, 10_000), 50, 50, "passes over the training samples, at most"),
   patience: row(whole(0, 10_000), 5, 5, "stop when the validation loss has not improved for so many epochs and keep the best; 0 trains all epochs"),
   batchSize: row(whole(1, 4096), 16, 16, "samples a step"),
-  learningRate: row(real(0, 10), 0.01, 0.002, "learning rate of the first step"),
+  learningRate: row(real(0, 10), 0.003, 0.001, "learning rate of the first step"),
   schedule: row(choice(...scheduleNames), "constant", "constant", `how the learning rate changes: ${scheduleNames.join(", ")}`),
   scheduleFactor: row(real(0, 1000), 1, 1, "linear: last rate as a part of the first; step: factor; inverse-time: strength an epoch"),
   scheduleEpochs: row(whole(1, 10_000), 10, 10, "step: epochs between two changes"),
