@@ -1,0 +1,233 @@
+/**
+ * The server's ingest and devices in one process without sockets, on a disk in memory, under a clock
+ * that the test drives, over a network that loses, repeats and reorders as a seed says. The server
+ * can be killed between any two messages; the devices' stores are theirs.
+ */
+import { setImmediate } from "node:timers/promises";
+import { FleetIngest } from "../../server/ingest/fleet-ingest.js";
+import { defaultIngestLimits, type IngestLimits } from "../../server/ingest/limits.js";
+import { eventHub } from "../../server/events/event-hub.js";
+import type { FleetRepository } from "../../server/repository/fleet-repository.js";
+import { openHome, type Home } from "../../server/repository/home.js";
+import { openRepository } from "../../server/repository/open-repository.js";
+import { silentLog } from "../../shared/adapters/node-clock.js";
+import type { Files } from "../../shared/ports.js";
+import type { LeafTable } from "../../shared/model/model.js";
+import { memoryStore } from "../../shared/objects/memory-store.js";
+import { opaqueModelSource } from "../../shared/save/model-source.js";
+import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { generateKey } from "../../shared/trust/keys.js";
+import { signAnnounce, verifyReceipt } from "../../shared/trust/signatures.js";
+import { hashToken } from "../../shared/trust/token.js";
+import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
+import { blockOverheadBytes, maxBlockBytes } from "../../shared/wire/limits.js";
+import type { Body, ReceiptKind, Refusal, Want } from "../../shared/wire/messages.js";
+import { buildTopic, clientIdOf, parseTopic, type Topic } from "../../shared/wire/topics.js";
+import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
+import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
+import { manualClock, type ManualClock } from "./manual-clock.js";
+
+const root = "stemma";
+const fleet = "sim";
+
+/** Numbers in [0, below) that a seed decides. */
+export function chooser(seed: number): (below: number) => number {
+  let state = Math.imul(seed, 2654435761) >>> 0 || 1;
+  return (below) => { state ^= state << 13; state >>>= 0; state ^= state >>> 17; state ^= state << 5; state >>>= 0; return state % below; };
+}
+
+interface Message { readonly up: boolean; readonly device: string; readonly topic: Topic; readonly payload: Uint8Array; readonly session: number }
+
+/** Files of one process: once it is dead, nothing that it still had in mind reaches the disk. */
+function mortal(files: Files, life: { alive: boolean }): Files {
+  const through = <T extends object>(inner: T): T => new Proxy(inner, {
+    get: (target, name) => {
+      const value = Reflect.get(target, name) as unknown;
+      if (typeof value !== "function") return value;
+      return (...given: unknown[]) => {
+        if (!life.alive) return new Promise(() => undefined);
+        const result = Reflect.apply(value, target, given) as unknown;
+        if (!(result instanceof Promise)) return result;
+        return result.then((got: unknown) => (life.alive ? (name === "open" ? through(got as object) : got) : new Promise(() => undefined)));
+      };
+    },
+  });
+  return through(files);
+}
+
+export interface SimulationOptions {
+  readonly seed: number;
+  readonly files: Files;
+  readonly limits?: Partial<IngestLimits>;
+  /** Of 100 messages so many are lost, repeated, or overtaken by later ones. */
+  readonly lost?: number;
+  readonly repeated?: number;
+  readonly reordered?: number;
+}
+
+export class Simulation {
+  readonly clock: ManualClock = manualClock();
+  readonly devices = new Map<string, SimulatedDevice>();
+  readonly choose: (below: number) => number;
+  fatal = 0;
+  files: Files;
+  readonly #wire: Message[] = [];
+  #home: Home | undefined;
+  #repository: FleetRepository | undefined;
+  #ingest: FleetIngest | undefined;
+  #life = { alive: false };
+
+  constructor(readonly options: SimulationOptions) { this.choose = chooser(options.seed); this.files = options.files; }
+
+  get repository(): FleetRepository { if (this.#repository === undefined) throw new Error("the server is down"); return this.#repository; }
+  get isUp(): boolean { return this.#ingest !== undefined; }
+
+  /** Opens the home as a new process would. */
+  async start(): Promise<void> {
+    const { clock } = this;
+    const choose = this.choose;
+    const random = { bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => choose(256)) };
+    const life = this.#life = { alive: true };
+    const files = mortal(this.files, life);
+    this.#home = await openHome("/home", { files, clock, random });
+    this.#repository = await openRepository(this.#home, fleet);
+    const ingest: FleetIngest = await FleetIngest.start({
+      root, repository: this.#repository, signer: this.#home.signer, clock, random, files, log: silentLog(), events: eventHub(clock), limits: { ...defaultIngestLimits, memorySpoolBytes: 0, ...this.options.limits },
+      budget: new WindowBudget(256 * 1024), spoolFolder: "/home/fleets/sim/spool", releasePolicy: "stored", serverVersion: "0", onFatal: () => { this.fatal++; },
+      broker: {
+        publish: (topic, payload) => { if (!life.alive) return Promise.resolve("offline" as const); const parsed = parseTopic(root, topic); if (parsed !== undefined) this.post({ up: false, device: parsed.device, topic: parsed, payload: payload.slice(), session: this.devices.get(parsed.device)?.session ?? 0 }); return Promise.resolve("sent" as const); },
+        disconnect: () => Promise.resolve(),
+      },
+    });
+    this.#ingest = ingest;
+  }
+
+  /** The process is gone: nothing in memory is left, the disk is as it was. */
+  kill(): void {
+    this.#life.alive = false;
+    this.#ingest = undefined;
+    this.#repository = undefined;
+    this.#wire.length = 0;
+    for (const device of this.devices.values()) device.online = false;
+  }
+
+  /** Enrols a device. */
+  async add(name: string, lines: readonly string[]): Promise<SimulatedDevice> {
+    const device = new SimulatedDevice(this, name, lines);
+    await this.repository.append({ type: "enrolled", atMs: this.clock.now(), device: name, publicKey: device.key.publicKey, tokenHash: hashToken("token"), profile: "test", lines });
+    this.devices.set(name, device);
+    return device;
+  }
+  get serverKey(): string { return this.#home?.signer.publicKey ?? ""; }
+
+  /** A device's CONNECT, judged as the broker would have it judged. */
+  async connect(device: SimulatedDevice): Promise<boolean> {
+    const ingest = this.#ingest;
+    if (ingest === undefined) return false;
+    const session = device.nextSession();
+    const will = { topic: buildTopic({ root, fleet, device: device.name, kind: "state" }), payload: encodeEnvelope({ protocol: 1, session, sequence: 0, correlation: "", expiresMs: 0, body: { type: "state", online: false, previousSession: 0 } }) };
+    const verdict = await ingest.admission.authenticate({ clientId: clientIdOf(fleet, device.name), username: device.name, password: new TextEncoder().encode("token"), will, address: "sim" });
+    if ("refused" in verdict) throw new Error(verdict.refused);
+    ingest.connected(device.name);
+    device.online = true;
+    return true;
+  }
+  async disconnect(device: SimulatedDevice): Promise<void> {
+    device.online = false;
+    await this.#ingest?.disconnected(device.name);
+  }
+
+  /** Puts a message on the wire, or loses or repeats it. */
+  post(message: Message): void {
+    const { lost = 0, repeated = 0 } = this.options;
+    if (this.choose(100) < lost) return;
+    this.#wire.push(message);
+    if (this.choose(100) < repeated) this.#wire.push(message);
+  }
+  get onTheWire(): number { return this.#wire.length; }
+
+  /** Delivers one message, the next or one further behind. */
+  async deliver(): Promise<void> {
+    const at = this.choose(100) < (this.options.reordered ?? 0) ? this.choose(Math.min(this.#wire.length, 8)) : 0;
+    const [message] = this.#wire.splice(at, 1);
+    if (message === undefined) return;
+    const device = this.devices.get(message.device);
+    if (message.up) await this.#ingest?.handle({ identity: { fleet, device: message.device }, topic: message.topic, payload: message.payload, qos: 1 });
+    else if (device?.online === true && device.session === message.session) device.receive(message.payload);
+  }
+
+  /** Lets everything that is ready run. */
+  async settle(turns = 4): Promise<void> { for (let turn = 0; turn < turns; turn++) await setImmediate(); }
+}
+
+export class SimulatedDevice {
+  readonly store;
+  readonly key;
+  readonly models: (SavedModel & { readonly leaves: LeafTable })[] = [];
+  /** Receipts that were heard and verified. */
+  readonly receipts = new Map<Hash, Set<ReceiptKind>>();
+  readonly refusals: Refusal[] = [];
+  readonly #senders = new Map<string, RunningSender>();
+  online = false;
+  session = 0;
+  #sequence = 0;
+
+  constructor(readonly simulation: Simulation, readonly name: string, readonly lines: readonly string[]) {
+    const random = { bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => simulation.choose(256)) };
+    this.store = memoryStore({ clock: simulation.clock, random });
+    this.key = generateKey(random);
+  }
+  nextSession(): number { return ++this.session; }
+  has(versionId: Hash, kind: ReceiptKind): boolean { return this.receipts.get(versionId)?.has(kind) ?? false; }
+  get unreleased(): readonly SavedModel[] { return this.models.filter(({ versionId }) => !this.has(versionId, "released")); }
+
+  async save(line: string, tensors: Readonly<Record<string, Uint8Array>>, base?: Hash): Promise<SavedModel> {
+    const source = opaqueModelSource(Object.entries(tensors).map(([name, bytes]) => ({ name, dtype: "U8" as const, shape: [bytes.length], bytes })));
+    const sequence = 1 + this.models.filter(({ record }) => record.line === line).length;
+    const saved = await saveModel(this.store, source, { name: `${this.name}-${line}`, fleet, device: this.name, line, sequence, bases: base === undefined ? [] : [await loadSaveBase(this.store, base)], environment: { backend: "none" } }, this.simulation.clock);
+    this.models.push({ ...saved, leaves: source.leaves });
+    return saved;
+  }
+
+  /** Announces whatever is not released. */
+  async announce(inline = true): Promise<void> {
+    for (const { versionId, recordBytes, record, tensorBytes } of this.unreleased) {
+      const refs = [["tree", record.objects.tree], ["names", record.objects.names], ["owner-map", record.objects.ownerMap], ["environment", record.objects.environment]] as const;
+      const objects = inline ? await Promise.all(refs.map(async ([kind, id]) => ({ kind, data: await this.store.read(kind, id) }))) : [];
+      this.say({ type: "announce", record: recordBytes, signature: signAnnounce(this.key, versionId), objects, tensorBytes });
+    }
+  }
+
+  say(body: Body, transfer?: string): void {
+    if (!this.online) return;
+    const channel = body.type === "block" && transfer !== undefined ? { kind: "block-up" as const, transfer } : { kind: "up" as const };
+    this.simulation.post({ up: true, device: this.name, session: this.session, topic: { root, fleet, device: this.name, ...channel }, payload: encodeEnvelope({ protocol: 1, session: this.session, sequence: ++this.#sequence, correlation: "", expiresMs: 0, body }) });
+  }
+
+  receive(payload: Uint8Array): void {
+    const { body, session } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
+    if (session !== this.session) return;
+    if (body.type === "want") this.#want(body);
+    if (body.type === "blockRequest") this.#senders.get(body.transfer)?.onRequest(body);
+    if (body.type === "refusal") this.refusals.push(body);
+    if (body.type === "receipt") {
+      verifyReceipt({ serverPublicKey: this.simulation.serverKey, fleet, device: this.name, session: this.session }, body);
+      const kinds = this.receipts.get(body.versionId);
+      if (kinds === undefined) this.receipts.set(body.versionId, new Set([body.kind]));
+      else kinds.add(body.kind);
+    }
+  }
+
+  #want(want: Want): void {
+    const model = this.models.find(({ versionId }) => versionId === want.versionId);
+    if (model === undefined || want.transfer === "" || this.#senders.has(want.transfer)) return;
+    const small = want.reason === "objects";
+    const objects = small
+      ? want.objects.map(({ kind, id }) => { const { store } = this; return { byteLength: store.stat(id)?.byteLength ?? 0, async *chunks() { if (kind !== "tensor") yield await store.read(kind, id); } }; })
+      : want.tensorIndices.map((index) => this.store.openTensor(model.leaves[index]?.tensor as Hash));
+    this.#senders.set(want.transfer, runSender({ transfer: want.transfer, blockBytes: 4096, ...(small ? { encodings: objects.map(({ byteLength }) => ({ code: 0, byteLength })) } : {}) }, objects, {
+      clock: this.simulation.clock, send: (message) => { this.say(message, want.transfer); return Promise.resolve(); }, onFailed: (error) => { throw error; },
+    }));
+  }
+}
