@@ -6,9 +6,8 @@
 import type { LayersModel, Tensor, Tensor4D } from "@tensorflow/tfjs";
 import { batchNormTraining, type FusedActivation } from "../kernels/batch-norm.js";
 import type { KernelRoom, Tf } from "../kernels/kernel-room.js";
+import { only, prototypeOf, replaceCall, type Layer, type Prototype, type Variable } from "./replace-call.js";
 
-type Layer = LayersModel["layers"][number];
-interface Variable { read(): Tensor; write(value: Tensor): unknown }
 interface BatchNormLayer extends Layer {
   readonly axis: number; readonly momentum: number; readonly epsilon: number; readonly center: boolean; readonly scale: boolean;
   readonly gamma: Variable | null; readonly beta: Variable | null; readonly movingMean: Variable; readonly movingVariance: Variable;
@@ -18,8 +17,6 @@ interface ConvolutionLayer extends Layer {
   readonly kernel: Variable; readonly bias: Variable | null; readonly activation: { apply(x: Tensor): Tensor } | null;
 }
 interface LayerNode { readonly outboundLayer: Layer; readonly inboundLayers: Layer[]; readonly outputTensors: readonly object[] }
-type LayerCall = (this: Layer, inputs: Tensor | Tensor[], kwargs: { training?: boolean }) => Tensor | Tensor[];
-type Prototype = Layer & { call: LayerCall };
 
 /** Activation that a batch normalisation layer applies in training, because the layer behind it is told not to. */
 const fusedInto = new WeakMap<Layer, FusedActivation>();
@@ -29,8 +26,6 @@ const doneBefore = new WeakSet<Layer>();
 const activated = new WeakSet<Tensor>();
 /** Models whose graph has been looked at. */
 const planned = new WeakSet<LayersModel>();
-
-const only = (inputs: Tensor | Tensor[]): Tensor => (Array.isArray(inputs) ? inputs[0]! : inputs);
 
 /** Puts the fused `call`s in place until the room closes. */
 export function registerFusedLayers(room: KernelRoom): void {
@@ -97,19 +92,6 @@ function moveStatistics(layer: BatchNormLayer, mean: Tensor, variance: Tensor): 
 function normalizesLastAxis(layer: BatchNormLayer): boolean {
   const rank = layer.inputSpec?.[0]?.ndim;
   return layer.axis === -1 || (rank != null && layer.axis === rank - 1);
-}
-
-function prototypeOf(tf: Tf, className: string): Prototype {
-  return tf.serialization.SerializationMap.getMap().classNameMap[className]![0].prototype as unknown as Prototype;
-}
-
-function replaceCall(room: KernelRoom, own: Prototype, make: (stock: LayerCall) => LayerCall): void {
-  // the prototype that defines it: a model inherits its from a class that is not exported
-  let prototype = own;
-  while (!Object.hasOwn(prototype, "call")) prototype = Object.getPrototypeOf(prototype) as Prototype;
-  const stock = prototype.call, ours = make(stock);
-  prototype.call = function (inputs, kwargs) { return (room.tf.getBackend() === "wasm" ? ours : stock).call(this, inputs, kwargs); };
-  room.onClose(() => { prototype.call = stock; });
 }
 
 /** One training pass: normalise by the batch, move the moving statistics as tfjs-layers does. */

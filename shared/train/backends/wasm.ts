@@ -14,6 +14,7 @@ import { instantiateKernels } from "../kernels/kernel-module.js";
 import { KernelRoom, type Tf, type WasmBackend, type WasmModule } from "../kernels/kernel-room.js";
 import { registerFusedKernels, registerMissingKernels, registerRefusals } from "../kernels/register.js";
 import { registerFusedLayers } from "./fused-layers.js";
+import { registerFusedRecurrent } from "./fused-recurrent.js";
 import { guardMemory } from "./memory-guard.js";
 
 /** Names of the two binaries in an engine's folder. */
@@ -70,6 +71,7 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     if (options.fused ?? true) {
       registerFusedKernels(room);
       registerFusedLayers(room);
+      registerFusedRecurrent(room);
     }
     registerRefusals(room);
     return { tf, allocatedBytes: guard.allocatedBytes, close };

@@ -41,6 +41,12 @@ export interface KernelModule {
   batchNormCoefficients: Kernel<10>;
   batchNormGradient: Kernel<11>;
   resizeGradient: Kernel<9>;
+  lstmStep: Kernel<12>;
+  lstmStepGradient: Kernel<12>;
+  gruGates: Kernel<10>;
+  gruStep: Kernel<9>;
+  gruStepGradient: Kernel<10>;
+  gruGatesGradient: Kernel<10>;
   sgdStep: Kernel<5>;
   momentumStep: Kernel<9>;
   adagradStep: Kernel<8>;

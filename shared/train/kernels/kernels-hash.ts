@@ -1,2 +1,2 @@
 /** Written by `npm run kernels`: SHA-256 of kernels.wasm, checked before it is instantiated. */
-export const kernelsHash = "a60af09a941bc0f45b7fa5171e281133bb1a7b74664b36d98403c145bcd71a72";
+export const kernelsHash = "f3b88f06f1d71b74229e29c43807df0d3e115dce31fa46fb7f3b31082c5f0688";

@@ -38,9 +38,9 @@ function batchMatMul(room: KernelRoom, a: TensorInfo, b: TensorInfo, { transpose
   return out;
 }
 
-interface Product { readonly M: number; readonly N: number; readonly K: number; readonly transposeA: boolean; readonly transposeB: boolean }
+export interface Product { readonly M: number; readonly N: number; readonly K: number; readonly transposeA: boolean; readonly transposeB: boolean }
 
-function multiply(room: KernelRoom, a: number, b: number, out: number, { M, N, K, transposeA, transposeB }: Product): void {
+export function multiply(room: KernelRoom, a: number, b: number, out: number, { M, N, K, transposeA, transposeB }: Product): void {
   const { kernels } = room;
   if (M === 0 || N === 0) return;
   if (K === 0) { kernels.zero(out, M * N * 4); return; }

@@ -11,6 +11,7 @@ import type { KernelRoom } from "./kernel-room.js";
 import { registerMatMul } from "./matmul.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
 import { registerPooling } from "./pooling.js";
+import { registerRecurrent } from "./recurrent.js";
 import { registerRefusals } from "./refusals.js";
 import { registerResizeGradients } from "./resize.js";
 import { registerSegmentSum } from "./segment-sum.js";
@@ -44,6 +45,7 @@ export function registerFusedKernels(room: KernelRoom): void {
   registerColumnSums(room);
   registerSharing(room);
   registerOptimizerSteps(room);
+  registerRecurrent(room);
 }
 
 /** Last: what is still missing is refused by name. */

@@ -11,3 +11,4 @@ export { batchNormStatistics, batchNormFactor, batchNormApply, batchNormSums, ba
 export { sgdStep, momentumStep, adagradStep, rmsPropStep, rmsPropCentredStep, adamStep } from "./optimizer";
 export { allFinite } from "./finite";
 export { resizeGradient } from "./resize";
+export { lstmStep, lstmStepGradient, gruGates, gruStep, gruStepGradient, gruGatesGradient } from "./gates";

@@ -36,6 +36,11 @@ const cases: readonly Case[] = [
     one(name, series, (tf) => (name === "LSTM" ? tf.layers.lstm : name === "GRU" ? tf.layers.gru : tf.layers.simpleRNN)({ units: 5, returnSequences, goBackwards: returnSequences }), `${name}${returnSequences ? ", sequences, backwards" : ""}`),
   ])),
   one("LSTM", series, (tf) => tf.layers.lstm({ units: 4, recurrentActivation: "sigmoid", implementation: 1 }), "LSTM, sigmoid gates"),
+  ...[1, 4, 13].flatMap((units) => [
+    one("LSTM", [2, 3], (tf) => tf.layers.lstm({ units }), `LSTM of two steps, ${units} units`), one("GRU", [2, 3], (tf) => tf.layers.gru({ units }), `GRU of two steps, ${units} units`),
+    one("LSTM", [20, 3], (tf) => tf.layers.lstm({ units, useBias: false }), `LSTM of 20 steps, ${units} units`), one("GRU", [20, 3], (tf) => tf.layers.gru({ units, useBias: false, recurrentActivation: "sigmoid" }), `GRU of 20 steps, ${units} units`),
+  ]),
+  one("LSTM", series, (tf) => tf.layers.lstm({ units: 4, activation: "relu" }), "LSTM, relu inside"),
   one("Embedding", [6], (tf) => tf.layers.embedding({ inputDim: 9, outputDim: 5 }), "Embedding", { indices: 9 }),
   one("PReLU", image, (tf) => tf.layers.prelu({ alphaInitializer: "ones" })),
   ...activations.map((activation) => one("Activation", series, (tf) => tf.layers.activation({ activation: activation as "relu" }), `Activation ${activation}`)),
