@@ -35,6 +35,8 @@ type KnownClient = Client & { conn: Socket; subscriptions: Readonly<Record<strin
 const nowhere = "$stemma/handled";
 /** A device that uses foreign topics is told so this often at most. */
 const tellEveryMs = 10_000;
+/** Events of refused topics between two of these; a flood of them is told by its first ones. */
+const maxRefusalEvents = 20;
 const maxInflightQos2 = 16;
 const keyOf = ({ fleet, device }: DeviceIdentity): string => `${fleet}/${device}`;
 
@@ -172,11 +174,13 @@ export class AedesBroker {
   }
 
   #refuseTopic(client: KnownClient, identity: DeviceIdentity, topic: string, what: "publish" | "subscribe"): void {
-    this.#options.emit({ type: "topic-refused", identity, topic: topic.slice(0, 200), what });
     const connection = this.#connectionOf(client);
+    if (connection === undefined) return;
     const nowMs = this.#options.clock.monotonic();
-    if (connection === undefined || (connection.toldAtMs !== undefined && nowMs - connection.toldAtMs < tellEveryMs)) return;
-    connection.toldAtMs = nowMs;
+    const isToTell = connection.toldAtMs === undefined || nowMs - connection.toldAtMs >= tellEveryMs;
+    if (isToTell) { connection.toldAtMs = nowMs; connection.refusals = 0; }
+    if (++connection.refusals <= maxRefusalEvents) this.#options.emit({ type: "topic-refused", identity, topic: topic.slice(0, 200), what });
+    if (!isToTell) return;
     const message = `The topic ${JSON.stringify(topic.slice(0, 200))} is not one of this device's to ${what === "publish" ? "publish on" : "subscribe to"}; nothing was stored. Use the topics of ${identity.fleet}/${identity.device}.`;
     const answer = encodeEnvelope({ protocol: protocolVersion, session: 0, sequence: 0, correlation: "", expiresMs: 0, body: { type: "refusal", code: "TOPIC_FORBIDDEN", message, transfer: "", retry: false, retryAfterMs: 0 } });
     void this.#publish(buildTopic({ root: this.#options.root, ...identity, kind: "down" }), answer, { qos: 1 });

@@ -17,6 +17,8 @@ export interface Connection {
   identity?: DeviceIdentity;
   /** Last time this connection was told that a topic is not its own. */
   toldAtMs?: number;
+  /** Topics refused since then. */
+  refusals: number;
 }
 
 /** How often deadlines are looked at, unless they are shorter. */
@@ -58,7 +60,7 @@ export class Connections {
       monotonic: () => this.#clock.monotonic(),
       onViolation: ({ reason: why, bytes }) => { this.#emit({ type: "frame-refused", identity: connection.identity, address, reason: why, bytes }); },
     });
-    const connection: Connection = { socket, address, meter, sinceMs: this.#clock.monotonic() };
+    const connection: Connection = { socket, address, meter, sinceMs: this.#clock.monotonic(), refusals: 0 };
     this.#open.set(socket, connection);
     this.#unknown++;
     this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);

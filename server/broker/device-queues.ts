@@ -3,6 +3,9 @@
  * asynchronous hooks would reorder them), while devices run beside each other. Counts bytes, so that
  * who fills a queue can be made to wait.
  */
+/** What a waiting message costs beside its payload: without it, empty messages could queue without end. Bytes. */
+const messageOverheadBytes = 1024;
+
 interface Queue { tail: Promise<void>; bytes: number; messages: number; readonly waiting: (() => void)[] }
 
 export class DeviceQueues {
@@ -14,7 +17,8 @@ export class DeviceQueues {
   get bytes(): number { return this.#bytes; }
 
   /** Runs `work` after everything before it in this queue; `onError` gets what it throws. Calls `ready` when the queue may take more. */
-  push(key: string, bytes: number, work: () => Promise<void>, onError: (error: unknown) => void, ready: () => void): void {
+  push(key: string, payloadBytes: number, work: () => Promise<void>, onError: (error: unknown) => void, ready: () => void): void {
+    const bytes = payloadBytes + messageOverheadBytes;
     const queue = this.#queues.get(key) ?? { tail: Promise.resolve(), bytes: 0, messages: 0, waiting: [] };
     this.#queues.set(key, queue);
     queue.bytes += bytes;

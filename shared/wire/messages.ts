@@ -63,7 +63,7 @@ export interface Want {
   readonly objects: readonly ObjectRef[];
   readonly bases: readonly Hash[];
   readonly blockBytes: number;
-  /** Part `part` of `parts` of one list; joined by list-parts.ts. */
+  /** Part `part` of `parts` of one list, cut where it is longer than a word; the reader joins them. */
   readonly part: number;
   readonly parts: number;
   readonly more: boolean;

@@ -211,6 +211,57 @@ test("frames that are too long, out of place or late close the connection with a
   assert.equal(one.events.filter(({ type }) => type === "frame-refused").length >= 6, true);
 });
 
+test("a known device that begins a frame and does not end it is cut off", async () => {
+  const one = await bench({ frameDeadlineMs: 100 });
+  const socket = await one.raw();
+  const closed = closing(socket);
+  socket.resume();
+  socket.write(connectPacket("v1"));
+  await one.nextEvent("connected");
+  socket.write(Buffer.of(0x30, 100, 0, 5));
+  await closed;
+  const event = await one.nextEvent("frame-refused");
+  assert.match(event.type === "frame-refused" ? event.reason : "", /did not end in time/);
+});
+
+test("a slow handler holds the socket of the device that floods it, and of no other", async () => {
+  const one = await bench({ maxQueuedBytes: 64 * 1024 });
+  const [flooding, other] = [await one.client("v1"), await one.client("v2")];
+  let release: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => { release = resolve; });
+  let handled = 0;
+  const count = 20_000;
+  let all: () => void = () => undefined;
+  const finished = new Promise<void>((resolve) => { all = resolve; });
+  let most = 0;
+  let heard: () => void = () => undefined;
+  const otherHeard = new Promise<void>((resolve) => { heard = resolve; });
+  one.broker.onMessage(async ({ identity }) => {
+    if (identity.device === "v2") { heard(); return; }
+    await held;
+    most = Math.max(most, one.broker.stats().queuedBytes);
+    if (++handled === count) all();
+  });
+  // empty ones, which would cost nothing if only payloads were counted
+  for (let at = 0; at < count; at++) flooding.publish(topicOf("v1", "up/words"), "", { qos: 0 });
+  await new Promise<void>((resolve) => { flooding.publish(topicOf("v1", "up/words"), "", { qos: 0 }, () => { resolve(); }); });
+  await other.publishAsync(topicOf("v2", "up/words"), "still heard", { qos: 1 });
+  await otherHeard;
+  release();
+  await finished;
+  // what one read of a socket brings beyond the bound: 64 KiB of the smallest frames
+  assert.ok(most < 4 * 2 ** 20, `${most} bytes waited`);
+});
+
+test("a flood of foreign topics is told by its first events", async () => {
+  const one = await bench();
+  const client = await one.client("v1");
+  for (let at = 0; at < 200; at++) client.publish("elsewhere", "x", { qos: 0 });
+  await client.publishAsync(topicOf("v1", "up/words"), "end", { qos: 1 });
+  await client.publishAsync("elsewhere", "x", { qos: 1 });
+  assert.equal(one.events.filter(({ type }) => type === "topic-refused").length, 20);
+});
+
 test("quotas on connections: in all, unknown, and of one address", async () => {
   for (const limits of [{ maxConnections: 2 }, { maxUnknownConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
     const one = await bench(limits);
