@@ -67,7 +67,7 @@ export async function build({ quiet = false } = {}) {
       } catch (error) { failures.push({ name, message: String(error.message ?? error) }); }
     }
   }
-  try { if (await buildEngineIfStale({ root })) written++; } catch (error) { failures.push({ name: "dist/engine", message: String(error.message ?? error) }); }
+  try { if (await buildEngineIfStale({ root })) written++; } catch (error) { failures.push({ name: "dist/engine", message: String(error.message ?? error).split("\n").slice(0, 2).join(" ") }); }
   const engineFolder = join(outRoot, "engine");
   for await (const path of filesBelow(outRoot)) {
     if (!wanted.has(path) && !path.startsWith(engineFolder) && !path.endsWith(".tmp")) await rm(path, { force: true });

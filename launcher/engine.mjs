@@ -44,7 +44,7 @@ export async function buildEngine({ root = ownRoot, folder = join(root, "dist/en
   try {
     const { metafile } = await build({
       absWorkingDir: root, entryPoints: ["shared/train/engine/main.ts"], outfile: join(temporary, "engine.mjs"), bundle: true, format: "esm", platform: "node", target: "node20",
-      minify: true, legalComments: "none", sourcemap: false, metafile: true, logLevel: "error", mainFields: ["module", "main"], banner: { js: banner }, plugins: [ownErrors(root)],
+      minify: true, legalComments: "none", sourcemap: false, metafile: true, logLevel: "silent", mainFields: ["module", "main"], banner: { js: banner }, plugins: [ownErrors(root)],
       define: { "process.env.NODE_ENV": "\"production\"" },
     });
     for (const [name, source] of Object.entries(binaries)) await copyFile(join(root, source), join(temporary, name));
