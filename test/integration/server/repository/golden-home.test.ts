@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import { nodeHomePorts } from "../../../../server/repository/node-home.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
+import { restoreBackup } from "../../../../server/repository/restore.js";
 import type { DeviceSummary, FleetMoment, VersionSummary } from "../../../../server/repository/fleet-repository.js";
 import type { JournalHead } from "../../../../shared/journal/journal.js";
 import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
@@ -20,9 +21,10 @@ import { modelOf, sameTensors, temporaryFolder, tensorsOf } from "./harness.js";
 const vectors = join(resolve(fileURLToPath(import.meta.url), "../../../../../.."), "test/vectors");
 interface Expected { readonly publicKey: string; readonly head: JournalHead; readonly versions: readonly VersionSummary[]; readonly tensors: Readonly<Record<Hash, readonly { readonly path: string; readonly name: string; readonly dtype: string; readonly shape: readonly number[]; readonly sha256: string }[]>>; readonly devices: readonly DeviceSummary[]; readonly datasets: unknown; readonly moments: readonly { readonly atMs: number; readonly answer: readonly FleetMoment[] }[] }
 
+const backups = readdirSync(vectors).filter((name) => /^backup-\d+$/.test(name));
 const homes = readdirSync(vectors).filter((name) => /^home-\d+$/.test(name));
 
-test("there is a golden home", () => { assert.ok(homes.includes("home-1")); });
+test("there are a golden home and a golden backup", () => { assert.ok(homes.includes("home-1") && backups.includes("backup-1")); });
 
 for (const name of homes) {
   test(`${name} opens, is whole, and gives back every model`, async (context) => {
@@ -49,6 +51,25 @@ for (const name of homes) {
     const { summary } = await repository.save(modelOf(tensors), { name: "soh" });
     assert.equal(summary.version, Math.max(...expected.versions.filter((version) => version.name === "soh").map(({ version }) => version)) + 1);
     assert.ok(await sameTensors(repository, summary.versionId, tensors));
+    await repository.close();
+    await home.close();
+  });
+}
+
+for (const name of backups) {
+  test(`${name} restores to the home it was made of`, async (context) => {
+    const expected = JSON.parse(await readFile(join(vectors, `${name.replace("backup", "home")}.expected.json`), "utf8")) as Expected;
+    const path = join(await temporaryFolder(context), "restored");
+    const [report] = await restoreBackup(join(vectors, name), path, nodeHomePorts());
+    assert.equal(report?.position, expected.head.length);
+    const home = await openHome(path, nodeHomePorts());
+    assert.equal(home.signer.publicKey, expected.publicKey);
+    const repository = await openRepository(home, "golden");
+    assert.deepEqual(repository.restoredTo()?.position, expected.head.length);
+    for (const { versionId, state } of expected.versions) {
+      assert.equal(repository.get(versionId)?.state, state);
+      if (state !== "retired") assert.equal((await repository.recover(versionId)).verifiedRoot, repository.get(versionId)?.record.root);
+    }
     await repository.close();
     await home.close();
   });
