@@ -55,13 +55,14 @@ export interface KeptVersion { readonly versionId: string; readonly line: string
 
 /**
  * Which versions may be forgotten: released, not active, not needed, and beyond the last N released of
- * their line.
+ * their line; one that several lines have, only when that is so in all of them.
  */
 export function forgettable(versions: readonly KeptVersion[], keepLast: number): readonly string[] {
-  const out: string[] = [];
+  const out: KeptVersion[] = [];
   for (const line of new Set(versions.map((version) => version.line))) {
     const released = versions.filter((version) => version.line === line && version.released).sort((a, b) => b.sequence - a.sequence);
-    for (const version of released.slice(keepLast)) if (!version.active && !version.needed) out.push(version.versionId);
+    for (const version of released.slice(keepLast)) if (!version.active && !version.needed) out.push(version);
   }
-  return out;
+  const stays = new Set(versions.filter((version) => !out.includes(version)).map(({ versionId }) => versionId));
+  return [...new Set(out.map(({ versionId }) => versionId))].filter((versionId) => !stays.has(versionId));
 }

@@ -13,7 +13,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CurrentManifest } from "./read-current.js";
 
 export interface SlotFile { readonly name: string; readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array> }
-export type SlotDescription = Pick<CurrentManifest, "line" | "versionId" | "name" | "contentId" | "root">;
+export type SlotDescription = Pick<CurrentManifest, "versionId" | "name" | "contentId" | "root">;
 
 /** How long a replaced version stays for readers that have resolved the link before. */
 export const replacedStaysMs = 10 * 60 * 1000;

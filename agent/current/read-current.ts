@@ -4,7 +4,7 @@
  *
  *     <home>/current/<line>          a symbolic link to ../versions/<version id>
  *     <home>/versions/<version id>/  never changes once it is there:
- *         manifest.json              format, line, versionId, name, contentId, root, files {name: {bytes, sha256}}
+ *         manifest.json              format, versionId, name, contentId, root, files {name: {bytes, sha256}}
  *         model.safetensors          all tensors
  *         architecture.json          layers and their connections, when the model has an architecture
  *
@@ -18,7 +18,6 @@ import { basename, join, resolve } from "node:path";
 
 export interface CurrentManifest {
   readonly format: 1;
-  readonly line: string;
   readonly versionId: string;
   readonly name: string;
   readonly contentId: string;

@@ -1,7 +1,7 @@
 /** Which versions may run and what the server has to be told of it. Pure. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Profile } from "../profile.js";
-import type { Activation, OutboxEntry, OutboxState } from "../outbox/outbox-state.js";
+import { orderOf, type Activation, type OutboxEntry, type OutboxState } from "../outbox/outbox-state.js";
 
 /**
  * The version a line should switch to by itself: its newest one here that may run, if that is newer
@@ -11,9 +11,9 @@ import type { Activation, OutboxEntry, OutboxState } from "../outbox/outbox-stat
 export function nextActivation(state: OutboxState, line: string, when: Profile["activation"]): OutboxEntry | undefined {
   const lineState = state.lines.get(line);
   if (lineState === undefined) return undefined;
-  const newestRun = Math.max(0, ...lineState.activations.map(({ versionId }) => state.entries.get(versionId)?.order ?? 0));
+  const newestRun = Math.max(0, ...lineState.activations.map(({ versionId }) => orderOf(state, line, versionId)));
   const candidates = lineState.versions.flatMap((versionId) => state.entries.get(versionId) ?? [])
-    .filter((entry) => entry.order > newestRun && !entry.forgotten && mayRun(entry, when));
+    .filter((entry) => orderOf(state, line, entry.versionId) > newestRun && !entry.forgotten && mayRun(entry, when));
   return candidates.at(-1);
 }
 

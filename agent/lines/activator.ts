@@ -82,7 +82,7 @@ export class Activator {
   async #activate(line: string, versionId: Hash): Promise<void> {
     const { outbox, current, profile } = this.options;
     const entry = outbox.entry(versionId);
-    if (entry === undefined || entry.line !== line || entry.forgotten) throw new StemmaError("MODEL_NOT_FOUND", `The line ${line} has no version ${versionId.slice(0, 12)} on this device${entry?.forgotten === true ? " any more" : ""}. Choose one that \`stemma agent status\` lists, or assign it on the server.`, { line, versionId });
+    if (entry === undefined || !entry.lines.includes(line) || entry.forgotten) throw new StemmaError("MODEL_NOT_FOUND", `The line ${line} has no version ${versionId.slice(0, 12)} on this device${entry?.forgotten === true ? " any more" : ""}. Choose one that \`stemma agent status\` lists, or assign it on the server.`, { line, versionId });
     if (!mayRun(entry, profile.activation)) throw new StemmaError("TRAINING_REFUSED", `The version ${versionId.slice(0, 12)} of ${line} has no receipt of the server yet, and the profile activates after-receipt. Wait until it is recorded.`, { line, versionId });
     if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
     await this.#install(line, versionId);
@@ -99,7 +99,7 @@ export class Activator {
     if (!verdict.allowed) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `The model ${versionId.slice(0, 12)} of ${line} cannot be installed: ${verdict.reason}. Free some space or raise the profile's disk budget; the line keeps running what it has.`, { line, versionId });
     const model = await recoverModel(outbox.objects, versionId, clock, { holdBytes: profile.training.memoryLimitMb * 2 ** 20 * holdShare });
     const { record } = model;
-    await current.install({ line, versionId, name: record.name, contentId: record.contentId, root: record.root }, slotFilesOf(model));
+    await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, slotFilesOf(model));
   }
 
   async #note(line: string, versionId: Hash): Promise<void> {

@@ -30,11 +30,9 @@ export interface OffersOptions {
 const maxSmallBytes = 64 * 1024 * 1024;
 
 export class Offers {
-  readonly #taking = new Map<Hash, Promise<void>>();
+  readonly #taking = new Map<string, Promise<void>>();
+  #last: Promise<unknown> = Promise.resolve();
   constructor(private readonly options: OffersOptions) {}
-
-  /** Versions being fetched. */
-  get underWay(): readonly Hash[] { return [...this.#taking.keys()]; }
 
   /**
    * Brings an offered version into the outbox; resolves when it is there. The same offer again while
@@ -42,17 +40,21 @@ export class Offers {
    * @throws SIGNATURE_INVALID and the other errors of checkOffer; DISK_BUDGET_EXHAUSTED; the transfer's errors
    */
   take(offer: Offer): Promise<void> {
-    const running = this.#taking.get(offer.versionId);
+    const key = `${offer.line} ${offer.versionId}`;
+    const running = this.#taking.get(key);
     if (running !== undefined) return running;
-    const taking = this.#take(offer).finally(() => { this.#taking.delete(offer.versionId); });
-    this.#taking.set(offer.versionId, taking);
+    // One after the other: two lines given the same model fetch it once.
+    const taking = this.#last.then(() => this.#take(offer)).finally(() => { this.#taking.delete(key); });
+    this.#last = taking.catch(() => undefined);
+    this.#taking.set(key, taking);
     return taking;
   }
 
   async #take(offer: Offer): Promise<void> {
     const { enrolment, outbox, profile, log } = this.options;
     const { record, carried } = checkOffer(offer, enrolment);
-    if (outbox.entry(offer.versionId)?.forgotten === false) return;
+    const known = outbox.entry(offer.versionId);
+    if (known?.forgotten === false && known.lines.includes(offer.line)) return;
     log.info("offered", { line: offer.line, version: offer.versionId, name: `${offer.name}:${offer.version}`, text: `the server offers ${offer.name}:${offer.version} to ${offer.line}` });
     await this.#fetchObjects(offer, record, carried);
     const leaves = await leavesOfOffer(record, (kind, id) => this.#readSmall(carried, kind, id));

@@ -15,12 +15,13 @@ const standings: readonly Standing[] = ["pending", "recorded", "stored", "releas
 
 export interface OutboxEntry {
   readonly versionId: Hash;
+  /** The line it was trained for, or first given to. */
   readonly line: string;
+  /** All lines that have it: a version of the server's may be given to several. */
+  readonly lines: readonly string[];
   readonly origin: "trained" | "adopted";
   /** The device's own counter of the line; 0 for a version of the server's. */
   readonly sequence: number;
-  /** Counts everything that came to this line here, trained or adopted. */
-  readonly order: number;
   readonly bases: readonly Hash[];
   readonly tensorBytes: number;
   readonly savedAtMs: number;
@@ -88,9 +89,10 @@ export function foldFacts(facts: Iterable<AgentFact>, from: OutboxState = emptyO
 function later(a: Standing, b: Standing): Standing { return standings.indexOf(a) >= standings.indexOf(b) ? a : b; }
 
 function addVersion(state: OutboxState, fact: Extract<AgentFact, { type: "saved" | "adopted" }>): OutboxState {
-  if (state.entries.get(fact.versionId)?.forgotten === false) return state;
-  const line = state.lines.get(fact.line) ?? emptyLine(fact.line);
-  const common = { versionId: fact.versionId, line: fact.line, order: line.versions.length + 1, tensorBytes: fact.tensorBytes, savedAtMs: fact.atMs, name: fact.name, refusal: undefined, forgotten: false, position: undefined };
+  const known = state.entries.get(fact.versionId);
+  if (known?.forgotten === false && known.lines.includes(fact.line)) return state;
+  if (known?.forgotten === false) return withLine(withEntry(state, fact.versionId, (entry) => ({ ...entry, lines: [...entry.lines, fact.line] })), fact.line, (line) => ({ ...line, versions: [...line.versions, fact.versionId] }));
+  const common = { versionId: fact.versionId, line: fact.line, lines: [fact.line], tensorBytes: fact.tensorBytes, savedAtMs: fact.atMs, name: fact.name, refusal: undefined, forgotten: false, position: undefined };
   const entry: OutboxEntry = fact.type === "saved"
     ? { ...common, origin: "trained", sequence: fact.sequence, bases: fact.bases, metric: fact.metric, samples: fact.samples, standing: "pending", backedUp: false, version: undefined }
     : { ...common, origin: "adopted", sequence: 0, bases: [], metric: null, samples: null, standing: "released", backedUp: true, version: fact.version };
@@ -128,6 +130,13 @@ function withLine(state: OutboxState, name: string, change: (line: LineState) =>
 
 // Questions.
 
+/** Counts everything that came to a line here, trained or adopted; 0: it never had this version. */
+export function orderOf(state: OutboxState, line: string, versionId: Hash): number { return (state.lines.get(line)?.versions.lastIndexOf(versionId) ?? -1) + 1; }
+
+function inOrder(state: OutboxState, entries: readonly OutboxEntry[]): readonly OutboxEntry[] {
+  return [...entries].sort((a, b) => (a.line === b.line ? orderOf(state, a.line, a.versionId) - orderOf(state, b.line, b.versionId) : a.line < b.line ? -1 : 1));
+}
+
 export function activeVersion(state: OutboxState, line: string): Hash | undefined { return state.lines.get(line)?.activations.at(-1)?.versionId; }
 
 /** The newest version of a line here, trained or adopted: what the next fine-tuning starts from when `after-outbox`, else the active one. */
@@ -138,14 +147,12 @@ export function newestVersion(state: OutboxState, line: string): OutboxEntry | u
 
 /** What the server has to be told of still, base before child: lines by name, each in its order. */
 export function toAnnounce(state: OutboxState): readonly OutboxEntry[] {
-  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing === "pending" && !entry.forgotten)
-    .sort((a, b) => (a.line === b.line ? a.order - b.order : a.line < b.line ? -1 : 1));
+  return inOrder(state, [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing === "pending" && !entry.forgotten));
 }
 
 /** Versions recorded whose further receipts may have been lost: announced again, they are answered by the same receipts. */
 export function awaitingReceipts(state: OutboxState): readonly OutboxEntry[] {
-  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && (entry.standing === "recorded" || entry.standing === "stored") && !entry.forgotten)
-    .sort((a, b) => (a.line === b.line ? a.order - b.order : a.line < b.line ? -1 : 1));
+  return inOrder(state, [...state.entries.values()].filter((entry) => entry.origin === "trained" && (entry.standing === "recorded" || entry.standing === "stored") && !entry.forgotten));
 }
 
 /** Trained versions that the server has not released. */
@@ -157,11 +164,11 @@ export function unreleased(state: OutboxState): readonly OutboxEntry[] {
 export function keptVersions(state: OutboxState, releasedWhen: "stored" | "backed-up"): readonly KeptVersion[] {
   const kept = [...state.entries.values()].filter((entry) => !entry.forgotten);
   const neededBases = new Set(kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases));
-  return kept.map((entry) => ({
-    versionId: entry.versionId, line: entry.line, sequence: entry.order,
+  return kept.flatMap((entry) => entry.lines.map((line) => ({
+    versionId: entry.versionId, line, sequence: orderOf(state, line, entry.versionId),
     released: entry.standing === "released" && (releasedWhen === "stored" || entry.backedUp),
-    active: activeVersion(state, entry.line) === entry.versionId, needed: neededBases.has(entry.versionId),
-  }));
+    active: activeVersion(state, line) === entry.versionId, needed: neededBases.has(entry.versionId),
+  })));
 }
 
 /** Samples that trainings whose models are not released yet were made from. */

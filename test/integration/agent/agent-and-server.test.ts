@@ -21,15 +21,15 @@ interface Running { readonly handle: AgentHandle; readonly log: WaitableLog }
 const line = "cam";
 
 /** A server with a base model assigned to one device; everything ends with the test. */
-async function yard(t: TestContext, units = 3): Promise<Yard> {
+async function yard(t: TestContext, units = 3, names: readonly string[] = [line]): Promise<Yard> {
   const server = await startTestServer();
   const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
   const running: AgentHandle[] = [];
   t.after(async () => { for (const handle of running) await handle.close(); await server.end(); await rm(home, { recursive: true, force: true }); });
   await importBase(server, "base", "1", units);
-  const enrolment = await server.enroll("v1", [line]);
+  const enrolment = await server.enroll("v1", names);
   await server.handle.operations.assign(testFleet, "v1", line, "base");
-  const agent = async ({ profile = {}, lines = { [line]: { recipe: "fake", dataset: { reader: "images-generated" } } }, ports = {}, log = new WaitableLog() }: AgentOverrides = {}): Promise<Running> => {
+  const agent = async ({ profile = {}, lines = Object.fromEntries(names.map((name) => [name, { recipe: "fake", dataset: { reader: "images-generated" } }])), ports = {}, log = new WaitableLog() }: AgentOverrides = {}): Promise<Running> => {
     await writeFile(join(home, "enrolment.json"), JSON.stringify(server.moved(enrolment)));
     const handle = await startAgent({ home, config: { format: 1, lines: Object.fromEntries(Object.entries(lines).map(([name, settings]) => [name, { schedule: { everySeconds: null, afterSamples: null }, ...(settings as object) }])) }, profile: { ...testProfile(profile) }, log }, { train: fakeTraining().train, ...ports });
     running.push(handle);
@@ -57,8 +57,6 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const { server, home, agent } = await yard(t);
     const { log } = await agent();
     const { fields } = await log.until("activated");
-    // The server offers nothing that is an ancestor of what it believes to run.
-    while ((await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId !== update.versionId) await turn();
     const base = await server.handle.operations.model({ fleet: testFleet, model: "base" });
     assert.equal(fields["version"], base.versionId);
     const current = await readCurrent(home, line);
@@ -153,6 +151,18 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const base = await server.handle.operations.assign(testFleet, "v1", line, "base");
     await log.until("activated", 2, of(base.versionId));
     assert.equal((await readCurrent(home, line)).manifest.versionId, base.versionId);
+  });
+
+  it("shares one model between two lines, and keeps it until both have left it", async (t) => {
+    const { server, agent, home } = await yard(t, 3, ["cam", "rear"]);
+    await server.handle.operations.assign(testFleet, "v1", "rear", "base");
+    const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
+    await log.until("activated", 2);
+    const versionId = (await readCurrent(home, "cam")).manifest.versionId;
+    assert.equal((await readCurrent(home, "rear")).manifest.versionId, versionId);
+    for (const { versionId: next } of [await handle.train("cam")]) await log.until("released", 1, of(next));
+    await log.until("activated", 3);
+    assert.equal((await handle.train("rear")).sequence, 1, "rear still starts from the shared one");
   });
 
   it("three days offline: trainings go on, and everything arrives in order when the server is back", async (t) => {

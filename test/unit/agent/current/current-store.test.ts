@@ -21,7 +21,7 @@ async function make(t: TestContext): Promise<Made> {
   t.after(() => rm(home, { recursive: true, force: true }));
   const clock = manualClock();
   const store = await CurrentStore.open(files, home, clock);
-  const put = (number: number): Promise<void> => store.install({ line: "cam", versionId: version(number), name: "m", contentId: version(100), root: version(200) }, [{ name: "model.safetensors", chunks: [new Uint8Array([number]), new Uint8Array(1000).fill(number)] }]);
+  const put = (number: number): Promise<void> => store.install({ versionId: version(number), name: "m", contentId: version(100), root: version(200) }, [{ name: "model.safetensors", chunks: [new Uint8Array([number]), new Uint8Array(1000).fill(number)] }]);
   return { home, clock, store, put };
 }
 
@@ -91,7 +91,7 @@ describe("current models", () => {
 
   it("clears what an interrupted installation left", async (t) => {
     const { home, store, clock } = await make(t);
-    const broken = store.install({ line: "cam", versionId: version(1), name: "m", contentId: version(1), root: version(1) }, [{ name: "model.safetensors", chunks: (async function* () { yield new Uint8Array(10); throw new Error("the power went"); })() }]);
+    const broken = store.install({ versionId: version(1), name: "m", contentId: version(1), root: version(1) }, [{ name: "model.safetensors", chunks: (async function* () { yield new Uint8Array(10); throw new Error("the power went"); })() }]);
     await assert.rejects(broken, /the power went/);
     assert.equal(await store.has(version(1)), false);
     await CurrentStore.open(files, home, clock);
