@@ -4,6 +4,7 @@ import { StemmaError } from "../shared/errors.js";
 import { exitWithParent } from "../shared/cli/exit-with-parent.js";
 import type { Log, LogFields } from "../shared/ports.js";
 import type { ServerOptions } from "./config.js";
+import type { ServerEvent } from "./events/event-hub.js";
 import { startServer } from "./main.js";
 
 export interface RunServerOptions extends ServerOptions { readonly log: "plain" | "json" }
@@ -14,14 +15,31 @@ export async function runServer(options: RunServerOptions, signal: AbortSignal, 
   const log = options.log === "json" ? jsonLog() : plainLog();
   exitWithParent();
   const server = await startServer(options, log);
+  const following = new AbortController();
+  void logEvents(server.operations.events(following.signal), log);
   ready({ mqttUrl: server.mqttUrl, httpUrl: server.httpUrl, socketPath: server.socketPath, home: server.home, pid: process.pid });
   const stopped = new Promise<undefined>((resolve) => {
     if (signal.aborted) resolve(undefined);
     signal.addEventListener("abort", () => { resolve(undefined); }, { once: true });
   });
   const failure = await Promise.race([stopped, server.failed]);
+  following.abort();
   await server.close();
   if (failure !== undefined) throw new StemmaError("JOURNAL_STOPPED", `The server stopped because its journal takes no more facts (${failure.message}). Check the disk, then start it again: it verifies everything as it opens.`, { cause: failure });
+}
+
+/** What happens, for who reads the log; the steps of single transfers stay out of it. */
+async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<void> {
+  for await (const event of events) {
+    const { event: name, atMs: _atMs, ...fields } = event;
+    switch (event.event) {
+      case "device-connected": case "device-disconnected": case "offered": case "activated": case "parked": log.info(name, fields); break;
+      case "recorded": log.info(name, { fleet: event.fleet, device: event.device, line: event.line, versionId: event.versionId, text: `${event.name}:${event.version}, ${event.wireBytes} bytes on the wire of ${event.tensorBytes}` }); break;
+      case "device-quarantined": case "refused": case "guard": log.warn(name, fields); break;
+      case "device-event": log.info(name, { fleet: event.fleet, device: event.device, line: event.line, kind: event.name, text: event.text }); break;
+      default: break;
+    }
+  }
 }
 
 function jsonLog(): Log {

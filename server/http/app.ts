@@ -26,9 +26,15 @@ export interface HttpParts {
   readonly stopping: AbortSignal;
 }
 
+/** The longest a request's body may take to arrive: an import of a large model over a thin line. Its head has the HTTP server's own 60 s. */
+const longestRequestMs = 60 * 60_000;
+/** Connections open at a time; event streams count. */
+const maxConnections = 1024;
+
 /** @param access "trusted" for the local socket, else the bearer token that every route but /v1/health asks for */
 export function buildHttpApp(parts: HttpParts, access: "trusted" | { readonly token: string }): FastifyInstance {
-  const app = Fastify({ logger: false, bodyLimit: 1024 * 1024, connectionTimeout: 0, requestTimeout: 0, keepAliveTimeout: 5_000, forceCloseConnections: true, routerOptions: { maxParamLength: 512 } });
+  const app = Fastify({ logger: false, bodyLimit: 1024 * 1024, connectionTimeout: 0, requestTimeout: longestRequestMs, keepAliveTimeout: 5_000, forceCloseConnections: true, routerOptions: { maxParamLength: 512 } });
+  app.server.maxConnections = maxConnections;
   // Bodies are JSON, or streams that their route reads itself.
   app.addContentTypeParser(["application/octet-stream", "application/vnd.stemma.import"], (_request, payload, done) => done(null, payload));
   if (access !== "trusted") {

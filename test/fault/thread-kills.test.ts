@@ -35,7 +35,8 @@ class Heard {
   note(device: string, line: string): void {
     const { event, version, text } = JSON.parse(line) as { event: string; version?: string; text?: string };
     if (event === "recorded" && version !== undefined) this.acknowledged.add(version);
-    if (/damaged|refused|lost|rewritten|failed/.test(event) && !/word-not-sent|send-failed|offer-failed|upload-failed/.test(event)) this.complaints.push(`${device}: ${event} ${text ?? ""}`);
+    // A training that a stop interrupted, or a word on a connection that is gone, is no harm; these are.
+    if (/^(model-refused|model-damaged|model-lost|server-history-rewritten|not-admitted)$/.test(event)) this.complaints.push(`${device}: ${event} ${text ?? ""}`);
     this.count++;
     for (const wake of [...this.#waiters]) wake();
   }

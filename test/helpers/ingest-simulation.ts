@@ -168,6 +168,7 @@ export class SimulatedDevice {
   /** Receipts that were heard and verified. */
   readonly receipts = new Map<Hash, Set<ReceiptKind>>();
   readonly refusals: Refusal[] = [];
+  readonly wants: Want[] = [];
   readonly #senders = new Map<string, RunningSender>();
   online = false;
   session = 0;
@@ -208,7 +209,7 @@ export class SimulatedDevice {
   receive(payload: Uint8Array): void {
     const { body, session } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
     if (session !== this.session) return;
-    if (body.type === "want") this.#want(body);
+    if (body.type === "want") { this.wants.push(body); this.#want(body); }
     if (body.type === "blockRequest") this.#senders.get(body.transfer)?.onRequest(body);
     if (body.type === "refusal") this.refusals.push(body);
     if (body.type === "receipt") {

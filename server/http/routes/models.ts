@@ -47,7 +47,8 @@ async function sendRecovery(operations: ServerOperations, request: FastifyReques
     "stemma-root": report.root,
     "stemma-version-id": report.versionId,
     "stemma-environment": report.environment.verdict,
-    "stemma-recovery": Buffer.from(JSON.stringify(report)).toString("base64url"),
+    // Headers are bounded: of an environment that differs in very many fields the first say enough.
+    "stemma-recovery": Buffer.from(JSON.stringify({ ...report, environment: { ...report.environment, differing: report.environment.differing.slice(0, 20) } })).toString("base64url"),
   }).send(Readable.from(lastPieceAfterVerification(stream), { objectMode: false }));
 }
 

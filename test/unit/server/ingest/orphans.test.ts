@@ -1,0 +1,72 @@
+// Children whose base never comes: parked, told so, and taken whole in the end. Under a clock driven by hand.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
+import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import type { SavedModel } from "../../../../shared/save/save-model.js";
+import { noise } from "../../../helpers/noise.js";
+import { Simulation, type SimulatedDevice } from "../../../helpers/ingest-simulation.js";
+
+async function orphaned(): Promise<{ readonly simulation: Simulation; readonly device: SimulatedDevice; readonly child: SavedModel; quiet(): Promise<void> }> {
+  const simulation: Simulation = new Simulation({ seed: 1, files: memoryFiles({ now: () => simulation.clock.now() }) });
+  await simulation.start();
+  const device = await simulation.add("car", ["a"]);
+  const base = await device.save("a", { body: noise(9_000, 1), head: noise(500, 2) });
+  const child = await device.save("a", { body: noise(9_000, 1), head: noise(500, 3) }, base.versionId);
+  // The base is gone from the device: it will never be announced.
+  device.models.shift();
+  await simulation.connect(device);
+  const quiet = async (): Promise<void> => {
+    for (let still = 0; still < 8;) {
+      await simulation.settle();
+      if (simulation.onTheWire === 0) still++;
+      else { still = 0; await simulation.deliver(); }
+    }
+  };
+  return { simulation, device, child, quiet };
+}
+
+describe("a child whose base nobody has", () => {
+  it("is refused for now when its parking is over, and taken whole when it is announced again", async () => {
+    const { simulation, device, child, quiet } = await orphaned();
+    await device.announce();
+    await quiet();
+    assert.equal(device.has(child.versionId, "recorded"), false);
+    for (let minutes = 0; minutes <= defaultIngestLimits.parkedMs / 60_000; minutes++) { simulation.clock.advance(60_000); await quiet(); }
+    assert.deepEqual(device.refusals.map(({ code, retry }) => [code, retry]), [["BASE_MISSING", true]]);
+    await device.announce();
+    await quiet();
+    assert.equal(device.has(child.versionId, "released"), true);
+    assert.equal((await simulation.repository.recover(child.versionId)).verifiedRoot, child.record.root);
+  });
+
+  it("is taken whole at once when the device announces it again without its base", async () => {
+    const { device, child, quiet } = await orphaned();
+    await device.announce();
+    await quiet();
+    await device.announce();
+    await quiet();
+    assert.deepEqual(device.refusals, []);
+    assert.equal(device.has(child.versionId, "released"), true);
+  });
+
+  it("waits while its base is under way, however often it is announced", async () => {
+    const simulation: Simulation = new Simulation({ seed: 2, files: memoryFiles({ now: () => simulation.clock.now() }) });
+    await simulation.start();
+    const device = await simulation.add("car", ["a"]);
+    const base = await device.save("a", { body: noise(40_000, 1), head: noise(500, 2) });
+    await device.save("a", { body: noise(40_000, 1), head: noise(500, 3) }, base.versionId);
+    device.models.reverse();
+    await simulation.connect(device);
+    await device.announce();
+    for (let step = 0; step < 400; step++) {
+      await simulation.settle(2);
+      if (step % 7 === 0) await device.announce();
+      if (simulation.onTheWire > 0) await simulation.deliver();
+    }
+    assert.equal(device.unreleased.length, 0);
+    // The child came after its base, so that the server asked for one tensor of it and no more.
+    assert.deepEqual(simulation.repository.versions({ device: "car" }).map(({ record }) => record.sequence).sort(), [1, 2]);
+    assert.equal(device.wants.filter(({ reason }) => reason === "raw").length, 0);
+  });
+});
