@@ -16,6 +16,7 @@ import { registerRefusals } from "./refusals.js";
 import { registerResizeGradients } from "./resize.js";
 import { registerSegmentSum } from "./segment-sum.js";
 import { registerSharing } from "./sharing.js";
+import { registerSplitGradients } from "./split-gradients.js";
 
 /**
  * Missing or wrong in tfjs 4.22's wasm backend, or there in a form that nobody would measure against:
@@ -29,6 +30,7 @@ export function registerMissingKernels(room: KernelRoom): void {
   registerMatMul(room);
   registerResizeGradients(room);
   registerFlatGradients(room);
+  registerSplitGradients(room);
   registerEinsum(room);
   registerActivations(room);
   registerInputGradient(room);
