@@ -54,7 +54,11 @@ export function buildHttpApp(parts: HttpParts, access: "trusted" | { readonly to
   app.setNotFoundHandler((request, reply) => {
     void reply.status(404).send(errorBodyOf(new StemmaError("NOT_FOUND", `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`)));
   });
-  app.get("/v1/health", () => parts.operations.health());
+  // To who has no token it says that it lives, and nothing of where and what.
+  app.get("/v1/health", async (request) => {
+    const health = await parts.operations.health();
+    return access === "trusted" || bearerMatches(request.headers.authorization, access.token) ? health : { version: health.version };
+  });
   app.get("/metrics", async (_request, reply) => {
     const text = await parts.metrics.metrics();
     return reply.type(parts.metrics.contentType).send(text);

@@ -101,7 +101,6 @@ export class FleetIngest {
 
   isOnline(device: string): boolean { return this.#online.has(device); }
   get onlineCount(): number { return this.#online.size; }
-  birthOf(device: string): Birth | undefined { return this.#online.get(device)?.birth; }
   get figures(): { readonly receptions: number; readonly parked: number; readonly confirming: number; readonly spoolBytes: number } {
     return { receptions: this.#desk.active, parked: this.#desk.parked, confirming: this.#confirmations.waiting, spoolBytes: this.spools.bytes };
   }
@@ -161,8 +160,6 @@ export class FleetIngest {
     this.#desk.baseIsKnown(versionId);
   }
   backedUp(): void { this.#confirmations.backedUp(); }
-  /** Resolves when everything recorded so far has been read back. */
-  confirmed(): Promise<void> { return this.#confirmations.idle(); }
 
   async close(): Promise<void> {
     this.#stopExpiry();

@@ -100,7 +100,8 @@ describe("the doors of a server", () => {
       assert.equal((JSON.parse(answer.body.toString()) as { code: string }).code, "TOKEN_INVALID");
     }
     assert.equal((await ask(`${server.handle.httpUrl}/metrics`)).status, 401);
-    assert.equal((await ask(`${server.handle.httpUrl}/v1/health`)).status, 200);
+    const health = await ask(`${server.handle.httpUrl}/v1/health`);
+    assert.deepEqual([health.status, Object.keys(JSON.parse(health.body.toString()) as object)], [200, ["version"]]);
     assert.equal((await stat(join(server.home, "http-token"))).mode & 0o777, 0o600);
     assert.equal((await stat(server.handle.socketPath)).mode & 0o777, 0o600);
   });
