@@ -2,7 +2,7 @@
  * Time to save and to recover a MobileNetV2-sized model, stored raw, along a chain of 10, full and
  * partial, against the floor of the same run: to save, SHA-256 of all bytes and an fsynced write of
  * what is stored; to recover, a cached read and SHA-256. Prints ratios of medians; asserts nothing.
- * `-o json` prints JSON. STEMMA_BENCH_ROUNDS (5) chains are measured.
+ * `-o json` prints JSON; `node --expose-gc` steadies it. STEMMA_BENCH_ROUNDS (5) chains are measured.
  */
 import { createHash, randomFillSync } from "node:crypto";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
@@ -36,6 +36,7 @@ function drawn(shape: readonly number[]): Uint8Array { return randomFillSync(new
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 async function timed(run: () => Promise<unknown>): Promise<number> { const started = performance.now(); await run(); return performance.now() - started; }
 
+let floors = 0;
 /** SHA-256 of all bytes, and what is stored written to one new file and fsynced. */
 async function saveFloor(folder: string, index: number, all: readonly Named[], stored: readonly Named[]): Promise<number> {
   return await timed(async () => {
@@ -64,12 +65,16 @@ async function measureChain(folder: string, partial: boolean, times: Times, roun
   for (let step = 1; step <= depth; step++) {
     tensors = tensors.map((tensor, index) => (partial && index < tensors.length - 2 ? tensor : { ...tensor, bytes: drawn(tensor.shape) }));
     const stored = partial ? tensors.slice(-2) : tensors;
-    const floor = (): Promise<number> => saveFloor(folder, 0, tensors, stored);
+    const floor = (): Promise<number> => saveFloor(folder, floors++, tensors, stored);
+    // Neither side pays for collecting what making the tensors left behind (run with --expose-gc).
+    globalThis.gc?.();
     const save = (): Promise<number> => timed(async () => { base = (await repository.save(opaqueModelSource(tensors), { name: "m", bases: [base] })).summary.versionId; });
     // In turn, so that neither profits from what the other left in caches.
     if (step % 2 === 0) { times.saveFloor.push(await floor()); times.save.push(await save()); } else { times.save.push(await save()); times.saveFloor.push(await floor()); }
     versions.push(base);
   }
+  // A cached read is measured: what the saves left to be written goes first.
+  for (const versionId of versions) await repository.recover(versionId);
   // Once up, once down the chain, so that no depth is always the first that is read.
   const order = [...versions.entries()];
   for (const [step, versionId] of [...order, ...order.toReversed()]) {
