@@ -64,8 +64,11 @@ async function profileKernels(tf: Tf, step: () => void): Promise<void> {
   for (const [name, { calls, ms }] of [...times].sort((a, b) => b[1].ms - a[1].ms).slice(0, 24)) console.error(`${(ms / batch).toFixed(2).padStart(8)}  ${String(calls).padStart(5)}  ${name}`);
 }
 
-/** Milliseconds an image of each step, in this process. */
-async function measure(fused: boolean): Promise<number[]> {
+/** Milliseconds an image of each step in this process: by the clock, and of processor time (what a busy machine leaves true). */
+interface Times { readonly wall: number[]; readonly processor: number[] }
+const processorMs = (): number => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
+
+async function measure(fused: boolean): Promise<Times> {
   const { tf, close } = await startWasmBackend({ fused });
   const model = mobileNetV2(tf);
   if (fused) fuseActivations(model);
@@ -81,11 +84,12 @@ async function measure(fused: boolean): Promise<number[]> {
   });
   step();
   step();
-  const times: number[] = [];
+  const times: Times = { wall: [], processor: [] };
   for (let i = 0; i < steps; i++) {
-    const start = performance.now();
+    const start = performance.now(), used = processorMs();
     step();
-    times.push((performance.now() - start) / batch);
+    times.wall.push((performance.now() - start) / batch);
+    times.processor.push((processorMs() - used) / batch);
   }
   if (options.profile) await profileKernels(tf, step);
   close();
@@ -95,18 +99,23 @@ async function measure(fused: boolean): Promise<number[]> {
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
 async function measureInTurn(): Promise<void> {
-  const times: Record<"fused" | "unfused", number[]> = { fused: [], unfused: [] };
+  const times: Record<"fused" | "unfused", Times> = { fused: { wall: [], processor: [] }, unfused: { wall: [], processor: [] } };
   const self = fileURLToPath(import.meta.url), run = promisify(execFile);
   for (let round = 0; round < rounds; round++) {
     for (const path of ["unfused", "fused"] as const) {
       const { stdout } = await run(process.execPath, [self, "--only", path, ...["size", "batch", "steps"].flatMap((name) => [`--${name}`, String(options[name as "size"])])]);
-      times[path].push(...JSON.parse(stdout) as number[]);
+      const measured = JSON.parse(stdout) as Times;
+      times[path].wall.push(...measured.wall);
+      times[path].processor.push(...measured.processor);
     }
   }
-  const [fused, unfused] = [median(times.fused), median(times.unfused)];
-  const result = { model: "MobileNetV2", size, batch, threads: 1, fusedMsPerImage: fused, unfusedMsPerImage: unfused, ratio: fused / unfused, samples: times };
+  const [fused, unfused, fusedProcessor, unfusedProcessor] = [times.fused.wall, times.unfused.wall, times.fused.processor, times.unfused.processor].map(median) as [number, number, number, number];
+  const result = {
+    model: "MobileNetV2", size, batch, threads: 1, fusedMsPerImage: fused, unfusedMsPerImage: unfused, ratio: fused / unfused,
+    fusedProcessorMsPerImage: fusedProcessor, unfusedProcessorMsPerImage: unfusedProcessor, processorRatio: fusedProcessor / unfusedProcessor, samples: times,
+  };
   if (options.output === "json") console.log(JSON.stringify(result));
-  else console.log(`MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms an image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60)`);
+  else console.log(`MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms an image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ${fusedProcessor.toFixed(1)} and ${unfusedProcessor.toFixed(1)}, ratio ${result.processorRatio.toFixed(2)}`);
 }
 
 if (options.only) console.log(JSON.stringify(await measure(options.only === "fused")));
