@@ -38,8 +38,8 @@ type Call = (inputs: TfTensor | TfTensor[], kwargs: Record<string, unknown>) => 
 const randomLayers = new Set(["GaussianNoise", "GaussianDropout", "AlphaDropout", "SpatialDropout1D"]);
 const camel = (text: string): string => text.replace(/_+(\w)/g, (_match, letter: string) => letter.toUpperCase());
 
-/** Weights are written after building, so nothing is drawn for them: TensorFlow.js's defaults would use Math.random. */
-const noDraw = Object.fromEntries(["kernel", "recurrent", "bias", "depthwise", "pointwise", "embeddings", "alpha", "beta", "gamma", "movingMean", "movingVariance"].map((name) => [`${name}Initializer`, "zeros"]));
+/** Weights are written after building, so nothing is drawn for them: TensorFlow.js's defaults would use Math.random, and its forget bias leaks four tensors. */
+const noDraw: Readonly<Record<string, unknown>> = { unitForgetBias: false, ...Object.fromEntries(["kernel", "recurrent", "bias", "depthwise", "pointwise", "embeddings", "alpha", "beta", "gamma", "movingMean", "movingVariance"].map((name) => [`${name}Initializer`, "zeros"])) };
 
 /** Settings as TensorFlow.js's constructors want them. */
 function constructorConfig(config: Readonly<Record<string, unknown>>): Record<string, unknown> {
