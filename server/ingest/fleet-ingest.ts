@@ -150,7 +150,10 @@ export class FleetIngest {
   }
 
   /** Offers what was newly assigned to a device that is connected; one that is not gets it with its next birth. */
-  async offer(device: string): Promise<void> { if (this.isOnline(device)) await this.#offers.offerAll(device); }
+  async assigned(device: string, line: string, versionId: Hash): Promise<void> {
+    this.#offers.given(device, line, versionId);
+    if (this.isOnline(device)) await this.#offers.offerAll(device);
+  }
   command(device: string, name: string, body: unknown, timeoutMs: number): Promise<{ readonly code: string; readonly result: unknown }> { return this.#commands.send(device, name, body, timeoutMs); }
   /** A version was saved by the server itself: it is read back like any other, and children may wait for it. */
   saved(versionId: Hash): void {
@@ -266,6 +269,7 @@ export class FleetIngest {
     try {
       await repository.append({ type: "activated", atMs: clock.now(), versionId, device, line, deviceAtMs: atMs, deviceClockErrorMs: clockErrorMs, session });
     } catch (error) { this.#watch(error); throw error; }
+    this.#offers.activated(device, line, versionId);
     events.emit({ event: "activated", fleet: repository.fleet, device, line, versionId });
   }
   /** Something else was assigned meanwhile, but the device has built on this version or runs it. */

@@ -43,7 +43,14 @@ export class Offers {
   readonly #lists = new Map<string, FetchList>();
   /** Requests that came before their fetch. */
   readonly #early = new Map<string, { readonly device: string; readonly request: BlockRequest; cancel(): void }>();
+  /** Assignments of this process that no activation has answered yet, by device and line: a version given again counts even where the line has built on it since. */
+  readonly #given = new Map<string, Hash>();
   constructor(private readonly parts: OfferParts) {}
+
+  /** A version was assigned just now. */
+  given(device: string, line: string, versionId: Hash): void { this.#given.set(`${device}\0${line}`, versionId); }
+  /** The device runs this version now. */
+  activated(device: string, line: string, versionId: Hash): void { if (this.#given.get(`${device}\0${line}`) === versionId) this.#given.delete(`${device}\0${line}`); }
 
   /** Offers what is assigned to the device's lines and neither runs there nor is behind what runs. @param reported active versions that the device itself named in its birth */
   async offerAll(device: string, reported: readonly Hash[] = []): Promise<void> {
@@ -54,7 +61,8 @@ export class Offers {
       const assigned = repository.assignment(device, line);
       if (assigned === undefined) continue;
       const active = [known.active[line]?.versionId, ...reported].filter((id) => id !== undefined);
-      const has = active.some((id) => id === assigned || (repository.get(id) !== undefined && repository.lineage(id).some(({ versionId }) => versionId === assigned)));
+      const isNew = this.#given.get(`${device}\0${line}`) === assigned;
+      const has = active.some((id) => id === assigned) || !isNew && active.some((id) => repository.get(id) !== undefined && repository.lineage(id).some(({ versionId }) => versionId === assigned));
       const summary = repository.get(assigned);
       if (!has && summary !== undefined && summary.state !== "retired") await this.#offer(device, line, summary);
     }

@@ -51,7 +51,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     assign: async (fleet, device, line, model) => {
       const repository = await fleets.get(fleet);
       const summary = await assign(context, repository, device, line, model);
-      await (await live?.fleet(fleet))?.offer(device);
+      await (await live?.fleet(fleet))?.assigned(device, line, summary.versionId);
       return summary;
     },
     command,

@@ -8,8 +8,8 @@ import type { OpenFleets } from "./open-fleets.js";
 export interface LiveFleet {
   isOnline(device: string): boolean;
   readonly onlineCount: number;
-  /** Offers what is assigned, if the device is connected. */
-  offer(device: string): Promise<void>;
+  /** A version was assigned: offers it, at once or with the device's next birth. */
+  assigned(device: string, line: string, versionId: Hash): Promise<void>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(device: string, name: string, body: unknown, timeoutMs: number): Promise<{ readonly code: string; readonly result: unknown }>;

@@ -92,6 +92,29 @@ describe("server models to devices", () => {
     await device.end();
   });
 
+  it("offers an older model again when it is given again, although the line has built on it since", async () => {
+    const device = await ScriptedDevice.connect(await server.enroll("returning"), { session: 1 });
+    await device.birth();
+    const first = await device.save({ w: noise(4000, 11) }, { sequence: 1 });
+    const second = await device.save({ w: noise(4000, 12) }, { sequence: 2, base: first.versionId });
+    for (const [at, saved] of [first, second].entries()) {
+      await device.announce(saved);
+      await device.receipt("recorded", saved.versionId);
+      await device.say({ type: "activated", versionId: saved.versionId, line: "line", atMs: at + 1, clockErrorMs: 0 });
+    }
+    await device.birth();
+    const offer = device.next("offer");
+    await server.handle.operations.assign(testFleet, "returning", "line", "returning-model:1");
+    assert.equal((await offer).versionId, first.versionId);
+    await device.say({ type: "activated", versionId: first.versionId, line: "line", atMs: 3, clockErrorMs: 0 });
+    await device.say({ type: "activated", versionId: second.versionId, line: "line", atMs: 4, clockErrorMs: 0 });
+    const from = device.words.length;
+    await device.birth();
+    await device.birth();
+    assert.equal(device.words.slice(from).some((word) => word.type === "offer"), false, "what the line has built on is not offered by itself");
+    await device.end();
+  });
+
   it("serves nothing to who knows a hash but was not given the version", async () => {
     const versionId = await imported(server, "secret", noise(4000, 3));
     const model = await server.handle.operations.model({ fleet: testFleet, model: versionId });
