@@ -11,7 +11,11 @@ export interface BrokerLimits {
   readonly frameDeadlineMs: number;
   /** Longest keepalive accepted; a client without one is held to it too. */
   readonly maxSilenceMs: number;
-  /** A client that does not read for this long is cut off. */
+  /**
+   * A client whose link takes nothing for this long is cut off. Longer than a block takes on a slow link (256 KiB in 30 s
+   * are 70 kbit/s), or a device behind one would be cut off in the middle of every block; a client that has stopped
+   * reading holds up nobody meanwhile, because messages for devices do not pass through the broker's routing.
+   */
   readonly drainTimeoutMs: number;
   readonly maxConnections: number;
   readonly maxUnknownConnections: number;
@@ -32,7 +36,7 @@ export const defaultBrokerLimits: BrokerLimits = {
   connectDeadlineMs: 10_000,
   frameDeadlineMs: 120_000,
   maxSilenceMs: 15 * 60_000,
-  drainTimeoutMs: 5_000,
+  drainTimeoutMs: 30_000,
   maxConnections: 25_000,
   maxUnknownConnections: 512,
   maxConnectionsPerAddress: 5_000,

@@ -15,7 +15,7 @@ export interface ReceiverOptions extends ManifestBounds {
   readonly transfer: string;
   /** Blocks asked for at once. */
   readonly window?: number;
-  /** No word for this long and everything outstanding is asked for again; doubled each time, up to `maxTimeoutMs`. */
+  /** No word for this long, or for three times as long as blocks have been taking, and everything outstanding is asked for again; doubled each time, up to `maxTimeoutMs`. */
   readonly timeoutMs?: number;
   readonly maxTimeoutMs?: number;
   /** Time-outs in a row before TRANSFER_STALLED. */
@@ -65,6 +65,9 @@ export class TransferReceiver {
   #window: number;
   #stalls = 0;
   #sinceMs = 0;
+  /** Last progress, or when something was first asked for after it; and how long progress has been taking. */
+  #lastMs = 0;
+  #paceMs = 0;
   #ended: "done" | "failed" | undefined;
 
   constructor(options: ReceiverOptions, state?: ReceiverState) {
@@ -112,7 +115,7 @@ export class TransferReceiver {
   /** When `tick` is due; undefined while nothing is outstanding. */
   get wakeAtMs(): number | undefined {
     if (this.#ended !== undefined || (this.#asked.size === 0 && this.#askedParts.size === 0)) return undefined;
-    return this.#sinceMs + Math.min(this.options.timeoutMs * 2 ** this.#stalls, this.options.maxTimeoutMs);
+    return this.#sinceMs + Math.min(Math.max(this.options.timeoutMs, 3 * this.#paceMs) * 2 ** this.#stalls, this.options.maxTimeoutMs);
   }
 
   /** Asks for what is missing, using at most `freeSlots` further slots. Call at the start, after every other call, and when a budget has room. */
@@ -126,6 +129,7 @@ export class TransferReceiver {
     for (const part of manifestParts) this.#askedParts.set(part, { order: this.#order++, overtaken: 0 });
     if (blocks.length === 0 && manifestParts.length === 0) return this.#finish();
     if (wasIdle) this.#sinceMs = nowMs;
+    if (wasIdle && this.#stalls === 0) this.#lastMs = nowMs;
     return [{ type: "request", message: { type: "blockRequest", transfer: this.options.transfer, blocks, manifestParts } }];
   }
 
@@ -193,6 +197,7 @@ export class TransferReceiver {
     this.#forgetAsked();
     this.#stalls = 0;
     this.#sinceMs = nowMs;
+    this.#lastMs = nowMs;
   }
 
   #begin(shape: StreamShape): void {
@@ -202,6 +207,9 @@ export class TransferReceiver {
   }
   #forgetAsked(): void { this.#asked.clear(); this.#askedParts.clear(); }
   #progressed(nowMs: number): void {
+    // a slow link is no lost one: time-outs follow its pace, or every block would be asked for twice
+    this.#paceMs = Math.max(nowMs - this.#lastMs, this.#paceMs * 0.75);
+    this.#lastMs = nowMs;
     this.#sinceMs = nowMs;
     this.#stalls = 0;
     if (this.#window < Math.min(this.options.window, maxWindow)) this.#window++;

@@ -56,8 +56,8 @@ test("time-outs double, halve the window, and end as TRANSFER_STALLED; any block
   receiver.onBlock(blockOf(0), 3500);
   receiver.written(0);
   ask(receiver, 3500);
-  assert.equal(receiver.wakeAtMs, 4500);
-  for (let now = 4500, stall = 0; stall < 4; stall++) {
+  assert.equal(receiver.wakeAtMs, 3500 + 8000, "the first block took long, so the next may: at most the longest time-out");
+  for (let now = 11500, stall = 0; stall < 4; stall++) {
     const effects = receiver.tick(now);
     assert.equal(failure(effects), stall === 3 ? "TRANSFER_STALLED" : undefined);
     ask(receiver, now);
@@ -65,6 +65,26 @@ test("time-outs double, halve the window, and end as TRANSFER_STALLED; any block
   }
   assert.equal(receiver.isEnded, true);
   assert.equal(receiver.wakeAtMs, undefined);
+});
+
+test("on a slow link time-outs follow its pace: blocks are asked for again once, not each time", () => {
+  const receiver = new TransferReceiver({ ...options, maxTimeoutMs: 100_000 });
+  ask(receiver, 0);
+  receiver.onManifest(part(0), 0);
+  receiver.onManifest(part(1), 0);
+  let asked = ask(receiver, 0).flatMap(([blocks]) => blocks).length;
+  let timeouts = 0;
+  // a block takes 1.4 s where the time-out begins at 1 s
+  for (let index = 0; index < 20; index++) {
+    const arrivalMs = (index + 1) * 1400;
+    while ((receiver.wakeAtMs ?? Infinity) <= arrivalMs) { const now = receiver.wakeAtMs ?? 0; receiver.tick(now); timeouts++; asked += ask(receiver, now).flatMap(([blocks]) => blocks).length; }
+    receiver.onBlock(blockOf(index), arrivalMs);
+    receiver.written(index);
+    asked += ask(receiver, arrivalMs).flatMap(([blocks]) => blocks).length;
+  }
+  assert.equal(receiver.isEnded, true);
+  assert.equal(timeouts, 1);
+  assert.ok(asked <= 24, `${asked} blocks were asked for where 20 are due`);
 });
 
 test("the same manifest part again and again is no progress", () => {
