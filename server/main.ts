@@ -23,6 +23,7 @@ import { serverMetrics } from "./metrics.js";
 import { localOperations } from "./operations/local-operations.js";
 import { openFleets, type OpenFleets } from "./operations/open-fleets.js";
 import type { ServerOperations } from "./operations/operations.js";
+import { clearWorkFolder } from "./operations/work-folder.js";
 import { programVersion } from "./program-version.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
@@ -59,6 +60,7 @@ async function readTls({ certFile, keyFile, caFile }: NonNullable<ServerOptions[
 
 async function compose(config: ServerConfig, tls: Tls | undefined, home: Home, log: Log, closing: (() => Promise<void>)[], close: () => Promise<void>): Promise<ServerHandle> {
   const { clock, random, files } = home.ports;
+  await clearWorkFolder(home);
   const stopping = new AbortController();
   const events = eventHub(clock);
   const fleets = openFleets(home);

@@ -12,6 +12,7 @@ import { zeroHash } from "../../shared/tensor/hash.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ImportOptions, ImportReport } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
+import { workFolderOf } from "./work-folder.js";
 
 /** What must stay free on the disk beside an import. */
 const reserveBytes = 64 * 1024 * 1024;
@@ -20,10 +21,11 @@ const reserveBytes = 64 * 1024 * 1024;
  * @throws SAFETENSORS_MALFORMED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH, MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL
  */
 export async function importModel(context: OperationsContext, stream: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> }, options: ImportOptions): Promise<ImportReport> {
-  const { home: { ports: { files, random }, path }, fleets } = context;
+  const { home, fleets } = context;
+  const { files, random } = home.ports;
   const repository = await fleets.get(options.fleet, { create: options.dryRun !== true });
   const base = options.base === undefined ? undefined : repository.resolve(options.base);
-  const folder = join(path, "run");
+  const folder = workFolderOf(home);
   await files.makeFolder(folder);
   const temporary = join(folder, `import-${Buffer.from(random.bytes(8)).toString("hex")}.safetensors`);
   try {

@@ -12,11 +12,13 @@ import { openFleets } from "./open-fleets.js";
 import type { ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
 import { storageOperations } from "./storage-operations.js";
+import { clearWorkFolder } from "./work-folder.js";
 import { trainOnServer } from "../training/train-on-server.js";
 
 /** The operations of a home without a server; closing them closes the home. */
 export async function openLocalOperations({ home: path }: { readonly home: string }): Promise<ServerOperations> {
   const home = await openNodeHome(path);
+  await clearWorkFolder(home);
   const fleets = openFleets(home);
   const operations = localOperations({ home, fleets, version: programVersion() });
   return { ...operations, close: async () => { await fleets.close(); await home.close(); } };

@@ -19,6 +19,7 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import { needDataset, referenceOf } from "../operations/dataset-operations.js";
 import type { TrainProgress, TrainReport, TrainRequest } from "../operations/operations.js";
 import type { OperationsContext } from "../operations/operations-context.js";
+import { workFolderOf } from "../operations/work-folder.js";
 import { programVersion } from "../program-version.js";
 
 /**
@@ -29,9 +30,8 @@ export async function trainOnServer(context: OperationsContext, request: TrainRe
   const repository = await fleets.get(request.fleet, { create: true });
   const base = request.base === undefined ? undefined : repository.resolve(request.base);
   const dataset = referenceOf(await needDataset(context, request.fleet, request.data));
-  const runFolder = join(home.path, "run");
-  await mkdir(runFolder, { recursive: true });
-  const workFolder = await mkdtemp(join(runFolder, "train-"));
+  await mkdir(workFolderOf(home), { recursive: true });
+  const workFolder = await mkdtemp(join(workFolderOf(home), "train-"));
   try {
     const job: TrainingJob = {
       format: 1, recipe: request.recipe, parameters: request.parameters ?? {}, dataset, seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),

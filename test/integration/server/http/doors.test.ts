@@ -232,10 +232,13 @@ describe("the doors of a server", () => {
     const one = await startServer({ home, fleets: ["local"], mqttPort: 0, httpPort: 0 }, silentLog());
     await one.close();
     assert.equal(await findLocalServer(home), undefined);
+    // What an import of a killed process left is gone with the next opening.
+    await writeFile(join(home, "run", "work", "import-0.safetensors"), "half a file");
     const local = await openLocalOperations({ home });
     try {
       const { summary } = await local.import(imports(await fileOf({ w: noise(100, 8) })), { fleet: "local", name: "m" });
       assert.equal(summary?.name, "m");
+      assert.deepEqual(await readdir(join(home, "run", "work")), []);
       assert.throws(() => local.events(AbortSignal.abort()), { code: "SERVER_UNREACHABLE" });
     } finally { await local.close(); }
     await chmod(home, 0o700);
