@@ -42,7 +42,8 @@ export async function build({ quiet = false } = {}) {
   const outRoot = join(root, "dist");
   const own = createHash("sha256").update(await readFile(fileURLToPath(import.meta.url))).digest("hex");
   const stampPath = join(outRoot, ".built-by");
-  if ((await readFile(stampPath, "utf8").catch(() => "")) !== own) await rm(outRoot, { recursive: true, force: true });
+  // Another builder may write other bytes: everything is written again, in place, so that what runs from here goes on.
+  const sameBuilder = (await readFile(stampPath, "utf8").catch(() => "")) === own;
   const wanted = new Set([stampPath]);
   const failures = [];
   let written = 0;
@@ -54,7 +55,7 @@ export async function build({ quiet = false } = {}) {
       const target = join(outRoot, isTypeScript ? name.replace(/\.ts$/, ".js") : name);
       wanted.add(target);
       if (isTypeScript) wanted.add(`${target}.map`);
-      if (await isFresh(source, target)) continue;
+      if (sameBuilder && await isFresh(source, target)) continue;
       const bytes = await readFile(source);
       if (!isTypeScript) { await writeAtomically(target, bytes); written++; continue; }
       try {

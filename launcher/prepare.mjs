@@ -3,7 +3,7 @@
 // builds what is stale.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -52,9 +52,33 @@ async function installWhenChanged() {
   return Date.now() - began;
 }
 
+/** One command at a time installs and builds; another that comes meanwhile waits for it. */
+async function withLock(work) {
+  const folder = join(root, ".build", "prepare.lock");
+  const owner = join(folder, "pid");
+  await mkdir(dirname(folder), { recursive: true });
+  for (let told = false; ; told = true) {
+    try { await mkdir(folder); await writeFile(owner, String(process.pid)); break; } catch (error) { if (error.code !== "EEXIST") throw error; }
+    const pid = Number(await readFile(owner, "utf8").catch(() => "0"));
+    // No name in it yet: it was just made, or its maker died in that instant; a second tells.
+    if (pid === 0 ? told && (await stat(folder).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs < Date.now() - 5000 : !isAlive(pid)) { await rm(folder, { recursive: true, force: true }); continue; }
+    if (!told) console.error(`stemma: another command${pid ? ` (process ${pid})` : ""} installs or builds here; waiting for it …`);
+    await new Promise((resolve) => { setTimeout(resolve, 200); });
+  }
+  try { return await work(); } finally { await rm(folder, { recursive: true, force: true }); }
+}
+
+function isAlive(pid) {
+  try { process.kill(pid, 0); return true; } catch (error) { return error.code === "EPERM"; }
+}
+
 /** Installs and builds what is missing or stale. Returns the milliseconds each part took. */
-export async function prepare({ quiet = false } = {}) {
+export async function prepare(options = {}) {
   checkNode();
+  return withLock(() => installAndBuild(options));
+}
+
+async function installAndBuild({ quiet = false }) {
   const installMs = await installWhenChanged();
   if (installMs > 0) console.error(`stemma: installed in ${(installMs / 1000).toFixed(1)} s`);
   const began = Date.now();
