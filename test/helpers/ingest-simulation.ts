@@ -37,7 +37,7 @@ export function chooser(seed: number): (below: number) => number {
   return (below) => { state ^= state << 13; state >>>= 0; state ^= state >>> 17; state ^= state << 5; state >>>= 0; return state % below; };
 }
 
-interface Message { readonly up: boolean; readonly device: string; readonly topic: Topic; readonly payload: Uint8Array; readonly session: number }
+export interface Message { readonly up: boolean; readonly device: string; readonly topic: Topic; readonly payload: Uint8Array; readonly session: number }
 
 /** Files of one process: once it is dead, nothing that it still had in mind reaches the disk. */
 function mortal(files: Files, life: { alive: boolean }): Files {
@@ -156,6 +156,9 @@ export class Simulation {
     if (message.up) await this.#ingest?.handle({ identity: { fleet, device: message.device }, topic: message.topic, payload: message.payload, qos: 1 });
     else if (device?.online === true && device.session === message.session) device.receive(message.payload);
   }
+
+  /** Gives the server a message as if it had come now, whatever is in it. */
+  async inject(message: Message): Promise<void> { await this.#ingest?.handle({ identity: { fleet, device: message.device }, topic: message.topic, payload: message.payload, qos: 1 }); }
 
   /** Lets everything that is ready run. */
   async settle(turns = 4): Promise<void> { for (let turn = 0; turn < turns; turn++) await setImmediate(); }
