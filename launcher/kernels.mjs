@@ -1,6 +1,6 @@
-// Compiles the training kernels (AssemblyScript) to shared/train/kernels/kernels.wasm with the pinned
-// compiler, and writes the file's SHA-256 beside it. The result is committed; `npm start` does not run
-// this, a test does, into another folder, and compares.
+// Compiles the kernels (AssemblyScript) of training and of the delta codec to committed .wasm files with
+// the pinned compiler, and writes each file's SHA-256 beside it. `npm start` does not run this; tests do,
+// into memory, and compare. `node launcher/kernels.mjs [FOLDER]` writes all of it below FOLDER instead.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -8,41 +8,45 @@ import { fileURLToPath } from "node:url";
 import asc from "assemblyscript/asc";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const kernels = join(root, "shared/train/kernels");
 
-/** No runtime, no data, the backend's memory; `abort` would import a function and is not needed. */
+/** Where a module's sources lie (folder/assembly), and what is made of them. */
+export const modules = {
+  train: { folder: "shared/train/kernels", wasm: "kernels.wasm", hashName: "kernelsHash", hashFile: "kernels-hash.ts" },
+  delta: { folder: "shared/delta/kernels", wasm: "delta.wasm", hashName: "deltaHash", hashFile: "delta-hash.ts" },
+};
+
+/** No runtime, no data, somebody else's memory; `abort` would import a function and is not needed. */
 const compilerOptions = ["--enable", "simd", "--importMemory", "--runtime", "stub", "--use", "abort=", "-O3", "--noAssert", "--converge"];
 
 /** Compiles and returns the bytes; throws with the compiler's messages. */
-export async function compileKernels() {
-  const sources = new Map();
+export async function compileKernels(name = "train") {
+  const { folder, wasm } = modules[name];
   let bytes;
-  const { error, stderr } = await asc.main(["index.ts", "--outFile", "kernels.wasm", ...compilerOptions], {
-    readFile: async (name, base) => {
-      try {
-        const text = await readFile(join(kernels, "assembly", base === "." ? name : join(base, name)), "utf8");
-        sources.set(name, text);
-        return text;
-      } catch { return null; }
+  const { error, stderr } = await asc.main(["index.ts", "--outFile", wasm, ...compilerOptions], {
+    readFile: async (file, base) => {
+      try { return await readFile(join(root, folder, "assembly", base === "." ? file : join(base, file)), "utf8"); } catch { return null; }
     },
-    writeFile: (name, contents) => { if (name.endsWith(".wasm")) bytes = contents; },
+    writeFile: (file, contents) => { if (file.endsWith(".wasm")) bytes = contents; },
     listFiles: () => [],
   });
-  if (error || !bytes) throw new Error(`the kernels did not compile: ${error?.message ?? ""}\n${stderr.toString()}`);
+  if (error || !bytes) throw new Error(`the kernels in ${folder} did not compile: ${error?.message ?? ""}\n${stderr.toString()}`);
   return Buffer.from(bytes);
 }
 
 /** The TypeScript file that pins the hash. */
-export function hashFile(bytes) {
+export function hashFile(bytes, name = "train") {
+  const { wasm, hashName } = modules[name];
   const hash = createHash("sha256").update(bytes).digest("hex");
-  return `/** Written by \`npm run kernels\`: SHA-256 of kernels.wasm, checked before it is instantiated. */\nexport const kernelsHash = "${hash}";\n`;
+  return `/** Written by \`npm run kernels\`: SHA-256 of ${wasm}, checked before it is instantiated. */\nexport const ${hashName} = "${hash}";\n`;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const bytes = await compileKernels();
-  const folder = process.argv[2] ?? kernels;
-  await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, "kernels.wasm"), bytes);
-  await writeFile(join(folder, "kernels-hash.ts"), hashFile(bytes));
-  console.error(`kernels: ${bytes.length} bytes`);
+  for (const [name, { folder, wasm, hashFile: file }] of Object.entries(modules)) {
+    const bytes = await compileKernels(name);
+    const target = join(process.argv[2] ?? root, folder);
+    await mkdir(target, { recursive: true });
+    await writeFile(join(target, wasm), bytes);
+    await writeFile(join(target, file), hashFile(bytes, name));
+    console.error(`kernels: ${folder}/${wasm} ${bytes.length} bytes`);
+  }
 }

@@ -12,7 +12,8 @@ import startModule from "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-was
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { instantiateKernels } from "../kernels/kernel-module.js";
 import { KernelRoom, type Tf, type WasmBackend, type WasmModule } from "../kernels/kernel-room.js";
-import { registerFusedKernels, registerMissingKernels, registerRefusals } from "../kernels/register.js";
+import { registerRefusals } from "../kernels/refusals.js";
+import { registerFusedKernels, registerMissingKernels } from "../kernels/register.js";
 import { registerFusedLayers } from "./fused-layers.js";
 import { registerFusedRecurrent } from "./fused-recurrent.js";
 import { guardMemory } from "./memory-guard.js";

@@ -12,7 +12,6 @@ import { registerMatMul } from "./matmul.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
 import { registerPooling } from "./pooling.js";
 import { registerRecurrent } from "./recurrent.js";
-import { registerRefusals } from "./refusals.js";
 import { registerResizeGradients } from "./resize.js";
 import { registerSegmentSum } from "./segment-sum.js";
 import { registerSharing } from "./sharing.js";
@@ -49,6 +48,3 @@ export function registerFusedKernels(room: KernelRoom): void {
   registerOptimizerSteps(room);
   registerRecurrent(room);
 }
-
-/** Last: what is still missing is refused by name. */
-export { registerRefusals };
