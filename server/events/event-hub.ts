@@ -16,6 +16,8 @@ export type ServerEvent =
   /** `resumedBytes`: what was already here when this transfer went on after an interruption. */
   | Event<"transfer", { device: string; line: string; versionId: string; transfer: string; bytes: number; totalBytes: number; resumedBytes: number }>
   | Event<"recorded" | "stored" | "released", { device: string; line: string; versionId: string; name: string; version: number; wireBytes: number; tensorBytes: number; tookMs: number }>
+  /** What was read back is not what was recorded: the device keeps its copy, and a person must look. */
+  | Event<"damaged", { device: string; line: string; versionId: string; code: string; message: string }>
   | Event<"refused", { device: string; versionId: string | null; code: string; message: string }>
   | Event<"offered", { device: string; line: string; versionId: string }>
   | Event<"activated", { device: string; line: string; versionId: string }>

@@ -89,7 +89,12 @@ export class FleetIngest {
       repository, log, atOnce: limits.confirmations, bytesAtOnce: limits.confirmationBytes, policyOf: () => parts.releasePolicy,
       stored: (summary) => { void this.#receipt(summary, "stored"); },
       released: (summary) => { void this.#receipt(summary, "released"); },
-      damaged: (versionId, error) => { log.error("model-damaged", { versionId, message: messageOf(error), code: isStemmaError(error) ? error.code : undefined }); },
+      damaged: (versionId, error) => {
+        const code = isStemmaError(error) ? error.code : "INTERNAL";
+        const { device = "", line = "" } = repository.get(versionId)?.record ?? {};
+        log.error("model-damaged", { versionId, code, message: messageOf(error) });
+        events.emit({ event: "damaged", fleet, device, line, versionId, code, message: messageOf(error) });
+      },
     });
     this.#desk = new ReceptionDesk({
       repository, spools, budget, voice: this.#voice, clock, random, log, limits, events,

@@ -43,7 +43,7 @@ export type ReceptionEnd =
   | { readonly end: "interrupted" };
 
 /** What lies in a spool's state file. */
-interface SavedTransfer { readonly format: 1; readonly transfer: string; readonly objects: readonly ObjectRef[]; readonly receiver: ReceiverState }
+interface SavedTransfer { readonly format: 1; readonly transfer: string; /** What came over the wire for it so far. */ readonly wireBytes: number; readonly objects: readonly ObjectRef[]; readonly receiver: ReceiverState }
 
 interface Asked { readonly id: string; readonly reason: WantReason; readonly objects: readonly ObjectRef[]; readonly indices: readonly number[] }
 interface Transfer extends Asked { readonly receiver: RunningReceiver; spool: Spool | undefined }
@@ -53,7 +53,7 @@ const stateDelayMs = 200;
 
 export class Reception {
   readonly startedAtMs: number;
-  /** Bytes of blocks that came in for this version, this time. */
+  /** Bytes that came over the wire for this version, interrupted tries that went on included. */
   wireBytes: number;
   #objects: Map<Hash, HeldObject>;
   #lease: Lease | undefined;
@@ -147,6 +147,7 @@ export class Reception {
   async #receive(reason: "objects" | "tensors" | "raw", objects: readonly ObjectRef[], indices: readonly number[]): Promise<"complete" | "interrupted"> {
     const resumed = reason === "objects" ? undefined : await this.#resume(objects);
     const refs = resumed?.saved.objects ?? objects;
+    if (resumed !== undefined && Number.isSafeInteger(resumed.saved.wireBytes)) this.wireBytes += resumed.saved.wireBytes;
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const id = resumed?.saved.transfer ?? Buffer.from(this.parts.random.bytes(16)).toString("hex");
     const asked: Asked = { id, reason, objects: refs, indices: resumed?.indices ?? indices };
@@ -239,7 +240,7 @@ export class Reception {
     const receiver = transfer.receiver.machine.state();
     const { spool } = transfer;
     if (receiver === undefined || spool === undefined || transfer.reason === "objects") return this.#saving;
-    const saved: SavedTransfer = { format: 1, transfer: transfer.id, objects: transfer.objects, receiver };
+    const saved: SavedTransfer = { format: 1, transfer: transfer.id, wireBytes: this.wireBytes, objects: transfer.objects, receiver };
     this.#saving = this.#saving.catch(() => undefined).then(() => spool.saveState(Buffer.from(JSON.stringify(saved))));
     return this.#saving;
   }

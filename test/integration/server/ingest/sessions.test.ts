@@ -88,9 +88,12 @@ describe("sessions", () => {
     const later = await ScriptedDevice.connect(server.moved(enrolment), { session: 2, previousSession: 1, blockBytes: 64 * 1024, store: before.store });
     for (const [id, model] of before.models) later.models.set(id, model);
     await later.birth();
+    const recording = eventOf("recorded", "tunnel", () => Promise.resolve());
     const resumed = await eventOf("transfer", "tunnel", () => later.announce(saved));
     assert.ok(resumed.resumedBytes > 0, "nothing of the first try was kept");
+    const recorded = recording.then(({ wireBytes }) => wireBytes);
     await later.receipt("stored", saved.versionId);
+    assert.ok((await recorded) > 3_000_000, "bytes of both tries count as on the wire");
     assert.ok(later.sentBlocks < 46, `${later.sentBlocks} blocks were sent again`);
     assert.deepEqual((await tensorBytes(server.handle.operations, saved.versionId))["w"], Buffer.from(noise(3_000_000, 3)));
     await later.end();
