@@ -150,7 +150,7 @@ export class Agent {
     return {
       fleet: enrolment.fleet, device: enrolment.device, profile: profile.name, backend: this.backend,
       link: { phase: this.#link.phase, session: this.#link.session, welcomed: this.#conversation.isWelcomed, lastError: this.#link.lastError },
-      training: this.#trainer.running ?? null, unreleased: unreleased(state).length, disk: { usedBytes: usedBytes(await this.#diskUse()), budgetBytes: profile.disk.budgetBytes },
+      training: this.#trainer.running ?? null, uploads: this.#uploads.progress(), unreleased: unreleased(state).length, disk: { usedBytes: usedBytes(await this.#diskUse()), budgetBytes: profile.disk.budgetBytes },
       lines: enrolment.lines.map((line) => lineStatus(state, line, (versionId) => this.#conversation.attempt(versionId), this.intakes.get(line)?.status() ?? null)),
     };
   }

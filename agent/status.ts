@@ -3,6 +3,7 @@ import type { Hash } from "../shared/tensor/tensor.js";
 import type { IntakeStatus } from "./intake/intake.js";
 import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
 import type { Attempt } from "./outbox/announcer.js";
+import type { UploadProgress } from "./outbox/uploads.js";
 import type { Running } from "./trainer/trainer.js";
 
 export interface VersionStatus {
@@ -27,6 +28,8 @@ export interface AgentStatus {
   readonly backend: string;
   readonly link: { readonly phase: string; readonly session: number; readonly welcomed: boolean; readonly lastError: string };
   readonly training: Running | null;
+  /** Transfers to the server under way. */
+  readonly uploads: readonly UploadProgress[];
   readonly unreleased: number;
   readonly disk: { readonly usedBytes: number; readonly budgetBytes: number };
   readonly lines: readonly LineStatus[];

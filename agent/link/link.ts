@@ -40,6 +40,7 @@ export class Link {
   #phase: Phase = "stopped";
   #client: MqttClient | undefined;
   #session = 0;
+  #previousSession = 0;
   #sequence = 0;
   #attempt = 0;
   #addressAt = 0;
@@ -69,7 +70,7 @@ export class Link {
     const wasOpen = this.#phase === "open";
     this.#phase = "stopped";
     if (client === undefined) return;
-    if (wasOpen) await this.#publish(client, { kind: "state" }, { type: "state", online: false, previousSession: this.options.counter.accepted }, { retain: true }).catch(() => undefined);
+    if (wasOpen) await this.#publish(client, { kind: "state" }, { type: "state", online: false, previousSession: this.#previousSession }, { retain: true }).catch(() => undefined);
     await client.endAsync(!wasOpen).catch(() => undefined);
   }
 
@@ -110,6 +111,9 @@ export class Link {
     if (this.#phase !== "waiting") return;
     this.#phase = "connecting";
     const { enrolment, counter } = this.options;
+    // After an attempt whose end is not known (a lost CONNACK, a kill) the server may have accepted a session
+    // that this device does not know of: then it says "unknown", or honest devices on bad links look like clones.
+    this.#previousSession = counter.session === counter.accepted ? counter.accepted : 0;
     const session = await counter.next();
     if ((this.#phase as Phase) !== "connecting") return;
     this.#session = session;
@@ -136,27 +140,26 @@ export class Link {
   }
 
   #mqttOptions(session: number): IClientOptions {
-    const { enrolment, keepaliveSeconds, counter } = this.options;
+    const { enrolment, keepaliveSeconds } = this.options;
     return {
       protocolVersion: 4, clean: true, reconnectPeriod: 0, connectTimeout: connectTimeoutMs, keepalive: keepaliveSeconds, resubscribe: false, queueQoSZero: false,
       clientId: clientIdOf(enrolment.fleet, enrolment.device), username: enrolment.device, password: enrolment.token,
       ...(enrolment.ca !== undefined && { ca: enrolment.ca }),
       // The will carries the session, so that a late one cannot bury a new session.
-      will: { topic: this.#topic({ kind: "state" }), qos: 1, retain: true, payload: Buffer.from(encodeEnvelope({ protocol: protocolVersion, session, sequence: 0, correlation: "", expiresMs: 0, body: { type: "state", online: false, previousSession: counter.accepted } })) },
+      will: { topic: this.#topic({ kind: "state" }), qos: 1, retain: true, payload: Buffer.from(encodeEnvelope({ protocol: protocolVersion, session, sequence: 0, correlation: "", expiresMs: 0, body: { type: "state", online: false, previousSession: this.#previousSession } })) },
     };
   }
 
   async #opened(client: MqttClient, session: number): Promise<void> {
     const { enrolment, counter } = this.options;
+    await counter.accept(session);
     await client.subscribeAsync([...deviceSubscriptions(enrolment.root, enrolment.fleet, enrolment.device)], { qos: 1 });
     if (this.#client !== client || this.#phase !== "connecting") return;
-    const previousSession = counter.accepted;
-    await counter.accept(session);
     this.#phase = "open";
     this.#attempt = 0;
     this.#refused = false;
     this.#lastError = "";
-    await this.#publish(client, { kind: "state" }, { type: "state", online: true, previousSession }, { retain: true });
+    await this.#publish(client, { kind: "state" }, { type: "state", online: true, previousSession: this.#previousSession }, { retain: true });
     this.handlers.onOpen(session);
   }
 

@@ -59,6 +59,14 @@ export class Downloads {
     const state = await this.#readState(statePath, path);
     const file = await files.open(path, "append");
     let sinceNote = 0;
+    // One note after the other: blocks are written side by side, and a note is a file of one name.
+    let noting: Promise<void> = Promise.resolve();
+    const note = async (): Promise<void> => {
+      // Taken before the sync: only blocks that the sync covers may be in it.
+      const reached = receiver.machine.state();
+      await file.sync();
+      if (reached !== undefined) await writeDurably(files, statePath, new TextEncoder().encode(JSON.stringify(reached)));
+    };
     const rawBytes = refs.reduce((sum, ref) => sum + ref.byteLength, 0);
     const receiver: RunningReceiver = startReceiver({ transfer, window, objects: refs.length, rawBytes, maxBytes: Math.max(rawBytes, mostBytes), maxBlockBytes: Math.max(blockBytes, minBlockBytes) }, {
       clock: this.options.clock, budget: this.#budget,
@@ -67,17 +75,16 @@ export class Downloads {
         await file.write(bytes, offset);
         if (++sinceNote < noteEvery) return;
         sinceNote = 0;
-        // Taken before the sync: only blocks that the sync covers may be in it.
-        const reached = receiver.machine.state();
-        await file.sync();
-        if (reached !== undefined) await writeDurably(files, statePath, new TextEncoder().encode(JSON.stringify(reached)));
+        noting = noting.then(note);
+        await noting;
       },
     }, state);
     try {
       const encodings = await this.#finish(transfer, receiver, fetchesOf(versionId, transfer, refs, blockBytes));
-      return { refs: sized(refs, encodings), read: readerOf(file), done: async () => { await file.close(); await files.remove(statePath); await files.remove(path); } };
+      return { refs: sized(refs, encodings), read: readerOf(file), done: async () => { await noting; await file.close(); await files.remove(statePath); await files.remove(path); } };
     } catch (error) {
       receiver.stop();
+      await noting.catch(() => undefined);
       await file.close();
       throw error;
     } finally {

@@ -77,7 +77,9 @@ export class Uploads {
   async end(transfer: string): Promise<void> {
     const upload = this.#running.get(transfer);
     this.#running.delete(transfer);
-    await upload?.sender.stop();
+    if (upload === undefined) return;
+    await upload.sender.stop();
+    this.options.log.debug("upload-ended", { version: upload.versionId, transfer, sentBytes: upload.progress.sentBytes, byteLength: upload.sender.machine.shape.byteLength });
   }
 
   /** The server has it all: whatever still runs for this version ends. */

@@ -300,7 +300,7 @@ export class Conversation {
 
   #wakeAt(atMs: number): void {
     const { clock } = this.options;
-    if (atMs >= this.#wakeAtMs && this.#wakeAtMs > clock.monotonic()) return;
+    if (!this.#open || (atMs >= this.#wakeAtMs && this.#wakeAtMs > clock.monotonic())) return;
     this.#cancelWake?.();
     this.#wakeAtMs = atMs;
     this.#cancelWake = clock.after(Math.max(0, atMs - clock.monotonic()), () => { this.#wakeAtMs = Infinity; this.#enqueue(() => this.#wake()); });

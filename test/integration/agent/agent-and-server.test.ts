@@ -1,56 +1,13 @@
-/** The agent against the real server in one process: U1 and U3, restarts, days offline, and what a restored server asks for. */
+/** The agent against the real server in one process: U1 and U3, restarts, days offline. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, it, type TestContext } from "node:test";
-import { startServer } from "../../../server/main.js";
-import { silentLog } from "../../../shared/adapters/node-clock.js";
+import { describe, it } from "node:test";
 import { readCurrent } from "../../../agent/current/read-current.js";
-import { startAgent, type AgentHandle, type AgentPorts } from "../../../agent/main.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { Enrolment } from "../../../shared/trust/enrolment.js";
-import { fakeTraining, testProfile, tinyImport, WaitableLog } from "../../helpers/agent-bench.js";
+import { fakeTraining } from "../../helpers/agent-bench.js";
+import { importBase, line, of, startAgain, turn, yard } from "../../helpers/agent-yard.js";
 import { manualClock } from "../../helpers/manual-clock.js";
-import { startTestServer, testFleet, type TestServer } from "../../helpers/test-server.js";
-
-interface Yard { readonly server: TestServer; /** Of its broker. */ readonly port: number; readonly enrolment: Enrolment; readonly home: string; agent(options?: AgentOverrides): Promise<Running> }
-interface AgentOverrides { readonly profile?: Readonly<Record<string, unknown>>; readonly lines?: Readonly<Record<string, unknown>>; readonly ports?: Partial<AgentPorts>; readonly log?: WaitableLog }
-interface Running { readonly handle: AgentHandle; readonly log: WaitableLog }
-
-const line = "cam";
-
-/** A server with a base model assigned to one device; everything ends with the test. */
-async function yard(t: TestContext, units = 3, names: readonly string[] = [line]): Promise<Yard> {
-  const server = await startTestServer();
-  const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
-  const running: AgentHandle[] = [];
-  t.after(async () => { for (const handle of running) await handle.close(); await server.end(); await rm(home, { recursive: true, force: true }); });
-  await importBase(server, "base", "1", units);
-  const enrolment = await server.enroll("v1", names);
-  await server.handle.operations.assign(testFleet, "v1", line, "base");
-  const agent = async ({ profile = {}, lines = Object.fromEntries(names.map((name) => [name, { recipe: "fake", dataset: { reader: "images-generated" } }])), ports = {}, log = new WaitableLog() }: AgentOverrides = {}): Promise<Running> => {
-    await writeFile(join(home, "enrolment.json"), JSON.stringify(server.moved(enrolment)));
-    const handle = await startAgent({ home, config: { format: 1, lines: Object.fromEntries(Object.entries(lines).map(([name, settings]) => [name, { schedule: { everySeconds: null, afterSamples: null }, ...(settings as object) }])) }, profile: { ...testProfile(profile) }, log }, { train: fakeTraining().train, ...ports });
-    running.push(handle);
-    return { handle, log };
-  };
-  return { server, port: Number(new URL(server.handle.mqttUrl).port), enrolment, home, agent };
-}
-
-/** Starts a closed server on the port it had: agents know no other. */
-async function startAgain(server: TestServer, mqttPort: number): Promise<void> {
-  server.handle = await startServer({ home: server.home, fleets: [testFleet], mqttPort, httpPort: 0 }, silentLog());
-}
-
-async function importBase(server: TestServer, name: string, seed: string, units: number): Promise<void> {
-  const { bytes, architecture } = await tinyImport(seed, units);
-  await server.handle.operations.import({ byteLength: bytes.length, chunks: (async function* () { yield bytes; })() }, { fleet: testFleet, name, architecture });
-}
-
-/** Lets everything that is ready run. */
-const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
-const of = (versionId: Hash) => (fields: Readonly<Record<string, unknown>>): boolean => fields["version"] === versionId;
+import { testFleet } from "../../helpers/test-server.js";
 
 describe("an agent and its server", { timeout: 60_000 }, () => {
   it("installs the initial model it is offered, and its software reads it", async (t) => {
@@ -154,7 +111,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   });
 
   it("shares one model between two lines, and keeps it until both have left it", async (t) => {
-    const { server, agent, home } = await yard(t, 3, ["cam", "rear"]);
+    const { server, agent, home } = await yard(t, { names: ["cam", "rear"] });
     await server.handle.operations.assign(testFleet, "v1", "rear", "base");
     const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated", 2);

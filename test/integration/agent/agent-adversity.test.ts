@@ -1,0 +1,127 @@
+/** What goes wrong around an agent: a restored server, a cloned device, a full disk, a cut transfer, a server with another certificate. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { promisify } from "node:util";
+import { startServer } from "../../../server/main.js";
+import { restoreHome } from "../../../server/operations/restore.js";
+import { silentLog } from "../../../shared/adapters/node-clock.js";
+import { isStemmaError } from "../../../shared/errors.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { fakeTraining } from "../../helpers/agent-bench.js";
+import { line, of, startAgain, yard } from "../../helpers/agent-yard.js";
+import { testFleet } from "../../helpers/test-server.js";
+
+const openssl = promisify(execFile);
+const MiB = 2 ** 20;
+
+describe("an agent in adversity", { timeout: 60_000 }, () => {
+  it("announces again what a restored server has lost, whole where the base is gone, and names what nobody has", async (t) => {
+    const { server, port, agent } = await yard(t);
+    const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
+    await log.until("activated");
+    const trained: Hash[] = [];
+    const folder = await mkdtemp(join(tmpdir(), "stemma-backup-"));
+    const restored = await mkdtemp(join(tmpdir(), "stemma-restored-"));
+    t.after(async () => { await rm(folder, { recursive: true, force: true }); await rm(restored, { recursive: true, force: true }); });
+    for (let round = 1; round <= 4; round++) {
+      const { versionId } = await handle.train(line);
+      trained.push(versionId);
+      await log.until("released", 1, of(versionId));
+      await log.until("activated", 1, of(versionId));
+      if (round === 1) await server.handle.operations.backup(testFleet, folder);
+    }
+    await log.until("forgotten", 1, ({ versions }) => (versions as readonly string[]).includes(trained[1] as string));
+    await server.handle.close();
+    await restoreHome(folder, restored);
+    server.handle = await startServer({ home: restored, fleets: [testFleet], mqttPort: port, httpPort: 0 }, silentLog());
+    const { fields } = await log.until("model-lost");
+    assert.match(String(fields["text"]), new RegExp(trained[1] as string));
+    await log.until("released", 2, of(trained[3] as Hash));
+    const known = await server.handle.operations.models(testFleet, { device: "v1" });
+    assert.ok(known.some(({ versionId }) => versionId === trained[3]));
+    assert.equal((await server.handle.operations.verify({ fleet: testFleet, model: trained[3] as Hash })).versionId, trained[3]);
+    const again = log.count("server-restored");
+    await handle.train(line);
+    assert.equal(log.count("server-restored"), again, "a restoration is news once");
+  });
+
+  it("stops trying hard when it was cloned, and says so", async (t) => {
+    const { agent, home } = await yard(t);
+    const first = await agent();
+    await first.log.until("activated");
+    await first.handle.close();
+    const copy = await mkdtemp(join(tmpdir(), "stemma-clone-"));
+    t.after(() => rm(copy, { recursive: true, force: true }));
+    await cp(home, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") });
+    const original = await agent();
+    await original.log.until("welcomed");
+    const clone = await agent({ home: copy });
+    const { fields } = await clone.log.until("not-admitted");
+    assert.ok(Number(fields["retryMs"]) >= 30_000, `retries in ${String(fields["retryMs"])} ms`);
+    await original.log.until("not-admitted");
+    assert.equal((await original.handle.status()).link.phase, "waiting");
+  });
+
+  it("stops training at its disk limit with an event, drops nothing, and goes on when the server has released", async (t) => {
+    const { server, port, agent } = await yard(t, { units: 4000 });
+    const { handle, log } = await agent({ profile: { activation: "after-outbox", "disk.budgetBytes": 4 * MiB, "disk.keepLast": 1 }, ports: { train: fakeTraining({ full: true }).train }, lines: { [line]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: { everySeconds: 0.01, afterSamples: null } } } });
+    await log.until("activated");
+    await log.until("connected");
+    await server.handle.close();
+    const { fields } = await log.until("training-stopped");
+    assert.match(String(fields["text"]), /missing within the profile's budget/);
+    await assert.rejects(handle.train(line), (error) => isStemmaError(error, "DISK_BUDGET_EXHAUSTED"));
+    const trained = log.events.filter(({ event }) => event === "trained").map(({ fields: { version } }) => version as Hash);
+    const kept = (await handle.status()).lines[0]?.versions ?? [];
+    for (const { versionId, standing } of kept) if (standing !== "released") assert.ok(trained.includes(versionId));
+    const waiting = kept.filter(({ standing }) => standing !== "released").length;
+    assert.ok(waiting > 2, `${waiting} models wait`);
+    await startAgain(server, port);
+    await log.until("trained", trained.length + 1);
+    for (const versionId of trained) await log.until("released", 1, of(versionId));
+    assert.equal(log.count("training-stopped"), 1, "told once");
+  });
+
+  it("goes on with a cut transfer where it stood, in the next process", async (t) => {
+    const { agent } = await yard(t, { units: 20_000 });
+    const slow = { "link.blockBytes": 8192, "link.window": 2, "link.bytesPerSecond": 100_000 };
+    const ports = { train: fakeTraining({ full: true }).train };
+    const first = await agent({ profile: slow, ports });
+    await first.log.until("activated");
+    const { versionId } = await first.handle.train(line);
+    await first.log.until("wanted", 1, of(versionId));
+    while ((await first.handle.status()).uploads.every(({ sentBytes }) => sentBytes < 200_000)) await new Promise((resolve) => { setImmediate(resolve); });
+    await first.handle.close();
+    const sent = Number((await first.log.until("upload-ended")).fields["sentBytes"]);
+    const second = await agent({ profile: slow, ports });
+    await second.log.until("released", 1, of(versionId));
+    const { fields } = await second.log.until("upload-ended", 1, of(versionId));
+    const total = Number(fields["byteLength"]);
+    assert.ok(sent >= 200_000 && sent < total);
+    assert.ok(Number(fields["sentBytes"]) <= total - sent + 20 * 8192, `${sent} of ${total} bytes were sent before, ${String(fields["sentBytes"])} after`);
+  });
+
+  it("speaks mqtts, and to no server with another certificate", async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), "stemma-tls-"));
+    t.after(() => rm(folder, { recursive: true, force: true }));
+    const certificate = async (name: string): Promise<{ certFile: string; keyFile: string } | undefined> => {
+      const made = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) };
+      try { await openssl("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.keyFile, "-out", made.certFile, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]); } catch { return undefined; }
+      return made;
+    };
+    const [tls, other] = [await certificate("one"), await certificate("other")];
+    if (tls === undefined || other === undefined) { t.skip("openssl is not on this machine, so no certificate can be made"); return; }
+    const { agent, enrolment } = await yard(t, { server: { tls } });
+    assert.match(enrolment.mqtt[0] ?? "", /^mqtts:/);
+    const right = await agent();
+    await right.log.until("activated");
+    await right.handle.close();
+    const wrong = await agent({ enrolment: { ...enrolment, ca: await readFile(other.certFile, "utf8") } });
+    const { fields } = await wrong.log.until("disconnected");
+    assert.match(String(fields["text"]), /certificate|self.signed/i);
+  });
+});
