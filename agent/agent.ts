@@ -19,6 +19,7 @@ import { Intake } from "./intake/intake.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
 import { Activator } from "./lines/activator.js";
 import { Link } from "./link/link.js";
+import { mqttOptionsOf } from "./link/mqtt-options.js";
 import { Pacer } from "./link/pacer.js";
 import { SessionCounter } from "./link/session-counter.js";
 import { Downloads } from "./offers/downloads.js";
@@ -48,6 +49,7 @@ export interface AgentParts {
 
 const housekeepingMs = 30_000;
 const offerRetryMs = 60_000;
+const oldTransferMs = 7 * 24 * 3_600_000;
 /** Offers that trying again does not help. */
 const finalOfferErrors = new Set(["SIGNATURE_INVALID", "LINE_UNKNOWN", "OBJECT_HASH_MISMATCH", "ROOT_MISMATCH", "RECORD_INVALID", "LAYER_NOT_ALLOWED", "ARCHITECTURE_MISMATCH", "INTERRUPTED"]);
 
@@ -68,7 +70,7 @@ export class Agent {
     const { profile, enrolment, clock, log, files, home } = parts;
     const shared = { files, home, profile, enrolment, outbox, clock, log, diskUse: () => this.#diskUse(), clockErrorMs: () => this.#clockError.errorMs(clock.monotonic()) };
     this.#pacer = new Pacer(profile.link.bytesPerSecond, clock.monotonic());
-    this.#link = new Link({ enrolment, counter, clock, random: parts.random, log, keepaliveSeconds: profile.link.keepaliveSeconds }, {
+    this.#link = new Link({ enrolment, counter, clock, random: parts.random, log, mqtt: mqttOptionsOf(profile) }, {
       onOpen: (session) => { log.info("connected", { session, text: `connected in session ${session}` }); this.#conversation.opened(session); this.#downloads.reconnected(); },
       onClosed: () => { this.#conversation.closed(); },
       onWord: (envelope) => { this.#conversation.hear(envelope); },
@@ -96,6 +98,7 @@ export class Agent {
 
   static async open(parts: AgentParts): Promise<Agent> {
     const { files, home, clock, random, log, profile, enrolment } = parts;
+    await clearOldTransfers(files, join(home, "transfers"), clock.now());
     const counter = await SessionCounter.open(files, home);
     const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random, log });
     const current = await CurrentStore.open(files, home, clock);
@@ -275,6 +278,14 @@ export class Agent {
 
   #repeat(everyMs: number, action: () => Promise<void>): void {
     this.#after(everyMs, async () => { try { await action(); } finally { if (!this.#stopping) this.#repeat(everyMs, action); } });
+  }
+}
+
+/** Downloads that nobody has gone on with for a week. */
+async function clearOldTransfers(files: Files, folder: string, nowMs: number): Promise<void> {
+  for (const name of await files.list(folder)) {
+    const stat = await files.stat(join(folder, name));
+    if (stat !== undefined && nowMs - stat.modifiedMs > oldTransferMs) await files.remove(join(folder, name));
   }
 }
 

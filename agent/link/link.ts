@@ -13,9 +13,6 @@ import { buildTopic, clientIdOf, deviceSubscriptions, parseTopic } from "../../s
 import { backOffMs, connectBackOff, refusedBackOff } from "./back-off.js";
 import type { SessionCounter } from "./session-counter.js";
 
-/** Rides out the failover of a broker cluster (measured gaps of 9 to 15 s). */
-const connectTimeoutMs = 30_000;
-
 export interface LinkHandlers {
   /** A session is open and subscribed. */
   onOpen(session: number): void;
@@ -30,7 +27,7 @@ export interface LinkOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  readonly keepaliveSeconds: number;
+  readonly mqtt: IClientOptions;
 }
 
 export interface SendOptions { readonly correlation?: string; readonly expiresMs?: number }
@@ -140,9 +137,9 @@ export class Link {
   }
 
   #mqttOptions(session: number): IClientOptions {
-    const { enrolment, keepaliveSeconds } = this.options;
+    const { enrolment } = this.options;
     return {
-      protocolVersion: 4, clean: true, reconnectPeriod: 0, connectTimeout: connectTimeoutMs, keepalive: keepaliveSeconds, resubscribe: false, queueQoSZero: false,
+      ...this.options.mqtt,
       clientId: clientIdOf(enrolment.fleet, enrolment.device), username: enrolment.device, password: enrolment.token,
       ...(enrolment.ca !== undefined && { ca: enrolment.ca }),
       // The will carries the session, so that a late one cannot bury a new session.

@@ -12,7 +12,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { verifyOffer } from "../../shared/trust/signatures.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
-import { smallObjectsOf } from "../outbox/record-objects.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
 /** Small objects of an offer at hand: those it carried and those fetched since. */
 export type SmallObjects = Map<Hash, { readonly kind: ObjectKind; readonly bytes: Uint8Array }>;

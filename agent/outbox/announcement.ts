@@ -8,7 +8,7 @@ import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import { maxWordBytes } from "../../shared/wire/limits.js";
 import type { Announce, SmallObject } from "../../shared/wire/messages.js";
-import { smallObjectsOf } from "./record-objects.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
 /** Envelope, signature and field heads around record and objects. */
 const overheadBytes = 1024;

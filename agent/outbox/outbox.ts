@@ -17,7 +17,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { forgettable } from "../budget.js";
 import type { AgentFact, Metric } from "./agent-fact.js";
 import { applyFact, emptyOutbox, foldFacts, keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
-import { smallObjectsOf } from "./record-objects.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
 export interface OutboxOptions { readonly files: Files; readonly folder: string; readonly clock: Clock; readonly random: Random; readonly log: Log }
 

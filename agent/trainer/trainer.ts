@@ -22,6 +22,7 @@ import type { Activator } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Profile } from "../profile.js";
 import { decideTraining, type ScheduleDecision } from "./schedule.js";
+import { settingsOf } from "./training-settings.js";
 
 export interface TrainingRequest { readonly recipe?: string; readonly parameters?: Readonly<Record<string, string | number | boolean>> }
 export interface Trained { readonly versionId: Hash; readonly sequence: number; readonly metric: { readonly name: string; readonly unit: string; readonly before: number; readonly after: number } }
@@ -180,7 +181,7 @@ export class Trainer {
     log.info("training", { line, invocation, because, recipe: job.recipe, base: base.versionId, text: `${line} trains with ${job.recipe} (${because})` });
     try {
       await files.makeFolder(workFolder);
-      const outcome = await this.options.train(job, { workFolder, signal: this.#abort.signal, memoryLimitMb: this.options.profile.training.memoryLimitMb, onProgress: (progress) => { this.#progress(progress); } });
+      const outcome = await this.options.train(job, { workFolder, signal: this.#abort.signal, memoryLimitMb: job.memoryLimitMb, onProgress: (progress) => { this.#progress(progress); } });
       return await this.#save(line, base.versionId, outcome, samples);
     } finally {
       this.#running = undefined;
@@ -199,7 +200,7 @@ export class Trainer {
     const job: TrainingJob = {
       format: 1, recipe, parameters: { ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}), ...request.parameters }, dataset,
       seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line), invocation, base: { folder: base.folder, versionId: base.versionId },
-      memoryLimitMb: profile.training.memoryLimitMb, threads: profile.training.threads,
+      memoryLimitMb: settingsOf(profile).memoryLimitMb, threads: settingsOf(profile).threads,
     };
     return { job, samples };
   }
@@ -228,7 +229,7 @@ export class Trainer {
       if (!verdict.allowed) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; nothing kept before is.`, { line });
       const { result } = outcome;
       const saved = await outbox.saveTrained(model, {
-        name: config.lines[line]?.name ?? `${line}-${enrolment.device}`, fleet: enrolment.fleet, device: enrolment.device, line, base, approach: profile.save.approach, clockErrorMs: this.options.clockErrorMs(),
+        name: config.lines[line]?.name ?? `${line}-${enrolment.device}`, fleet: enrolment.fleet, device: enrolment.device, line, base, approach: settingsOf(profile).approach, clockErrorMs: this.options.clockErrorMs(),
         metric: result.metric, samples, metadata: { ...metadataOfResult(result) }, measurements: json(result.measurements), provenance: json(result.provenance),
         environment: captureNodeEnvironment({ backend: result.backend.backend, stemma: this.options.version, engine: result.engine, threads: profile.training.threads }),
         attachments: await Promise.all(outcome.checkpointFiles.map(async (path) => ({ name: path.slice(path.lastIndexOf("/") + 1), bytes: await files.read(path) }))),
