@@ -26,14 +26,13 @@ export class GraphBuilder {
   /** @param shape without the batch dimension */
   input(shape: readonly number[]): NodeId { return this.#add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, []); }
 
-  /** A dense layer that begins as nothing: all zeros, so what it learns stays in the span of the data. */
-  silentDense(from: NodeId, inputs: number, units: number): NodeId {
-    return this.#add("Dense", { units, activation: "linear", use_bias: false }, [from], [{ name: "kernel", shape: [inputs, units], initializer: "zeros" }]);
+  /** A linear layer whose kernel begins at zeros: its outputs begin at `bias`, or at nothing without one, and what it learns stays in the span of the data. */
+  silentDense(from: NodeId, inputs: number, units: number, bias?: number): NodeId {
+    return this.#add("Dense", { units, activation: "linear", use_bias: bias !== undefined }, [from], [{ name: "kernel", shape: [inputs, units], initializer: "zeros" }, ...(bias === undefined ? [] : [{ name: "bias", shape: [units], initializer: "zeros" as const, value: bias }])]);
   }
 
-  /** @param bias first value of every bias */
-  dense(from: NodeId, inputs: number, units: number, activation = "linear", bias = 0): NodeId {
-    return this.#add("Dense", { units, activation, use_bias: true }, [from], [{ name: "kernel", shape: [inputs, units], initializer: activation === "relu" ? "he-uniform" : "glorot-uniform" }, { name: "bias", shape: [units], initializer: "zeros", value: bias }]);
+  dense(from: NodeId, inputs: number, units: number, activation = "linear"): NodeId {
+    return this.#add("Dense", { units, activation, use_bias: true }, [from], [{ name: "kernel", shape: [inputs, units], initializer: activation === "relu" ? "he-uniform" : "glorot-uniform" }, { name: "bias", shape: [units], initializer: "zeros" }]);
   }
 
   /** LSTM and GRU of `units`; the last output of the sequence. */

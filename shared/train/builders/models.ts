@@ -14,7 +14,7 @@ export function sequenceRegressor(kind: "LSTM" | "GRU", inputShape: readonly num
   if (inputShape.length !== 2 || steps === undefined || features === undefined) throw new StemmaError("ARCHITECTURE_MISMATCH", `A recurrent model takes samples of [steps, features], these are [${inputShape.join(", ")}]. Choose a recipe for this data.`, { inputShape });
   const graph = new GraphBuilder();
   const window = graph.input(inputShape);
-  const curve = graph.dense(graph.recurrent(kind, window, features, units), units, outputs, "linear", mean);
+  const curve = graph.silentDense(graph.recurrent(kind, window, features, units), units, outputs, mean);
   return graph.build(graph.sum([curve, graph.silentDense(graph.flatten(window), steps * features, outputs)]), streams);
 }
 

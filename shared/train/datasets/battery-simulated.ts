@@ -45,17 +45,17 @@ export function laboratoryCell(stream: Stream): CellParameters {
   };
 }
 
-/** A vehicle's cell: bus bars and connectors add resistance, long cables to the sensors lose volts; a colder climate, stop-and-go currents. */
+/** A vehicle's cell: bus bars and connectors add resistance, long cables to the sensors lose volts; the pack is cooled, and driven stop and go. */
 export function vehicleCell(stream: Stream): CellParameters {
-  const profile = Array.from({ length: 30 }, () => {
+  const profile = Array.from({ length: 9 }, () => {
     const kind = stream.integer(10);
     return kind === 0 ? -0.2 : kind <= 2 ? 0.3 : between(stream, 0.8, 1.5); // regeneration, standing, driving
   });
   const mean = profile.reduce((sum, current) => sum + current, 0) / profile.length;
   return {
-    capacity: between(stream, 1.84, 2.02), resistance: between(stream, 0.1, 0.115), fadeRoot: between(stream, 0.09, 0.16), fadeLinear: between(stream, 0.06, 0.12),
-    resistanceGrowth: between(stream, 0.25, 0.55), ambient: between(stream, 10, 18), heating: between(stream, 25, 32),
-    profile: profile.map((current) => current / mean), voltageOffset: between(stream, -0.08, -0.05), temperatureOffset: between(stream, -0.5, 0.5),
+    capacity: between(stream, 1.84, 2.02), resistance: between(stream, 0.11, 0.125), fadeRoot: between(stream, 0.09, 0.16), fadeLinear: between(stream, 0.06, 0.12),
+    resistanceGrowth: between(stream, 0.25, 0.55), ambient: between(stream, 22, 26), heating: between(stream, 17, 20),
+    profile: profile.map((current) => current / mean), voltageOffset: between(stream, -0.1, -0.07), temperatureOffset: between(stream, -0.5, 0.5),
   };
 }
 
@@ -76,7 +76,7 @@ export function discharge(cell: CellParameters, cycle: number, noise: Stream): D
     const current = ratedAmperes * (cell.profile[steps % cell.profile.length] ?? 1);
     polarisation += (current * resistance * 0.6 - polarisation) * (stepSeconds / 120);
     const terminal = openCircuitVolts(charge) - current * resistance - polarisation;
-    smooth += (terminal + cell.voltageOffset - smooth) * 0.1;
+    smooth += (terminal + cell.voltageOffset - smooth) * 0.05;
     temperature += (cell.ambient + cell.heating * current * current * resistance - temperature) * (stepSeconds / 900);
     volts += terminal; degrees += temperature;
     if (smooth < 3.8 && smooth >= 3.5) fall += stepSeconds;

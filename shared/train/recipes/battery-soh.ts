@@ -17,6 +17,7 @@ const batteryRecipe = (name: string, kind: "LSTM" | "GRU"): Recipe => defineReci
   metric: { name: "SoH error", unit: "%", lowerIsBetter: true },
   parameters: {
     ...trainingParameters,
+    batchSize: parameter(whole(1, 4096), 16, 4, trainingParameters.batchSize.help),
     learningRate: parameter(real(0, 10), 0.005, 0.005, trainingParameters.learningRate.help),
     units: parameter(whole(1, 1024), 24, 24, "width of the recurrent layer (base training)"),
     trainable: parameter(choice("all", "head"), "all", "all", "head leaves the recurrent layer as it is (a partial update)"),
