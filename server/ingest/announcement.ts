@@ -12,7 +12,7 @@ import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model
 import { verifyAnnounce } from "../../shared/trust/signatures.js";
 import type { Announce } from "../../shared/wire/messages.js";
 import type { IngestLimits } from "./limits.js";
-import { smallObjectsOf } from "./needs.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
 /** What the server knows of who announces. */
 export interface Announcer {

@@ -6,6 +6,7 @@ import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import type { ObjectRef } from "../../shared/wire/messages.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import type { IngestLimits } from "./limits.js";
 
 export type BaseState = "known" | "retired" | "unknown";
@@ -30,22 +31,6 @@ export type Needs =
   | { readonly step: "tensors"; readonly reason: "tensors" | "raw"; readonly objects: readonly ObjectRef[]; readonly indices: readonly number[]; readonly bytes: number }
   | { readonly step: "commit" }
   | NeedsRefusal;
-
-/** The small objects a record refers to, each once, in a fixed order: tree first, since it says what the tensors are. */
-export function smallObjectsOf(record: SaveRecord): readonly { readonly kind: ObjectKind; readonly id: Hash }[] {
-  const { objects } = record;
-  const named: readonly (readonly [ObjectKind, Hash | undefined])[] = [
-    ["tree", objects.tree], ["architecture", objects.architecture], ["names", objects.names], ["owner-map", objects.ownerMap], ["environment", objects.environment],
-    ["measurements", objects.measurements], ["checkpoints", objects.checkpoints], ["provenance", objects.provenance], ["metadata", objects.metadata],
-    ...(objects.attachments ?? []).map(({ hash }) => ["attachment", hash] as const),
-  ];
-  const seen = new Set<Hash>();
-  return named.flatMap(([kind, id]) => {
-    if (id === undefined || seen.has(id)) return [];
-    seen.add(id);
-    return [{ kind, id }];
-  });
-}
 
 /** Everything a version relies on: leased from the first answer to the receipt. */
 export function reliedOn(record: SaveRecord, leaves: LeafTable | undefined): readonly Hash[] {

@@ -16,7 +16,7 @@ import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transf
 import type { ServerSigner } from "../repository/home.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { IngestLimits } from "./limits.js";
-import { smallObjectsOf } from "./needs.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import { fittingInline, type Voice } from "./voice.js";
 
 export interface OfferParts {

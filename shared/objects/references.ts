@@ -2,6 +2,7 @@
  * What needs which objects, counted over versions. Pure: takes what the caller has read (records, leaves
  * of trees) and says what must stay. The store knows none of this.
  */
+import { smallObjectsOf } from "../model/record-objects.js";
 import type { LeafTable, SaveRecord } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 
@@ -12,18 +13,11 @@ export type ReferringVersion =
   /** A retired version keeps its record, and with it name, parents and times; its tensors and all else go when no other needs them. */
   | { readonly state: "retired"; readonly versionId: Hash };
 
-/** The small objects that a record names, with what each is. */
-export function namedObjects(record: Pick<SaveRecord, "objects">): readonly { readonly kind: keyof SaveRecord["objects"]; readonly id: Hash }[] {
-  const { attachments = [], ...single } = record.objects;
-  const named = Object.entries(single).flatMap(([kind, id]) => (id === undefined ? [] : [{ kind: kind as keyof SaveRecord["objects"], id: id as Hash }]));
-  return [...named, ...attachments.map(({ hash }) => ({ kind: "attachments" as const, id: hash }))];
-}
-
 /** Every object one version needs; each once. */
 export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
   const needed = new Set<Hash>([version.versionId]);
   if (version.state === "retired") return needed;
-  for (const { id } of namedObjects(version.record)) needed.add(id);
+  for (const { id } of smallObjectsOf(version.record)) needed.add(id);
   for (const { tensor } of version.leaves) needed.add(tensor);
   return needed;
 }

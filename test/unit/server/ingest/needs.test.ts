@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { needsOf, reliedOn, smallObjectsOf, type NeedsView } from "../../../../server/ingest/needs.js";
+import { needsOf, reliedOn, type NeedsView } from "../../../../server/ingest/needs.js";
+import { smallObjectsOf } from "../../../../shared/model/record-objects.js";
 import type { Leaf, SaveRecord } from "../../../../shared/model/model.js";
 import { zeroHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";

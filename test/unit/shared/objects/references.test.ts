@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { SaveRecord } from "../../../../shared/model/model.js";
-import { liveObjects, namedObjects, referenceCounts, referencesOf, type ReferringVersion } from "../../../../shared/objects/references.js";
+import { liveObjects, referenceCounts, referencesOf, type ReferringVersion } from "../../../../shared/objects/references.js";
+import { smallObjectsOf } from "../../../../shared/model/record-objects.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
@@ -15,8 +16,8 @@ it("counts everything a record names, and every tensor of its tree", () => {
   const all = { architecture: hash("architecture"), measurements: hash("measurements"), checkpoints: hash("checkpoints"), provenance: hash("provenance"), metadata: hash("metadata"), attachments: [{ name: "a", hash: hash("file a") }, { name: "b", hash: hash("file b") }] };
   const version = kept("v1", ["t1", "t2", "t1"], all);
   assert.deepEqual(new Set(referencesOf(version)), new Set(["v1", "t1", "t2", ...base, "architecture", "measurements", "checkpoints", "provenance", "metadata", "file a", "file b"].map(hash)));
-  assert.equal(namedObjects({ objects: objects(all) }).length, 11);
-  assert.deepEqual(namedObjects({ objects: { ...objects(), metadata: undefined } }).map(({ kind }) => kind), ["tree", "names", "ownerMap", "environment"]);
+  assert.equal(smallObjectsOf({ objects: objects(all) }).length, 11);
+  assert.deepEqual(smallObjectsOf({ objects: { ...objects(), metadata: undefined } }).map(({ kind }) => kind), ["tree", "names", "owner-map", "environment"]);
 });
 
 it("keeps of a retired version its record, and of its tensors what others inherit", () => {
