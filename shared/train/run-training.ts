@@ -133,6 +133,6 @@ function provenanceOf({ job, recipe, parameters, plan, set, hash, outcome, strea
     optimizer: { ...resolveOptimizer(plan.optimizer), stateBefore: resume === undefined ? "initial" : { sha256: resume.sha256, iterations: resume.state.iterations } },
     frozenLayers: plan.frozenLayers,
     iterations: outcome.iterations, epochs: outcome.epochs, bestEpoch: outcome.bestEpoch, stoppedEarly: outcome.stoppedEarly,
-    engine: ports.engine, backend: ports.backend, environment: ports.environment,
+    engine: ports.engine, backend: ports.backend, environment: { ...ports.environment, tensorflowJs: ports.tf.version_core },
   };
 }

@@ -19,7 +19,8 @@ const schema = z.strictObject({
   invocation: z.number().int().min(0),
   base: z.strictObject({ folder: z.string().min(1).max(4096), versionId: hash.optional() }).optional(),
   memoryLimitMb: z.number().int().min(16).optional(),
-  threads: z.number().int().min(1).optional(),
+  // One thread gives the same bits everywhere; other counts are not offered.
+  threads: z.literal(1).optional(),
 });
 
 export const maxJobBytes = 8 * 1024 * 1024;

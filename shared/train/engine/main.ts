@@ -66,7 +66,7 @@ async function readBase(job: TrainingJob, jobFolder: string): Promise<TrainingBa
 
 function environment(): Readonly<Record<string, unknown>> {
   const [cpu] = os.cpus();
-  return { node: process.version, v8: process.versions.v8, os: os.type(), osRelease: os.release(), architecture: process.arch, cpu: cpu?.model ?? "unknown", memoryBytes: os.totalmem(), tensorflowJs: "4.22.0", threads: 1 };
+  return { node: process.version, v8: process.versions.v8, os: os.type(), osRelease: os.release(), architecture: process.arch, cpu: cpu?.model ?? "unknown", memoryBytes: os.totalmem(), threads: 1 };
 }
 
 async function writeResult(folder: string, trained: TrainedModel, checkpoints: readonly string[]): Promise<void> {

@@ -1,6 +1,7 @@
 /** The engine as users meet it: a bundle with a name, a child process, folders in and out. */
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,11 +10,10 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
-import { decodeArchitecture } from "../../../../shared/model/architecture.js";
-import { weightPlaces } from "../../../../shared/model/architecture.js";
+import { decodeArchitecture, weightPlaces } from "../../../../shared/model/architecture.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { builtInEngineFolder, engineIdOfFolder, readResultFolder, trainInChild, type TrainingOutcome, type TrainingProgress } from "../../../../shared/train/engine.js";
+import { builtInEngineFolder, engineIdOfFolder, readResultFolder, trainInChild, writeJobFolder, type TrainingOutcome, type TrainingProgress } from "../../../../shared/train/engine.js";
 import { readModelFiles, readOptimizerFile } from "../../../../shared/train/engine/model-files.js";
 import type { DatasetReference, TrainingJob } from "../../../../shared/train/training.js";
 
@@ -112,7 +112,7 @@ describe("training engine", () => {
       ["RECIPE_UNKNOWN", { recipe: "nothing" }], ["RECIPE_PARAMETERS_INVALID", { parameters: { epochs: -1 } }], ["RECIPE_PARAMETERS_INVALID", { parameters: { colour: "red" } }],
       ["OPTIMIZER_REFUSED", { parameters: { optimizer: "adamax" } }], ["DATASET_UNKNOWN", { dataset: { reader: "nothing", parameters: {} } }], ["FILE_MISSING", { base: { folder: "/nowhere" } }],
       ["RECIPE_PARAMETERS_INVALID", { dataset: { reader: "images-generated", parameters: { count: 64 } } }], ["NOT_A_NUMBER", { parameters: { learningRate: 10, clipNorm: 0, optimizer: "sgd", epochs: 50, patience: 0 } }],
-      ["DATASET_EMPTY", { dataset: battery(0, { window: 100, cycles: 100 }) }], ["RECIPE_PARAMETERS_INVALID", { seed: "-1" }],
+      ["DATASET_EMPTY", { dataset: battery(0, { window: 100, cycles: 100 }) }], ["RECIPE_PARAMETERS_INVALID", { seed: "-1" }], ["RECIPE_PARAMETERS_INVALID", { threads: 4 }],
     ];
     for (const [code, change] of cases) await assert.rejects(run(change), refusal(code), code);
   });
@@ -135,6 +135,15 @@ describe("training engine", () => {
     await assert.rejects(running, refusal("TRAINING_STOPPED"));
     await assert.rejects(readResultFolder(join(where, "result")), refusal("TRAINING_STOPPED"));
     await assert.rejects(run({}, { signal: AbortSignal.abort() }), refusal("TRAINING_STOPPED"));
+  });
+
+  it("does not outlive who started it", async () => {
+    const where = folder();
+    await writeJobFolder(job({ parameters: { epochs: 10_000, patience: 0 } }), where);
+    const child = spawn(process.execPath, [join(builtInEngineFolder(), "engine.mjs"), where, join(where, "result")], { stdio: ["pipe", "pipe", "ignore"] });
+    const ended = once(child, "close");
+    for await (const part of child.stdout) if (String(part).includes("\"training\"")) { child.stdin.destroy(); break; }
+    assert.deepEqual(await ended, [3, null]);
   });
 
   it("stops at its memory limit with a typed error", async () => {
