@@ -44,6 +44,8 @@ export interface AgentParts {
   readonly log: Log;
   readonly train: typeof trainInChild;
   readonly runtime: string;
+  /** The outbox can take nothing any more; the agent has to be started again. */
+  readonly onFatal: (error: StemmaError) => void;
   readonly utcOffsetMinutes: () => number;
 }
 
@@ -100,7 +102,7 @@ export class Agent {
     const { files, home, clock, random, log, profile, enrolment } = parts;
     await clearOldTransfers(files, join(home, "transfers"), clock.now());
     const counter = await SessionCounter.open(files, home);
-    const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random, log });
+    const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random, log, onFatal: parts.onFatal });
     const current = await CurrentStore.open(files, home, clock);
     const intakes = new Map<string, Intake>();
     for (const line of enrolment.lines) {

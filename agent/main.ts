@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-clock.js";
-import { exitStatus, isStemmaError } from "../shared/errors.js";
+import { exitStatus, isStemmaError, type StemmaError } from "../shared/errors.js";
 import { lockHome } from "../shared/files/home-lock.js";
 import { nodeFiles } from "../shared/files/node-files.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
@@ -51,6 +51,8 @@ export interface AgentHandle {
   train(line: string, request?: TrainingRequest): Promise<Trained>;
   activate(line: string, versionId: Hash): Promise<void>;
   takeSamples(line: string, samples: readonly unknown[], batch?: string): Promise<{ readonly accepted: number; readonly alreadyThere: number }>;
+  /** Resolves when the agent cannot go on: its disk failed to keep something. Close it and start again. */
+  readonly failed: Promise<StemmaError>;
   close(): Promise<void>;
 }
 
@@ -74,9 +76,11 @@ export async function startAgent(options: AgentOptions, ports: Partial<AgentPort
   await openAgentHome(files, home, enrolment);
   const lock = await lockHome(home);
   const doors: LineServer[] = [];
+  let fail: (error: StemmaError) => void = () => undefined;
+  const failed = new Promise<StemmaError>((resolveFailed) => { fail = resolveFailed; });
   try {
     const agent = await Agent.open({
-      home, version: await programVersion(), enrolment, config, profile, files, clock, random, log, train: ports.train ?? trainInChild,
+      home, version: await programVersion(), enrolment, config, profile, files, clock, random, log, train: ports.train ?? trainInChild, onFatal: fail,
       runtime: `Node ${process.version}, ${type()} ${release()} ${arch()}`, utcOffsetMinutes: () => -new Date(clock.now()).getTimezoneOffset(),
     });
     const runFolder = await makeRunFolder(home);
@@ -96,7 +100,7 @@ export async function startAgent(options: AgentOptions, ports: Partial<AgentPort
       await agent.stop();
       throw error;
     }
-    return { sockets, status: () => agent.status(), train: (line, request) => agent.train(line, request), activate: (line, versionId) => agent.activate(line, versionId), takeSamples: async (line, samples, batch) => await agent.takeSamples(line, samples, batch), close };
+    return { sockets, failed, status: () => agent.status(), train: (line, request) => agent.train(line, request), activate: (line, versionId) => agent.activate(line, versionId), takeSamples: async (line, samples, batch) => await agent.takeSamples(line, samples, batch), close };
   } catch (error) {
     await lock.release();
     throw error;
@@ -110,13 +114,14 @@ export async function runAgent({ logForm, verbose, ...options }: RunOptions): Pr
   const log = agentLog(logForm, verbose);
   const stopped = new Promise<string>((resolveSignal) => { for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => { resolveSignal(signal); }); });
   const handle = await startAgent({ ...options, log });
-  const signal = await stopped;
-  log.info("stopping", { signal, text: `${signal}: finishing what must not be torn` });
+  const end = await Promise.race([stopped, handle.failed]);
+  if (typeof end === "string") log.info("stopping", { signal: end, text: `${end}: finishing what must not be torn` });
+  else log.error("disk-failed", { code: end.code, text: `${end.message} The agent ends; whoever keeps it running starts it again.` });
   // A second signal does not wait.
   for (const again of ["SIGINT", "SIGTERM"] as const) process.once(again, () => { process.exit(exitStatus.failed); });
   try {
     await handle.close();
-    return exitStatus.done;
+    return typeof end === "string" ? exitStatus.done : exitStatus.failed;
   } catch (error) {
     log.error("stop-failed", { text: (error as Error).message, ...(isStemmaError(error) && { code: error.code }) });
     return exitStatus.failed;

@@ -19,7 +19,15 @@ import type { AgentFact, Metric } from "./agent-fact.js";
 import { applyFact, emptyOutbox, foldFacts, keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
-export interface OutboxOptions { readonly files: Files; readonly folder: string; readonly clock: Clock; readonly random: Random; readonly log: Log }
+export interface OutboxOptions {
+  readonly files: Files;
+  readonly folder: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** After a failed fsync what is on the disk is unknown: nothing may be acknowledged until the outbox is opened again. */
+  readonly onFatal?: (error: StemmaError) => void;
+}
 
 export type TrainedOptions = Omit<SaveModelOptions, "sequence" | "bases"> & {
   readonly base: Hash | undefined;
@@ -61,7 +69,7 @@ export class Outbox {
 
   /** Appends facts; the state has them when this resolves, and not before they are durable. */
   async append(...facts: readonly AgentFact[]): Promise<void> {
-    await this.journal.append(facts);
+    await this.#watched(this.journal.append(facts));
     for (const fact of facts) this.#state = applyFact(this.#state, fact);
     for (const listener of this.#listeners) listener();
   }
@@ -128,18 +136,29 @@ export class Outbox {
   }
 
   #exclusively<T>(action: () => Promise<T>): Promise<T> {
-    const run = this.#queue.then(action);
+    const run = this.#queue.then(() => this.#watched(action()));
     this.#queue = run.catch(() => undefined);
     return run;
   }
 
-  /** Everything that kept versions are made of; undefined when an unreleased one is damaged: then nothing at all is deleted. */
+  async #watched<T>(work: Promise<T>): Promise<T> {
+    try { return await work; } catch (error) {
+      if (isStemmaError(error, "JOURNAL_STOPPED") || isStemmaError(error, "STORE_FAILED")) this.options.onFatal?.(error);
+      throw error;
+    }
+  }
+
+  /** Everything that kept versions are made of; undefined when that cannot be told for sure: then nothing at all is deleted. */
   async #live(): Promise<Set<Hash> | undefined> {
     const live = new Set<Hash>();
     let whole = true;
     for (const entry of this.#state.entries.values()) {
       if (entry.forgotten) continue;
-      const ids = await this.#objectsOf(entry.versionId).catch(() => undefined);
+      let ids: readonly Hash[] | undefined;
+      try { ids = await this.#objectsOf(entry.versionId); } catch (error) {
+        // Only what is surely gone or altered is given up, and only of a model that the server has; a disk that fails now may not fail later.
+        if (!isStemmaError(error, "OBJECT_MISSING") && !isStemmaError(error, "OBJECT_HASH_MISMATCH")) whole = false;
+      }
       for (const id of ids ?? []) if (this.objects.has(id)) live.add(id);
       if (entry.standing !== "released" && (ids === undefined || ids.some((id) => !this.objects.has(id)))) {
         whole = false;
@@ -158,9 +177,15 @@ export class Outbox {
   async #tidy(): Promise<void> {
     const live = await this.#live();
     if (live === undefined) return;
-    const plan = this.objects.planCollection(live);
-    if (plan.dead.length === 0) return;
-    const { freedBytes } = await this.objects.collect(plan, () => live);
-    this.options.log.debug("outbox-tidied", { freedBytes, objects: plan.dead.length });
+    try {
+      const plan = this.objects.planCollection(live);
+      if (plan.dead.length === 0) return;
+      const { freedBytes } = await this.objects.collect(plan, () => live);
+      this.options.log.debug("outbox-tidied", { freedBytes, objects: plan.dead.length });
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      // Space is not worth stopping for: what cannot be freed now is tried again with the next model that is forgotten.
+      this.options.log.warn("outbox-not-tidied", { code: error.code, text: error.message });
+    }
   }
 }
