@@ -23,7 +23,7 @@ export function planDemo(available: AvailableData, rounds: number): DemoPlan {
     ? { reader: "images-generated", parameters: { vehicle } }
     : { reader: "mnist", location: available.mnist, parameters: { vehicle } });
 
-  const pack = (cell: string, vehicle: number): DemoLine => ({ line: "pack-soh", recipe: "battery-soh", parameters: {}, dataset: battery({ cells: [cell], vehicle }), base: "soh-base" });
+  const pack = (cell: string, vehicle: number, parameters: DemoLine["parameters"] = {}): DemoLine => ({ line: "pack-soh", recipe: "battery-soh", parameters, dataset: battery({ cells: [cell], vehicle }), base: "soh-base" });
   const frontCam = (vehicle: number, parameters: DemoLine["parameters"]): DemoLine => ({ line: "front-cam", recipe: "image-classify", parameters, dataset: camera(vehicle), base: "cam-base" });
 
   return {
@@ -34,7 +34,7 @@ export function planDemo(available: AvailableData, rounds: number): DemoPlan {
     ],
     vehicles: [
       { device: "vehicle-1", thinLink: false, lines: [pack("B0007", 1), frontCam(1, { trainable: "head" })] },
-      { device: "vehicle-2", thinLink: false, lines: [pack("B0018", 2)] },
+      { device: "vehicle-2", thinLink: false, lines: [pack("B0018", 2, { trainable: "head" })] },
       { device: "vehicle-3", thinLink: true, lines: [frontCam(2, {})] },
     ],
     dataNotes: [
