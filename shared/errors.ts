@@ -49,10 +49,11 @@ const serverCodes = {
 const agentCodes = {
   CONFIG_INVALID: usage, PROFILE_INVALID: usage, OUTBOX_CORRUPT: verification, DISK_BUDGET_EXHAUSTED: failed, SAMPLE_INVALID: failed, SAMPLE_QUOTA: failed, SLOT_CORRUPT: verification, AGENT_UNREACHABLE: failed, LINE_UNKNOWN: notFound, TRAINING_REFUSED: failed,
 } as const;
+const deltaCodes = { DELTA_MALFORMED: verification, DELTA_REFERENCE_MISSING: notFound, DELTA_CODE_UNKNOWN: failed } as const;
 const commandCodes = { USAGE: usage, NOT_FOUND: notFound, TIMED_OUT: timedOut, INTERRUPTED: failed, CHECK_FAILED: verification, INTERNAL: failed } as const;
 
 const codes = {
-  ...tensorCodes, ...modelCodes, ...objectCodes, ...journalCodes, ...fileCodes, ...recoverCodes, ...trainCodes, ...wireCodes, ...trustCodes, ...serverCodes, ...agentCodes, ...commandCodes,
+  ...tensorCodes, ...modelCodes, ...objectCodes, ...journalCodes, ...fileCodes, ...recoverCodes, ...trainCodes, ...wireCodes, ...trustCodes, ...serverCodes, ...agentCodes, ...deltaCodes, ...commandCodes,
 } as const;
 
 export type TensorErrorCode = keyof typeof tensorCodes;
@@ -66,6 +67,7 @@ export type WireErrorCode = keyof typeof wireCodes;
 export type TrustErrorCode = keyof typeof trustCodes;
 export type ServerErrorCode = keyof typeof serverCodes;
 export type AgentErrorCode = keyof typeof agentCodes;
+export type DeltaErrorCode = keyof typeof deltaCodes;
 export type CommandErrorCode = keyof typeof commandCodes;
 export type ErrorCode = keyof typeof codes;
 

@@ -1,0 +1,50 @@
+/** Little-endian fields, varints and length-prefixed pieces of a coded tensor; the reader checks every length. Knows no format. */
+import { malformed } from "./side-information.js";
+
+export class ByteWriter {
+  readonly #parts: Uint8Array[] = [];
+  length = 0;
+  /** Copies, so that what it is given may lie in the kernels' memory. */
+  bytes(bytes: Uint8Array): void { this.#parts.push(bytes.slice()); this.length += bytes.length; }
+  u8(value: number): void { this.bytes(Uint8Array.of(value)); }
+  i16(value: number): void { this.bytes(Uint8Array.of(value & 255, (value >> 8) & 255)); }
+  varint(value: number): void {
+    const bytes: number[] = [];
+    let rest = value;
+    for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
+    this.bytes(Uint8Array.from([...bytes, rest]));
+  }
+  /** Length as a varint, then the bytes. */
+  sized(bytes: Uint8Array): void { this.varint(bytes.length); this.bytes(bytes); }
+  finish(): Uint8Array {
+    const all = new Uint8Array(this.length);
+    let at = 0;
+    for (const part of this.#parts) { all.set(part, at); at += part.length; }
+    return all;
+  }
+}
+
+/** @throws DELTA_MALFORMED wherever more is asked for than there is */
+export class ByteReader {
+  #at = 0;
+  constructor(readonly bytes: Uint8Array) {}
+  get left(): number { return this.bytes.length - this.#at; }
+  take(length: number): Uint8Array {
+    if (length > this.left) throw malformed(`it ends after ${this.bytes.length} bytes, in the middle of a field`);
+    this.#at += length;
+    return this.bytes.subarray(this.#at - length, this.#at);
+  }
+  u8(): number { return this.take(1)[0]!; }
+  i16(): number { const [low, high] = this.take(2); return ((low! | (high! << 8)) << 16) >> 16; }
+  varint(): number {
+    let value = 0;
+    for (let factor = 1, count = 0; count < 6; factor *= 128, count++) {
+      const byte = this.u8();
+      value += (byte & 127) * factor;
+      if (byte < 128) return value;
+    }
+    throw malformed("a length is longer than any may be");
+  }
+  sized(): Uint8Array { return this.take(this.varint()); }
+  rest(): Uint8Array { return this.take(this.left); }
+}

@@ -1,0 +1,44 @@
+/**
+ * What the codec gives and takes: a tensor's encoding by code and bytes, and what it was coded against.
+ * The codes are the ones a pack's entry and a transfer's manifest carry; they never change their meaning.
+ */
+import type { Tensor, TensorHeader } from "../tensor/tensor.js";
+
+export const encodingCodes = {
+  /** The tensor's bytes as they are. */
+  raw: 0,
+  /** No bytes: the tensor is its base. */
+  equal: 1,
+  /** Huffman-coded symbols and open bits, of differences from a prediction or of exponents. */
+  packed: 2,
+  /** The same symbols by an entropy coder that goes below a bit: where most numbers are equal. */
+  close: 3,
+  /** Byte planes, highest first, each readable without those below it. */
+  planes: 4,
+  /** Several encodings one after the other: slabs of a large tensor, or the block it has in common with its base and the rest. */
+  parts: 5,
+} as const;
+export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
+
+export function isEncodingCode(code: number): code is EncodingCode { return Number.isInteger(code) && code >= 0 && code <= 5; }
+
+/** What a tensor may be coded against: its base (an ancestor's or a sibling's tensor), and that base's own predecessor. */
+export interface References { readonly base?: Tensor; readonly previous?: Tensor }
+
+export interface EncodedTensor {
+  readonly code: EncodingCode;
+  readonly bytes: Uint8Array;
+  /** What `decodeTensor` will need again. */
+  readonly against: { readonly base: boolean; readonly previous: boolean };
+}
+
+/** How a tensor is predicted: from nothing, by its base, or by base + alpha64/64 · (base − previous). */
+export type Predictor = "none" | "base" | "extrapolated";
+
+export interface EncodeOptions {
+  /** "planes" keeps high-order bytes readable alone; "packed", the default, is smallest. */
+  readonly layout?: "packed" | "planes";
+}
+
+export const nothingNeeded = { base: false, previous: false } as const;
+export type { Tensor, TensorHeader };

@@ -1,0 +1,122 @@
+/**
+ * How a tensor is best predicted and about how small it gets, from a sample of at most 4096 numbers:
+ * nothing is tried on the whole. Deterministic; writes nothing.
+ */
+import type { Predictor } from "./encoded.js";
+import { halfToSingle } from "./kernels/plain-lanes.js";
+import { roughLog2, type NumberKind } from "./numbers.js";
+import { mostAlpha64 } from "./piece.js";
+
+const runs = 64, runLength = 64;
+/** A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub §V-B), an extrapolation against the plain base. */
+const differenceGain = 0.98, extrapolationGain = 0.995;
+
+export interface Estimate {
+  readonly predictor: Predictor;
+  readonly alpha64: number;
+  /** Expected bits a number. */
+  readonly bitsPerNumber: number;
+  /** Share of the sampled numbers that equal their prediction. */
+  readonly equalShare: number;
+}
+
+/** Numbers of the sample as 32-bit lanes: evenly spaced runs, all of a small tensor. */
+function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number): Int32Array {
+  const length = Math.min(count, runs * runLength), lanes = new Int32Array(length);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let i = 0; i < length; i++) {
+    const at = length === count ? i : Math.floor(((count - runLength) * Math.floor(i / runLength)) / (runs - 1)) + (i % runLength);
+    lanes[i] = laneAt(view, kind, at);
+  }
+  return lanes;
+}
+
+function laneAt(view: DataView, { widening, bytes }: NumberKind, at: number): number {
+  switch (widening) {
+    case 0: return view.getInt32(at * bytes, true);
+    case 1: return view.getUint8(at);
+    case 2: return view.getInt8(at);
+    case 3: return view.getUint16(at * bytes, true);
+    case 4: return view.getInt16(at * bytes, true);
+    case 5: return view.getUint16(at * bytes, true) << 16;
+    default: return halfToSingle(view.getUint16(at * bytes, true));
+  }
+}
+
+/** Bits a number by the entropy of what is distinguished, plus the bits left open. */
+class Tally {
+  readonly #counts = new Map<number, number>();
+  #open = 0;
+  #total = 0;
+  add(key: number, open: number): void { this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1); this.#open += open; this.#total++; }
+  get bits(): number {
+    let bits = this.#open;
+    for (const count of this.#counts.values()) bits += count * (roughLog2(this.#total) - roughLog2(count));
+    return bits / Math.max(1, this.#total);
+  }
+}
+
+function ordered(lane: number): number { return lane ^ ((lane >> 31) | 0x80000000); }
+
+function differenceCost(child: Int32Array, prediction: Int32Array | undefined, { float, shift }: NumberKind): { bits: number; equal: number } {
+  const tally = new Tally();
+  let equal = 0;
+  for (let i = 0; i < child.length; i++) {
+    const own = child[i]!, from = prediction?.[i] ?? 0;
+    const d = (float ? (ordered(own) - ordered(from)) | 0 : (own - from) | 0) >> shift;
+    const k = 32 - Math.clz32(d < 0 ? -d : d);
+    if (k === 0) { equal++; tally.add(-1, 0); }
+    else if (k > 24 - shift) tally.add(-2 - (float ? (own >>> 23) & 255 : 0), float ? 24 - shift : 32);
+    // Differences of one tensor are of one size, however large the numbers: bit length and exponent together.
+    else tally.add(k + (float ? (from >>> 23) & 255 : 0), k);
+  }
+  return { bits: tally.bits, equal: equal / Math.max(1, child.length) };
+}
+
+function aloneCost(child: Int32Array, kind: NumberKind): number {
+  if (!kind.float) return differenceCost(child, undefined, kind).bits;
+  const tally = new Tally();
+  for (const own of child) tally.add(own === 0 ? -1 : (own >>> 23) & 255, own === 0 ? 0 : 24 - kind.shift);
+  return tally.bits;
+}
+
+const words = new Int32Array(1), word = new Float32Array(words.buffer);
+function valueOf(lane: number): number { words[0] = lane; return word[0]!; }
+
+/** alpha·64 of the least squares fit of child − base by base − previous; what is not finite is left out. */
+export function fitAlpha64(child: Int32Array, base: Int32Array, previous: Int32Array): number {
+  let uu = 0, uv = 0;
+  for (let i = 0; i < child.length; i++) {
+    const b = valueOf(base[i]!), u = Math.fround(b - valueOf(previous[i]!)), v = Math.fround(valueOf(child[i]!) - b);
+    if (!Number.isFinite(u) || !Number.isFinite(v)) continue;
+    uu += u * u; uv += u * v;
+  }
+  return uu > 0 ? Math.max(-mostAlpha64, Math.min(mostAlpha64, Math.round((64 * uv) / uu))) : 0;
+}
+
+function extrapolated(base: Int32Array, previous: Int32Array, alpha64: number): Int32Array {
+  return base.map((lane, i) => {
+    const b = valueOf(lane);
+    word[0] = Math.fround(b + Math.fround((alpha64 / 64) * Math.fround(b - valueOf(previous[i]!))));
+    return Number.isFinite(word[0]) ? words[0]! : lane;
+  });
+}
+
+/** @param references bytes of the same kind and count; `previous` only beside a base */
+export function estimateNumbers(kind: NumberKind, count: number, bytes: Uint8Array, { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array }): Estimate {
+  const child = sampleOf(bytes, kind, count), alone = aloneCost(child, kind);
+  let best: Estimate = { predictor: "none", alpha64: 0, bitsPerNumber: alone, equalShare: 0 };
+  if (base !== undefined) {
+    const from = sampleOf(base, kind, count), plain = differenceCost(child, from, kind);
+    let difference: Estimate = { predictor: "base", alpha64: 0, bitsPerNumber: plain.bits, equalShare: plain.equal };
+    if (previous !== undefined && kind.float) {
+      const before = sampleOf(previous, kind, count), alpha64 = fitAlpha64(child, from, before);
+      const further = alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind);
+      if (further.bits < extrapolationGain * plain.bits) difference = { predictor: "extrapolated", alpha64, bitsPerNumber: further.bits, equalShare: further.equal };
+    }
+    if (difference.bitsPerNumber < differenceGain * alone) best = difference;
+  }
+  const raw = 8 * kind.bytes;
+  return best.bitsPerNumber < raw ? best : { ...best, bitsPerNumber: raw };
+}
+

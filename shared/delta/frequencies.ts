@@ -1,0 +1,37 @@
+/** Frequencies of 11 bits for the asymmetric coder, by context, and the tables that the kernels read. Deterministic; knows no tensors. */
+export const frequencyTotal = 2048;
+
+/** Frequencies that add up to 2048, at least 1 for whatever occurs; all 0 where nothing does. */
+export function frequenciesOf(counts: ArrayLike<number>, out: Uint16Array): void {
+  let total = 0, largest = 0;
+  for (let s = 0; s < out.length; s++) { total += counts[s]!; if (counts[s]! > counts[largest]!) largest = s; }
+  out.fill(0);
+  if (total === 0) return;
+  let sum = 0;
+  for (let s = 0; s < out.length; s++) {
+    if (counts[s]! === 0) continue;
+    out[s] = Math.max(1, Math.floor((counts[s]! * frequencyTotal) / total + 0.5));
+    sum += out[s]!;
+  }
+  // What rounding left over or took too much goes to the commonest, as far as it lasts, then to the next.
+  while (sum !== frequencyTotal) {
+    const change = Math.max(frequencyTotal - sum, 1 - out[largest]!);
+    out[largest] = out[largest]! + change;
+    sum += change;
+    if (sum === frequencyTotal) break;
+    largest = 0;
+    for (let s = 1; s < out.length; s++) if (out[s]! > out[largest]!) largest = s;
+  }
+}
+
+/** Writes one context's rows; `frequencies` add up to 2048. `coding` by symbol, `decoding` by slot (see assembly/rans.ts). */
+export function writeFrequencyTables(frequencies: Uint16Array, coding: Uint32Array | undefined, decoding: Uint32Array | undefined): void {
+  let start = 0;
+  for (let s = 0; s < frequencies.length; s++) {
+    const frequency = frequencies[s]!;
+    if (frequency === 0) continue;
+    if (coding !== undefined) coding[s] = start | (frequency << 16);
+    if (decoding !== undefined) for (let i = 0; i < frequency; i++) decoding[start + i] = i | (frequency << 11) | (s << 23);
+    start += frequency;
+  }
+}

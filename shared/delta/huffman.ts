@@ -1,0 +1,91 @@
+/** Length-limited Huffman codes over 64 symbols, and the tables that the kernels read. Deterministic; knows no tensors. */
+export const symbols = 64;
+/** Longest code. */
+export const maxLength = 10;
+/** In a row of lengths: the only symbol of its context, coded by no bits at all. */
+export const soleLength = 11;
+
+const parents = new Int32Array(2 * symbols);
+const weights = new Float64Array(2 * symbols);
+const depths = new Uint8Array(2 * symbols);
+
+/** Lengths of codes for `counts` (symbols that do not occur: 0), at most `maxLength`, always a complete code. */
+export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): void {
+  lengths.fill(0);
+  const active: number[] = [];
+  for (let s = 0; s < symbols; s++) if (counts[s]! > 0) active.push(s);
+  if (active.length === 1) { lengths[active[0]!] = soleLength; return; }
+  if (active.length === 0) return;
+  active.sort((a, b) => counts[a]! - counts[b]! || a - b);
+  const n = active.length;
+  for (let i = 0; i < n; i++) weights[i] = counts[active[i]!]!;
+  // Leaves and inner nodes are both in order of weight: two queues (van Leeuwen).
+  for (let leaf = 0, inner = n, made = n; made < 2 * n - 1; made++) {
+    let weight = 0;
+    for (let child = 0; child < 2; child++) {
+      const node = leaf < n && (inner >= made || weights[leaf]! <= weights[inner]!) ? leaf++ : inner++;
+      parents[node] = made;
+      weight += weights[node]!;
+    }
+    weights[made] = weight;
+  }
+  depths[2 * n - 2] = 0;
+  for (let node = 2 * n - 3; node >= 0; node--) depths[node] = depths[parents[node]!]! + 1;
+  for (let i = 0; i < n; i++) lengths[active[i]!] = Math.min(depths[i]!, maxLength);
+  fitLengths(active, lengths);
+}
+
+/** Makes the code complete again after lengths were cut. `ordered`: rarest first. */
+function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
+  const full = 1 << maxLength;
+  let used = 0;
+  for (const s of ordered) used += full >> lengths[s]!;
+  while (used > full) for (const s of ordered) if (lengths[s]! < maxLength) { lengths[s] = lengths[s]! + 1; used -= full >> lengths[s]!; break; }
+  // What is left over is a multiple of the longest code's share, so the longest always fits: this ends.
+  while (used < full) {
+    for (let i = ordered.length - 1; i >= 0; i--) {
+      const s = ordered[i]!, gain = full >> lengths[s]!;
+      if (lengths[s]! > 1 && used + gain <= full) { lengths[s] = lengths[s]! - 1; used += gain; }
+    }
+  }
+}
+
+/** Whether a row of received lengths is a complete code, or a sole symbol, and nothing else. */
+export function isComplete(lengths: Uint8Array): boolean {
+  let used = 0, sole = 0;
+  for (const length of lengths) {
+    if (length === soleLength) sole++;
+    else if (length > 0) used += (1 << maxLength) >> length;
+  }
+  return sole === 0 ? used === 1 << maxLength : sole === 1 && used === 0;
+}
+
+/** What follows a symbol's code: how many bits, of which kind, and what is known of the number (see assembly/unpack.ts). */
+export interface Meaning { readonly width: number; readonly kind: number; readonly high: number }
+
+/**
+ * Writes one context's rows: `coding[symbol]` and all 1024 entries of `decoding`, from complete lengths.
+ * Codes lie with their first bit lowest, as they are read.
+ */
+export function writeTables(lengths: Uint8Array, meanings: readonly Meaning[], coding: Uint32Array | undefined, decoding: Uint32Array | undefined): void {
+  let code = 0;
+  for (let length = 1; length <= maxLength; length++) {
+    for (let s = 0; s < symbols; s++) {
+      if (lengths[s] !== length) continue;
+      let reversed = 0;
+      for (let bit = 0; bit < length; bit++) reversed |= ((code >> bit) & 1) << (length - 1 - bit);
+      writeSymbol(s, length, reversed, meanings[s]!, coding, decoding);
+      code++;
+    }
+    code <<= 1;
+  }
+  const sole = lengths.indexOf(soleLength);
+  if (sole >= 0) writeSymbol(sole, 0, 0, meanings[sole]!, coding, decoding);
+}
+
+function writeSymbol(symbol: number, length: number, code: number, { width, kind, high }: Meaning, coding: Uint32Array | undefined, decoding: Uint32Array | undefined): void {
+  if (coding !== undefined) coding[symbol] = code | (length << 16) | (width << 20) | (kind << 28);
+  if (decoding === undefined) return;
+  const entry = length | (width << 8) | (high << 16) | (kind << 24);
+  for (let slot = code; slot < 1 << maxLength; slot += 1 << length) decoding[slot] = entry;
+}

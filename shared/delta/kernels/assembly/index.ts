@@ -1,0 +1,9 @@
+// What delta.wasm exports. All functions work on byte offsets into an imported memory, whose layout
+// shared/delta/workspace.ts decides; the module has no data and no memory of its own. Every function
+// has a twin in ../plain-*.ts that leaves the same bytes.
+export { widen, narrow, predict } from "./lanes";
+export { magnitudes, contexts } from "./contexts";
+export { differenceSymbols, exponentSymbols } from "./symbols";
+export { packBits } from "./pack";
+export { unpackBits, unpackExtras } from "./unpack";
+export { ransEncode, ransDecode } from "./rans";

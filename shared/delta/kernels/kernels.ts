@@ -1,0 +1,33 @@
+/**
+ * What the codec needs done to many numbers at once, over byte offsets into one memory: by delta.wasm or
+ * by its twin in TypeScript, which leave the same bytes. What each does is written in assembly/. Knows no
+ * tensors and no format.
+ */
+
+/** One memory seen in several widths; valid until the next `reserve`. */
+export interface Heap { readonly u8: Uint8Array; readonly u16: Uint16Array; readonly u32: Uint32Array; readonly i32: Int32Array; readonly f32: Float32Array }
+
+export interface KernelFunctions {
+  widen(source: number, target: number, count: number, kind: number): void;
+  narrow(source: number, target: number, count: number, kind: number): void;
+  predict(base: number, previous: number, count: number, alpha: number, out: number): void;
+  magnitudes(prediction: number, child: number, rows: number, columns: number, inner: number, rowSums: number, columnSums: number, innerSums: number, integers: number): void;
+  contexts(prediction: number, rows: number, columns: number, inner: number, rowScales: number, columnScales: number, innerScales: number, exponentMask: number, out: number): void;
+  differenceSymbols(prediction: number, child: number, context: number, n: number, emax: number, orderMask: number, shift: number, limit: number, out: number, histogram: number): void;
+  exponentSymbols(child: number, context: number, n: number, emax: number, out: number, histogram: number): void;
+  packBits(indices: number, prediction: number, child: number, n: number, orderMask: number, shift: number, table: number, out: number): number;
+  unpackBits(prediction: number, context: number, n: number, table: number, first: number, firstBits: number, second: number, secondBits: number, orderMask: number, shift: number, emax: number, out: number, secondRead: number): number;
+  unpackExtras(prediction: number, symbols: number, n: number, table: number, stream: number, streamBits: number, orderMask: number, shift: number, emax: number, out: number): number;
+  ransEncode(indices: number, n: number, table: number, start: number, end: number): number;
+  ransDecode(context: number, n: number, table: number, start: number, end: number, out: number): number;
+}
+
+export interface DeltaKernels extends KernelFunctions {
+  readonly name: "wasm" | "plain";
+  /** The memory, at least `bytes` long; what it held stays. */
+  reserve(bytes: number): Heap;
+}
+
+export function heapOf(buffer: ArrayBuffer): Heap {
+  return { u8: new Uint8Array(buffer), u16: new Uint16Array(buffer), u32: new Uint32Array(buffer), i32: new Int32Array(buffer), f32: new Float32Array(buffer) };
+}

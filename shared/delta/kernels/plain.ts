@@ -1,0 +1,35 @@
+/** The kernels in TypeScript: the same functions on the same memory layout, the same bytes, no WebAssembly. */
+import { heapOf, type DeltaKernels, type Heap } from "./kernels.js";
+import * as context from "./plain-contexts.js";
+import * as lanes from "./plain-lanes.js";
+import { packBits } from "./plain-pack.js";
+import { ransDecode, ransEncode } from "./plain-rans.js";
+import { differenceSymbols, exponentSymbols } from "./plain-symbols.js";
+import { unpackBits, unpackExtras } from "./plain-unpack.js";
+
+export function plainKernels(): DeltaKernels {
+  let heap: Heap = heapOf(new ArrayBuffer(1 << 20));
+  const reserve = (bytes: number): Heap => {
+    if (bytes > heap.u8.length) {
+      const grown = heapOf(new ArrayBuffer(Math.ceil(bytes / 65_536) * 65_536));
+      grown.u8.set(heap.u8);
+      heap = grown;
+    }
+    return heap;
+  };
+  return {
+    name: "plain", reserve,
+    widen: (...args) => lanes.widen(heap, ...args),
+    narrow: (...args) => lanes.narrow(heap, ...args),
+    predict: (...args) => lanes.predict(heap, ...args),
+    magnitudes: (...args) => context.magnitudes(heap, ...args),
+    contexts: (...args) => context.contexts(heap, ...args),
+    differenceSymbols: (...args) => differenceSymbols(heap, ...args),
+    exponentSymbols: (...args) => exponentSymbols(heap, ...args),
+    packBits: (...args) => packBits(heap, ...args),
+    unpackBits: (...args) => unpackBits(heap, ...args),
+    unpackExtras: (...args) => unpackExtras(heap, ...args),
+    ransEncode: (...args) => ransEncode(heap, ...args),
+    ransDecode: (...args) => ransDecode(heap, ...args),
+  };
+}

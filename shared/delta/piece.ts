@@ -1,0 +1,184 @@
+/**
+ * One piece of a tensor, small enough for the kernels' memory, to symbols and streams and back: codes
+ * `packed` and `close`. Method: ordered-integer differences from a prediction (FM-Delta's mapping), or
+ * exponents without one (ZipNN's); bit lengths in contexts of expected magnitude.
+ *
+ * Bytes: flags u8 (predictor, vectors sent) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information
+ * and first stream, each after its length as a varint ‖ second stream, to the end.
+ */
+import { ByteReader, ByteWriter } from "./bytes.js";
+import { encodingCodes, type Predictor } from "./encoded.js";
+import type { Alphabet } from "./meanings.js";
+import type { NumberKind, View } from "./numbers.js";
+import { scalesOf, type Scales } from "./scales.js";
+import { malformed, readSideInformation, writeSideInformation, type SideInformation } from "./side-information.js";
+import { chooseTables } from "./choose-tables.js";
+import type { PieceRoom, Workspace } from "./workspace.js";
+
+const { packed, close } = encodingCodes;
+const predictors: readonly Predictor[] = ["none", "base", "extrapolated"];
+/** Beyond ±4 an extrapolation is no prediction any more. */
+export const mostAlpha64 = 256;
+
+export interface Prediction { readonly predictor: Predictor; readonly alpha64: number }
+export interface PieceReferences { readonly base?: Uint8Array; readonly previous?: Uint8Array }
+export interface PieceShape { readonly kind: NumberKind; readonly count: number; readonly view: View }
+
+/** What the kernels are told of a piece. */
+interface Setting { readonly alphabet: Alphabet; readonly orderMask: number; readonly shift: number; readonly limit: number; readonly emax: number; readonly exponentMask: number }
+
+function settingOf(kind: NumberKind, predictor: Predictor, mean: number): Setting {
+  const { shift, float } = kind;
+  if (!float) return { alphabet: "differences", orderMask: 0, shift, limit: 50, emax: -1, exponentMask: 0 };
+  const octave = 127 + Math.ceil(mean / 4), within = (e: number): number => Math.max(0, Math.min(254, e));
+  // A number whose difference is large against it is about as large as the difference: escapes begin three octaves above.
+  if (predictor !== "none") return { alphabet: "differences", orderMask: -1, shift, limit: 2 * (25 - shift), emax: within(octave + 3), exponentMask: 255 };
+  return { alphabet: "exponents", orderMask: -1, shift, limit: 0, emax: within(octave + 4), exponentMask: 0 };
+}
+
+/** Puts bytes into the memory as lanes, by way of the stream's place where they need widening. */
+function load(workspace: Workspace, room: PieceRoom, { kind, count }: PieceShape, bytes: Uint8Array, target: number): void {
+  if (kind.widening === 0) { room.heap.u8.set(bytes, target); return; }
+  room.heap.u8.set(bytes, room.stream);
+  workspace.kernels.widen(room.stream, target, count, kind.widening);
+}
+
+/** Returns where the prediction lies. */
+function preparePrediction(workspace: Workspace, room: PieceRoom, shape: PieceShape, { predictor, alpha64 }: Prediction, references: PieceReferences): number {
+  const { kind, count } = shape, { u32 } = room.heap;
+  if (predictor === "none") { u32.fill(0, room.base >> 2, (room.base >> 2) + count); return room.base; }
+  load(workspace, room, shape, references.base!, room.base);
+  if (predictor === "base") return room.base;
+  load(workspace, room, shape, references.previous!, room.previous);
+  workspace.kernels.predict(room.base, room.previous, count, alpha64 / 64, room.prediction);
+  if (kind.shift > 0) {
+    // Rounded to the numbers that the type has, so that differences are whole steps.
+    const half = 1 << (kind.shift - 1), keep = -(1 << kind.shift);
+    for (let i = room.prediction >> 2, end = i + count; i < end; i++) u32[i] = (u32[i]! + half) & keep;
+  }
+  return room.prediction;
+}
+
+/** Measures how large differences are, in place of the sums' memory. */
+function measure(workspace: Workspace, room: PieceRoom, { kind, view }: PieceShape, prediction: number): Scales {
+  const { rows, columns, inner } = view, { f32 } = room.heap, structured = rows * columns > 1;
+  f32.fill(0, room.columns >> 2, (room.columns >> 2) + columns);
+  if (structured) f32.fill(0, room.inner >> 2, (room.inner >> 2) + inner);
+  workspace.kernels.magnitudes(prediction, room.child, rows, columns, inner, room.rows, room.columns, structured ? room.inner : 0, kind.float ? 0 : 1);
+  const sums = (at: number, length: number): Float32Array => f32.subarray(at >> 2, (at >> 2) + length);
+  return scalesOf(view, sums(room.rows, rows), sums(room.columns, columns), structured ? sums(room.inner, inner) : undefined);
+}
+
+function markContexts(workspace: Workspace, room: PieceRoom, { view }: PieceShape, setting: Setting, { mean, rows, columns, inner }: Scales, prediction: number): void {
+  const { i32 } = room.heap, exponents = setting.alphabet === "exponents", sign = exponents ? -1 : 1;
+  // In units in the last place a difference of 2^(q/4) to a number of exponent e is 2^(q/4 - e + 150); see meanings.ts for what a context stands for.
+  const centre = exponents ? 4 * (setting.emax - 127) + 8 - mean : mean + 16 - 4 * setting.shift + (setting.exponentMask > 0 ? 600 : 0);
+  const put = (at: number, length: number, vector: Int8Array | undefined, offset: number): void => {
+    if (vector === undefined) i32.fill(offset, at >> 2, (at >> 2) + length);
+    else for (let i = 0; i < length; i++) i32[(at >> 2) + i] = offset + sign * vector[i]!;
+  };
+  put(room.rows, view.rows, rows, centre);
+  put(room.columns, view.columns, columns, 0);
+  if (inner !== undefined) put(room.inner, view.inner, inner, 0);
+  workspace.kernels.contexts(prediction, view.rows, view.columns, view.inner, room.rows, room.columns, inner === undefined ? 0 : room.inner, setting.exponentMask, room.contexts);
+}
+
+/**
+ * Codes a piece; undefined where it would be no smaller than `bytes`.
+ * @param bytes exactly `count` numbers, like what is in `references`
+ */
+export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint8Array, prediction: Prediction, references: PieceReferences): { code: 2 | 3; bytes: Uint8Array } | undefined {
+  const { kind, count, view } = shape, room = workspace.pieceRoom(count, view, bytes.length), { kernels } = workspace;
+  const from = preparePrediction(workspace, room, shape, prediction, references);
+  load(workspace, room, shape, bytes, room.child);
+  const scales = measure(workspace, room, shape, from), setting = settingOf(kind, prediction.predictor, scales.mean);
+  markContexts(workspace, room, shape, setting, scales, from);
+  const { histogram } = workspace, counts = room.heap.u32.subarray(histogram >> 2, (histogram >> 2) + 4096);
+  counts.fill(0);
+  if (setting.alphabet === "exponents") kernels.exponentSymbols(room.child, room.contexts, count, setting.emax, room.indices, histogram);
+  else kernels.differenceSymbols(from, room.child, room.contexts, count, setting.emax, setting.orderMask, setting.shift, setting.limit, room.indices, histogram);
+  const expected = workspace.expected(setting.alphabet, setting.shift), choice = chooseTables(counts, expected);
+  if (choice.bits / 8 >= bytes.length) return undefined;
+
+  const out = new ByteWriter();
+  out.u8(predictors.indexOf(prediction.predictor) | (scales.rows ? 4 : 0) | (scales.columns ? 8 : 0) | (scales.inner ? 16 : 0));
+  out.i16(scales.mean);
+  if (prediction.predictor === "extrapolated") out.i16(prediction.alpha64);
+  out.sized(writeSideInformation({ scales, lengths: choice.lengths, frequencies: choice.frequencies }));
+  const { stream } = room, streams = { workspace, room, from, count, setting };
+  if (choice.close) writeClose(streams, out, workspace.frequencyTables(choice.frequencies, expected.frequencies, false), expected.extraCoding);
+  else {
+    const table = workspace.codeTables(choice.lengths, expected, false), half = count >> 1;
+    const first = pack(streams, 0, half, table, stream), second = pack(streams, half, count - half, table, stream + first);
+    out.sized(room.heap.u8.subarray(stream, stream + first));
+    out.bytes(room.heap.u8.subarray(stream + first, stream + first + second));
+  }
+  return out.length < bytes.length ? { code: choice.close ? close : packed, bytes: out.finish() } : undefined;
+}
+
+interface Streams { readonly workspace: Workspace; readonly room: PieceRoom; readonly from: number; readonly count: number; readonly setting: Setting }
+
+/** Bytes that the numbers from `start` on take at `to`. */
+function pack({ workspace, room, from, setting }: Streams, start: number, count: number, table: number, to: number): number {
+  return Math.ceil(workspace.kernels.packBits(room.indices + 2 * start, from + 4 * start, room.child + 4 * start, count, setting.orderMask, setting.shift, table, to) / 8);
+}
+
+function writeClose(streams: Streams, out: ByteWriter, table: number, extras: number): void {
+  const { workspace, room, count } = streams, { u8 } = room.heap;
+  const begin = workspace.kernels.ransEncode(room.indices, count, table, room.stream, room.streamEnd);
+  // Chosen by its length, which is below the numbers' own: it fits.
+  if (begin === 0) throw new RangeError("the close coder outgrew what its tables promised");
+  out.sized(u8.subarray(begin, room.streamEnd));
+  const length = pack(streams, 0, count, extras, room.stream);
+  out.bytes(u8.subarray(room.stream, room.stream + length));
+}
+
+/** Decodes a piece into `target`, exactly `count` numbers long. @throws DELTA_MALFORMED */
+export function decodePiece(workspace: Workspace, code: 2 | 3, bytes: Uint8Array, shape: PieceShape, references: PieceReferences, target: Uint8Array): void {
+  const { kind, count, view } = shape, reader = new ByteReader(bytes);
+  const flags = reader.u8(), predictor = predictors[flags & 3];
+  if (predictor === undefined || flags > 31) throw malformed("its flags name no predictor");
+  const mean = reader.i16(), alpha64 = predictor === "extrapolated" ? reader.i16() : 0;
+  if (mean < -600 || mean > 512 || Math.abs(alpha64) > mostAlpha64 || (predictor === "extrapolated" && !kind.float)) throw malformed("a scale or factor is out of range");
+  checkReferences(predictor, references);
+  const side = readSideInformation(reader.sized(), view, mean, [(flags & 4) !== 0, (flags & 8) !== 0, (flags & 16) !== 0], code === close);
+  const first = reader.sized(), second = reader.rest(), room = workspace.pieceRoom(count, view, first.length + second.length + 64);
+  const setting = settingOf(kind, predictor, mean);
+  // Exponents have none; their contexts do not look at it.
+  const from = setting.alphabet === "exponents" ? room.base : preparePrediction(workspace, room, shape, { predictor, alpha64 }, references);
+  markContexts(workspace, room, shape, setting, side.scales, from);
+  const { u8 } = room.heap, secondAt = room.stream + first.length + 16;
+  u8.set(first, room.stream);
+  u8.set(second, secondAt);
+  const reading = { workspace, room, from, count, setting };
+  if (code === close) readClose(reading, side, first.length, secondAt, second.length);
+  else readPacked(reading, side, first.length, secondAt, second.length);
+  if (kind.widening === 0) { target.set(u8.subarray(room.child, room.child + target.length)); return; }
+  workspace.kernels.narrow(room.child, room.stream, count, kind.widening);
+  target.set(u8.subarray(room.stream, room.stream + target.length));
+}
+
+/** What `bytes` were coded against, for whoever has to fetch it first. */
+export function predictorOf(bytes: Uint8Array): Predictor {
+  const predictor = predictors[(bytes[0] ?? 3) & 3];
+  if (predictor === undefined) throw malformed("its flags name no predictor");
+  return predictor;
+}
+
+function checkReferences(predictor: Predictor, { base, previous }: PieceReferences): void {
+  if (predictor !== "none" && base === undefined) throw malformed("it needs a base of the same kind, and there is none");
+  if (predictor === "extrapolated" && previous === undefined) throw malformed("it needs what came before its base, and that is not here");
+}
+
+function readPacked({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, { lengths }: SideInformation, firstLength: number, second: number, secondLength: number): void {
+  const table = workspace.codeTables(lengths, workspace.expected(alphabet, shift), true);
+  const read = workspace.kernels.unpackBits(from, room.contexts, count, table, room.stream, 8 * firstLength, second, 8 * secondLength, orderMask, shift, emax, room.child, workspace.scratch);
+  if (read < 0 || Math.ceil(read / 8) !== firstLength || Math.ceil(room.heap.u32[workspace.scratch >> 2]! / 8) !== secondLength) throw malformed("its streams do not hold as many numbers as the tensor has");
+}
+
+function readClose({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, { frequencies }: SideInformation, firstLength: number, second: number, secondLength: number): void {
+  const expected = workspace.expected(alphabet, shift), table = workspace.frequencyTables(frequencies, expected.frequencies, true);
+  if (workspace.kernels.ransDecode(room.contexts, count, table, room.stream, room.stream + firstLength, room.indices) < 0) throw malformed("its symbols do not end where they should");
+  const read = workspace.kernels.unpackExtras(from, room.indices, count, expected.extraDecoding, second, 8 * secondLength, orderMask, shift, emax, room.child);
+  if (read < 0 || Math.ceil(read / 8) !== secondLength) throw malformed("its numbers do not end where they should");
+}

@@ -1,0 +1,103 @@
+/**
+ * What stands before a packed or close tensor's streams: scales and, for contexts that differ from what is
+ * expected, tables; all of it range-coded. Read from outside, so bounded and checked.
+ */
+import { StemmaError } from "../errors.js";
+import { frequencyTotal } from "./frequencies.js";
+import { isComplete, soleLength, symbols } from "./huffman.js";
+import type { View } from "./numbers.js";
+import { codeNumber, newModel, numberContexts, RangeDecoder, RangeEncoder, type BitCoder } from "./range-coder.js";
+import { mostOctaves, type Scales } from "./scales.js";
+
+export const contextCount = 64;
+
+/** One row of lengths or frequencies for every context that has a table of its own. */
+export type OwnTables<Row extends Uint8Array | Uint16Array> = readonly (Row | undefined)[];
+
+export function malformed(reason: string): StemmaError<"DELTA_MALFORMED"> {
+  return new StemmaError("DELTA_MALFORMED", `This is no coded tensor: ${reason}. Fetch it again, or recover the model from another copy.`, { reason });
+}
+
+export interface SideInformation { readonly scales: Scales; readonly lengths: OwnTables<Uint8Array>; readonly frequencies: OwnTables<Uint16Array> }
+
+export function writeSideInformation({ scales, lengths, frequencies }: SideInformation): Uint8Array {
+  const coder = new RangeEncoder();
+  for (const vector of [scales.rows, scales.columns, scales.inner]) if (vector !== undefined) codeVector(coder, vector);
+  codeRows(coder, lengths, codeLengths, () => new Uint8Array(symbols));
+  codeRows(coder, frequencies, codeFrequencies, () => new Uint16Array(symbols));
+  return coder.finish();
+}
+
+/** @param present which of rows, columns, inner were sent @param close frequencies instead of lengths */
+export function readSideInformation(bytes: Uint8Array, view: View, mean: number, present: readonly [boolean, boolean, boolean], close: boolean): SideInformation {
+  const coder = new RangeDecoder(bytes);
+  const vector = (sent: boolean, length: number): Int8Array | undefined => (sent ? codeVector(coder, new Int8Array(length)) : undefined);
+  const scales = { mean, rows: vector(present[0], view.rows), columns: vector(present[1], view.columns), inner: vector(present[2], view.inner) };
+  const lengths = codeRows<Uint8Array>(coder, undefined, codeLengths, () => new Uint8Array(symbols), close);
+  const frequencies = codeRows<Uint16Array>(coder, undefined, codeFrequencies, () => new Uint16Array(symbols), !close);
+  for (const row of lengths) if (row !== undefined && !isComplete(row)) throw malformed("a table of code lengths is incomplete");
+  for (const row of frequencies) if (row !== undefined && row.reduce((sum, frequency) => sum + frequency, 0) !== frequencyTotal) throw malformed("a table of frequencies does not add up");
+  return { scales, lengths, frequencies };
+}
+
+function codeVector(coder: BitCoder, vector: Int8Array): Int8Array {
+  const model = newModel(numberContexts);
+  for (let i = 0; i < vector.length; i++) vector[i] = Math.max(-mostOctaves, Math.min(mostOctaves, codeNumber(coder, model, vector[i]!)));
+  return vector;
+}
+
+type CodeRow<Row> = (coder: BitCoder, models: RowModels, row: Row, before: Row) => void;
+interface RowModels { readonly flags: Uint16Array; readonly bounds: Uint16Array; readonly values: Uint16Array }
+
+/** Rows of contexts that have one; `rows` undefined: read. Nothing at all where `absent` (the other kind of table was sent) or none has. */
+function codeRows<Row extends Uint8Array | Uint16Array>(coder: BitCoder, rows: OwnTables<Row> | undefined, codeRow: CodeRow<Row>, fresh: () => Row, absent = rows !== undefined && rows.length === 0): OwnTables<Row> {
+  if (absent) return [];
+  const models = { flags: newModel(4), bounds: newModel(2 * numberContexts), values: newModel(16 * numberContexts) };
+  let before = fresh(), last = 0;
+  const found: (Row | undefined)[] = [];
+  for (let context = 0; context < contextCount; context++) {
+    last = coder.bit(models.flags, last, rows?.[context] === undefined ? 0 : 1);
+    if (last === 0) { found.push(undefined); continue; }
+    const row = rows?.[context] ?? fresh();
+    codeRow(coder, models, row, before);
+    before = row;
+    found.push(row);
+  }
+  return found;
+}
+
+/** First and last symbol that occur, against those of the row before. */
+function codeBounds(coder: BitCoder, models: RowModels, row: Uint8Array | Uint16Array, before: Uint8Array | Uint16Array): readonly [number, number] {
+  const bound = (which: 0 | 1, of: Uint8Array | Uint16Array): number => Math.max(0, which === 0 ? of.findIndex((value) => value > 0) : of.findLastIndex((value) => value > 0));
+  const values = ([0, 1] as const).map((which) => {
+    const model = models.bounds.subarray(which * numberContexts, (which + 1) * numberContexts);
+    const previous = bound(which, before);
+    const value = previous + codeNumber(coder, model, bound(which, row) - previous);
+    if (value < 0 || value >= symbols) throw malformed("a table names a symbol that is none");
+    return value;
+  });
+  return [values[0]!, values[1]!];
+}
+
+/** Each length by a tree of four bits, in the context of the same symbol's length in the row before. */
+function codeLengths(coder: BitCoder, models: RowModels, row: Uint8Array, before: Uint8Array): void {
+  const [first, last] = codeBounds(coder, models, row, before);
+  for (let s = first; s <= last; s++) {
+    const tree = models.values.subarray(16 * before[s]!, 16 * before[s]! + 16);
+    let node = 1;
+    for (let bit = 3; bit >= 0; bit--) node = (node << 1) | coder.bit(tree, node, (row[s]! >> bit) & 1);
+    row[s] = node & 15;
+    if (row[s]! > soleLength) throw malformed("a code is longer than any may be");
+  }
+}
+
+/** Each frequency as a number, in the context of the magnitude of the symbol before it. */
+function codeFrequencies(coder: BitCoder, models: RowModels, row: Uint16Array, before: Uint16Array): void {
+  const [first, last] = codeBounds(coder, models, row, before);
+  for (let s = first; s <= last; s++) {
+    const context = s === first ? 0 : 32 - Math.clz32(row[s - 1]!);
+    const value = codeNumber(coder, models.values.subarray(context * numberContexts, (context + 1) * numberContexts), row[s]!);
+    if (value < 0 || value > frequencyTotal) throw malformed("a frequency is out of range");
+    row[s] = value;
+  }
+}
