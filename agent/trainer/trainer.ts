@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
-import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild, TrainingOutcome, TrainingProgress } from "../../shared/train/engine.js";
+import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
@@ -231,7 +231,7 @@ export class Trainer {
       const saved = await outbox.saveTrained(model, {
         name: config.lines[line]?.name ?? `${line}-${enrolment.device}`, fleet: enrolment.fleet, device: enrolment.device, line, base, approach: settingsOf(profile).approach, clockErrorMs: this.options.clockErrorMs(),
         metric: result.metric, samples, metadata: { ...metadataOfResult(result) }, measurements: json(result.measurements), provenance: json(result.provenance),
-        environment: captureNodeEnvironment({ backend: result.backend.backend, stemma: this.options.version, engine: result.engine, threads: profile.training.threads }),
+        environment: environmentOfTraining(result, this.options.version, profile.training.threads),
         attachments: await Promise.all(outcome.checkpointFiles.map(async (path) => ({ name: path.slice(path.lastIndexOf("/") + 1), bytes: await files.read(path) }))),
       });
       const { before, after, unit, name } = result.metric;

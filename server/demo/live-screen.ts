@@ -44,6 +44,7 @@ export class LiveScreen {
   /** A line that stays; above the live rows on a terminal. */
   say(line: string): void {
     if (this.isTerminal && this.#drawn > 0) { this.stream.write(`\u001b[${this.#drawn}A\r\u001b[J`); this.#drawn = 0; this.#last = ""; }
-    this.stream.write(`${line}\n`);
+    // A line of progress may stand where this one goes.
+    this.stream.write(this.isTerminal ? `\r\u001b[K${line}\n` : `${line}\n`);
   }
 }

@@ -47,6 +47,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
       await following;
       const rows = await demoRows(operations, plan, watch, proofs);
       printDemoTable(rows, proofs, options.output);
+      if (watch.cut) options.output.say(`kill -9 in mid-transfer: ${formatBytes(watch.cut.resumedBytes)} of ${formatBytes(watch.cut.totalBytes)} were there when it went on, and were not sent again.`);
       const allExact = proofs.every((proof) => proof.exact);
       await suggest(operations, options, Date.now() - began, folders);
       if (options.stay && allExact) await untilStopped(options.signal, options.output, folders);

@@ -3,6 +3,8 @@ import { StemmaError } from "../../shared/errors.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import { treeRoot } from "../../shared/model/tree.js";
 import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
+import type { SaveRecord } from "../../shared/model/model.js";
+import { environmentForTraining } from "../../shared/train/training-environment.js";
 import type { Environment, EnvironmentPolicy, RecoveredModel } from "../../shared/recover/recovery.js";
 import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { tensorIdOfSource } from "../../shared/tensor/hash.js";
@@ -10,8 +12,10 @@ import { programVersion } from "../program-version.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RecoveryReport, RecoveryStream } from "./operations.js";
 
-/** Of this process, which compares and trains nothing. */
-function here(): Environment { return captureNodeEnvironment({ backend: "none", stemma: programVersion() }); }
+/** What this machine offers for what was done: a training is compared with what a training would have here, an import with this process. */
+async function here(record: SaveRecord): Promise<Environment> {
+  return record.objects.provenance === undefined ? captureNodeEnvironment({ backend: "none", stemma: programVersion() }) : environmentForTraining(programVersion());
+}
 
 function reportOf(summary: VersionSummary, model: RecoveredModel): RecoveryReport {
   return { versionId: summary.versionId, name: summary.name, version: summary.version, root: model.verifiedRoot, byteLength: model.byteLength, tensors: model.leaves.length, steps: model.steps, environment: model.environment };
@@ -19,7 +23,7 @@ function reportOf(summary: VersionSummary, model: RecoveredModel): RecoveryRepor
 
 /** @throws MODEL_RETIRED, ROOT_MISMATCH, ENVIRONMENT_DIFFERENT, OBJECT_MISSING */
 export async function recoverAsStream(repository: Pick<FleetRepository, "recover">, summary: VersionSummary, environment: EnvironmentPolicy = "report"): Promise<RecoveryStream> {
-  const model = await repository.recover(summary.versionId, { environment, here: here() });
+  const model = await repository.recover(summary.versionId, { environment, here: await here(summary.record) });
   const { tensors, options } = safetensorsOfModel(model);
   const expected = reportOf(summary, model);
   let settle: { resolve(report: RecoveryReport): void; reject(error: unknown): void } | undefined;
@@ -41,7 +45,7 @@ export async function recoverAsStream(repository: Pick<FleetRepository, "recover
 
 /** Recovers, and hashes once more what would be handed out, without handing it out. @throws ROOT_MISMATCH and what recovery throws */
 export async function verifyModel(repository: Pick<FleetRepository, "recover">, summary: VersionSummary): Promise<RecoveryReport> {
-  const model = await repository.recover(summary.versionId, { environment: "report", here: here() });
+  const model = await repository.recover(summary.versionId, { environment: "report", here: await here(summary.record) });
   const leaves = [];
   for (const [index, source] of model.sources.entries()) {
     const leaf = model.leaves[index];

@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { encodeArchitecture, decodeArchitecture } from "../../shared/model/architecture.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
-import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import { writeSafetensors } from "../../shared/tensor/safetensors.js";
 import { trainInChild, type TrainingOutcome, type TrainingProgress } from "../../shared/train/engine.js";
+import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingJob } from "../../shared/train/training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
@@ -82,7 +82,7 @@ async function saveOutcome(repository: FleetRepository, name: string, base: Vers
     const model = await modelSourceOfSafetensors(file, outcome.modelFile, { architecture: { architecture, ...(names === undefined ? {} : { names }) } });
     const report = await repository.save(model, {
       name, bases: base === undefined ? [] : [base.versionId],
-      environment: captureNodeEnvironment({ stemma: programVersion(), engine: result.engine, backend: result.backend.backend }),
+      environment: environmentOfTraining(result, programVersion()),
       measurements: encodeJson(result.measurements), provenance: encodeJson({ ...result.provenance, job: { recipe: job.recipe, parameters: job.parameters, dataset: job.dataset, seed: job.seed, invocation: job.invocation }, datasetHash: result.datasetHash, engine: result.engine, backend: result.backend, durationMs: result.durationMs }),
       metadata: { ...metadataOfResult(result) },
       ...(outcome.checkpointFiles.length === 0 ? {} : { attachments: await Promise.all(outcome.checkpointFiles.map(async (path, index) => ({ name: `checkpoint-${index + 1}.safetensors`, bytes: await readFile(path) }))) }),

@@ -1,0 +1,18 @@
+/** What was recorded of a training here must compare as the same environment here, or every recovery would warn for nothing. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { judgeEnvironment } from "../../../../shared/model/environment.js";
+import { builtInEngineFolder, engineIdOfFolder } from "../../../../shared/train/engine.js";
+import { environmentForTraining, environmentOfTraining } from "../../../../shared/train/training-environment.js";
+
+test("a training of this machine has the environment that this machine offers; another engine is different", async () => {
+  const engine = await engineIdOfFolder(builtInEngineFolder());
+  const recorded = environmentOfTraining({ engine, backend: { backend: "wasm", reason: "" } }, "1.0.0");
+  const here = await environmentForTraining("1.0.0");
+  assert.equal(recorded["library.@tensorflow/tfjs"], "4.22.0");
+  assert.deepEqual(judgeEnvironment(recorded, here), { verdict: "same", differing: [] });
+  assert.equal(judgeEnvironment({ ...recorded, kernel: "another" }, here).verdict, "compatible");
+  const other = judgeEnvironment({ ...recorded, engine: "0".repeat(64) }, here);
+  assert.equal(other.verdict, "different");
+  assert.deepEqual(other.differing.map(({ field }) => field), ["engine"]);
+});
