@@ -28,7 +28,7 @@ export interface OfferParts {
   offered(device: string, line: string, versionId: Hash): void;
 }
 
-interface Outflow { readonly device: string; readonly sender: RunningSender; readonly leaseId: string }
+interface Outflow { readonly device: string; readonly transfer: string; readonly sender: RunningSender; readonly leaseId: string }
 interface FetchList { readonly parts: (readonly ObjectRef[] | undefined)[] }
 
 /** How long a request for blocks waits for the fetch it belongs to, which it may have overtaken; and how many wait. */
@@ -38,7 +38,11 @@ const maxEarly = 1024;
 const outflowsPerDevice = 8;
 const maxFetchParts = 64;
 
+/** Devices of one profile that lack the same have the same transfer: a stream is a device's own. */
+const outflowKey = (device: string, transfer: string): string => `${device}\0${transfer}`;
+
 export class Offers {
+  /** Streams on their way, by device and transfer. */
   readonly #outflows = new Map<string, Outflow>();
   readonly #lists = new Map<string, FetchList>();
   /** Requests that came before their fetch. */
@@ -98,7 +102,7 @@ export class Offers {
     const parts = Math.max(1, fetch.parts);
     if (parts > maxFetchParts || fetch.part >= parts) throw new StemmaError("ANNOUNCE_INVALID", `A fetch has part ${fetch.part} of ${parts}; at most ${maxFetchParts} parts are allowed. Ask for less at a time.`);
     if (parts === 1) return fetch.objects;
-    const key = `${device}\0${fetch.transfer}`;
+    const key = outflowKey(device, fetch.transfer);
     const list = this.#lists.get(key) ?? { parts: new Array<readonly ObjectRef[] | undefined>(parts).fill(undefined) };
     if (list.parts.length !== parts) throw new StemmaError("ANNOUNCE_INVALID", "A fetch changed the number of its parts. Ask again with a new transfer.");
     list.parts[fetch.part] = fetch.objects;
@@ -113,9 +117,9 @@ export class Offers {
 
   async #begin(device: string, { versionId, transfer, blockBytes }: Fetch, refs: readonly ObjectRef[]): Promise<void> {
     const { repository, voice, clock, limits } = this.parts;
-    const present = this.#outflows.get(transfer);
+    const present = this.#outflows.get(outflowKey(device, transfer));
     // The same list asked for again: the device came back, and its receiver goes on.
-    if (present?.device === device) { present.sender.reconnected(); await this.#stop(transfer, present); }
+    if (present !== undefined) { present.sender.reconnected(); await this.#stop(present); }
     if ([...this.#outflows.values()].filter((one) => one.device === device).length >= outflowsPerDevice) throw new StemmaError("QUOTA_EXCEEDED", `The device draws ${outflowsPerDevice} models already. Ask again when one is here.`);
     const summary = repository.get(versionId);
     if (summary === undefined || !this.#mayHave(device, summary)) throw new StemmaError("NOT_ALLOWED", `The version ${versionId} is not given to ${device}. Assign it with \`stemma device assign\`.`, { versionId });
@@ -126,10 +130,11 @@ export class Offers {
       send: (message) => message.type === "block" ? voice.block(device, transfer, message) : voice.say(device, message),
       onFailed: (error) => { void this.#failed(device, transfer, error); },
     });
-    this.#outflows.set(transfer, { device, sender, leaseId: lease.id });
-    const early = this.#early.get(transfer);
-    if (early?.device === device) {
-      this.#forgetEarly(transfer);
+    const key = outflowKey(device, transfer);
+    this.#outflows.set(key, { device, transfer, sender, leaseId: lease.id });
+    const early = this.#early.get(key);
+    if (early !== undefined) {
+      this.#forgetEarly(key);
       sender.onRequest(early.request);
     }
   }
@@ -161,42 +166,44 @@ export class Offers {
   /** A request for blocks of one of the streams going to this device. One that overtook its fetch waits for it a while. */
   request(device: string, request: BlockRequest): void {
     const { transfer } = request;
-    const outflow = this.#outflows.get(transfer);
-    if (outflow?.device === device) {
+    const key = outflowKey(device, transfer);
+    const outflow = this.#outflows.get(key);
+    if (outflow !== undefined) {
       this.parts.repository.objects.renew(outflow.leaseId, this.parts.limits.leaseMs);
       outflow.sender.onRequest(request);
       return;
     }
-    if (this.#early.has(transfer) || outflow !== undefined) return;
+    if (this.#early.has(key)) return;
     if (this.#early.size >= maxEarly) this.#forgetEarly(this.#early.keys().next().value ?? "");
     const cancel = this.parts.clock.after(earlyMs, () => {
-      this.#early.delete(transfer);
+      this.#early.delete(key);
       void this.parts.voice.refuse(device, { code: "TRANSFER_UNKNOWN", message: "The server does not send this transfer (any more). Fetch the version again.", transfer });
     });
-    this.#early.set(transfer, { device, request, cancel });
+    this.#early.set(key, { device, request, cancel });
   }
-  #forgetEarly(transfer: string): void {
-    this.#early.get(transfer)?.cancel();
-    this.#early.delete(transfer);
+  #forgetEarly(key: string): void {
+    this.#early.get(key)?.cancel();
+    this.#early.delete(key);
   }
   async done(device: string, transfer: string): Promise<void> {
-    const outflow = this.#outflows.get(transfer);
-    if (outflow?.device === device) await this.#stop(transfer, outflow);
+    const outflow = this.#outflows.get(outflowKey(device, transfer));
+    if (outflow !== undefined) await this.#stop(outflow);
   }
   /** The device is gone, or the server stops. */
   async gone(device?: string): Promise<void> {
-    for (const [transfer, early] of this.#early) if (device === undefined || early.device === device) this.#forgetEarly(transfer);
-    for (const [transfer, outflow] of this.#outflows) if (device === undefined || outflow.device === device) await this.#stop(transfer, outflow);
+    for (const [key, early] of this.#early) if (device === undefined || early.device === device) this.#forgetEarly(key);
+    for (const outflow of this.#outflows.values()) if (device === undefined || outflow.device === device) await this.#stop(outflow);
   }
 
   async #failed(device: string, transfer: string, error: unknown): Promise<void> {
-    const outflow = this.#outflows.get(transfer);
+    const outflow = this.#outflows.get(outflowKey(device, transfer));
     const known = isStemmaError(error) ? error : new StemmaError("INTERNAL", "The server failed inside while reading a model for the device. Its log names the cause.", { cause: error });
     await this.parts.voice.refuse(device, { code: known.code, message: known.message, transfer, retryAfterMs: 60_000 });
-    if (outflow !== undefined) await this.#stop(transfer, outflow);
+    if (outflow !== undefined) await this.#stop(outflow);
   }
-  async #stop(transfer: string, outflow: Outflow): Promise<void> {
-    if (this.#outflows.get(transfer) === outflow) this.#outflows.delete(transfer);
+  async #stop(outflow: Outflow): Promise<void> {
+    const key = outflowKey(outflow.device, outflow.transfer);
+    if (this.#outflows.get(key) === outflow) this.#outflows.delete(key);
     this.parts.repository.objects.release(outflow.leaseId);
     // Not waited for: a reader may be in the middle of a piece, and nobody depends on its end.
     void outflow.sender.stop().catch(() => undefined);

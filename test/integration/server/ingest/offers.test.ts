@@ -132,6 +132,34 @@ describe("server models to devices", () => {
     await device.end();
   });
 
+  it("serves two devices that lack the same under the same transfer, each its own stream", async () => {
+    const bytes = noise(200_000, 21);
+    await imported(server, "shared-base", bytes);
+    const connect = async (name: string): Promise<{ device: ScriptedDevice; offer: BodyOf<"offer"> }> => {
+      const device = await ScriptedDevice.connect(await server.enroll(name, ["line"], { line: "shared-base" }), { session: 1 });
+      const offering = device.next("offer");
+      await device.birth();
+      return { device, offer: await offering };
+    };
+    const { device: first, offer } = await connect("twin-1");
+    const { device: second } = await connect("twin-2");
+    const { versionId } = offer;
+    const tree = offer.objects.find(({ kind }) => kind === "tree");
+    assert.ok(tree);
+    const refs: ObjectRef[] = decodeTree(tree.data).leaves.map(({ tensor }) => ({ kind: "tensor", id: tensor, byteLength: bytes.length }));
+    const transfer = "9a".repeat(8);
+    // The first one's stream is open and waits when the second one asks for the same.
+    const manifest = first.next("manifest");
+    await first.say({ type: "fetch", versionId, transfer, objects: refs, blockBytes: 64 * 1024, part: 0, parts: 1 });
+    await first.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+    await manifest;
+    assert.ok((await fetched(second, versionId, refs, transfer)).equals(Buffer.from(bytes)));
+    const block = first.next("block");
+    await first.say({ type: "blockRequest", transfer, blocks: [0], manifestParts: [] });
+    assert.deepEqual(Buffer.from((await block).data), Buffer.from(bytes.subarray(0, 64 * 1024)), "the second one's end is not the first one's");
+    await Promise.all([first.end(), second.end()]);
+  });
+
   it("answers a request for blocks that overtook its fetch", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("hasty"), { session: 1 });
     await device.birth();
