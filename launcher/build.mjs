@@ -37,6 +37,13 @@ async function isFresh(source, target) {
   } catch { return false; }
 }
 
+/** Whether a file of dist/ has a source now: one that came after the look around was built by another command, and stays. */
+async function hasSource(name) {
+  const plain = name.replace(/\.map$/, "");
+  for (const source of [plain, plain.replace(/\.js$/, ".ts")]) if (await stat(join(root, source)).then(() => true, () => false)) return true;
+  return false;
+}
+
 /** Builds everything that is stale. Returns counts and the list of files that failed. */
 export async function build({ quiet = false } = {}) {
   const outRoot = join(root, "dist");
@@ -71,7 +78,8 @@ export async function build({ quiet = false } = {}) {
   try { if (await buildEngineIfStale({ root })) written++; } catch (error) { failures.push({ name: "dist/engine", message: String(error.message ?? error).split("\n").slice(0, 2).join(" ") }); }
   const engineFolder = join(outRoot, "engine");
   for await (const path of filesBelow(outRoot)) {
-    if (!wanted.has(path) && !path.startsWith(engineFolder) && !path.endsWith(".tmp")) await rm(path, { force: true });
+    if (wanted.has(path) || path.startsWith(engineFolder) || path.endsWith(".tmp") || await hasSource(relative(outRoot, path))) continue;
+    await rm(path, { force: true });
   }
   await writeAtomically(stampPath, own);
   for (const failure of failures) console.error(`build: ${failure.name}: ${failure.message}`);
