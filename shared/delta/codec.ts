@@ -4,7 +4,7 @@
  */
 import { StemmaError } from "../errors.js";
 import { dtypeBits, tensorByteLength, type DType } from "../tensor/dtype.js";
-import { ByteReader, ByteWriter } from "./bytes.js";
+import { ByteReader, ByteWriter, uninitialised } from "./bytes.js";
 import { commonBlock, cutBlock, cutRest, joinBlock } from "./common-block.js";
 import { encodingCodes, isEncodingCode, nothingNeeded, type EncodedTensor, type EncodeOptions, type EncodingCode, type References, type Tensor, type TensorHeader } from "./encoded.js";
 import { estimateNumbers, type Estimate } from "./estimate.js";
@@ -62,7 +62,7 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
     },
     decodeTensor(header, { code, bytes }, references, declaredBytes) {
       checkLength(header, declaredBytes);
-      const target = new Uint8Array(declaredBytes);
+      const target = uninitialised(declaredBytes);
       decodeAny(workspace, header, code, bytes, references, target);
       return target;
     },

@@ -7,7 +7,8 @@ import { halfToSingle } from "./kernels/plain-lanes.js";
 import { roughLog2, type NumberKind } from "./numbers.js";
 import { mostAlpha64 } from "./piece.js";
 
-const runs = 64, runLength = 64;
+/** A sample: runs of neighbours, evenly spaced; a sixty-fourth of a tensor, within these bounds. */
+const runLength = 32, leastSample = 256, mostSample = 4096;
 /** A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub §V-B), an extrapolation against the plain base. */
 const differenceGain = 0.98, extrapolationGain = 0.995;
 
@@ -20,12 +21,13 @@ export interface Estimate {
   readonly equalShare: number;
 }
 
-/** Numbers of the sample as 32-bit lanes: evenly spaced runs, all of a small tensor. */
+/** Numbers of the sample as 32-bit lanes; all of a small tensor. */
 function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number): Int32Array {
-  const length = Math.min(count, runs * runLength), lanes = new Int32Array(length);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let i = 0; i < length; i++) {
-    const at = length === count ? i : Math.floor(((count - runLength) * Math.floor(i / runLength)) / (runs - 1)) + (i % runLength);
+  const runs = Math.ceil(Math.max(leastSample, Math.min(mostSample, count / 64)) / runLength), all = count <= runs * runLength;
+  const lanes = new Int32Array(all ? count : runs * runLength), view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (all && kind.widening === 0 && bytes.byteOffset % 4 === 0) return new Int32Array(bytes.buffer, bytes.byteOffset, count);
+  for (let i = 0; i < lanes.length; i++) {
+    const at = all ? i : Math.floor(((count - runLength) * Math.floor(i / runLength)) / (runs - 1)) + (i % runLength);
     lanes[i] = laneAt(view, kind, at);
   }
   return lanes;
@@ -43,16 +45,20 @@ function laneAt(view: DataView, { widening, bytes }: NumberKind, at: number): nu
   }
 }
 
+/** Keys of what a tally distinguishes: escapes by exponent, then magnitudes, then equality. */
+const magnitudeKeys = 256, equalKey = 767, keys = 768;
+
 /** Bits a number by the entropy of what is distinguished, plus the bits left open. */
 class Tally {
-  readonly #counts = new Map<number, number>();
+  readonly #counts = new Uint32Array(keys);
   #open = 0;
   #total = 0;
-  add(key: number, open: number): void { this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1); this.#open += open; this.#total++; }
+  add(key: number, open: number): void { this.#counts[key]!++; this.#open += open; this.#total++; }
   get bits(): number {
-    let bits = this.#open;
-    for (const count of this.#counts.values()) bits += count * (roughLog2(this.#total) - roughLog2(count));
-    return bits / Math.max(1, this.#total);
+    if (this.#total === 0) return 0;
+    let bits = this.#open + this.#total * roughLog2(this.#total);
+    for (const count of this.#counts) if (count > 0) bits -= count * roughLog2(count);
+    return bits / this.#total;
   }
 }
 
@@ -65,10 +71,10 @@ function differenceCost(child: Int32Array, prediction: Int32Array | undefined, {
     const own = child[i]!, from = prediction?.[i] ?? 0;
     const d = (float ? (ordered(own) - ordered(from)) | 0 : (own - from) | 0) >> shift;
     const k = 32 - Math.clz32(d < 0 ? -d : d);
-    if (k === 0) { equal++; tally.add(-1, 0); }
-    else if (k > 24 - shift) tally.add(-2 - (float ? (own >>> 23) & 255 : 0), float ? 24 - shift : 32);
+    if (k === 0) { equal++; tally.add(equalKey, 0); }
+    else if (k > 24 - shift) tally.add(float ? (own >>> 23) & 255 : 0, float ? 24 - shift : 32);
     // Differences of one tensor are of one size, however large the numbers: bit length and exponent together.
-    else tally.add(k + (float ? (from >>> 23) & 255 : 0), k);
+    else tally.add(magnitudeKeys + k + (float ? (from >>> 23) & 255 : 0), k);
   }
   return { bits: tally.bits, equal: equal / Math.max(1, child.length) };
 }
@@ -76,8 +82,14 @@ function differenceCost(child: Int32Array, prediction: Int32Array | undefined, {
 function aloneCost(child: Int32Array, kind: NumberKind): number {
   if (!kind.float) return differenceCost(child, undefined, kind).bits;
   const tally = new Tally();
-  for (const own of child) tally.add(own === 0 ? -1 : (own >>> 23) & 255, own === 0 ? 0 : 24 - kind.shift);
+  for (const own of child) tally.add(own === 0 ? equalKey : (own >>> 23) & 255, own === 0 ? 0 : 24 - kind.shift);
   return tally.bits;
+}
+
+function openAlone(child: Int32Array, { float, shift }: NumberKind): number {
+  let noughts = 0;
+  for (const own of child) if (own === 0) noughts++;
+  return float ? (24 - shift) * (1 - noughts / Math.max(1, child.length)) : 0;
 }
 
 const words = new Int32Array(1), word = new Float32Array(words.buffer);
@@ -104,8 +116,8 @@ function extrapolated(base: Int32Array, previous: Int32Array, alpha64: number): 
 
 /** @param references bytes of the same kind and count; `previous` only beside a base */
 export function estimateNumbers(kind: NumberKind, count: number, bytes: Uint8Array, { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array }): Estimate {
-  const child = sampleOf(bytes, kind, count), alone = aloneCost(child, kind);
-  let best: Estimate = { predictor: "none", alpha64: 0, bitsPerNumber: alone, equalShare: 0 };
+  const child = sampleOf(bytes, kind, count);
+  let best: Estimate | undefined;
   if (base !== undefined) {
     const from = sampleOf(base, kind, count), plain = differenceCost(child, from, kind);
     let difference: Estimate = { predictor: "base", alpha64: 0, bitsPerNumber: plain.bits, equalShare: plain.equal };
@@ -114,8 +126,10 @@ export function estimateNumbers(kind: NumberKind, count: number, bytes: Uint8Arr
       const further = alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind);
       if (further.bits < extrapolationGain * plain.bits) difference = { predictor: "extrapolated", alpha64, bitsPerNumber: further.bits, equalShare: further.equal };
     }
-    if (difference.bitsPerNumber < differenceGain * alone) best = difference;
+    // Alone, all but noughts keep their mantissa: where that is dear enough, nothing need be counted.
+    if (difference.bitsPerNumber < differenceGain * openAlone(child, kind) || difference.bitsPerNumber < differenceGain * aloneCost(child, kind)) best = difference;
   }
+  best ??= { predictor: "none", alpha64: 0, bitsPerNumber: aloneCost(child, kind), equalShare: 0 };
   const raw = 8 * kind.bytes;
   return best.bitsPerNumber < raw ? best : { ...best, bitsPerNumber: raw };
 }

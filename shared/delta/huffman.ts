@@ -16,7 +16,7 @@ export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): 
   for (let s = 0; s < symbols; s++) if (counts[s]! > 0) active.push(s);
   if (active.length === 1) { lengths[active[0]!] = soleLength; return; }
   if (active.length === 0) return;
-  active.sort((a, b) => counts[a]! - counts[b]! || a - b);
+  sortByCount(active, counts);
   const n = active.length;
   for (let i = 0; i < n; i++) weights[i] = counts[active[i]!]!;
   // Leaves and inner nodes are both in order of weight: two queues (van Leeuwen).
@@ -33,6 +33,16 @@ export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): 
   for (let node = 2 * n - 3; node >= 0; node--) depths[node] = depths[parents[node]!]! + 1;
   for (let i = 0; i < n; i++) lengths[active[i]!] = Math.min(depths[i]!, maxLength);
   fitLengths(active, lengths);
+}
+
+/** Rarest first, ties by symbol; short and nearly sorted rows, by insertion. */
+function sortByCount(active: number[], counts: ArrayLike<number>): void {
+  for (let i = 1; i < active.length; i++) {
+    const s = active[i]!, count = counts[s]!;
+    let j = i - 1;
+    for (; j >= 0 && counts[active[j]!]! > count; j--) active[j + 1] = active[j]!;
+    active[j + 1] = s;
+  }
 }
 
 /** Makes the code complete again after lengths were cut. `ordered`: rarest first. */
@@ -63,29 +73,21 @@ export function isComplete(lengths: Uint8Array): boolean {
 /** What follows a symbol's code: how many bits, of which kind, and what is known of the number (see assembly/unpack.ts). */
 export interface Meaning { readonly width: number; readonly kind: number; readonly high: number }
 
-/**
- * Writes one context's rows: `coding[symbol]` and all 1024 entries of `decoding`, from complete lengths.
- * Codes lie with their first bit lowest, as they are read.
- */
-export function writeTables(lengths: Uint8Array, meanings: readonly Meaning[], coding: Uint32Array | undefined, decoding: Uint32Array | undefined): void {
-  let code = 0;
-  for (let length = 1; length <= maxLength; length++) {
-    for (let s = 0; s < symbols; s++) {
-      if (lengths[s] !== length) continue;
+/** Writes one context's coding row from complete lengths; the kernels' `decodingRow` is its counterpart. Codes lie with their first bit lowest, as they are read. */
+export function writeCodingRow(lengths: Uint8Array, meanings: readonly Meaning[], row: Uint32Array): void {
+  for (let length = 1, code = 0; length <= maxLength; length++, code <<= 1) {
+    for (let s = lengths.indexOf(length); s >= 0; s = lengths.indexOf(length, s + 1)) {
       let reversed = 0;
       for (let bit = 0; bit < length; bit++) reversed |= ((code >> bit) & 1) << (length - 1 - bit);
-      writeSymbol(s, length, reversed, meanings[s]!, coding, decoding);
+      row[s] = reversed | (length << 16) | extrasOf(meanings[s]!);
       code++;
     }
-    code <<= 1;
   }
   const sole = lengths.indexOf(soleLength);
-  if (sole >= 0) writeSymbol(sole, 0, 0, meanings[sole]!, coding, decoding);
+  if (sole >= 0) row[sole] = extrasOf(meanings[sole]!);
 }
 
-function writeSymbol(symbol: number, length: number, code: number, { width, kind, high }: Meaning, coding: Uint32Array | undefined, decoding: Uint32Array | undefined): void {
-  if (coding !== undefined) coding[symbol] = code | (length << 16) | (width << 20) | (kind << 28);
-  if (decoding === undefined) return;
-  const entry = length | (width << 8) | (high << 16) | (kind << 24);
-  for (let slot = code; slot < 1 << maxLength; slot += 1 << length) decoding[slot] = entry;
-}
+/** The part of a coding entry that says what follows the code. */
+export function extrasOf({ width, kind }: Meaning): number { return (width << 20) | (kind << 28); }
+/** The same of a decoding entry. */
+export function decodedExtrasOf({ width, kind, high }: Meaning): number { return (width << 8) | (high << 16) | (kind << 24); }

@@ -3,8 +3,8 @@
  * `packed` and `close`. Method: ordered-integer differences from a prediction (FM-Delta's mapping), or
  * exponents without one (ZipNN's); bit lengths in contexts of expected magnitude.
  *
- * Bytes: flags u8 (predictor, vectors sent) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information
- * and first stream, each after its length as a varint ‖ second stream, to the end.
+ * Bytes: flags u8 (predictor, vectors sent) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information,
+ * symbols (close only) and first stream, each after its length as a varint ‖ second stream, to the end.
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
 import { encodingCodes, type Predictor } from "./encoded.js";
@@ -93,11 +93,12 @@ export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint
   load(workspace, room, shape, bytes, room.child);
   const scales = measure(workspace, room, shape, from), setting = settingOf(kind, prediction.predictor, scales.mean);
   markContexts(workspace, room, shape, setting, scales, from);
-  const { histogram } = workspace, counts = room.heap.u32.subarray(histogram >> 2, (histogram >> 2) + 4096);
+  const { histogram, totals } = workspace, counts = room.heap.u32.subarray(histogram >> 2, (histogram >> 2) + 4096);
   counts.fill(0);
   if (setting.alphabet === "exponents") kernels.exponentSymbols(room.child, room.contexts, count, setting.emax, room.indices, histogram);
   else kernels.differenceSymbols(from, room.child, room.contexts, count, setting.emax, setting.orderMask, setting.shift, setting.limit, room.indices, histogram);
-  const expected = workspace.expected(setting.alphabet, setting.shift), choice = chooseTables(counts, expected);
+  kernels.rowTotals(histogram, totals);
+  const expected = workspace.expected(setting.alphabet, setting.shift), choice = chooseTables(counts, room.heap.u32.subarray(totals >> 2, (totals >> 2) + 64), expected);
   if (choice.bits / 8 >= bytes.length) return undefined;
 
   const out = new ByteWriter();
@@ -108,29 +109,32 @@ export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint
   const { stream } = room, streams = { workspace, room, from, count, setting };
   if (choice.close) writeClose(streams, out, workspace.frequencyTables(choice.frequencies, expected.frequencies, false), expected.extraCoding);
   else {
-    const table = workspace.codeTables(choice.lengths, expected, false), half = count >> 1;
-    const first = pack(streams, 0, half, table, stream), second = pack(streams, half, count - half, table, stream + first);
-    out.sized(room.heap.u8.subarray(stream, stream + first));
-    out.bytes(room.heap.u8.subarray(stream + first, stream + first + second));
+    const [first, second] = pack(streams, workspace.codeTables(choice.lengths, expected, false));
+    out.sized(first);
+    out.bytes(second);
   }
   return out.length < bytes.length ? { code: choice.close ? close : packed, bytes: out.finish() } : undefined;
 }
 
 interface Streams { readonly workspace: Workspace; readonly room: PieceRoom; readonly from: number; readonly count: number; readonly setting: Setting }
 
-/** Bytes that the numbers from `start` on take at `to`. */
-function pack({ workspace, room, from, setting }: Streams, start: number, count: number, table: number, to: number): number {
-  return Math.ceil(workspace.kernels.packBits(room.indices + 2 * start, from + 4 * start, room.child + 4 * start, count, setting.orderMask, setting.shift, table, to) / 8);
+/** The two streams, where they lie: the first from the room's streams on, the second in their later half. */
+function pack({ workspace, room, from, count, setting }: Streams, table: number): readonly [Uint8Array, Uint8Array] {
+  const { stream, secondStream, heap } = room, { scratch } = workspace;
+  workspace.kernels.packBits(room.indices, from, room.child, count, setting.orderMask, setting.shift, table, stream, secondStream, scratch);
+  const bytes = (at: number, index: number): Uint8Array => heap.u8.subarray(at, at + Math.ceil(heap.u32[(scratch >> 2) + index]! / 8));
+  return [bytes(stream, 0), bytes(secondStream, 1)];
 }
 
 function writeClose(streams: Streams, out: ByteWriter, table: number, extras: number): void {
-  const { workspace, room, count } = streams, { u8 } = room.heap;
-  const begin = workspace.kernels.ransEncode(room.indices, count, table, room.stream, room.streamEnd);
+  const { workspace, room, count } = streams;
+  const begin = workspace.kernels.ransEncode(room.indices, count, table, room.stream, room.secondStream);
   // Chosen by its length, which is below the numbers' own: it fits.
   if (begin === 0) throw new RangeError("the close coder outgrew what its tables promised");
-  out.sized(u8.subarray(begin, room.streamEnd));
-  const length = pack(streams, 0, count, extras, room.stream);
-  out.bytes(u8.subarray(room.stream, room.stream + length));
+  const coded = room.heap.u8.slice(begin, room.secondStream), [first, second] = pack(streams, extras);
+  out.sized(coded);
+  out.sized(first);
+  out.bytes(second);
 }
 
 /** Decodes a piece into `target`, exactly `count` numbers long. @throws DELTA_MALFORMED */
@@ -142,17 +146,18 @@ export function decodePiece(workspace: Workspace, code: 2 | 3, bytes: Uint8Array
   if (mean < -600 || mean > 512 || Math.abs(alpha64) > mostAlpha64 || (predictor === "extrapolated" && !kind.float)) throw malformed("a scale or factor is out of range");
   checkReferences(predictor, references);
   const side = readSideInformation(reader.sized(), view, mean, [(flags & 4) !== 0, (flags & 8) !== 0, (flags & 16) !== 0], code === close);
-  const first = reader.sized(), second = reader.rest(), room = workspace.pieceRoom(count, view, first.length + second.length + 64);
+  const coded = code === close ? reader.sized() : undefined, first = reader.sized(), second = reader.rest();
+  const room = workspace.pieceRoom(count, view, Math.max(first.length, second.length, coded?.length ?? 0));
   const setting = settingOf(kind, predictor, mean);
   // Exponents have none; their contexts do not look at it.
   const from = setting.alphabet === "exponents" ? room.base : preparePrediction(workspace, room, shape, { predictor, alpha64 }, references);
   markContexts(workspace, room, shape, setting, side.scales, from);
-  const { u8 } = room.heap, secondAt = room.stream + first.length + 16;
+  const { u8 } = room.heap, streams = { workspace, room, from, count, setting };
+  if (coded !== undefined) readSymbols(streams, side, coded);
   u8.set(first, room.stream);
-  u8.set(second, secondAt);
-  const reading = { workspace, room, from, count, setting };
-  if (code === close) readClose(reading, side, first.length, secondAt, second.length);
-  else readPacked(reading, side, first.length, secondAt, second.length);
+  u8.set(second, room.secondStream);
+  if (coded === undefined) readPacked(streams, side, first.length, second.length);
+  else readExtras(streams, first.length, second.length);
   if (kind.widening === 0) { target.set(u8.subarray(room.child, room.child + target.length)); return; }
   workspace.kernels.narrow(room.child, room.stream, count, kind.widening);
   target.set(u8.subarray(room.stream, room.stream + target.length));
@@ -170,15 +175,22 @@ function checkReferences(predictor: Predictor, { base, previous }: PieceReferenc
   if (predictor === "extrapolated" && previous === undefined) throw malformed("it needs what came before its base, and that is not here");
 }
 
-function readPacked({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, { lengths }: SideInformation, firstLength: number, second: number, secondLength: number): void {
+function readPacked({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, { lengths }: SideInformation, first: number, second: number): void {
   const table = workspace.codeTables(lengths, workspace.expected(alphabet, shift), true);
-  const read = workspace.kernels.unpackBits(from, room.contexts, count, table, room.stream, 8 * firstLength, second, 8 * secondLength, orderMask, shift, emax, room.child, workspace.scratch);
-  if (read < 0 || Math.ceil(read / 8) !== firstLength || Math.ceil(room.heap.u32[workspace.scratch >> 2]! / 8) !== secondLength) throw malformed("its streams do not hold as many numbers as the tensor has");
+  const read = workspace.kernels.unpackBits(from, room.contexts, count, table, room.stream, 8 * first, room.secondStream, 8 * second, orderMask, shift, emax, room.child, workspace.scratch);
+  if (read < 0 || Math.ceil(read / 8) !== first || Math.ceil(room.heap.u32[workspace.scratch >> 2]! / 8) !== second) throw malformed("its streams do not hold as many numbers as the tensor has");
 }
 
-function readClose({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, { frequencies }: SideInformation, firstLength: number, second: number, secondLength: number): void {
-  const expected = workspace.expected(alphabet, shift), table = workspace.frequencyTables(frequencies, expected.frequencies, true);
-  if (workspace.kernels.ransDecode(room.contexts, count, table, room.stream, room.stream + firstLength, room.indices) < 0) throw malformed("its symbols do not end where they should");
-  const read = workspace.kernels.unpackExtras(from, room.indices, count, expected.extraDecoding, second, 8 * secondLength, orderMask, shift, emax, room.child);
-  if (read < 0 || Math.ceil(read / 8) !== secondLength) throw malformed("its numbers do not end where they should");
+/** Symbols in place of the indices. */
+function readSymbols({ workspace, room, count, setting: { alphabet, shift } }: Streams, { frequencies }: SideInformation, coded: Uint8Array): void {
+  room.heap.u8.set(coded, room.stream);
+  const table = workspace.frequencyTables(frequencies, workspace.expected(alphabet, shift).frequencies, true);
+  if (workspace.kernels.ransDecode(room.contexts, count, table, room.stream, room.stream + coded.length, room.indices) < 0) throw malformed("its symbols do not end where they should");
+}
+
+function readExtras({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, first: number, second: number): void {
+  const { extraDecoding } = workspace.expected(alphabet, shift), half = count >> 1;
+  const read = (start: number, numbers: number, stream: number, bytes: number): boolean =>
+    Math.ceil(workspace.kernels.unpackExtras(from + 4 * start, room.indices + start, numbers, extraDecoding, stream, 8 * bytes, orderMask, shift, emax, room.child + 4 * start) / 8) === bytes;
+  if (!read(0, half, room.stream, first) || !read(half, count - half, room.secondStream, second)) throw malformed("its numbers do not end where they should");
 }

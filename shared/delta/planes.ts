@@ -95,12 +95,12 @@ function encodeSegment(workspace: Workspace, symbols: Uint8Array, state: Uint8Ar
   if (bits / 8 + 16 > leastGain * symbols.length) return undefined;
   const room = roomOf(workspace, symbols.length, 0), { u8, u16 } = room.heap;
   for (let i = 0; i < symbols.length; i++) u16[(room.indices >> 1) + i] = (state[i]! << 8) | symbols[i]!;
-  const begin = workspace.kernels.ransEncode(room.indices, symbols.length, workspace.frequencyTables(rows, [], false, alphabet), room.stream, room.streamEnd);
+  const begin = workspace.kernels.ransEncode(room.indices, symbols.length, workspace.frequencyTables(rows, [], false, alphabet), room.stream, room.secondStream);
   if (begin === 0) return undefined;
   const out = new ByteWriter(), coder = new RangeEncoder();
   codeShares(coder, rows);
   out.sized(coder.finish());
-  out.bytes(u8.subarray(begin, room.streamEnd));
+  out.bytes(u8.subarray(begin, room.secondStream));
   return out.length < symbols.length ? out.finish() : undefined;
 }
 

@@ -17,14 +17,14 @@ export interface BitCoder {
   bit(model: Model, context: number, bit: number): number;
 }
 
-/** Codes a whole number of either sign, small ones cheaply: sign and bit length adaptively, the bits below the second highest evenly. */
-export function codeNumber(coder: BitCoder, model: Model, value: number): number {
+/** Codes a whole number of either sign, small ones cheaply: sign and bit length adaptively, the bits below the second highest evenly. @param at where its contexts begin in the model */
+export function codeNumber(coder: BitCoder, model: Model, value: number, at = 0): number {
   const folded = value < 0 ? -2 * value : 2 * value + 1;
   const length = 31 - Math.clz32(folded);
   let bits = 0;
-  while (bits < 20 && coder.bit(model, bits, bits < length ? 1 : 0) === 1) bits++;
+  while (bits < 20 && coder.bit(model, at + bits, bits < length ? 1 : 0) === 1) bits++;
   let result = 1;
-  for (let i = bits - 1; i >= 0; i--) result = (result << 1) | coder.bit(model, result < 4 ? 20 + 4 * Math.min(bits, 6) + result : 62 + (i === 0 ? 1 : 0), (folded >>> i) & 1);
+  for (let i = bits - 1; i >= 0; i--) result = (result << 1) | coder.bit(model, at + (result < 4 ? 20 + 4 * Math.min(bits, 6) + result : 62 + (i === 0 ? 1 : 0)), (folded >>> i) & 1);
   return (result & 1) === 1 ? (result - 1) / 2 : -result / 2;
 }
 

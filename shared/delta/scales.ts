@@ -14,6 +14,8 @@ export interface Scales {
 }
 
 export const mostOctaves = 100;
+/** A vector takes time too. */
+const leastGain = 1.25;
 
 /** Mean magnitudes as scales; `sums` are float32 sums over what the vector's element stands for. */
 export function scalesOf(view: View, rowSums: Float32Array, columnSums: Float32Array, innerSums: Float32Array | undefined): Scales {
@@ -47,5 +49,5 @@ function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array |
   const average = first / sums.length, variance = second / sums.length - average * average;
   const saved = 0.5 * roughLog2(1 + Math.max(0, variance - 1.2 / each) / 1.7) * each;
   const cost = 2 + 0.5 * roughLog2(1 + 16 * variance);
-  return saved > cost ? vector : undefined;
+  return saved > leastGain * cost ? vector : undefined;
 }

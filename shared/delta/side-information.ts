@@ -20,7 +20,11 @@ export function malformed(reason: string): StemmaError<"DELTA_MALFORMED"> {
 
 export interface SideInformation { readonly scales: Scales; readonly lengths: OwnTables<Uint8Array>; readonly frequencies: OwnTables<Uint16Array> }
 
+/** No vectors, no tables: what a coder makes of that is noughts, of which it keeps none. */
+const nothing = new Uint8Array();
+
 export function writeSideInformation({ scales, lengths, frequencies }: SideInformation): Uint8Array {
+  if (scales.rows === undefined && scales.columns === undefined && scales.inner === undefined && [...lengths, ...frequencies].every((row) => row === undefined)) return nothing;
   const coder = new RangeEncoder();
   for (const vector of [scales.rows, scales.columns, scales.inner]) if (vector !== undefined) codeVector(coder, vector);
   codeRows(coder, lengths, codeLengths, () => new Uint8Array(symbols));
@@ -30,6 +34,7 @@ export function writeSideInformation({ scales, lengths, frequencies }: SideInfor
 
 /** @param present which of rows, columns, inner were sent @param close frequencies instead of lengths */
 export function readSideInformation(bytes: Uint8Array, view: View, mean: number, present: readonly [boolean, boolean, boolean], close: boolean): SideInformation {
+  if (bytes.length === 0 && !present.includes(true)) return { scales: { mean, rows: undefined, columns: undefined, inner: undefined }, lengths: [], frequencies: [] };
   const coder = new RangeDecoder(bytes);
   const vector = (sent: boolean, length: number): Int8Array | undefined => (sent ? codeVector(coder, new Int8Array(length)) : undefined);
   const scales = { mean, rows: vector(present[0], view.rows), columns: vector(present[1], view.columns), inner: vector(present[2], view.inner) };
@@ -66,13 +71,17 @@ function codeRows<Row extends Uint8Array | Uint16Array>(coder: BitCoder, rows: O
   return found;
 }
 
+function outermost(row: Uint8Array | Uint16Array, which: 0 | 1): number {
+  let s = which === 0 ? 0 : symbols - 1;
+  for (let i = 0; i < symbols && row[s] === 0; i++) s += which === 0 ? 1 : -1;
+  return s < 0 || s >= symbols ? 0 : s;
+}
+
 /** First and last symbol that occur, against those of the row before. */
 function codeBounds(coder: BitCoder, models: RowModels, row: Uint8Array | Uint16Array, before: Uint8Array | Uint16Array): readonly [number, number] {
-  const bound = (which: 0 | 1, of: Uint8Array | Uint16Array): number => Math.max(0, which === 0 ? of.findIndex((value) => value > 0) : of.findLastIndex((value) => value > 0));
   const values = ([0, 1] as const).map((which) => {
-    const model = models.bounds.subarray(which * numberContexts, (which + 1) * numberContexts);
-    const previous = bound(which, before);
-    const value = previous + codeNumber(coder, model, bound(which, row) - previous);
+    const previous = outermost(before, which);
+    const value = previous + codeNumber(coder, models.bounds, outermost(row, which) - previous, which * numberContexts);
     if (value < 0 || value >= symbols) throw malformed("a table names a symbol that is none");
     return value;
   });
@@ -83,9 +92,9 @@ function codeBounds(coder: BitCoder, models: RowModels, row: Uint8Array | Uint16
 function codeLengths(coder: BitCoder, models: RowModels, row: Uint8Array, before: Uint8Array): void {
   const [first, last] = codeBounds(coder, models, row, before);
   for (let s = first; s <= last; s++) {
-    const tree = models.values.subarray(16 * before[s]!, 16 * before[s]! + 16);
+    const tree = 16 * before[s]!;
     let node = 1;
-    for (let bit = 3; bit >= 0; bit--) node = (node << 1) | coder.bit(tree, node, (row[s]! >> bit) & 1);
+    for (let bit = 3; bit >= 0; bit--) node = (node << 1) | coder.bit(models.values, tree + node, (row[s]! >> bit) & 1);
     row[s] = node & 15;
     if (row[s]! > soleLength) throw malformed("a code is longer than any may be");
   }
@@ -96,7 +105,7 @@ function codeFrequencies(coder: BitCoder, models: RowModels, row: Uint16Array, b
   const [first, last] = codeBounds(coder, models, row, before);
   for (let s = first; s <= last; s++) {
     const context = s === first ? 0 : 32 - Math.clz32(row[s - 1]!);
-    const value = codeNumber(coder, models.values.subarray(context * numberContexts, (context + 1) * numberContexts), row[s]!);
+    const value = codeNumber(coder, models.values, row[s]!, context * numberContexts);
     if (value < 0 || value > frequencyTotal) throw malformed("a frequency is out of range");
     row[s] = value;
   }

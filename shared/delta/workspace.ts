@@ -1,6 +1,6 @@
 /** Where things lie in the kernels' memory: tables at the bottom, kept from call to call, then one piece's arrays. Knows no format. */
 import { frequenciesOf, writeFrequencyTables } from "./frequencies.js";
-import { huffmanLengths, symbols, writeTables, type Meaning } from "./huffman.js";
+import { decodedExtrasOf, extrasOf, huffmanLengths, symbols, writeCodingRow, type Meaning } from "./huffman.js";
 import type { DeltaKernels, Heap } from "./kernels/kernels.js";
 import { expectedCounts, meaningsOf, type Alphabet } from "./meanings.js";
 import type { View } from "./numbers.js";
@@ -10,9 +10,10 @@ const codingBytes = contextCount * symbols * 4;
 const decodingBytes = contextCount * 1024 * 4;
 const slots = 6;
 
-/** Scratch words, histogram, a coding and a decoding table of one tensor (2048 entries a context for frequencies), then what is expected, by alphabet and shift. */
+/** Scratch words, sums and a histogram by context, a coding and a decoding table of one tensor (2048 entries a context for frequencies), then what is expected, by alphabet and shift. */
 const scratch = 64;
-const histogram = 256;
+const totals = 256;
+const histogram = 512;
 const coding = histogram + codingBytes;
 const decoding = coding + codingBytes;
 const expectedAt = decoding + 2 * decodingBytes;
@@ -43,17 +44,20 @@ export interface PieceRoom {
   readonly rows: number;
   readonly columns: number;
   readonly inner: number;
-  /** Free space to the end, at least as long as the numbers' lanes and 64 bytes. */
+  /** Two places for streams, each a little longer than the numbers' lanes or what was asked for. */
   readonly stream: number;
-  readonly streamEnd: number;
+  readonly secondStream: number;
 }
 
 export class Workspace {
   readonly #expected = new Map<number, Expected>();
+  /** What lies in the coding and the decoding table: the expected rows of which place, and which contexts have others. */
+  readonly #holds = [new Held(), new Held()] as const;
   constructor(readonly kernels: DeltaKernels) { kernels.reserve(piecesAt); }
 
   readonly scratch = scratch;
   readonly histogram = histogram;
+  readonly totals = totals;
   readonly coding = coding;
   readonly decoding = decoding;
 
@@ -64,10 +68,10 @@ export class Workspace {
     const lanes = 4 * count;
     const places = {
       base: take(lanes), previous: take(lanes), child: take(lanes), prediction: take(lanes), contexts: take(count), indices: take(2 * count),
-      rows: take(4 * view.rows), columns: take(4 * view.columns), inner: take(4 * view.inner), stream: at,
+      rows: take(4 * view.rows), columns: take(4 * view.columns), inner: take(4 * view.inner),
     };
-    const streamEnd = at + Math.max(streamBytes, lanes) + 64;
-    return { ...places, streamEnd, heap: this.kernels.reserve(streamEnd + 64) };
+    const each = Math.ceil(1.05 * Math.max(streamBytes, lanes)) + 4096, stream = take(each), secondStream = take(each);
+    return { ...places, stream, secondStream, heap: this.kernels.reserve(at) };
   }
 
   /** Made at first use. */
@@ -81,6 +85,7 @@ export class Workspace {
   #prepare(alphabet: Alphabet, shift: number, at: number): Expected {
     const { u32 } = this.kernels.reserve(piecesAt), meanings = meaningsOf(alphabet, shift);
     const places = { coding: at, decoding: at + codingBytes, extraCoding: at + codingBytes + decodingBytes, extraDecoding: at + 2 * codingBytes + decodingBytes };
+    rowOf(u32, places.extraDecoding, 0, symbols).set(meanings.map(decodedExtrasOf));
     const lengths: Uint8Array[] = [], frequencies: Uint16Array[] = [];
     for (let context = 0; context < contextCount; context++) {
       const counts = expectedCounts(alphabet, context);
@@ -89,29 +94,41 @@ export class Workspace {
       frequenciesOf(counts, shares);
       lengths.push(row);
       frequencies.push(shares);
-      writeTables(row, meanings, rowOf(u32, places.coding, context, symbols), rowOf(u32, places.decoding, context, 1024));
-      const extras = rowOf(u32, places.extraCoding, context, symbols);
-      for (const [symbol, { width, kind }] of meanings.entries()) extras[symbol] = (width << 20) | (kind << 28);
+      writeCodingRow(row, meanings, rowOf(u32, places.coding, context, symbols));
+      this.#decodingRow(row, places.extraDecoding, places.decoding, context);
+      rowOf(u32, places.extraCoding, context, symbols).set(meanings.map(extrasOf));
     }
-    const extras = rowOf(u32, places.extraDecoding, 0, symbols);
-    for (const [symbol, { width, kind, high }] of meanings.entries()) extras[symbol] = (width << 8) | (high << 16) | (kind << 24);
     return { meanings, lengths, frequencies, ...places };
   }
 
-  /** Puts together this tensor's own rows and the expected ones; returns where the table lies. @param used contexts that occur (all when decoding) */
+  /**
+   * This tensor's own rows among the expected ones; returns where the table lies. The place keeps the
+   * expected rows of the last alphabet, so that only what differs is written.
+   */
   codeTables(own: readonly (Uint8Array | undefined)[], expected: Expected, decode: boolean): number {
     if (own.every((row) => row === undefined)) return decode ? expected.decoding : expected.coding;
     const { u32 } = this.kernels.reserve(piecesAt), width = decode ? 1024 : symbols, place = decode ? decoding : coding;
+    const from = decode ? expected.decoding : expected.coding, holds = this.#holds[decode ? 1 : 0];
+    if (holds.expected !== from) { u32.copyWithin(place >> 2, from >> 2, (from >> 2) + contextCount * width); holds.own.fill(0); holds.expected = from; }
     for (let context = 0; context < contextCount; context++) {
-      const target = rowOf(u32, place, context, width), row = own[context];
-      if (row === undefined) target.set(rowOf(u32, decode ? expected.decoding : expected.coding, context, width));
-      else writeTables(row, expected.meanings, decode ? undefined : target, decode ? target : undefined);
+      const row = own[context];
+      if (row !== undefined && decode) this.#decodingRow(row, expected.extraDecoding, place, context);
+      else if (row !== undefined) writeCodingRow(row, expected.meanings, rowOf(u32, place, context, width));
+      else if (holds.own[context] === 1) u32.copyWithin((place >> 2) + context * width, (from >> 2) + context * width, (from >> 2) + (context + 1) * width);
+      holds.own[context] = row === undefined ? 0 : 1;
     }
     return place;
   }
 
+  #decodingRow(lengths: Uint8Array, meanings: number, table: number, context: number): void {
+    this.kernels.reserve(piecesAt).u8.set(lengths, scratch);
+    this.kernels.decodingRow(scratch, meanings, scratch + symbols, table + context * 4096);
+  }
+
+  /** Coding or decoding tables of the asymmetric coder, own rows before expected ones; returns where they lie. */
   frequencyTables(own: readonly (Uint16Array | undefined)[], expected: readonly (Uint16Array | undefined)[], decode: boolean, alphabetSize: number = symbols): number {
     const { u32 } = this.kernels.reserve(piecesAt), place = decode ? decoding : coding;
+    this.#holds[decode ? 1 : 0].expected = 0;
     for (let context = 0; context < Math.max(own.length, expected.length); context++) {
       const row = own[context] ?? expected[context];
       const target = rowOf(u32, place, context, decode ? 2048 : alphabetSize);
@@ -125,4 +142,10 @@ export class Workspace {
 function rowOf(u32: Uint32Array, table: number, context: number, width: number): Uint32Array {
   const from = (table >> 2) + context * width;
   return u32.subarray(from, from + width);
+}
+
+/** What a table's place holds: the expected rows of which place, and which contexts have others. */
+class Held {
+  expected = 0;
+  readonly own = new Uint8Array(contextCount);
 }

@@ -1,2 +1,2 @@
 /** Written by `npm run kernels`: SHA-256 of delta.wasm, checked before it is instantiated. */
-export const deltaHash = "2175383cfb997b063ee6691247db9f95a2ad5444f17b4b75f7eda90f7b9a30ff";
+export const deltaHash = "0bc4d8aa26313d93a784f6bfc44f25ffe843e7d48c8909211f1e243931cc94ad";

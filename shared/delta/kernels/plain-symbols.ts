@@ -6,26 +6,26 @@ function escape(child: number, emax: number): number {
   return emax >= 0 && j >= 0 && j < 12 ? 50 + j : 62;
 }
 
-export function differenceSymbols({ u8, u16, u32, i32 }: Heap, prediction: number, child: number, context: number, n: number, emax: number, orderMask: number, shift: number, limit: number, out: number, histogram: number): void {
-  const p = prediction >> 2, c = child >> 2, o = out >> 1, h = histogram >> 2, top = 0x80000000;
+export function differenceSymbols({ u8, u16, i32 }: Heap, prediction: number, child: number, context: number, n: number, emax: number, orderMask: number, shift: number, limit: number, out: number, histogram: number): void {
+  const p = prediction >> 2, c = child >> 2, o = out >> 1, h = histogram >> 2, top = 0x80000000 | 0;
   for (let i = 0; i < n; i++) {
     const own = i32[c + i]!, from = i32[p + i]!;
     const d = ((own ^ (((own >> 31) | top) & orderMask)) - (from ^ (((from >> 31) | top) & orderMask)) | 0) >> shift;
-    const m = (d < 0 ? -d : d) >>> 0, k = 32 - Math.clz32(m);
+    const m = (d < 0 ? -d : d) | 0, k = 32 - Math.clz32(m);
     let symbol = (k << 1) | (k > 1 ? (m >>> (k - 2)) & 1 : 0);
     if (symbol >= limit) symbol = escape(own, emax);
     const index = (u8[context + i]! << 6) | symbol;
     u16[o + i] = index;
-    u32[h + index] = u32[h + index]! + 1;
+    i32[h + index]!++;
   }
 }
 
-export function exponentSymbols({ u8, u16, u32 }: Heap, child: number, context: number, n: number, emax: number, out: number, histogram: number): void {
+export function exponentSymbols({ u8, u16, i32 }: Heap, child: number, context: number, n: number, emax: number, out: number, histogram: number): void {
   const c = child >> 2, o = out >> 1, h = histogram >> 2;
   for (let i = 0; i < n; i++) {
-    const own = u32[c + i]!, j = emax - ((own >>> 23) & 255);
+    const own = i32[c + i]!, j = emax - ((own >>> 23) & 255);
     const index = (u8[context + i]! << 6) | (own === 0 ? 62 : j >= 0 && j < 62 ? j : 63);
     u16[o + i] = index;
-    u32[h + index] = u32[h + index]! + 1;
+    i32[h + index]!++;
   }
 }

@@ -12,7 +12,7 @@ function window32(u8: Uint8Array, stream: number, at: number): number {
 function number(entry: number, extra: number, width: number, prediction: number, orderMask: number, shift: number, emax: number): number {
   const kind = entry >>> 24;
   if (kind === 0) {
-    const sign = -(extra & 1), m = ((((entry >>> 16) & 255) << width) | extra) >>> 1, top = 0x80000000;
+    const sign = -(extra & 1), m = ((((entry >>> 16) & 255) << width) | extra) >>> 1, top = 0x80000000 | 0;
     const rank = (prediction ^ (((prediction >> 31) | top) & orderMask)) + (((m ^ sign) - sign) << shift) | 0;
     return rank ^ (((~rank >> 31) | top) & orderMask);
   }
@@ -23,17 +23,17 @@ function number(entry: number, extra: number, width: number, prediction: number,
 interface Reading { readonly heap: Heap; readonly prediction: number; readonly context: number; readonly table: number; readonly orderMask: number; readonly shift: number; readonly emax: number; readonly out: number }
 
 /** One stream of `n` numbers; returns the bits read, −1 where it is damaged. */
-function unpackStream({ heap: { u8, u32, i32 }, prediction, context, table, orderMask, shift, emax, out }: Reading, from: number, n: number, stream: number, streamBits: number): number {
+function unpackStream({ heap: { u8, i32 }, prediction, context, table, orderMask, shift, emax, out }: Reading, from: number, n: number, stream: number, streamBits: number): number {
   const p = (prediction >> 2) + from, c = context + from, o = (out >> 2) + from, t = table >> 2;
   let at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
-    const word = window32(u8, stream, at), entry = u32[t + ((u8[c + i]! << 10) | (word & 1023))]!;
+    const word = window32(u8, stream, at), entry = i32[t + ((u8[c + i]! << 10) | (word & 1023))]!;
     if (entry >= 0x4000000) return -1;
     const length = entry & 255, width = (entry >>> 8) & 255;
     const extra = width === 0 ? 0 : length + width <= 32 ? (word >>> length) & (width === 32 ? -1 : (1 << width) - 1) : window32(u8, stream, at + length) & (width === 32 ? -1 : (1 << width) - 1);
     at += length + width;
-    u32[o + i] = number(entry, extra, width, i32[p + i]!, orderMask, shift, emax);
+    i32[o + i] = number(entry, extra, width, i32[p + i]!, orderMask, shift, emax);
   }
   return at > streamBits ? -1 : at;
 }
@@ -46,16 +46,16 @@ export function unpackBits(heap: Heap, prediction: number, context: number, n: n
   return b < 0 ? -1 : a;
 }
 
-export function unpackExtras({ u8, u32, i32 }: Heap, prediction: number, symbols: number, n: number, table: number, stream: number, streamBits: number, orderMask: number, shift: number, emax: number, out: number): number {
+export function unpackExtras({ u8, i32 }: Heap, prediction: number, symbols: number, n: number, table: number, stream: number, streamBits: number, orderMask: number, shift: number, emax: number, out: number): number {
   const p = prediction >> 2, o = out >> 2, t = table >> 2;
   let at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
-    const entry = u32[t + (u8[symbols + i]! & 63)]!, width = (entry >>> 8) & 255;
+    const entry = i32[t + (u8[symbols + i]! & 63)]!, width = (entry >>> 8) & 255;
     if (entry >= 0x4000000) return -1;
     const extra = width === 0 ? 0 : window32(u8, stream, at) & (width === 32 ? -1 : (1 << width) - 1);
     at += width;
-    u32[o + i] = number(entry, extra, width, i32[p + i]!, orderMask, shift, emax);
+    i32[o + i] = number(entry, extra, width, i32[p + i]!, orderMask, shift, emax);
   }
   return at > streamBits ? -1 : at;
 }

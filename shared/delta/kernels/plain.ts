@@ -5,6 +5,7 @@ import * as lanes from "./plain-lanes.js";
 import { packBits } from "./plain-pack.js";
 import { ransDecode, ransEncode } from "./plain-rans.js";
 import { differenceSymbols, exponentSymbols } from "./plain-symbols.js";
+import { decodingRow, rowTotals } from "./plain-tables.js";
 import { unpackBits, unpackExtras } from "./plain-unpack.js";
 
 export function plainKernels(): DeltaKernels {
@@ -26,6 +27,8 @@ export function plainKernels(): DeltaKernels {
     contexts: (...args) => context.contexts(heap, ...args),
     differenceSymbols: (...args) => differenceSymbols(heap, ...args),
     exponentSymbols: (...args) => exponentSymbols(heap, ...args),
+    rowTotals: (...args) => rowTotals(heap, ...args),
+    decodingRow: (...args) => decodingRow(heap, ...args),
     packBits: (...args) => packBits(heap, ...args),
     unpackBits: (...args) => unpackBits(heap, ...args),
     unpackExtras: (...args) => unpackExtras(heap, ...args),

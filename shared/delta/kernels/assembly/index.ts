@@ -7,3 +7,4 @@ export { differenceSymbols, exponentSymbols } from "./symbols";
 export { packBits } from "./pack";
 export { unpackBits, unpackExtras } from "./unpack";
 export { ransEncode, ransDecode } from "./rans";
+export { rowTotals, decodingRow } from "./tables";

@@ -16,9 +16,7 @@ import { ordered, unordered } from "./order";
   return kind == 2 ? <u32>extra : 0;
 }
 
-// Two streams, of the first n/2 numbers and of the rest. Tables of 1024 entries a context.
-// Returns the bits read from the first (n even or odd), and stores those of the second; -1 damaged.
-export function unpackBits(prediction: usize, context: usize, n: usize, table: usize, first: usize, firstBits: u32, second: usize, secondBits: u32, orderMask: i32, shift: i32, emax: i32, out: usize, secondRead: usize): f64 {
+@inline function unpack(prediction: usize, context: usize, n: usize, table: usize, first: usize, firstBits: u32, second: usize, secondBits: u32, orderMask: i32, shift: i32, emax: i32, out: usize, secondRead: usize): f64 {
   const half = n >> 1, prediction2 = prediction + (half << 2), context2 = context + half, out2 = out + (half << 2);
   let a: u32 = 0, b: u32 = 0;
   for (let i: usize = 0; i < half; i++) {
@@ -52,6 +50,14 @@ export function unpackBits(prediction: usize, context: usize, n: usize, table: u
   }
   store<u32>(secondRead, b);
   return a > firstBits || b > secondBits ? -1 : <f64>a;
+}
+
+// Two streams, of the first n/2 numbers and of the rest. Tables of 1024 entries a context.
+// Returns the bits read from the first (n even or odd), and stores those of the second; -1 damaged.
+export function unpackBits(prediction: usize, context: usize, n: usize, table: usize, first: usize, firstBits: u32, second: usize, secondBits: u32, orderMask: i32, shift: i32, emax: i32, out: usize, secondRead: usize): f64 {
+  return orderMask == -1 && shift == 0
+    ? unpack(prediction, context, n, table, first, firstBits, second, secondBits, -1, 0, emax, out, secondRead)
+    : unpack(prediction, context, n, table, first, firstBits, second, secondBits, orderMask, shift, emax, out, secondRead);
 }
 
 // The same where the symbols are known already: one stream, 64 entries. Returns the bits read; -1 damaged.
