@@ -4,7 +4,7 @@
  */
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
+import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
 import type { ObjectRef } from "../../shared/wire/messages.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import type { IngestLimits } from "./limits.js";
