@@ -75,7 +75,9 @@ function fileOrderOf(order: readonly number[]): { readonly fileOrder?: readonly 
 /** The header verbatim, where order and metadata alone would not give it back byte for byte. */
 function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
   const { text, tensors, metadata } = file;
-  return text === safetensorsHeaderText(tensors, metadata) || text.length > maxKeptHeader ? {} : { fileHeader: text };
+  // Canonical JSON keeps the metadata sorted; files of safetensors' own library have them in any order.
+  const kept = metadata && Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return text === safetensorsHeaderText(tensors, kept) || text.length > maxKeptHeader ? {} : { fileHeader: text };
 }
 
 export interface ImportOptions {

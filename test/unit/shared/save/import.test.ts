@@ -4,6 +4,7 @@ import { test } from "node:test";
 import * as tf from "@tensorflow/tfjs";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { architectureHash } from "../../../../shared/model/architecture.js";
+import { decodeNames, encodeNames } from "../../../../shared/model/names.js";
 import { readModelJson } from "../../../../shared/model/model-json.js";
 import { safetensorsOfModel } from "../../../../shared/recover/recovered-file.js";
 import { modelSourceOfSafetensors } from "../../../../shared/save/model-source.js";
@@ -66,4 +67,18 @@ test("files that do not belong to the model.json are refused, naming the tensor"
   await refused(sources.slice(1));
   await refused([...sources, { name: "more", source: sourceOfTensor({ dtype: "F32", shape: [], bytes: new Uint8Array(4) }) }]);
   await refused(sources.map(({ name, source }, i) => (i === 0 ? { name, source: sourceOfTensor({ dtype: "I32", shape: source.shape, bytes: new Uint8Array(source.byteLength) }) } : { name, source })));
+});
+
+test("a file comes back byte for byte whatever the order of its metadata", async () => {
+  const w = sourceOfTensor({ dtype: "F32", shape: [1], bytes: new Uint8Array(4) });
+  const orders: readonly Readonly<Record<string, string>>[] = [{ format: "pt", author: "Zoë" }, { author: "Zoë", format: "pt" }, { "ﬀ": "1", "🚗": "2", "": "3" }];
+  for (const metadata of orders) {
+    const file = await fileOf([{ name: "w", source: w }], metadata);
+    const model = await modelSourceOfSafetensors(fileOfBytes(file), "metadata");
+    // Kept and read again, as a recovery does.
+    const { tensors, options } = safetensorsOfModel({ ...model, names: decodeNames(encodeNames(model.names), 1) });
+    const again: Uint8Array[] = [];
+    for await (const chunk of safetensorsChunks(tensors, options)) again.push(chunk);
+    assert.deepEqual(new Uint8Array(Buffer.concat(again)), file, JSON.stringify(metadata));
+  }
 });
