@@ -40,12 +40,12 @@ export class Output {
       case "name": for (const name of answer.names ?? []) this.stdout.write(`${name}\n`); return;
       case "table":
         if (answer.table) this.stdout.write(renderTable(answer.table.rows, answer.table.columns, answer.table.empty));
-        if (answer.text !== undefined) this.stdout.write(`${answer.text}\n`);
+        if (answer.text !== undefined) this.stdout.write(`${printable(answer.text)}\n`);
     }
   }
 
   /** A line for the person at the terminal; never data. */
-  say(line: string): void { this.stderr.write(`${line}\n`); }
+  say(line: string): void { this.stderr.write(`${printable(line)}\n`); }
 
   /** Progress of long work: a line that rewrites itself on a terminal, one plain line per call otherwise when `plain` is given. */
   progress(line: string, plain = false): void {
@@ -55,12 +55,17 @@ export class Output {
   endProgress(): void { if (this.isTerminal) this.stderr.write("\r\u001b[K"); }
 }
 
+/** Control characters but line feeds, and those that turn the direction of writing. */
+const unprintable = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+/** Names come from files and devices: what would steer the terminal is written out ("\u{1b}"). */
+export function printable(text: string): string { return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`); }
+
 /** A table without frames that survives `cut` and narrow terminals. */
 export function renderTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[], empty = "nothing to show"): string {
   if (rows.length === 0) return `${empty}\n`;
   const blank = { top: "", "top-mid": "", "top-left": "", "top-right": "", bottom: "", "bottom-mid": "", "bottom-left": "", "bottom-right": "", left: "", "left-mid": "", mid: "", "mid-mid": "", right: "", "right-mid": "", middle: "  " };
   const table = new Table({ head: columns.map((column) => column.title), colAligns: columns.map((column) => column.align ?? "left"), chars: blank, style: { head: [], border: [], "padding-left": 0, "padding-right": 0 } });
-  for (const row of rows) table.push(columns.map((column) => { const value = column.value(row); return value === undefined || value === null ? "-" : String(value); }));
+  for (const row of rows) table.push(columns.map((column) => { const value = column.value(row); return value === undefined || value === null ? "-" : printable(String(value)).replaceAll("\n", "\\u{a}"); }));
   return `${table.toString().split("\n").map((line) => line.trimEnd()).join("\n")}\n`;
 }
 

@@ -1,0 +1,31 @@
+/** What commands print: forms for programs as they are, text for people without anything that steers their terminal. */
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import { test } from "node:test";
+import { Output, type OutputForm } from "../../../../shared/cli/output.js";
+
+function printed(form: OutputForm, name: string): string {
+  const stdout = new PassThrough();
+  const output = new Output(form, stdout, new PassThrough());
+  output.print({ data: { name }, names: [name], table: { rows: [name], columns: [{ title: "NAME", value: (row) => row }] }, text: `first ${name}\nsecond` });
+  return String(stdout.read());
+}
+
+test("names from files and devices cannot steer the terminal of who looks at them", () => {
+  const hostile = "a\u001b[2Jb\u202ec\rd\u009b31m\u0007";
+  const table = printed("table", hostile);
+  assert.doesNotMatch(table, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+  assert.ok(table.includes("a\\u{1b}[2Jb\\u{202e}c\\u{d}d\\u{9b}31m\\u{7}"), table);
+  assert.equal(table.split("\n").length, 5, "title, row, two lines of text");
+});
+
+test("a name with a line feed stays in its row; letters of every script stay as they are", () => {
+  assert.ok(printed("table", "x\ny").includes("x\\u{a}y"));
+  assert.ok(printed("table", "ü-模型-🚗").includes("ü-模型-🚗"));
+});
+
+test("programs get names unchanged", () => {
+  const name = "a\u001b[2Jb";
+  assert.deepEqual(JSON.parse(printed("json", name)), { name });
+  assert.equal(printed("name", name), `${name}\n`);
+});
