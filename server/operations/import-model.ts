@@ -33,7 +33,7 @@ export async function importModel(context: OperationsContext, stream: { readonly
     const file = await files.open(temporary, "read");
     try {
       const modelJson = options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
-      const model = await modelSourceOfSafetensors(file, options.name, modelJson === undefined ? {} : { modelJson });
+      const model = await modelSourceOfSafetensors(file, `The file given for ${JSON.stringify(options.name)}`, modelJson === undefined ? {} : { modelJson });
       return options.dryRun === true ? await reportDry(repository, model, base) : await save(context, repository, model, base, options);
     } finally { await file.close(); }
   } finally { await files.remove(temporary); }

@@ -12,7 +12,7 @@ import { needVersion } from "./version-table.js";
 export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash): Promise<ModelDiff> {
   const [sideA, sideB] = await Promise.all([sideOf(context, a), sideOf(context, b)]);
   const { sameArchitecture, comparisons, changes } = diffTrees(sideA, sideB);
-  return { a, b, sameArchitecture, comparisons, changes };
+  return { a, b, sameArchitecture, opaque: [a, b].every((id) => needKept(context, id).record.kind === "opaque"), comparisons, changes };
 }
 
 async function sideOf(context: RepositoryContext, versionId: Hash): Promise<ModelSide> {

@@ -48,6 +48,8 @@ export interface SaveReport { readonly summary: VersionSummary; readonly approac
 export interface ModelDiff {
   readonly a: Hash; readonly b: Hash;
   readonly sameArchitecture: boolean;
+  /** Neither has an architecture. */
+  readonly opaque: boolean;
   readonly comparisons: number;
   readonly changes: readonly { readonly kind: "changed" | "added" | "removed" | "renamed" | "moved" | "reshaped"; readonly path: string; readonly name: string; readonly otherPath?: string; readonly otherName?: string; readonly a?: Leaf; readonly b?: Leaf }[];
 }

@@ -2,9 +2,10 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus, isStemmaError, StemmaError } from "../../../shared/errors.js";
+import type { Measurement } from "../../../shared/train/training.js";
 import type { EnvironmentPolicy } from "../../../shared/recover/recovery.js";
 import type { RecoveryReport } from "../../operations/operations.js";
-import type { VersionSummary } from "../../repository/fleet-repository.js";
+import type { ModelDiff, VersionSummary } from "../../repository/fleet-repository.js";
 import { withContext, type CommandContext } from "../context.js";
 import { formatBytes, formatDuration, formatTime, parseTime, type Column } from "../../../shared/cli/output.js";
 import { writeStreamDurably } from "../stream-file.js";
@@ -17,7 +18,7 @@ export const versionColumns: readonly Column<VersionSummary>[] = [
   { title: "APPROACH", value: (row) => row.record.approach },
   { title: "SIZE", value: (row) => formatBytes(row.tensorBytes), align: "right" },
   { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" },
-  { title: "STATE", value: (row) => [row.state, ...row.tags.map((tag) => `#${tag}`), ...(row.held ? ["held"] : [])].join(" ") },
+  { title: "STATE", value: (row) => stateOf(row) },
   { title: "SAVED", value: (row) => formatTime(row.record.savedAtMs) },
 ];
 
@@ -37,9 +38,11 @@ export function addModelReadCommands(model: Command): void {
       const { record } = description;
       const facts: readonly (readonly [string, string])[] = [
         ["model", nameOf(description)], ["id", description.versionId], ["content", record.contentId], ["root", record.root],
-        ["kind", record.kind], ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`], ["state", description.state],
+        ["kind", record.kind], ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`], ["state", stateOf(description)],
         ["trained from", description.bases.map(nameOf).join(", ") || "-"], ["derived", description.derived.map(nameOf).join(", ") || "-"],
         ["saved", formatTime(record.savedAtMs)], ["size", `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`],
+        ...(description.measurements === undefined ? [] : [["measured", describeMeasurements(description.measurements)] as const]),
+        ["environment", Object.entries(description.environment).map(([key, value]) => `${key} ${key === "engine" ? value.slice(0, 12) : value}`).join(", ") || "-"],
         ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
       ];
       const width = Math.max(...facts.map(([key]) => key.length));
@@ -66,7 +69,7 @@ export function addModelReadCommands(model: Command): void {
         table: { rows: diff.changes, columns: [
           { title: "CHANGE", value: (row) => row.kind }, { title: "TENSOR", value: (row) => row.name }, { title: "WAS", value: (row) => (row.a ? `${row.a.dtype} [${row.a.shape.join(", ")}]` : "-") },
           { title: "IS", value: (row) => (row.b ? `${row.b.dtype} [${row.b.shape.join(", ")}]` : "-") }, { title: "OTHER NAME", value: (row) => row.otherName }], empty: "the two models have the same tensors" },
-        text: `${diff.sameArchitecture ? "same architecture" : "different architectures"}; ${diff.comparisons} hashes compared`,
+        text: `${describeArchitectures(diff)}; ${diff.comparisons} hashes compared`,
       });
     }));
 
@@ -137,6 +140,19 @@ async function recoverFleetCommand(choices: RecoverChoices, { output, operations
 }
 
 export function nameOf(row: { readonly name: string; readonly version: number }): string { return `${row.name}:${row.version}`; }
+function stateOf({ state, tags, held }: VersionSummary): string { return [state, ...tags.map((tag) => `#${tag}`), ...(held ? ["held"] : [])].join(" "); }
+
+function describeMeasurements(measurements: readonly Measurement[]): string {
+  const [first, last] = [measurements[0], measurements.at(-1)];
+  const course = first === undefined || last === undefined ? "" : `, loss ${first.loss.toPrecision(3)} at iteration ${first.iteration} → ${last.loss.toPrecision(3)} at ${last.iteration}`;
+  return `${measurements.length} times${course} (all with -o json)`;
+}
+
+function describeArchitectures({ sameArchitecture, opaque }: ModelDiff): string {
+  if (opaque) return "no architecture is known of either: tensors are compared by name";
+  return sameArchitecture ? "same architecture" : "different architectures";
+}
+
 function totalMs({ steps }: RecoveryReport): number { return steps.loadMs + steps.rebuildMs + steps.checkEnvironmentMs + steps.verifyMs; }
 
 function describeRecovery(report: RecoveryReport, path: string | undefined): string {

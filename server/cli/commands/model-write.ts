@@ -26,7 +26,7 @@ export function addModelWriteCommands(model: Command): void {
         architecture: choices.arch === undefined ? undefined : await readText(choices.arch),
         attachments: await Promise.all(choices.attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) }))),
       });
-      const what = report.unchanged ? "equal to its base" : `${report.changed} of ${report.tensors} tensors ${report.approach === "update" ? "changed" : "new"}`;
+      const what = report.unchanged ? "equal to its base" : report.approach === "update" ? `${report.changed} of ${report.tensors} tensors changed` : `all ${report.tensors} tensors`;
       const stored = `${formatBytes(report.newTensorBytes)} of ${formatBytes(report.tensorBytes)} stored, plus ${formatBytes(report.overheadBytes)} of record`;
       if (report.summary === undefined) { output.print({ data: report, names: [], text: `would be saved as ${report.approach}: ${what}; ${stored}` }); return; }
       const name = nameOf(report.summary);
