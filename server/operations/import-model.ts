@@ -41,7 +41,7 @@ export async function importModel(context: OperationsContext, stream: { readonly
 
 async function receive(files: Files, path: string, folder: string, { byteLength, chunks }: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> }): Promise<void> {
   const free = await files.freeBytes(folder);
-  if (byteLength + reserveBytes > free) throw new StemmaError("DISK_FULL", `The import has ${byteLength} bytes, and ${free} are free on the disk of ${folder}. Free some, for example with \`stemma storage gc\`.`, { byteLength, free });
+  if (byteLength + reserveBytes > free) throw new StemmaError("DISK_FULL", `The import needs ${byteLength + reserveBytes} bytes free on the disk of ${folder} (its own ${byteLength}, and ${reserveBytes} that stay free for the journal), and ${free} are. Free some, for example with \`stemma storage gc\`.`, { byteLength, free, reserveBytes });
   const file = await files.open(path, "create");
   try {
     let at = 0;
