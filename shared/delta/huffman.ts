@@ -89,5 +89,5 @@ export function writeCodingRow(lengths: Uint8Array, meanings: readonly Meaning[]
 
 /** The part of a coding entry that says what follows the code. */
 export function extrasOf({ width, kind }: Meaning): number { return (width << 20) | (kind << 28); }
-/** The same of a decoding entry. */
-export function decodedExtrasOf({ width, kind, high }: Meaning): number { return (width << 8) | (high << 16) | (kind << 24); }
+/** The same of a decoding entry, to which the kernels add the code's length. */
+export function decodedExtrasOf({ width, kind, high }: Meaning): number { return (width << 4) | (width << 10) | (high << 16) | (kind << 24); }

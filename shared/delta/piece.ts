@@ -3,8 +3,9 @@
  * `packed` and `close`. Method: ordered-integer differences from a prediction (FM-Delta's mapping), or
  * exponents without one (ZipNN's); bit lengths in contexts of expected magnitude.
  *
- * Bytes: flags u8 (predictor, vectors sent) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information,
- * symbols (close only) and first stream, each after its length as a varint ‖ second stream, to the end.
+ * Bytes: flags u8 (predictor, vectors sent) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information
+ * and streams, each but the last after its length as a varint. Packed has four streams (see
+ * assembly/unpack.ts for whose), close the symbols' and two of open bits, of the first half and the rest.
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
 import { encodingCodes, type Predictor } from "./encoded.js";
@@ -96,7 +97,7 @@ export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint
   const { histogram, totals } = workspace, counts = room.heap.u32.subarray(histogram >> 2, (histogram >> 2) + 4096);
   counts.fill(0);
   if (setting.alphabet === "exponents") kernels.exponentSymbols(room.child, room.contexts, count, setting.emax, room.indices, histogram);
-  else kernels.differenceSymbols(from, room.child, room.contexts, count, setting.emax, setting.orderMask, setting.shift, setting.limit, room.indices, histogram);
+  else kernels.differenceSymbols(from, room.child, room.contexts, count, setting.emax, setting.orderMask, setting.shift, setting.limit, room.indices, room.folded, histogram);
   kernels.rowTotals(histogram, totals);
   const expected = workspace.expected(setting.alphabet, setting.shift), choice = chooseTables(counts, room.heap.u32.subarray(totals >> 2, (totals >> 2) + 64), expected);
   if (choice.bits / 8 >= bytes.length) return undefined;
@@ -109,21 +110,21 @@ export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint
   const { stream } = room, streams = { workspace, room, from, count, setting };
   if (choice.close) writeClose(streams, out, workspace.frequencyTables(choice.frequencies, expected.frequencies, false), expected.extraCoding);
   else {
-    const [first, second] = pack(streams, workspace.codeTables(choice.lengths, expected, false));
-    out.sized(first);
-    out.bytes(second);
+    const table = workspace.codeTables(choice.lengths, expected, false), middle = 2 * (count >> 2);
+    const parts = [...pack(streams, table, 0, middle, room.stream), ...pack(streams, table, middle, count, room.secondStream)];
+    parts.forEach((part, i) => (i < 3 ? out.sized(part) : out.bytes(part)));
   }
   return out.length < bytes.length ? { code: choice.close ? close : packed, bytes: out.finish() } : undefined;
 }
 
 interface Streams { readonly workspace: Workspace; readonly room: PieceRoom; readonly from: number; readonly count: number; readonly setting: Setting }
 
-/** The two streams, where they lie: the first from the room's streams on, the second in their later half. */
-function pack({ workspace, room, from, count, setting }: Streams, table: number): readonly [Uint8Array, Uint8Array] {
-  const { stream, secondStream, heap } = room, { scratch } = workspace;
-  workspace.kernels.packBits(room.indices, from, room.child, count, setting.orderMask, setting.shift, table, stream, secondStream, scratch);
-  const bytes = (at: number, index: number): Uint8Array => heap.u8.subarray(at, at + Math.ceil(heap.u32[(scratch >> 2) + index]! / 8));
-  return [bytes(stream, 0), bytes(secondStream, 1)];
+/** The two streams of the numbers from `from` to `to`, where they lie: at a stream's place and in the middle of it. */
+function pack({ workspace, room, setting }: Streams, table: number, from: number, to: number, place: number): readonly [Uint8Array, Uint8Array] {
+  const { u8, u32 } = room.heap, { scratch } = workspace, second = place + room.halfStream;
+  workspace.kernels.packBits(room.indices + 2 * from, room.folded + 4 * from, room.child + 4 * from, to - from, setting.shift, table, place, second, scratch);
+  const bytes = (at: number, index: number): Uint8Array => u8.subarray(at, at + Math.ceil(u32[(scratch >> 2) + index]! / 8));
+  return [bytes(place, 0), bytes(second, 1)];
 }
 
 function writeClose(streams: Streams, out: ByteWriter, table: number, extras: number): void {
@@ -131,7 +132,7 @@ function writeClose(streams: Streams, out: ByteWriter, table: number, extras: nu
   const begin = workspace.kernels.ransEncode(room.indices, count, table, room.stream, room.secondStream);
   // Chosen by its length, which is below the numbers' own: it fits.
   if (begin === 0) throw new RangeError("the close coder outgrew what its tables promised");
-  const coded = room.heap.u8.slice(begin, room.secondStream), [first, second] = pack(streams, extras);
+  const coded = room.heap.u8.slice(begin, room.secondStream), [first, second] = pack(streams, extras, 0, count, room.stream);
   out.sized(coded);
   out.sized(first);
   out.bytes(second);
@@ -146,18 +147,16 @@ export function decodePiece(workspace: Workspace, code: 2 | 3, bytes: Uint8Array
   if (mean < -600 || mean > 512 || Math.abs(alpha64) > mostAlpha64 || (predictor === "extrapolated" && !kind.float)) throw malformed("a scale or factor is out of range");
   checkReferences(predictor, references);
   const side = readSideInformation(reader.sized(), view, mean, [(flags & 4) !== 0, (flags & 8) !== 0, (flags & 16) !== 0], code === close);
-  const coded = code === close ? reader.sized() : undefined, first = reader.sized(), second = reader.rest();
-  const room = workspace.pieceRoom(count, view, Math.max(first.length, second.length, coded?.length ?? 0));
+  const parts = Array.from({ length: 3 - (code === close ? 1 : 0) }, () => reader.sized()), streams = [...parts, reader.rest()];
+  const room = workspace.pieceRoom(count, view, streams.reduce((sum, { length }) => sum + length + 16, 0));
   const setting = settingOf(kind, predictor, mean);
   // Exponents have none; their contexts do not look at it.
   const from = setting.alphabet === "exponents" ? room.base : preparePrediction(workspace, room, shape, { predictor, alpha64 }, references);
   markContexts(workspace, room, shape, setting, side.scales, from);
-  const { u8 } = room.heap, streams = { workspace, room, from, count, setting };
-  if (coded !== undefined) readSymbols(streams, side, coded);
-  u8.set(first, room.stream);
-  u8.set(second, room.secondStream);
-  if (coded === undefined) readPacked(streams, side, first.length, second.length);
-  else readExtras(streams, first.length, second.length);
+  const reading = { workspace, room, from: setting.alphabet === "exponents" ? 0 : from, count, setting };
+  if (code === close) readClose(reading, side, streams);
+  else readPacked(reading, side, streams);
+  const { u8 } = room.heap;
   if (kind.widening === 0) { target.set(u8.subarray(room.child, room.child + target.length)); return; }
   workspace.kernels.narrow(room.child, room.stream, count, kind.widening);
   target.set(u8.subarray(room.stream, room.stream + target.length));
@@ -175,22 +174,36 @@ function checkReferences(predictor: Predictor, { base, previous }: PieceReferenc
   if (predictor === "extrapolated" && previous === undefined) throw malformed("it needs what came before its base, and that is not here");
 }
 
-function readPacked({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, { lengths }: SideInformation, first: number, second: number): void {
-  const table = workspace.codeTables(lengths, workspace.expected(alphabet, shift), true);
-  const read = workspace.kernels.unpackBits(from, room.contexts, count, table, room.stream, 8 * first, room.secondStream, 8 * second, orderMask, shift, emax, room.child, workspace.scratch);
-  if (read < 0 || Math.ceil(read / 8) !== first || Math.ceil(room.heap.u32[workspace.scratch >> 2]! / 8) !== second) throw malformed("its streams do not hold as many numbers as the tensor has");
+/** Puts streams one after the other into the memory, with room behind each for the kernels to read ahead; start and bits of each into the scratch words. */
+function place({ workspace, room: { heap, stream } }: Streams, streams: readonly Uint8Array[]): number {
+  let at = stream;
+  streams.forEach((bytes, i) => {
+    heap.u8.set(bytes, at);
+    heap.u32[(workspace.scratch >> 2) + 2 * i] = at;
+    heap.u32[(workspace.scratch >> 2) + 2 * i + 1] = 8 * bytes.length;
+    at += bytes.length + 16;
+  });
+  return workspace.scratch;
 }
 
-/** Symbols in place of the indices. */
-function readSymbols({ workspace, room, count, setting: { alphabet, shift } }: Streams, { frequencies }: SideInformation, coded: Uint8Array): void {
-  room.heap.u8.set(coded, room.stream);
-  const table = workspace.frequencyTables(frequencies, workspace.expected(alphabet, shift).frequencies, true);
-  if (workspace.kernels.ransDecode(room.contexts, count, table, room.stream, room.stream + coded.length, room.indices) < 0) throw malformed("its symbols do not end where they should");
+function readPacked(reading: Streams, { lengths }: SideInformation, streams: readonly Uint8Array[]): void {
+  const { workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } } = reading;
+  const table = workspace.codeTables(lengths, workspace.expected(alphabet, shift), true), scratch = place(reading, streams);
+  const damaged = workspace.kernels.unpackBits(from, room.contexts, count, table, scratch, orderMask, shift, emax, room.child) < 0;
+  if (damaged || streams.some(({ length }, i) => Math.ceil(room.heap.u32[(scratch >> 2) + 2 * i + 1]! / 8) !== length)) throw malformed("its streams do not hold as many numbers as the tensor has");
 }
 
-function readExtras({ workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } }: Streams, first: number, second: number): void {
-  const { extraDecoding } = workspace.expected(alphabet, shift), half = count >> 1;
-  const read = (start: number, numbers: number, stream: number, bytes: number): boolean =>
-    Math.ceil(workspace.kernels.unpackExtras(from + 4 * start, room.indices + start, numbers, extraDecoding, stream, 8 * bytes, orderMask, shift, emax, room.child + 4 * start) / 8) === bytes;
-  if (!read(0, half, room.stream, first) || !read(half, count - half, room.secondStream, second)) throw malformed("its numbers do not end where they should");
+/** Symbols in place of the indices, then the bits that they leave open. */
+function readClose(reading: Streams, { frequencies }: SideInformation, [coded, ...extras]: readonly Uint8Array[]): void {
+  const { workspace, room, from, count, setting: { alphabet, orderMask, shift, emax } } = reading;
+  const expected = workspace.expected(alphabet, shift), table = workspace.frequencyTables(frequencies, expected.frequencies, true), half = count >> 1;
+  place(reading, [coded!]);
+  if (workspace.kernels.ransDecode(room.contexts, count, table, room.stream, room.stream + coded!.length, room.indices) < 0) throw malformed("its symbols do not end where they should");
+  const scratch = place(reading, extras);
+  const read = (which: 0 | 1, start: number, numbers: number): boolean => {
+    const stream = room.heap.u32[(scratch >> 2) + 2 * which]!, { length } = extras[which]!;
+    const bits = workspace.kernels.unpackExtras(from === 0 ? 0 : from + 4 * start, room.indices + start, numbers, expected.extraDecoding, stream, 8 * length, orderMask, shift, emax, room.child + 4 * start);
+    return Math.ceil(bits / 8) === length;
+  };
+  if (!read(0, 0, half) || !read(1, half, count - half)) throw malformed("its numbers do not end where they should");
 }

@@ -37,6 +37,8 @@ export interface PieceRoom {
   readonly heap: Heap;
   readonly base: number;
   readonly previous: number;
+  /** Where `previous` was, once there is a prediction. */
+  readonly folded: number;
   readonly child: number;
   readonly prediction: number;
   readonly contexts: number;
@@ -47,6 +49,8 @@ export interface PieceRoom {
   /** Two places for streams, each a little longer than the numbers' lanes or what was asked for. */
   readonly stream: number;
   readonly secondStream: number;
+  /** Half of either place: enough for half of its numbers, at 42 bits each. */
+  readonly halfStream: number;
 }
 
 export class Workspace {
@@ -71,7 +75,7 @@ export class Workspace {
       rows: take(4 * view.rows), columns: take(4 * view.columns), inner: take(4 * view.inner),
     };
     const each = Math.ceil(1.05 * Math.max(streamBytes, lanes)) + 4096, stream = take(each), secondStream = take(each);
-    return { ...places, stream, secondStream, heap: this.kernels.reserve(at) };
+    return { ...places, folded: places.previous, stream, secondStream, halfStream: (each >> 1) & ~15, heap: this.kernels.reserve(at) };
   }
 
   /** Made at first use. */

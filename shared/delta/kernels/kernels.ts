@@ -13,12 +13,12 @@ export interface KernelFunctions {
   predict(base: number, previous: number, count: number, alpha: number, out: number): void;
   magnitudes(prediction: number, child: number, rows: number, columns: number, inner: number, rowSums: number, columnSums: number, innerSums: number, integers: number): void;
   contexts(prediction: number, rows: number, columns: number, inner: number, rowScales: number, columnScales: number, innerScales: number, exponentMask: number, out: number): void;
-  differenceSymbols(prediction: number, child: number, context: number, n: number, emax: number, orderMask: number, shift: number, limit: number, out: number, histogram: number): void;
+  differenceSymbols(prediction: number, child: number, context: number, n: number, emax: number, orderMask: number, shift: number, limit: number, out: number, folded: number, histogram: number): void;
   exponentSymbols(child: number, context: number, n: number, emax: number, out: number, histogram: number): void;
   rowTotals(histogram: number, out: number): void;
   decodingRow(lengths: number, meanings: number, work: number, out: number): void;
-  packBits(indices: number, prediction: number, child: number, n: number, orderMask: number, shift: number, table: number, first: number, second: number, bitCounts: number): void;
-  unpackBits(prediction: number, context: number, n: number, table: number, first: number, firstBits: number, second: number, secondBits: number, orderMask: number, shift: number, emax: number, out: number, secondRead: number): number;
+  packBits(indices: number, folded: number, child: number, n: number, shift: number, table: number, first: number, second: number, bitCounts: number): void;
+  unpackBits(prediction: number, context: number, n: number, table: number, streams: number, orderMask: number, shift: number, emax: number, out: number): number;
   unpackExtras(prediction: number, symbols: number, n: number, table: number, stream: number, streamBits: number, orderMask: number, shift: number, emax: number, out: number): number;
   ransEncode(indices: number, n: number, table: number, start: number, end: number): number;
   ransDecode(context: number, n: number, table: number, start: number, end: number, out: number): number;

@@ -27,6 +27,6 @@ export function decodingRow({ u8, u32 }: Heap, lengths: number, meanings: number
     u32[w + length] = own + 1;
     let reversed = 0;
     for (let bit = 0; bit < length; bit++) reversed |= ((own >> bit) & 1) << (length - 1 - bit);
-    for (let slot = reversed; slot < 1024; slot += 1 << length) u32[o + slot] = entry | length;
+    for (let slot = reversed; slot < 1024; slot += 1 << length) u32[o + slot] = entry + 17 * length;
   }
 }

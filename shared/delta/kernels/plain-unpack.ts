@@ -24,26 +24,29 @@ interface Reading { readonly heap: Heap; readonly prediction: number; readonly c
 
 /** One stream of `n` numbers; returns the bits read, −1 where it is damaged. */
 function unpackStream({ heap: { u8, i32 }, prediction, context, table, orderMask, shift, emax, out }: Reading, from: number, n: number, stream: number, streamBits: number): number {
-  const p = (prediction >> 2) + from, c = context + from, o = (out >> 2) + from, t = table >> 2;
+  const p = prediction === 0 ? 0 : (prediction >> 2) + from, c = context + from, o = (out >> 2) + from, t = table >> 2;
   let at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
     const word = window32(u8, stream, at), entry = i32[t + ((u8[c + i]! << 10) | (word & 1023))]!;
     if (entry >= 0x4000000) return -1;
-    const length = entry & 255, width = (entry >>> 8) & 255;
+    const length = entry & 15, width = (entry >>> 10) & 63;
     const extra = width === 0 ? 0 : length + width <= 32 ? (word >>> length) & (width === 32 ? -1 : (1 << width) - 1) : window32(u8, stream, at + length) & (width === 32 ? -1 : (1 << width) - 1);
     at += length + width;
-    i32[o + i] = number(entry, extra, width, i32[p + i]!, orderMask, shift, emax);
+    i32[o + i] = number(entry, extra, width, p === 0 ? 0 : i32[p + i]!, orderMask, shift, emax);
   }
   return at > streamBits ? -1 : at;
 }
 
-export function unpackBits(heap: Heap, prediction: number, context: number, n: number, table: number, first: number, firstBits: number, second: number, secondBits: number, orderMask: number, shift: number, emax: number, out: number, secondRead: number): number {
-  const half = n >>> 1, reading = { heap, prediction, context, table, orderMask, shift, emax, out };
-  const a = unpackStream(reading, 0, half, first, firstBits);
-  const b = a < 0 ? -1 : unpackStream(reading, half, n - half, second, secondBits);
-  heap.u32[secondRead >> 2] = b < 0 ? 0 : b;
-  return b < 0 ? -1 : a;
+export function unpackBits(heap: Heap, prediction: number, context: number, n: number, table: number, streams: number, orderMask: number, shift: number, emax: number, out: number): number {
+  const m = n >>> 2, third = 2 * m, fourth = third + ((n - third) >>> 1), bounds = [0, m, third, fourth, n], at = streams >> 2;
+  const reading = { heap, prediction, context, table, orderMask, shift, emax, out };
+  for (let i = 0; i < 4; i++) {
+    const read = unpackStream(reading, bounds[i]!, bounds[i + 1]! - bounds[i]!, heap.u32[at + 2 * i]!, heap.u32[at + 2 * i + 1]!);
+    if (read < 0) return -1;
+    heap.u32[at + 2 * i + 1] = read;
+  }
+  return 0;
 }
 
 export function unpackExtras({ u8, i32 }: Heap, prediction: number, symbols: number, n: number, table: number, stream: number, streamBits: number, orderMask: number, shift: number, emax: number, out: number): number {
@@ -51,11 +54,11 @@ export function unpackExtras({ u8, i32 }: Heap, prediction: number, symbols: num
   let at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
-    const entry = i32[t + (u8[symbols + i]! & 63)]!, width = (entry >>> 8) & 255;
+    const entry = i32[t + (u8[symbols + i]! & 63)]!, width = (entry >>> 10) & 63;
     if (entry >= 0x4000000) return -1;
     const extra = width === 0 ? 0 : window32(u8, stream, at) & (width === 32 ? -1 : (1 << width) - 1);
     at += width;
-    i32[o + i] = number(entry, extra, width, i32[p + i]!, orderMask, shift, emax);
+    i32[o + i] = number(entry, extra, width, p === 0 ? 0 : i32[p + i]!, orderMask, shift, emax);
   }
   return at > streamBits ? -1 : at;
 }

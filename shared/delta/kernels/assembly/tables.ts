@@ -38,6 +38,6 @@ export function decodingRow(lengths: usize, meanings: usize, work: usize, out: u
     store<u32>(at, own + 1);
     let reversed: u32 = 0;
     for (let bit: u32 = 0; bit < length; bit++) reversed |= ((own >> bit) & 1) << (length - 1 - bit);
-    for (let slot = reversed; slot < 1024; slot += 1 << length) store<u32>(out + (<usize>slot << 2), entry | length);
+    for (let slot = reversed; slot < 1024; slot += 1 << length) store<u32>(out + (<usize>slot << 2), entry + 17 * length);
   }
 }
