@@ -50,10 +50,11 @@ const agentCodes = {
   CONFIG_INVALID: usage, PROFILE_INVALID: usage, OUTBOX_CORRUPT: verification, DISK_BUDGET_EXHAUSTED: failed, SAMPLE_INVALID: failed, SAMPLE_QUOTA: failed, SLOT_CORRUPT: verification, AGENT_UNREACHABLE: failed, LINE_UNKNOWN: notFound, TRAINING_REFUSED: failed,
 } as const;
 const deltaCodes = { DELTA_MALFORMED: verification, DELTA_REFERENCE_MISSING: notFound, DELTA_CODE_UNKNOWN: failed } as const;
+const plannerCodes = { STORAGE_GRAPH_INVALID: failed, BUDGET_UNREACHABLE: usage, PLAN_INVALID: verification } as const;
 const commandCodes = { USAGE: usage, NOT_FOUND: notFound, TIMED_OUT: timedOut, INTERRUPTED: failed, CHECK_FAILED: verification, INTERNAL: failed } as const;
 
 const codes = {
-  ...tensorCodes, ...modelCodes, ...objectCodes, ...journalCodes, ...fileCodes, ...recoverCodes, ...trainCodes, ...wireCodes, ...trustCodes, ...serverCodes, ...agentCodes, ...deltaCodes, ...commandCodes,
+  ...tensorCodes, ...modelCodes, ...objectCodes, ...journalCodes, ...fileCodes, ...recoverCodes, ...trainCodes, ...wireCodes, ...trustCodes, ...serverCodes, ...agentCodes, ...deltaCodes, ...plannerCodes, ...commandCodes,
 } as const;
 
 export type TensorErrorCode = keyof typeof tensorCodes;
@@ -68,6 +69,7 @@ export type TrustErrorCode = keyof typeof trustCodes;
 export type ServerErrorCode = keyof typeof serverCodes;
 export type AgentErrorCode = keyof typeof agentCodes;
 export type DeltaErrorCode = keyof typeof deltaCodes;
+export type PlannerErrorCode = keyof typeof plannerCodes;
 export type CommandErrorCode = keyof typeof commandCodes;
 export type ErrorCode = keyof typeof codes;
 

@@ -1,0 +1,113 @@
+/**
+ * Recreation budgets of snapshots, and the limits they put on vertices: under the independent scheme a
+ * budget bounds a sum over its members; under the parallel scheme it bounds each of them, so there every
+ * vertex is a group of its own with the least budget of its snapshots. Knows no algorithm.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
+import { rowsOf, type Rows, type StorageGraph } from "./storage-graph.js";
+import type { StorageTree } from "./storage-tree.js";
+
+/** A cost may pass its budget by this share of it: sums in another order differ by less, and nothing else does. */
+export const budgetTolerance = 1e-9;
+export function isWithin(cost: number, budget: number): boolean { return cost <= budget * (1 + budgetTolerance); }
+
+/** α · C_r(SPT, s) for every snapshot (MH §V-B); ratios from 1 on can always be met. */
+export function budgetsByRatio(graph: StorageGraph, least: Float64Array, ratio: number, scheme: PlanningScheme): Float64Array {
+  if (!(ratio >= 1)) throw new StemmaError("BUDGET_UNREACHABLE", `A recreation budget of ${ratio} times the least possible cannot be met. Give a ratio of 1 or more.`, { ratio });
+  return snapshotCosts(graph, least, scheme).map((cost) => cost * ratio);
+}
+
+/** @throws BUDGET_UNREACHABLE where no plan can meet a budget, naming the snapshot furthest from it; USAGE where their number is wrong. */
+export function requireReachable(graph: StorageGraph, least: Float64Array, budgets: Float64Array, scheme: PlanningScheme): void {
+  if (budgets.length !== graph.snapshotIds.length) throw new StemmaError("USAGE", `There are ${graph.snapshotIds.length} snapshots and ${budgets.length} budgets. Give one for each, Infinity where there is none.`);
+  const costs = snapshotCosts(graph, least, scheme);
+  let worst = -1, excess = 0;
+  costs.forEach((cost, s) => {
+    const over = cost - budgets[s]!;
+    if (!isWithin(cost, budgets[s]!) && !(over <= excess)) { worst = s; excess = over; }
+  });
+  if (worst >= 0) throw new StemmaError("BUDGET_UNREACHABLE", `The snapshot ${graph.snapshotIds[worst]} cannot be rebuilt for ${budgets[worst]}: even stored for speed it costs ${costs[worst]} (${scheme}). Raise its budget.`, { snapshot: graph.snapshotIds[worst], budget: budgets[worst], least: costs[worst] });
+}
+
+/** Groups of vertices whose summed recreation cost is bounded. */
+export interface Limits { readonly count: number; readonly limit: Float64Array; readonly members: Rows; readonly groupsOf: Rows }
+
+export function limitsOf(graph: StorageGraph, budgets: Float64Array, scheme: PlanningScheme): Limits {
+  const padded = (budget: number): number => budget * (1 + budgetTolerance / 2);
+  if (scheme === "independent") return { count: budgets.length, limit: budgets.map(padded), members: graph.members, groupsOf: graph.memberships };
+  const limit = new Float64Array(graph.vertexCount).fill(Number.POSITIVE_INFINITY);
+  for (let v = 0; v < graph.vertexCount; v++) {
+    for (let at = graph.memberships.start[v]!; at < graph.memberships.start[v + 1]!; at++) limit[v] = Math.min(limit[v]!, padded(budgets[graph.memberships.items[at]!]!));
+  }
+  const alone = rowsOf(graph.vertexCount, Int32Array.from({ length: graph.vertexCount }, (_, v) => v));
+  return { count: graph.vertexCount, limit, members: alone, groupsOf: alone };
+}
+
+/** Follows what every group costs while a tree changes. */
+export class LimitMeter {
+  readonly cost: Float64Array;
+  /** How many groups are over their limit. */
+  exceeded = 0;
+  private readonly rise: Float64Array;
+  private readonly touched: Int32Array;
+
+  constructor(readonly tree: StorageTree, readonly limits: Limits) {
+    this.cost = new Float64Array(limits.count);
+    this.rise = new Float64Array(limits.count);
+    this.touched = new Int32Array(limits.count);
+    this.recompute();
+  }
+
+  /** Everything anew, recreation costs included. */
+  recompute(): void {
+    const { tree, limits: { count, members } } = this;
+    tree.recompute();
+    this.exceeded = 0;
+    for (let group = 0; group < count; group++) {
+      let sum = 0;
+      for (let at = members.start[group]!; at < members.start[group + 1]!; at++) sum += tree.recreation[members.items[at]!]!;
+      this.cost[group] = sum;
+      if (this.isOver(group)) this.exceeded++;
+    }
+  }
+
+  isOver(group: number): boolean { return this.cost[group]! > this.limits.limit[group]!; }
+
+  /** Whether every group that a move touches stays within its limit, or was over it and does not grow. */
+  admits(v: number, edge: number): boolean {
+    const change = this.tree.recreationChange(v, edge);
+    if (change <= 0) return true;
+    const { groupsOf, limit } = this.limits;
+    let touchedCount = 0, isAdmitted = true;
+    search: for (const x of this.tree.subtree(v)) {
+      for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
+        const group = groupsOf.items[at]!;
+        if (this.rise[group] === 0) this.touched[touchedCount++] = group;
+        this.rise[group]! += change;
+        if (this.cost[group]! + this.rise[group]! > limit[group]!) { isAdmitted = false; break search; }
+      }
+    }
+    for (let at = 0; at < touchedCount; at++) this.rise[this.touched[at]!] = 0;
+    return isAdmitted;
+  }
+
+  /** Moves v and keeps the books. `onCross` hears of every group that comes to be over its limit, or no longer is. */
+  move(v: number, edge: number, onCross?: (group: number, isOver: boolean) => void): void {
+    const change = this.tree.recreationChange(v, edge);
+    this.tree.move(v, edge);
+    if (change === 0) return;
+    const { groupsOf } = this.limits;
+    const crossed: number[] = [];
+    for (const x of this.tree.subtree(v)) {
+      for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
+        const group = groupsOf.items[at]!, wasOver = this.isOver(group);
+        this.cost[group]! += change;
+        if (this.isOver(group) === wasOver) continue;
+        this.exceeded += wasOver ? -1 : 1;
+        crossed.push(group);
+      }
+    }
+    if (onCross !== undefined) for (const group of crossed) onCross(group, this.isOver(group));
+  }
+}

@@ -1,0 +1,64 @@
+/**
+ * LAST of Khuller, Raghavachari and Young 1995, the paper's baseline: walks the cheapest tree depth first
+ * and splices in a shortest path wherever a vertex has become dearer to rebuild than `ratio` times its
+ * least. Bounds every vertex by itself, so it cannot use what one member of a snapshot leaves to another.
+ */
+import { StorageTree } from "./storage-tree.js";
+import type { ParentEdges, StorageGraph } from "./storage-graph.js";
+
+/**
+ * The balanced tree: C_r(T, v) ≤ ratio · least(v) for every vertex, ratio = 1 + ε. In an undirected graph
+ * whose edges have one weight, storage is within 1 + 2/ε of the cheapest tree's. Where the graph has edges
+ * the other way they are used on the way back up, as there.
+ */
+export function lastTree(graph: StorageGraph, cheapest: ParentEdges, shortest: ParentEdges, ratio: number): ParentEdges {
+  const { from, to, recreation } = graph;
+  const walked = new StorageTree(graph, cheapest);
+  const least = new StorageTree(graph, shortest).recreation;
+  const reverse = leastReverseEdges(graph, cheapest);
+  const cost = new Float64Array(graph.vertexCount).fill(Number.POSITIVE_INFINITY);
+  const parentEdge: ParentEdges = new Int32Array(graph.vertexCount).fill(-1);
+  cost[0] = 0;
+  const relax = (edge: number): void => {
+    const through = cost[from[edge]!]! + recreation[edge]!;
+    if (through < cost[to[edge]!]!) { cost[to[edge]!] = through; parentEdge[to[edge]!] = edge; }
+  };
+  const splice = (v: number): void => {
+    const path: number[] = [];
+    for (let x = v; x !== 0 && cost[x]! > least[x]!; x = from[shortest[x]!]!) path.push(shortest[x]!);
+    for (const edge of path.reverse()) relax(edge);
+  };
+  // Depth first: a vertex once on the way down, and (as −v) once on the way back to its parent.
+  const children = childrenOf(walked);
+  const waiting: number[] = [...children[0]!];
+  for (let v = waiting.pop(); v !== undefined; v = waiting.pop()) {
+    if (v < 0) {
+      const back = reverse[-v]!;
+      if (back >= 0) relax(back);
+      continue;
+    }
+    relax(cheapest[v]!);
+    if (cost[v]! > ratio * least[v]!) splice(v);
+    waiting.push(-v, ...children[v]!);
+  }
+  return parentEdge;
+}
+
+function childrenOf(tree: StorageTree): number[][] {
+  const children: number[][] = Array.from({ length: tree.graph.vertexCount }, () => []);
+  for (let v = tree.graph.vertexCount - 1; v > 0; v--) children[tree.parent(v)]!.push(v);
+  return children;
+}
+
+/** For each vertex the edge from it to its parent that is cheapest to apply; −1 where there is none (materialised, or one-way). */
+function leastReverseEdges(graph: StorageGraph, tree: ParentEdges): Int32Array {
+  const reverse = new Int32Array(graph.vertexCount).fill(-1);
+  for (let v = 1; v < graph.vertexCount; v++) {
+    const parent = graph.from[tree[v]!]!;
+    for (let at = graph.outgoing.start[v]!; parent !== 0 && at < graph.outgoing.start[v + 1]!; at++) {
+      const edge = graph.outgoing.items[at]!;
+      if (graph.to[edge] === parent && (reverse[v]! < 0 || graph.recreation[edge]! < graph.recreation[reverse[v]!]!)) reverse[v] = edge;
+    }
+  }
+  return reverse;
+}

@@ -1,0 +1,142 @@
+/**
+ * Plans how a repository is stored: least storage with every snapshot's recreation cost within its budget
+ * (MH Problem 1). Runs the paper's algorithms, improves what they find, searches beyond them, and keeps the
+ * best tree that keeps the budgets. Pure: graph and budgets in, plan out; it may run in a worker.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { Clock } from "../../shared/ports.js";
+import { budgetsByRatio, isWithin, limitsOf, LimitMeter, requireReachable, type Limits } from "./budgets.js";
+import { descend } from "./descend.js";
+import { lastTree } from "./last-tree.js";
+import { minimumStorageTree } from "./minimum-arborescence.js";
+import { pasMt } from "./pas-mt.js";
+import { pasPt } from "./pas-pt.js";
+import { searchByPrices } from "./priced-search.js";
+import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
+import { leastRecreation, shortestPathTree } from "./shortest-path-tree.js";
+import type { ParentEdges, StorageGraph } from "./storage-graph.js";
+import { describePlan, type PlanAlgorithm, type PlanCandidate, type StoragePlan } from "./storage-plan.js";
+import { StorageTree } from "./storage-tree.js";
+
+/** Every snapshot's budget: a ratio α to its least possible cost, or one cost each in the graph's order (Infinity: none). */
+export type Budgets = { readonly ratio: number } | { readonly costs: ArrayLike<number> };
+
+export interface PlanProgress { readonly step: PlanAlgorithm; /** Least storage found within budgets so far. */ readonly storageCost: number }
+export interface PlanOptions {
+  readonly scheme?: PlanningScheme;
+  /** Stops looking for better plans after this time; a plan within the budgets comes back in any case. Without it the same input gives the same plan. */
+  readonly time?: { readonly clock: Clock; readonly limitMs: number };
+  /** Rounds of the search by prices; 0 leaves the paper's algorithms and their improvement. Default by the graph's size. */
+  readonly rounds?: number;
+  readonly seed?: number;
+  readonly onProgress?: (progress: PlanProgress) => void;
+}
+
+/** A tree that an algorithm returned. */
+export interface ReferenceTree { readonly algorithm: PlanAlgorithm; readonly tree: ParentEdges }
+
+/** Work of the search in edge visits when the caller names no number of rounds: about three seconds for 10,000 tensors. */
+const defaultEdgeVisits = 6e6;
+
+/**
+ * @throws BUDGET_UNREACHABLE where no plan can keep a budget.
+ */
+export function planStorage(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): StoragePlan {
+  const scheme = options.scheme ?? "independent";
+  const least = leastRecreation(graph);
+  const costs = "ratio" in budgets ? budgetsByRatio(graph, least, budgets.ratio, scheme) : Float64Array.from(budgets.costs);
+  requireReachable(graph, least, costs, scheme);
+  const limits = limitsOf(graph, costs, scheme);
+  const isTimeUp = deadline(options.time);
+  const keeper = new BestKeeper(graph, costs, scheme, options.onProgress);
+  for (const { algorithm, tree } of referenceTrees(graph, costs, { scheme, isTimeUp, limits })) {
+    // The cheapest of all trees within the budgets: nothing is left to look for.
+    if (keeper.offer(algorithm, tree) && algorithm === "mst") break;
+  }
+  const leastStorageCost = keeper.storageOf("mst");
+  if (keeper.best.algorithm !== "mst") search(graph, limits, keeper, options, isTimeUp);
+  const { algorithm, tree, isRefined } = keeper.best;
+  return describePlan(graph, tree, costs, { scheme, algorithm, isRefined, isCutShort: isTimeUp(), leastStorageCost, candidates: keeper.candidates });
+}
+
+/**
+ * The trees of the paper's algorithms, cheap ones first; MST, PAS-MT and PAS-PT may break budgets, the
+ * others never do. LAST gets the largest ratio that all budgets admit.
+ */
+export function* referenceTrees(graph: StorageGraph, costs: Float64Array, { scheme, isTimeUp = () => false, limits = limitsOf(graph, costs, scheme) }: { readonly scheme: PlanningScheme; readonly isTimeUp?: () => boolean; readonly limits?: Limits }): Generator<ReferenceTree> {
+  const cheapest = minimumStorageTree(graph);
+  yield { algorithm: "mst", tree: cheapest };
+  const least = leastRecreation(graph);
+  const shortest = shortestPathTree(graph, least);
+  yield { algorithm: "spt", tree: shortest };
+  const leastCosts = snapshotCosts(graph, least, scheme);
+  const ratio = leastCosts.reduce((ratio, cost, s) => (cost > 0 ? Math.min(ratio, costs[s]! / cost) : ratio), Number.POSITIVE_INFINITY);
+  yield { algorithm: "last", tree: Number.isFinite(ratio) ? lastTree(graph, cheapest, shortest, ratio) : shortest };
+  const options = { isTimeUp, ...(scheme === "parallel" ? { snapshotsOnce: graph.members } : {}) };
+  yield { algorithm: "pas-mt", tree: pasMt(graph, cheapest, limits, options) };
+  yield { algorithm: "pas-pt", tree: pasPt(graph, shortest, limits, options) };
+}
+
+function deadline(time: PlanOptions["time"]): () => boolean {
+  if (time === undefined) return () => false;
+  const endMs = time.clock.monotonic() + time.limitMs;
+  return () => time.clock.monotonic() >= endMs;
+}
+
+interface Kept { readonly algorithm: PlanAlgorithm; readonly tree: ParentEdges; readonly storageCost: number; readonly isRefined: boolean }
+
+/** Judges every tree by costs summed anew, and keeps the cheapest that keeps all budgets. */
+class BestKeeper {
+  readonly candidates: PlanCandidate[] = [];
+  readonly trees: ReferenceTree[] = [];
+  private kept: Kept | undefined;
+  constructor(private readonly graph: StorageGraph, private readonly costs: Float64Array, private readonly scheme: PlanningScheme, private readonly onProgress: PlanOptions["onProgress"]) {}
+
+  get best(): Kept {
+    if (this.kept === undefined) throw new StemmaError("INTERNAL", "No tree keeps the budgets although the one stored for speed must. This is a fault of the planner.");
+    return this.kept;
+  }
+  storageOf(algorithm: PlanAlgorithm): number { return this.candidates.find((candidate) => candidate.algorithm === algorithm)!.storageCost; }
+
+  /** What an algorithm of the paper returned; says whether it keeps the budgets. */
+  offer(algorithm: PlanAlgorithm, tree: ParentEdges): boolean {
+    const { storageCost, isWithinBudgets } = this.consider(algorithm, tree, false);
+    this.candidates.push({ algorithm, storageCost, isWithinBudgets });
+    this.trees.push({ algorithm, tree });
+    return isWithinBudgets;
+  }
+  /** A tree made from one that was offered. */
+  consider(algorithm: PlanAlgorithm, tree: ParentEdges, isRefined: boolean): { readonly storageCost: number; readonly isWithinBudgets: boolean } {
+    const { recreation, storageCost } = new StorageTree(this.graph, tree);
+    const isWithinBudgets = snapshotCosts(this.graph, recreation, this.scheme).every((cost, s) => isWithin(cost, this.costs[s]!));
+    if (isWithinBudgets && (this.kept === undefined || storageCost < this.kept.storageCost)) {
+      this.kept = { algorithm, tree: tree.slice(), storageCost, isRefined };
+      this.onProgress?.({ step: algorithm, storageCost });
+    }
+    return { storageCost, isWithinBudgets };
+  }
+}
+
+function search(graph: StorageGraph, limits: Limits, keeper: BestKeeper, options: PlanOptions, isTimeUp: () => boolean): void {
+  for (const { algorithm, tree } of keeper.trees) {
+    if (isTimeUp()) return;
+    const meter = new LimitMeter(new StorageTree(graph, tree), limits);
+    if (meter.exceeded > 0) continue;
+    descend(meter, isTimeUp);
+    keeper.consider(algorithm, meter.tree.parentEdge, true);
+  }
+  const rounds = options.rounds ?? Math.min(1000, Math.max(24, Math.ceil(defaultEdgeVisits / graph.edgeCount)));
+  const { tree, storageCost } = keeper.best;
+  searchByPrices(graph, tree, storageCost, limits, { rounds, isTimeUp, random: seededUniform(options.seed ?? 1), onBetter: (better) => { keeper.consider("prices", better, true); } });
+}
+
+/** Uniform numbers in [0, 1), the same for the same seed (mulberry32). */
+function seededUniform(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

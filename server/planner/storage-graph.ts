@@ -1,0 +1,165 @@
+/**
+ * The matrix storage graph of ModelHub's archive problem (MH §IV-C, Definition 1): vertices are tensors
+ * (or byte segments of one), vertex 0 is the empty one, a directed edge is one way to store its target
+ * given its source, with what it costs to keep and to apply. Knows no store, no codec and no plan; kinds
+ * of edges are open words that only who measures and who applies a plan understand.
+ */
+import { StemmaError } from "../../shared/errors.js";
+
+/** Plain data that travels with an edge into the plan, for who applies it. */
+export type EdgeDetail = Readonly<Record<string, string | number | boolean | null>>;
+
+export interface VertexInput {
+  /** Unique name: a tensor's hash, or hash and segment. */
+  readonly id: string;
+  /** Bytes in memory once recreated. */
+  readonly byteLength: number;
+}
+export interface EdgeInput {
+  /** The vertex from which the target is rebuilt; absent: from nothing (materialised). */
+  readonly from?: string;
+  readonly to: string;
+  /** How it is stored: `raw`, `delta`, `planes`, `remote`, `replay`, …; any word. */
+  readonly kind: string;
+  /** Cost to keep, as a rule bytes; finite, not negative. */
+  readonly storageCost: number;
+  /** Cost to rebuild the target once the source is there, as a rule microseconds; finite, not negative. */
+  readonly recreationCost: number;
+  readonly detail?: EdgeDetail;
+}
+/** Vertices that are retrieved together. A vertex may be in several. */
+export interface SnapshotInput { readonly id: string; readonly members: readonly string[] }
+export interface StorageGraphInput { readonly vertices: readonly VertexInput[]; readonly edges: readonly EdgeInput[]; readonly snapshots: readonly SnapshotInput[] }
+
+/** Lists of numbers by row, side by side: those of row i are `items[start[i]] … items[start[i + 1] − 1]`. */
+export interface Rows { readonly start: Int32Array; readonly items: Int32Array }
+
+/** The graph by number, checked. Plain data: it can be handed to a worker. Vertex 0 is the empty one and has the id "". */
+export interface StorageGraph {
+  /** Vertices with the empty one. */
+  readonly vertexCount: number;
+  readonly edgeCount: number;
+  readonly vertexIds: readonly string[];
+  readonly byteLengths: Float64Array;
+  readonly from: Int32Array;
+  readonly to: Int32Array;
+  readonly storage: Float64Array;
+  readonly recreation: Float64Array;
+  readonly kinds: readonly string[];
+  readonly details: readonly (EdgeDetail | undefined)[];
+  /** Edges into a vertex, cheapest to store first. */
+  readonly incoming: Rows;
+  readonly outgoing: Rows;
+  readonly snapshotIds: readonly string[];
+  /** Vertices of a snapshot. */
+  readonly members: Rows;
+  /** Snapshots of a vertex. */
+  readonly memberships: Rows;
+}
+
+/** Edge i is this vertex's way of being stored; −1 for the empty vertex. */
+export type ParentEdges = Int32Array;
+
+function invalid(message: string, details: Record<string, unknown> = {}): StemmaError {
+  return new StemmaError("STORAGE_GRAPH_INVALID", `The storage graph cannot be planned: ${message}`, details);
+}
+
+/**
+ * Checks and numbers a graph.
+ * @throws STORAGE_GRAPH_INVALID for names that repeat or are unknown, costs that are no finite numbers from
+ * 0 on, an edge from a vertex to itself, or a vertex that no chain of edges reaches from the empty one.
+ */
+export function buildStorageGraph(input: StorageGraphInput): StorageGraph {
+  const number = numberVertices(input.vertices);
+  const vertexCount = input.vertices.length + 1;
+  const edgeCount = input.edges.length;
+  const [from, to] = [new Int32Array(edgeCount), new Int32Array(edgeCount)];
+  const [storage, recreation] = [new Float64Array(edgeCount), new Float64Array(edgeCount)];
+  input.edges.forEach((edge, at) => {
+    const place = `edge ${at} (${edge.kind}, from ${edge.from ?? "nothing"} to ${edge.to})`;
+    const [source, target] = [edge.from === undefined ? 0 : number.get(edge.from), number.get(edge.to)];
+    if (source === undefined || target === undefined) throw invalid(`${place} names a vertex that is not listed. List every tensor it touches.`, { edge: at });
+    if (source === target) throw invalid(`${place} leads from a vertex to itself. Leave it out.`, { edge: at });
+    for (const [name, cost] of [["storage", edge.storageCost], ["recreation", edge.recreationCost]] as const) {
+      if (!Number.isFinite(cost) || cost < 0) throw invalid(`the ${name} cost of ${place} is ${cost}; it must be a finite number from 0 on.`, { edge: at });
+    }
+    from[at] = source; to[at] = target; storage[at] = edge.storageCost; recreation[at] = edge.recreationCost;
+  });
+  const incoming = rowsOf(vertexCount, to);
+  for (let v = 0; v < vertexCount; v++) {
+    incoming.items.subarray(incoming.start[v], incoming.start[v + 1]).sort((a, b) => storage[a]! - storage[b]! || recreation[a]! - recreation[b]! || a - b);
+  }
+  const graph: StorageGraph = {
+    vertexCount, edgeCount, from, to, storage, recreation, incoming, outgoing: rowsOf(vertexCount, from),
+    vertexIds: ["", ...input.vertices.map(({ id }) => id)],
+    byteLengths: Float64Array.from([0, ...input.vertices.map(({ byteLength }) => byteLength)]),
+    kinds: input.edges.map(({ kind }) => kind), details: input.edges.map(({ detail }) => detail),
+    ...numberSnapshots(input.snapshots, number, vertexCount),
+  };
+  requireReachable(graph);
+  return graph;
+}
+
+function numberVertices(vertices: readonly VertexInput[]): Map<string, number> {
+  const number = new Map<string, number>();
+  vertices.forEach(({ id, byteLength }, at) => {
+    if (id === "") throw invalid(`vertex ${at} has no name. The empty name is the empty vertex's.`);
+    if (number.has(id)) throw invalid(`the vertex ${id} is listed twice. A tensor is one vertex, however many snapshots share it.`);
+    if (!Number.isFinite(byteLength) || byteLength < 0) throw invalid(`the vertex ${id} has ${byteLength} bytes; it must be a finite number from 0 on.`);
+    number.set(id, at + 1);
+  });
+  return number;
+}
+
+function numberSnapshots(snapshots: readonly SnapshotInput[], number: ReadonlyMap<string, number>, vertexCount: number): Pick<StorageGraph, "snapshotIds" | "members" | "memberships"> {
+  const seen = new Set<string>();
+  const start = new Int32Array(snapshots.length + 1);
+  const items: number[] = [];
+  snapshots.forEach(({ id, members }, at) => {
+    if (seen.has(id)) throw invalid(`the snapshot ${id} is listed twice.`);
+    seen.add(id);
+    const own = new Set<number>();
+    for (const member of members) {
+      const vertex = number.get(member);
+      if (vertex === undefined) throw invalid(`the snapshot ${id} names ${member}, which is not listed as a vertex.`);
+      own.add(vertex);
+    }
+    items.push(...own);
+    start[at + 1] = items.length;
+  });
+  const members: Rows = { start, items: Int32Array.from(items) };
+  return { snapshotIds: snapshots.map(({ id }) => id), members, memberships: transpose(members, vertexCount) };
+}
+
+/** Rows by key: row k lists the positions at which `keys` holds k. */
+export function rowsOf(rowCount: number, keys: Int32Array): Rows {
+  const start = new Int32Array(rowCount + 1);
+  for (const key of keys) start[key + 1]!++;
+  for (let row = 0; row < rowCount; row++) start[row + 1]! += start[row]!;
+  const next = start.slice(0, rowCount);
+  const items = new Int32Array(keys.length);
+  keys.forEach((key, at) => { items[next[key]!++] = at; });
+  return { start, items };
+}
+
+/** The same relation from the other side. */
+export function transpose(rows: Rows, columnCount: number): Rows {
+  const byColumn = rowsOf(columnCount, rows.items);
+  const rowAt = new Int32Array(rows.items.length);
+  for (let row = 0; row + 1 < rows.start.length; row++) rowAt.fill(row, rows.start[row], rows.start[row + 1]);
+  return { start: byColumn.start, items: byColumn.items.map((at) => rowAt[at]!) };
+}
+
+function requireReachable(graph: StorageGraph): void {
+  const reached = new Uint8Array(graph.vertexCount);
+  const waiting = [0];
+  reached[0] = 1;
+  for (let v = waiting.pop(); v !== undefined; v = waiting.pop()) {
+    for (let at = graph.outgoing.start[v]!; at < graph.outgoing.start[v + 1]!; at++) {
+      const target = graph.to[graph.outgoing.items[at]!]!;
+      if (reached[target] === 0) { reached[target] = 1; waiting.push(target); }
+    }
+  }
+  const lost = reached.indexOf(0);
+  if (lost >= 0) throw invalid(`nothing leads from the empty vertex to ${graph.vertexIds[lost]}, so it could not be rebuilt. Give it, or what it is rebuilt from, an edge from nothing.`, { vertex: graph.vertexIds[lost] });
+}

@@ -1,0 +1,103 @@
+/**
+ * A spanning tree of the storage graph that algorithms change one edge at a time: every vertex has one
+ * incoming edge, and the recreation cost of each is kept along its path. Knows no budgets.
+ */
+import type { ParentEdges, StorageGraph } from "./storage-graph.js";
+
+export class StorageTree {
+  /** The edge into each vertex; −1 for the empty one and for vertices that are not attached yet. */
+  readonly parentEdge: ParentEdges;
+  /** C_r(T, v): what it costs to rebuild v along its path. */
+  readonly recreation: Float64Array;
+  private readonly firstChild: Int32Array;
+  private readonly next: Int32Array;
+  private readonly previous: Int32Array;
+  private readonly stack: Int32Array;
+
+  constructor(readonly graph: StorageGraph, parentEdge: ParentEdges) {
+    const count = graph.vertexCount;
+    this.parentEdge = parentEdge.slice();
+    this.recreation = new Float64Array(count);
+    this.firstChild = new Int32Array(count).fill(-1);
+    this.next = new Int32Array(count).fill(-1);
+    this.previous = new Int32Array(count).fill(-1);
+    this.stack = new Int32Array(count);
+    for (let v = 1; v < count; v++) if (this.parentEdge[v]! >= 0) this.link(v, graph.from[this.parentEdge[v]!]!);
+    this.recompute();
+  }
+
+  isAttached(v: number): boolean { return v === 0 || this.parentEdge[v]! >= 0; }
+  /** The vertex from which v is rebuilt; −1 for the empty one. */
+  parent(v: number): number { const edge = this.parentEdge[v]!; return edge < 0 ? -1 : this.graph.from[edge]!; }
+  /** By how much the recreation costs of v and everything below it change where v is stored by `edge` instead. */
+  recreationChange(v: number, edge: number): number { return this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]! - this.recreation[v]!; }
+  storageChange(v: number, edge: number): number { return this.graph.storage[edge]! - this.graph.storage[this.parentEdge[v]!]!; }
+
+  get storageCost(): number {
+    let sum = 0;
+    for (const edge of this.parentEdge) if (edge >= 0) sum += this.graph.storage[edge]!;
+    return sum;
+  }
+
+  /** Whether x is v or rebuilt through v. */
+  isBelow(x: number, v: number): boolean {
+    while (x > 0) {
+      if (x === v) return true;
+      x = this.parent(x);
+    }
+    return x === v;
+  }
+
+  /** v and everything rebuilt through it, parents first. The list is valid until the next call. */
+  subtree(v: number): Int32Array {
+    const { stack } = this;
+    let length = 0;
+    stack[length++] = v;
+    for (let at = 0; at < length; at++) {
+      for (let child = this.firstChild[stack[at]!]!; child >= 0; child = this.next[child]!) stack[length++] = child;
+    }
+    return stack.subarray(0, length);
+  }
+
+  /** Stores an unattached v by `edge`, whose source is attached. */
+  attach(v: number, edge: number): void {
+    this.parentEdge[v] = edge;
+    this.link(v, this.graph.from[edge]!);
+    this.recreation[v] = this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]!;
+  }
+
+  /** Stores v by another edge, whose source is not below v. */
+  move(v: number, edge: number): void {
+    const change = this.recreationChange(v, edge);
+    this.unlink(v);
+    this.parentEdge[v] = edge;
+    this.link(v, this.graph.from[edge]!);
+    if (change !== 0) for (const x of this.subtree(v)) this.recreation[x]! += change;
+  }
+
+  /** Recreation costs anew from the root on, which takes off what many moves have added in rounding. */
+  recompute(): void {
+    const { graph, recreation, parentEdge } = this;
+    for (const v of this.subtree(0)) {
+      const edge = parentEdge[v]!;
+      recreation[v] = edge < 0 ? 0 : recreation[graph.from[edge]!]! + graph.recreation[edge]!;
+    }
+  }
+
+  private link(v: number, parent: number): void {
+    const first = this.firstChild[parent]!;
+    this.next[v] = first;
+    this.previous[v] = -1;
+    if (first >= 0) this.previous[first] = v;
+    this.firstChild[parent] = v;
+  }
+  private unlink(v: number): void {
+    const [next, previous] = [this.next[v]!, this.previous[v]!];
+    if (next >= 0) this.previous[next] = previous;
+    if (previous >= 0) this.next[previous] = next;
+    else this.firstChild[this.parent(v)] = next;
+  }
+}
+
+/** C_r(T, v) of every vertex in the tree of these edges. */
+export function pathCosts(graph: StorageGraph, parentEdge: ParentEdges): Float64Array { return new StorageTree(graph, parentEdge).recreation; }
