@@ -217,7 +217,9 @@ export class Agent {
       }
       case "train": {
         const line = this.#line(String(body["line"] ?? ""));
-        this.train(line, { recipe: body["recipe"] as string | undefined, parameters: body["parameters"] as TrainingRequest["parameters"] }).catch(() => undefined); // told as an event
+        const request: TrainingRequest = { recipe: body["recipe"] as string | undefined, parameters: body["parameters"] as TrainingRequest["parameters"] };
+        this.#trainer.recipeOf(line, request);
+        this.train(line, request).catch(() => undefined); // told as an event
         return answer({ line, message: `${line} trains as soon as it can` });
       }
       case "activate": {

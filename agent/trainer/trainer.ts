@@ -83,6 +83,13 @@ export class Trainer {
     return new Promise((resolve, reject) => { this.#asked.push({ line, request, resolve, reject }); this.poke(); });
   }
 
+  /** What a line would be trained with. @throws TRAINING_REFUSED where nothing says it */
+  recipeOf(line: string, request: TrainingRequest): string {
+    const recipe = request.recipe ?? this.options.config.lines[line]?.recipe;
+    if (recipe === undefined) throw new StemmaError("TRAINING_REFUSED", `No recipe is set for the line ${line}. Name one with the request, or in the device's agent.json under lines.${line}.recipe.`, { line });
+    return recipe;
+  }
+
   /** Something changed: looks at once. */
   poke(): void {
     if (this.#stopped || this.#loop !== undefined) return;
@@ -194,8 +201,7 @@ export class Trainer {
   async #job(line: string, base: { readonly versionId: Hash; readonly folder: string }, request: TrainingRequest, invocation: number): Promise<{ readonly job: TrainingJob; readonly samples: { readonly from: number; readonly to: number } | null }> {
     const { config, profile, enrolment } = this.options;
     const settings = config.lines[line];
-    const recipe = request.recipe ?? settings?.recipe;
-    if (recipe === undefined) throw new StemmaError("TRAINING_REFUSED", `No recipe is set for the line ${line}. Name one with the request, or in agent.json under lines.${line}.recipe.`, { line });
+    const recipe = this.recipeOf(line, request);
     const { dataset, samples } = await this.#dataset(line, settings?.dataset);
     const job: TrainingJob = {
       format: 1, recipe, parameters: { ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}), ...request.parameters }, dataset,

@@ -18,6 +18,13 @@ function needDevice(repository: FleetRepository, device: string): DeviceSummary 
   return found;
 }
 
+function runsOf(repository: FleetRepository, { active }: DeviceSummary): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(active).map(([line, { versionId }]) => {
+    const version = repository.get(versionId);
+    return [line, version === undefined ? versionId.slice(0, 12) : `${version.name}:${version.version}`];
+  }));
+}
+
 function checkName(what: string, name: string): void {
   if (!isName(name)) throw new StemmaError("NAME_INVALID", `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: use letters, digits, "-" and "_", beginning with a letter or digit, at most 64 of them.`, { what });
 }
@@ -35,7 +42,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
   return {
     devices: async (fleet) => {
       const repository = await fleets.get(fleet);
-      return Promise.all(repository.devices().map(async (device) => ({ ...device, online: await isOnline(fleet, device.device) })));
+      return Promise.all(repository.devices().map(async (device) => ({ ...device, online: await isOnline(fleet, device.device), runs: runsOf(repository, device) })));
     },
     device: async (fleet, device) => {
       const repository = await fleets.get(fleet);

@@ -74,7 +74,8 @@ export interface ServerOperations {
 
   fleets(): Promise<readonly FleetSummary[]>;
 
-  devices(fleet: string): Promise<readonly (DeviceSummary & { readonly online: boolean })[]>;
+  /** `runs`: what each line runs, as name:version where it is known here. */
+  devices(fleet: string): Promise<readonly (DeviceSummary & { readonly online: boolean; readonly runs: Readonly<Record<string, string>> })[]>;
   device(fleet: string, device: string): Promise<DeviceSummary & { readonly online: boolean; readonly versions: number }>;
   enroll(options: EnrolmentOptions): Promise<Enrolment>;
   revoke(fleet: string, device: string, because: string): Promise<void>;

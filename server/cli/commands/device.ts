@@ -1,13 +1,21 @@
 /** `stemma device list|show|enroll|revoke|assign|train`: the devices of a fleet. */
 import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
-import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
+import type { Files } from "../../../shared/ports.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { withContext } from "../context.js";
 import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatTime } from "../../../shared/cli/output.js";
 import { nameOf } from "./model-read.js";
+
+/** Profiles that come with Stemma; a device may have others. */
+const profiles = new URL("../../../firmware-profiles/", import.meta.url);
+async function knownProfiles(files: Files): Promise<readonly string[]> {
+  return (await files.list(fileURLToPath(profiles))).filter((name) => name.endsWith(".json") && name !== "schema.json").map((name) => name.slice(0, -".json".length));
+}
 
 interface EnrolChoices { readonly line: string[]; readonly profile: string; readonly initial: string[]; readonly file?: string; readonly dryRun: boolean }
 
@@ -18,7 +26,7 @@ export function addDeviceCommands(program: Command): void {
     const rows = await (await operations()).devices(options.fleet);
     output.print({ data: rows, names: rows.map((row) => row.device), table: { rows, columns: [
       { title: "DEVICE", value: (row) => row.device }, { title: "STATE", value: (row) => (row.state === "enrolled" ? (row.online ? "online" : "offline") : row.state) }, { title: "PROFILE", value: (row) => row.profile },
-      { title: "LINES", value: (row) => row.lines.join(", ") }, { title: "RUNS", value: (row) => Object.entries(row.active).map(([line, active]) => `${line} ${active.versionId.slice(0, 8)}`).join(", ") || "-" }, { title: "ENROLLED", value: (row) => formatTime(row.enrolledAtMs) }],
+      { title: "LINES", value: (row) => row.lines.join(", ") }, { title: "RUNS", value: (row) => Object.entries(row.runs).map(([line, model]) => `${line} ${model}`).join(", ") || "-" }, { title: "ENROLLED", value: (row) => formatTime(row.enrolledAtMs) }],
       empty: `no devices in the fleet ${options.fleet}; enrol one with: stemma device enroll NAME --line LINE` } });
   }));
 
@@ -40,6 +48,8 @@ export function addDeviceCommands(program: Command): void {
       if (!choices.dryRun && (await files.stat(path)) !== undefined) throw new StemmaError("USAGE", `${path} exists already and may hold the only copy of a device's key. Name another file with --file.`);
       const enrolment = await (await operations()).enroll({ fleet: options.fleet, device: name, lines, profile: choices.profile, initial, dryRun: choices.dryRun });
       if (choices.dryRun) { output.print({ data: { device: name, lines, profile: choices.profile, initial }, names: [name], text: `would enrol ${name} with the lines ${lines.join(", ")}` }); return; }
+      const known = await knownProfiles(files);
+      if (!known.includes(choices.profile)) output.say(`stemma: note: there is no profile "${choices.profile}" here (${known.join(", ")}); the agent of ${name} must find one of that name or path on its device`);
       // nodeFiles creates files that only their owner may read.
       await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(enrolment, null, 2)}\n`));
       output.print({ data: { device: name, lines, profile: choices.profile, file: path }, names: [name], text: `${name} is enrolled; its secrets are in ${path} (readable by you alone). Start it with: stemma agent run --enrolment ${path}` });
@@ -64,13 +74,8 @@ export function addDeviceCommands(program: Command): void {
 
   device.command("train").argument("<device>").argument("<line>").option("--set <key=value>", "a parameter of the recipe (repeatable)", collect, []).description("ask a connected device to fine-tune a line now")
     .action(async (name: string, line: string, choices: { set: string[] }, command: Command) => withContext(command, async ({ output, operations, options }) => {
-      try {
-        const answer = await (await operations()).trainOnDevice(options.fleet, name, line, parseAssignments(choices.set));
-        if (!answer.accepted) process.exitCode = 1;
-        output.print({ data: answer, names: [name], text: `${answer.accepted ? "accepted" : "refused"}: ${answer.message}` });
-      } catch (error) {
-        if (isStemmaError(error, "SERVER_UNREACHABLE")) throw new StemmaError("SERVER_UNREACHABLE", "No server runs on this home, so no device can be asked. Start one with: stemma server", { cause: error });
-        throw error;
-      }
+      const answer = await (await operations()).trainOnDevice(options.fleet, name, line, parseAssignments(choices.set));
+      if (!answer.accepted) process.exitCode = 1;
+      output.print({ data: answer, names: [name], text: `${answer.accepted ? "accepted" : "refused"}: ${answer.message}` });
     }));
 }

@@ -92,6 +92,16 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     await log.until("recorded");
     assert.equal((await server.handle.operations.command(testFleet, "v1", "dance", {})).code, "USAGE");
     assert.equal((await server.handle.operations.command(testFleet, "v1", "train", { line: "nowhere" })).code, "LINE_UNKNOWN");
+    const [listed] = await server.handle.operations.devices(testFleet);
+    assert.match(listed?.runs[line] ?? "", /:1$/, "a list names what runs");
+  });
+
+  it("refuses at once to train a line that has no recipe", async (t) => {
+    const { server, agent } = await yard(t);
+    const { log } = await agent({ lines: { [line]: {} } });
+    await log.until("activated");
+    const asked = await server.handle.operations.trainOnDevice(testFleet, "v1", line);
+    assert.deepEqual([asked.accepted, /No recipe/.test(asked.message)], [false, true], asked.message);
   });
 
   it("takes a newer model of the server's, and goes back when an old one is assigned again", async (t) => {
