@@ -1,5 +1,6 @@
 /** Operations on models: list, show, log, diff, recover, verify, as of a moment, import, tag, hold, retire. */
 import { StemmaError } from "../../shared/errors.js";
+import { decodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import { decodeEnvironment } from "../../shared/model/environment.js";
 import { decodeNames } from "../../shared/model/names.js";
@@ -92,5 +93,15 @@ async function contentOf({ objects, leaves: leavesOf, get }: FleetRepository, { 
 /** What a device or a training wrote as JSON; shown as text where it is none. */
 function jsonOf(bytes: Uint8Array): unknown {
   const text = Buffer.from(bytes).toString("utf8");
+  // Canonical bytes hold numbers as bits; people and programs are given the numbers.
+  try { return plainOf(decodeCanonical(bytes)); } catch { /* another JSON, or none */ }
   try { return JSON.parse(text) as unknown; } catch { return text.slice(0, 4096); }
+}
+
+/** JSON has no integers beyond 2^53. */
+function plainOf(value: CanonicalValue | undefined): unknown {
+  if (typeof value === "bigint") return String(value);
+  if (Array.isArray(value)) return value.map(plainOf);
+  if (typeof value === "object" && value !== null) return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, plainOf(member as CanonicalValue)]));
+  return value;
 }

@@ -24,6 +24,7 @@ it("trains on the server, saves lineage, measurements and provenance, and stops 
     assert.equal(tuned.summary.versionId, shown.versionId);
     assert.deepEqual(shown.bases.map(({ name, version }) => [name, version]), [["soh", 1]]);
     assert.ok((shown.measurements?.length ?? 0) > 0);
+    assert.equal(typeof shown.measurements?.[0]?.loss, "number", "numbers, not the bits they are kept as");
     assert.equal(shown.metadata?.["metric.name"], tuned.result.metric.name);
     assert.equal((shown.provenance as { job: { seed: string } }).job.seed, "8");
     assert.equal(shown.environment["engine"], tuned.result.engine);
