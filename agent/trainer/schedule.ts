@@ -19,13 +19,18 @@ export interface ScheduleInput {
   readonly disk: DiskVerdict;
   /** The model before is on its way to a server that answers: its receipt comes soon, and this one should build on it. */
   readonly awaitsReceipt: boolean;
+  /** The last scheduled training failed, and its pause is not over. */
+  readonly pausesAfterFailure: boolean;
   /** Somebody asked for it. */
   readonly asked: boolean;
 }
 
+/** Pause after so many scheduled trainings that failed in a row: 15 s, doubled up to an hour. */
+export function pauseAfterFailuresMs(failures: number): number { return Math.min(15_000 * 2 ** Math.max(0, failures - 1), 3_600_000); }
+
 export type ScheduleDecision =
   | { readonly train: true; readonly because: "asked" | "clock" | "samples" }
-  | { readonly train: false; readonly because: "no-base" | "disk" | "off-duty" | "rounds-done" | "receipt" | "not-due"; readonly text: string };
+  | { readonly train: false; readonly because: "no-base" | "disk" | "off-duty" | "rounds-done" | "receipt" | "failed-before" | "not-due"; readonly text: string };
 
 /** Whether an hour of the day lies in the duty window; from 22 to 6 passes midnight. */
 export function onDuty(duty: Profile["training"]["dutyHours"], nowMs: number, utcOffsetMinutes: number): boolean {
@@ -50,6 +55,7 @@ export function decideTraining(input: ScheduleInput): ScheduleDecision {
   const due = input.asked ? "asked" : dueBecause(input);
   if (due === undefined) return { train: false, because: "not-due", text: "not due yet" };
   if (!input.asked && input.schedule.rounds !== undefined && input.trainings >= input.schedule.rounds) return { train: false, because: "rounds-done", text: `all ${input.schedule.rounds} scheduled trainings are done` };
+  if (!input.asked && input.pausesAfterFailure) return { train: false, because: "failed-before", text: "the last training failed; the next try waits" };
   if (!input.hasBase) return { train: false, because: "no-base", text: "the line has no model to start from yet" };
   if (!input.asked && input.awaitsReceipt) return { train: false, because: "receipt", text: "the model before is being reported" };
   if (!input.disk.allowed) return { train: false, because: "disk", text: input.disk.reason };

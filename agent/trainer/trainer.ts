@@ -21,7 +21,7 @@ import type { Intake } from "../intake/intake.js";
 import type { Activator } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Profile } from "../profile.js";
-import { decideTraining, type ScheduleDecision } from "./schedule.js";
+import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
 import { settingsOf } from "./training-settings.js";
 
 export interface TrainingRequest { readonly recipe?: string; readonly parameters?: Readonly<Record<string, string | number | boolean>> }
@@ -65,6 +65,8 @@ export class Trainer {
   #cancelCheck: (() => void) | undefined;
   #stopped = false;
   readonly #toldReason = new Map<string, string>();
+  /** Scheduled trainings that failed in a row, and when the next may be tried. */
+  readonly #failures = new Map<string, { readonly count: number; readonly retryAtMs: number }>();
 
   constructor(private readonly options: TrainerOptions) {}
 
@@ -131,7 +133,7 @@ export class Trainer {
         if (!decision.train) { this.#tellWhyNot(line, decision); continue; }
         worked = true;
         this.#toldReason.delete(line);
-        await this.#train(line, decision.because, {}).catch((error: unknown) => { this.#failed(line, error); });
+        await this.#train(line, decision.because, {}).then(() => { this.#failures.delete(line); }, (error: unknown) => { this.#pause(line); this.#failed(line, error); });
       }
     }
   }
@@ -151,12 +153,14 @@ export class Trainer {
     const { config, profile, outbox, activator, clock, intakes } = this.options;
     const settings = config.lines[line];
     if (!asked && settings?.recipe === undefined) return { train: false, because: "not-due", text: "no recipe is set for this line" };
+    if (!asked && isOwnSamples(settings?.dataset) && (intakes.get(line)?.trainSince(0) ?? 0) === 0) return { train: false, because: "not-due", text: "no samples have come in yet" };
     const state = outbox.state.lines.get(line);
     const newest = outbox.newest(line);
     const disk = judgeDisk(profile.disk, await this.options.diskUse(), "train", 2 * (newest?.tensorBytes ?? 0));
     return decideTraining({
       training: profile.training, schedule: settings?.schedule ?? {}, nowMs: clock.now(), utcOffsetMinutes: this.options.utcOffsetMinutes(), lastTrainingMs: state?.lastTrainingMs,
       trainings: state?.trainings ?? 0, newSamples: intakes.get(line)?.trainSince(state?.samplesEnd ?? 0) ?? 0, hasBase: activator.base(line) !== undefined, disk, asked,
+      pausesAfterFailure: clock.monotonic() < (this.#failures.get(line)?.retryAtMs ?? 0),
       awaitsReceipt: profile.activation === "after-receipt" && this.options.isOnline() && newest?.standing === "pending" && newest.refusal === undefined && clock.now() - newest.savedAtMs < receiptPatienceMs,
     });
   }
@@ -166,6 +170,12 @@ export class Trainer {
     const before = this.#toldReason.get(line);
     this.#toldReason.set(line, decision.because);
     if (decision.because === "disk" && before !== "disk") this.options.onEvent("training-stopped", `${line} does not train: ${decision.text}. Nothing that is not released is dropped; it goes on when the server has released models, or with a larger budget.`, line);
+  }
+
+  /** What failed before it was counted (no samples, a full disk) would be due again at once. */
+  #pause(line: string): void {
+    const count = (this.#failures.get(line)?.count ?? 0) + 1;
+    this.#failures.set(line, { count, retryAtMs: this.options.clock.monotonic() + pauseAfterFailuresMs(count) });
   }
 
   #failed(line: string, error: unknown): void {
@@ -213,7 +223,7 @@ export class Trainer {
 
   /** The line's own samples unless its settings name other data; own samples are pinned to what is there now. */
   async #dataset(line: string, set: LineConfig["dataset"]): Promise<{ readonly dataset: DatasetReference; readonly samples: { readonly from: number; readonly to: number } | null }> {
-    if (set !== undefined && (set.reader !== "samples" || set.location !== undefined)) return { dataset: set, samples: null };
+    if (set !== undefined && !isOwnSamples(set)) return { dataset: set, samples: null };
     const intake = this.options.intakes.get(line);
     if (intake === undefined) throw new StemmaError("TRAINING_REFUSED", `The line ${line} collects no samples and its settings name no dataset. Set lines.${line}.dataset in agent.json.`, { line });
     const { segments, range } = await intake.snapshot();
@@ -257,3 +267,6 @@ function json(value: unknown): Uint8Array { return new TextEncoder().encode(JSON
 export function seedOf(fleet: string, device: string, line: string): string {
   return createHash("sha256").update(`stemma-seed ${fleet}\0${device}\0${line}`).digest().readBigUInt64LE(0).toString();
 }
+
+/** Nothing else is named. */
+function isOwnSamples(set: LineConfig["dataset"]): boolean { return set === undefined || (set.reader === "samples" && set.location === undefined); }

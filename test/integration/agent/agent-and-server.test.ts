@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readCurrent } from "../../../agent/current/read-current.js";
+import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { fakeTraining } from "../../helpers/agent-bench.js";
 import { importBase, line, of, startAgain, turn, yard } from "../../helpers/agent-yard.js";
@@ -79,6 +80,20 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.equal(dataset?.reader, "samples");
     assert.equal(dataset?.location, join(home, "samples", line));
     assert.match((dataset?.parameters["segments"] as readonly string[])[0] ?? "", /^\d{12}\.samples:\d+$/);
+  });
+
+  it("waits for samples without a word, and does not try again at once what failed", async (t) => {
+    const { agent } = await yard(t);
+    let tries = 0;
+    const { handle, log } = await agent({ lines: { [line]: { recipe: "fake", schedule: { everySeconds: 0.001 } } }, ports: { train: () => { tries++; return Promise.reject(new StemmaError("DATASET_MALFORMED", "These samples fit no model.")); } } });
+    await log.until("activated");
+    for (let at = 0; at < 100; at++) await turn();
+    assert.equal(log.count("training-failed"), 0);
+    await assert.rejects(handle.train(line), { code: "DATASET_EMPTY" });
+    await handle.takeSamples(line, Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })));
+    await log.until("training-failed", 2);
+    for (let at = 0; at < 100; at++) await turn();
+    assert.equal(tries, 1);
   });
 
   it("answers the server's commands: report, train, and an unknown one with its code", async (t) => {

@@ -33,7 +33,7 @@ const clock = manualClock();
 /** What a schedule decides with 5 new samples, 2 hours after the last training, at noon UTC. */
 function scheduled(profile: Profile): string {
   const nowMs = 12 * hour;
-  return decideTraining({ training: profile.training, schedule: {}, nowMs, utcOffsetMinutes: 0, lastTrainingMs: nowMs - 2 * hour, trainings: 1, newSamples: 5, hasBase: true, disk: { allowed: true, left: 1, reason: "" }, awaitsReceipt: false, asked: false }).because;
+  return decideTraining({ training: profile.training, schedule: {}, nowMs, utcOffsetMinutes: 0, lastTrainingMs: nowMs - 2 * hour, trainings: 1, newSamples: 5, hasBase: true, disk: { allowed: true, left: 1, reason: "" }, awaitsReceipt: false, pausesAfterFailure: false, asked: false }).because;
 }
 
 const use = { packs: 100 * MiB, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { decideTraining, onDuty, type ScheduleInput } from "../../../../agent/trainer/schedule.js";
+import { decideTraining, onDuty, pauseAfterFailuresMs, type ScheduleInput } from "../../../../agent/trainer/schedule.js";
 import { testProfile } from "../../../helpers/agent-bench.js";
 
 const hour = 3_600_000;
 const room = { allowed: true, left: 1, reason: "" };
-const base: ScheduleInput = { training: testProfile({ "training.everyHours": 24 }).training, schedule: {}, nowMs: 100 * 24 * hour, utcOffsetMinutes: 0, lastTrainingMs: undefined, trainings: 0, newSamples: 0, hasBase: true, disk: room, awaitsReceipt: false, asked: false };
+const base: ScheduleInput = { training: testProfile({ "training.everyHours": 24 }).training, schedule: {}, nowMs: 100 * 24 * hour, utcOffsetMinutes: 0, lastTrainingMs: undefined, trainings: 0, newSamples: 0, hasBase: true, disk: room, awaitsReceipt: false, pausesAfterFailure: false, asked: false };
 const why = (input: Partial<ScheduleInput>): string => decideTraining({ ...base, ...input }).because;
 
 describe("the schedule", () => {
@@ -32,6 +32,11 @@ describe("the schedule", () => {
     assert.equal(why({ disk: { ...room, allowed: false }, asked: true }), "disk");
     assert.equal(why({ awaitsReceipt: true }), "receipt");
     assert.equal(why({ awaitsReceipt: true, asked: true }), "asked");
+    assert.equal(why({ pausesAfterFailure: true }), "failed-before");
+    assert.equal(why({ pausesAfterFailure: true, asked: true }), "asked");
+  });
+  it("pauses longer after every failure in a row, up to an hour", () => {
+    assert.deepEqual([1, 2, 3, 9, 10, 1000].map(pauseAfterFailuresMs), [15_000, 30_000, 60_000, hour, hour, hour]);
   });
   it("keeps duty hours, also over midnight and in local time, but not against a person", () => {
     const training = testProfile({ "training.everyHours": 1, "training.dutyHours": { from: 22, to: 6 } }).training;
