@@ -7,7 +7,7 @@ import { dtypeBits, tensorByteLength, type DType } from "../tensor/dtype.js";
 import { ByteReader, ByteWriter, uninitialised } from "./bytes.js";
 import { commonBlock, cutBlock, cutRest, joinBlock } from "./common-block.js";
 import { encodingCodes, isEncodingCode, nothingNeeded, type EncodedTensor, type EncodeOptions, type EncodingCode, type References, type Tensor, type TensorHeader } from "./encoded.js";
-import { estimateNumbers, type Estimate } from "./estimate.js";
+import { estimateNumbers, mostSample, type Estimate } from "./estimate.js";
 import type { DeltaKernels } from "./kernels/kernels.js";
 import { numberKind, planeBytes, viewOf, type NumberKind } from "./numbers.js";
 import { decodePiece, encodePiece, predictorOf } from "./piece.js";
@@ -271,7 +271,7 @@ function needsOf(header: TensorHeader, code: number, bytes: Uint8Array, depth: n
 function estimateTensor(header: TensorHeader, bytes: Uint8Array, references: References = {}): TensorEstimate {
   checkLength(header, bytes.length);
   const { dtype } = header, kind = numberKind(dtype), { base, previous } = numbersOf(header, bytes, references);
-  if (kind === undefined || bytes.length === 0) return { predictor: "none", alpha64: 0, bitsPerNumber: 8, equalShare: 0, bytes: bytes.length };
-  const count = countOf(dtype, bytes.length), found = estimateNumbers(kind, count, bytes, { base, previous });
+  if (kind === undefined || bytes.length === 0) return { predictor: "none", alpha64: 0, units: false, bitsPerNumber: 8, equalShare: 0, bytes: bytes.length };
+  const count = countOf(dtype, bytes.length), found = estimateNumbers(kind, count, bytes, { base, previous }, mostSample);
   return { ...found, bytes: found.equalShare === 1 ? 0 : Math.ceil((found.bitsPerNumber * count) / 8) };
 }

@@ -22,7 +22,10 @@ export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
 
 export function isEncodingCode(code: number): code is EncodingCode { return Number.isInteger(code) && code >= 0 && code <= 5; }
 
-/** What a tensor may be coded against: its base (an ancestor's or a sibling's tensor), and that base's own predecessor. */
+/**
+ * What a tensor may be coded against: its base (an ancestor's or a sibling's tensor), and another point of
+ * the same training, before the base or after it: the prediction lies on the line through both.
+ */
 export interface References { readonly base?: Tensor; readonly previous?: Tensor }
 
 export interface EncodedTensor {

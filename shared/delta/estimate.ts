@@ -8,13 +8,16 @@ import { roughLog2, type NumberKind } from "./numbers.js";
 import { mostAlpha64 } from "./piece.js";
 
 /** A sample: runs of neighbours, evenly spaced; a sixty-fourth of a tensor, within these bounds. */
-const runLength = 32, leastSample = 256, mostSample = 4096;
+const runLength = 32, leastSample = 256;
+export const mostSample = 4096;
 /** A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub §V-B), an extrapolation against the plain base. */
-const differenceGain = 0.98, extrapolationGain = 0.995;
+const differenceGain = 0.98, extrapolationGain = 0.995, unitsGain = 0.97;
 
 export interface Estimate {
   readonly predictor: Predictor;
   readonly alpha64: number;
+  /** Differences are so many units in the last place whatever the number's size (rounding), not of one size (training). */
+  readonly units: boolean;
   /** Expected bits a number. */
   readonly bitsPerNumber: number;
   /** Share of the sampled numbers that equal their prediction. */
@@ -22,8 +25,8 @@ export interface Estimate {
 }
 
 /** Numbers of the sample as 32-bit lanes; all of a small tensor. */
-function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number): Int32Array {
-  const runs = Math.ceil(Math.max(leastSample, Math.min(mostSample, count / 64)) / runLength), all = count <= runs * runLength;
+function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, least: number): Int32Array {
+  const runs = Math.ceil(Math.max(least, Math.min(mostSample, count / 64)) / runLength), all = count <= runs * runLength;
   const lanes = new Int32Array(all ? count : runs * runLength), view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (all && kind.widening === 0 && bytes.byteOffset % 4 === 0) return new Int32Array(bytes.buffer, bytes.byteOffset, count);
   for (let i = 0; i < lanes.length; i++) {
@@ -64,19 +67,20 @@ class Tally {
 
 function ordered(lane: number): number { return lane ^ ((lane >> 31) | 0x80000000); }
 
-function differenceCost(child: Int32Array, prediction: Int32Array | undefined, { float, shift }: NumberKind): { bits: number; equal: number } {
-  const tally = new Tally();
+function differenceCost(child: Int32Array, prediction: Int32Array | undefined, { float, shift }: NumberKind): { bits: number; equal: number; units: boolean } {
+  const bySize = new Tally(), byUnits = new Tally();
   let equal = 0;
   for (let i = 0; i < child.length; i++) {
     const own = child[i]!, from = prediction?.[i] ?? 0;
-    const d = (float ? (ordered(own) - ordered(from)) | 0 : (own - from) | 0) >> shift;
+    const d = float ? ((ordered(own) >>> shift) - (ordered(from) >>> shift)) | 0 : (own - from) | 0;
     const k = 32 - Math.clz32(d < 0 ? -d : d);
-    if (k === 0) { equal++; tally.add(equalKey, 0); }
-    else if (k > 24 - shift) tally.add(float ? (own >>> 23) & 255 : 0, float ? 24 - shift : 32);
-    // Differences of one tensor are of one size, however large the numbers: bit length and exponent together.
-    else tally.add(magnitudeKeys + k + (float ? (from >>> 23) & 255 : 0), k);
+    const far = k > 24 - shift, open = far ? (float ? 24 - shift : 32) : k;
+    if (k === 0) equal++;
+    byUnits.add(k === 0 ? equalKey : far ? (float ? (own >>> 23) & 255 : 0) : magnitudeKeys + k, open);
+    bySize.add(k === 0 ? equalKey : far ? (float ? (own >>> 23) & 255 : 0) : magnitudeKeys + k + (float ? (from >>> 23) & 255 : 0), open);
   }
-  return { bits: tally.bits, equal: equal / Math.max(1, child.length) };
+  const units = float && byUnits.bits < unitsGain * bySize.bits;
+  return { bits: units || !float ? byUnits.bits : bySize.bits, units, equal: equal / Math.max(1, child.length) };
 }
 
 function aloneCost(child: Int32Array, kind: NumberKind): number {
@@ -114,22 +118,22 @@ function extrapolated(base: Int32Array, previous: Int32Array, alpha64: number): 
   });
 }
 
-/** @param references bytes of the same kind and count; `previous` only beside a base */
-export function estimateNumbers(kind: NumberKind, count: number, bytes: Uint8Array, { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array }): Estimate {
-  const child = sampleOf(bytes, kind, count);
+/** @param references bytes of the same kind and count; `previous` only beside a base @param least numbers that a sample has where there are so many */
+export function estimateNumbers(kind: NumberKind, count: number, bytes: Uint8Array, { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array }, least = leastSample): Estimate {
+  const child = sampleOf(bytes, kind, count, least);
   let best: Estimate | undefined;
   if (base !== undefined) {
-    const from = sampleOf(base, kind, count), plain = differenceCost(child, from, kind);
-    let difference: Estimate = { predictor: "base", alpha64: 0, bitsPerNumber: plain.bits, equalShare: plain.equal };
+    const from = sampleOf(base, kind, count, least), plain = differenceCost(child, from, kind);
+    let difference: Estimate = { predictor: "base", alpha64: 0, units: plain.units, bitsPerNumber: plain.bits, equalShare: plain.equal };
     if (previous !== undefined && kind.float) {
-      const before = sampleOf(previous, kind, count), alpha64 = fitAlpha64(child, from, before);
+      const before = sampleOf(previous, kind, count, least), alpha64 = fitAlpha64(child, from, before);
       const further = alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind);
-      if (further.bits < extrapolationGain * plain.bits) difference = { predictor: "extrapolated", alpha64, bitsPerNumber: further.bits, equalShare: further.equal };
+      if (further.bits < extrapolationGain * plain.bits) difference = { predictor: "extrapolated", alpha64, units: further.units, bitsPerNumber: further.bits, equalShare: further.equal };
     }
     // Alone, all but noughts keep their mantissa: where that is dear enough, nothing need be counted.
     if (difference.bitsPerNumber < differenceGain * openAlone(child, kind) || difference.bitsPerNumber < differenceGain * aloneCost(child, kind)) best = difference;
   }
-  best ??= { predictor: "none", alpha64: 0, bitsPerNumber: aloneCost(child, kind), equalShare: 0 };
+  best ??= { predictor: "none", alpha64: 0, units: false, bitsPerNumber: aloneCost(child, kind), equalShare: 0 };
   const raw = 8 * kind.bytes;
   return best.bitsPerNumber < raw ? best : { ...best, bitsPerNumber: raw };
 }

@@ -3,7 +3,7 @@
  * `packed` and `close`. Method: ordered-integer differences from a prediction (FM-Delta's mapping), or
  * exponents without one (ZipNN's); bit lengths in contexts of expected magnitude.
  *
- * Bytes: flags u8 (predictor, vectors sent) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information
+ * Bytes: flags u8 (predictor, vectors sent, differences in units) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information
  * and streams, each but the last after its length as a varint. Packed has four streams (see
  * assembly/unpack.ts for whose), close the symbols' and two of open bits, of the first half and the rest.
  */
@@ -21,16 +21,17 @@ const predictors: readonly Predictor[] = ["none", "base", "extrapolated"];
 /** Beyond ±4 an extrapolation is no prediction any more. */
 export const mostAlpha64 = 256;
 
-export interface Prediction { readonly predictor: Predictor; readonly alpha64: number }
+export interface Prediction { readonly predictor: Predictor; readonly alpha64: number; readonly units: boolean }
 export interface PieceReferences { readonly base?: Uint8Array; readonly previous?: Uint8Array }
 export interface PieceShape { readonly kind: NumberKind; readonly count: number; readonly view: View }
 
 /** What the kernels are told of a piece. */
 interface Setting { readonly alphabet: Alphabet; readonly orderMask: number; readonly shift: number; readonly limit: number; readonly emax: number; readonly exponentMask: number }
 
-function settingOf(kind: NumberKind, predictor: Predictor, mean: number): Setting {
+function settingOf(kind: NumberKind, { predictor, units }: Pick<Prediction, "predictor" | "units">, mean: number): Setting {
   const { shift, float } = kind;
   if (!float) return { alphabet: "differences", orderMask: 0, shift, limit: 50, emax: -1, exponentMask: 0 };
+  if (units) return { alphabet: "differences", orderMask: -1, shift, limit: 2 * (25 - shift), emax: -1, exponentMask: 0 };
   const octave = 127 + Math.ceil(mean / 4), within = (e: number): number => Math.max(0, Math.min(254, e));
   // A number whose difference is large against it is about as large as the difference: escapes begin three octaves above.
   if (predictor !== "none") return { alphabet: "differences", orderMask: -1, shift, limit: 2 * (25 - shift), emax: within(octave + 3), exponentMask: 255 };
@@ -70,10 +71,12 @@ function measure(workspace: Workspace, room: PieceRoom, { kind, view }: PieceSha
   return scalesOf(view, sums(room.rows, rows), sums(room.columns, columns), structured ? sums(room.inner, inner) : undefined);
 }
 
+const unitScales: Scales = { mean: 0, rows: undefined, columns: undefined, inner: undefined };
+
 function markContexts(workspace: Workspace, room: PieceRoom, { view }: PieceShape, setting: Setting, { mean, rows, columns, inner }: Scales, prediction: number): void {
   const { i32 } = room.heap, exponents = setting.alphabet === "exponents", sign = exponents ? -1 : 1;
   // In units in the last place a difference of 2^(q/4) to a number of exponent e is 2^(q/4 - e + 150); see meanings.ts for what a context stands for.
-  const centre = exponents ? 4 * (setting.emax - 127) + 8 - mean : mean + 16 - 4 * setting.shift + (setting.exponentMask > 0 ? 600 : 0);
+  const centre = exponents ? 4 * (setting.emax - 127) + 8 - mean : mean + 16 + (setting.exponentMask > 0 ? 600 - 4 * setting.shift : 0);
   const put = (at: number, length: number, vector: Int8Array | undefined, offset: number): void => {
     if (vector === undefined) i32.fill(offset, at >> 2, (at >> 2) + length);
     else for (let i = 0; i < length; i++) i32[(at >> 2) + i] = offset + sign * vector[i]!;
@@ -92,7 +95,8 @@ export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint
   const { kind, count, view } = shape, room = workspace.pieceRoom(count, view, bytes.length), { kernels } = workspace;
   const from = preparePrediction(workspace, room, shape, prediction, references);
   load(workspace, room, shape, bytes, room.child);
-  const scales = measure(workspace, room, shape, from), setting = settingOf(kind, prediction.predictor, scales.mean);
+  // Units need no scale: one context, whose table says all.
+  const scales = prediction.units ? unitScales : measure(workspace, room, shape, from), setting = settingOf(kind, prediction, scales.mean);
   markContexts(workspace, room, shape, setting, scales, from);
   const { histogram, totals } = workspace, counts = room.heap.u32.subarray(histogram >> 2, (histogram >> 2) + 4096);
   counts.fill(0);
@@ -103,7 +107,7 @@ export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint
   if (choice.bits / 8 >= bytes.length) return undefined;
 
   const out = new ByteWriter();
-  out.u8(predictors.indexOf(prediction.predictor) | (scales.rows ? 4 : 0) | (scales.columns ? 8 : 0) | (scales.inner ? 16 : 0));
+  out.u8(predictors.indexOf(prediction.predictor) | (scales.rows ? 4 : 0) | (scales.columns ? 8 : 0) | (scales.inner ? 16 : 0) | (prediction.units ? 32 : 0));
   out.i16(scales.mean);
   if (prediction.predictor === "extrapolated") out.i16(prediction.alpha64);
   out.sized(writeSideInformation({ scales, lengths: choice.lengths, frequencies: choice.frequencies }));
@@ -142,16 +146,18 @@ function writeClose(streams: Streams, out: ByteWriter, table: number, extras: nu
 export function decodePiece(workspace: Workspace, code: 2 | 3, bytes: Uint8Array, shape: PieceShape, references: PieceReferences, target: Uint8Array): void {
   const { kind, count, view } = shape, reader = new ByteReader(bytes);
   const flags = reader.u8(), predictor = predictors[flags & 3];
-  if (predictor === undefined || flags > 31) throw malformed("its flags name no predictor");
+  if (predictor === undefined || flags > 63) throw malformed("its flags name no predictor");
+  const units = (flags & 32) !== 0;
+  if (units && (predictor === "none" || !kind.float)) throw malformed("only floats with a prediction differ by units");
   const mean = reader.i16(), alpha64 = predictor === "extrapolated" ? reader.i16() : 0;
   if (mean < -600 || mean > 512 || Math.abs(alpha64) > mostAlpha64 || (predictor === "extrapolated" && !kind.float)) throw malformed("a scale or factor is out of range");
   checkReferences(predictor, references);
   const side = readSideInformation(reader.sized(), view, mean, [(flags & 4) !== 0, (flags & 8) !== 0, (flags & 16) !== 0], code === close);
   const parts = Array.from({ length: 3 - (code === close ? 1 : 0) }, () => reader.sized()), streams = [...parts, reader.rest()];
   const room = workspace.pieceRoom(count, view, streams.reduce((sum, { length }) => sum + length + 16, 0));
-  const setting = settingOf(kind, predictor, mean);
+  const setting = settingOf(kind, { predictor, units }, mean);
   // Exponents have none; their contexts do not look at it.
-  const from = setting.alphabet === "exponents" ? room.base : preparePrediction(workspace, room, shape, { predictor, alpha64 }, references);
+  const from = setting.alphabet === "exponents" ? room.base : preparePrediction(workspace, room, shape, { predictor, alpha64, units }, references);
   markContexts(workspace, room, shape, setting, side.scales, from);
   const reading = { workspace, room, from: setting.alphabet === "exponents" ? 0 : from, count, setting };
   if (code === close) readClose(reading, side, streams);
@@ -203,7 +209,7 @@ function readClose(reading: Streams, { frequencies }: SideInformation, [coded, .
   const read = (which: 0 | 1, start: number, numbers: number): boolean => {
     const stream = room.heap.u32[(scratch >> 2) + 2 * which]!, { length } = extras[which]!;
     const bits = workspace.kernels.unpackExtras(from === 0 ? 0 : from + 4 * start, room.indices + start, numbers, expected.extraDecoding, stream, 8 * length, orderMask, shift, emax, room.child + 4 * start);
-    return Math.ceil(bits / 8) === length;
+    return bits >= 0 && Math.ceil(bits / 8) === length;
   };
   if (!read(0, 0, half) || !read(1, half, count - half)) throw malformed("its numbers do not end where they should");
 }

@@ -10,7 +10,7 @@ export function differenceSymbols({ u8, u16, i32 }: Heap, prediction: number, ch
   const p = prediction >> 2, c = child >> 2, o = out >> 1, f = folded >> 2, h = histogram >> 2, top = 0x80000000 | 0;
   for (let i = 0; i < n; i++) {
     const own = i32[c + i]!, from = i32[p + i]!;
-    const d = ((own ^ (((own >> 31) | top) & orderMask)) - (from ^ (((from >> 31) | top) & orderMask)) | 0) >> shift;
+    const d = ((own ^ (((own >> 31) | top) & orderMask)) >>> shift) - ((from ^ (((from >> 31) | top) & orderMask)) >>> shift) | 0;
     const m = (d < 0 ? -d : d) | 0, k = 32 - Math.clz32(m);
     i32[f + i] = (m << 1) | (d >>> 31);
     let symbol = (k << 1) | (k > 1 ? (m >>> (k - 2)) & 1 : 0);

@@ -1,6 +1,6 @@
 // A symbol for every number, and how often each occurs in each context. Index = context << 6 | symbol.
 //
-// Differences: d = ordered(child) - ordered(prediction) without its `shift` low bits, which are nought;
+// Differences: d = ordered(child) - ordered(prediction), both without their `shift` low bits, which say nothing;
 // k = bit length of |d|; symbol = 2k + (the bit below the highest). From `limit` on, escapes: 50 + j
 // where the child's exponent is emax - j, j < 12, else 62 (all 32 bits follow). `folded` gets |d| and, lowest, d's sign.
 // Exponents: symbol = emax - exponent, below 62; 62 = plus nought; 63 = all 32 bits follow.
@@ -23,7 +23,7 @@ export function differenceSymbols(prediction: usize, child: usize, context: usiz
     const p = v128.load(prediction + (i << 2)), c = v128.load(child + (i << 2));
     const op = v128.xor(p, v128.and(v128.or(i32x4.shr_s(p, 31), top), mask));
     const oc = v128.xor(c, v128.and(v128.or(i32x4.shr_s(c, 31), top), mask));
-    const d = i32x4.shr_s(i32x4.sub(oc, op), shift), m = i32x4.abs(d);
+    const d = i32x4.sub(i32x4.shr_u(oc, shift), i32x4.shr_u(op, shift)), m = i32x4.abs(d);
     v128.store(folded + (i << 2), v128.or(i32x4.shl(m, 1), i32x4.shr_u(d, 31)));
     // A float32 of m has 2k + next bit in its upper ten bits; exact below 2^24, and above limit all the same.
     let s = i32x4.max_s(i32x4.sub(i32x4.shr_u(f32x4.convert_i32x4_u(m), 22), offset), nought);
@@ -41,7 +41,7 @@ export function differenceSymbols(prediction: usize, child: usize, context: usiz
   }
   for (; i < n; i++) {
     const c = load<u32>(child + (i << 2));
-    const d = <i32>(ordered(c, orderMask) - ordered(load<u32>(prediction + (i << 2)), orderMask)) >> shift;
+    const d = <i32>((ordered(c, orderMask) >> shift) - (ordered(load<u32>(prediction + (i << 2)), orderMask) >> shift));
     const m = <u32>(d < 0 ? -d : d), k = 32 - clz<u32>(m);
     store<u32>(folded + (i << 2), (m << 1) | (<u32>d >> 31));
     let s = (k << 1) | (k > 1 ? (m >> (k - 2)) & 1 : 0);

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { loadDeltaCodec } from "../../../../shared/delta/load.js";
+import { encodingCodes } from "../../../../shared/delta/encoded.js";
+import { fineTuned, further, nearlyEqual, noiseTensor, weights } from "../../../helpers/related-tensors.js";
+
+const codec = await loadDeltaCodec();
+const base = weights([128, 96], 1);
+
+test("a retrained model is not coded against another (ModelHub §V-B)", () => {
+  const retrained = weights([128, 96], 2);
+  assert.equal(codec.estimate(retrained, retrained.bytes, { base }).predictor, "none");
+  assert.deepEqual(codec.encodeTensor(retrained, retrained.bytes, { base }).against, { base: false, previous: false });
+});
+
+test("a fine-tuned one is, and with what came before where that tells something", () => {
+  const child = fineTuned(base, 1e-4, 3), onward = further(child, base, 0.9, 1e-5, 4), astray = fineTuned(child, 1e-4, 5);
+  assert.equal(codec.estimate(child, child.bytes, { base }).predictor, "base");
+  const { predictor, alpha64 } = codec.estimate(onward, onward.bytes, { base: child, previous: base });
+  assert.equal(predictor, "extrapolated");
+  assert.ok(Math.abs(alpha64 / 64 - 0.9) < 0.1, `${alpha64}`);
+  assert.equal(codec.estimate(astray, astray.bytes, { base: child, previous: base }).predictor, "base");
+});
+
+test("expected sizes are within an eighth of what comes out", () => {
+  for (const child of [fineTuned(base, 1e-4, 3), fineTuned(base, 1e-6, 3), nearlyEqual(base, 0.4, 6), weights([128, 96], 2)]) {
+    const { bytes } = codec.estimate(child, child.bytes, { base }), encoded = codec.encodeTensor(child, child.bytes, { base });
+    assert.ok(Math.abs(bytes - encoded.bytes.length) < encoded.bytes.length / 8, `${bytes} expected, ${encoded.bytes.length} came`);
+  }
+});
+
+test("noise stays raw, equal tensors cost nothing", () => {
+  const random = noiseTensor("I32", [64, 64], 7);
+  assert.equal(codec.encodeTensor(random, random.bytes).code, encodingCodes.raw);
+  assert.equal(codec.encodeTensor(base, base.bytes.slice(), { base }).bytes.length, 0);
+});
+
+test("a partial update pays for what changed", () => {
+  const bytes = base.bytes.slice();
+  bytes.set(fineTuned(base, 1e-3, 8).bytes.subarray(0, 4 * 96), 0);
+  const encoded = codec.encodeTensor(base, bytes, { base });
+  assert.ok(encoded.bytes.length < 4 * 96 + 250, `${encoded.bytes.length} bytes for one changed row of 128`);
+});
+
+test("mostly equal numbers take less than a bit each where they should", () => {
+  const large = weights([256, 256], 9), most = [[0.95, 0.6], [0.8, 1.4], [0.4, 3.8]] as const;
+  for (const [share, limit] of most) {
+    const child = nearlyEqual(large, share, 10), encoded = codec.encodeTensor(child, child.bytes, { base: large }), bits = (8 * encoded.bytes.length) / 65_536;
+    assert.ok(bits <= limit, `${share} equal: ${bits} bits a parameter`);
+  }
+});
