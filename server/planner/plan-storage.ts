@@ -7,6 +7,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import { budgetsByRatio, isWithin, limitsOf, LimitMeter, requireReachable, type Limits } from "./budgets.js";
 import { descend } from "./descend.js";
+import { exchange } from "./exchange.js";
 import { lastTree } from "./last-tree.js";
 import { minimumStorageTree } from "./minimum-arborescence.js";
 import { pasMt } from "./pas-mt.js";
@@ -118,11 +119,13 @@ class BestKeeper {
 }
 
 function search(graph: StorageGraph, limits: Limits, keeper: BestKeeper, options: PlanOptions, isTimeUp: () => boolean): void {
+  const effort = { left: 1e9 };
   for (const { algorithm, tree } of keeper.trees) {
     if (isTimeUp()) return;
     const meter = new LimitMeter(new StorageTree(graph, tree), limits);
     if (meter.exceeded > 0) continue;
     descend(meter, isTimeUp);
+    exchange(meter, effort, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }
   const rounds = options.rounds ?? Math.min(1000, Math.max(24, Math.ceil(defaultEdgeVisits / graph.edgeCount)));

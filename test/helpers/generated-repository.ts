@@ -12,6 +12,7 @@ import { seededNumbers } from "./manual-clock.js";
 
 export interface RepositoryOptions {
   readonly seed: number;
+  /** Versions trained, beside the imported one. */
   readonly versions: number;
   readonly checkpoints: number;
   /** Parametric tensors of a snapshot (the paper's group size). */
@@ -20,6 +21,12 @@ export interface RepositoryOptions {
   readonly snapshotBytes: number;
   /** Bits a parameter of a delta over a whole fine-tuning. */
   readonly deltaBits: number;
+  /** Share of versions that train only the upper layers. */
+  readonly frozenShare: number;
+  /** By how many bits learning rates make versions differ, either way. */
+  readonly rateBits: number;
+  /** By how many bits deltas of like tensors differ, either way. */
+  readonly noiseBits: number;
   /** Checkpoints so near are given deltas to one another. */
   readonly nearby: number;
   /** Reading, decoding and applying, in bytes a microsecond. */
@@ -29,7 +36,7 @@ export interface RepositoryOptions {
 }
 
 /** SD of the paper: 54 versions of 10 checkpoints of 16 tensors, some 40 MB a stored snapshot. */
-export const sdLike: RepositoryOptions = { seed: 1, versions: 54, checkpoints: 10, tensors: 16, snapshotBytes: 50e6, deltaBits: 19, nearby: 4, readRate: 120, decodeRate: 400, applyRate: 2000 };
+export const sdLike: RepositoryOptions = { seed: 5, versions: 54, checkpoints: 10, tensors: 16, snapshotBytes: 50e6, deltaBits: 33, frozenShare: 0.9, rateBits: 8, noiseBits: 1, nearby: 3, readRate: 120, decodeRate: 4000, applyRate: 8000 };
 
 /** VGG-16's convolution and dense layers by number of parameters, biases folded in (MH17). */
 const vgg16 = [1792, 36928, 73856, 147584, 295168, 590080, 590080, 1180160, 2359808, 2359808, 2359808, 2359808, 2359808, 102764544, 16781312, 4097000] as const;
@@ -39,20 +46,21 @@ const materialisedBits = 0.835 * 32;
 /** What one version did to one tensor. */
 interface TensorLife {
   readonly elements: number;
+  /** Not trained: equal to the parent's. */
+  readonly isFrozen: boolean;
   /** Same shape and trained from the parent's, so that a delta makes sense. */
   readonly isContinued: boolean;
   /** Log₂ of the distance trained over the whole version, relative to a plain fine-tuning. */
   readonly stride: number;
 }
-interface Version { readonly parent: number; readonly lives: readonly TensorLife[]; /** How fast the learning rate falls from one checkpoint to the next. */ readonly decay: number }
+interface Version { readonly parent: number; readonly checkpoints: number; readonly lives: readonly TensorLife[]; /** How fast the learning rate falls from one checkpoint to the next. */ readonly decay: number }
 
 export function generateRepository(options: RepositoryOptions): StorageGraph {
   const random = seededNumbers(options.seed);
   const versions = modelVersions(options, random);
   const vertices: VertexInput[] = [], edges: EdgeInput[] = [], snapshots: SnapshotInput[] = [];
-  const nameOf = (version: number, checkpoint: number, tensor: number): string => `v${version}/c${checkpoint}/t${tensor}`;
-  versions.forEach(({ lives }, version) => {
-    for (let checkpoint = 0; checkpoint < options.checkpoints; checkpoint++) {
+  versions.forEach(({ checkpoints, lives }, version) => {
+    for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
       lives.forEach(({ elements }, tensor) => {
         const to = nameOf(version, checkpoint, tensor), byteLength = elements * 4;
         vertices.push({ id: to, byteLength });
@@ -61,37 +69,41 @@ export function generateRepository(options: RepositoryOptions): StorageGraph {
       snapshots.push({ id: `v${version}/c${checkpoint}`, members: lives.map((_, tensor) => nameOf(version, checkpoint, tensor)) });
     }
   });
-  const delta = (from: string, to: string, elements: number, distance: number): void => {
-    const bits = options.deltaBits + Math.log2(distance) + 1.2 * (random() - 0.5);
+  const delta: AddDelta = (from, to, elements, distance) => {
+    const bits = options.deltaBits + Math.log2(distance) + options.noiseBits * 2 * (random() - 0.5);
     if (bits >= materialisedBits - 0.5) return;
     // Both ways cost about the same to store (MH9), not exactly.
     edges.push({ from, to, kind: "delta", ...costs(options, elements * 4, bits, true) }, { from: to, to: from, kind: "delta", ...costs(options, elements * 4, bits + 0.1 * (random() - 0.5), true) });
   };
-  versions.forEach((version, v) => addDeltas(options, versions, version, v, nameOf, delta));
+  versions.forEach((_, v) => addDeltas(options, versions, v, delta));
   return buildStorageGraph({ vertices, edges, snapshots });
 }
 
+type AddDelta = (from: string, to: string, elements: number, distance: number) => void;
+function nameOf(version: number, checkpoint: number, tensor: number): string { return `v${version}/c${checkpoint}/t${tensor}`; }
+
 function costs({ readRate, decodeRate, applyRate }: RepositoryOptions, byteLength: number, bits: number, isDelta: boolean): { storageCost: number; recreationCost: number } {
-  const storageCost = Math.round(byteLength * Math.max(bits, 0.1) / 32) + 64;
-  return { storageCost, recreationCost: Math.round(storageCost / readRate + byteLength / decodeRate + (isDelta ? byteLength / applyRate : 0)) };
+  const storageCost = Math.round(byteLength * Math.max(bits, 0) / 32) + 64;
+  return { storageCost, recreationCost: Math.round(storageCost / readRate + (bits > 0 ? byteLength / decodeRate : 0) + (isDelta ? byteLength / applyRate : 0)) };
 }
 
-/** Deltas between nearby checkpoints of a version, from its parent's last checkpoint, and between last checkpoints of relatives. */
-function addDeltas({ checkpoints, nearby }: RepositoryOptions, versions: readonly Version[], { parent, lives, decay }: Version, v: number, nameOf: (version: number, checkpoint: number, tensor: number) => string, delta: (from: string, to: string, elements: number, distance: number) => void): void {
+/** Deltas between nearby checkpoints of a run, which starts at its parent's last checkpoint, and between last checkpoints of relatives. */
+function addDeltas({ nearby }: RepositoryOptions, versions: readonly Version[], v: number, delta: AddDelta): void {
+  const { parent, lives, decay, checkpoints } = versions[v]!;
   const way = trained(checkpoints, decay), last = checkpoints - 1;
-  lives.forEach(({ elements, isContinued, stride }, tensor) => {
-    const distance = 2 ** stride;
-    for (let a = 0; a < checkpoints; a++) {
-      for (let b = a + 1; b < checkpoints && b - a <= nearby; b++) delta(nameOf(v, a, tensor), nameOf(v, b, tensor), elements, distance * (way[b]! - way[a]!));
+  lives.forEach(({ elements, isContinued, isFrozen, stride }, tensor) => {
+    const distance = isFrozen ? 0 : 2 ** stride;
+    const parentLast = isContinued ? nameOf(parent, versions[parent]!.checkpoints - 1, tensor) : "";
+    for (let a = isContinued ? -1 : 0; a < checkpoints; a++) {
+      for (let b = a + 1; b < checkpoints && b - a <= nearby; b++) delta(a < 0 ? parentLast : nameOf(v, a, tensor), nameOf(v, b, tensor), elements, distance * (way[b]! - (a < 0 ? 0 : way[a]!)));
     }
     if (!isContinued) return;
-    delta(nameOf(parent, last, tensor), nameOf(v, 0, tensor), elements, distance * way[0]!);
-    delta(nameOf(parent, last, tensor), nameOf(v, last, tensor), elements, distance);
+    if (checkpoints > nearby) delta(parentLast, nameOf(v, last, tensor), elements, distance);
     for (let sibling = v - 1, found = 0; sibling > parent && found < 3; sibling--) {
       const other = versions[sibling]!;
       if (other.parent !== parent || !other.lives[tensor]!.isContinued) continue;
       found++;
-      delta(nameOf(sibling, last, tensor), nameOf(v, last, tensor), elements, Math.sqrt(distance ** 2 + 4 ** other.lives[tensor]!.stride));
+      delta(nameOf(sibling, other.checkpoints - 1, tensor), nameOf(v, last, tensor), elements, Math.sqrt(distance ** 2 + (other.lives[tensor]!.isFrozen ? 0 : 4 ** other.lives[tensor]!.stride)));
     }
   });
 }
@@ -103,26 +115,26 @@ function trained(checkpoints: number, decay: number): number[] {
   return way.map((distance) => distance / sum);
 }
 
-/** The state machine: starts from a trained VGG-16, and from then on fine-tunes one of its models in one of the ways modellers do. */
-function modelVersions({ versions: count, tensors, snapshotBytes }: RepositoryOptions, random: () => number): Version[] {
+/** The state machine: starts from a trained VGG-16 that was imported as one snapshot, and from then on fine-tunes one of its models in one of the ways modellers do. */
+function modelVersions({ versions: count, checkpoints, tensors, snapshotBytes, rateBits, frozenShare }: RepositoryOptions, random: () => number): Version[] {
   const sizes = Array.from({ length: tensors }, (_, at) => vgg16[Math.floor(at * vgg16.length / tensors)]!);
   const scale = snapshotBytes / 4 / sizes.reduce((a, b) => a + b);
-  const versions: Version[] = [{ parent: -1, decay: 0.8, lives: sizes.map((elements) => ({ elements: Math.max(16, Math.round(elements * scale)), isContinued: false, stride: 1.5 })) }];
-  while (versions.length < count) {
+  const versions: Version[] = [{ parent: -1, checkpoints: 1, decay: 1, lives: sizes.map((elements) => ({ elements: Math.max(16, Math.round(elements * scale)), isContinued: false, isFrozen: false, stride: 1.5 })) }];
+  while (versions.length <= count) {
     const draw = random();
-    const parent = draw < 0.5 ? 0 : draw < 0.8 ? versions.length - 1 : Math.floor(random() * versions.length);
+    const parent = draw < 0.75 ? 0 : draw < 0.9 ? versions.length - 1 : Math.floor(random() * versions.length);
     const from = versions[parent]!, last = tensors - 1;
-    // Hyper-parameters: learning rate (distance), how fast it falls, and how much less the first layers learn.
-    const rate = 2 * (random() - 0.5), decay = 0.6 + 0.35 * random(), slowLayers = random() < 0.5 ? Math.floor(random() * tensors * 0.8) : 0;
+    // Hyper-parameters: learning rate (distance), how fast it falls, and how many layers from below stay as they are.
+    const rate = rateBits * 2 * (random() - 0.5), decay = 0.3 + 0.6 * random(), frozenLayers = random() < frozenShare ? Math.floor((0.3 + 0.7 * random()) * tensors) : 0;
     const changedLayer = random() < 0.2 ? Math.floor(random() * (tensors - 1)) : -1;
     const lives = from.lives.map(({ elements }, tensor): TensorLife => {
-      const stride = rate + 0.6 * (random() - 0.5) - (tensor < slowLayers ? 4 : 0);
-      if (tensor === last && (parent === 0 || changedLayer === last - 1)) return { elements: parent === 0 ? Math.max(16, Math.round(elements * labelsOfFaces / labelsOfVgg)) : elements, isContinued: false, stride };
+      const stride = rate + 0.6 * (random() - 0.5);
+      if (tensor === last && (parent === 0 || changedLayer === last - 1)) return { elements: parent === 0 ? Math.max(16, Math.round(elements * labelsOfFaces / labelsOfVgg)) : elements, isContinued: false, isFrozen: false, stride };
       // A layer made a little wider or narrower: its tensor and the next one's have other shapes.
-      if (tensor === changedLayer || (changedLayer >= 0 && tensor === changedLayer + 1)) return { elements: Math.max(16, Math.round(elements * (0.85 + 0.3 * random()))), isContinued: false, stride: stride + 1 };
-      return { elements, isContinued: true, stride };
+      if (tensor === changedLayer || (changedLayer >= 0 && tensor === changedLayer + 1)) return { elements: Math.max(16, Math.round(elements * (0.85 + 0.3 * random()))), isContinued: false, isFrozen: false, stride: stride + 1 };
+      return { elements, isContinued: true, isFrozen: tensor < frozenLayers, stride };
     });
-    versions.push({ parent, lives, decay });
+    versions.push({ parent, checkpoints, lives, decay });
   }
   return versions;
 }
