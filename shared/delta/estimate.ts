@@ -51,24 +51,35 @@ function laneAt(view: DataView, { widening, bytes }: NumberKind, at: number): nu
 /** Keys of what a tally distinguishes: escapes by exponent, then magnitudes, then equality. */
 const magnitudeKeys = 256, equalKey = 767, keys = 768;
 
+/** log2 of what a sample can count. */
+const logarithms = Float64Array.from({ length: mostSample + 1 }, (_, count) => roughLog2(count));
+
 /** Bits a number by the entropy of what is distinguished, plus the bits left open. */
 class Tally {
   readonly #counts = new Uint32Array(keys);
   #open = 0;
   #total = 0;
+  clear(): void { this.#counts.fill(0); this.#open = 0; this.#total = 0; }
   add(key: number, open: number): void { this.#counts[key]!++; this.#open += open; this.#total++; }
   get bits(): number {
     if (this.#total === 0) return 0;
-    let bits = this.#open + this.#total * roughLog2(this.#total);
-    for (const count of this.#counts) if (count > 0) bits -= count * roughLog2(count);
+    let bits = this.#open + this.#total * logarithms[this.#total]!;
+    for (let key = 0; key < keys; key++) {
+      const count = this.#counts[key]!;
+      if (count > 0) bits -= count * logarithms[count]!;
+    }
     return bits / this.#total;
   }
 }
 
+// Cleared at every use: an estimate a tensor would else leave arrays behind.
+const bySize = new Tally(), byUnits = new Tally();
+
 function ordered(lane: number): number { return lane ^ ((lane >> 31) | 0x80000000); }
 
 function differenceCost(child: Int32Array, prediction: Int32Array | undefined, { float, shift }: NumberKind): { bits: number; equal: number; units: boolean } {
-  const bySize = new Tally(), byUnits = new Tally();
+  bySize.clear();
+  byUnits.clear();
   let equal = 0;
   for (let i = 0; i < child.length; i++) {
     const own = child[i]!, from = prediction?.[i] ?? 0;
@@ -85,7 +96,8 @@ function differenceCost(child: Int32Array, prediction: Int32Array | undefined, {
 
 function aloneCost(child: Int32Array, kind: NumberKind): number {
   if (!kind.float) return differenceCost(child, undefined, kind).bits;
-  const tally = new Tally();
+  const tally = bySize;
+  tally.clear();
   for (const own of child) tally.add(own === 0 ? equalKey : (own >>> 23) & 255, own === 0 ? 0 : 24 - kind.shift);
   return tally.bits;
 }

@@ -111,7 +111,7 @@ export function encodePiece(workspace: Workspace, shape: PieceShape, bytes: Uint
   out.i16(scales.mean);
   if (prediction.predictor === "extrapolated") out.i16(prediction.alpha64);
   out.sized(writeSideInformation({ scales, lengths: choice.lengths, frequencies: choice.frequencies }));
-  const { stream } = room, streams = { workspace, room, from, count, setting };
+  const streams = { workspace, room, from, count, setting };
   if (choice.close) writeClose(streams, out, workspace.frequencyTables(choice.frequencies, expected.frequencies, false), expected.extraCoding);
   else {
     const table = workspace.codeTables(choice.lengths, expected, false), middle = 2 * (count >> 2);

@@ -67,15 +67,11 @@ export class Workspace {
 
   /** Room for a piece of `count` numbers and `streamBytes` of streams. What an earlier piece left there may still be there. */
   pieceRoom(count: number, view: View, streamBytes: number): PieceRoom {
-    let at = piecesAt;
-    const take = (bytes: number): number => { const from = at; at = (at + bytes + 31) & ~15; return from; };
-    const lanes = 4 * count;
-    const places = {
-      base: take(lanes), previous: take(lanes), child: take(lanes), prediction: take(lanes), contexts: take(count), indices: take(2 * count),
-      rows: take(4 * view.rows), columns: take(4 * view.columns), inner: take(4 * view.inner),
-    };
-    const each = Math.ceil(1.05 * Math.max(streamBytes, lanes)) + 4096, stream = take(each), secondStream = take(each);
-    return { ...places, folded: places.previous, stream, secondStream, halfStream: (each >> 1) & ~15, heap: this.kernels.reserve(at) };
+    const lanes = 4 * count, each = aligned(1.05 * Math.max(streamBytes, lanes) + 4096);
+    const base = piecesAt, previous = base + aligned(lanes), child = previous + aligned(lanes), prediction = child + aligned(lanes), contexts = prediction + aligned(lanes);
+    const indices = contexts + aligned(count), rows = indices + aligned(2 * count), columns = rows + aligned(4 * view.rows), inner = columns + aligned(4 * view.columns);
+    const stream = inner + aligned(4 * view.inner), secondStream = stream + each, halfStream = (each >> 1) & ~15;
+    return { heap: this.kernels.reserve(secondStream + each), base, previous, folded: previous, child, prediction, contexts, indices, rows, columns, inner, stream, secondStream, halfStream };
   }
 
   /** Made at first use. */
@@ -153,3 +149,6 @@ class Held {
   expected = 0;
   readonly own = new Uint8Array(contextCount);
 }
+
+/** With a gap behind, for kernels that read or write whole words. */
+function aligned(bytes: number): number { return (Math.ceil(bytes) + 31) & ~15; }
