@@ -24,12 +24,16 @@ export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean
 
 /**
  * Activations of a line that the server does not know of, oldest first: those after the one it knows.
- * One of a version that it has not recorded yet, and all after it, wait for that receipt.
+ * One of a version that it has not recorded yet, and all after it, wait for that receipt; one of a
+ * version that a restored server has lost and that is gone here too would wait for ever, and is told.
  */
 export function activationsToReport(state: OutboxState, line: string, known: Hash | undefined): readonly Activation[] {
   const activations = state.lines.get(line)?.activations ?? [];
   const lastKnown = known === undefined ? -1 : activations.findLastIndex(({ versionId }) => versionId === known);
   const unknown = activations.slice(lastKnown + 1);
-  const firstPending = unknown.findIndex(({ versionId }) => state.entries.get(versionId)?.standing === "pending");
+  const firstPending = unknown.findIndex(({ versionId }) => {
+    const entry = state.entries.get(versionId);
+    return entry?.standing === "pending" && !entry.forgotten;
+  });
   return firstPending < 0 ? unknown : unknown.slice(0, firstPending);
 }

@@ -155,9 +155,9 @@ export function awaitingReceipts(state: OutboxState): readonly OutboxEntry[] {
   return inOrder(state, [...state.entries.values()].filter((entry) => entry.origin === "trained" && (entry.standing === "recorded" || entry.standing === "stored") && !entry.forgotten));
 }
 
-/** Trained versions that the server has not released. */
+/** Trained versions here that the server has not released; what a restoration lost and is gone here too is owed to nobody. */
 export function unreleased(state: OutboxState): readonly OutboxEntry[] {
-  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing !== "released");
+  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing !== "released" && !entry.forgotten);
 }
 
 /** Versions on this device, as the rule of forgetting sees them. `releasedWhen`: whether the server's word is enough, or a backup too. */
@@ -173,7 +173,7 @@ export function keptVersions(state: OutboxState, releasedWhen: "stored" | "backe
 
 /** Samples that trainings whose models are not released yet were made from. */
 export function pinnedSamples(state: OutboxState, line: string): readonly { readonly from: number; readonly to: number }[] {
-  return [...state.entries.values()].flatMap((entry) => (entry.line === line && entry.standing !== "released" && entry.samples !== null ? [entry.samples] : []));
+  return unreleased(state).flatMap((entry) => (entry.line === line && entry.samples !== null ? [entry.samples] : []));
 }
 
 /** What a restoration to `position` takes from the server that this device cannot give back. */

@@ -15,7 +15,7 @@ import { activationsToReport } from "../lines/activation.js";
 import { announcementOf } from "../outbox/announcement.js";
 import { afterAnnouncing, afterAnswer, decideAnnouncements, type Answer, type Attempt, type Attempts } from "../outbox/announcer.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { activeVersion, lostByRestore } from "../outbox/outbox-state.js";
+import { activeVersion, lostByRestore, unreleased } from "../outbox/outbox-state.js";
 import type { Uploads } from "../outbox/uploads.js";
 import { judgeHistory } from "./server-history.js";
 import { WantParts } from "./want-parts.js";
@@ -140,7 +140,7 @@ export class Conversation {
     const { state } = outbox;
     this.#bornAtMs = clock.monotonic();
     const heads = this.options.enrolment.lines.map((line): LineHead => ({ line, sequence: state.lines.get(line)?.sequence ?? 0, versionId: outbox.newest(line)?.versionId, activeVersionId: activeVersion(state, line) }));
-    const waiting = [...state.entries.values()].filter((entry) => entry.standing !== "released").length;
+    const waiting = unreleased(state).length;
     this.options.send({ type: "birth", ...birth(), heads, seenJournalLength: state.seen?.length ?? 0, seenJournalChain: state.seen?.chain, unreleased: waiting, clockMs: Math.round(clock.now()), clockErrorMs: clockError.errorMs(clock.monotonic()) });
     this.#wakeAt(this.#bornAtMs + welcomeMs);
   }

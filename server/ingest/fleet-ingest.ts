@@ -268,8 +268,9 @@ export class FleetIngest {
     const refuse = (code: "IDENTITY_FOREIGN" | "MODEL_NOT_FOUND", message: string, retryAfterMs?: number): Promise<void> => this.#voice.refuse(device, { code, message, versionId, retryAfterMs });
     if (known === undefined || !known.lines.includes(line)) return refuse("IDENTITY_FOREIGN", `The device has no line "${line}".`);
     // `after-outbox` activates before the server knows the version: the word comes again after its receipt.
-    if (summary === undefined) return refuse("MODEL_NOT_FOUND", `The version ${versionId} is not known here yet. Report its activation again after its receipt.`, 30_000);
-    const foreign = summary.record.device !== device && repository.assignment(device, line) !== versionId && !this.#wasGiven(device, line, versionId);
+    // After a restore it may speak of one that was lost: kept, so that nobody is told an older version ran then.
+    if (summary === undefined && repository.restoredTo() === null) return refuse("MODEL_NOT_FOUND", `The version ${versionId} is not known here yet. Report its activation again after its receipt.`, 30_000);
+    const foreign = summary !== undefined && summary.record.device !== device && repository.assignment(device, line) !== versionId && !this.#wasGiven(device, line, versionId);
     if (foreign) return refuse("IDENTITY_FOREIGN", `The version ${versionId} is neither of this device nor given to it.`);
     try {
       await repository.append({ type: "activated", atMs: clock.now(), versionId, device, line, deviceAtMs: atMs, deviceClockErrorMs: clockErrorMs, session });

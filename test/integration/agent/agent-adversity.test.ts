@@ -12,7 +12,7 @@ import { silentLog } from "../../../shared/adapters/node-clock.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { fakeTraining } from "../../helpers/agent-bench.js";
-import { line, of, startAgain, yard } from "../../helpers/agent-yard.js";
+import { line, of, startAgain, turn, yard } from "../../helpers/agent-yard.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 const openssl = promisify(execFile);
@@ -23,7 +23,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const { server, port, agent } = await yard(t);
     const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated");
-    const trained: Hash[] = [];
+    const trained: Hash[] = [], ranAtMs: number[] = [];
     const folder = await mkdtemp(join(tmpdir(), "stemma-backup-"));
     const restored = await mkdtemp(join(tmpdir(), "stemma-restored-"));
     t.after(async () => { await rm(folder, { recursive: true, force: true }); await rm(restored, { recursive: true, force: true }); });
@@ -32,6 +32,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       trained.push(versionId);
       await log.until("released", 1, of(versionId));
       await log.until("activated", 1, of(versionId));
+      ranAtMs.push(Date.now());
       if (round === 1) await server.handle.operations.backup(testFleet, folder);
     }
     await log.until("forgotten", 1, ({ versions }) => (versions as readonly string[]).includes(trained[1] as string));
@@ -44,6 +45,11 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const known = await server.handle.operations.models(testFleet, { device: "v1" });
     assert.ok(known.some(({ versionId }) => versionId === trained[3]));
     assert.equal((await server.handle.operations.verify({ fleet: testFleet, model: trained[3] as Hash })).versionId, trained[3]);
+    // What ran is told again, the lost ones too: nobody may be told that an older version ran in their place.
+    const active = async (): Promise<Hash | undefined> => (await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId;
+    while ((await active()) !== trained[3]) await turn();
+    const [moment] = await server.handle.operations.asOf(testFleet, ranAtMs[1] as number);
+    assert.ok(moment?.versionId === trained[1] || moment?.versionId === "unknown", `${moment?.versionId} is said to have run when ${trained[1]} did`);
     const again = log.count("server-restored");
     await handle.train(line);
     assert.equal(log.count("server-restored"), again, "a restoration is news once");
@@ -80,10 +86,10 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     for (const { versionId, standing } of kept) if (standing !== "released") assert.ok(trained.includes(versionId));
     const waiting = kept.filter(({ standing }) => standing !== "released").length;
     assert.ok(waiting > 2, `${waiting} models wait`);
+    assert.equal(log.count("training-stopped"), 1, "told once");
     await startAgain(server, port);
     await log.until("trained", trained.length + 1);
     for (const versionId of trained) await log.until("released", 1, of(versionId));
-    assert.equal(log.count("training-stopped"), 1, "told once");
   });
 
   it("goes on with a cut transfer where it stood, in the next process", async (t) => {

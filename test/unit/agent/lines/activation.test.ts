@@ -32,5 +32,9 @@ describe("activation", () => {
     assert.deepEqual(report(0, [receipt(1, "recorded")]), [1]);
     assert.deepEqual(report(0, [receipt(1, "recorded"), receipt(2, "recorded")]), [1, 2]);
     assert.deepEqual(report(2, [receipt(1, "recorded"), receipt(2, "recorded")]), []);
+    // A restored server has neither; 1 is gone here too, 2 is announced again.
+    const lost = [receipt(1, "released"), { type: "forgotten", atMs: 0, versionId: id(1) }, receipt(2, "released"), { type: "restored", atMs: 0, position: 0 }] as const;
+    assert.deepEqual(report(0, lost), [1]);
+    assert.deepEqual(report(0, [...lost, receipt(2, "recorded")]), [1, 2]);
   });
 });
