@@ -131,8 +131,12 @@ export class Link {
       client.end(true);
       if (this.#client !== client) return;
       this.#client = undefined;
-      if (refusedByBroker) this.#refused = true;
-      this.#ended(this.#lastError === "" ? "the connection was closed" : this.#lastError);
+      const isNews = refusedByBroker && !this.#refused;
+      if (refusedByBroker) {
+        this.#refused = true;
+        this.#lastError = `the server does not admit this device (${this.#lastError}): it was revoked or enrolled again. Ask who runs the server, or enrol it anew with \`stemma device enroll\`; everything is kept until then`;
+      }
+      this.#ended(this.#lastError === "" ? "the connection was closed" : this.#lastError, isNews);
     });
   }
 
@@ -160,14 +164,15 @@ export class Link {
     this.handlers.onOpen(session);
   }
 
-  #ended(why: string): void {
+  /** @param isNews said aloud although the link was down before */
+  #ended(why: string, isNews = false): void {
     if (this.#phase === "stopped") return;
     const wasOpen = this.#phase === "open";
     this.#phase = "waiting";
     if (wasOpen) this.handlers.onClosed(this.#session, why);
     this.#attempt++;
     const delayMs = backOffMs(this.#refused ? refusedBackOff : connectBackOff, this.#attempt, this.options.random.bytes(1)[0] ?? 0);
-    this.options.log[wasOpen || this.#attempt === 1 ? "warn" : "debug"](this.#refused ? "not-admitted" : "disconnected", { session: this.#session, retryMs: delayMs, text: why });
+    this.options.log[wasOpen || isNews || this.#attempt === 1 ? "warn" : "debug"](this.#refused ? "not-admitted" : "disconnected", { session: this.#session, retryMs: delayMs, text: why });
     this.#wait(delayMs);
   }
 

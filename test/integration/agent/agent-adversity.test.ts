@@ -72,6 +72,18 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     assert.equal((await original.handle.status()).link.phase, "waiting");
   });
 
+  it("says that it is not admitted when it was revoked, and keeps what it has", async (t) => {
+    const { server, agent } = await yard(t);
+    const { handle, log } = await agent({ profile: { activation: "after-outbox" } });
+    await log.until("activated");
+    await server.handle.operations.revoke(testFleet, "v1", "stolen");
+    const { fields } = await log.until("not-admitted");
+    assert.match(String(fields["text"]), /revoked/);
+    const { versionId } = await handle.train(line);
+    const kept = (await handle.status()).lines[0]?.versions.find((version) => version.versionId === versionId);
+    assert.equal(kept?.standing, "pending");
+  });
+
   it("stops training at its disk limit with an event, drops nothing, and goes on when the server has released", async (t) => {
     const { server, port, agent } = await yard(t, { units: 4000 });
     const { handle, log } = await agent({ profile: { activation: "after-outbox", "disk.budgetBytes": 4 * MiB, "disk.keepLast": 1 }, ports: { train: fakeTraining({ full: true }).train }, lines: { [line]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: { everySeconds: 0.01, afterSamples: null } } } });
