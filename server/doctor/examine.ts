@@ -12,7 +12,7 @@ import { findLocalServer } from "../http/client.js";
 import { examineTraining } from "./examine-training.js";
 
 export interface Finding { readonly what: string; readonly state: "good" | "warning" | "wrong"; readonly found: string; readonly advice?: string }
-export interface Subject { readonly home: string; readonly fleet: string }
+export interface Subject { readonly home: string }
 
 /** Models in one NeDB catalog beyond which it should move to PostgreSQL. */
 const catalogLimit = 50_000;
@@ -91,7 +91,7 @@ function portIsFree(port: number): Promise<boolean> {
   });
 }
 
-async function examineHome({ home, fleet }: Subject): Promise<Finding[]> {
+async function examineHome({ home }: Subject): Promise<Finding[]> {
   if ((await stat(home).catch(() => undefined)) === undefined) return [{ what: "home", state: "good", found: `${home} is not there yet; the first command makes it` }];
   try {
     const running = await findLocalServer(home);
@@ -99,9 +99,10 @@ async function examineHome({ home, fleet }: Subject): Promise<Finding[]> {
     const { openLocalOperations } = await import("../operations/local-operations.js");
     const operations = running ? connectOperations({ socketPath: running.socketPath }) : await openLocalOperations({ home });
     try {
-      const { versions } = await operations.stats(fleet);
-      const crowded = versions > catalogLimit;
-      return [{ what: "home", state: crowded ? "warning" : "good", found: `${home}: format and journal are readable, fleet ${fleet} has ${versions} versions`, advice: crowded ? `Beyond ${catalogLimit} models the embedded catalog is slow; split the fleet.` : undefined }];
+      const fleets = await operations.fleets();
+      const crowded = fleets.filter(({ versions }) => versions > catalogLimit);
+      const counts = fleets.map(({ fleet, versions }) => `fleet ${fleet} has ${versions} versions`).join(", ") || "no fleet yet";
+      return [{ what: "home", state: crowded.length > 0 ? "warning" : "good", found: `${home}: format and journal are readable, ${counts}`, advice: crowded.length > 0 ? `Beyond ${catalogLimit} models the embedded catalog is slow; split the fleet.` : undefined }];
     } finally { await operations.close(); }
   } catch (error) {
     const text = isStemmaError(error) ? `${error.message} [${error.code}]` : (error as Error).message;
