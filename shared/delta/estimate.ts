@@ -11,7 +11,9 @@ import { mostAlpha64 } from "./piece.js";
 const runLength = 32, leastSample = 256;
 export const mostSample = 4096;
 /** A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub §V-B), an extrapolation against the plain base. */
-const differenceGain = 0.98, extrapolationGain = 0.995, unitsGain = 0.97;
+const differenceGain = 0.98, extrapolationGain = 0.995;
+/** Contexts of size or none is a question only where so many numbers are equal; sizes must tell enough. What a context's symbol costs in a table, in bits. */
+const leastEqual = 0.1, sizeGain = 0.93, tableBits = 6;
 
 export interface Estimate {
   readonly predictor: Predictor;
@@ -61,6 +63,8 @@ class Tally {
   #total = 0;
   clear(): void { this.#counts.fill(0); this.#open = 0; this.#total = 0; }
   add(key: number, open: number): void { this.#counts[key]!++; this.#open += open; this.#total++; }
+  /** How many keys occurred. */
+  get used(): number { return this.#counts.reduce((used, count) => used + (count > 0 ? 1 : 0), 0); }
   get bits(): number {
     if (this.#total === 0) return 0;
     let bits = this.#open + this.#total * logarithms[this.#total]!;
@@ -77,9 +81,12 @@ const bySize = new Tally(), byUnits = new Tally();
 
 function ordered(lane: number): number { return lane ^ ((lane >> 31) | 0x80000000); }
 
-function differenceCost(child: Int32Array, prediction: Int32Array | undefined, { float, shift }: NumberKind): { bits: number; equal: number; units: boolean } {
+interface DifferenceCost { readonly bits: number; readonly equal: number; readonly units: boolean }
+
+function differenceCost(child: Int32Array, prediction: Int32Array | undefined, { float, shift }: NumberKind, count: number): DifferenceCost {
   bySize.clear();
   byUnits.clear();
+  lengths.fill(0, 0, child.length);
   let equal = 0;
   for (let i = 0; i < child.length; i++) {
     const own = child[i]!, from = prediction?.[i] ?? 0;
@@ -87,15 +94,39 @@ function differenceCost(child: Int32Array, prediction: Int32Array | undefined, {
     const k = 32 - Math.clz32(d < 0 ? -d : d);
     const far = k > 24 - shift, open = far ? (float ? 24 - shift : 32) : k;
     if (k === 0) equal++;
+    lengths[i] = k;
     byUnits.add(k === 0 ? equalKey : far ? (float ? (own >>> 23) & 255 : 0) : magnitudeKeys + k, open);
     bySize.add(k === 0 ? equalKey : far ? (float ? (own >>> 23) & 255 : 0) : magnitudeKeys + k + (float ? (from >>> 23) & 255 : 0), open);
   }
-  const units = float && byUnits.bits < unitsGain * bySize.bits;
-  return { bits: units || !float ? byUnits.bits : bySize.bits, units, equal: equal / Math.max(1, child.length) };
+  const share = equal / Math.max(1, child.length);
+  if (!float || prediction === undefined || share < leastEqual) return { bits: float ? bySize.bits : byUnits.bits, units: false, equal: share };
+  const sized = costBySize(prediction, count), units = byUnits.bits + (tableBits * byUnits.used) / count;
+  const bySizes = sized < sizeGain * units;
+  return { bits: bySizes ? sized : units, units: !bySizes, equal: share };
+}
+
+const lengths = new Uint8Array(mostSample);
+
+/**
+ * Bits a number where contexts know the prediction's exponent, what the tables cost included: whether a
+ * number is equal depends on its size then. Few samples a cell flatter an entropy (Miller and Madow's term).
+ */
+function costBySize(prediction: Int32Array, count: number): number {
+  const cells = new Map<number, number>(), exponents = new Map<number, number>();
+  let bits = 0;
+  for (let i = 0; i < prediction.length; i++) {
+    const exponent = (prediction[i]! >>> 23) & 255, cell = 64 * exponent + lengths[i]!;
+    cells.set(cell, (cells.get(cell) ?? 0) + 1);
+    exponents.set(exponent, (exponents.get(exponent) ?? 0) + 1);
+    bits += Math.min(24, lengths[i]!);
+  }
+  for (const number of exponents.values()) bits += number * logarithms[number]!;
+  for (const number of cells.values()) bits -= number * logarithms[number]!;
+  return (bits + 0.72 * (cells.size - exponents.size)) / prediction.length + (tableBits * cells.size) / count;
 }
 
 function aloneCost(child: Int32Array, kind: NumberKind): number {
-  if (!kind.float) return differenceCost(child, undefined, kind).bits;
+  if (!kind.float) return differenceCost(child, undefined, kind, child.length).bits;
   const tally = bySize;
   tally.clear();
   for (const own of child) tally.add(own === 0 ? equalKey : (own >>> 23) & 255, own === 0 ? 0 : 24 - kind.shift);
@@ -135,11 +166,13 @@ export function estimateNumbers(kind: NumberKind, count: number, bytes: Uint8Arr
   const child = sampleOf(bytes, kind, count, least);
   let best: Estimate | undefined;
   if (base !== undefined) {
-    const from = sampleOf(base, kind, count, least), plain = differenceCost(child, from, kind);
+    const from = sampleOf(base, kind, count, least), plain = differenceCost(child, from, kind, count);
+    // Tables matter where numbers cost little: that takes a closer look.
+    if (plain.equal >= leastEqual && child.length < Math.min(count, mostSample)) return estimateNumbers(kind, count, bytes, { base, previous }, mostSample);
     let difference: Estimate = { predictor: "base", alpha64: 0, units: plain.units, bitsPerNumber: plain.bits, equalShare: plain.equal };
     if (previous !== undefined && kind.float) {
       const before = sampleOf(previous, kind, count, least), alpha64 = fitAlpha64(child, from, before);
-      const further = alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind);
+      const further = alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind, count);
       if (further.bits < extrapolationGain * plain.bits) difference = { predictor: "extrapolated", alpha64, units: further.units, bitsPerNumber: further.bits, equalShare: further.equal };
     }
     // Alone, all but noughts keep their mantissa: where that is dear enough, nothing need be counted.

@@ -49,3 +49,15 @@ test("mostly equal numbers take less than a bit each where they should", () => {
     assert.ok(bits <= limit, `${share} equal: ${bits} bits a parameter`);
   }
 });
+
+test("equal or not by the number's size, as training leaves them, takes less than one distribution would", () => {
+  const large = weights([256, 256], 9);
+  for (const [step, limit] of [[1e-9, 1.5], [3e-10, 0.65]] as const) {
+    const child = fineTuned(large, step, 11), own = new Uint32Array(child.bytes.buffer), from = new Uint32Array(large.bytes.buffer), counts = new Map<number, number>();
+    let entropy = 0;
+    own.forEach((bits, i) => { const k = 32 - Math.clz32(Math.abs(bits - from[i]!)); counts.set(k, (counts.get(k) ?? 0) + 1); entropy += k; });
+    for (const count of counts.values()) entropy -= count * Math.log2(count / own.length);
+    const bits = 8 * codec.encodeTensor(child, child.bytes, { base: large }).bytes.length;
+    assert.ok(bits < 0.85 * entropy && bits / own.length <= limit, `${bits / own.length} bits a parameter, ${entropy / own.length} by one distribution`);
+  }
+});
