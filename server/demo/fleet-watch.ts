@@ -3,7 +3,7 @@
  * of a transfer and shows it go on, and knows when every line has done its rounds.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import { formatBytes, type Output } from "../../shared/cli/output.js";
+import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
 import type { ServerEvent } from "../events/event-hub.js";
 import type { ServerOperations } from "../operations/operations.js";
 import type { StartedProcess } from "./child-processes.js";
@@ -15,6 +15,9 @@ export interface Restarter { restart(vehicle: DemoVehicle): StartedProcess }
 
 /** What was measured of one version while it was reported. */
 export interface ReportFigures { readonly wireBytes: number; readonly tensorBytes: number; readonly tookMs: number }
+
+/** Longest time in which no model is reported or activated; a round takes seconds. */
+const patienceMs = 120_000;
 
 export class FleetWatch {
   #state: DemoState;
@@ -37,6 +40,9 @@ export class FleetWatch {
   #fleetShown = false;
   #draw(): void { if (this.#fleetShown) this.#screen.draw(this.#state, "Stemma: a fleet at work"); }
   end(): void { clearInterval(this.#timer); this.#fleetShown = false; }
+
+  /** A version that no event of this run will name. */
+  named(versionId: string, name: string): void { this.#state = { ...this.#state, names: new Map(this.#state.names).set(versionId, name) }; }
 
   roundsBefore(device: string): number { return Math.max(0, ...[...this.#earlier].filter(([key]) => key.startsWith(`${device}/`)).map(([, count]) => count)); }
 
@@ -78,9 +84,10 @@ export class FleetWatch {
     const missing = new Map(this.plan.vehicles.flatMap((vehicle) => vehicle.lines.map((line) => [keyOf(vehicle.device, line.line), this.plan.rounds] as const)));
     const initial = new Set<string>();
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => { reject(new StemmaError("TIMED_OUT", `The fleet did not finish in ten minutes: ${[...missing].filter(([, count]) => count > 0).map(([key, count]) => `${key} lacks ${count}`).join(", ")}. The logs of every process lie in the demo's logs folder.`)); }, 600_000);
+      const timer = setTimeout(() => { reject(new StemmaError("TIMED_OUT", `No vehicle has got on for ${formatDuration(patienceMs)}: ${[...missing].filter(([, count]) => count > 0).map(([key, count]) => `${key} lacks ${count} rounds`).join(", ")}. What every process said lies in the demo's logs folder; run it again, and it goes on from here.`)); }, patienceMs);
       const finish = (how: () => void): void => { clearTimeout(timer); this.#listeners.delete(listener); how(); };
       const listener = (event: ServerEvent): void => {
+        if (event.event === "recorded" || event.event === "activated") timer.refresh();
         if (event.event === "recorded") initial.add(event.versionId);
         if (event.event === "activated" && initial.has(event.versionId)) {
           const key = keyOf(event.device, event.line);

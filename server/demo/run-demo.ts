@@ -95,6 +95,7 @@ async function trainBase(operations: ServerOperations, base: DemoBase, registere
 async function startFleet(operations: ServerOperations, processes: ChildProcesses, folders: DemoFolders, plan: DemoPlan, watch: FleetWatch): Promise<Map<string, StartedProcess>> {
   const enrolled = new Set((await operations.devices(demoFleet)).map((device) => device.device));
   const agents = new Map<string, StartedProcess>();
+  for (const { versionId, name, version } of await operations.models(demoFleet)) watch.named(versionId, `${name}:${version}`);
   for (const vehicle of plan.vehicles) {
     const home = join(folders.agents, vehicle.device);
     await mkdir(home, { recursive: true });
