@@ -1,112 +1,103 @@
 /**
  * Exchanges: a swap that saves storage but breaks budgets is taken all the same, other members of the
  * broken snapshots are re-parented to make room, and the whole is kept where it saves storage on balance,
- * else undone. Finds what neither single swaps nor prices can: room is a knapsack, and large tensors only
- * fit where small ones move together.
+ * else undone. Finds what single swaps cannot: room is a knapsack, and large tensors only fit where small
+ * ones move together. Goes beyond the paper's two algorithms, which never take a decision back.
  */
 import type { LimitMeter } from "./budgets.js";
 import { descend } from "./descend.js";
+import { roundingShare, TreeEditor, type Effort } from "./tree-editor.js";
 
-/** Work that may still be done, in edges looked at; shared by all searches of one plan, so that it ends by count and not by the clock. */
-export interface Effort { left: number }
-
-/** Exchanges that break more budgets than this are not tried: they rearrange a whole family, which is the search by prices' work. */
-const mostBroken = 24;
-/** Swaps that one exchange may take to make room. */
-const mostRepairs = 24;
-/** An exchange must save this share of the edge it replaces, or it is rounding. */
-const leastSavingShare = 1e-9;
+/** Tries every cheaper edge of a vertex, making room where it breaks limits; says whether one was taken. */
+export function exchangeAt(editor: TreeEditor, v: number): boolean {
+  const { tree, tree: { graph: { storage, from, incoming: { start, items } } } } = editor;
+  for (let at = start[v]!; at < start[v + 1]!; at++) {
+    const edge = items[at]!, saved = -tree.storageChange(v, edge);
+    if (saved <= storage[tree.parentEdge[v]!]! * roundingShare) return false;
+    editor.effort.left--;
+    if (tree.isBelow(from[edge]!, v)) continue;
+    const mark = editor.mark, before = editor.added;
+    editor.move(v, edge);
+    if ((editor.isWithinLimits() || editor.makeRoom(new Set([v]), saved)) && before - editor.added > saved * roundingShare) return true;
+    editor.undoTo(mark);
+  }
+  return false;
+}
 
 /** Passes over all vertices, those with most to save first, until nothing changes or the effort is spent. Never adds storage, never breaks a limit. */
 export function exchange(meter: LimitMeter, effort: Effort, isTimeUp: () => boolean): void {
-  const { tree, tree: { graph } } = meter;
-  const { storage, incoming: { start, items } } = graph;
-  const room = new RoomMaker(meter, effort);
+  const { tree, tree: { graph: { storage, vertexCount, incoming: { start, items } } } } = meter;
   for (let hasChanged = true; hasChanged;) {
     hasChanged = false;
-    const saving = Float64Array.from({ length: graph.vertexCount }, (_, v) => (v === 0 ? 0 : storage[tree.parentEdge[v]!]! - storage[items[start[v]!]!]!));
-    const order = Int32Array.from({ length: graph.vertexCount - 1 }, (_, at) => at + 1).sort((a, b) => saving[b]! - saving[a]! || a - b);
+    const editor = new TreeEditor(meter, effort);
+    const saving = Float64Array.from({ length: vertexCount }, (_, v) => (v === 0 ? 0 : storage[tree.parentEdge[v]!]! - storage[items[start[v]!]!]!));
+    const order = Int32Array.from({ length: vertexCount - 1 }, (_, at) => at + 1).sort((a, b) => saving[b]! - saving[a]! || a - b);
     for (const v of order) {
       if (effort.left <= 0 || isTimeUp()) return;
       if (!(saving[v]! > 0)) break;
-      for (let at = start[v]!; at < start[v + 1]!; at++) {
-        const edge = items[at]!, now = tree.parentEdge[v]!;
-        if (storage[now]! - storage[edge]! <= storage[now]! * leastSavingShare) break;
-        if (!tree.isBelow(graph.from[edge]!, v) && room.tryMove(v, edge)) { hasChanged = true; break; }
-      }
+      if (exchangeAt(editor, v)) { editor.keep(); hasChanged = true; }
     }
     if (hasChanged) { meter.recompute(); descend(meter, isTimeUp); }
   }
 }
 
-class RoomMaker {
-  private readonly weight: Float64Array;
-  private readonly log: { readonly vertex: number; readonly edge: number }[] = [];
-  private readonly broken = new Set<number>();
+/** Moves that one disturbance makes before it is repaired. */
+const mostDisturbed = 4;
+/** Vertices looked at around a disturbance. */
+const mostAround = 200;
 
-  constructor(private readonly meter: LimitMeter, private readonly effort: Effort) { this.weight = new Float64Array(meter.tree.graph.vertexCount); }
-
-  /** Moves v and makes room, or leaves everything as it was. */
-  tryMove(v: number, edge: number): boolean {
-    const { tree } = this.meter;
-    const saved = -tree.storageChange(v, edge);
-    this.log.length = 0;
-    this.broken.clear();
-    this.move(v, edge);
-    let spent = 0;
-    for (let repairs = 0; this.broken.size > 0; repairs++) {
-      const swap = this.broken.size > mostBroken || repairs === mostRepairs ? -1 : this.cheapestRoom(v, saved - spent);
-      if (swap < 0) { this.undo(); return false; }
-      const target = tree.graph.to[swap]!;
-      spent += tree.storageChange(target, swap);
-      this.move(target, swap);
+/**
+ * Disturbs a few neighbouring vertices at random, makes room, takes the surroundings down again, and keeps
+ * what did not come out dearer: leaves local optima that exchanges cannot. The same numbers from `random`
+ * give the same tree.
+ */
+export function disturb(meter: LimitMeter, effort: Effort, random: () => number, isTimeUp: () => boolean): void {
+  const { tree, tree: { graph: { vertexCount, incoming: { start, items }, from } } } = meter;
+  const editor = new TreeEditor(meter, effort);
+  const pick = (count: number): number => Math.floor(random() * count);
+  for (let round = 0; effort.left > 0 && !isTimeUp(); round++) {
+    if (round % 4096 === 4095) meter.recompute();
+    const before = editor.added, fixed = new Set<number>();
+    let v = 1 + pick(vertexCount - 1);
+    for (let count = 1 + pick(mostDisturbed); count > 0; count--) {
+      const edge = items[start[v]! + pick(start[v + 1]! - start[v]!)]!;
+      if (!fixed.has(v) && edge !== tree.parentEdge[v] && !tree.isBelow(from[edge]!, v)) { editor.move(v, edge); fixed.add(v); }
+      v = neighbour(meter, v, pick);
     }
-    if (saved - spent > saved * leastSavingShare) return true;
-    this.undo();
-    return false;
+    effort.left -= 8;
+    if (editor.makeRoom(fixed, Number.POSITIVE_INFINITY)) settleAround(editor, around(meter, editor.movedSince(0)));
+    if (!editor.isWithinLimits() || editor.added > before) editor.undoTo(0);
+    editor.keep();
   }
+}
 
-  private move(v: number, edge: number): void {
-    this.log.push({ vertex: v, edge: this.meter.tree.parentEdge[v]! });
-    this.effort.left -= this.meter.tree.subtree(v).length;
-    this.meter.move(v, edge, (group, isOver) => { if (isOver) this.broken.add(group); else this.broken.delete(group); });
+/** A vertex that shares an edge or a group with v. */
+function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: number) => number): number {
+  const groups = graph.memberships, count = groups.start[v + 1]! - groups.start[v]!;
+  if (count > 0 && pick(2) === 0) {
+    const group = groups.items[groups.start[v]! + pick(count)]!;
+    return graph.members.items[graph.members.start[group]! + pick(graph.members.start[group + 1]! - graph.members.start[group]!)]!;
   }
-  private undo(): void {
-    for (const { vertex, edge } of this.log.reverse()) this.meter.move(vertex, edge);
-    this.log.length = 0;
-  }
+  const from = graph.from[graph.incoming.items[graph.incoming.start[v]! + pick(graph.incoming.start[v + 1]! - graph.incoming.start[v]!)]!]!;
+  return from === 0 ? v : from;
+}
 
-  /** The swap with the most needed recreation cost taken off per storage added, for less than `most`; −1 where there is none. */
-  private cheapestRoom(fixed: number, most: number): number {
-    const { meter, meter: { tree, limits: { members, limit } }, weight } = this;
-    const { from, storage, recreation: apply, incoming: { start, items } } = tree.graph;
-    const touched: number[] = [];
-    let excess = 0;
-    for (const group of this.broken) {
-      excess += meter.cost[group]! - limit[group]!;
-      for (let at = members.start[group]!; at < members.start[group + 1]!; at++) {
-        for (let x = members.items[at]!; x > 0; x = tree.parent(x)) {
-          if (weight[x] === 0) touched.push(x);
-          weight[x]!++;
-        }
-      }
+/** The vertices of the snapshots that vertices belong to, and what can be rebuilt from them. */
+function around({ tree: { graph } }: LimitMeter, moved: readonly number[]): readonly number[] {
+  const found = new Set<number>(moved);
+  for (const v of moved) {
+    for (let at = graph.outgoing.start[v]!; at < graph.outgoing.start[v + 1]! && found.size < mostAround; at++) found.add(graph.to[graph.outgoing.items[at]!]!);
+    for (let at = graph.memberships.start[v]!; at < graph.memberships.start[v + 1]! && found.size < mostAround; at++) {
+      const group = graph.memberships.items[at]!;
+      for (let i = graph.members.start[group]!; i < graph.members.start[group + 1]!; i++) found.add(graph.members.items[i]!);
     }
-    let best = -1, bestRatio = 0;
-    for (const x of touched) {
-      const count = weight[x]!, now = tree.recreation[x]!, paid = storage[tree.parentEdge[x]!]!;
-      weight[x] = 0;
-      if (x === fixed) continue;
-      this.effort.left -= start[x + 1]! - start[x]!;
-      for (let at = start[x]!; at < start[x + 1]!; at++) {
-        const edge = items[at]!, added = storage[edge]! - paid;
-        if (added >= most) break;
-        const gain = now - tree.recreation[from[edge]!]! - apply[edge]!;
-        if (gain <= now * leastSavingShare) continue;
-        // What saves storage as well is best of all; more than the excess is not needed.
-        const ratio = added <= 0 ? Number.POSITIVE_INFINITY : Math.min(gain * count, excess) / added;
-        if (ratio > bestRatio) { bestRatio = ratio; best = edge; }
-      }
-    }
-    return best;
+  }
+  return [...found];
+}
+
+function settleAround(editor: TreeEditor, vertices: readonly number[]): void {
+  for (let hasChanged = true, pass = 0; hasChanged && pass < 3; pass++) {
+    hasChanged = false;
+    for (const v of vertices) if (exchangeAt(editor, v)) hasChanged = true;
   }
 }

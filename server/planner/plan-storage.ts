@@ -7,12 +7,11 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import { budgetsByRatio, isWithin, limitsOf, LimitMeter, requireReachable, type Limits } from "./budgets.js";
 import { descend } from "./descend.js";
-import { exchange } from "./exchange.js";
+import { disturb, exchange } from "./exchange.js";
 import { lastTree } from "./last-tree.js";
 import { minimumStorageTree } from "./minimum-arborescence.js";
 import { pasMt } from "./pas-mt.js";
 import { pasPt } from "./pas-pt.js";
-import { searchByPrices } from "./priced-search.js";
 import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
 import { leastRecreation, shortestPathTree } from "./shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
@@ -27,8 +26,8 @@ export interface PlanOptions {
   readonly scheme?: PlanningScheme;
   /** Stops looking for better plans after this time; a plan within the budgets comes back in any case. Without it the same input gives the same plan. */
   readonly time?: { readonly clock: Clock; readonly limitMs: number };
-  /** Rounds of the search by prices; 0 leaves the paper's algorithms and their improvement. Default by the graph's size. */
-  readonly rounds?: number;
+  /** Work of the search beyond the paper's algorithms, in edges looked at; 0: none but single swaps. Default by the graph's size, a few seconds at most. */
+  readonly effort?: number;
   readonly seed?: number;
   readonly onProgress?: (progress: PlanProgress) => void;
 }
@@ -36,8 +35,10 @@ export interface PlanOptions {
 /** A tree that an algorithm returned. */
 export interface ReferenceTree { readonly algorithm: PlanAlgorithm; readonly tree: ParentEdges }
 
-/** Work of the search in edge visits when the caller names no number of rounds: about three seconds for 10,000 tensors. */
-const defaultEdgeVisits = 6e6;
+/** Effort when the caller names none: by edge, and at most. */
+const effortPerEdge = 2e4, mostEffort = 6e7;
+/** How many of the improved trees go through exchanges, and which share of the effort each may take. */
+const mostExchanged = 3, exchangeShare = 0.5;
 
 /**
  * @throws BUDGET_UNREACHABLE where no plan can keep a budget.
@@ -119,18 +120,20 @@ class BestKeeper {
 }
 
 function search(graph: StorageGraph, limits: Limits, keeper: BestKeeper, options: PlanOptions, isTimeUp: () => boolean): void {
-  const effort = { left: 1e9 };
-  for (const { algorithm, tree } of keeper.trees) {
-    if (isTimeUp()) return;
-    const meter = new LimitMeter(new StorageTree(graph, tree), limits);
-    if (meter.exceeded > 0) continue;
+  const descended = keeper.trees.map(({ algorithm, tree }) => ({ algorithm, meter: new LimitMeter(new StorageTree(graph, tree), limits) })).filter(({ meter }) => meter.exceeded === 0);
+  for (const { algorithm, meter } of descended) {
     descend(meter, isTimeUp);
-    exchange(meter, effort, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }
-  const rounds = options.rounds ?? Math.min(1000, Math.max(24, Math.ceil(defaultEdgeVisits / graph.edgeCount)));
-  const { tree, storageCost } = keeper.best;
-  searchByPrices(graph, tree, storageCost, limits, { rounds, isTimeUp, random: seededUniform(options.seed ?? 1), onBetter: (better) => { keeper.consider("prices", better, true); } });
+  const total = options.effort ?? Math.min(mostEffort, effortPerEdge * graph.edgeCount);
+  descended.sort((a, b) => a.meter.tree.storageCost - b.meter.tree.storageCost);
+  for (const { algorithm, meter } of descended.slice(0, mostExchanged)) {
+    exchange(meter, { left: total * exchangeShare }, isTimeUp);
+    keeper.consider(algorithm, meter.tree.parentEdge, true);
+  }
+  const meter = new LimitMeter(new StorageTree(graph, keeper.best.tree), limits);
+  disturb(meter, { left: total }, seededUniform(options.seed ?? 1), isTimeUp);
+  keeper.consider("search", meter.tree.parentEdge, true);
 }
 
 /** Uniform numbers in [0, 1), the same for the same seed (mulberry32). */

@@ -10,8 +10,8 @@ import { StorageTree } from "./storage-tree.js";
 
 export const storagePlanFormat = 1;
 
-export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "prices"] as const;
-/** `prices` is the search of priced-search.ts, from the best tree that the others gave. */
+export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "search"] as const;
+/** `search` is the one of exchange.ts, from the best tree that the others gave. */
 export type PlanAlgorithm = (typeof planAlgorithms)[number];
 
 /** How one vertex is to be stored. */

@@ -98,6 +98,3 @@ export class StorageTree {
     else this.firstChild[this.parent(v)] = next;
   }
 }
-
-/** C_r(T, v) of every vertex in the tree of these edges. */
-export function pathCosts(graph: StorageGraph, parentEdge: ParentEdges): Float64Array { return new StorageTree(graph, parentEdge).recreation; }

@@ -39,7 +39,7 @@ export interface RepositoryOptions {
 export const sdLike: RepositoryOptions = { seed: 5, versions: 54, checkpoints: 10, tensors: 16, snapshotBytes: 50e6, deltaBits: 33, frozenShare: 0.9, rateBits: 8, noiseBits: 1, nearby: 3, readRate: 120, decodeRate: 4000, applyRate: 8000 };
 
 /** VGG-16's convolution and dense layers by number of parameters, biases folded in (MH17). */
-const vgg16 = [1792, 36928, 73856, 147584, 295168, 590080, 590080, 1180160, 2359808, 2359808, 2359808, 2359808, 2359808, 102764544, 16781312, 4097000] as const;
+const vgg16: readonly number[] = [1792, 36928, 73856, 147584, 295168, 590080, 590080, 1180160, 2359808, 2359808, 2359808, 2359808, 2359808, 102764544, 16781312, 4097000];
 const labelsOfVgg = 1000, labelsOfFaces = 100;
 const materialisedBits = 0.835 * 32;
 
