@@ -138,3 +138,16 @@ function modelVersions({ versions: count, checkpoints, tensors, snapshotBytes, r
   }
   return versions;
 }
+
+/** RD: SD's kind of repository with other delta ratios, group sizes and counts, small enough to plan many times. */
+export const rdLike: Readonly<Record<string, RepositoryOptions>> = {
+  "small deltas": { ...sdLike, versions: 20, deltaBits: 22, rateBits: 2 },
+  "middling deltas": { ...sdLike, versions: 20, deltaBits: 27, rateBits: 4 },
+  "large deltas": { ...sdLike, versions: 20, deltaBits: 36 },
+  "all layers trained": { ...sdLike, versions: 20, frozenShare: 0 },
+  "groups of 4": { ...sdLike, versions: 54, tensors: 4 },
+  "groups of 64": { ...sdLike, versions: 8, tensors: 64 },
+  "many versions, few checkpoints": { ...sdLike, versions: 100, checkpoints: 2 },
+  "few versions, many checkpoints": { ...sdLike, versions: 4, checkpoints: 50 },
+  "slow decoding": { ...sdLike, versions: 20, decodeRate: 100, applyRate: 500 },
+};
