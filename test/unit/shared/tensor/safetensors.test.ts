@@ -49,7 +49,7 @@ describe("safetensors", () => {
     const model = await modelSourceOfSafetensors(fileOfBytes(vectorBytes("edge-values.safetensors")), "edge-values");
     assert.equal(treeRoot(model.leaves), golden.opaqueRoot);
     assert.notEqual(model.names.fileHeader, undefined, "its metadata is in no order that names keep, so the header is kept as it stands");
-    const plain = await modelSourceOfSafetensors(fileOfBytes(fileOf("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", Uint8Array.of(7))), "plain");
+    const plain = await modelSourceOfSafetensors(fileOfBytes(fileOf("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}   ", Uint8Array.of(7))), "plain");
     assert.equal(plain.names.fileHeader, undefined, "a header in canonical form need not be kept");
   });
 
