@@ -185,6 +185,10 @@ export function lossOn(tf: TensorFlow, model: Trainable, set: SampleSet, part: S
 /** The model's outputs on a part: count × width numbers. @throws ARCHITECTURE_MISMATCH when the model does not take these samples */
 export function predict(tf: TensorFlow, model: Trainable, set: SampleSet, part: SamplePart): Float32Array {
   const width = set.task === "classification" ? set.classes : set.targetSize;
+  const wanted = model.inputShape;
+  if (wanted.length !== set.inputShape.length || wanted.some((size, at) => size !== null && size !== set.inputShape[at])) {
+    throw new StemmaError("ARCHITECTURE_MISMATCH", `The model takes samples of shape [${wanted.map((size) => size ?? "any").join(", ")}], those of the data have [${set.inputShape.join(", ")}]. Choose data that was made for this model, or a model made for this data.`, { wanted, found: set.inputShape });
+  }
   const outputs = new Float32Array(part.count * width);
   let at = 0;
   for (const indices of batches(part.count)) {

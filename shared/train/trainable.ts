@@ -85,6 +85,9 @@ export class Trainable {
     this.changing = weights.filter((weight) => !frozen.has(weight.layer));
   }
 
+  /** Of one sample, for a model with one input; null where any size will do. */
+  get inputShape(): readonly (number | null)[] { return this.#model.inputs[0]?.shape.slice(1) ?? []; }
+
   /** @param inputs [batch, …input shape] @returns [batch, …] of the model's only output */
   forward(inputs: TfTensor, training: boolean): TfTensor {
     return this.#model.apply(inputs, { training }) as TfTensor;

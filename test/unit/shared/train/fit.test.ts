@@ -138,6 +138,12 @@ describe("training loop", () => {
     assert.deepEqual((await trained(lstm(), windows, { epochs: 2 })).bytes, bytes);
   });
 
+  it("says which samples a model takes when the data has others, before anything is computed", () => {
+    const model = sequenceRegressor("LSTM", [5, 2], 6, 1, 0, new Streams("1", 0)), trainable = buildTrainable(tf, model.architecture, model.tensors);
+    assert.throws(() => predict(tf, trainable, windows, windows.heldOut), (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH") && error.message.includes("[5, 2]") && error.message.includes("[4, 2]"));
+    trainable.dispose();
+  });
+
   it("does not train a model on data of another width", () => {
     const model = sequenceRegressor("LSTM", [4, 2], 6, 3, 0, new Streams("1", 0)), trainable = buildTrainable(tf, model.architecture, model.tensors);
     assert.throws(() => predict(tf, trainable, windows, windows.heldOut), (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH"));
