@@ -1,0 +1,55 @@
+/** Draws what the planner bench measured as the paper's figure 6(c): storage and recreation cost over α, by algorithm, as an SVG. Pure. */
+export interface ChartPoint { readonly ratio: number; readonly storage: number; readonly recreation: number; readonly isWithinBudgets: boolean }
+export interface ChartSeries { readonly name: string; readonly points: readonly ChartPoint[] }
+
+/** Distinguishable to the colour-blind too (Okabe and Ito). */
+const colours = ["#999999", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00"] as const;
+const panel = { width: 400, height: 300, left: 60, top: 56, gap: 90 };
+
+export function tradeOffChart(title: string, series: readonly ChartSeries[]): string {
+  const width = panel.left + 2 * panel.width + panel.gap + 30, height = panel.top + panel.height + 90;
+  const parts = [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" role="img">`,
+    `<title>${escape(title)}</title>`, `<rect width="${width}" height="${height}" fill="#fff"/>`,
+    `<text x="${panel.left}" y="24" font-size="15">${escape(title)}</text>`,
+    ...drawPanel("stored, times the least possible", panel.left, series, ({ storage }) => storage),
+    ...drawPanel("mean recreation, times the least possible", panel.left + panel.width + panel.gap, series, ({ recreation }) => recreation),
+    ...drawLegend(series, height - 34), "</svg>",
+  ];
+  return `${parts.join("\n")}\n`;
+}
+
+function drawPanel(label: string, left: number, series: readonly ChartSeries[], valueOf: (point: ChartPoint) => number): string[] {
+  const points = series.flatMap((each) => each.points);
+  const [from, to] = [Math.min(...points.map(({ ratio }) => ratio)), Math.max(...points.map(({ ratio }) => ratio))];
+  const top = niceCeiling(Math.max(...points.map(valueOf)));
+  const x = (ratio: number): number => left + (to > from ? (ratio - from) / (to - from) : 0.5) * panel.width;
+  const y = (value: number): number => panel.top + panel.height * (1 - (value - 1) / (top - 1));
+  const steps = Array.from({ length: 5 }, (_, at) => 1 + (top - 1) * at / 4), ticks = [...new Set(points.map(({ ratio }) => ratio))].filter((ratio) => Number.isInteger(ratio * 2));
+  return [
+    `<text x="${left}" y="${panel.top - 10}">${escape(label)}</text>`,
+    ...steps.map((value) => `<path d="M${left} ${round(y(value))}h${panel.width}" stroke="#ddd"/><text x="${left - 6}" y="${round(y(value) + 4)}" text-anchor="end">${value.toFixed(2)}</text>`),
+    ...ticks.map((ratio) => `<text x="${round(x(ratio))}" y="${panel.top + panel.height + 18}" text-anchor="middle">${ratio}</text>`),
+    `<text x="${left + panel.width / 2}" y="${panel.top + panel.height + 36}" text-anchor="middle">α, the budget as a multiple of the least recreation cost</text>`,
+    ...series.flatMap((each, at) => [
+      `<path d="${each.points.map((point, i) => `${i === 0 ? "M" : "L"}${round(x(point.ratio))} ${round(y(valueOf(point)))}`).join("")}" fill="none" stroke="${colourOf(at)}" stroke-width="2"/>`,
+      ...each.points.map((point) => `<circle cx="${round(x(point.ratio))}" cy="${round(y(valueOf(point)))}" r="3.5" stroke="${colourOf(at)}" stroke-width="1.5" fill="${point.isWithinBudgets ? colourOf(at) : "#fff"}"/>`),
+    ]),
+  ];
+}
+
+function drawLegend(series: readonly ChartSeries[], y: number): string[] {
+  return [
+    ...series.map(({ name }, at) => `<circle cx="${panel.left + 6 + at * 110}" cy="${y}" r="5" fill="${colourOf(at)}"/><text x="${panel.left + 16 + at * 110}" y="${y + 4}">${escape(name)}</text>`),
+    `<text x="${panel.left}" y="${y + 24}" fill="#555">hollow: over a budget</text>`,
+  ];
+}
+
+function colourOf(at: number): string { return colours[at % colours.length]!; }
+function round(value: number): number { return Math.round(value * 10) / 10; }
+/** The next multiple of a quarter, half or whole above 1. */
+function niceCeiling(value: number): number {
+  const step = value < 2 ? 0.2 : value < 5 ? 1 : 4;
+  return 1 + step * Math.max(1, Math.ceil((value - 1) / step - 1e-9));
+}
+function escape(text: string): string { return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`); }
