@@ -92,14 +92,14 @@ export class LimitMeter {
     return isAdmitted;
   }
 
-  /** Moves v and keeps the books. `onCross` hears of every group that comes to be over its limit, or no longer is. */
-  move(v: number, edge: number, onCross?: (group: number, isOver: boolean) => void): void {
+  /** Moves v and keeps the books; returns how many vertices cost something else now. `onCross` hears of every group that comes to be over its limit, or no longer is. */
+  move(v: number, edge: number, onCross?: (group: number, isOver: boolean) => void): number {
     const change = this.tree.recreationChange(v, edge);
     this.tree.move(v, edge);
-    if (change === 0) return;
+    if (change === 0) return 0;
     const { groupsOf } = this.limits;
-    const crossed: number[] = [];
-    for (const x of this.tree.subtree(v)) {
+    const crossed: number[] = [], changed = this.tree.subtree(v);
+    for (const x of changed) {
       for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
         const group = groupsOf.items[at]!, wasOver = this.isOver(group);
         this.cost[group]! += change;
@@ -109,5 +109,6 @@ export class LimitMeter {
       }
     }
     if (onCross !== undefined) for (const group of crossed) onCross(group, this.isOver(group));
+    return changed.length;
   }
 }

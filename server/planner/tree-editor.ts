@@ -47,8 +47,7 @@ export class TreeEditor {
 
   private shift(v: number, edge: number): void {
     this.added += this.tree.storageChange(v, edge);
-    this.effort.left -= 4;
-    this.meter.move(v, edge, (group, isOver) => { if (isOver) this.broken.add(group); else this.broken.delete(group); });
+    this.effort.left -= 4 + this.meter.move(v, edge, (group, isOver) => { if (isOver) this.broken.add(group); else this.broken.delete(group); });
   }
 
   /** Re-parents members of broken groups, but not `fixed` vertices, until all limits hold, for less than `most` storage; says whether it could. */

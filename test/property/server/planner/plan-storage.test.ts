@@ -48,7 +48,7 @@ test("a plan stores every vertex once, adds up by its own words, keeps budgets, 
 
 test("on tiny graphs the plan is the best of all trees", () => {
   let optimal = 0, tried = 0;
-  fc.assert(fc.property(seeds, fc.integer({ min: 2, max: 6 }), schemes, fc.constantFrom(1, 1.1, 1.25, 1.5, 2, 3), (seed, vertices, scheme, ratio) => {
+  fc.assert(fc.property(seeds, fc.integer({ min: 4, max: 7 }), schemes, fc.constantFrom(1, 1.1, 1.25, 1.5, 2), (seed, vertices, scheme, ratio) => {
     const graph = randomStorageGraph(seed, { vertices, edgesEach: 3, snapshots: 3 });
     const optimum = exhaustiveOptimum(graph, budgetsByRatio(graph, leastRecreation(graph), ratio, scheme), scheme);
     const { storageCost } = planStorage(graph, { ratio }, { scheme, effort: 2e5 });
@@ -56,8 +56,9 @@ test("on tiny graphs the plan is the best of all trees", () => {
     tried++;
     if (storageCost === optimum) optimal++;
     assert.ok(storageCost <= optimum * 1.1, `seed ${seed}: ${storageCost}, the optimum is ${optimum}`);
-  }), { numRuns: isFull ? 1000 : 60, seed: 20_260 });
-  assert.ok(optimal >= 0.98 * tried, `${optimal} of ${tried} plans are optimal`);
+  }), { numRuns: isFull ? 2000 : 150, seed: 20_260 });
+  // The sample is fixed and so are the plans; in the full count a search may miss one in a thousand.
+  assert.ok(optimal >= (isFull ? 0.999 * tried : tried), `${optimal} of ${tried} plans are optimal`);
 });
 
 test("costs that are no whole numbers keep budgets and add up too", () => {
