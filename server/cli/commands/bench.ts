@@ -16,7 +16,7 @@ async function benchmarks(): Promise<string[]> {
 }
 
 export function addBenchCommand(program: Command): void {
-  program.command("bench").argument("[name]", "a benchmark, or all; without a name they are listed").argument("[words...]", "passed on to the benchmark").option("--quick", "fewer and smaller runs", false)
+  program.command("bench").allowUnknownOption().argument("[name]", "a benchmark, or all; without a name they are listed").argument("[words...]", "passed on to the benchmark").option("--quick", "fewer and smaller runs", false)
     .description("measure this machine: ratios against a floor taken in the same run (times alone mean little)")
     .action(async (name: string | undefined, words: string[], choices: { quick: boolean }, command: Command) => withContext(command, async ({ output, options, signal }) => {
       const known = await benchmarks();
