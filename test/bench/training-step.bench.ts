@@ -17,10 +17,10 @@ import type { Tf } from "../../shared/train/kernels/kernel-room.js";
 const { values: options } = parseArgs({
   options: {
     output: { type: "string", short: "o", default: "table" }, size: { type: "string", default: "224" }, batch: { type: "string", default: "4" },
-    steps: { type: "string", default: "4" }, rounds: { type: "string", default: "2" }, only: { type: "string" }, profile: { type: "boolean", default: false },
+    steps: { type: "string", default: "4" }, rounds: { type: "string", default: "2" }, only: { type: "string" }, profile: { type: "boolean", default: false }, quick: { type: "boolean", default: false },
   },
 });
-const [size, batch, steps, rounds] = [options.size, options.batch, options.steps, options.rounds].map(Number) as [number, number, number, number];
+const [size, batch, steps, rounds] = (options.quick ? [96, 2, 2, 1] : [options.size, options.batch, options.steps, options.rounds]).map(Number) as [number, number, number, number];
 
 /** MobileNetV2 1.0 with 1,000 classes, as its paper lays it out. */
 function mobileNetV2(tf: Tf): LayersModel {
@@ -103,7 +103,7 @@ async function measureInTurn(): Promise<void> {
   const self = fileURLToPath(import.meta.url), run = promisify(execFile);
   for (let round = 0; round < rounds; round++) {
     for (const path of ["unfused", "fused"] as const) {
-      const { stdout } = await run(process.execPath, [self, "--only", path, ...["size", "batch", "steps"].flatMap((name) => [`--${name}`, String(options[name as "size"])])]);
+      const { stdout } = await run(process.execPath, [self, "--only", path, "--size", String(size), "--batch", String(batch), "--steps", String(steps)]);
       const measured = JSON.parse(stdout) as Times;
       times[path].wall.push(...measured.wall);
       times[path].processor.push(...measured.processor);

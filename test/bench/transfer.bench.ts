@@ -28,10 +28,10 @@ import { startBroker } from "../../server/broker/start-broker.js";
 
 const { values: options } = parseArgs({ options: {
   output: { type: "string", short: "o", default: "table" }, mib: { type: "string", default: "256" }, runs: { type: "string", default: "7" },
-  block: { type: "string", default: String(256 * 1024) }, window: { type: "string", default: "8" },
+  block: { type: "string", default: String(256 * 1024) }, window: { type: "string", default: "8" }, quick: { type: "boolean", default: false },
 } });
-const byteLength = Number(options.mib) * 2 ** 20;
-const [runs, blockBytes, window] = [Number(options.runs), Number(options.block), Number(options.window)];
+const byteLength = (options.quick ? 32 : Number(options.mib)) * 2 ** 20;
+const [runs, blockBytes, window] = [options.quick ? 2 : Number(options.runs), Number(options.block), Number(options.window)];
 const names = { root: "stemma", fleet: "bench", device: "v1" } as const;
 const rawPieceBytes = 256 * 1024;
 
