@@ -1,7 +1,6 @@
 /** The server as a foreground program: starts, says where it is, runs until it is told to stop or must. */
 import pino from "pino";
 import { StemmaError } from "../shared/errors.js";
-import { exitWithParent } from "../shared/cli/exit-with-parent.js";
 import type { Log, LogFields } from "../shared/ports.js";
 import type { ServerOptions } from "./config.js";
 import type { ServerEvent } from "./events/event-hub.js";
@@ -13,7 +12,6 @@ export interface ReadyServer { readonly mqttUrl: string; readonly httpUrl: strin
 /** Resolves when the server has closed cleanly after `signal`. @throws JOURNAL_STOPPED when it had to stop by itself, and what startServer throws */
 export async function runServer(options: RunServerOptions, signal: AbortSignal, ready: (server: ReadyServer) => void): Promise<void> {
   const log = options.log === "json" ? jsonLog() : plainLog();
-  exitWithParent();
   const server = await startServer(options, log);
   const following = new AbortController();
   void logEvents(server.operations.events(following.signal), log);
