@@ -1,15 +1,18 @@
 /**
- * Facts as journal bytes: JSON with fixed members in a fixed order, hashes checked on the way in and
- * out. A fact of a type this release does not know is kept as it is (state.ts says what follows).
+ * Facts as journal bytes: JSON with fixed members in a fixed order, hashes as base64url, checked on the way
+ * in and out (hexadecimal ones are read too). A fact of a type this release does not know is kept as it is (state.ts says what follows).
  */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { FactCodec } from "../../shared/journal/journal.js";
-import { isHash } from "../../shared/tensor/hash.js";
+import { hashBytes, hexOf, isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-const hash = z.custom<Hash>(isHash, "no hash");
+const shortHash = /^[0-9A-Za-z_-]{43}$/;
+/** 32 bytes have 256 bits and 43 characters 258: the last one's spare bits are nought. */
+function isShort(value: unknown): value is string { return typeof value === "string" && shortHash.test(value) && Buffer.from(value, "base64url").toString("base64url") === value; }
+const hash = z.preprocess((value) => (isShort(value) ? hexOf(Buffer.from(value, "base64url")) : value), z.custom<Hash>(isHash, "no hash"));
 const text = z.string().max(4096);
 const time = z.number().min(-8.64e15).max(8.64e15);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -20,7 +23,7 @@ const about = { ...at, versionId: hash, because: text };
 
 /** One shape a type; members in the order in which they are written. */
 const shapes = {
-  recorded: { ...at, versionId: hash, name: text, version: count.min(1), pack: text.nullable(), tensorBytes: count.optional(), ownBytes: count.optional() },
+  recorded: { ...at, versionId: hash, name: text, version: count.min(1), tensorBytes: count.optional(), ownBytes: count.optional() },
   stored: { ...at, versionId: hash },
   released: about, retired: about, held: about, unheld: about,
   activated: { ...at, versionId: hash, device: text, line: text, deviceAtMs: time, deviceClockErrorMs: z.number().min(0).max(8.64e15).nullable(), session: count },
@@ -59,8 +62,13 @@ export function checkFact(fact: Fact): Fact {
   return check(schema, fact);
 }
 
+/** Members that hold hashes of their own. */
+const hashMembers = new Set(["versionId", "hash"]);
+
+function shortened(name: string, value: unknown): unknown { return hashMembers.has(name) && isHash(value) ? Buffer.from(hashBytes(value)).toString("base64url") : value; }
+
 export const factCodec: FactCodec<Fact> = {
-  encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact))),
+  encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortened)),
   decode(bytes) {
     let value: unknown;
     try { value = JSON.parse(decoder.decode(bytes)); } catch (cause) { throw invalid("its bytes are no JSON", cause); }

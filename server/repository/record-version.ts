@@ -3,6 +3,7 @@
  * this, and not before, anybody may be told that the version exists.
  */
 import { StemmaError } from "../../shared/errors.js";
+import type { Fact } from "../../shared/journal/fact.js";
 import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeEnvironment } from "../../shared/model/environment.js";
@@ -66,16 +67,22 @@ export async function recordVersion(context: RepositoryContext, recordBytes: Uin
   if (record.fleet !== context.fleet) throw new StemmaError("IDENTITY_FOREIGN", `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. Crossing a fleet's border is an explicit import.`, { fleet: record.fleet });
   checkName("model", record.name);
   await keepRecordBytes(context, versionId, recordBytes);
-  return await appendRecorded(context, checked, recordBytes, null);
+  return await appendRecorded(context, checked, recordBytes);
 }
 
-/** Appends the fact of a version that was checked, or made here; `pack` names the pack its save wrote, where one is known. @throws REFERENCE_MISSING */
-export async function appendRecorded(context: RepositoryContext, { versionId, record, leaves, tensorBytes, ownBytes }: CheckedVersion, recordBytes: Uint8Array, pack: string | null): Promise<VersionSummary> {
+/** The fact that a version exists. It names no pack: packs are rewritten. */
+export function recordedFact(atMs: number, { versionId, record, tensorBytes, ownBytes }: Omit<CheckedVersion, "leaves">, version: number): Fact & { readonly type: "recorded" } {
+  return { type: "recorded", atMs, versionId, name: record.name, version, ...(tensorBytes === 0 ? {} : { tensorBytes }), ...(ownBytes === 0 ? {} : { ownBytes }) };
+}
+
+/** Appends the fact of a version that was checked, or made here. @throws REFERENCE_MISSING */
+export async function appendRecorded(context: RepositoryContext, checked: CheckedVersion, recordBytes: Uint8Array): Promise<VersionSummary> {
+  const { versionId, record, leaves } = checked;
   await context.queue.submit({
     needed: [...referencesOf({ state: "kept", versionId, record, leaves })],
     decide: (draft) => {
       if (draft.state.versions.has(versionId) || draft.recordedHere.has(versionId)) return [];
-      return [{ type: "recorded", atMs: context.clock.now(), versionId, name: record.name, version: draft.takeVersion(record.name), pack, tensorBytes, ownBytes }];
+      return [recordedFact(context.clock.now(), checked, draft.takeVersion(record.name))];
     },
     applied: (positions) => {
       if (positions.length === 0) return;

@@ -6,9 +6,9 @@ import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import { factCodec } from "./fact-codec.js";
-import type { SaveOptions, SaveReport } from "./fleet-repository.js";
+import type { SaveOptions, SaveReport, VersionSummary } from "./fleet-repository.js";
 import { checkName, ownDevice, ownLine } from "./naming.js";
-import { appendRecorded, sequenceKey } from "./record-version.js";
+import { appendRecorded, recordedFact, sequenceKey } from "./record-version.js";
 import { needVersion } from "./version-table.js";
 
 /** How long a save may take before collection no longer minds it; then recording it finds what is missing. */
@@ -43,15 +43,15 @@ async function saveOnce(context: RepositoryContext, model: ModelSource, options:
     ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
   }, context.clock);
   const ownBytes = saved.plan.changed.reduce((sum, leaf) => sum + (model.sources[leaf]?.byteLength ?? 0), 0);
-  const summary = await appendRecorded(context, { versionId: saved.versionId, record: saved.record, leaves: model.leaves, tensorBytes: saved.tensorBytes, ownBytes }, saved.recordBytes, saved.pack);
+  const summary = await appendRecorded(context, { versionId: saved.versionId, record: saved.record, leaves: model.leaves, tensorBytes: saved.tensorBytes, ownBytes }, saved.recordBytes);
   return {
     summary, approach: saved.plan.approach, newTensorBytes: saved.newTensorBytes, packBytes: saved.packBytes, steps: saved.steps,
-    overheadBytes: saved.recordBytesLength + saved.ownerMapBytes + factBytes(saved, summary.version, summary.ownBytes),
+    overheadBytes: saved.recordBytesLength + saved.ownerMapBytes + factBytes(saved, summary),
   };
 }
 
-function factBytes(saved: SavedModel, version: number, ownBytes: number): number {
-  return factCodec.encode({ type: "recorded", atMs: 0, versionId: saved.versionId, name: saved.record.name, version, pack: saved.pack, tensorBytes: saved.tensorBytes, ownBytes }).length + "1700000000000".length - 1;
+function factBytes({ versionId, record }: SavedModel, { recordedAtMs, version, tensorBytes, ownBytes }: VersionSummary): number {
+  return factCodec.encode(recordedFact(recordedAtMs, { versionId, record, tensorBytes, ownBytes }, version)).length;
 }
 
 /** Saves of one line that run at once each get a number of their own; one that fails leaves a gap, which means nothing. */

@@ -5,7 +5,7 @@ interface At { /** Server (or local) clock, ms since 1970. */ readonly atMs: num
 
 export type Fact =
   /** A version exists: its record and every object it needs lie in the store. `version` is the counter per (fleet, name). */
-  | (At & { readonly type: "recorded"; readonly versionId: Hash; readonly name: string; readonly version: number; readonly pack: string | null; /** Bytes of all tensors, and of those that the owner map gives to this version. */ readonly tensorBytes?: number; readonly ownBytes?: number })
+  | (At & { readonly type: "recorded"; readonly versionId: Hash; readonly name: string; readonly version: number; /** Bytes of all tensors, and of those that the owner map gives to this version; absent where there are none. */ readonly tensorBytes?: number; readonly ownBytes?: number })
   /** The server decoded the model from what it wrote and found its root. */
   | (At & { readonly type: "stored"; readonly versionId: Hash })
   /** The policy's conditions hold: the device may delete its copy. */

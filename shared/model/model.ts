@@ -79,6 +79,8 @@ export interface SaveRecord {
   readonly architecture: Hash;
   readonly root: Hash;
   readonly approach: Approach;
+  /** The float scheme that its values went through, such as "float16" or "quantize-uniform:8"; absent: exact, as trained. */
+  readonly scheme?: string;
   /** Milliseconds since 1970 by the saver's clock, with the error it knows of (null: unknown). */
   readonly savedAtMs: number;
   readonly clockErrorMs: number | null;

@@ -1,8 +1,10 @@
 /**
  * Save records as bytes: canonical JSON of at most 64 KiB whose hash is the version id. Written once and
  * kept as received; nothing here encodes a decoded record again. In the bytes a hash is base64url (43
- * characters), and what follows from other fields is left out: `architecture` is objects.architecture,
- * or 32 zero bytes for kind `opaque`.
+ * characters), and what follows from other fields is left out: `kind` is "architecture" where
+ * objects.architecture is named and else "opaque", `architecture` is that or 32 zero bytes, and the
+ * content id is that of architecture and root. A clock error that is not known is left out too. Bytes that
+ * say these things all the same are read and checked.
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf, isHash, objectId, zeroHash } from "../tensor/hash.js";
@@ -29,10 +31,10 @@ function short(hash: Hash): string { return Buffer.from(hashBytes(hash)).toStrin
 /** The bytes of a new record. @throws RECORD_INVALID, RECORD_TOO_LARGE */
 export function encodeSaveRecord(record: SaveRecord): Uint8Array {
   checkRecord(record);
-  const { architecture: _derived, objects, bases, contentId: content, root, successorOf, ...plain } = record;
+  const { architecture: _derived, contentId: _content, kind: _kind, clockErrorMs, objects, bases, root, successorOf, ...plain } = record;
   const { attachments, ...hashes } = objects;
   const value: CanonicalValue = {
-    ...plain, bases: bases.map(short), contentId: short(content), root: short(root), successorOf: successorOf === undefined ? undefined : short(successorOf),
+    ...plain, clockErrorMs: clockErrorMs ?? undefined, bases: bases.map(short), root: short(root), successorOf: successorOf === undefined ? undefined : short(successorOf),
     objects: {
       ...Object.fromEntries(Object.entries(hashes).filter(([, hash]) => hash !== undefined).map(([field, hash]) => [field, short(hash as Hash)])),
       attachments: attachments?.map(({ name, hash }) => ({ name, hash: short(hash) })),
@@ -64,7 +66,7 @@ function listOf<T>(value: unknown, what: string, most: number, read: (item: unkn
   return value.map(read);
 }
 
-const fields = ["format", "name", "fleet", "device", "line", "sequence", "bases", "successorOf", "kind", "contentId", "root", "approach", "savedAtMs", "clockErrorMs", "objects"];
+const fields = ["format", "name", "fleet", "device", "line", "sequence", "bases", "successorOf", "kind", "contentId", "root", "approach", "scheme", "savedAtMs", "clockErrorMs", "objects"];
 
 /**
  * Reads record bytes as they were received. Everything in it is checked, the content id against architecture and root.
@@ -83,12 +85,14 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
     const entry = membersOf(item, `attachment ${i}`, ["name", "hash"]);
     return { name: entry["name"] as string, hash: long(entry["hash"], `the hash of attachment ${i}`) };
   });
+  const root = long(value["root"], "root"), architecture = hashes["architecture"] ?? zeroHash;
   const record = {
     ...value,
     bases: listOf(value["bases"], "bases", maxBases, (item, i) => long(item, `base ${i}`)),
     ...(value["successorOf"] === undefined ? {} : { successorOf: long(value["successorOf"], "successorOf") }),
-    contentId: long(value["contentId"], "contentId"), root: long(value["root"], "root"),
-    architecture: hashes["architecture"] ?? zeroHash,
+    kind: value["kind"] ?? (hashes["architecture"] === undefined ? "opaque" : "architecture"), architecture, root,
+    contentId: value["contentId"] === undefined ? contentId(architecture, root) : long(value["contentId"], "contentId"),
+    clockErrorMs: value["clockErrorMs"] ?? null,
     objects: { ...hashes, ...(attachments === undefined ? {} : { attachments }) },
   } as unknown as SaveRecord;
   checkRecord(record);
@@ -100,6 +104,9 @@ const displayName = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}:]{1,200}$/u;
 /** Parts of a topic or a folder's name. */
 const label = /^[^\p{Cc}\p{Cs}\p{Z}:/\\+#.$][^\p{Cc}\p{Cs}\p{Z}:/\\+#]{0,127}$/u;
 
+/** A float scheme and its bits, such as "quantize-uniform:8". */
+const schemeLabel = /^[a-z0-9][a-z0-9-]{0,39}(:[0-9]{1,3})?$/;
+
 function checkRecord(record: SaveRecord): void {
   if ((record.format as number) !== 1) invalid(`its format is ${String(record.format)}, this Stemma knows 1`);
   if (typeof record.name !== "string" || !displayName.test(record.name) || record.name.trim() !== record.name) invalid("its name is empty, too long, or has characters that no name may have");
@@ -108,6 +115,7 @@ function checkRecord(record: SaveRecord): void {
   if (!Number.isSafeInteger(record.savedAtMs) || record.savedAtMs < 0) invalid("its time is no whole number of milliseconds");
   if (record.clockErrorMs !== null && !(Number.isSafeInteger(record.clockErrorMs) && record.clockErrorMs >= 0)) invalid("its clock error is neither unknown nor a whole number of milliseconds");
   if (!["snapshot", "update", "provenance"].includes(record.approach)) invalid("its approach is unknown");
+  if (record.scheme !== undefined && (typeof record.scheme !== "string" || !schemeLabel.test(record.scheme))) invalid("its scheme is no name of one");
   if (record.kind !== "architecture" && record.kind !== "opaque") invalid("its kind is unknown");
   if (record.bases.length > maxBases || new Set(record.bases).size !== record.bases.length) invalid("a base is named twice, or there are too many");
   checkHashes(record);

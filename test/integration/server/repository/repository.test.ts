@@ -178,7 +178,7 @@ test("what a device runs or was given is not retired; facts about strangers are 
   await repository.append({ type: "revoked", atMs, device: "car-1", because: "sold" });
   await repository.retire(versionId, "now it may go");
   await assert.rejects(repository.append({ type: "made-up", atMs } as unknown as Fact), { code: "FACT_INVALID" });
-  await assert.rejects(repository.append({ type: "recorded", atMs, versionId, name: "x", version: 1, pack: null }), { code: "FACT_INVALID" });
+  await assert.rejects(repository.append({ type: "recorded", atMs, versionId, name: "x", version: 1 }), { code: "FACT_INVALID" });
   await repository.close();
 });
 

@@ -5,6 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { factCodec } from "../../../../server/repository/fact-codec.js";
+import { openNodeHome } from "../../../../server/repository/node-home.js";
+import { openRepository } from "../../../../server/repository/open-repository.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const fleet = "local";
 
@@ -43,4 +47,40 @@ it("trains on the server, saves lineage, measurements and provenance, and stops 
     await operations.close();
     await rm(home, { recursive: true, force: true });
   }
+});
+
+/** Bytes that count as what a save stores (record, fact, new owner map), as they lie in the home. */
+async function savedBytes(path: string, versionId: Hash): Promise<{ readonly record: number; readonly fact: number; readonly ownerMap: number; readonly newTensors: number }> {
+  const home = await openNodeHome(path);
+  const repository = await openRepository(home, fleet);
+  try {
+    const { record, ownBytes } = repository.resolve(versionId);
+    let fact = 0;
+    for await (const entry of repository.journal.entries()) if (entry.fact.type === "recorded" && entry.fact.versionId === versionId) fact = factCodec.encode(entry.fact).length;
+    return { record: (await repository.objects.read("record", versionId)).length, fact, ownerMap: (await repository.objects.read("owner-map", record.objects.ownerMap)).length, newTensors: ownBytes };
+  } finally {
+    await repository.close();
+    await home.close();
+  }
+}
+
+it("a training that changed nothing stores under 1 kB and is a version of its own", { timeout: 120_000 }, async (context) => {
+  const home = await mkdtemp(join(tmpdir(), "stemma-equal-"));
+  try {
+    const operations = await openLocalOperations({ home });
+    const train = { fleet, recipe: "battery-soh", data: "cells", name: "delivery-van-0017-pack-state-of-health" };
+    await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+    const base = await operations.train({ ...train, parameters: { epochs: 1 } });
+    // A step of this size is nought beside any weight.
+    const equal = await operations.train({ ...train, base: base.summary.versionId, parameters: { epochs: 1, learningRate: 1e-46 } });
+    await operations.close();
+    assert.equal(equal.summary.record.contentId, base.summary.record.contentId);
+    assert.notEqual(equal.summary.versionId, base.summary.versionId);
+    const { measurements, provenance, metadata } = equal.summary.record.objects;
+    for (const object of [measurements, provenance, metadata]) assert.ok(object, "it has all that a training has to tell");
+    const { record, fact, ownerMap, newTensors } = await savedBytes(home, equal.summary.versionId);
+    context.diagnostic(`record ${record}, fact ${fact}, owner map ${ownerMap}`);
+    assert.equal(newTensors, 0);
+    assert.ok(record + fact + ownerMap < 1000, `record ${record}, fact ${fact}, owner map ${ownerMap}`);
+  } finally { await rm(home, { recursive: true, force: true }); }
 });

@@ -31,7 +31,7 @@ function setup(present: Iterable<Hash> = [], { beforeLock = () => undefined as v
 }
 const record = (n: number, name = "m", needed: readonly Hash[] = []): Submission => ({
   needed,
-  decide: (draft) => (draft.state.versions.has(id(n)) || draft.recordedHere.has(id(n)) ? [] : [{ type: "recorded", atMs: 0, versionId: id(n), name, version: draft.takeVersion(name), pack: null }]),
+  decide: (draft) => (draft.state.versions.has(id(n)) || draft.recordedHere.has(id(n)) ? [] : [{ type: "recorded", atMs: 0, versionId: id(n), name, version: draft.takeVersion(name) }]),
 });
 
 test("what waits together is written together, numbered in order, and applied before anybody is told", async () => {

@@ -11,7 +11,7 @@ const id = "ab".repeat(32) as Hash;
 
 test("facts of every kind come back as they were", () => {
   const facts: readonly Fact[] = [
-    { type: "recorded", atMs: 1, versionId: id, name: "soh", version: 1, pack: null, tensorBytes: 5, ownBytes: 0 }, { type: "stored", atMs: 1, versionId: id }, { type: "released", atMs: 1, versionId: id, because: "stored" },
+    { type: "recorded", atMs: 1, versionId: id, name: "soh", version: 1, tensorBytes: 5, ownBytes: 0 }, { type: "stored", atMs: 1, versionId: id }, { type: "released", atMs: 1, versionId: id, because: "stored" },
     { type: "activated", atMs: 1, versionId: id, device: "d", line: "l", deviceAtMs: -5, deviceClockErrorMs: null, session: 9 }, { type: "retired", atMs: 1, versionId: id, because: "" },
     { type: "tagged", atMs: 1, name: "soh", tag: "best", versionId: null }, { type: "held", atMs: 1, versionId: id, because: "x" }, { type: "unheld", atMs: 1, versionId: id, because: "x" },
     { type: "enrolled", atMs: 1, device: "d", publicKey: "k", tokenHash: "t", profile: "p", lines: ["l"] }, { type: "revoked", atMs: 1, device: "d", because: "x" }, { type: "quarantined", atMs: 1, device: "d", because: "x" },
@@ -19,6 +19,15 @@ test("facts of every kind come back as they were", () => {
     { type: "backup", atMs: 1, position: 3, location: "/b" }, { type: "restored", atMs: 1, position: 3, lostFrom: null },
   ];
   for (const fact of facts) assert.deepEqual(factCodec.decode(factCodec.encode(fact)), fact);
+});
+
+test("hashes are written short, and read short or in hexadecimal", () => {
+  const fact: Fact = { type: "tagged", atMs: 1, name: id, tag: "best", versionId: id };
+  const text = new TextDecoder().decode(factCodec.encode(fact));
+  assert.equal(text, `{"type":"tagged","atMs":1,"name":"${id}","tag":"best","versionId":"${"q6ur".repeat(10)}q6s"}`);
+  assert.deepEqual(factCodec.decode(encode(fact)), fact);
+  // The last character's spare bits are nought.
+  assert.throws(() => factCodec.decode(encode({ ...fact, versionId: `${"q6ur".repeat(10)}q6t` })), { code: "FACT_INVALID" });
 });
 
 test("a member that no reader would find again is refused, not dropped", () => {

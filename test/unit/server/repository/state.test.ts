@@ -7,7 +7,7 @@ import type { Fact } from "../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
-const recorded = (n: number, name: string, version: number): Fact => ({ type: "recorded", atMs: n, versionId: id(n), name, version, pack: null, tensorBytes: 10, ownBytes: 4 });
+const recorded = (n: number, name: string, version: number): Fact => ({ type: "recorded", atMs: n, versionId: id(n), name, version, tensorBytes: 10, ownBytes: 4 });
 const enrolled = (device: string, publicKey = "k"): Fact => ({ type: "enrolled", atMs: 1, device, publicKey, tokenHash: "t", profile: "generic", lines: ["a"] });
 
 function stateOf(...facts: readonly Fact[]): FleetState {

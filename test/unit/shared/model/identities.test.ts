@@ -99,14 +99,28 @@ describe("canonical JSON", () => {
 });
 
 describe("save record", () => {
-  const golden = vectors<{ text: string; versionId: Hash; record: SaveRecord }[]>("save-records.json");
-  for (const { text, versionId, record } of golden) {
-    test(`${record.kind}: bytes, version id and fields`, () => {
-      assert.equal(new TextDecoder().decode(encodeSaveRecord(record)), text);
+  interface Golden { readonly text: string; readonly versionId: Hash; readonly record: SaveRecord }
+  /** With the content id and the kind in the bytes, as records were once written. */
+  const golden = vectors<Golden[]>("save-records.json");
+  const short = vectors<Golden[]>("short-save-records.json");
+  for (const { text, versionId, record } of [...golden, ...short]) {
+    test(`${record.kind}, ${text.length} bytes: version id and fields`, () => {
       assert.equal(versionIdOf(bytesOf(text)), versionId);
       assert.deepEqual(decodeSaveRecord(bytesOf(text)), record);
     });
   }
+  for (const { text, record } of short) {
+    test(`${record.kind}${record.scheme === undefined ? "" : " through a float scheme"}: written without what follows from other fields`, () => {
+      assert.equal(new TextDecoder().decode(encodeSaveRecord(record)), text);
+    });
+  }
+  test("a content id or a kind that does not follow from the rest is refused", () => {
+    const { text, record } = golden[0] as Golden;
+    const other = Buffer.from(sha256("other"), "hex").toString("base64url");
+    assert.throws(() => decodeSaveRecord(bytesOf(text.replace(/"contentId":"[^"]*"/, `"contentId":"${other}"`))), refusal("RECORD_INVALID"));
+    assert.throws(() => encodeSaveRecord({ ...record, kind: "opaque" }), refusal("RECORD_INVALID"));
+    assert.throws(() => encodeSaveRecord({ ...record, scheme: "Float 16" }), refusal("RECORD_INVALID"));
+  });
   test("every alteration of a field is refused or another record", () => {
     const { text, record } = golden[0] as (typeof golden)[number];
     const wrong: [string, string][] = [
