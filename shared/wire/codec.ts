@@ -9,7 +9,7 @@ import { frameBlock } from "./block-frame.js";
 import * as field from "./fields.js";
 import { type Fields } from "./fields.js";
 import { scanEnvelope } from "./scan.js";
-import { blockOverheadBytes, blocksPerManifestPart, encodingsPerManifestPart, maxBlockBytes, maxListLength, maxTextLength, maxWordBytes, oldestProtocolVersion, protocolVersion } from "./limits.js";
+import { blockOverheadBytes, blocksPerManifestPart, encodingsPerManifestPart, maxBlockBytes, maxListLength, maxReferences, maxTextLength, maxWordBytes, oldestProtocolVersion, protocolVersion } from "./limits.js";
 import type * as words from "./messages.js";
 import { stemma } from "./stemma-protocol.js";
 
@@ -23,7 +23,8 @@ const lineHead = field.message<words.LineHead>({ line: shortText, sequence: fiel
 const head = field.optional(field.message<words.WireHead>({ length: field.u64, chain: field.hash, root: field.hash, publicKey: field.publicKey, signature: field.signature }));
 const smallObject = field.message<words.SmallObject>({ kind: field.oneOf(objectKinds), data: wordBytes });
 const objectRef = field.message<words.ObjectRef>({ kind: field.oneOf([...objectKinds, "tensor"] as const), id: field.hash, byteLength: field.u64 });
-const encoding = field.message<words.Encoding>({ code: field.u32, byteLength: field.u64, against: field.optionalHash });
+const encoding = field.message<words.Encoding>({ code: field.u32, byteLength: field.u64, against: field.optionalHash, previous: field.optionalHash });
+const codingTerms: Fields<words.CodingTerms> = { codec: field.nonZero(field.u32), references: field.nonEmpty(field.list(field.hash, maxReferences)), streamBytes: field.nonZero(field.u64) };
 const indices = field.list(field.u32, maxListLength);
 
 /** Every kind of word, by its name in the envelope. */
@@ -40,7 +41,7 @@ const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } 
   announce: { record: wordBytes, signature: field.signature, objects: field.list(smallObject), tensorBytes: field.u64 },
   want: {
     reason: field.choice(["tensors", "objects", "base", "raw"]), versionId: field.hash, transfer: transferOrNone, objects: field.list(objectRef), bases: field.list(field.hash),
-    blockBytes: field.u32, part: field.u32, parts: field.u32, more: field.flag, tensorIndices: indices,
+    blockBytes: field.u32, part: field.u32, parts: field.u32, more: field.flag, tensorIndices: indices, ...codingTerms,
   },
   manifest: {
     transfer, part: field.u32, parts: field.u32, byteLength: field.u64, blockBytes: field.u32,
@@ -55,7 +56,7 @@ const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } 
   refusal: { code: shortText, message: longText, versionId: field.optionalHash, transfer: transferOrNone, retry: field.flag, retryAfterMs: field.u32 },
   activated: { versionId: field.hash, line: shortText, atMs: field.i64, clockErrorMs: field.errorMs },
   offer: { line: shortText, versionId: field.hash, record: wordBytes, objects: field.list(smallObject), signature: field.signature, name: shortText, version: field.u32 },
-  fetch: { versionId: field.hash, transfer, objects: field.list(objectRef), blockBytes: field.u32, part: field.u32, parts: field.u32 },
+  fetch: { versionId: field.hash, transfer, objects: field.list(objectRef), blockBytes: field.u32, part: field.u32, parts: field.u32, ...codingTerms },
   command: { name: shortText, json: field.text(maxWordBytes) },
   commandResult: { code: shortText, json: field.text(maxWordBytes) },
   transferDone: { transfer },

@@ -90,6 +90,15 @@ export const optionalHash: Field<Hash | undefined> = {
   decode: (value, name) => (bytesOf(value, name).length === 0 ? undefined : hash.decode(value, name)),
 };
 
+/** Not there: nought, as protobuf has it. */
+export function nonZero(field: Field<number>): Field<number | undefined> {
+  return { encode: (value, name) => field.encode(value ?? 0, name), decode: (value, name) => field.decode(value, name) || undefined };
+}
+/** Not there: an empty list. */
+export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly Value[] | undefined> {
+  return { encode: (value, name) => field.encode(value ?? [], name), decode: (value, name) => { const list = field.decode(value, name); return list.length === 0 ? undefined : list; } };
+}
+
 /** Many hashes in one run of bytes. */
 export function hashes(maxCount: number): Field<readonly Hash[]> {
   return {

@@ -21,6 +21,10 @@ export const maxWindow = 64;
 /** Blocks in one manifest part, and encodings of objects in one manifest part (both fixed by the protocol). */
 export const blocksPerManifestPart = 16;
 export const encodingsPerManifestPart = 512;
+/** Versions that one transfer may be coded against. */
+export const maxReferences = 16;
+/** Largest tensor that is coded: coder and decoder hold it whole, beside what it is coded against. */
+export const maxCodedTensorBytes = 256 * 1024 * 1024;
 /** Largest stream one transfer may carry, in bytes. */
 export const maxTransferBytes = 2 ** 40;
 /** Largest number of blocks in one stream (a bitmap of 512 KiB). */

@@ -54,7 +54,7 @@ export interface SmallObject { readonly kind: ObjectKind; readonly data: Uint8Ar
 export interface ObjectRef { readonly kind: ObjectKind | "tensor"; readonly id: Hash; readonly byteLength: number }
 export interface Announce { readonly type: "announce"; readonly record: Uint8Array; readonly signature: string; readonly objects: readonly SmallObject[]; readonly tensorBytes: number }
 export type WantReason = "tensors" | "objects" | "base" | "raw";
-export interface Want {
+export interface Want extends CodingTerms {
   readonly type: "want";
   readonly reason: WantReason;
   readonly versionId: Hash;
@@ -70,8 +70,17 @@ export interface Want {
   /** Indices into the version's tree instead of `objects`. */
   readonly tensorIndices: readonly number[];
 }
-/** How an object of the stream is coded: 0 = raw. `byteLength` in the stream; `against`: the tensor it was coded against. */
-export interface Encoding { readonly code: number; readonly byteLength: number; readonly against?: Hash }
+/** What the receiver of a stream says of coded tensors, in every part of its want or fetch; all absent where a peer knows only raw ones. */
+export interface CodingTerms {
+  /** Newest format of tensor coding that the receiver decodes; absent: raw only. */
+  readonly codec?: number;
+  /** Versions that the receiver holds whole and keeps for this transfer: their tensors may be coded against. */
+  readonly references?: readonly Hash[];
+  /** A transfer that goes on: the length that its manifest declared. */
+  readonly streamBytes?: number;
+}
+/** How an object of the stream is coded: 0 = raw. `byteLength` in the stream; `against`, `previous`: the tensors it was coded against. */
+export interface Encoding { readonly code: number; readonly byteLength: number; readonly against?: Hash; readonly previous?: Hash }
 export interface ManifestPart {
   readonly type: "manifest";
   readonly transfer: string;
@@ -106,7 +115,7 @@ export interface Parked { readonly type: "parked"; readonly versionId: Hash; rea
 export interface Activated { readonly type: "activated"; readonly versionId: Hash; readonly line: string; readonly atMs: number; readonly clockErrorMs: number | null }
 export interface Event { readonly type: "event"; readonly name: string; readonly text: string; readonly line: string }
 export interface Offer { readonly type: "offer"; readonly line: string; readonly versionId: Hash; readonly record: Uint8Array; readonly objects: readonly SmallObject[]; readonly signature: string; readonly name: string; readonly version: number }
-export interface Fetch { readonly type: "fetch"; readonly versionId: Hash; readonly transfer: string; readonly objects: readonly ObjectRef[]; readonly blockBytes: number; readonly part: number; readonly parts: number }
+export interface Fetch extends CodingTerms { readonly type: "fetch"; readonly versionId: Hash; readonly transfer: string; readonly objects: readonly ObjectRef[]; readonly blockBytes: number; readonly part: number; readonly parts: number }
 export interface Command { readonly type: "command"; readonly name: string; readonly json: string }
 export interface CommandResult { readonly type: "commandResult"; readonly code: string; readonly json: string }
 

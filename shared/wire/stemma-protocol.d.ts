@@ -993,6 +993,15 @@ export namespace stemma {
             /** Want tensorIndices. */
             tensorIndices: number[];
 
+            /** Want codec. */
+            codec: number;
+
+            /** Want references. */
+            references: Uint8Array[];
+
+            /** Want streamBytes. */
+            streamBytes: number;
+
             /**
              * Creates a new Want instance using the specified properties.
              * @param [properties] Properties to set
@@ -1054,6 +1063,15 @@ export namespace stemma {
 
                 /** Want tensorIndices */
                 tensorIndices?: (number[]|null);
+
+                /** Want codec */
+                codec?: (number|null);
+
+                /** Want references */
+                references?: (Uint8Array[]|null);
+
+                /** Want streamBytes */
+                streamBytes?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -1208,6 +1226,9 @@ export namespace stemma {
             /** Encoding against. */
             against: Uint8Array;
 
+            /** Encoding previous. */
+            previous: Uint8Array;
+
             /**
              * Creates a new Encoding instance using the specified properties.
              * @param [properties] Properties to set
@@ -1248,6 +1269,9 @@ export namespace stemma {
 
                 /** Encoding against */
                 against?: (Uint8Array|null);
+
+                /** Encoding previous */
+                previous?: (Uint8Array|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -2078,6 +2102,15 @@ export namespace stemma {
             /** Fetch parts. */
             parts: number;
 
+            /** Fetch codec. */
+            codec: number;
+
+            /** Fetch references. */
+            references: Uint8Array[];
+
+            /** Fetch streamBytes. */
+            streamBytes: number;
+
             /**
              * Creates a new Fetch instance using the specified properties.
              * @param [properties] Properties to set
@@ -2127,6 +2160,15 @@ export namespace stemma {
 
                 /** Fetch parts */
                 parts?: (number|null);
+
+                /** Fetch codec */
+                codec?: (number|null);
+
+                /** Fetch references */
+                references?: (Uint8Array[]|null);
+
+                /** Fetch streamBytes */
+                streamBytes?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

@@ -1402,6 +1402,7 @@ export const stemma = $root.stemma = (() => {
                 this.objects = [];
                 this.bases = [];
                 this.tensorIndices = [];
+                this.references = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -1418,6 +1419,9 @@ export const stemma = $root.stemma = (() => {
             Want.prototype.part = 0;
             Want.prototype.parts = 0;
             Want.prototype.tensorIndices = $util.emptyArray;
+            Want.prototype.codec = 0;
+            Want.prototype.references = $util.emptyArray;
+            Want.prototype.streamBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
             Want.create = function(properties) {
                 return new Want(properties);
@@ -1452,6 +1456,13 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(72).uint32(message.parts);
                 if (message.tensorIndices != null && message.tensorIndices.length)
                     writer.uint32(82).uint32s(message.tensorIndices);
+                if (message.codec != null && $Object.hasOwnProperty.call(message, "codec") && message.codec !== 0)
+                    writer.uint32(88).uint32(message.codec);
+                if (message.references != null && message.references.length)
+                    for (let i = 0; i < message.references.length; ++i)
+                        writer.uint32(98).bytes(message.references[i]);
+                if (message.streamBytes != null && $Object.hasOwnProperty.call(message, "streamBytes") && (typeof message.streamBytes === "object" ? message.streamBytes.low || message.streamBytes.high : message.streamBytes !== 0))
+                    writer.uint32(104).uint64(message.streamBytes);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1576,6 +1587,32 @@ export const stemma = $root.stemma = (() => {
                             if (!(message.tensorIndices && message.tensorIndices.length))
                                 message.tensorIndices = [];
                             message.tensorIndices.push(reader.uint32());
+                            continue;
+                        }
+                    case 11: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.codec = value;
+                            else
+                                delete message.codec;
+                            continue;
+                        }
+                    case 12: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.references && message.references.length))
+                                message.references = [];
+                            message.references.push(reader.bytes());
+                            continue;
+                        }
+                    case 13: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.streamBytes = value;
+                            else
+                                delete message.streamBytes;
                             continue;
                         }
                     }
@@ -1778,6 +1815,7 @@ export const stemma = $root.stemma = (() => {
             Encoding.prototype.code = 0;
             Encoding.prototype.byteLength = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Encoding.prototype.against = $util.newBuffer([]);
+            Encoding.prototype.previous = $util.newBuffer([]);
 
             Encoding.create = function(properties) {
                 return new Encoding(properties);
@@ -1796,6 +1834,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(16).uint64(message.byteLength);
                 if (message.against != null && $Object.hasOwnProperty.call(message, "against") && message.against.length)
                     writer.uint32(26).bytes(message.against);
+                if (message.previous != null && $Object.hasOwnProperty.call(message, "previous") && message.previous.length)
+                    writer.uint32(34).bytes(message.previous);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1854,6 +1894,15 @@ export const stemma = $root.stemma = (() => {
                                 message.against = value;
                             else
                                 delete message.against;
+                            continue;
+                        }
+                    case 4: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.previous = value;
+                            else
+                                delete message.previous;
                             continue;
                         }
                     }
@@ -3044,6 +3093,7 @@ export const stemma = $root.stemma = (() => {
 
             const Fetch = function (properties) {
                 this.objects = [];
+                this.references = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -3056,6 +3106,9 @@ export const stemma = $root.stemma = (() => {
             Fetch.prototype.blockBytes = 0;
             Fetch.prototype.part = 0;
             Fetch.prototype.parts = 0;
+            Fetch.prototype.codec = 0;
+            Fetch.prototype.references = $util.emptyArray;
+            Fetch.prototype.streamBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
             Fetch.create = function(properties) {
                 return new Fetch(properties);
@@ -3081,6 +3134,13 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(40).uint32(message.part);
                 if (message.parts != null && $Object.hasOwnProperty.call(message, "parts") && message.parts !== 0)
                     writer.uint32(48).uint32(message.parts);
+                if (message.codec != null && $Object.hasOwnProperty.call(message, "codec") && message.codec !== 0)
+                    writer.uint32(56).uint32(message.codec);
+                if (message.references != null && message.references.length)
+                    for (let i = 0; i < message.references.length; ++i)
+                        writer.uint32(66).bytes(message.references[i]);
+                if (message.streamBytes != null && $Object.hasOwnProperty.call(message, "streamBytes") && (typeof message.streamBytes === "object" ? message.streamBytes.low || message.streamBytes.high : message.streamBytes !== 0))
+                    writer.uint32(72).uint64(message.streamBytes);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3165,6 +3225,32 @@ export const stemma = $root.stemma = (() => {
                                 message.parts = value;
                             else
                                 delete message.parts;
+                            continue;
+                        }
+                    case 7: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.codec = value;
+                            else
+                                delete message.codec;
+                            continue;
+                        }
+                    case 8: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.references && message.references.length))
+                                message.references = [];
+                            message.references.push(reader.bytes());
+                            continue;
+                        }
+                    case 9: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.streamBytes = value;
+                            else
+                                delete message.streamBytes;
                             continue;
                         }
                     }

@@ -5,6 +5,7 @@ import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { allocateBlock } from "../../../../shared/wire/block-frame.js";
 import { bodyTypes, decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes, maxWordBytes } from "../../../../shared/wire/limits.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Body, Envelope } from "../../../../shared/wire/messages.js";
 
 interface Vector { readonly envelope: Envelope; readonly hex: string }
@@ -14,7 +15,8 @@ function withBytes(_key: string, value: unknown): unknown {
   const names = Object.keys(value);
   return names.length === 1 && names[0] === "hex" ? Buffer.from((value as { hex: string }).hex, "hex") : value;
 }
-const vectors = JSON.parse(readFileSync(new URL("../../../vectors/wire/envelopes.json", import.meta.url), "utf8"), (key, value: unknown) => withBytes(key, value)) as Vector[];
+function vectorsOf(name: string): Vector[] { return JSON.parse(readFileSync(new URL(`../../../vectors/wire/${name}.json`, import.meta.url), "utf8"), (key, value: unknown) => withBytes(key, value)) as Vector[]; }
+const vectors = vectorsOf("envelopes");
 
 function envelopeOf(body: Body): Envelope { return { protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body }; }
 function throwsCode(code: ErrorCode, action: () => unknown): void { assert.throws(action, (error) => isStemmaError(error, code)); }
@@ -26,6 +28,19 @@ test("golden vectors of every kind of word", () => {
     assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
     assert.deepEqual(JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))), JSON.parse(JSON.stringify(envelope)), envelope.body.type);
   }
+});
+
+test("golden vectors of coded transfers; words without these fields keep their bytes and read as raw", () => {
+  for (const { envelope, hex } of vectorsOf("coded-envelopes")) {
+    assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
+    assert.deepEqual(JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))), JSON.parse(JSON.stringify(envelope)), envelope.body.type);
+  }
+  for (const { envelope: { body }, hex } of vectors) {
+    if (body.type !== "want" && body.type !== "fetch") continue;
+    const read = decodeEnvelope(Buffer.from(hex, "hex")).body;
+    assert.ok(!("codec" in read) && !("references" in read) && !("streamBytes" in read), "an older peer's word speaks of no coding");
+  }
+  throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ type: "fetch", versionId: "ab".repeat(32) as Hash, transfer: "0123456789abcdef", objects: [], blockBytes: 0, part: 0, parts: 1, references: Array.from({ length: 17 }, () => "ab".repeat(32) as Hash) })));
 });
 
 test("a block framed in place has the bytes of a copied one, and its room is used once", () => {
