@@ -6,6 +6,9 @@
  * claims: where another one's process lives, it withdraws. Of two that claim at the same time each sees
  * the other or is seen, so never do both pass; both may withdraw, and try again. Claims of dead
  * processes are removed on the way, so nothing that was killed keeps a home shut.
+ *
+ * Beside the claims lies a reserve (disk-reserve.ts): on a full disk it makes room for the claim, so that
+ * what frees space can still run.
  */
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, readdir, readlink, rename, rm, writeFile } from "node:fs/promises";
@@ -14,6 +17,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { StemmaError } from "../errors.js";
+import { claimReserve, keepReserve } from "./disk-reserve.js";
 import { fileError, systemCode } from "./file-error.js";
 
 /** Who holds a home. */
@@ -145,12 +149,20 @@ async function attempt(home: string, folder: string): Promise<HomeLock> {
     await rm(temporary, { force: true });
     if (server !== undefined) await new Promise((resolve) => { server.close(resolve); });
   };
+  const write = (): Promise<void> => writeFile(temporary, JSON.stringify(self), { mode: 0o600 });
+  let claimedReserve = false;
   try {
-    await writeFile(temporary, JSON.stringify(self), { mode: 0o600 });
+    await write().catch(async (error: unknown) => {
+      claimedReserve = systemCode(error) === "ENOSPC" && await claimReserve(folder);
+      if (!claimedReserve) throw error;
+      await write();
+    });
     await rename(temporary, join(folder, claim));
     const other = await otherHolder(folder, claim, self);
     if (other !== undefined) throw locked(home, other.holder, other.state, other.path);
-    return { holder: self, release };
+    // Who needed it leaves it to the work that is to come, and puts it back in the end.
+    if (!claimedReserve) await keepReserve(folder);
+    return { holder: self, release: async () => { await keepReserve(folder); await release(); } };
   } catch (error) {
     await release();
     throw fileError(error, "take the lock in", folder);

@@ -1,31 +1,17 @@
-/**
- * A real small file system that fills up, in a child process. STEMMA_TEST_SMALL_DISK names a folder on
- * one (a few MiB, emptied by this test); without it the test mounts a tmpfs of 4 MiB where it may.
- */
+/** A real small file system that fills up, in a child process. */
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { spawn } from "node:child_process";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { smallDisk } from "../../../helpers/small-disk.js";
 import { below } from "./kill-child.js";
 import { checkSmall, type Ack } from "./small-repository.js";
 
-/** A small disk's folder and how to give it back, or why there is none. */
-async function smallDisk(): Promise<{ readonly folder: string; release(): Promise<void> } | string> {
-  const named = process.env["STEMMA_TEST_SMALL_DISK"];
-  if (named !== undefined) return { folder: join(named, "stemma-small-disk"), release: () => rm(join(named, "stemma-small-disk"), { recursive: true, force: true }) };
-  const folder = await mkdtemp(join(tmpdir(), "stemma-small-"));
-  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], { encoding: "utf8" });
-  if (mounted.status === 0) return { folder, release: async () => { spawnSync("umount", [folder]); await rm(folder, { recursive: true, force: true }); } };
-  await rm(folder, { recursive: true, force: true });
-  return `no small disk: ${(mounted.stderr ?? "mount cannot be run").trim() || "mount failed"}; set STEMMA_TEST_SMALL_DISK`;
-}
-
 it("fails with DISK_FULL on a real full disk, and keeps all that was acknowledged", async (context) => {
-  const disk = await smallDisk();
+  const disk = await smallDisk(4);
   if (typeof disk === "string") { context.skip(disk); return; }
   try {
     // Room that is given back at the end, for the work that goes on then.

@@ -1,0 +1,68 @@
+/** On a disk without a free byte a person can still look, retire and free, with the commands they know. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
+import { writeSafetensors } from "../../../shared/tensor/safetensors-writer.js";
+import { smallDisk } from "../../helpers/small-disk.js";
+
+const commandLine = fileURLToPath(new URL("../../../server/cli/main.js", import.meta.url));
+
+function stemma(home: string, ...words: string[]): { readonly status: number | null; readonly value: unknown; readonly stderr: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [commandLine, ...words, "--home", home, "-o", "json"], { encoding: "utf8" });
+  return { status, value: stdout === "" ? undefined : JSON.parse(stdout), stderr };
+}
+
+async function writeModel(path: string, salt: number): Promise<void> {
+  const bytes = new Uint8Array(3 * 1024 * 1024).fill(salt);
+  await rm(path, { force: true });
+  const file = await nodeFiles().open(path, "create");
+  try { await writeSafetensors(file, [{ name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) }]); } finally { await file.close(); }
+}
+
+/** Writes until the disk takes no more byte. */
+async function fill(path: string): Promise<void> {
+  const file = await open(path, "w");
+  try {
+    for (let piece = 1024 * 1024; piece >= 1;) {
+      try { await file.appendFile(new Uint8Array(piece)); } catch (error) { assert.equal((error as { code?: string }).code, "ENOSPC"); piece = Math.floor(piece / 2); }
+    }
+  } finally { await file.close(); }
+}
+
+it("lists, retires and frees on a full disk", { timeout: 120_000 }, async (context) => {
+  const disk = await smallDisk(96);
+  if (typeof disk === "string") { context.skip(disk); return; }
+  const model = join(tmpdir(), `stemma-full-${process.pid}.safetensors`);
+  try {
+    await nodeFiles().makeFolder(disk.folder);
+    const home = join(disk.folder, "home");
+    for (const salt of [1, 2]) {
+      await writeModel(model, salt);
+      const imported = stemma(home, "model", "import", model, "--name", "m");
+      assert.equal(imported.status, 0, imported.stderr);
+    }
+    await fill(join(disk.folder, "filler"));
+    await writeModel(model, 3);
+    const refused = stemma(home, "model", "import", model, "--name", "m");
+    assert.equal(refused.status, 1);
+    assert.match(refused.stderr, /DISK_FULL/);
+    assert.deepEqual((stemma(home, "model", "list").value as readonly { version: number }[]).map(({ version }) => version).sort(), [1, 2]);
+    const retired = stemma(home, "model", "rm", "m:1");
+    assert.equal(retired.status, 0, retired.stderr);
+    const freed = stemma(home, "storage", "gc");
+    assert.equal(freed.status, 0, freed.stderr);
+    assert.ok((freed.value as { freedBytes: number }).freedBytes > 3_000_000);
+    await rm(join(disk.folder, "filler"));
+    assert.equal(stemma(home, "model", "import", model, "--name", "m").status, 0, "there is room again");
+    assert.equal(stemma(home, "storage", "check").status, 0);
+  } finally {
+    await rm(model, { force: true });
+    await disk.release();
+  }
+});
