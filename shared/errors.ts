@@ -22,14 +22,15 @@ const modelCodes = {
 const objectCodes = {
   OBJECT_MISSING: notFound, OBJECT_HASH_MISMATCH: verification, OBJECT_KIND_MISMATCH: failed, PACK_CORRUPT: verification, PACK_FORMAT_UNKNOWN: failed,
   LEASE_EXPIRED: failed, LEASE_UNKNOWN: notFound, REFERENCE_MISSING: failed, COLLECTION_REFUSED: failed, PLAN_STALE: failed, STORE_FAILED: failed,
+  CHAIN_TOO_LONG: failed, CHAIN_CYCLIC: failed,
 } as const;
 const journalCodes = {
   JOURNAL_CORRUPT: verification, JOURNAL_FORMAT_UNKNOWN: failed, JOURNAL_STOPPED: failed, FACT_INVALID: failed, HEAD_SIGNATURE_INVALID: verification,
 } as const;
-const fileCodes = { FILE_MISSING: notFound, FILE_FAILED: failed, DISK_FULL: failed, HOME_LOCKED: failed, HOME_FORMAT_UNKNOWN: failed, PATH_TOO_LONG: failed } as const;
+const fileCodes = { FILE_MISSING: notFound, FILE_EXISTS: usage, FILE_FAILED: failed, DISK_FULL: failed, HOME_LOCKED: failed, HOME_FORMAT_UNKNOWN: failed, PATH_TOO_LONG: failed } as const;
 const recoverCodes = {
   MODEL_NOT_FOUND: notFound, MODEL_AMBIGUOUS: usage, MODEL_RETIRED: notFound, ROOT_MISMATCH: verification, ENVIRONMENT_DIFFERENT: verification,
-  RECOVERY_INCOMPLETE: partly, MODEL_HELD: failed, MODEL_IN_USE: failed,
+  RECOVERY_INCOMPLETE: partly, MODEL_HELD: failed, MODEL_IN_USE: failed, RETENTION_RULE_INVALID: usage,
 } as const;
 const trainCodes = {
   BACKEND_UNAVAILABLE: failed, OPERATION_MISSING: failed, MEMORY_EXHAUSTED: failed, NOT_A_NUMBER: failed, OPTIMIZER_REFUSED: usage, RECIPE_UNKNOWN: notFound, RECIPE_PARAMETERS_INVALID: usage,

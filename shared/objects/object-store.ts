@@ -8,6 +8,20 @@ import type { ObjectKind } from "../model/model.js";
 
 export interface StoredObject { readonly id: Hash; readonly kind: ObjectKind | "tensor"; /** Bytes of the object itself. */ readonly byteLength: number; /** Bytes it takes in its pack. */ readonly storedBytes: number; readonly header?: TensorHeader }
 
+/** A tensor as it lies or travels coded: `code` and `bytes` are those of shared/delta (0 to 5) or of a float scheme (16 to 31), `base` and `previous` what it was coded against. */
+export interface CodedTensor { readonly id: Hash; readonly header: TensorHeader; readonly code: number; readonly bytes: Uint8Array; readonly base?: Hash; readonly previous?: Hash }
+
+/** How a tensor lies in a store. Depth 0: decoded from its own bytes alone, else one more than what it was coded against. */
+export interface Representation { readonly code: number; readonly base?: Hash; readonly previous?: Hash; readonly depth: number; readonly storedBytes: number }
+
+/** Some byte planes of a tensor. */
+export interface HighPlanes { /** As long as the tensor; the bytes below the planes asked for are nought. */ readonly bytes: Uint8Array; /** Stored bytes that were read for it, those of what it is coded against included. */ readonly readBytes: number }
+
+/** So many tensors at most must be decoded before another one can be. */
+export const maxChainDepth = 32;
+/** Tensors beyond this many bytes lie raw and travel raw: what is coded is decoded in memory, beside what it was coded against. */
+export const maxCodedTensorBytes = 2 ** 30;
+
 export interface ObjectReader {
   has(id: Hash): boolean;
   stat(id: Hash): StoredObject | undefined;
@@ -16,6 +30,17 @@ export interface ObjectReader {
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array>;
   /** A tensor's bytes as a stream, verified against its id at the end unless `verify` is false (the caller hashes anyway). @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
   openTensor(id: Hash, options?: { readonly verify?: boolean }): TensorSource;
+  /** How a tensor lies here; undefined for what is no tensor, is not here, or cannot be decoded because what it was coded against is missing or damaged. */
+  representation(id: Hash): Representation | undefined;
+  /** A tensor's stored bytes as they are; whoever decodes them compares the id. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH, TENSOR_TOO_LARGE beyond maxCodedTensorBytes */
+  readCoded(id: Hash): Promise<CodedTensor>;
+  /**
+   * A tensor with only the highest `planes` (1 to 4) bytes of every element (all of them where elements are no wider), the rest nought.
+   * What lies in byte planes is read as far as it is needed, and so is what it was coded against; all else is read whole, verified and masked.
+   * Types whose elements are no whole bytes come whole.
+   * @throws as openTensor
+   */
+  readHighPlanes(id: Hash, planes: number): Promise<HighPlanes>;
 }
 
 /** Everything one save adds, written as one pack. */
@@ -24,12 +49,24 @@ export interface PackWriter {
   put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash>;
   /** Adds a tensor by streaming it; hashes on the way. Where `expected` is in the store already the source is not read. Everything put is pinned against collection until commit or abort, new or not. @throws OBJECT_HASH_MISMATCH when `expected` is another id, TENSOR_SIZE_MISMATCH */
   putTensor(source: TensorSource, expected?: Hash): Promise<Hash>;
+  /**
+   * Adds a tensor as it is coded. It is decoded once, against what the store has or this very pack brought before,
+   * and its id is compared; what it was coded against is pinned, and stays as long as this copy is the one that is read.
+   * Nothing is written where the store (or this pack) has the tensor, unless this writer recodes.
+   * @throws OBJECT_HASH_MISMATCH, REFERENCE_MISSING, CHAIN_TOO_LONG, CHAIN_CYCLIC, TENSOR_TOO_LARGE, PACK_FORMAT_UNKNOWN for a code unknown here, DELTA_MALFORMED; this save can go on after any of these
+   */
+  putCoded(tensor: CodedTensor): Promise<Hash>;
   /** Makes it durable and visible: fsync → rename → folder fsync. Returns the pack's name, or null when nothing was new. */
   commit(): Promise<{ readonly pack: string | null; readonly bytes: number }>;
   abort(): Promise<void>;
 }
 
-export interface ObjectWriter extends ObjectReader { begin(): Promise<PackWriter> }
+export interface WriteOptions {
+  /** Tensors that are here already are written once more; from the commit on the new copy is read, and the next collection drops the old one. */
+  readonly recode?: boolean;
+}
+
+export interface ObjectWriter extends ObjectReader { begin(options?: WriteOptions): Promise<PackWriter> }
 
 /** A pin on objects between a promise and its use. Objects that are still to come may be named: they are pinned from the moment they are there. In memory: a crash ends all leases, and who held one asks again. */
 export interface Lease { readonly id: string; readonly objects: ReadonlySet<Hash>; readonly expiresAtMs: number }
