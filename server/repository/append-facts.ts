@@ -9,7 +9,8 @@ import type { Draft } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
 import { checkFact } from "./fact-codec.js";
 import { checkDeviceName, checkName, checkTag } from "./naming.js";
-import { versionsInUse, type FleetState, type VersionState } from "./state.js";
+import { parseRetentionRule } from "./retention-rules.js";
+import { versionsInUse, type FactOf, type FleetState, type VersionState } from "./state.js";
 
 /** See FleetRepository.append. @throws FACT_INVALID, MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_HELD, MODEL_IN_USE, DEVICE_UNKNOWN, NAME_INVALID */
 export async function appendFacts(context: RepositoryContext, facts: readonly Fact[]): Promise<readonly number[]> {
@@ -39,6 +40,11 @@ function knownVersion(state: FleetState, versionId: Hash): VersionState {
   return version;
 }
 
+/** " by ann since 2026-11-21 (incident 7)". */
+function describeHold({ atMs, because, by }: NonNullable<VersionState["held"]>): string {
+  return `${by === undefined ? "" : ` by ${by}`} since ${new Date(atMs).toISOString().slice(0, 10)}${because === "" ? "" : ` (${because})`}`;
+}
+
 function needDevice(state: FleetState, device: string): void {
   if (!state.devices.has(device)) throw new StemmaError("DEVICE_UNKNOWN", `No device ${JSON.stringify(device.slice(0, 80))} was ever enrolled in this fleet. \`stemma device list\` shows who was.`, { device });
 }
@@ -63,14 +69,24 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     // A device may report what it activated before its version was recorded here: true all the same.
     case "revoked": case "quarantined": case "session": case "activated": return needDevice(state, fact.device);
     case "data": checkName("dataset", fact.name); return;
+    case "retention": return checkRetention(fact);
     case "backup": case "restored": return;
   }
 }
 
-function checkRetirable(state: FleetState, versionId: Hash): void {
+function checkRetention({ line, name, rule }: FactOf<"retention">): void {
+  if (line !== null && name !== null) throw new StemmaError("FACT_INVALID", "A retention rule is of a line or of a name, not of both. Name one of them.", { line, name });
+  if (line !== null) checkName("line", line);
+  if (name !== null) checkName("model", name);
+  // Read here too: what is in the journal for ever must be readable by who applies it.
+  if (rule !== null) parseRetentionRule(rule);
+}
+
+/** @param inUse as versionsInUse gives it, where the caller asks for many versions */
+export function checkRetirable(state: FleetState, versionId: Hash, inUse: ReadonlyMap<Hash, string> = versionsInUse(state)): void {
   const version = knownVersion(state, versionId);
   const name = `${version.name}:${version.version}`;
-  if (version.held !== undefined) throw new StemmaError("MODEL_HELD", `${name} is held (${version.held.because}) and cannot be retired. Lift the hold first.`, { versionId });
-  const use = versionsInUse(state).get(versionId);
+  if (version.held !== undefined) throw new StemmaError("MODEL_HELD", `${name} is held${describeHold(version.held)} and cannot be retired. Lift the hold first: stemma model unhold ${name} --because TEXT.`, { versionId });
+  const use = inUse.get(versionId);
   if (use !== undefined) throw new StemmaError("MODEL_IN_USE", `${name} is ${use} and cannot be retired. Give the device another version, or revoke it.`, { versionId, use });
 }

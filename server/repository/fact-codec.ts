@@ -25,7 +25,8 @@ const about = { ...at, versionId: hash, because: text };
 const shapes = {
   recorded: { ...at, versionId: hash, name: text, version: count.min(1), tensorBytes: count.optional(), ownBytes: count.optional() },
   stored: { ...at, versionId: hash },
-  released: about, retired: about, held: about, unheld: about,
+  released: about, retired: about, held: { ...about, by: text.optional() }, unheld: { ...about, by: text.optional() },
+  retention: { ...at, line: text.nullable(), name: text.nullable(), rule: text.nullable(), by: text.optional() },
   activated: { ...at, versionId: hash, device: text, line: text, deviceAtMs: time, deviceClockErrorMs: z.number().min(0).max(8.64e15).nullable(), session: count },
   tagged: { ...at, name: text, tag: text, versionId: hash.nullable() },
   enrolled: { ...at, device: text, publicKey: text, tokenHash: text, profile: text, lines: z.array(text).max(256) },

@@ -19,7 +19,7 @@ const rules = {
 } as const;
 
 /** @throws NAME_INVALID */
-export function checkName(what: "fleet" | "device" | "model" | "tag" | "dataset", name: string): string {
+export function checkName(what: "fleet" | "device" | "line" | "model" | "tag" | "dataset", name: string): string {
   const isPlace = what === "fleet" || what === "device";
   const valid = isPlace ? isName(name) : modelPattern.test(name) && name.trim() === name && !name.startsWith("/") && !name.endsWith("/");
   if (!valid) throw new StemmaError("NAME_INVALID", `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: ${isPlace ? rules.place : rules.model}.`, { what, name: name.slice(0, 80) });

@@ -27,7 +27,7 @@ export interface VersionState {
   storedAtMs?: number;
   released?: { readonly atMs: number; readonly because: string };
   retired?: { readonly atMs: number; readonly because: string };
-  held?: { readonly atMs: number; readonly because: string };
+  held?: { readonly atMs: number; readonly because: string; readonly by?: string };
   readonly tags: Set<string>;
 }
 
@@ -59,6 +59,9 @@ export interface DeviceState {
 
 export interface DatasetState { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: NonNullable<Extract<Fact, { type: "data" }>["parameters"]>; readonly hash: Hash | null }
 
+/** A retention rule as it was set; `rule` is text that retention-rules.ts reads. */
+export interface RetentionState { readonly line: string | null; readonly name: string | null; readonly rule: string; readonly atMs: number; readonly by?: string }
+
 export interface FleetState {
   /** Facts applied: the next one has this position. */
   length: number;
@@ -69,6 +72,10 @@ export interface FleetState {
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
   readonly datasets: Map<string, DatasetState>;
+  /** Versions that were given to a device, now or before. */
+  readonly distributed: Set<Hash>;
+  /** Scope (see retentionKey) → the rule that holds there. */
+  readonly retention: Map<string, RetentionState>;
   readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
   readonly restores: { readonly position: number; readonly lostFrom: number | null; readonly atMs: number; readonly at: number }[];
   ignored: number;
@@ -76,7 +83,7 @@ export interface FleetState {
 }
 
 export function emptyState(): FleetState {
-  return { length: 0, versions: new Map(), names: new Map(), tags: new Map(), devices: new Map(), datasets: new Map(), backups: [], restores: [], ignored: 0, unknown: 0 };
+  return { length: 0, versions: new Map(), names: new Map(), tags: new Map(), devices: new Map(), datasets: new Map(), distributed: new Set(), retention: new Map(), backups: [], restores: [], ignored: 0, unknown: 0 };
 }
 
 /** The number that the next version of a name gets. */
@@ -92,7 +99,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "stored": return ofVersion(state, fact.versionId, (version) => { version.storedAtMs ??= fact.atMs; });
     case "released": return ofVersion(state, fact.versionId, (version) => { version.released ??= { atMs: fact.atMs, because: fact.because }; });
     case "retired": return ofVersion(state, fact.versionId, (version) => { version.retired ??= { atMs: fact.atMs, because: fact.because }; });
-    case "held": return ofVersion(state, fact.versionId, (version) => { version.held = { atMs: fact.atMs, because: fact.because }; });
+    case "held": return ofVersion(state, fact.versionId, (version) => { version.held = { atMs: fact.atMs, because: fact.because, ...(fact.by === undefined ? {} : { by: fact.by }) }; });
     case "unheld": return ofVersion(state, fact.versionId, (version) => { delete version.held; });
     case "tagged": return applyTagged(state, fact);
     case "enrolled": return applyEnrolled(state, fact);
@@ -100,7 +107,8 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "quarantined": return ofDevice(state, fact.device, (device) => { if (device.status === "enrolled") device.status = "quarantined"; device.because = fact.because; });
     case "session": return ofDevice(state, fact.device, (device) => { device.session = Math.max(device.session, fact.session); });
     case "activated": return applyActivated(state, position, fact);
-    case "assigned": return ofDevice(state, fact.device, (device) => { device.assignments.set(fact.line, fact.versionId); });
+    case "assigned": return ofDevice(state, fact.device, (device) => { device.assignments.set(fact.line, fact.versionId); state.distributed.add(fact.versionId); });
+    case "retention": return applyRetention(state, fact);
     case "data": {
       if (fact.removed === true) state.datasets.delete(fact.name);
       else state.datasets.set(fact.name, { name: fact.name, kind: fact.kind, location: fact.location, parameters: fact.parameters ?? {}, hash: fact.hash });
@@ -145,6 +153,15 @@ function applyTagged(state: FleetState, fact: FactOf<"tagged">): void {
   if (before !== undefined) state.versions.get(before)?.tags.delete(fact.tag);
   if (target === undefined) tags.delete(fact.tag);
   else { tags.set(fact.tag, target.versionId); target.tags.add(fact.tag); }
+}
+
+export function retentionKey({ line, name }: Pick<RetentionState, "line" | "name">): string {
+  return name !== null ? `name ${name}` : line !== null ? `line ${line}` : "fleet";
+}
+
+function applyRetention(state: FleetState, { line, name, rule, atMs, by }: FactOf<"retention">): void {
+  if (rule === null) state.retention.delete(retentionKey({ line, name }));
+  else state.retention.set(retentionKey({ line, name }), { line, name, rule, atMs, ...(by === undefined ? {} : { by }) });
 }
 
 function applyEnrolled(state: FleetState, fact: FactOf<"enrolled">): void {

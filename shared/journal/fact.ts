@@ -13,7 +13,10 @@ export type Fact =
   | (At & { readonly type: "activated"; readonly versionId: Hash; readonly device: string; readonly line: string; readonly deviceAtMs: number; readonly deviceClockErrorMs: number | null; readonly session: number })
   | (At & { readonly type: "retired"; readonly versionId: Hash; readonly because: string })
   | (At & { readonly type: "tagged"; readonly name: string; readonly tag: string; readonly versionId: Hash | null })
-  | (At & { readonly type: "held" | "unheld"; readonly versionId: Hash; readonly because: string })
+  /** `by`: who said so, as they named themselves. */
+  | (At & { readonly type: "held" | "unheld"; readonly versionId: Hash; readonly because: string; readonly by?: string })
+  /** A retention rule of the fleet, or of one line or one name in it (never both); the latest of a scope holds, null lifts it. */
+  | (At & { readonly type: "retention"; readonly line: string | null; readonly name: string | null; readonly rule: string | null; readonly by?: string })
   | (At & { readonly type: "enrolled"; readonly device: string; readonly publicKey: string; readonly tokenHash: string; readonly profile: string; readonly lines: readonly string[] })
   | (At & { readonly type: "revoked"; readonly device: string; readonly because: string })
   | (At & { readonly type: "quarantined"; readonly device: string; readonly because: string })

@@ -14,6 +14,7 @@ test("facts of every kind come back as they were", () => {
     { type: "recorded", atMs: 1, versionId: id, name: "soh", version: 1, tensorBytes: 5, ownBytes: 0 }, { type: "stored", atMs: 1, versionId: id }, { type: "released", atMs: 1, versionId: id, because: "stored" },
     { type: "activated", atMs: 1, versionId: id, device: "d", line: "l", deviceAtMs: -5, deviceClockErrorMs: null, session: 9 }, { type: "retired", atMs: 1, versionId: id, because: "" },
     { type: "tagged", atMs: 1, name: "soh", tag: "best", versionId: null }, { type: "held", atMs: 1, versionId: id, because: "x" }, { type: "unheld", atMs: 1, versionId: id, because: "x" },
+    { type: "held", atMs: 1, versionId: id, because: "x", by: "ann" }, { type: "retention", atMs: 1, line: null, name: "soh", rule: "90 days" }, { type: "retention", atMs: 1, line: "front", name: null, rule: null, by: "ann" },
     { type: "enrolled", atMs: 1, device: "d", publicKey: "k", tokenHash: "t", profile: "p", lines: ["l"] }, { type: "revoked", atMs: 1, device: "d", because: "x" }, { type: "quarantined", atMs: 1, device: "d", because: "x" },
     { type: "session", atMs: 1, device: "d", session: 2 }, { type: "assigned", atMs: 1, device: "d", line: "l", versionId: id }, { type: "data", atMs: 1, name: "n", kind: "k", location: "", hash: null },
     { type: "backup", atMs: 1, position: 3, location: "/b" }, { type: "restored", atMs: 1, position: 3, lostFrom: null },

@@ -64,6 +64,14 @@ test("a backup's position counts, and so does what the store was restored from",
   assert.equal(backedUpTo(state), 9);
 });
 
+test("the latest retention rule of each scope holds until it is lifted; what was ever given to a device is remembered", () => {
+  const rule = (text: string | null, line: string | null = null, name: string | null = null): Fact => ({ type: "retention", atMs: 1, line, name, rule: text });
+  const state = stateOf(rule("1 day"), rule("2 days", "fleet"), rule("3 days", null, "fleet"), rule("4 days"), rule(null, "fleet"), recorded(1, "a", 1), recorded(2, "a", 2), enrolled("car"),
+    { type: "assigned", atMs: 1, device: "car", line: "a", versionId: id(1) }, { type: "assigned", atMs: 2, device: "car", line: "a", versionId: id(2) });
+  assert.deepEqual([...state.retention.values()], [{ line: null, name: null, rule: "4 days", atMs: 1 }, { line: null, name: "fleet", rule: "3 days", atMs: 1 }]);
+  assert.deepEqual([...state.distributed], [id(1), id(2)]);
+});
+
 test("any sequence of facts keeps the invariants", () => {
   const names = fc.constantFrom("a", "b");
   const fact = fc.oneof(
