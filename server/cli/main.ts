@@ -11,6 +11,7 @@ import { addDataCommands } from "./commands/data.js";
 import { addDemoCommand } from "./commands/demo.js";
 import { addDeviceCommands } from "./commands/device.js";
 import { addDoctorCommand } from "./commands/doctor.js";
+import { addModelEvaluateCommand } from "./commands/model-evaluate.js";
 import { addModelReadCommands } from "./commands/model-read.js";
 import { addModelWriteCommands } from "./commands/model-write.js";
 import { addRecipeCommands } from "./commands/recipe.js";
@@ -39,6 +40,7 @@ export function buildProgram(): Command {
   const model = program.command("model").description("save, look at, compare and recover models");
   addModelReadCommands(model);
   addModelWriteCommands(model);
+  addModelEvaluateCommand(model);
   addDataCommands(program);
   addRecipeCommands(program);
   addStorageCommands(program);

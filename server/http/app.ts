@@ -10,6 +10,7 @@ import type { Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../operations/operations.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addDeviceRoutes } from "./routes/devices.js";
+import { addEvaluationRoutes } from "./routes/evaluation.js";
 import { addEventRoutes } from "./routes/events.js";
 import { addModelRoutes } from "./routes/models.js";
 import { addStorageRoutes } from "./routes/storage.js";
@@ -68,6 +69,7 @@ export function buildHttpApp(parts: HttpParts, access: "trusted" | { readonly to
   addModelRoutes(app, parts.operations);
   addStorageRoutes(app, parts.operations);
   addTrainingRoutes(app, parts.jobs);
+  addEvaluationRoutes(app, parts.operations);
   addEventRoutes(app, parts.operations, parts.stopping);
   return app;
 }

@@ -71,6 +71,7 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
     hold: (reference, held, because) => post(`${modelPath(reference)}/hold`, { held, because }),
     retire: (reference, because) => post(`${modelPath(reference)}/retire`, { because }),
     train: ({ fleet, ...request }, onProgress, signal) => trainOver(connection, fleet, request, pollMs, onProgress, signal),
+    evaluate: ({ fleet, model, ...request }, signal) => sendForJson(connection, { method: "POST", path: `${modelPath({ fleet, model })}/evaluate`, json: request, signal, timeoutMs: longMs }),
 
     datasets: (fleet) => get(`${fleetPath(fleet)}/datasets`),
     addDataset: (fleet, dataset) => post(`${fleetPath(fleet)}/datasets`, dataset, longMs),

@@ -13,6 +13,7 @@ import type { ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
 import { storageOperations } from "./storage-operations.js";
 import { clearWorkFolder } from "./work-folder.js";
+import { evaluateOnServer } from "../evaluation/evaluate-on-server.js";
 import { trainOnServer } from "../training/train-on-server.js";
 
 /** The operations of a home without a server; closing them closes the home. */
@@ -39,6 +40,7 @@ export function localOperations(context: OperationsContext): ServerOperations {
     ...datasetOperations(context),
     ...storageOperations(context),
     train: (request, onProgress, signal) => trainOnServer(context, request, onProgress, signal),
+    evaluate: (request, signal) => evaluateOnServer(context, request, signal),
     events: (signal) => {
       if (live === undefined) throw new StemmaError("SERVER_UNREACHABLE", "Events come from a running server, and none runs on this home. Start one with `stemma server`.");
       return live.events.listen(signal);

@@ -7,6 +7,8 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { EnvironmentPolicy, EnvironmentVerdict, RecoverySteps } from "../../shared/recover/recovery.js";
 import type { DatasetReference, Measurement, TrainingResult } from "../../shared/train/training.js";
+import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
+import type { Metric } from "../../shared/train/recipes/recipe.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { ServerEvent } from "../events/event-hub.js";
 import type { CheckReport, DeviceSummary, FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
@@ -60,6 +62,11 @@ export interface TrainRequest { readonly fleet: string; readonly recipe: string;
 export type TrainProgress = { readonly state: "running"; readonly line: string; readonly iteration?: number; readonly loss?: number };
 export interface TrainReport { readonly summary: VersionSummary; readonly result: TrainingResult }
 
+/** `top`: a classification's top-k beside its top-1; `limit`: the first so many held-out samples. */
+export interface EvaluationRequest extends ModelReference { readonly data: string; readonly top?: number; readonly limit?: number }
+/** `scheme`: the float scheme of a reduced model, null for an exact one. */
+export interface EvaluationReport extends EvaluationResult { readonly versionId: Hash; readonly name: string; readonly version: number; readonly scheme: string | null; readonly data: string; readonly metric: Metric & { readonly value: number } }
+
 /** `parameters`: what the reader is told (cells, vehicle …). */
 export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: DatasetReference["parameters"]; readonly hash: string | null }
 
@@ -101,6 +108,8 @@ export interface ServerOperations {
   hold(reference: ModelReference, held: boolean, because: string): Promise<VersionSummary>;
   retire(reference: ModelReference, because: string): Promise<VersionSummary>;
   train(request: TrainRequest, onProgress?: (progress: TrainProgress) => void, signal?: AbortSignal): Promise<TrainReport>;
+  /** Measures a model on the held-out part of named data; saves nothing. */
+  evaluate(request: EvaluationRequest, signal?: AbortSignal): Promise<EvaluationReport>;
 
   datasets(fleet: string): Promise<readonly DatasetSummary[]>;
   addDataset(fleet: string, dataset: { readonly name: string; readonly kind: string; readonly location: string; readonly parameters?: DatasetReference["parameters"] }): Promise<DatasetSummary>;

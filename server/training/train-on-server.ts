@@ -5,12 +5,10 @@
  */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { StemmaError } from "../../shared/errors.js";
-import { encodeArchitecture, decodeArchitecture } from "../../shared/model/architecture.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
-import { writeSafetensors } from "../../shared/tensor/safetensors.js";
 import { trainInChild, type TrainingOutcome, type TrainingProgress } from "../../shared/train/engine.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
@@ -21,6 +19,7 @@ import type { TrainProgress, TrainReport, TrainRequest } from "../operations/ope
 import type { OperationsContext } from "../operations/operations-context.js";
 import { workFolderOf } from "../operations/work-folder.js";
 import { programVersion } from "../program-version.js";
+import { writeModelFolder } from "./model-folder.js";
 
 /**
  * @throws MODEL_OPAQUE, DATASET_UNKNOWN, RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, NOT_A_NUMBER, TRAINING_STOPPED …
@@ -37,7 +36,7 @@ export async function trainOnServer(context: OperationsContext, request: TrainRe
       format: 1, recipe: request.recipe, parameters: request.parameters ?? {}, dataset, seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),
       // How often this name was trained here before (ME9).
       invocation: repository.versions({ name: request.name, includeRetired: true }).length,
-      ...(base === undefined ? {} : { base: { folder: await writeBase(repository, base, join(workFolder, "base")), versionId: base.versionId } }),
+      ...(base === undefined ? {} : { base: { folder: await writeModelFolder(repository, base, join(workFolder, "base")), versionId: base.versionId } }),
     };
     const emit = (state: string, progress?: TrainingProgress): void => live?.events.emit({ event: "training", fleet: request.fleet, job: request.name, state, epoch: progress?.epoch ?? 0, loss: progress?.loss ?? null });
     const outcome = await trainInChild(job, { workFolder, signal, onProgress: (progress) => { emit("running", progress); onProgress(progressOf(progress)); } });
@@ -57,19 +56,6 @@ function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress)
   const where = epoch === undefined ? phase : `${phase}: epoch ${epoch}${epochs === undefined ? "" : ` of ${epochs}`}`;
   const how = loss === undefined ? "" : `, loss ${loss.toPrecision(4)}`;
   return { state: "running", line: `${where}${how}`, ...(iteration === undefined ? {} : { iteration }), ...(loss === undefined ? {} : { loss }) };
-}
-
-/** The base as the engine reads it: leaves named by path, in canonical order. @throws MODEL_OPAQUE */
-async function writeBase(repository: FleetRepository, base: VersionSummary, folder: string): Promise<string> {
-  const model = await repository.recover(base.versionId);
-  if (model.architecture === undefined) throw new StemmaError("MODEL_OPAQUE", `${base.name}:${base.version} was imported without an architecture, so it can be stored and compared but not trained. Import it again with --arch model.json.`, { versionId: base.versionId });
-  await mkdir(folder, { recursive: true });
-  const files = nodeFiles();
-  const file = await files.open(join(folder, "model.safetensors"), "create");
-  try { await writeSafetensors(file, model.leaves.map(({ path }, index) => ({ name: path, source: model.sources[index] as (typeof model.sources)[number] }))); } finally { await file.close(); }
-  const architecture = await files.open(join(folder, "architecture.json"), "create");
-  try { await architecture.write(encodeArchitecture(model.architecture), 0); } finally { await architecture.close(); }
-  return folder;
 }
 
 async function saveOutcome(repository: FleetRepository, name: string, base: VersionSummary | undefined, job: TrainingJob, outcome: TrainingOutcome): Promise<VersionSummary> {

@@ -1,5 +1,5 @@
 /**
- * Runs a training in a child process from the engine bundle: job folder in, result folder out,
+ * Runs a training (or an evaluation: evaluate-in-child.ts) in a child process from the engine bundle: job folder in, result folder out,
  * progress as JSON lines on the child's standard output. The child gets no environment of ours, so
  * nothing set in a shell reaches the bits. Knows nothing of recipes, data or TensorFlow.
  */
@@ -13,9 +13,10 @@ import { decodeArchitecture } from "../model/architecture.js";
 import type { Architecture } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import { engineFiles, engineId } from "./engine-id.js";
+import type { EvaluationJob } from "./evaluation-job.js";
 import type { TrainingJob, TrainingResult } from "./training.js";
 
-export type TrainingPhase = "starting" | "reading data" | "evaluating before" | "training" | "evaluating after" | "writing";
+export type TrainingPhase = "starting" | "reading data" | "evaluating" | "evaluating before" | "training" | "evaluating after" | "writing";
 
 /** What a training says while it runs; numbers are there from the phase "training" on. */
 export interface TrainingProgress {
@@ -68,7 +69,7 @@ export function builtInEngineFolder(): string {
  * Writes `job.json` into a folder. Relative base folders are made absolute against the current
  * directory of the caller, so that the child finds them wherever it runs.
  */
-export async function writeJobFolder(job: TrainingJob, folder: string): Promise<void> {
+export async function writeJobFolder(job: TrainingJob | EvaluationJob, folder: string): Promise<void> {
   const base = job.base === undefined ? undefined : { ...job.base, folder: isAbsolute(job.base.folder) ? job.base.folder : resolve(job.base.folder) };
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, "job.json"), `${JSON.stringify({ ...job, ...(base === undefined ? {} : { base }) }, undefined, 2)}\n`);
@@ -102,14 +103,13 @@ export async function readResultFolder(folder: string): Promise<TrainingOutcome>
  *   TRAINING_STOPPED when it was aborted or killed; BACKEND_UNAVAILABLE when the bundle is missing
  */
 export async function trainInChild(job: TrainingJob, options: TrainInChildOptions): Promise<TrainingOutcome> {
-  if (options.expectedEngine !== undefined) await checkEngine(options.engineFolder ?? builtInEngineFolder(), options.expectedEngine);
+  if (options.expectedEngine !== undefined) await checkEngine(options.engineFolder, options.expectedEngine);
   const jobFolder = join(options.workFolder, "job");
   const resultFolder = join(options.workFolder, "result");
   await rm(resultFolder, { recursive: true, force: true });
   await mkdir(resultFolder, { recursive: true });
   const memoryLimitMb = options.memoryLimitMb ?? job.memoryLimitMb;
   await writeJobFolder({ ...job, ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }) }, jobFolder);
-  if (options.signal?.aborted === true) throw stopped("was stopped before it began");
   await runEngine(jobFolder, resultFolder, options);
   return readResultFolder(resultFolder);
 }
@@ -121,16 +121,20 @@ export async function engineIdOfFolder(folder: string): Promise<Hash> {
   } catch (cause) { throw new StemmaError("BACKEND_UNAVAILABLE", `The training engine in ${folder} is missing or incomplete. Build it with \`npm run build\`.`, { cause, folder }); }
 }
 
-async function checkEngine(folder: string, expected: Hash): Promise<void> {
+/** @throws ENGINE_HASH_MISMATCH when the engine in a folder (the one beside this build when undefined) is not the expected one */
+export async function checkEngine(folder = builtInEngineFolder(), expected: Hash): Promise<void> {
   const actual = await engineIdOfFolder(folder);
   if (actual !== expected) throw new StemmaError("ENGINE_HASH_MISMATCH", `The engine in ${folder} is ${actual.slice(0, 12)}, this training asks for ${expected.slice(0, 12)}. Fetch that engine from the store.`, { expected, actual });
 }
 
-function stopped(how: string, details: Record<string, unknown> = {}): StemmaError {
-  return new StemmaError("TRAINING_STOPPED", `The training ${how}. Nothing was saved; start it again when it may run.`, details);
-}
-
-async function runEngine(jobFolder: string, resultFolder: string, options: TrainInChildOptions): Promise<void> {
+/**
+ * The engine's process from start to end.
+ * @throws the child's own typed error, TRAINING_STOPPED, BACKEND_UNAVAILABLE
+ */
+export async function runEngine(jobFolder: string, resultFolder: string, options: TrainInChildOptions, what: "training" | "evaluation" = "training"): Promise<void> {
+  const stopped = (how: string, details: Record<string, unknown> = {}): StemmaError => new StemmaError("TRAINING_STOPPED", `The ${what} ${how}. Nothing was saved; start it again when it may run.`, details);
+  const isAborted = (): boolean => options.signal?.aborted === true;
+  if (isAborted()) throw stopped("was stopped before it began");
   const script = join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
   // An empty environment: NODE_OPTIONS and the like must not change what a training computes.
   const child = spawn(process.execPath, [script, jobFolder, resultFolder], { cwd: jobFolder, env: {}, stdio: ["pipe", "pipe", "pipe"] });
@@ -141,7 +145,7 @@ async function runEngine(jobFolder: string, resultFolder: string, options: Train
     const stderr = tailOf(child);
     const failure = await readLines(child, options);
     const { code, signal } = await ended;
-    if (options.signal?.aborted === true) throw stopped("was stopped");
+    if (isAborted()) throw stopped("was stopped");
     if (failure !== undefined) throw failure;
     if (code === 0) return;
     if (signal !== null) throw stopped(`was ended from outside (${signal})`, { signal });

@@ -19,6 +19,8 @@ export interface ClassificationEvaluation {
   readonly samples: number;
   readonly correct: number;
   readonly accuracy: number;
+  /** Where it was asked for: the actual class is among the k with the largest outputs. */
+  readonly top?: { readonly k: number; readonly correct: number; readonly accuracy: number };
   /** By class: recall is Chen's per-class accuracy. Null without a sample or a prediction. */
   readonly classes: readonly { readonly samples: number; readonly recall: number | null; readonly precision: number | null; readonly f1: number | null }[];
   /** confusion[actual][predicted] */
@@ -27,9 +29,25 @@ export interface ClassificationEvaluation {
 
 export type Evaluation = RegressionEvaluation | ClassificationEvaluation;
 
+export interface EvaluateOptions { /** A classification's top-k beside its top-1. */ readonly top?: number }
+
 /** @param outputs count × width numbers, row-major */
-export function evaluate(set: Pick<SampleSet, "task" | "classes" | "targetSize">, part: SamplePart, outputs: Float32Array): Evaluation {
-  return set.task === "regression" ? evaluateRegression(part, outputs) : evaluateClassification(set.classes, part, outputs);
+export function evaluate(set: Pick<SampleSet, "task" | "classes" | "targetSize">, part: SamplePart, outputs: Float32Array, { top }: EvaluateOptions = {}): Evaluation {
+  if (set.task === "regression") return evaluateRegression(part, outputs);
+  const found = evaluateClassification(set.classes, part, outputs);
+  return top === undefined ? found : { ...found, top: topOf(set.classes, part, outputs, top) };
+}
+
+/** The recipe's metric in its unit: percentage points of error, or per cent right. */
+export function metricValue(measured: Evaluation): number {
+  return (measured.task === "regression" ? measured.meanAbsoluteError : measured.accuracy) * 100;
+}
+
+/** The first `limit` samples of a part. */
+export function firstOf(part: SamplePart, limit: number): SamplePart {
+  if (part.count <= limit) return part;
+  const each = (values: Float32Array): Float32Array => values.subarray(0, (values.length / part.count) * limit);
+  return { count: limit, inputs: each(part.inputs), targets: each(part.targets) };
 }
 
 function evaluateRegression(part: SamplePart, outputs: Float32Array): RegressionEvaluation {
@@ -48,6 +66,22 @@ export function predictedClass(outputs: Float32Array, row: number, classes: numb
   let best = 0;
   for (let each = 1; each < classes; each++) if ((outputs[row * classes + each] as number) > (outputs[row * classes + best] as number)) best = each;
   return best;
+}
+
+/** How many outputs stand before that of `wanted`: larger ones, and equal ones of lower classes, as `predictedClass` has it. */
+export function rankOf(outputs: Float32Array, row: number, classes: number, wanted: number): number {
+  const own = outputs[row * classes + wanted] as number;
+  let before = 0;
+  for (let each = 0; each < classes; each++) {
+    const other = outputs[row * classes + each] as number;
+    if (other > own || (other === own && each < wanted)) before++;
+  }
+  return before;
+}
+
+function topOf(classes: number, part: SamplePart, outputs: Float32Array, k: number): ClassificationEvaluation["top"] {
+  const correct = part.targets.reduce((total, actual, row) => total + (rankOf(outputs, row, classes, actual) < k ? 1 : 0), 0);
+  return { k, correct, accuracy: correct / part.count };
 }
 
 function evaluateClassification(classes: number, part: SamplePart, outputs: Float32Array): ClassificationEvaluation {

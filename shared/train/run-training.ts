@@ -8,7 +8,7 @@ import type { Hash, Tensor } from "../tensor/tensor.js";
 import { loadDataset } from "./datasets/registry.js";
 import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
 import type { TrainingPhase, TrainingProgress } from "./engine.js";
-import { evaluate, type Evaluation } from "./evaluation.js";
+import { evaluate, metricValue, type Evaluation } from "./evaluation.js";
 import type { FitPlan } from "./fit-plan.js";
 import { fit, predict, type FitOutcome } from "./fit.js";
 import { resolveOptimizer, type OptimizerState } from "./optimizers.js";
@@ -95,11 +95,6 @@ function keepFrozen(model: Trainable, tensors: readonly Tensor[]): Tensor[] {
 
 function evaluation(tf: TensorFlow, model: Trainable, set: SampleSet): Evaluation {
   return evaluate(set, set.heldOut, predict(tf, model, set, set.heldOut));
-}
-
-/** The recipe's metric in its unit: percentage points of error, or per cent right. */
-export function metricValue(measured: Evaluation): number {
-  return (measured.task === "regression" ? measured.meanAbsoluteError : measured.accuracy) * 100;
 }
 
 interface Finished {

@@ -1,37 +1,44 @@
 /** The form of a job that came into the engine from outside, checked before anything else. */
 import { z } from "zod";
 import { StemmaError } from "../../errors.js";
+import { mostEvaluated, type EvaluationJob } from "../evaluation-job.js";
 import type { TrainingJob } from "../training.js";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
-const schema = z.strictObject({
+const dataset = z.strictObject({
+  reader: z.string().min(1).max(100),
+  parameters: z.record(z.string().max(100), z.union([scalar, z.array(z.string().max(200)).max(10_000)])),
+  location: z.string().max(4096).optional(),
+  hash: hash.optional(),
+});
+const base = z.strictObject({ folder: z.string().min(1).max(4096), versionId: hash.optional() });
+const memoryLimitMb = z.number().int().min(16).optional();
+const training = z.strictObject({
   format: z.literal(1),
   recipe: z.string().min(1).max(100),
   parameters: z.record(z.string().max(100), scalar),
-  dataset: z.strictObject({
-    reader: z.string().min(1).max(100),
-    parameters: z.record(z.string().max(100), z.union([scalar, z.array(z.string().max(200)).max(10_000)])),
-    location: z.string().max(4096).optional(),
-    hash: hash.optional(),
-  }),
+  dataset,
   seed: z.string().regex(/^(0|[1-9][0-9]{0,19})$/),
   invocation: z.number().int().min(0),
-  base: z.strictObject({ folder: z.string().min(1).max(4096), versionId: hash.optional() }).optional(),
-  memoryLimitMb: z.number().int().min(16).optional(),
+  base: base.optional(),
+  memoryLimitMb,
   // One thread gives the same bits everywhere; other counts are not offered.
   threads: z.literal(1).optional(),
 });
 
+const count = z.number().int().min(1).max(mostEvaluated).optional();
+const evaluation = z.strictObject({ format: z.literal(1), evaluate: z.strictObject({ top: count, limit: count }), dataset, base, memoryLimitMb });
+
 export const maxJobBytes = 8 * 1024 * 1024;
 
 /** @throws RECIPE_PARAMETERS_INVALID saying which field is wrong */
-export function parseJob(bytes: Uint8Array): TrainingJob {
-  const refuse = (what: string, cause?: unknown): never => { throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The training job is malformed: ${what}. Correct it and start it again.`, { cause }); };
+export function parseJob(bytes: Uint8Array): TrainingJob | EvaluationJob {
+  const refuse = (what: string, cause?: unknown): never => { throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The job is malformed: ${what}. Correct it and start it again.`, { cause }); };
   if (bytes.length > maxJobBytes) refuse(`it has ${bytes.length} bytes, more than ${maxJobBytes}`);
   let value: unknown;
   try { value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")); } catch (cause) { return refuse("it is no JSON", cause); }
-  const checked = schema.safeParse(value);
+  const checked = (typeof value === "object" && value !== null && "evaluate" in value ? evaluation : training).safeParse(value);
   if (!checked.success) { const [issue] = checked.error.issues; return refuse(`${issue?.path.join(".") ?? ""}: ${issue?.message ?? "invalid"}`); }
-  return checked.data as TrainingJob;
+  return checked.data as TrainingJob | EvaluationJob;
 }

@@ -1,7 +1,7 @@
 /**
  * The engine's process: `engine.mjs JOB_FOLDER RESULT_FOLDER`. Reads job.json and the base, trains, writes
- * model.safetensors, architecture.json and result.json, says how far it is as JSON lines. Ends when its
- * standard input closes, so it never outlives who started it.
+ * model.safetensors, architecture.json and result.json (or evaluates, and writes evaluation.json), says how
+ * far it is as JSON lines. Ends when its standard input closes, so it never outlives who started it.
  */
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createHash } from "node:crypto";
@@ -15,7 +15,10 @@ import { startWasmBackend } from "../backends/wasm.js";
 import type { DatasetFiles } from "../datasets/dataset.js";
 import { engineFiles, engineId } from "../engine-id.js";
 import type { TrainingProgress } from "../engine.js";
-import { runTraining, type Checkpoint, type TrainedModel, type TrainingBase } from "../run-training.js";
+import { runEvaluation, type EvaluationPorts } from "../run-evaluation.js";
+import { runTraining, type Checkpoint, type TrainedModel, type TrainingBase, type TrainingPorts } from "../run-training.js";
+import type { EvaluationJob } from "../evaluation-job.js";
+import type { ModelAtRest } from "../recipes/recipe.js";
 import type { TrainingJob, TrainingResult } from "../training.js";
 import { architectureFile, modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
 import { parseJob } from "./job-schema.js";
@@ -55,10 +58,14 @@ function reporter(): (progress: TrainingProgress) => Promise<void> {
   };
 }
 
+async function readModel(given: string, jobFolder: string): Promise<{ readonly folder: string; readonly model: ModelAtRest }> {
+  const folder = isAbsolute(given) ? given : join(jobFolder, given);
+  return { folder, model: await readModelFiles(await readBytes(join(folder, "model.safetensors")), await readBytes(join(folder, "architecture.json")), `the model in ${folder}`) };
+}
+
 async function readBase(job: TrainingJob, jobFolder: string): Promise<TrainingBase | undefined> {
   if (job.base === undefined) return undefined;
-  const folder = isAbsolute(job.base.folder) ? job.base.folder : join(jobFolder, job.base.folder);
-  const model = await readModelFiles(await readBytes(join(folder, "model.safetensors")), await readBytes(join(folder, "architecture.json")), `the base in ${folder}`);
+  const { folder, model } = await readModel(job.base.folder, jobFolder);
   if (job.parameters["resumeOptimizer"] !== true || (await datasetFiles.stat(join(folder, "optimizer.safetensors"))) === undefined) return { model };
   const bytes = await readBytes(join(folder, "optimizer.safetensors"));
   return { model, optimizer: { state: await readOptimizerFile(bytes, folder), sha256: createHash("sha256").update(bytes).digest("hex") } };
@@ -83,13 +90,23 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   const own = dirname(fileURLToPath(import.meta.url));
   const engine = engineId(await Promise.all(engineFiles.map(async (name) => ({ name, bytes: await readBytes(join(own, name)) }))));
   const job = parseJob(await readBytes(join(jobFolder, "job.json")));
-  const base = await readBase(job, jobFolder);
   await mkdir(resultFolder, { recursive: true });
   const backend = await startWasmBackend({ folder: own, ...(job.memoryLimitMb === undefined ? {} : { memoryLimitMb: job.memoryLimitMb }) });
+  const ports = { tf: backend.tf, files: datasetFiles, monotonic: () => performance.now(), engine, backend: chooseBackend({}), onProgress: reporter() };
+  await ("evaluate" in job ? evaluateInto(job, jobFolder, resultFolder, ports) : trainInto(job, jobFolder, resultFolder, ports));
+  backend.close();
+}
+
+async function evaluateInto(job: EvaluationJob, jobFolder: string, resultFolder: string, ports: EvaluationPorts): Promise<void> {
+  const { model } = await readModel(job.base.folder, jobFolder);
+  await writeFile(join(resultFolder, "evaluation.json"), `${JSON.stringify(await runEvaluation(job, model, ports), undefined, 2)}\n`);
+}
+
+async function trainInto(job: TrainingJob, jobFolder: string, resultFolder: string, ports: Omit<TrainingPorts, "environment">): Promise<void> {
+  const base = await readBase(job, jobFolder);
   const checkpoints: string[] = [];
-  const report = reporter();
   const trained = await runTraining(job, base, {
-    tf: backend.tf, files: datasetFiles, monotonic: () => performance.now(), engine, backend: chooseBackend({}), environment: environment(), fuseActivations, onProgress: report,
+    ...ports, environment: environment(), fuseActivations,
     async onCheckpoint({ iteration, model, optimizer }: Checkpoint) {
       const name = `checkpoint-${String(iteration).padStart(8, "0")}`;
       await writeFile(join(resultFolder, `${name}.safetensors`), await modelFile(model.architecture, model.tensors));
@@ -97,9 +114,8 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
       checkpoints.push(`${name}.safetensors`);
     },
   });
-  await report({ phase: "writing" });
+  await ports.onProgress?.({ phase: "writing" });
   await writeResult(resultFolder, trained, checkpoints);
-  backend.close();
 }
 
 /** Details as far as they are plain data; a cause stays here. */
