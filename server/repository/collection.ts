@@ -8,13 +8,14 @@ import type { RepositoryContext } from "./context.js";
 /** Kinds that other things than versions may need (replays, recipes by hash): never collected by this release. */
 const pinnedKinds: ReadonlySet<ObjectKind | "tensor"> = new Set(["engine", "recipe", "dataset"]);
 
-function liveNow({ references, objects }: RepositoryContext): ReadonlySet<Hash> {
-  const live = new Set(references.live());
+function liveNow({ references, objects }: RepositoryContext, needed: ReadonlySet<Hash> = references.live()): ReadonlySet<Hash> {
+  const live = new Set(needed);
   for (const { id, kind } of objects.list()) if (pinnedKinds.has(kind)) live.add(id);
   return live;
 }
 
-function refuseUnknownFacts({ state, fleet }: RepositoryContext): void {
+/** @throws COLLECTION_REFUSED where a fact that cannot be read may keep something */
+export function refuseUnknownFacts({ state, fleet }: RepositoryContext): void {
   if (state.unknown > 0) throw new StemmaError("COLLECTION_REFUSED", `The journal of ${fleet} has ${state.unknown} facts that this Stemma does not know; they may keep something. Collect with the newer Stemma that wrote them.`, { unknown: state.unknown });
 }
 
@@ -27,6 +28,13 @@ export async function liveObjects(context: RepositoryContext): Promise<ReadonlyS
 export async function planCollection(context: RepositoryContext): Promise<CollectionPlan> {
   refuseUnknownFacts(context);
   return context.objects.planCollection(await liveObjects(context));
+}
+
+/** What a collection would do once these versions were retired. @throws COLLECTION_REFUSED */
+export async function planCollectionWithout(context: RepositoryContext, retired: readonly Hash[]): Promise<CollectionPlan> {
+  refuseUnknownFacts(context);
+  const live = await context.references.liveWithout(retired);
+  return context.objects.planCollection(liveNow(context, live));
 }
 
 /** @throws COLLECTION_REFUSED, PLAN_STALE */

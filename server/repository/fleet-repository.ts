@@ -6,6 +6,7 @@
 import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
 import type { Approach, Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import type { Fact } from "../../shared/journal/fact.js";
+import type { FleetRetention } from "./fleet-retention.js";
 import type { DatasetState } from "./state.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
@@ -22,6 +23,9 @@ export interface VersionSummary {
   readonly state: "recorded" | "stored" | "released" | "retired";
   readonly tags: readonly string[];
   readonly held: boolean;
+  /** Who holds it and why. */
+  readonly hold?: { readonly atMs: number; readonly because: string; readonly by?: string };
+  readonly retired?: { readonly atMs: number; readonly because: string };
   /** Bytes of all tensors, and of those that this version brought into the store. */
   readonly tensorBytes: number;
   readonly ownBytes: number;
@@ -116,8 +120,11 @@ export interface FleetRepository {
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
   /** @throws MODEL_HELD, MODEL_IN_USE (assigned to or active on a device) */
   retire(versionId: Hash, because: string): Promise<void>;
-  hold(versionId: Hash, because: string): Promise<void>;
-  unhold(versionId: Hash, because: string): Promise<void>;
+  /** `by`: who, as they name themselves. */
+  hold(versionId: Hash, because: string, by?: string): Promise<void>;
+  unhold(versionId: Hash, because: string, by?: string): Promise<void>;
+  /** Rules by which versions are retired as they grow old. */
+  readonly retention: FleetRetention;
   /** Journal position up to which a backup exists (entries before it are in it); 0 without one. */
   backedUpTo(): number;
   /** Where this store was restored to, when its last start of history was a restore; null otherwise. */

@@ -29,6 +29,7 @@ import { loadRecords } from "./record-cache.js";
 import { noteSequence, recordVersion } from "./record-version.js";
 import { confirmStored, recoverFleet, recoverVersion, releaseVersion } from "./recover-version.js";
 import { readLeaves, ReferenceIndex } from "./references.js";
+import { fleetRetention } from "./retention.js";
 import { saveVersion } from "./save-version.js";
 import { applyFact, backedUpTo, emptyState, type VersionState } from "./state.js";
 import { findVersion, indexByDevice, lineageOf, listVersions, needVersion, resolveReference } from "./version-table.js";
@@ -109,8 +110,9 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     retire: async (versionId, because) => {
       if (needVersion(context, versionId).state !== "retired") await append({ type: "retired", atMs: now(), versionId, because });
     },
-    hold: async (versionId, because) => { await append({ type: "held", atMs: now(), versionId, because }); },
-    unhold: async (versionId, because) => { await append({ type: "unheld", atMs: now(), versionId, because }); },
+    hold: async (versionId, because, by) => { await append({ type: "held", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) }); },
+    unhold: async (versionId, because, by) => { await append({ type: "unheld", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) }); },
+    retention: fleetRetention(context),
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
     collect: (plan) => collect(context, plan),

@@ -69,6 +69,19 @@ export class ReferenceIndex {
     return live;
   }
 
+  /** What would be live if these versions, none of them held or in use, were retired. @throws COLLECTION_REFUSED */
+  async liveWithout(retired: readonly Hash[]): Promise<ReadonlySet<Hash>> {
+    const gone = new Map<Hash, number>();
+    for (const versionId of new Set(retired)) {
+      const { record, leaves } = await this.#read(versionId);
+      for (const id of referencesOf({ state: "kept", versionId, record, leaves })) gone.set(id, (gone.get(id) ?? 0) + 1);
+    }
+    await this.settle();
+    const live = new Set(this.live());
+    for (const [id, count] of gone) if ((this.#counts.get(id) ?? 0) <= count && !this.state.versions.has(id)) live.delete(id);
+    return live;
+  }
+
   async #read(versionId: Hash): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable }> {
     try {
       const record = this.records.get(versionId);

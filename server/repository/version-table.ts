@@ -27,7 +27,7 @@ export function stateName(version: VersionState): VersionSummary["state"] {
 export function summaryOf(version: VersionState, record: SaveRecord): VersionSummary {
   return {
     versionId: version.versionId, name: version.name, version: version.version, record, position: version.position, recordedAtMs: version.recordedAtMs,
-    state: stateName(version), tags: [...version.tags], held: version.held !== undefined, tensorBytes: version.tensorBytes, ownBytes: version.ownBytes,
+    state: stateName(version), tags: [...version.tags], held: version.held !== undefined, ...(version.held === undefined ? {} : { hold: version.held }), ...(version.retired === undefined ? {} : { retired: version.retired }), tensorBytes: version.tensorBytes, ownBytes: version.ownBytes,
   };
 }
 
