@@ -52,10 +52,11 @@ const agentCodes = {
 } as const;
 const deltaCodes = { DELTA_MALFORMED: verification, DELTA_REFERENCE_MISSING: notFound, DELTA_CODE_UNKNOWN: failed } as const;
 const plannerCodes = { STORAGE_GRAPH_INVALID: failed, BUDGET_UNREACHABLE: usage, PLAN_INVALID: verification } as const;
+const progressiveCodes = { PROGRESSIVE_UNSUPPORTED: usage, PROGRESSIVE_DIFFERS: verification } as const;
 const commandCodes = { USAGE: usage, NOT_FOUND: notFound, TIMED_OUT: timedOut, INTERRUPTED: failed, CHECK_FAILED: verification, INTERNAL: failed } as const;
 
 const codes = {
-  ...tensorCodes, ...modelCodes, ...objectCodes, ...journalCodes, ...fileCodes, ...recoverCodes, ...trainCodes, ...wireCodes, ...trustCodes, ...serverCodes, ...agentCodes, ...deltaCodes, ...plannerCodes, ...commandCodes,
+  ...tensorCodes, ...modelCodes, ...objectCodes, ...journalCodes, ...fileCodes, ...recoverCodes, ...trainCodes, ...wireCodes, ...trustCodes, ...serverCodes, ...agentCodes, ...deltaCodes, ...plannerCodes, ...progressiveCodes, ...commandCodes,
 } as const;
 
 export type TensorErrorCode = keyof typeof tensorCodes;

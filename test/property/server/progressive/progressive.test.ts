@@ -1,0 +1,96 @@
+/**
+ * Soundness against the real forward pass: whatever the kernels make of a random network lies within the
+ * bounds at every level, and every progressive answer is the full-precision one.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import fc from "fast-check";
+import { compileNetwork } from "../../../../server/progressive/compile-network.js";
+import { pass } from "../../../../server/progressive/interval-network.js";
+import { evaluateProgressively, type ForwardPass } from "../../../../server/progressive/progressive-evaluation.js";
+import { agrees, topOf } from "../../../../server/progressive/top-k.js";
+import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
+import { buildTrainable } from "../../../../shared/train/trainable.js";
+import { drawNetwork, masked, tensorOf, type DrawnNetwork } from "../../../helpers/random-network.js";
+
+const full = process.env["STEMMA_TEST_FULL"] === "1";
+const numRuns = full ? 5_000 : 150;
+const seeds = fc.integer({ min: 0, max: 2 ** 31 - 1 });
+
+let backend: StartedBackend;
+before(async () => { backend = await startWasmBackend(); });
+after(() => { backend.close(); });
+
+/** The real forward pass, `count` samples at once. */
+function forward({ architecture, tensors }: DrawnNetwork, inputs: Float32Array, count: number): Float32Array {
+  const { tf } = backend, model = buildTrainable(tf, architecture, tensors);
+  try { return tf.tidy(() => model.forward(tf.tensor(inputs, [count, ...(architecture.layers[0]!.config["batch_input_shape"] as number[]).slice(1)]), false).dataSync<"float32">().slice()); } finally { model.dispose(); }
+}
+
+describe("progressive evaluation, against the real forward pass", () => {
+  it("bounds hold what the kernels compute, with 1, 2, 3 and 4 bytes of the weights known", () => {
+    let finite = 0;
+    fc.assert(fc.property(seeds, (seed) => {
+      const drawn = drawNetwork(seed), outputs = forward(drawn, drawn.inputs, drawn.count), size = drawn.inputs.length / drawn.count;
+      for (let planes = 1; planes <= 4; planes++) {
+        const network = compileNetwork(drawn.architecture, drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })));
+        for (let sample = 0; sample < drawn.count; sample++) {
+          const { low, high } = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size))[network.output]!.out;
+          assert.equal(low.length, drawn.classes);
+          for (let i = 0; i < low.length; i++) {
+            const value = outputs[sample * drawn.classes + i]!;
+            if (Number.isNaN(low[i])) continue;
+            finite++;
+            assert.ok(value >= low[i]! && value <= high[i]!, `seed ${seed}, ${planes} bytes, sample ${sample}, output ${i}: ${value} is not within ${low[i]} … ${high[i]}`);
+          }
+        }
+      }
+    }), { numRuns });
+    assert.ok(finite > numRuns * 10, `only ${finite} bounds said anything`);
+  });
+
+  it("answers are the full-precision ones, for the first and the first five", async () => {
+    const decided = [0, 0, 0, 0, 0];
+    await fc.assert(fc.asyncProperty(seeds, async (seed) => {
+      const drawn = drawNetwork(seed, { samples: 4 });
+      const report = await evaluateProgressively({ ...requestOf(drawn), tops: [1, 5] });
+      const outputs = forward(drawn, drawn.inputs, drawn.count);
+      for (const { top, answers, planes, equal } of report.tops) {
+        assert.notEqual(equal, false);
+        answers.forEach((answer, sample) => {
+          const expected = topOf(outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes), top);
+          assert.ok(answer === undefined ? expected === undefined : agrees(answer, expected), `seed ${seed}, top ${top}, sample ${sample}: ${JSON.stringify(answer)} instead of ${JSON.stringify(expected)}`);
+          decided[planes[sample]!]!++;
+        });
+      }
+    }), { numRuns });
+    // Not vacuous: bounds answer some inputs at two and three bytes.
+    assert.ok(decided[2]! > numRuns / 10 && decided[3]! > numRuns / 10, `decided by level: ${decided.join(", ")}`);
+  });
+
+  it("concludes nothing where a weight is NaN or infinite, or an input is", async () => {
+    for (const odd of [NaN, Infinity, -Infinity, 3.4e38]) {
+      const drawn = drawNetwork(5, { scale: "usual", samples: 2 });
+      for (let leaf = 0; leaf < drawn.tensors.length; leaf++) {
+        const values = new Float32Array(drawn.tensors[leaf]!.bytes.slice().buffer);
+        values[values.length >> 1] = odd;
+        const spoilt = { ...drawn, tensors: drawn.tensors.map((tensor, at) => (at === leaf ? tensorOf(tensor.shape, values) : tensor)) };
+        const report = await evaluateProgressively({ ...requestOf(spoilt), tops: [1, 5], compare: true });
+        for (const { equal } of report.tops) assert.equal(equal, true);
+      }
+      const inputs = drawn.inputs.slice();
+      inputs[1] = odd;
+      const report = await evaluateProgressively({ ...requestOf(drawn), inputs, tops: [1], compare: true });
+      assert.equal(report.tops[0]!.equal, true);
+      if (odd !== 3.4e38) assert.equal(report.tops[0]!.planes[0], 4);
+    }
+  });
+});
+
+function requestOf(drawn: DrawnNetwork): Omit<Parameters<typeof evaluateProgressively>[0], "tops"> {
+  const run: ForwardPass = (inputs, count) => Promise.resolve(forward(drawn, inputs, count));
+  return {
+    architecture: drawn.architecture, inputs: drawn.inputs, count: drawn.count, forward: run,
+    planes: { readHighPlanes: (leaf, planes) => { const { bytes } = drawn.tensors[leaf]!; return Promise.resolve({ bytes: masked(bytes, planes), readBytes: bytes.length * planes / 4 }); } },
+  };
+}
