@@ -18,6 +18,8 @@ export interface ServerOptions {
   readonly rootTopic?: string;
   readonly releaseAfter?: ReleasePolicy;
   readonly limits?: Partial<IngestLimits>;
+  /** Whether retention rules are applied, an hour after the start and then once a day; they are unless told. */
+  readonly retention?: boolean;
 }
 
 export interface ServerConfig extends Required<Omit<ServerOptions, "tls" | "limits">> { readonly tls: ServerOptions["tls"]; readonly limits: IngestLimits }
@@ -26,13 +28,14 @@ export const defaultMqttPort = 1883;
 export const defaultHttpPort = 8083;
 
 const port = z.number().int().min(0).max(65_535);
-const limitsSchema = z.object(Object.fromEntries(Object.keys(defaultIngestLimits).map((name) => [name, z.number().int().positive().optional()])));
+const limitsSchema = z.object(Object.fromEntries(Object.entries(defaultIngestLimits).map(([name, value]) => [name, (typeof value === "boolean" ? z.boolean() : z.number().int().positive()).optional()])));
 
 /** @throws CONFIG_INVALID naming the option, TOPIC_INVALID for names */
 export function serverConfig(options: ServerOptions): ServerConfig {
   const config = {
     home: options.home, fleets: options.fleets ?? [], host: options.host ?? "127.0.0.1", mqttPort: options.mqttPort ?? defaultMqttPort, httpPort: options.httpPort ?? defaultHttpPort,
     tls: options.tls, rootTopic: options.rootTopic ?? defaultRoot, releaseAfter: options.releaseAfter ?? "stored" as const, limits: { ...defaultIngestLimits, ...options.limits },
+    retention: options.retention ?? true,
   };
   for (const fleet of config.fleets) checkName(fleet, "fleet");
   checkRoot(config.rootTopic);

@@ -23,6 +23,7 @@ import { serverMetrics } from "./metrics.js";
 import { localOperations } from "./operations/local-operations.js";
 import { openFleets, type OpenFleets } from "./operations/open-fleets.js";
 import type { ServerOperations } from "./operations/operations.js";
+import { startRetentionSchedule } from "./operations/retention-schedule.js";
 import { clearWorkFolder } from "./operations/work-folder.js";
 import { programVersion } from "./program-version.js";
 import type { Home } from "./repository/home.js";
@@ -81,6 +82,10 @@ async function compose(config: ServerConfig, tls: Tls | undefined, home: Home, l
     fleet: (fleet: string) => ingests.get(fleet),
   };
   const operations = localOperations({ home, fleets, version: programVersion(), live });
+  if (config.retention) {
+    const schedule = startRetentionSchedule({ operations, fleets: () => fleets.names(), clock, log: log.child({ part: "retention" }) });
+    closing.push(() => schedule.close());
+  }
   const jobs = trainJobs(operations, clock);
   closing.push(() => jobs.close());
   const parts = { operations, jobs, metrics, log: log.child({ part: "http" }), stopping: stopping.signal };

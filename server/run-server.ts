@@ -33,6 +33,7 @@ async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<
     switch (event.event) {
       case "device-connected": case "device-disconnected": case "offered": case "activated": case "parked": log.info(name, fields); break;
       case "recorded": log.info(name, { fleet: event.fleet, device: event.device, line: event.line, versionId: event.versionId, text: `${event.name}:${event.version}, ${event.wireBytes} bytes on the wire of ${event.tensorBytes}` }); break;
+      case "retention": if (event.retired > 0) log.info(name, { ...fields, text: `${event.retired} versions retired by rule, ${event.kept} stay` }); break;
       case "device-quarantined": case "refused": case "guard": log.warn(name, fields); break;
       case "device-event": log.info(name, { fleet: event.fleet, device: event.device, line: event.line, kind: event.name, text: event.text }); break;
       default: break;

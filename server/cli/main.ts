@@ -12,6 +12,7 @@ import { addDemoCommand } from "./commands/demo.js";
 import { addDeviceCommands } from "./commands/device.js";
 import { addDoctorCommand } from "./commands/doctor.js";
 import { addModelEvaluateCommand } from "./commands/model-evaluate.js";
+import { addModelHoldCommands } from "./commands/model-hold.js";
 import { addModelReadCommands } from "./commands/model-read.js";
 import { addModelWriteCommands } from "./commands/model-write.js";
 import { addRecipeCommands } from "./commands/recipe.js";
@@ -40,6 +41,7 @@ export function buildProgram(): Command {
   const model = program.command("model").description("save, look at, compare and recover models");
   addModelReadCommands(model);
   addModelWriteCommands(model);
+  addModelHoldCommands(model);
   addModelEvaluateCommand(model);
   addDataCommands(program);
   addRecipeCommands(program);

@@ -21,6 +21,9 @@ export type ServerEvent =
   | Event<"refused", { device: string; versionId: string | null; code: string; message: string }>
   | Event<"offered", { device: string; line: string; versionId: string }>
   | Event<"activated", { device: string; line: string; versionId: string }>
+  | Event<"retired", { device: string; line: string; versionId: string; name: string; version: number; because: string }>
+  /** Rules were applied; `freedBytes` is null where nothing was collected with it. */
+  | Event<"retention", { retired: number; kept: number; freedBytes: number | null }>
   | Event<"device-event", { device: string; line: string; name: string; text: string }>
   | Event<"guard", { device: string; message: string }>
   | Event<"training", { job: string; state: string; epoch: number; loss: number | null }>

@@ -13,6 +13,7 @@ import { addDeviceRoutes } from "./routes/devices.js";
 import { addEvaluationRoutes } from "./routes/evaluation.js";
 import { addEventRoutes } from "./routes/events.js";
 import { addModelRoutes } from "./routes/models.js";
+import { addRetentionRoutes } from "./routes/retention.js";
 import { addStorageRoutes } from "./routes/storage.js";
 import { addTrainingRoutes } from "./routes/training.js";
 import { bearerMatches } from "./token.js";
@@ -68,6 +69,7 @@ export function buildHttpApp(parts: HttpParts, access: "trusted" | { readonly to
   addDeviceRoutes(app, parts.operations);
   addModelRoutes(app, parts.operations);
   addStorageRoutes(app, parts.operations);
+  addRetentionRoutes(app, parts.operations);
   addTrainingRoutes(app, parts.jobs);
   addEvaluationRoutes(app, parts.operations);
   addEventRoutes(app, parts.operations, parts.stopping);

@@ -68,8 +68,8 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
       body: { contentType: importContentType, chunks: (async function* () { yield encodeImportOptions(options); yield* stream.chunks; })() },
     }),
     tag: (reference, tag, remove) => post(`${modelPath(reference)}/tag`, { tag, remove }),
-    hold: (reference, held, because) => post(`${modelPath(reference)}/hold`, { held, because }),
-    retire: (reference, because) => post(`${modelPath(reference)}/retire`, { because }),
+    hold: (reference, held, because, by) => post(`${modelPath(reference)}/hold`, { held, because, by }),
+    retire: (reference, because, options = {}) => post(`${modelPath(reference)}/retire`, { because, ...options }),
     train: ({ fleet, ...request }, onProgress, signal) => trainOver(connection, fleet, request, pollMs, onProgress, signal),
     evaluate: ({ fleet, model, ...request }, signal) => sendForJson(connection, { method: "POST", path: `${modelPath({ fleet, model })}/evaluate`, json: request, signal, timeoutMs: longMs }),
 
@@ -81,6 +81,10 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
     check: (fleet, options = {}) => post(`${fleetPath(fleet)}/storage/check`, options, longMs),
     planCollection: (fleet) => get(`${fleetPath(fleet)}/storage/collection`, longMs),
     collect: (fleet, plan) => post(`${fleetPath(fleet)}/storage/collection`, plan, longMs),
+    retention: (fleet) => get(`${fleetPath(fleet)}/storage/retention`),
+    setRetention: (fleet, scope, rule, by) => post(`${fleetPath(fleet)}/storage/retention`, { scope, rule, by }),
+    forecastRetention: (fleet, options = {}) => post(`${fleetPath(fleet)}/storage/retention/forecast`, options, longMs),
+    applyRetention: (fleet, options = {}) => post(`${fleetPath(fleet)}/storage/retention/apply`, options, longMs),
     reindex: (fleet) => post(`${fleetPath(fleet)}/storage/reindex`, {}, longMs),
     backup: (fleet, folder) => post(`${fleetPath(fleet)}/storage/backup`, { folder }, longMs),
 

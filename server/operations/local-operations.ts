@@ -11,6 +11,7 @@ import { modelOperations } from "./model-operations.js";
 import { openFleets } from "./open-fleets.js";
 import type { ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
+import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { clearWorkFolder } from "./work-folder.js";
 import { evaluateOnServer } from "../evaluation/evaluate-on-server.js";
@@ -39,6 +40,7 @@ export function localOperations(context: OperationsContext): ServerOperations {
     ...modelOperations(context),
     ...datasetOperations(context),
     ...storageOperations(context),
+    ...retentionOperations(context),
     train: (request, onProgress, signal) => trainOnServer(context, request, onProgress, signal),
     evaluate: (request, signal) => evaluateOnServer(context, request, signal),
     events: (signal) => {

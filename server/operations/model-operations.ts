@@ -41,14 +41,20 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       await repository.tag(summary.name, tag, remove ? null : summary.versionId);
       return repository.resolve(summary.versionId);
     },
-    hold: async (reference, held, because) => {
+    hold: async (reference, held, because, by) => {
       const { repository, summary } = await at(reference);
-      await (held ? repository.hold(summary.versionId, because) : repository.unhold(summary.versionId, because));
+      if (held) await repository.hold(summary.versionId, because, by);
+      else if (summary.held) await repository.unhold(summary.versionId, because, by);
       return repository.resolve(summary.versionId);
     },
-    retire: async (reference, because) => {
+    retire: async (reference, because, { dryRun = false } = {}) => {
       const { repository, summary } = await at(reference);
-      await repository.retire(summary.versionId, because);
+      if (dryRun) repository.checkRetirable(summary.versionId);
+      else {
+        await repository.retire(summary.versionId, because);
+        const { versionId, name, version, record: { device, line } } = summary;
+        context.live?.events.emit({ event: "retired", fleet: reference.fleet, device, line, versionId, name, version, because });
+      }
       return repository.resolve(summary.versionId);
     },
   };
@@ -64,8 +70,8 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
   const { record, versionId } = summary;
   const bases = record.bases.map((base) => nameIn(repository, base));
   const derived = repository.versions({ includeRetired: true }).filter((version) => version.record.bases.includes(versionId)).map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
-  // A retired version's objects may be gone; its name, parents and times stay.
-  const isHere = repository.objects.has(record.objects.tree) && repository.objects.has(record.objects.names) && repository.objects.has(record.objects.ownerMap);
+  // Of a retired version its name, parents and times stay, whatever lies here still; of another that cannot be read, what is known is shown too.
+  const isHere = summary.state !== "retired" && repository.objects.has(record.objects.tree) && repository.objects.has(record.objects.names) && repository.objects.has(record.objects.ownerMap);
   if (!isHere) return { ...summary, leaves: [], environment: {}, bases, derived };
   return { ...summary, ...await contentOf(repository, summary), bases, derived };
 }

@@ -16,6 +16,8 @@ export interface LiveFleet {
   /** A version was saved here: it is to be read back, and children may wait for it. */
   saved(versionId: Hash): void;
   backedUp(): void;
+  /** Versions that a transfer under way relies on, and which. */
+  underWay?(): ReadonlyMap<Hash, string>;
 }
 
 export interface LiveServer {

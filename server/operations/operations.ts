@@ -11,6 +11,8 @@ import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
 import type { Metric } from "../../shared/train/recipes/recipe.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { ServerEvent } from "../events/event-hub.js";
+import type { RetentionForecast, RetentionOptions, RetentionOutcome, RetentionSetting } from "../repository/fleet-retention.js";
+import type { RetentionScope } from "../repository/retention-plan.js";
 import type { CheckReport, DeviceSummary, FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
 
 /** A fleet and a model reference in it: name, name:version, name:tag, version id or prefix. */
@@ -72,6 +74,9 @@ export interface DatasetSummary { readonly name: string; readonly kind: string; 
 
 export interface StorageStats { readonly versions: number; readonly tensors: number; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
 
+/** `freedBytes`: where it was collected in the same go. */
+export interface RetentionReport extends RetentionOutcome { readonly freedBytes?: number }
+
 export type { ServerEvent };
 
 export interface FleetSummary { readonly fleet: string; readonly versions: number; readonly devices: number; readonly online: number; readonly journalLength: number }
@@ -104,9 +109,10 @@ export interface ServerOperations {
   asOf(fleet: string, atMs: number): Promise<readonly FleetMoment[]>;
   import(stream: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> }, options: ImportOptions): Promise<ImportReport>;
   tag(reference: ModelReference, tag: string, remove?: boolean): Promise<VersionSummary>;
-  /** A hold keeps a version from retention rules and retirement. */
-  hold(reference: ModelReference, held: boolean, because: string): Promise<VersionSummary>;
-  retire(reference: ModelReference, because: string): Promise<VersionSummary>;
+  /** A hold keeps a version from retention rules and retirement. `by`: who, as they name themselves. @throws MODEL_HELD where it is held already, MODEL_RETIRED */
+  hold(reference: ModelReference, held: boolean, because: string, by?: string): Promise<VersionSummary>;
+  /** @throws MODEL_HELD, MODEL_IN_USE; with `dryRun` too, and nothing is retired */
+  retire(reference: ModelReference, because: string, options?: { readonly dryRun?: boolean }): Promise<VersionSummary>;
   train(request: TrainRequest, onProgress?: (progress: TrainProgress) => void, signal?: AbortSignal): Promise<TrainReport>;
   /** Measures a model on the held-out part of named data; saves nothing. */
   evaluate(request: EvaluationRequest, signal?: AbortSignal): Promise<EvaluationReport>;
@@ -119,6 +125,14 @@ export interface ServerOperations {
   check(fleet: string, options?: { readonly sample?: number }): Promise<CheckReport>;
   planCollection(fleet: string): Promise<CollectionPlan>;
   collect(fleet: string, plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
+  /** Retention rules, the fleet's first. */
+  retention(fleet: string): Promise<readonly RetentionSetting[]>;
+  /** Sets a scope's rule, or lifts it (null). @throws RETENTION_RULE_INVALID, NOT_FOUND */
+  setRetention(fleet: string, scope: RetentionScope, rule: string | null, by?: string): Promise<readonly RetentionSetting[]>;
+  /** What would be retired now, or under a rule that is tried, and what a collection would then free. */
+  forecastRetention(fleet: string, options?: Pick<RetentionOptions, "trying" | "listKept">): Promise<RetentionForecast>;
+  /** Retires what the rules say; with `collect` frees the space too. */
+  applyRetention(fleet: string, options?: { readonly collect?: boolean }): Promise<RetentionReport>;
   reindex(fleet: string): Promise<{ readonly versions: number }>;
   backup(fleet: string, folder: string): Promise<{ readonly position: number; readonly bytes: number }>;
 

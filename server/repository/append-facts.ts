@@ -8,6 +8,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Draft } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
 import { checkFact } from "./fact-codec.js";
+import { checkHoldable, describeHold } from "./hold.js";
 import { checkDeviceName, checkName, checkTag } from "./naming.js";
 import { parseRetentionRule } from "./retention-rules.js";
 import { versionsInUse, type FactOf, type FleetState, type VersionState } from "./state.js";
@@ -40,11 +41,6 @@ function knownVersion(state: FleetState, versionId: Hash): VersionState {
   return version;
 }
 
-/** " by ann since 2026-11-21 (incident 7)". */
-function describeHold({ atMs, because, by }: NonNullable<VersionState["held"]>): string {
-  return `${by === undefined ? "" : ` by ${by}`} since ${new Date(atMs).toISOString().slice(0, 10)}${because === "" ? "" : ` (${because})`}`;
-}
-
 function needDevice(state: FleetState, device: string): void {
   if (!state.devices.has(device)) throw new StemmaError("DEVICE_UNKNOWN", `No device ${JSON.stringify(device.slice(0, 80))} was ever enrolled in this fleet. \`stemma device list\` shows who was.`, { device });
 }
@@ -53,7 +49,11 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
   switch (fact.type) {
     case "recorded": throw new StemmaError("FACT_INVALID", "A version is recorded through `record`, which checks what it refers to. Use that.");
     case "stored": case "released": if (!recordedHere.has(fact.versionId)) knownVersion(state, fact.versionId); return;
-    case "held": return needKept(state, recordedHere, fact.versionId, "held");
+    case "held": {
+      if (recordedHere.has(fact.versionId)) return;
+      const version = knownVersion(state, fact.versionId);
+      return checkHoldable({ ...version, hold: version.held });
+    }
     case "unheld": knownVersion(state, fact.versionId); return;
     case "retired": return checkRetirable(state, fact.versionId);
     case "tagged": {
@@ -86,7 +86,7 @@ function checkRetention({ line, name, rule }: FactOf<"retention">): void {
 export function checkRetirable(state: FleetState, versionId: Hash, inUse: ReadonlyMap<Hash, string> = versionsInUse(state)): void {
   const version = knownVersion(state, versionId);
   const name = `${version.name}:${version.version}`;
-  if (version.held !== undefined) throw new StemmaError("MODEL_HELD", `${name} is held${describeHold(version.held)} and cannot be retired. Lift the hold first: stemma model unhold ${name} --because TEXT.`, { versionId });
+  if (version.held !== undefined) throw new StemmaError("MODEL_HELD", `${name} is held ${describeHold(version.held)}; it cannot be retired before it is let go: stemma model unhold ${name} --because TEXT.`, { versionId });
   const use = inUse.get(versionId);
   if (use !== undefined) throw new StemmaError("MODEL_IN_USE", `${name} is ${use} and cannot be retired. Give the device another version, or revoke it.`, { versionId, use });
 }

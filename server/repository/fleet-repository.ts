@@ -6,6 +6,7 @@
 import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
 import type { Approach, Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import type { Fact } from "../../shared/journal/fact.js";
+import type { Hold } from "./hold.js";
 import type { FleetRetention } from "./fleet-retention.js";
 import type { DatasetState } from "./state.js";
 import type { Journal } from "../../shared/journal/journal.js";
@@ -24,7 +25,7 @@ export interface VersionSummary {
   readonly tags: readonly string[];
   readonly held: boolean;
   /** Who holds it and why. */
-  readonly hold?: { readonly atMs: number; readonly because: string; readonly by?: string };
+  readonly hold?: Hold;
   readonly retired?: { readonly atMs: number; readonly because: string };
   /** Bytes of all tensors, and of those that this version brought into the store. */
   readonly tensorBytes: number;
@@ -120,7 +121,9 @@ export interface FleetRepository {
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
   /** @throws MODEL_HELD, MODEL_IN_USE (assigned to or active on a device) */
   retire(versionId: Hash, because: string): Promise<void>;
-  /** `by`: who, as they name themselves. */
+  /** What `retire` would refuse now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
+  checkRetirable(versionId: Hash): void;
+  /** `by`: who, as they name themselves. @throws MODEL_HELD where it is held already, MODEL_RETIRED */
   hold(versionId: Hash, because: string, by?: string): Promise<void>;
   unhold(versionId: Hash, because: string, by?: string): Promise<void>;
   /** Rules by which versions are retired as they grow old. */

@@ -11,7 +11,7 @@ import { openJournal } from "../../shared/journal/open-journal.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
 import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
 import { openNedbCatalog } from "../catalog/nedb-catalog.js";
-import { appendFacts } from "./append-facts.js";
+import { appendFacts, checkRetirable } from "./append-facts.js";
 import { fleetAsOf } from "./as-of.js";
 import { backupFleet } from "./backup.js";
 import { catalogKeeper } from "./catalog-keeper.js";
@@ -110,6 +110,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     retire: async (versionId, because) => {
       if (needVersion(context, versionId).state !== "retired") await append({ type: "retired", atMs: now(), versionId, because });
     },
+    checkRetirable: (versionId) => { checkRetirable(state, versionId); },
     hold: async (versionId, because, by) => { await append({ type: "held", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) }); },
     unhold: async (versionId, because, by) => { await append({ type: "unheld", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) }); },
     retention: fleetRetention(context),

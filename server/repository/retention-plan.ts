@@ -107,7 +107,7 @@ function judgeByAge<Version extends RetainableVersion>(series: readonly Version[
   if (whole === null) { for (const version of series) verdicts.set(version, { reason: "for-ever", because: "its rule keeps everything" }); return verdicts; }
   const olderThan = (limitMs: number) => (version: Version): boolean => nowMs - version.recordedAtMs > limitMs;
   const isOld = olderThan(ageMs(whole));
-  for (const version of series) verdicts.set(version, isOld(version) ? { goes: `older than ${printAge(whole)}` } : { reason: "young", because: `not older than ${printAge(whole)}` });
+  for (const version of series) verdicts.set(version, isOld(version) ? { goes: whole.count === 0 ? "nothing in its rule keeps it" : `older than ${printAge(whole)}` } : { reason: "young", because: `not older than ${printAge(whole)}` });
   // Oldest first; positions decide where clocks do not.
   let candidates = series.filter(isOld).sort((a, b) => a.recordedAtMs - b.recordedAtMs || byPosition(a, b));
   for (const stage of stages) {

@@ -9,6 +9,7 @@ import { appendFacts, checkRetirable } from "./append-facts.js";
 import { planCollection, planCollectionWithout, refuseUnknownFacts } from "./collection.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRetention, Fate, RetentionForecast, RetentionOptions, RetentionOutcome, RetentionSetting } from "./fleet-retention.js";
+import { describeHold } from "./hold.js";
 import { ownDevice } from "./naming.js";
 import { planRetention, printScope, type Going, type KeepReason, type RetainableVersion, type RetentionPlan, type RetentionScope, type ScopedRule } from "./retention-plan.js";
 import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
@@ -91,7 +92,7 @@ function candidateOf(context: RepositoryContext, version: VersionState, inUse: R
 /** Why a version stays whatever a rule says. */
 function neededBecause({ state, records }: RepositoryContext, version: VersionState, inUse: ReadonlyMap<Hash, string>, underWay: ReadonlyMap<Hash, string>): RetainableVersion["needed"] {
   const { versionId, held } = version;
-  if (held !== undefined) return { reason: "held", because: `held${held.by === undefined ? "" : ` by ${held.by}`}${held.because === "" ? "" : `: ${held.because}`}` };
+  if (held !== undefined) return { reason: "held", because: `held ${describeHold(held)}` };
   const use = inUse.get(versionId);
   if (use !== undefined) return { reason: "in-use", because: use };
   const record = records.get(versionId);

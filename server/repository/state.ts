@@ -12,6 +12,7 @@
  *   while there are any, because such a fact may keep something (see collection.ts)
  */
 import type { Fact } from "../../shared/journal/fact.js";
+import type { Hold } from "./hold.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 export type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
@@ -27,7 +28,7 @@ export interface VersionState {
   storedAtMs?: number;
   released?: { readonly atMs: number; readonly because: string };
   retired?: { readonly atMs: number; readonly because: string };
-  held?: { readonly atMs: number; readonly because: string; readonly by?: string };
+  held?: Hold;
   readonly tags: Set<string>;
 }
 

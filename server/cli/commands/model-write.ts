@@ -1,4 +1,4 @@
-/** `stemma model import|train|tag|hold|rm`: everything that adds to or changes a fleet's models. */
+/** `stemma model import|train|tag|rm`: everything that adds to or changes a fleet's models. */
 import { createReadStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
@@ -66,7 +66,7 @@ export function addModelWriteCommands(model: Command): void {
       const door = await operations();
       const before = await door.model({ fleet: options.fleet, model: reference });
       const note = before.derived.length > 0 ? `; ${before.derived.length} models derived from it keep the tensors they share` : "";
-      if (!choices.dryRun) await door.retire({ fleet: options.fleet, model: before.versionId }, choices.because);
+      await door.retire({ fleet: options.fleet, model: before.versionId }, choices.because, { dryRun: choices.dryRun });
       output.print({ data: { versionId: before.versionId, retired: !choices.dryRun }, names: [nameOf(before)], text: `${choices.dryRun ? "would retire" : "retired"} ${nameOf(before)}${note}; free its space with: stemma storage gc` });
     }));
 }

@@ -1,9 +1,10 @@
-/** `stemma storage stats|check|gc|reindex|backup|restore`. */
+/** `stemma storage stats|check|gc|retention|reindex|backup|restore`. */
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import { addStorageRetentionCommands } from "./storage-retention.js";
 
 export function addStorageCommands(program: Command): void {
   const storage = program.command("storage").description("what is stored, whether it is whole, and how to free or save it");
@@ -33,6 +34,8 @@ export function addStorageCommands(program: Command): void {
       const { freedBytes } = await door.collect(options.fleet, plan);
       output.print({ data: { plan, freedBytes }, names: plan.dead.map((dead) => dead.id), text: `freed ${formatBytes(freedBytes)} (predicted ${formatBytes(predicted)}): ${shown}` });
     }));
+
+  addStorageRetentionCommands(storage);
 
   storage.command("reindex").description("rebuild the catalog from the journal").action(async (_: unknown, command: Command) => withContext(command, async ({ output, operations, options }) => {
     const report = await (await operations()).reindex(options.fleet);

@@ -27,10 +27,13 @@ export function addModelRoutes(app: FastifyInstance, operations: ServerOperation
     return operations.tag(parse(modelParams, params), tag, remove);
   });
   app.post("/v1/fleets/:fleet/models/:model/hold", ({ params, body }) => {
-    const { held, because } = parse(z.object({ held: z.boolean(), because: reasonText }), body);
-    return operations.hold(parse(modelParams, params), held, because);
+    const { held, because, by } = parse(z.object({ held: z.boolean(), because: reasonText, by: shortText.optional() }), body);
+    return operations.hold(parse(modelParams, params), held, because, by);
   });
-  app.post("/v1/fleets/:fleet/models/:model/retire", ({ params, body }) => operations.retire(parse(modelParams, params), parse(z.object({ because: reasonText }), body).because));
+  app.post("/v1/fleets/:fleet/models/:model/retire", ({ params, body }) => {
+    const { because, dryRun } = parse(z.object({ because: reasonText, dryRun: z.boolean().optional() }), body);
+    return operations.retire(parse(modelParams, params), because, { dryRun });
+  });
   app.post("/v1/fleets/:fleet/models/:model/verify", ({ params }) => operations.verify(parse(modelParams, params)));
 }
 

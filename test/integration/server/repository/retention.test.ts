@@ -82,7 +82,7 @@ test("a forecast says what goes, and applying does just that; the rest comes bac
   await repository.retention.set(fleetScope, "30 days, then one a week");
   const forecast = await repository.retention.forecast({ listKept: true });
   const before = repository.journal.head().length;
-  assert.deepEqual(forecast.keep?.map(({ because, reason }) => [reason, because]).filter(([reason]) => reason === "held" || reason === "tagged" || reason === "head"), [["held", "held by ann: incident 7"], ["tagged", "tagged best"], ["head", "the newest of its line and name"]]);
+  assert.deepEqual(forecast.keep?.map(({ because, reason }) => [reason, because]).filter(([reason]) => reason === "held" || reason === "tagged" || reason === "head"), [["held", "held by ann since 2024-01-13 22:13Z: incident 7"], ["tagged", "tagged best"], ["head", "the newest of its line and name"]]);
   assert.equal(forecast.retire.length + (forecast.keep?.length ?? 0), 60);
   assert.equal(Object.values(forecast.kept).reduce((sum, count) => sum + count, 0), forecast.keep?.length);
   const outcome = await repository.retention.apply();

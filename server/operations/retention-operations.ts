@@ -1,0 +1,32 @@
+/** Operations on retention: rules, what they would do, doing it; and what the server tells of it. */
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { RetentionReport, ServerOperations } from "./operations.js";
+import type { OperationsContext } from "./operations-context.js";
+
+type RetentionOperations = Pick<ServerOperations, "retention" | "setRetention" | "forecastRetention" | "applyRetention">;
+
+export function retentionOperations(context: OperationsContext): RetentionOperations {
+  const { fleets } = context;
+  return {
+    retention: async (fleet) => (await fleets.get(fleet)).retention.settings(),
+    setRetention: async (fleet, scope, rule, by) => (await fleets.get(fleet)).retention.set(scope, rule, by),
+    forecastRetention: async (fleet, options = {}) => (await fleets.get(fleet)).retention.forecast({ ...options, busy: await underWayIn(context, fleet) }),
+    applyRetention: (fleet, options) => applyRetention(context, fleet, options),
+  };
+}
+
+/** What devices are sending or being sent now, and so rely on. */
+async function underWayIn({ live }: OperationsContext, fleet: string): Promise<() => ReadonlyMap<Hash, string>> {
+  const liveFleet = await live?.fleet(fleet);
+  return () => liveFleet?.underWay?.() ?? new Map();
+}
+
+async function applyRetention(context: OperationsContext, fleet: string, { collect = false }: { readonly collect?: boolean } = {}): Promise<RetentionReport> {
+  const { fleets, live } = context;
+  const repository = await fleets.get(fleet);
+  const outcome = await repository.retention.apply({ busy: await underWayIn(context, fleet) });
+  for (const { versionId, name, version, device, line, because } of outcome.retired) live?.events.emit({ event: "retired", fleet, device, line, versionId, name, version, because });
+  const freed = collect ? (await repository.collect(await repository.planCollection())).freedBytes : undefined;
+  live?.events.emit({ event: "retention", fleet, retired: outcome.retired.length, kept: outcome.kept, freedBytes: freed ?? null });
+  return { ...outcome, ...(freed === undefined ? {} : { freedBytes: freed }) };
+}

@@ -1,0 +1,56 @@
+/**
+ * Applies retention rules to every fleet, an hour after the start and once a day from then on. Knows no
+ * rules: it asks which fleets have some. What fails is logged and tried again the next day.
+ */
+import { isStemmaError } from "../../shared/errors.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import type { ServerOperations } from "./operations.js";
+
+export interface RetentionScheduleParts {
+  readonly operations: Pick<ServerOperations, "retention" | "applyRetention">;
+  fleets(): Promise<readonly string[]>;
+  readonly clock: Pick<Clock, "after">;
+  readonly log: Log;
+  readonly firstMs?: number;
+  readonly everyMs?: number;
+}
+
+const hourMs = 3_600_000;
+
+export interface RetentionSchedule {
+  /** Resolves when the round under way, if any, has ended. */
+  settled(): Promise<void>;
+  /** No further round; waits for the one under way. */
+  close(): Promise<void>;
+}
+
+export function startRetentionSchedule({ operations, fleets, clock, log, firstMs = hourMs, everyMs = 24 * hourMs }: RetentionScheduleParts): RetentionSchedule {
+  let closed = false, round: Promise<void> = Promise.resolve();
+  let cancel = clock.after(firstMs, next);
+  function next(): void {
+    if (closed) return;
+    // The time to the next round is counted from the start of this one, however long it takes.
+    cancel = clock.after(everyMs, next);
+    round = round.then(applyToAll);
+  }
+  async function applyToAll(): Promise<void> {
+    let names: readonly string[] = [];
+    try { names = await fleets(); } catch (error) { log.error("retention-failed", describe(error)); }
+    for (const fleet of names) {
+      if (closed) return;
+      try {
+        if ((await operations.retention(fleet)).length === 0) continue;
+        const { retired, kept } = await operations.applyRetention(fleet);
+        log.info("retention-applied", { fleet, retired: retired.length, kept });
+      } catch (error) { log.error("retention-failed", { fleet, ...describe(error) }); }
+    }
+  }
+  return {
+    settled: () => round,
+    async close() { closed = true; cancel(); await round; },
+  };
+}
+
+function describe(error: unknown): { readonly code: string; readonly message: string } {
+  return { code: isStemmaError(error) ? error.code : "INTERNAL", message: error instanceof Error ? error.message : String(error) };
+}
