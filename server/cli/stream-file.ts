@@ -1,13 +1,27 @@
 /** Takes a recovery's stream to a file that appears only once it is complete and verified, or nowhere. */
-import { mkdir, open, rename, rm } from "node:fs/promises";
+import { link, lstat, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
 import type { RecoveryReport, RecoveryStream } from "../operations/operations.js";
+
+function exists(path: string): StemmaError {
+  return new StemmaError("FILE_EXISTS", `${path} is there already, and was left as it is. Name another file, or write over it with --force.`, { path });
+}
+
+/** Before anything is recovered for nothing. @throws FILE_EXISTS, USAGE where a folder bears the name */
+export async function refuseExisting(path: string, overwrite: boolean): Promise<void> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found?.isDirectory() === true) throw new StemmaError("USAGE", `${path} is a folder. Name a file in it.`, { path });
+  if (found !== undefined && !overwrite) throw exists(path);
+}
 
 /**
  * Writes under a temporary name, waits for the verification, then renames: a wrong or half model never
- * bears the name asked for. With no path the bytes are only read and verified.
+ * bears the name asked for, and a file that bears it already is replaced whole or not at all. With no
+ * path the bytes are only read and verified.
+ * @throws FILE_EXISTS where `overwrite` is not said and the name was taken meanwhile
  */
-export async function writeStreamDurably(stream: RecoveryStream, path: string | undefined, onBytes: (done: number) => void): Promise<RecoveryReport> {
+export async function writeStreamDurably(stream: RecoveryStream, path: string | undefined, { overwrite }: { readonly overwrite: boolean }, onBytes: (done: number) => void): Promise<RecoveryReport> {
   // The report may reject while the stream is still read; its reader below sees that rejection.
   stream.report.catch(() => undefined);
   let done = 0;
@@ -26,7 +40,7 @@ export async function writeStreamDurably(stream: RecoveryStream, path: string | 
     const report = await stream.report;
     await file.sync();
     await file.close();
-    await rename(temporary, path);
+    await (overwrite ? rename(temporary, path) : renameToFree(temporary, path));
     const folder = await open(dirname(path), "r");
     await folder.sync().finally(() => folder.close());
     return report;
@@ -35,4 +49,16 @@ export async function writeStreamDurably(stream: RecoveryStream, path: string | 
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/** A rename replaces what is there; a link does not, even if it came a moment ago. @throws FILE_EXISTS */
+async function renameToFree(temporary: string, path: string): Promise<void> {
+  try { await link(temporary, path); } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
+    // A file system without hard links: the look a moment before must do.
+    await refuseExisting(path, false);
+    await rename(temporary, path);
+    return;
+  }
+  await rm(temporary);
 }

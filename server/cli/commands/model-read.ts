@@ -6,9 +6,10 @@ import type { Measurement } from "../../../shared/train/training.js";
 import type { EnvironmentPolicy } from "../../../shared/recover/recovery.js";
 import type { RecoveryReport } from "../../operations/operations.js";
 import type { ModelDiff, VersionSummary } from "../../repository/fleet-repository.js";
+import { describeHold } from "../../repository/hold.js";
 import { withContext, type CommandContext } from "../context.js";
 import { formatBytes, formatDuration, formatTime, parseTime, type Column } from "../../../shared/cli/output.js";
-import { writeStreamDurably } from "../stream-file.js";
+import { refuseExisting, writeStreamDurably } from "../stream-file.js";
 
 export const versionColumns: readonly Column<VersionSummary>[] = [
   { title: "MODEL", value: (row) => `${row.name}:${row.version}` },
@@ -39,8 +40,10 @@ export function addModelReadCommands(model: Command): void {
       const facts: readonly (readonly [string, string])[] = [
         ["model", nameOf(description)], ["id", description.versionId], ["content", record.contentId], ["root", record.root],
         ["kind", record.kind], ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`], ["state", stateOf(description)],
+        ...(description.hold === undefined ? [] : [["held", describeHold(description.hold)] as const]),
+        ...(description.retired === undefined ? [] : [["retired", `${formatTime(description.retired.atMs)}: ${description.retired.because}`] as const]),
         ["trained from", description.bases.map(nameOf).join(", ") || "-"], ["derived", description.derived.map(nameOf).join(", ") || "-"],
-        ["saved", formatTime(record.savedAtMs)], ["size", `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`],
+        ["saved", formatTime(record.savedAtMs)], ["recorded", formatTime(description.recordedAtMs)], ["size", `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`],
         ...(description.measurements === undefined ? [] : [["measured", describeMeasurements(description.measurements)] as const]),
         ["environment", Object.entries(description.environment).map(([key, value]) => `${key} ${key === "engine" ? value.slice(0, 12) : value}`).join(", ") || "-"],
         ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
@@ -50,7 +53,7 @@ export function addModelReadCommands(model: Command): void {
         data: description, names: [description.versionId],
         table: { rows: description.leaves, columns: [
           { title: "TENSOR", value: (leaf) => leaf.name }, { title: "TYPE", value: (leaf) => leaf.dtype }, { title: "SHAPE", value: (leaf) => `[${leaf.shape.join(", ")}]` },
-          { title: "BYTES", value: (leaf) => formatBytes(leaf.bytes), align: "right" }, { title: "LAST CHANGED IN", value: (leaf) => nameOf(leaf.owner) }], empty: "no tensors" },
+          { title: "BYTES", value: (leaf) => formatBytes(leaf.bytes), align: "right" }, { title: "LAST CHANGED IN", value: (leaf) => nameOf(leaf.owner) }], empty: description.retired === undefined ? "no tensors" : "retired: its name, parents and times are kept, its tensors are not" },
         text: facts.map(([key, value]) => `${key.padEnd(width)}  ${value}`).join("\n"),
       });
     }));
@@ -75,7 +78,7 @@ export function addModelReadCommands(model: Command): void {
 
   for (const verb of ["recover", "export"] as const) {
     model.command(verb, { hidden: verb === "export" }).argument("[model]").description("recover a model bit for bit, or what a whole fleet ran at a moment")
-      .option("--file <path>", "write the model to this safetensors file").option("--at <time>", "with --fleet and no model: what every device ran at this moment (2026-11-21T09:30:00Z)")
+      .option("--file <path>", "write the model to this safetensors file").option("--force", "write over a file that is there", false).option("--at <time>", "with --fleet and no model: what every device ran at this moment (2026-11-21T09:30:00Z)")
       .option("--folder <dir>", "with --at: write every model that ran below this folder").option("--environment <policy>", `what a different environment means: ${environmentPolicies.join(", ")}`, "report")
       .action(async (reference: string | undefined, choices: RecoverChoices, command: Command) => withContext(command, (context) => recoverCommand(reference, choices, context)));
   }
@@ -100,7 +103,7 @@ export function addModelReadCommands(model: Command): void {
     }));
 }
 
-interface RecoverChoices { readonly file?: string; readonly at?: string; readonly folder?: string; readonly environment: string }
+interface RecoverChoices { readonly file?: string; readonly at?: string; readonly folder?: string; readonly environment: string; readonly force: boolean }
 
 async function recoverCommand(reference: string | undefined, choices: RecoverChoices, context: CommandContext): Promise<void> {
   if (!(environmentPolicies as readonly string[]).includes(choices.environment)) throw new StemmaError("USAGE", `--environment ${choices.environment} is no policy. Use one of ${environmentPolicies.join(", ")}.`);
@@ -109,9 +112,10 @@ async function recoverCommand(reference: string | undefined, choices: RecoverCho
     return recoverFleetCommand(choices, context);
   }
   const { output, operations, options } = context;
-  const stream = await (await operations()).recover({ fleet: options.fleet, model: reference }, { environment: choices.environment as EnvironmentPolicy });
   const path = choices.file === undefined ? undefined : resolve(choices.file);
-  const report = await writeStreamDurably(stream, path, (done) => { output.progress(`recovering ${reference}: ${formatBytes(done)} of ${formatBytes(stream.byteLength)}`); });
+  if (path !== undefined) await refuseExisting(path, choices.force);
+  const stream = await (await operations()).recover({ fleet: options.fleet, model: reference }, { environment: choices.environment as EnvironmentPolicy });
+  const report = await writeStreamDurably(stream, path, { overwrite: choices.force }, (done) => { output.progress(`recovering ${reference}: ${formatBytes(done)} of ${formatBytes(stream.byteLength)}`); });
   output.endProgress();
   output.print({ data: { ...report, file: path ?? null }, names: [report.versionId], text: describeRecovery(report, path) });
 }
@@ -120,13 +124,18 @@ async function recoverCommand(reference: string | undefined, choices: RecoverCho
 async function recoverFleetCommand(choices: RecoverChoices, { output, operations, options }: CommandContext): Promise<void> {
   const door = await operations();
   const moments = await door.asOf(options.fleet, parseTime(choices.at!));
+  const pathOf = ({ device, line }: { readonly device: string; readonly line: string }): string | undefined => (choices.folder === undefined ? undefined : resolve(choices.folder, device, `${line}.safetensors`));
+  for (const moment of moments) {
+    const path = pathOf(moment);
+    if (path !== undefined && moment.versionId !== "unknown") await refuseExisting(path, choices.force);
+  }
   const rows: { device: string; line: string; model: string; exact: string; file: string | null; why: string }[] = [];
   for (const moment of moments) {
     if (moment.versionId === "unknown") { rows.push({ device: moment.device, line: moment.line, model: "unknown", exact: "-", file: null, why: moment.why }); continue; }
     try {
       const stream = await door.recover({ fleet: options.fleet, model: moment.versionId });
-      const path = choices.folder === undefined ? undefined : resolve(choices.folder, moment.device, `${moment.line}.safetensors`);
-      const report = await writeStreamDurably(stream, path, () => undefined);
+      const path = pathOf(moment);
+      const report = await writeStreamDurably(stream, path, { overwrite: choices.force }, () => undefined);
       rows.push({ device: moment.device, line: moment.line, model: nameOf(report), exact: "yes", file: path ?? null, why: moment.why });
     } catch (error) {
       if (!isStemmaError(error)) throw error;
