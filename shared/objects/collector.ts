@@ -1,6 +1,7 @@
 /** The steps of a collection, the same for every kind of store: check, rewrite what stays, switch under the lock, delete last. */
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
+import { withClosure } from "./chains.js";
 import type { Leases } from "./leases.js";
 import type { CollectionPlan } from "./object-store.js";
 import type { Located, ObjectIndex } from "./object-index.js";
@@ -23,7 +24,9 @@ function stale(why: string): StemmaError { return new StemmaError("PLAN_STALE", 
 /** Throws when something the plan would delete is needed again, or something needed is missing. */
 function checkStillDead(index: ObjectIndex, dead: ReadonlySet<Hash>, live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): void {
   index.refuseMissing(live);
-  for (const id of dead) if (live.has(id) || pinned.has(id)) throw stale(`the object ${id} is needed again.`);
+  // Also by what was coded against it since.
+  const stays = withClosure([...live, ...pinned], (id) => index.linksOf(id));
+  for (const id of dead) if (stays.has(id)) throw stale(`the object ${id} is needed again.`);
 }
 
 /**

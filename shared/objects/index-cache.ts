@@ -3,18 +3,18 @@
  * all of them. Disposable: packs are immutable and their names say what is in them, so a cached index is
  * right whenever its pack is there; a damaged or missing cache only costs time.
  *
- * Format 1: "STEMINDX", format u32, packs u32; per pack: name (81 bytes of ASCII), size u64, index bytes
- * u32, entries u32, index; at the end the SHA-256 of everything before it.
+ * Format 2: "STEMINDX", format u32, packs u32; per pack: name (81 bytes of ASCII), size u64, index bytes
+ * u32, entries u32, the pack's format u32, index; at the end the SHA-256 of everything before it.
  */
 import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { decodePackIndex, encodePackIndex, isPackName, packTrailerBytes, type PackIndex } from "./pack-format.js";
+import { decodePackIndex, encodePackIndex, isPackName, packFormatOf, packTrailerBytes, type PackIndex } from "./pack-format.js";
 
 const utf8 = new TextEncoder();
 const magic = "STEMINDX";
-const cacheFormat = 1;
+const cacheFormat = 2;
 const nameBytes = 81;
-const packFixedBytes = nameBytes + 16;
+const packFixedBytes = nameBytes + 20;
 export const maxCacheBytes = 1024 * 1024 * 1024;
 
 export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
@@ -28,6 +28,7 @@ export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
     view.setBigUint64(nameBytes, BigInt(pack.bytes), true);
     view.setUint32(nameBytes + 8, index.length, true);
     view.setUint32(nameBytes + 12, pack.entries.length, true);
+    view.setUint32(nameBytes + 16, packFormatOf(pack.entries), true);
     parts.push(head, index);
     count++;
   }
@@ -53,8 +54,9 @@ export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>)
     const packBytes = Number(view.getBigUint64(at + nameBytes, true));
     const indexBytes = view.getUint32(at + nameBytes + 8, true);
     const from = at + packFixedBytes;
-    if (!isPackName(name) || from + indexBytes > end) return new Map();
-    if (wanted.has(name)) packs.set(name, { name, bytes: packBytes, entries: decodePackIndex(bytes.subarray(from, from + indexBytes), packBytes - packTrailerBytes - indexBytes, name) });
+    const format = view.getUint32(at + nameBytes + 16, true);
+    if (!isPackName(name) || from + indexBytes > end || (format !== 1 && format !== 2)) return new Map();
+    if (wanted.has(name)) packs.set(name, { name, bytes: packBytes, entries: decodePackIndex(bytes.subarray(from, from + indexBytes), packBytes - packTrailerBytes - indexBytes, name, format) });
     at = from + indexBytes;
   }
   return packs;

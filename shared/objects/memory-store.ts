@@ -4,21 +4,23 @@ import type { Clock, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import { objectId } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
+import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
+import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { ObjectIndex, storedObject, type Located } from "./object-index.js";
 import type { ObjectPruner } from "./object-store.js";
-import { packBytes, packHeaderBytes, rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
-import type { EntryDescription } from "./pack-file-writer.js";
+import { packBytes, packHeaderBytes, type PackIndex } from "./pack-format.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
+import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { objectMismatch, objectMissing, unverifiedSource, verifiedSource } from "./tensor-stream.js";
-
-const pieceBytes = 4 * 1024 * 1024;
+import { readCodedFrom, representationIn, TensorReading, type StoredTensors } from "./tensor-reading.js";
+import { inPieces, objectMismatch, objectMissing, tensorSource } from "./tensor-stream.js";
+import { describedEntry, plainSeal, sealEntries, type EntryDescription, type Seal, type UnsealedEntry } from "./unsealed-entry.js";
 
 /** Gathers one pack's objects; each keeps bytes of its own. */
 class MemoryTarget implements PackTarget {
-  readonly entries: PackEntry[] = [];
+  readonly entries: UnsealedEntry[] = [];
   readonly bytes = new Map<Hash, Uint8Array>();
   #pieces: Uint8Array[] = [];
   #offset = packHeaderBytes;
@@ -26,10 +28,11 @@ class MemoryTarget implements PackTarget {
   endEntry(description: EntryDescription): void {
     const bytes = new Uint8Array(Buffer.concat(this.#pieces));
     this.#pieces = [];
-    this.entries.push({ ...description, representation: rawRepresentation, offset: this.#offset, storedBytes: bytes.length });
+    this.entries.push(describedEntry(description, this.#offset, bytes.length));
     this.bytes.set(description.id, bytes);
     this.#offset += bytes.length;
   }
+  readBack({ id }: UnsealedEntry): Promise<Uint8Array> { return Promise.resolve(this.bytes.get(id) as Uint8Array); }
   dropEntry(): Promise<void> { this.#pieces = []; return Promise.resolve(); }
   discard(): Promise<void> { this.#pieces = []; return Promise.resolve(); }
 }
@@ -41,66 +44,94 @@ function counted(): Random {
   return { bytes(length) { const bytes = new Uint8Array(length); new DataView(bytes.buffer).setUint32(0, ++count); return bytes; } };
 }
 
+const decodedCacheBytes = 16 * 1024 * 1024;
+
+/** Packs that are only remembered. */
+class MemoryPacks {
+  readonly #contents = new Map<string, ReadonlyMap<Hash, Uint8Array>>();
+  #made = 0;
+  bytesOf({ pack, entry }: Located): Uint8Array { return this.#contents.get(pack.name)?.get(entry.id) as Uint8Array; }
+  keep(target: MemoryTarget, seal: Seal): PackIndex {
+    const entries = sealEntries(target.entries, seal);
+    const pack: PackIndex = { name: `memory-${this.#made++}`, bytes: packBytes(entries), entries };
+    this.#contents.set(pack.name, target.bytes);
+    return pack;
+  }
+  async rewrite(kept: readonly Located[]): Promise<PackIndex> {
+    const target = new MemoryTarget();
+    for (const located of kept) { await target.push(this.bytesOf(located)); target.endEntry(located.entry); }
+    return this.keep(target, plainSeal);
+  }
+  remove(removed: readonly PackIndex[]): Promise<void> { for (const { name } of removed) this.#contents.delete(name); return Promise.resolve(); }
+}
+
+/** Nothing is damaged in memory; what is coded can still lack what it was coded against. */
+function memoryTensors(index: ObjectIndex, packs: MemoryPacks): StoredTensors {
+  return {
+    entry(id) {
+      const { entry } = locate(index, id), { header } = entry;
+      if (header === undefined) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`, { id });
+      return { ...entry, header };
+    },
+    state: (id) => index.state(id),
+    stored: (id, length) => Promise.resolve(packs.bytesOf(locate(index, id)).subarray(0, length)),
+    isReferred: (id) => index.isReferred(id),
+    damaged: (id, _entry, { actual, cause }) => (actual === undefined ? new StemmaError("PACK_CORRUPT", `The object ${id} cannot be decoded. Send it again.`, { id, cause }) : objectMismatch(id, actual, "memory")),
+    outOfReach: (id, { why, id: at }) => (why === "missing" ? objectMissing(at, `The tensor ${id} cannot be read without it. Send it again.`) : new StemmaError("PACK_CORRUPT", `The tensor ${id} cannot be decoded (${why}, at ${at}). Send it again.`, { id, at })),
+  };
+}
+
+function locate(index: ObjectIndex, id: Hash): Located {
+  const located = index.locate(id);
+  if (located === undefined) throw objectMissing(id, "It was never stored here, or was collected after nothing needed it any more.");
+  return located;
+}
+
 /** A store in memory. */
 export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
   const index = new ObjectIndex();
   const leases = new Leases(options.clock, options.random ?? counted());
   const lock = new ReferenceLock();
-  const contents = new Map<string, ReadonlyMap<Hash, Uint8Array>>();
-  let packs = 0;
+  const packs = new MemoryPacks();
+  const tensors = memoryTensors(index, packs);
+  const cache = new DecodedCache(decodedCacheBytes);
+  const reading = new TensorReading(tensors, cache);
+  const publication = new Publication(index);
   let closed = false;
   let collecting: Promise<unknown> = Promise.resolve();
 
-  const locate = (id: Hash): Located => {
-    const located = index.locate(id);
-    if (located === undefined) throw objectMissing(id, "It was never stored here, or was collected after nothing needed it any more.");
-    return located;
-  };
-  const bytesOf = ({ pack, entry }: Located): Uint8Array => contents.get(pack.name)?.get(entry.id) as Uint8Array;
-  const keep = (target: MemoryTarget): PackIndex => {
-    const pack: PackIndex = { name: `memory-${packs++}`, bytes: packBytes(target.entries), entries: target.entries };
-    contents.set(pack.name, target.bytes);
-    return pack;
-  };
+  const has = (id: Hash): boolean => index.isUsable(id);
   const checkWritable = (): void => { if (closed) throw new StemmaError("STORE_FAILED", "This object store was closed. Open another."); };
-  const rewriter = {
-    async rewrite(kept: readonly Located[]): Promise<PackIndex> {
-      const target = new MemoryTarget();
-      for (const located of kept) { await target.push(bytesOf(located)); target.endEntry(located.entry); }
-      return keep(target);
-    },
-    remove(removed: readonly PackIndex[]): Promise<void> { for (const { name } of removed) contents.delete(name); return Promise.resolve(); },
-  };
 
   return {
-    has: (id) => index.locate(id) !== undefined,
+    has,
     stat(id) { const located = index.locate(id); return located === undefined ? undefined : storedObject(located.entry); },
     list: () => index.list(),
     read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
       return Promise.resolve().then(() => {
-        const located = locate(id);
+        const located = locate(index, id);
         if (located.entry.kind !== kind) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${located.entry.kind}, not ${kind}. Check where its hash came from.`, { id });
-        const bytes = bytesOf(located).slice();
+        const bytes = packs.bytesOf(located).slice();
         const actual = objectId(kind, bytes);
         if (actual !== id) throw objectMismatch(id, actual, "memory");
         return bytes;
       });
     },
     openTensor(id, { verify = true } = {}): TensorSource {
-      const { header, byteLength, kind } = locate(id).entry;
-      if (header === undefined) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${kind}, not a tensor. Check where its hash came from.`, { id });
-      async function* pieces(): AsyncIterable<Uint8Array> {
-        const bytes = bytesOf(locate(id));
-        for (let at = 0; at < bytes.length; at += pieceBytes) yield Promise.resolve(bytes.subarray(at, at + pieceBytes));
-      }
-      return verify ? verifiedSource(id, header, byteLength, pieces, (actual) => objectMismatch(id, actual, "memory")) : unverifiedSource(header, byteLength, pieces);
+      const { header, byteLength } = tensors.entry(id), state = index.state(id);
+      if (isFault(state)) throw tensors.outOfReach(id, state);
+      async function* chunks(): AsyncIterable<Uint8Array> { yield* inPieces(() => reading.bytes(id, verify)); }
+      return tensorSource(header, byteLength, chunks);
     },
-    begin() {
+    representation: (id) => representationIn(index, id),
+    readCoded: (id) => readCodedFrom(tensors, id),
+    readHighPlanes: (id, planes) => reading.highPlanes(id, planes),
+    begin({ recode = false } = {}) {
       checkWritable();
       return Promise.resolve(new StorePackWriter<MemoryTarget>({
-        has: (id) => index.locate(id) !== undefined, pins: leases.pin(), graceMs: options.graceMs ?? 0,
+        has, hasCopy: (id) => index.locate(id) !== undefined, linksOf: (id) => index.linksOf(id), recode, tensors, cache, pins: leases.pin(), graceMs: options.graceMs ?? 0,
         target: () => new MemoryTarget(),
-        publish(target) { checkWritable(); const pack = keep(target); index.add(pack); return Promise.resolve(pack); },
+        publish: (target) => { checkWritable(); return publication.publish(target.entries, (seal) => Promise.resolve(packs.keep(target, seal))); },
       }));
     },
     lease: (objects, durationMs) => leases.lease(objects, durationMs),
@@ -109,7 +140,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
     commitReferences: (needed, action) => lock.shared(async () => {
       checkWritable();
       const ids = [...needed];
-      const missing = ids.filter((id) => index.locate(id) === undefined);
+      const missing = ids.filter((id) => !has(id));
       if (missing.length > 0) throw new StemmaError("REFERENCE_MISSING", `${missing.length} of ${ids.length} objects that are to be referred to are not in this store, the first is ${missing[0]}. Send them and try again.`, { missing: missing.slice(0, 1000), count: missing.length });
       const result = await action();
       leases.referenced(ids);
@@ -117,7 +148,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
     }),
     planCollection: (live) => index.plan(live, leases.pinned()),
     collect(plan, live) {
-      const collection = collecting.then(() => { checkWritable(); return collectPlanned({ index, leases, lock, rewriter }, plan, live); });
+      const collection = collecting.then(() => { checkWritable(); return collectPlanned({ index, leases, lock, rewriter: packs }, plan, live); });
       collecting = collection.catch(() => undefined);
       return collection;
     },

@@ -1,11 +1,13 @@
 /**
  * Which objects a store has and in which pack each lies, in memory, and the plan of a collection over
  * it. Pure data: knows no files, no clock. Several packs may hold a copy of an object (two saves at
- * once, a collection cut short by a crash); one of them is the one that is read.
+ * once, a recoding, a collection cut short by a crash); one of them is the one that is read, and it is
+ * the same one after reopening: that of the highest epoch, and of these one that needs no other object.
  */
 import { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
+import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
 import type { CollectionPlan, StoredObject } from "./object-store.js";
 import { packBytes, type PackEntry, type PackIndex } from "./pack-format.js";
 
@@ -26,10 +28,22 @@ export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: re
   return groups;
 }
 
+/** Whether a copy is read instead of one that is known. Equal copies: the known one stays. */
+function wins(entry: PackEntry, known: PackEntry): boolean {
+  if (entry.epoch !== known.epoch) return entry.epoch > known.epoch;
+  return entry.base === undefined && known.base !== undefined;
+}
+
 export class ObjectIndex {
   readonly #packs = new Map<string, PackIndex>();
   readonly #locations = new Map<Hash, Located>();
+  /** Objects whose bytes were found wrong, until another copy is read. */
+  readonly #damaged = new Map<Hash, StemmaError>();
   #generation = 0;
+  #epoch = 0;
+  /** Forgotten when anything changes. */
+  #chains: Chains | undefined;
+  #referred: Set<Hash> | undefined;
 
   get packs(): ReadonlyMap<string, PackIndex> { return this.#packs; }
   /** Changes with every collection, and is the same again after reopening an unchanged store. Saves do not change it: they take nothing away. */
@@ -40,11 +54,52 @@ export class ObjectIndex {
 
   *list(): Iterable<StoredObject> { for (const { entry } of this.#locations.values()) yield storedObject(entry); }
 
-  /** Adds a pack; where an object is known already, the copy that is known stays the one that is read, unless `replace` names it. */
-  add(pack: PackIndex, replace?: ReadonlySet<Hash>): void {
+  /** Tensors that are coded against others. */
+  *coded(): Iterable<Hash> { for (const [id, { entry }] of this.#locations) if (entry.base !== undefined) yield id; }
+
+  /** What the copy that is read was coded against; undefined for what is not here or is damaged. */
+  linksOf(id: Hash): Links | undefined { return this.#damaged.has(id) ? undefined : this.#locations.get(id)?.entry; }
+
+  get chains(): Chains { return (this.#chains ??= new Chains((id) => this.linksOf(id))); }
+
+  /** Depth of an object's chain, or what keeps it from being read. */
+  state(id: Hash): ChainState {
+    const links = this.linksOf(id);
+    return links !== undefined && links.base === undefined ? 0 : this.chains.state(id);
+  }
+
+  /** Whether an object is here with everything that it needs, as far as is known. */
+  isUsable(id: Hash): boolean { return !isFault(this.state(id)); }
+
+  /** Whether anything that is read was coded against this tensor. */
+  isReferred(id: Hash): boolean {
+    if (this.#referred === undefined) {
+      this.#referred = new Set();
+      for (const { entry } of this.#locations.values()) for (const next of linked(entry)) this.#referred.add(next);
+    }
+    return this.#referred.has(id);
+  }
+
+  /** An epoch above all that were ever seen here. */
+  nextEpoch(): number { return ++this.#epoch; }
+
+  damage(id: Hash): StemmaError | undefined { return this.#damaged.get(id); }
+  noteDamage(id: Hash, error: StemmaError): void { this.#damaged.set(id, error); this.#changed(); }
+
+  #changed(): void { this.#chains = undefined; this.#referred = undefined; }
+
+  /** Adds a pack. An object that was damaged is well again where this pack's copy is the one that is read. */
+  add(pack: PackIndex): void {
     if (this.#packs.has(pack.name)) return;
     this.#packs.set(pack.name, pack);
-    for (const entry of pack.entries) if (!this.#locations.has(entry.id) || replace?.has(entry.id) === true) this.#locations.set(entry.id, { pack, entry });
+    for (const entry of pack.entries) {
+      this.#epoch = Math.max(this.#epoch, entry.epoch);
+      const known = this.#locations.get(entry.id);
+      if (known !== undefined && !wins(entry, known.entry) && !this.#damaged.has(entry.id)) continue;
+      this.#locations.set(entry.id, { pack, entry });
+      this.#damaged.delete(entry.id);
+    }
+    this.#changed();
   }
 
   /** Call once all packs of an opened store are added. */
@@ -61,8 +116,9 @@ export class ObjectIndex {
   /** What collection would do if exactly `stays` remained. @throws COLLECTION_REFUSED when something of `live` is missing */
   plan(live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): CollectionPlan {
     this.refuseMissing(live);
+    const stays = withClosure([...live, ...pinned], (id) => this.linksOf(id));
     const dead = new Map<Hash, number>();
-    for (const [id, { entry }] of this.#locations) if (!live.has(id) && !pinned.has(id)) dead.set(id, entry.storedBytes);
+    for (const [id, { entry }] of this.#locations) if (!stays.has(id)) dead.set(id, entry.storedBytes);
     const deadIds = new Set(dead.keys());
     const deletePacks: string[] = [];
     const repackPacks: string[] = [];
@@ -70,7 +126,8 @@ export class ObjectIndex {
     let touchedBytes = 0;
     for (const pack of this.#packs.values()) {
       const kept = this.kept(pack, deadIds);
-      if (kept.length === pack.entries.length) continue;
+      // All of it stays, and nothing lies between.
+      if (kept.length === pack.entries.length && packBytes(pack.entries) === pack.bytes) continue;
       touchedBytes += pack.bytes;
       if (kept.length === 0) deletePacks.push(pack.name);
       else { repackPacks.push(pack.name); rewritten.push(...kept); }
@@ -84,10 +141,12 @@ export class ObjectIndex {
     };
   }
 
-  /** @throws COLLECTION_REFUSED */
+  /** @throws COLLECTION_REFUSED when an object that must stay is missing, or cannot be read for want of what it is coded against */
   refuseMissing(live: ReadonlySet<Hash>): void {
-    const missing = [...live].filter((id) => !this.#locations.has(id));
-    if (missing.length > 0) throw new StemmaError("COLLECTION_REFUSED", `${missing.length} objects that are still needed are missing here, the first is ${missing[0]}. Nothing was collected: find out why with a check before anything is deleted.`, { missing: missing.slice(0, 100), count: missing.length });
+    const missing = new Set<Hash>();
+    for (const id of live) { const state = this.state(id); if (isFault(state)) missing.add(state.id); }
+    const [first] = missing;
+    if (first !== undefined) throw new StemmaError("COLLECTION_REFUSED", `${missing.size} objects that are still needed are missing here, the first is ${first}. Nothing was collected: find out why with a check before anything is deleted.`, { missing: [...missing].slice(0, 100), count: missing.size });
   }
 
   /** The switch of a collection: `removed` packs go with everything dead in them, what was kept of them is found in `added` from now on. */
@@ -97,6 +156,7 @@ export class ObjectIndex {
       for (const entry of pack.entries) if (this.#locations.get(entry.id)?.entry === entry) this.#locations.delete(entry.id);
     }
     for (const id of dead) this.#locations.delete(id);
+    this.#changed();
     for (const pack of added) this.add(pack);
     this.settle();
   }

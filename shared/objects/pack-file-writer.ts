@@ -6,9 +6,8 @@
 import { dirname, join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile, Random } from "../ports.js";
-import type { Hash, TensorHeader } from "../tensor/tensor.js";
-import type { ObjectKind } from "../model/model.js";
-import { encodePackHeader, encodePackIndex, encodePackTrailer, packHeaderBytes, packName, rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
+import { encodePackHeader, encodePackIndex, encodePackTrailer, packFormatOf, packHeaderBytes, packName, type PackEntry, type PackIndex } from "./pack-format.js";
+import { describedEntry, sealEntries, type EntryDescription, type Seal, type UnsealedEntry } from "./unsealed-entry.js";
 
 /** Many saves are small and many are open at once: the first buffer is small, each of the next is larger. */
 const firstBufferBytes = 64 * 1024;
@@ -18,9 +17,6 @@ const directBytes = 2 * 1024 * 1024;
 
 export const temporarySuffix = ".tmp";
 export const packSuffix = ".pack";
-
-/** What an entry says but for where it lies. */
-export interface EntryDescription { readonly id: Hash; readonly kind: ObjectKind | "tensor"; readonly header?: TensorHeader; readonly byteLength: number; readonly representation?: number }
 
 /** Large buffers that writers are done with, kept for the next: fresh ones cost page faults and garbage collections. */
 export class BufferPool {
@@ -34,7 +30,7 @@ export class PackFileWriter {
   readonly #random: Random;
   readonly #pool: BufferPool;
   readonly #temporary: string;
-  readonly #entries: PackEntry[] = [];
+  readonly #entries: UnsealedEntry[] = [];
   #file: OpenFile | undefined;
   /** Taken by `#flush` in turn. */
   #buffer: Uint8Array | undefined;
@@ -51,11 +47,11 @@ export class PackFileWriter {
     this.#temporary = join(folder, `${Buffer.from(random.bytes(8)).toString("hex")}${temporarySuffix}`);
   }
 
-  get entries(): readonly PackEntry[] { return this.#entries; }
+  get entries(): readonly UnsealedEntry[] { return this.#entries; }
 
   /** Adds bytes to the object that is being written. The piece may be used again once this resolves. */
   async push(piece: Uint8Array): Promise<void> {
-    if (this.#buffer === undefined) { this.#buffer = new Uint8Array(firstBufferBytes); this.#buffer.set(encodePackHeader(), 0); this.#buffered = packHeaderBytes; }
+    if (this.#buffer === undefined) { this.#buffer = new Uint8Array(firstBufferBytes); this.#buffer.set(encodePackHeader(1), 0); this.#buffered = packHeaderBytes; }
     if (piece.length >= directBytes) {
       await this.#flush();
       const at = this.#bufferAt;
@@ -98,10 +94,19 @@ export class PackFileWriter {
 
   /** The object is complete: it gets its place in the index. */
   endEntry(description: EntryDescription): void {
-    const { representation = rawRepresentation, ...rest } = description;
     const end = this.#position();
-    this.#entries.push({ ...rest, representation, offset: this.#entryAt, storedBytes: Math.max(0, end - this.#entryAt) });
+    this.#entries.push(describedEntry(description, this.#entryAt, Math.max(0, end - this.#entryAt)));
     this.#entryAt = Math.max(end, packHeaderBytes);
+  }
+
+  /** The stored bytes of an object that was ended. */
+  async readBack({ offset, storedBytes, id }: Pick<PackEntry, "offset" | "storedBytes" | "id">): Promise<Uint8Array> {
+    await this.#flush();
+    await this.#writing;
+    const bytes = new Uint8Array(storedBytes);
+    const got = storedBytes === 0 ? 0 : await (this.#file as OpenFile).read(bytes, offset);
+    if (got !== storedBytes) throw new StemmaError("FILE_FAILED", `${this.#temporary} gave back ${got} of the ${storedBytes} bytes that were just written to it for ${id}. Check the disk and save again.`, { path: this.#temporary });
+    return bytes;
   }
 
   /** The object that was being written is not wanted after all: what comes next overwrites it. */
@@ -117,12 +122,14 @@ export class PackFileWriter {
    * Ends the pack: index, trailer, fsync. `onSyncError` hears of a failed fsync, which is more than a
    * failed save. The pack is durable under a temporary name; `publish` gives it its name.
    */
-  async finish(onSyncError: (error: unknown) => void): Promise<PackIndex> {
-    const index = encodePackIndex(this.#entries);
+  async finish(seal: Seal, onSyncError: (error: unknown) => void): Promise<PackIndex> {
+    const entries = sealEntries(this.#entries, seal);
+    const format = packFormatOf(entries);
+    const index = encodePackIndex(entries);
     await this.push(new Uint8Array(0));
     const indexOffset = this.#position();
     await this.push(index);
-    await this.push(encodePackTrailer(indexOffset, index, this.#entries.length));
+    await this.push(encodePackTrailer(format, indexOffset, index, entries.length));
     await this.#flush();
     await this.#writing;
     const file = this.#file;
@@ -130,12 +137,14 @@ export class PackFileWriter {
     const bytes = this.#position();
     this.#giveBack();
     if (this.#fileEnd > bytes) await file.truncate(bytes);
+    // What the entries would ask for was not known when the header was written.
+    if (format !== 1) await file.write(encodePackHeader(format), 0);
     try { await file.sync(); } catch (error) { onSyncError(error); throw error; }
     this.#file = undefined;
     // What was fsynced is safe whatever closing says, so nobody waits for it.
     file.close().catch(() => undefined);
     const name = packName(index, this.#random.bytes(8));
-    return { name, bytes, entries: this.#entries };
+    return { name, bytes, entries };
   }
 
   /** Renames the finished pack to its name; durable once the folder is fsynced. */

@@ -101,8 +101,9 @@ export class PackFiles {
     try {
       const bytes = await file.size();
       if (bytes < packHeaderBytes + packTrailerBytes) throw new StemmaError("PACK_CORRUPT", `The pack ${name} has only ${bytes} bytes, less than an empty one. Put it back from a backup.`, { pack: name, bytes });
-      checkPackHeader(await readFully(file, 0, packHeaderBytes, name), name);
+      const format = checkPackHeader(await readFully(file, 0, packHeaderBytes, name), name);
       const trailer = decodePackTrailer(await readFully(file, bytes - packTrailerBytes, packTrailerBytes, name), bytes, name);
+      if (trailer.format !== format) throw new StemmaError("PACK_CORRUPT", `The pack ${name} begins in format ${format} and ends in format ${trailer.format}. Put it back from a backup.`, { pack: name });
       const index = await readFully(file, trailer.indexOffset, trailer.indexBytes, name);
       return { name, bytes, entries: readPackIndex(index, trailer, name) };
     } finally { await file.close(); }

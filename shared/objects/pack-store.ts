@@ -5,26 +5,30 @@
  * Order of writing: pack under a temporary name → fsync → rename → fsync of the folder (shared by the
  * saves in flight) → visible. A failed fsync ends all writing until the store is opened again.
  */
-import { join } from "node:path";
 import { StemmaError } from "../errors.js";
-import { writeDurably } from "../files/durable-write.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
 import type { Clock, Files, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
-import { objectId, tensorHasher } from "../tensor/hash.js";
+import { objectId } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
+import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
-import { decodeIndexCache, encodeIndexCache, maxCacheBytes } from "./index-cache.js";
+import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
-import { ObjectIndex, storedObject, type Located } from "./object-index.js";
-import type { CollectionPlan, Lease, ObjectPruner, PackWriter, StoredObject } from "./object-store.js";
-import { BufferPool, PackFileWriter, packSuffix, temporarySuffix } from "./pack-file-writer.js";
+import { loadPacks, writeCache, type OpenedPacks } from "./load-packs.js";
+import { storedObject, type Located, type ObjectIndex } from "./object-index.js";
+import type { CodedTensor, CollectionPlan, HighPlanes, Lease, ObjectPruner, PackWriter, Representation, StoredObject, WriteOptions } from "./object-store.js";
+import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
-import { isPackName, rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
+import { rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
+import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";
+import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { objectMismatch, objectMissing, unverifiedSource, verifiedSource } from "./tensor-stream.js";
+import { readCodedFrom, representationIn, TensorReading } from "./tensor-reading.js";
+import { inPieces, tensorSource, verifiedPieces } from "./tensor-stream.js";
+import { plainSeal } from "./unsealed-entry.js";
 
 export interface PackStoreOptions {
   readonly clock: Clock;
@@ -32,10 +36,9 @@ export interface PackStoreOptions {
   readonly log?: Log;
   /** How long what a save wrote or relied on stays pinned after its commit, unless `commitReferences` names it first. 0: not at all. Give what lies between the two at most, such as a minute. */
   readonly graceMs?: number;
+  /** Room for decoded tensors that others are coded against. Default 64 MiB. */
+  readonly decodedCacheBytes?: number;
 }
-
-/** Something in the store that cannot be read; `pack` for a whole pack, `id` for one object. */
-export interface StoreProblem { readonly pack: string; readonly id?: Hash; readonly error: StemmaError }
 
 /** A pack store, and what only its keeper needs. */
 export interface PackStore extends ObjectPruner {
@@ -46,10 +49,7 @@ export interface PackStore extends ObjectPruner {
 }
 
 const pieceBytes = 4 * 1024 * 1024;
-const cacheName = "index";
-/** So many packs must be missing from the index cache before opening writes a new one. */
-const staleCachePacks = 64;
-const scansAtOnce = 16;
+const defaultDecodedCacheBytes = 64 * 1024 * 1024;
 
 class FilePackStore implements PackStore {
   readonly #files: Files;
@@ -61,9 +61,10 @@ class FilePackStore implements PackStore {
   readonly #lock = new ReferenceLock();
   readonly #pool = new BufferPool();
   readonly #syncFolder: () => Promise<void>;
-  readonly #problems: StoreProblem[];
-  /** Objects whose bytes were found wrong: `has` denies them, so that they are asked for and written again. */
-  readonly #damaged = new Set<Hash>();
+  readonly #tensors: PackTensors;
+  readonly #cache: DecodedCache;
+  readonly #reading: TensorReading;
+  readonly #publication: Publication;
   #failure: unknown;
   #closed = false;
   #collecting: Promise<unknown> = Promise.resolve();
@@ -71,79 +72,62 @@ class FilePackStore implements PackStore {
 
   constructor(files: Files, folder: string, options: PackStoreOptions, packFiles: PackFiles, opened: OpenedPacks) {
     this.#files = files; this.#folder = folder; this.#options = options; this.#packFiles = packFiles;
-    this.#index = opened.index; this.#problems = [...opened.problems]; this.#cacheStale = opened.cacheStale;
+    this.#index = opened.index; this.#cacheStale = opened.cacheStale;
+    this.#tensors = new PackTensors(opened.index, packFiles, opened.problems, options.log);
+    this.#cache = new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes);
+    this.#reading = new TensorReading(this.#tensors, this.#cache);
+    this.#publication = new Publication(opened.index);
     this.#leases = new Leases(options.clock, options.random);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
   }
 
-  has(id: Hash): boolean { return this.#index.locate(id) !== undefined && !this.#damaged.has(id); }
+  /** Denies what is damaged, and what is coded against it, so that they are asked for and written again. */
+  has(id: Hash): boolean { return this.#index.isUsable(id); }
   stat(id: Hash): StoredObject | undefined { const located = this.#index.locate(id); return located === undefined ? undefined : storedObject(located.entry); }
   list(): Iterable<StoredObject> { return this.#index.list(); }
-  problems(): readonly StoreProblem[] { return this.#problems; }
+  problems(): readonly StoreProblem[] { return this.#tensors.problems(); }
   packs(): readonly { readonly name: string; readonly path: string; readonly bytes: number; readonly objects: number }[] {
     return [...this.#index.packs.values()].map(({ name, bytes, entries }) => ({ name, path: this.#packFiles.path(name), bytes, objects: entries.length }));
   }
 
-  #locate(id: Hash): Located {
-    const located = this.#index.locate(id);
-    if (located !== undefined) return located;
-    const unread = this.#problems.filter(({ id: object }) => object === undefined).length;
-    throw objectMissing(id, unread > 0 ? `${unread} packs cannot be read; it may be in one of them. Run a check.` : "It was never stored here, or was collected after nothing needed it any more.");
-  }
-
-  #raw(located: Located): Located {
-    const { pack, entry } = located;
-    if (entry.representation !== rawRepresentation) throw new StemmaError("PACK_FORMAT_UNKNOWN", `The object ${entry.id} in the pack ${pack.name} is coded in a way (${entry.representation}) that this Stemma does not know. Use a newer one.`, { id: entry.id, pack: pack.name });
-    return located;
-  }
-
-  #mismatch(located: Located, actual: Hash): StemmaError {
-    const { pack, entry } = located;
-    const error = objectMismatch(entry.id, actual, `the pack ${pack.name}`);
-    if (!this.#damaged.has(entry.id)) {
-      this.#damaged.add(entry.id);
-      this.#problems.push({ pack: pack.name, id: entry.id, error });
-      this.#options.log?.error("object-damaged", { id: entry.id, pack: pack.name });
-    }
-    return error;
-  }
+  #mismatch(id: Hash, entry: PackEntry, actual: Hash): StemmaError { return this.#tensors.damaged(id, entry, { actual }); }
 
   async read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
-    const located = this.#raw(this.#locate(id));
-    const { pack, entry } = located;
+    const { entry } = this.#tensors.locate(id);
     if (entry.kind !== kind) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${entry.kind}, not ${kind}. Check where its hash came from.`, { id, expected: kind, actual: entry.kind });
-    const bytes = await this.#packFiles.use(pack, (from) => from.range(entry.offset, entry.storedBytes));
+    if (entry.representation !== rawRepresentation) throw new StemmaError("PACK_FORMAT_UNKNOWN", `The object ${id} is coded in a way (${entry.representation}) that this Stemma does not know. Use a newer one.`, { id });
+    const bytes = await this.#tensors.stored(id);
     const actual = objectId(kind, bytes);
-    if (actual !== id) throw this.#mismatch(located, actual);
+    if (actual !== id) throw this.#mismatch(id, entry, actual);
     return bytes.slice();
   }
 
-  openTensor(id: Hash, options: { readonly verify?: boolean } = {}): TensorSource {
-    const { header, byteLength } = this.#tensor(id).entry;
-    const pieces = (): AsyncIterable<Uint8Array> => this.#pieces(id);
-    return options.verify === false
-      ? unverifiedSource(header, byteLength, pieces)
-      : verifiedSource(id, header, byteLength, pieces, (actual) => this.#mismatch(this.#tensor(id), actual));
+  openTensor(id: Hash, { verify = true }: { readonly verify?: boolean } = {}): TensorSource {
+    const { entry } = this.#tensors.locateTensor(id);
+    const { header, byteLength } = entry;
+    const state = this.#tensors.state(id);
+    if (isFault(state)) throw this.#tensors.outOfReach(id, state);
+    return tensorSource(header, byteLength, () => this.#chunks(id, verify));
   }
 
-  /** Located when the reading begins, in the turn in which the pack is opened: a collection may have moved it since, and may move it on while we read. */
-  async *#pieces(id: Hash): AsyncIterable<Uint8Array> {
-    const { pack, entry } = this.#tensor(id);
-    yield* this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes));
+  /** How and where it lies is looked at when the reading begins: it may have been recoded or moved since it was opened. */
+  async *#chunks(id: Hash, verify: boolean): AsyncIterable<Uint8Array> {
+    const { entry } = this.#tensors.locateTensor(id);
+    if (entry.representation !== rawRepresentation) { yield* inPieces(() => this.#reading.bytes(id, verify)); return; }
+    const pieces = this.#tensors.pieces(id, pieceBytes);
+    yield* verify ? verifiedPieces(id, entry.header, pieces, (actual) => this.#mismatch(id, entry, actual)) : pieces;
   }
 
-  #tensor(id: Hash): { readonly pack: PackIndex; readonly entry: PackEntry & { readonly header: NonNullable<PackEntry["header"]> } } {
-    const { pack, entry } = this.#raw(this.#locate(id));
-    const { header } = entry;
-    if (header === undefined) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`, { id, expected: "tensor", actual: entry.kind });
-    return { pack, entry: { ...entry, header } };
-  }
+  representation(id: Hash): Representation | undefined { return representationIn(this.#index, id); }
+  readCoded(id: Hash): Promise<CodedTensor> { return readCodedFrom(this.#tensors, id); }
+  readHighPlanes(id: Hash, planes: number): Promise<HighPlanes> { return this.#reading.highPlanes(id, planes); }
 
-  begin(): Promise<PackWriter> {
+  begin({ recode = false }: WriteOptions = {}): Promise<PackWriter> {
     this.#checkWritable();
     const pins = this.#leases.pin();
     return Promise.resolve(new StorePackWriter<PackFileWriter>({
-      has: (id) => this.has(id), pins, graceMs: this.#options.graceMs ?? 0,
+      has: (id) => this.has(id), hasCopy: (id) => this.#index.locate(id) !== undefined, linksOf: (id) => this.#index.linksOf(id), recode,
+      tensors: this.#tensors, cache: this.#cache, pins, graceMs: this.#options.graceMs ?? 0,
       target: () => new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool),
       publish: (target) => this.#publish(target),
     }));
@@ -156,21 +140,16 @@ class FilePackStore implements PackStore {
 
   #stop(error: unknown): void { this.#failure ??= error; }
 
-  async #publish(target: PackFileWriter): Promise<PackIndex> {
+  #publish(target: PackFileWriter): Promise<PackIndex | undefined> {
     this.#checkWritable();
-    const pack = await target.finish((error) => this.#stop(error));
-    await target.publish(pack);
-    await this.#syncNames();
-    this.#index.add(pack, this.#damaged);
-    for (const { id } of pack.entries) this.#heal(id);
-    this.#cacheStale = true;
-    return pack;
-  }
-
-  #heal(id: Hash): void {
-    if (!this.#damaged.delete(id)) return;
-    const at = this.#problems.findIndex((problem) => problem.id === id);
-    if (at !== -1) this.#problems.splice(at, 1);
+    return this.#publication.publish(target.entries, async (seal) => {
+      this.#checkWritable();
+      const pack = await target.finish(seal, (error) => this.#stop(error));
+      await target.publish(pack);
+      await this.#syncNames();
+      this.#cacheStale = true;
+      return pack;
+    });
   }
 
   async #syncNames(): Promise<void> {
@@ -199,8 +178,9 @@ class FilePackStore implements PackStore {
   }
 
   #refuseProblems(): void {
-    const problem = this.#problems[0];
-    if (problem !== undefined) throw new StemmaError("COLLECTION_REFUSED", `${this.#problems.length} packs or objects of this store are damaged. Nothing is deleted before they are put right: ${problem.error.message}`, { cause: problem.error, count: this.#problems.length });
+    const problems = this.problems();
+    const [problem] = problems;
+    if (problem !== undefined) throw new StemmaError("COLLECTION_REFUSED", `${problems.length} packs or objects of this store are damaged. Nothing is deleted before they are put right: ${problem.error.message}`, { cause: problem.error, count: problems.length });
   }
 
   collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
@@ -217,7 +197,7 @@ class FilePackStore implements PackStore {
     const target = new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool);
     try {
       for (const located of kept) await this.#copy(located, target);
-      const pack = await target.finish((error) => this.#stop(error));
+      const pack = await target.finish(plainSeal, (error) => this.#stop(error));
       await target.publish(pack);
       await this.#syncNames();
       return pack;
@@ -225,15 +205,10 @@ class FilePackStore implements PackStore {
   }
 
   /** Copies one object as it is stored, and sees that it is whole: damage must not travel into a new pack while the old one goes. */
-  async #copy(located: Located, target: PackFileWriter): Promise<void> {
-    const { pack, entry } = this.#raw(located);
+  async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
     if (entry.header === undefined) await target.push(await this.read(entry.kind as ObjectKind, entry.id));
-    else {
-      const hasher = tensorHasher(entry.header);
-      for await (const piece of this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes))) { hasher.update(piece); await target.push(piece); }
-      const actual = hasher.digest();
-      if (actual !== entry.id) throw this.#mismatch(located, actual);
-    }
+    else if (entry.representation !== rawRepresentation) await target.push((await this.#reading.verifiedCopy(entry.id)).stored);
+    else for await (const piece of this.#chunks(entry.id, true)) await target.push(piece);
     target.endEntry(entry);
   }
 
@@ -253,44 +228,6 @@ class FilePackStore implements PackStore {
     await this.#packFiles.close();
     if (this.#cacheStale) await writeCache(this.#files, this.#folder, this.#index).catch(() => undefined);
   }
-}
-
-interface OpenedPacks { readonly index: ObjectIndex; readonly problems: readonly StoreProblem[]; readonly cacheStale: boolean }
-
-async function writeCache(files: Files, folder: string, index: ObjectIndex): Promise<void> { await writeDurably(files, join(folder, cacheName), encodeIndexCache(index.packs.values())); }
-
-async function readCache(files: Files, folder: string, names: ReadonlySet<string>): Promise<Map<string, PackIndex>> {
-  const path = join(folder, cacheName);
-  const found = await files.stat(path);
-  if (found === undefined || found.size > maxCacheBytes) return new Map();
-  try { return decodeIndexCache(await files.read(path), names); } catch { return new Map(); }
-}
-
-async function loadPacks(files: Files, folder: string, packFiles: PackFiles, log: Log | undefined): Promise<OpenedPacks> {
-  const present = await files.list(folder);
-  for (const name of present) if (name.endsWith(temporarySuffix)) await files.remove(join(folder, name));
-  const names = present.filter((name) => name.endsWith(packSuffix)).map((name) => name.slice(0, -packSuffix.length));
-  const cached = await readCache(files, folder, new Set(names));
-  const packs = new Map(cached);
-  const problems: StoreProblem[] = [];
-  const waiting = names.filter((name) => !cached.has(name));
-  const scanned = waiting.length;
-  await Promise.all(Array.from({ length: Math.min(scansAtOnce, scanned) }, async () => {
-    for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
-      try {
-        if (!isPackName(name)) throw new StemmaError("PACK_CORRUPT", `The file ${join(folder, name + packSuffix)} is not called as a pack is. Nothing of Stemma's was put there; move it elsewhere.`, { pack: name });
-        packs.set(name, await packFiles.scan(name));
-      } catch (error) {
-        if (!(error instanceof StemmaError)) throw error;
-        problems.push({ pack: name, error });
-        log?.error("pack-damaged", { pack: name, code: error.code, message: error.message });
-      }
-    }
-  }));
-  const index = new ObjectIndex();
-  for (const name of names) { const pack = packs.get(name); if (pack !== undefined) index.add(pack); }
-  index.settle();
-  return { index, problems, cacheStale: scanned >= staleCachePacks };
 }
 
 /**

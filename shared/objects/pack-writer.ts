@@ -5,15 +5,21 @@ import { tensorByteLength } from "../tensor/dtype.js";
 import { objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import type { Pins } from "./leases.js";
-import type { PackWriter } from "./object-store.js";
+import { codedEntry, OwnTensors } from "./coded-entry.js";
+import type { CodedTensor, PackWriter } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
-import type { EntryDescription } from "./pack-file-writer.js";
+import type { DecodedCache } from "./decoded-cache.js";
+import type { Links } from "./chains.js";
+import type { StoredTensors } from "./tensor-reading.js";
+import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
 /** Where objects go: PackFileWriter on files, a buffer in memory. */
 export interface PackTarget {
-  readonly entries: readonly { readonly id: Hash }[];
+  readonly entries: readonly UnsealedEntry[];
   push(piece: Uint8Array): Promise<void>;
   endEntry(description: EntryDescription): void;
+  /** The stored bytes of an object that was ended. */
+  readBack(entry: UnsealedEntry): Promise<Uint8Array>;
   dropEntry(): Promise<void>;
   discard(): Promise<void>;
 }
@@ -21,11 +27,18 @@ export interface PackTarget {
 /** What the writer needs of its store. */
 export interface PackWriterHost<Target extends PackTarget> {
   has(id: Hash): boolean;
+  /** Whether the store has a copy, be it one that cannot be read: a new one must win over it. */
+  hasCopy(id: Hash): boolean;
+  /** Tensors that are there are written anew. */
+  readonly recode: boolean;
+  readonly tensors: StoredTensors;
+  readonly cache: DecodedCache;
+  linksOf(id: Hash): Links | undefined;
   readonly pins: Pins;
   readonly graceMs: number;
   target(): Target;
-  /** Makes the pack durable and its objects visible. */
-  publish(target: Target): Promise<PackIndex>;
+  /** Makes the pack durable and its objects visible; undefined where others have brought all of them meanwhile. */
+  publish(target: Target): Promise<PackIndex | undefined>;
 }
 
 /** The hash of a tensor's bytes while they are handed on; not made again for bytes that were hashed in memory. @throws TENSOR_SIZE_MISMATCH */
@@ -49,7 +62,7 @@ async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => P
 
 export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   readonly #host: PackWriterHost<Target>;
-  readonly #own = new Set<Hash>();
+  readonly #own = new Map<Hash, UnsealedEntry>();
   #target: Target | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #state: "open" | "committed" | "ended" = "open";
@@ -62,8 +75,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       if (this.#has(id)) return id;
       const target = this.#openTarget();
       try { await target.push(bytes); } catch (error) { await this.#fail(); throw error; }
-      target.endEntry({ id, kind, byteLength: bytes.length });
-      this.#own.add(id);
+      this.#endEntry(target, { id, kind, byteLength: bytes.length, fresh: this.#host.hasCopy(id) });
       return id;
     });
   }
@@ -71,7 +83,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   /** A tensor that is expected by an id which the store has is not read at all. */
   putTensor(source: TensorSource, expected?: Hash): Promise<Hash> {
     return this.#inTurn(async () => {
-      if (expected !== undefined && this.#has(expected)) return expected;
+      if (expected !== undefined && this.#settled(expected)) return expected;
       const target = this.#openTarget();
       let id: Hash;
       try {
@@ -82,10 +94,22 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         else await this.#fail();
         throw error;
       }
-      if (this.#has(id)) { await target.dropEntry(); return id; }
-      target.endEntry({ id, kind: "tensor", header: { dtype: source.dtype, shape: [...source.shape] }, byteLength: source.byteLength });
-      this.#own.add(id);
+      if (this.#settled(id)) { await target.dropEntry(); return id; }
+      this.#endEntry(target, { id, kind: "tensor", header: { dtype: source.dtype, shape: [...source.shape] }, byteLength: source.byteLength, fresh: this.#host.recode || this.#host.hasCopy(id) });
       return id;
+    });
+  }
+
+  putCoded(tensor: CodedTensor): Promise<Hash> {
+    return this.#inTurn(async () => {
+      for (const id of [tensor.base, tensor.previous]) if (id !== undefined) this.#host.pins.add(id);
+      if (this.#settled(tensor.id)) return tensor.id;
+      const target = this.#openTarget();
+      // Nothing has gone into the pack when this throws: the save can go on.
+      const entry = await codedEntry(tensor, new OwnTensors(this.#host, this.#own, (own) => target.readBack(own)));
+      try { await target.push(tensor.bytes); } catch (error) { await this.#fail(); throw error; }
+      this.#endEntry(target, { ...entry, fresh: entry.base !== undefined || this.#host.recode || this.#host.hasCopy(tensor.id) });
+      return tensor.id;
     });
   }
 
@@ -99,8 +123,9 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       }
       try {
         const pack = await this.#host.publish(target);
+        if (pack === undefined) await target.discard();
         this.#end("committed", this.#host.graceMs);
-        return { pack: pack.name, bytes: pack.bytes };
+        return { pack: pack?.name ?? null, bytes: pack?.bytes ?? 0 };
       } catch (error) { await this.#fail(); throw error; }
     });
   }
@@ -125,6 +150,17 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   #has(id: Hash): boolean {
     this.#host.pins.add(id);
     return this.#own.has(id) || this.#host.has(id);
+  }
+
+  /** Whether a tensor need not be written: this pack brings it, or the store has it and this is no recoding. */
+  #settled(id: Hash): boolean {
+    this.#host.pins.add(id);
+    return this.#own.has(id) || (!this.#host.recode && this.#host.has(id));
+  }
+
+  #endEntry(target: Target, description: EntryDescription): void {
+    target.endEntry(description);
+    this.#own.set(description.id, target.entries.at(-1) as UnsealedEntry);
   }
 
   #openTarget(): Target { return (this.#target ??= this.#host.target()); }

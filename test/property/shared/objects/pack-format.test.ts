@@ -18,7 +18,7 @@ const part = fc.oneof(
 );
 const entriesOf = (parts: readonly { readonly bytes: number }[]): PackEntry[] => {
   let offset = 32;
-  return parts.map(({ bytes, ...rest }) => { const entry = { ...rest, representation: 0, offset, storedBytes: bytes, byteLength: bytes } as unknown as PackEntry; offset += bytes; return entry; });
+  return parts.map(({ bytes, ...rest }) => { const entry = { ...rest, representation: 0, epoch: 0, offset, storedBytes: bytes, byteLength: bytes } as unknown as PackEntry; offset += bytes; return entry; });
 };
 const typed = (run: () => unknown): void => { try { run(); } catch (error) { assert.ok(error instanceof StemmaError, String(error)); } };
 
@@ -28,7 +28,7 @@ it("gives back every index", () => {
     const index = encodePackIndex(entries);
     const indexOffset = 32 + parts.reduce((sum, { bytes }) => sum + bytes, 0);
     const name = packName(index, new Uint8Array(8));
-    const trailer = decodePackTrailer(encodePackTrailer(indexOffset, index, entries.length), indexOffset + index.length + 64, name);
+    const trailer = decodePackTrailer(encodePackTrailer(1, indexOffset, index, entries.length), indexOffset + index.length + 64, name);
     assert.deepEqual(readPackIndex(index, trailer, name), entries);
     const pack = { name, bytes: indexOffset + index.length + 64, entries };
     assert.deepEqual([...decodeIndexCache(encodeIndexCache([pack]), new Set([name])).values()], [pack]);
@@ -43,11 +43,11 @@ it("answers any bytes with a typed error or an index that fits its pack", () => 
     const mutated = index.slice(0, Math.max(0, index.length - (cut > 100 ? cut - 100 : 0)));
     for (const [at, byte] of changes) if (mutated.length > 0) mutated[at % mutated.length] = byte;
     typed(() => {
-      for (const entry of decodePackIndex(mutated, indexOffset, "p")) assert.ok(entry.offset >= 32 && entry.offset + entry.storedBytes <= indexOffset);
+      for (const entry of decodePackIndex(mutated, indexOffset, "p", 1)) assert.ok(entry.offset >= 32 && entry.offset + entry.storedBytes <= indexOffset);
     });
   }));
   fc.assert(fc.property(fc.uint8Array({ maxLength: 300 }), fc.nat(), (bytes, size) => {
-    typed(() => decodePackIndex(bytes, size, "p"));
+    typed(() => decodePackIndex(bytes, size, "p", 1));
     typed(() => decodePackTrailer(bytes.slice(0, 64), size, "p"));
     typed(() => { checkPackHeader(bytes, "p"); });
     assert.equal(decodeIndexCache(bytes, new Set()).size, 0);

@@ -1,0 +1,54 @@
+/**
+ * Which codec decodes which representation of a tensor: shared/delta the codes 1 to 5, a float scheme the
+ * codes 16 to 31. Knows no store.
+ */
+import type { DeltaCodec } from "../delta/codec.js";
+import { isEncodingCode, type References } from "../delta/encoded.js";
+import { loadDeltaCodec } from "../delta/load.js";
+import { StemmaError } from "../errors.js";
+import type { TensorHeader } from "../tensor/tensor.js";
+
+export const schemeCodes = { first: 16, last: 31 } as const;
+export function isSchemeCode(code: number): boolean { return Number.isInteger(code) && code >= schemeCodes.first && code <= schemeCodes.last; }
+
+/**
+ * The tensor that a float scheme's bytes stand for, exactly as long as its header says; from the bytes alone, and the same on every machine.
+ * @throws a StemmaError for bytes that are none of its own
+ */
+export type DecodeScheme = (header: TensorHeader, bytes: Uint8Array, code: number) => Uint8Array;
+
+let decodeScheme: DecodeScheme | undefined;
+/** Gives every store of this process the float schemes; shared/schemes calls this when it is loaded. */
+export function registerSchemes(decode: DecodeScheme): void { decodeScheme = decode; }
+
+export interface TensorDecoder {
+  readonly delta: DeltaCodec;
+  /** What a tensor's bytes were coded against. @throws PACK_FORMAT_UNKNOWN, DELTA_MALFORMED */
+  needs(header: TensorHeader, code: number, bytes: Uint8Array): { readonly base: boolean; readonly previous: boolean };
+  /** A tensor's own bytes, as many as its header says. @throws PACK_FORMAT_UNKNOWN; DELTA_MALFORMED and what else a codec says of bytes that are not its own */
+  decode(header: TensorHeader, code: number, bytes: Uint8Array, references: References, byteLength: number): Uint8Array;
+}
+
+function unknown(code: number): StemmaError { return new StemmaError("PACK_FORMAT_UNKNOWN", `A tensor is coded in a way (${code}) that this Stemma does not know. Use a newer one.`, { code }); }
+
+let loading: Promise<TensorDecoder> | undefined;
+/** Loaded once, at first need: one workspace serves every store of this process. */
+export function tensorDecoder(): Promise<TensorDecoder> { return (loading ??= loadDeltaCodec().then(decoderOf)); }
+
+function decoderOf(delta: DeltaCodec): TensorDecoder {
+  return {
+    delta,
+    needs(header, code, bytes) {
+      if (isSchemeCode(code)) return { base: false, previous: false };
+      if (!isEncodingCode(code)) throw unknown(code);
+      return delta.needs(header, { code, bytes });
+    },
+    decode(header, code, bytes, references, byteLength) {
+      if (isEncodingCode(code)) return delta.decodeTensor(header, { code, bytes }, references, byteLength);
+      if (!isSchemeCode(code) || decodeScheme === undefined) throw unknown(code);
+      const decoded = decodeScheme(header, bytes, code);
+      if (decoded.length !== byteLength) throw new StemmaError("TENSOR_SIZE_MISMATCH", `A tensor coded by the scheme ${code} came out as ${decoded.length} bytes, its header says ${byteLength}. Fetch it again.`, { expected: byteLength, actual: decoded.length });
+      return decoded;
+    },
+  };
+}

@@ -1,0 +1,205 @@
+/**
+ * Reads tensors however they lie: decodes what is coded, with everything it was coded against, each once.
+ * Bytes come through a port that packs, the store in memory and a pack that is just being written fulfil.
+ */
+import { encodingCodes } from "../delta/encoded.js";
+import { planeBytes } from "../delta/numbers.js";
+import { StemmaError } from "../errors.js";
+import { tensorId } from "../tensor/hash.js";
+import type { Hash, Tensor, TensorHeader } from "../tensor/tensor.js";
+import { isFault, planRetrieval, type ChainFault, type ChainState } from "./chains.js";
+import type { DecodedCache } from "./decoded-cache.js";
+import type { ObjectIndex } from "./object-index.js";
+import { maxCodedTensorBytes, type CodedTensor, type HighPlanes, type Representation } from "./object-store.js";
+import { rawRepresentation, type PackEntry } from "./pack-format.js";
+import { keepHighPlanes, planesCheck } from "./high-planes.js";
+import { tensorDecoder, type TensorDecoder } from "./tensor-decoder.js";
+
+export type TensorEntry = PackEntry & { readonly header: TensorHeader };
+
+/** Where tensors lie. */
+export interface StoredTensors {
+  /** The copy of a tensor that is read. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH */
+  entry(id: Hash): TensorEntry;
+  state(id: Hash): ChainState;
+  /** As many of the first stored bytes of the copy that is read, which is looked up in the turn of the call; all of them when `length` is absent. */
+  stored(id: Hash, length?: number): Promise<Uint8Array>;
+  /** Whether anything is coded against it, so that it may be asked for again. */
+  isReferred(id: Hash): boolean;
+  /** Notes that a copy's bytes are wrong. `actual`: the id they have, where they could be decoded. Returns what is to be thrown. */
+  damaged(id: Hash, entry: PackEntry, found: { readonly actual?: Hash; readonly cause?: unknown }): StemmaError;
+  /** What is to be thrown for a tensor that is known to be out of reach. */
+  outOfReach(id: Hash, fault: ChainFault): StemmaError;
+}
+
+/** How often a reading starts anew because the store changed under it. */
+const mostRestarts = 16;
+class Moved extends Error {}
+
+function refuseLarge(id: Hash, byteLength: number): void {
+  if (byteLength > maxCodedTensorBytes) throw new StemmaError("TENSOR_TOO_LARGE", `The tensor ${id} of ${byteLength} bytes is to be read in one piece, which only tensors of up to ${maxCodedTensorBytes} bytes are. Read it as a stream.`, { id, byteLength });
+}
+
+interface Decoded { readonly entry: TensorEntry; readonly stored: Uint8Array | undefined; readonly bytes: Uint8Array; readonly readBytes: number }
+
+export class TensorReading {
+  readonly #store: StoredTensors;
+  readonly #cache: DecodedCache;
+  constructor(store: StoredTensors, cache: DecodedCache) { this.#store = store; this.#cache = cache; }
+
+  /**
+   * A tensor's bytes, not to be written to.
+   * @param verify unless false, their id is compared
+   * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH naming what is damaged, PACK_CORRUPT, PACK_FORMAT_UNKNOWN, TENSOR_TOO_LARGE
+   */
+  async bytes(id: Hash, verify = true): Promise<Uint8Array> { return (await this.#decoded(id, verify, false)).bytes; }
+
+  /** As it lies on the disk, decoded and compared with its id: the copy's stored bytes. @throws as `bytes` */
+  async verifiedCopy(id: Hash): Promise<{ readonly entry: TensorEntry; readonly stored: Uint8Array }> {
+    const { entry, stored } = await this.#decoded(id, true, true);
+    return { entry, stored: stored as Uint8Array };
+  }
+
+  /** See ObjectReader.readHighPlanes. */
+  async highPlanes(id: Hash, planes: number): Promise<HighPlanes> {
+    if (!Number.isInteger(planes) || planes < 1 || planes > 4) throw new StemmaError("INTERNAL", `Of a tensor the highest 1 to 4 byte planes can be read, not ${planes}. Report this with what led to it.`);
+    const decoder = await tensorDecoder();
+    return this.#unmoved(async () => {
+      this.#refuseFault(id);
+      const { entry, bytes, readBytes } = await this.#planesOf(decoder, id, planes);
+      return { bytes: keepHighPlanes(bytes, planeBytes(entry.header.dtype), planes), readBytes };
+    });
+  }
+
+  async #decoded(id: Hash, verify: boolean, fromDisk: boolean): Promise<Decoded> {
+    const decoder = await tensorDecoder();
+    const found = await this.#unmoved(() => this.#retrieve(decoder, id, fromDisk));
+    if (verify && tensorId(found.entry.header, found.bytes) !== id) throw await this.#unmoved(() => this.#diagnose(decoder, id));
+    return found;
+  }
+
+  /** A recoding or collection may replace what was planned to be read; then it is planned again. */
+  async #unmoved<T>(read: () => Promise<T>): Promise<T> {
+    for (let restarts = 0; ; restarts++) {
+      try { return await read(); } catch (error) {
+        if (!(error instanceof Moved)) throw error;
+        if (restarts === mostRestarts) throw new StemmaError("STORE_FAILED", "A tensor was rewritten again and again while it was read. Try again when less is being recoded.", { cause: error });
+      }
+    }
+  }
+
+  #refuseFault(id: Hash): void {
+    const state = this.#store.state(id);
+    if (isFault(state)) throw this.#store.outOfReach(id, state);
+  }
+
+  /** One turn for everything that is looked up: what is found belongs together. Then one tensor after the other. */
+  async #retrieve(decoder: TensorDecoder, id: Hash, fromDisk: boolean): Promise<Decoded> {
+    this.#refuseFault(id);
+    const entry = this.#store.entry(id);
+    const atHand = fromDisk ? undefined : this.#cache.get(id);
+    if (atHand !== undefined) return { entry, stored: undefined, bytes: atHand, readBytes: 0 };
+    const held = new Map<Hash, Tensor>();
+    const steps = planRetrieval(id, (at) => this.#store.entry(at), (at) => at !== id && this.#hold(at, held));
+    let readBytes = 0, last: Decoded | undefined;
+    for (const step of steps) {
+      const stored = await this.#storedAs(step.id, step.entry);
+      readBytes += stored.length;
+      const bytes = this.#decode(decoder, step.id, step.entry, stored, held) ?? await this.#fail(decoder, step.id);
+      for (const done of step.lastUseOf) held.delete(done);
+      held.set(step.id, { ...step.entry.header, bytes });
+      if (this.#store.isReferred(step.id)) this.#cache.put(step.id, bytes);
+      last = { entry: step.entry, stored, bytes, readBytes };
+    }
+    return last as Decoded;
+  }
+
+  /** Takes a tensor from the cache, if it is there, for as long as this reading needs it. */
+  #hold(id: Hash, held: Map<Hash, Tensor>): boolean {
+    const bytes = this.#cache.get(id);
+    if (bytes !== undefined) held.set(id, { ...this.#store.entry(id).header, bytes });
+    return bytes !== undefined;
+  }
+
+  /** The stored bytes of this very representation. */
+  #storedAs(id: Hash, entry: TensorEntry, length?: number): Promise<Uint8Array> {
+    refuseLarge(id, entry.byteLength);
+    let now: TensorEntry;
+    try { now = this.#store.entry(id); } catch (cause) { throw new Moved("gone", { cause }); }
+    if (now.representation !== entry.representation || now.base !== entry.base || now.previous !== entry.previous) throw new Moved("recoded");
+    return this.#store.stored(id, length);
+  }
+
+  /** undefined where the bytes are none that a codec wrote. */
+  #decode(decoder: TensorDecoder, id: Hash, { representation, header, base, previous, byteLength }: TensorEntry, stored: Uint8Array, held: ReadonlyMap<Hash, Tensor>): Uint8Array | undefined {
+    if (representation === rawRepresentation) return stored.length === byteLength ? stored : undefined;
+    const from = base === undefined ? undefined : held.get(base), before = previous === undefined ? undefined : held.get(previous);
+    try {
+      return decoder.decode(header, representation, stored, { ...(from && { base: from }), ...(before && { previous: before }) }, byteLength);
+    } catch (error) {
+      if (error instanceof StemmaError && error.code === "PACK_FORMAT_UNKNOWN") throw new StemmaError("PACK_FORMAT_UNKNOWN", `The tensor ${id} cannot be read: ${error.message}`, { id, cause: error });
+      return undefined;
+    }
+  }
+
+  async #fail(decoder: TensorDecoder, id: Hash): Promise<never> { throw await this.#diagnose(decoder, id); }
+
+  /** Finds what of a tensor's chain is damaged, from the start, with nothing taken from memory. */
+  async #diagnose(decoder: TensorDecoder, id: Hash): Promise<StemmaError> {
+    const held = new Map<Hash, Tensor>();
+    this.#refuseFault(id);
+    for (const step of planRetrieval(id, (at) => this.#store.entry(at), () => false)) {
+      this.#cache.drop(step.id);
+      const stored = await this.#storedAs(step.id, step.entry);
+      const bytes = this.#decode(decoder, step.id, step.entry, stored, held);
+      const actual = bytes === undefined ? undefined : tensorId(step.entry.header, bytes);
+      if (bytes === undefined || actual !== step.id) {
+        const error = this.#store.damaged(step.id, step.entry, actual === undefined ? {} : { actual });
+        return step.id === id ? error : this.#store.outOfReach(id, { why: "missing", id: step.id });
+      }
+      for (const done of step.lastUseOf) held.delete(done);
+      held.set(step.id, { ...step.entry.header, bytes });
+    }
+    return new StemmaError("OBJECT_HASH_MISMATCH", `The tensor ${id} was read wrong once and is right on the disk: this machine's memory may be failing. Try again, and check the machine.`, { id });
+  }
+
+  /** The highest planes, what is below them not yet masked. */
+  async #planesOf(decoder: TensorDecoder, id: Hash, planes: number): Promise<Decoded> {
+    const entry = this.#store.entry(id), width = planeBytes(entry.header.dtype);
+    const expected = entry.planeChecks?.[planes - 1];
+    if (entry.representation !== encodingCodes.planes || planes >= width || expected === undefined || this.#cache.has(id)) return this.#decoded(id, true, false);
+    // The base first: while it is read this copy may go, and what is read of it must fit.
+    const base = entry.base === undefined ? undefined : await this.#planesOf(decoder, entry.base, planes);
+    const start = await this.#storedAs(id, entry, Math.min(entry.storedBytes, 1 + 6 * width));
+    const length = this.#prefix(decoder, entry, start, planes);
+    const prefix = length === undefined ? undefined : await this.#storedAs(id, entry, length);
+    if (prefix === undefined || planesCheck(prefix) !== expected) return this.#fail(decoder, id);
+    const from = base === undefined ? undefined : { ...base.entry.header, bytes: base.bytes };
+    const bytes = decoder.delta.decodeHighPlanes(entry.header, prefix, { ...(from && { base: from }) }, planes);
+    return { entry, stored: prefix, bytes, readBytes: prefix.length + (base?.readBytes ?? 0) };
+  }
+
+  /** undefined where the lengths are none. */
+  #prefix(decoder: TensorDecoder, { header, storedBytes }: TensorEntry, start: Uint8Array, planes: number): number | undefined {
+    try {
+      const length = decoder.delta.planesPrefix(header, start, planes);
+      return length <= storedBytes ? length : undefined;
+    } catch { return undefined; }
+  }
+}
+
+/** See ObjectReader.representation. */
+export function representationIn(index: ObjectIndex, id: Hash): Representation | undefined {
+  const entry = index.locate(id)?.entry, depth = index.state(id);
+  if (entry?.header === undefined || isFault(depth)) return undefined;
+  const { representation: code, base, previous, storedBytes } = entry;
+  return { code, depth, storedBytes, ...(base === undefined ? {} : { base }), ...(previous === undefined ? {} : { previous }) };
+}
+
+/** See ObjectReader.readCoded. */
+export async function readCodedFrom(tensors: Pick<StoredTensors, "entry" | "stored">, id: Hash): Promise<CodedTensor> {
+  const { header, representation: code, base, previous, byteLength } = tensors.entry(id);
+  refuseLarge(id, byteLength);
+  const bytes = await tensors.stored(id);
+  return { id, header, code, bytes: bytes.slice(), ...(base === undefined ? {} : { base }), ...(previous === undefined ? {} : { previous }) };
+}
