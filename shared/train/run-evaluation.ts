@@ -15,6 +15,8 @@ export interface EvaluationPorts extends Pick<TrainingPorts, "engine" | "backend
   readonly tf: TensorFlow;
   readonly files: DatasetFiles;
   onProgress?(progress: TrainingProgress): Promise<void> | void;
+  /** Called with the outputs, a row for each sample, where the job wants them. */
+  onOutputs?(outputs: Float32Array): Promise<void>;
 }
 
 /**
@@ -35,6 +37,7 @@ export async function runEvaluation(job: EvaluationJob, model: ModelAtRest, port
     const sample = Math.floor((wrong * part.count) / outputs.length);
     throw new StemmaError("NOT_A_NUMBER", `The model gives NaN for sample ${sample} of the held-out part, so it has no ${set.task === "regression" ? "error" : "accuracy"} there. Look at its weights: one of them may be NaN or infinite.`, { sample });
   }
+  if (job.evaluate.outputs === true) await ports.onOutputs?.(outputs);
   return {
     format: 1, engine: ports.engine, backend: ports.backend,
     evaluation: evaluate(set, part, outputs, job.evaluate), samples: { evaluated: part.count, heldOut: set.heldOut.count },

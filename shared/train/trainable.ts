@@ -64,7 +64,9 @@ function constructLayer(tf: TensorFlow, layer: LeafLayer, index: number): TfLaye
   const known = tf.serialization.SerializationMap.getMap().classNameMap[layer.className];
   if (known === undefined) throw new StemmaError("LAYER_NOT_ALLOWED", `Layer ${index} (${layer.className}) is none that can be trained here. Import the model without its architecture to store it.`, { layer: index });
   const [constructor, fromConfig] = known;
-  const config = { ...constructorConfig(layer.config), name: `layer_${index}` };
+  const config: Record<string, unknown> = { ...constructorConfig(layer.config), name: `layer_${index}` };
+  // It has two kernels of other names, and refuses to hear of a third.
+  if (layer.className === "SeparableConv2D") delete config["kernelInitializer"];
   return fromConfig(constructor, config as never) as unknown as TfLayer;
 }
 

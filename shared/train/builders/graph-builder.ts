@@ -46,10 +46,10 @@ export class GraphBuilder {
     ]);
   }
 
-  convolution(from: NodeId, channels: number, options: { readonly filters: number; readonly kernel: number; readonly strides?: number; readonly activation?: string; readonly bias?: boolean }): NodeId {
-    const { filters, kernel, strides = 1, activation = "linear", bias = true } = options;
-    const config = { filters, kernel_size: [kernel, kernel], strides: [strides, strides], padding: "same", data_format: "channels_last", activation, use_bias: bias };
-    return this.#add("Conv2D", config, [from], [{ name: "kernel", shape: [kernel, kernel, channels, filters], initializer: "he-uniform" }, ...(bias ? [{ name: "bias", shape: [filters], initializer: "zeros" as const }] : [])]);
+  convolution(from: NodeId, channels: number, options: { readonly filters: number; readonly kernel: number; readonly strides?: number; readonly activation?: string; readonly bias?: boolean; readonly padding?: "same" | "valid" }): NodeId {
+    const { filters, kernel, strides = 1, activation = "linear", bias = true, padding = "same" } = options;
+    const config = { filters, kernel_size: [kernel, kernel], strides: [strides, strides], padding, data_format: "channels_last", activation, use_bias: bias };
+    return this.#add("Conv2D", config, [from], [{ name: "kernel", shape: [kernel, kernel, channels, filters], initializer: activation === "tanh" ? "glorot-uniform" : "he-uniform" }, ...(bias ? [{ name: "bias", shape: [filters], initializer: "zeros" as const }] : [])]);
   }
 
   depthwise(from: NodeId, channels: number, kernel: number, strides: number): NodeId {
@@ -66,6 +66,7 @@ export class GraphBuilder {
 
   relu6(from: NodeId): NodeId { return this.#add("ReLU", { max_value: 6 }, [from]); }
   maxPool(from: NodeId): NodeId { return this.#add("MaxPooling2D", { pool_size: [2, 2], strides: [2, 2], padding: "valid", data_format: "channels_last" }, [from]); }
+  averagePool(from: NodeId): NodeId { return this.#add("AveragePooling2D", { pool_size: [2, 2], strides: [2, 2], padding: "valid", data_format: "channels_last" }, [from]); }
   globalAverage(from: NodeId): NodeId { return this.#add("GlobalAveragePooling2D", { data_format: "channels_last" }, [from]); }
   flatten(from: NodeId): NodeId { return this.#add("Flatten", {}, [from]); }
   dropout(from: NodeId, rate: number): NodeId { return this.#add("Dropout", { rate }, [from]); }

@@ -1,4 +1,4 @@
-/** The models that recipes start from: a sequence regressor, a small convolutional classifier, MobileNetV2. Pure. */
+/** The models that recipes start from: a sequence regressor, a small convolutional classifier, two LeNets, MobileNetV2. Pure. */
 import { StemmaError } from "../../errors.js";
 import type { ModelAtRest } from "../recipes/recipe.js";
 import type { Streams } from "../streams.js";
@@ -33,6 +33,37 @@ export function smallConvolutional(inputShape: readonly number[], filters: numbe
   const flat = Math.floor(Math.floor(height / 2) / 2) * Math.floor(Math.floor(width / 2) / 2) * 2 * filters;
   const hidden = graph.dense(graph.flatten(second), flat, 48, "relu");
   return graph.build(graph.dense(dropout > 0 ? graph.dropout(hidden, dropout) : hidden, 48, classes), streams);
+}
+
+/**
+ * LeNet-5 (LeCun et al., Gradient-Based Learning Applied to Document Recognition, 1998, §II.B), as it is built today: tanh and
+ * means, every map of C3 sees every map of S2, logits of `classes` instead of radial units. On [28, 28, 1] the first
+ * convolution pads, where the paper's pictures have a margin: 61,706 parameters with ten classes.
+ */
+export function leNet5(inputShape: readonly number[], classes: number, streams: Streams): ModelAtRest {
+  const [height, width, channels] = imageSides(inputShape);
+  const graph = new GraphBuilder(), half = (extent: number): number => Math.floor(extent / 2);
+  const first = graph.averagePool(graph.convolution(graph.input(inputShape), channels, { filters: 6, kernel: 5, activation: "tanh" }));
+  checkSides("LeNet-5", inputShape, half(height) - 4, half(width) - 4);
+  const second = graph.averagePool(graph.convolution(first, 6, { filters: 16, kernel: 5, activation: "tanh", padding: "valid" }));
+  const flat = half(half(height) - 4) * half(half(width) - 4) * 16;
+  return graph.build(graph.dense(graph.dense(graph.dense(graph.flatten(second), flat, 120, "tanh"), 120, 84, "tanh"), 84, classes), streams);
+}
+
+/** LeNet as Caffe's examples and ModelHub have it: 20 and 50 filters of 5 × 5, maxima, 500 units, relu; 431,080 parameters on [28, 28, 1] with ten classes. */
+export function leNetCaffe(inputShape: readonly number[], classes: number, streams: Streams): ModelAtRest {
+  const [height, width, channels] = imageSides(inputShape);
+  const graph = new GraphBuilder(), after = (extent: number): number => Math.floor((extent - 4) / 2);
+  checkSides("LeNet", inputShape, after(height) - 4, after(width) - 4);
+  const first = graph.maxPool(graph.convolution(graph.input(inputShape), channels, { filters: 20, kernel: 5, padding: "valid" }));
+  const second = graph.maxPool(graph.convolution(first, 20, { filters: 50, kernel: 5, padding: "valid" }));
+  const flat = after(after(height)) * after(after(width)) * 50;
+  return graph.build(graph.dense(graph.dense(graph.flatten(second), flat, 500, "relu"), 500, classes), streams);
+}
+
+/** A convolution and a pooling of two must be left something. */
+function checkSides(name: string, inputShape: readonly number[], height: number, width: number): void {
+  if (height < 2 || width < 2) throw new StemmaError("ARCHITECTURE_MISMATCH", `${name} takes larger pictures than [${inputShape.join(", ")}]: its second convolution would leave nothing of them. Choose another model of the recipe.`, { inputShape });
 }
 
 /** Expansion, output channels, repeats, first stride (Sandler et al., MobileNetV2, CVPR 2018, table 2). */

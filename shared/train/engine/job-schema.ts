@@ -28,7 +28,7 @@ const training = z.strictObject({
 });
 
 const count = z.number().int().min(1).max(mostEvaluated).optional();
-const evaluation = z.strictObject({ format: z.literal(1), evaluate: z.strictObject({ top: count, limit: count }), dataset, base, memoryLimitMb });
+const evaluation = z.strictObject({ format: z.literal(1), evaluate: z.strictObject({ top: count, limit: count, outputs: z.boolean().optional() }), dataset, base, memoryLimitMb });
 
 export const maxJobBytes = 8 * 1024 * 1024;
 

@@ -17,7 +17,7 @@ import { engineFiles, engineId } from "../engine-id.js";
 import type { TrainingProgress } from "../engine.js";
 import { runEvaluation, type EvaluationPorts } from "../run-evaluation.js";
 import { runTraining, type Checkpoint, type TrainedModel, type TrainingBase, type TrainingPorts } from "../run-training.js";
-import type { EvaluationJob } from "../evaluation-job.js";
+import { outputsFile, type EvaluationJob } from "../evaluation-job.js";
 import type { ModelAtRest } from "../recipes/recipe.js";
 import type { TrainingJob, TrainingResult } from "../training.js";
 import { architectureFile, modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
@@ -99,7 +99,8 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
 
 async function evaluateInto(job: EvaluationJob, jobFolder: string, resultFolder: string, ports: EvaluationPorts): Promise<void> {
   const { model } = await readModel(job.base.folder, jobFolder);
-  await writeFile(join(resultFolder, "evaluation.json"), `${JSON.stringify(await runEvaluation(job, model, ports), undefined, 2)}\n`);
+  const onOutputs = (outputs: Float32Array): Promise<void> => writeFile(join(resultFolder, outputsFile), outputs);
+  await writeFile(join(resultFolder, "evaluation.json"), `${JSON.stringify(await runEvaluation(job, model, { ...ports, onOutputs }), undefined, 2)}\n`);
 }
 
 async function trainInto(job: TrainingJob, jobFolder: string, resultFolder: string, ports: Omit<TrainingPorts, "environment">): Promise<void> {

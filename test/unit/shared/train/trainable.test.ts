@@ -5,7 +5,7 @@ import { decodeArchitecture, encodeArchitecture } from "../../../../shared/model
 import type { Architecture, LeafLayer } from "../../../../shared/model/model.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
-import { mobileNetV2, sequenceRegressor, smallConvolutional } from "../../../../shared/train/builders/models.js";
+import { leNet5, leNetCaffe, mobileNetV2, sequenceRegressor, smallConvolutional } from "../../../../shared/train/builders/models.js";
 import { Streams } from "../../../../shared/train/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
@@ -18,6 +18,7 @@ const streams = (): Streams => new Streams("1", 0);
 const models = {
   lstm: () => sequenceRegressor("LSTM", [10, 3], 8, 1, 0.8, streams()), gru: () => sequenceRegressor("GRU", [10, 3], 8, 1, 0.8, streams()),
   cnn: () => smallConvolutional([28, 28, 1], 4, 10, 0.2, streams()), mobilenet: () => mobileNetV2([32, 32, 3], 0.25, 10, streams()),
+  "lenet-5": () => leNet5([28, 28, 1], 10, streams()), "lenet-caffe": () => leNetCaffe([28, 28, 1], 10, streams()),
 };
 const f32 = (shape: readonly number[]): Tensor => ({ dtype: "F32", shape, bytes: new Uint8Array(shape.reduce((a, b) => a * b, 1) * 4) });
 const layer = (className: string, config: Record<string, unknown>, from: number, weights: LeafLayer["weights"] = []): LeafLayer => ({ className, config, inputs: [{ layer: from, output: 0 }], weights });
@@ -50,6 +51,20 @@ describe("models in training", () => {
   it("has the widths of MobileNetV2's table", () => {
     const parameters = (alpha: number, classes: number): number => mobileNetV2([224, 224, 3], alpha, classes, streams()).tensors.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
     assert.equal(parameters(1, 1000), 3_538_984); // Keras: MobileNetV2(alpha=1)
+  });
+
+  it("has the parameters of LeNet-5, and of ModelHub's LeNet (its figure 2)", () => {
+    const parameters = ({ tensors }: { readonly tensors: readonly Tensor[] }): number => tensors.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
+    assert.equal(parameters(models["lenet-5"]()), 61_706);
+    assert.equal(parameters(models["lenet-caffe"]()), 431_080);
+    assert.throws(() => leNet5([10, 10, 1], 10, streams()), (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH"));
+  });
+
+  it("builds a separable convolution, whose kernels have other names", () => {
+    const separable = layer("SeparableConv2D", { filters: 3, kernel_size: [3, 3], use_bias: false }, 0, [weight("depthwise_kernel", [3, 3, 2, 1]), weight("pointwise_kernel", [1, 1, 2, 3])]);
+    const trainable = buildTrainable(tf, { layers: [input([8, 8, 2]), separable], outputs: [{ layer: 1, output: 0 }] }, [f32([3, 3, 2, 1]), f32([1, 1, 2, 3])]);
+    assert.deepEqual(tf.tidy(() => trainable.forward(tf.ones([1, 8, 8, 2]), false).shape), [1, 6, 6, 3]);
+    trainable.dispose();
   });
 
   it("has an LSTM that forgets little at first", () => {
