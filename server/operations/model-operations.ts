@@ -50,7 +50,7 @@ export function modelOperations(context: OperationsContext): ModelOperations {
     retire: async (reference, because, { dryRun = false } = {}) => {
       const { repository, summary } = await at(reference);
       if (dryRun) repository.checkRetirable(summary.versionId);
-      else {
+      else if (summary.state !== "retired") {
         await repository.retire(summary.versionId, because);
         const { versionId, name, version, record: { device, line } } = summary;
         context.live?.events.emit({ event: "retired", fleet: reference.fleet, device, line, versionId, name, version, because });

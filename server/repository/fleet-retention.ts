@@ -34,6 +34,8 @@ export interface RetentionOptions {
   /** Versions that something under way relies on, and what; asked when it is decided. */
   readonly busy?: () => ReadonlyMap<Hash, string>;
   readonly listKept?: boolean;
+  /** Facts that go to the journal together, 512 unless said: saves wait no longer than for these. */
+  readonly atOnce?: number;
 }
 
 export interface FleetRetention {
@@ -43,5 +45,5 @@ export interface FleetRetention {
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */
   forecast(options?: RetentionOptions): Promise<RetentionForecast>;
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */
-  apply(options?: Pick<RetentionOptions, "busy">): Promise<RetentionOutcome>;
+  apply(options?: Pick<RetentionOptions, "busy" | "atOnce">): Promise<RetentionOutcome>;
 }

@@ -15,9 +15,6 @@ import { planRetention, printScope, type Going, type KeepReason, type Retainable
 import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
 import { retentionKey, versionsInUse, type RetentionState, type VersionState } from "./state.js";
 
-/** Facts that go to the journal together; saves wait no longer than for these. */
-const retireAtOnce = 512;
-
 /** A version as the plan sees it, and the state it was made from. */
 interface Candidate extends RetainableVersion { readonly state: VersionState }
 
@@ -135,7 +132,7 @@ async function forecastRetention(context: RepositoryContext, { trying, busy, lis
  * next application, which ends where this one would have.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED where facts of a newer Stemma may keep something
  */
-async function applyRetention(context: RepositoryContext, { busy }: Pick<RetentionOptions, "busy"> = {}): Promise<RetentionOutcome> {
+async function applyRetention(context: RepositoryContext, { busy, atOnce = 512 }: Pick<RetentionOptions, "busy" | "atOnce"> = {}): Promise<RetentionOutcome> {
   refuseUnknownFacts(context);
   const nowMs = context.clock.now();
   const retired: Fate[] = [];
@@ -145,13 +142,13 @@ async function applyRetention(context: RepositoryContext, { busy }: Pick<Retenti
       needed: [], alone: true,
       decide: () => {
         const plan = planNow(context, rulesOf(context, undefined), nowMs, busy);
-        batch = plan.retire.slice(0, retireAtOnce);
+        batch = plan.retire.slice(0, atOnce);
         kept = plan.keep.length;
         return batch.map((going) => ({ type: "retired", atMs: nowMs, versionId: going.version.versionId, because: reasonOf(going) }));
       },
       applied: () => { context.catalog.changed(batch.map(({ version }) => version.versionId)); },
     });
     retired.push(...batch.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })));
-    if (batch.length < retireAtOnce) return { nowMs, retired, kept };
+    if (batch.length < atOnce) return { nowMs, retired, kept };
   }
 }
