@@ -11,7 +11,7 @@ import type { trainInChild } from "../shared/train/engine.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer } from "../shared/wire/messages.js";
-import { usedBytes, type DiskUse } from "./budget.js";
+import { judgeDisk, usedBytes, type DiskUse } from "./budget.js";
 import { ClockError } from "./clock-error.js";
 import type { AgentConfig } from "./config.js";
 import { CurrentStore } from "./current/current-store.js";
@@ -26,6 +26,7 @@ import { Downloads } from "./offers/downloads.js";
 import { Offers } from "./offers/offers.js";
 import { Outbox } from "./outbox/outbox.js";
 import { pinnedSamples, unreleased } from "./outbox/outbox-state.js";
+import { UploadCoding } from "./outbox/upload-coding.js";
 import { Uploads } from "./outbox/uploads.js";
 import type { Profile } from "./profile.js";
 import { Conversation } from "./session/conversation.js";
@@ -78,7 +79,7 @@ export class Agent {
       onWord: (envelope) => { this.#conversation.hear(envelope); },
       onBlock: (transfer, block) => { this.#downloads.onBlock(transfer, block); },
     });
-    this.#uploads = new Uploads({ objects: outbox.objects, clock, log, blockBytes: profile.link.blockBytes, send: (transfer, message) => this.#sendPaced(transfer, message) });
+    this.#uploads = new Uploads({ objects: outbox.objects, clock, log, blockBytes: profile.link.blockBytes, coding: new UploadCoding({ objects: outbox.objects, files, folder: join(home, "transfers"), clock, log, link: profile.link, memoryLimitMb: profile.training.memoryLimitMb, mayTake: async (bytes) => judgeDisk(profile.disk, await this.#diskUse(), "report", bytes).allowed }), send: (transfer, message) => this.#sendPaced(transfer, message) });
     this.#downloads = new Downloads({ files, folder: join(home, "transfers"), clock, blockBytes: profile.link.blockBytes, window: profile.link.window, send: (body) => this.#link.send(body) });
     this.#offers = new Offers({ ...shared, downloads: this.#downloads });
     this.#activator = new Activator({ ...shared, current, session: () => this.#link.session });
@@ -101,6 +102,7 @@ export class Agent {
   static async open(parts: AgentParts): Promise<Agent> {
     const { files, home, clock, random, log, profile, enrolment } = parts;
     await clearOldTransfers(files, join(home, "transfers"), clock.now());
+    await UploadCoding.clear(files, join(home, "transfers"));
     const counter = await SessionCounter.open(files, home);
     const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random, log, onFatal: parts.onFatal });
     const current = await CurrentStore.open(files, home, clock);

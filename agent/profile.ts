@@ -32,6 +32,8 @@ export const profileSchema = z.strictObject({
     window: z.number().int().min(1).max(maxWindow).describe("Blocks that this device lets be under way to it at once."),
     bytesPerSecond: z.number().int().min(1024).nullable().describe("Most bytes a second that this device sends in blocks; null: no limit."),
     keepaliveSeconds: z.number().int().min(30).max(3600).describe("MQTT keep-alive."),
+    coding: z.enum(["auto", "always", "never"]).default("auto").describe("Whether models travel coded against what both sides have: `auto` where that takes less time than sending them raw, or fewer bytes on a metered link."),
+    metered: z.boolean().default(false).describe("Whether bytes on this link cost money."),
   }),
   save: z.strictObject({
     approach: z.enum(["snapshot", "update"]).describe("How a fine-tuned model is saved: all parameters, or the changed tensors against its base."),

@@ -1,6 +1,7 @@
 /**
  * Answers the server's wants with blocks: one running sender a transfer, made again from the want
- * whenever one comes, so that nothing of it need survive a restart. Knows the link as a function.
+ * whenever one comes, so that nothing of it need survive a restart. What is worth coding is coded first,
+ * beside everything else (upload-coding.ts). Knows the link as a function.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
@@ -12,6 +13,7 @@ import type { Block, BlockRequest, Encoding, ManifestPart, ObjectRef, Want } fro
 import { boundedBlockBytes } from "../../shared/wire/transfer/manifest.js";
 import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
 import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transfer/stream.js";
+import type { UploadCoding } from "./upload-coding.js";
 
 export interface UploadsOptions {
   readonly objects: ObjectReader;
@@ -19,58 +21,98 @@ export interface UploadsOptions {
   readonly log: Log;
   /** The profile's; the want's own is used where it is smaller. */
   readonly blockBytes: number;
+  /** Absent: everything is sent raw. */
+  readonly coding?: Pick<UploadCoding, "mayCode" | "prepare">;
   /** Sends and waits for the link's pace; false when no session is open. */
   send(transfer: string, message: ManifestPart | Block): Promise<boolean>;
 }
 
-export interface UploadProgress { readonly versionId: Hash; readonly transfer: string; readonly byteLength: number; readonly sentBytes: number }
+export interface UploadProgress { readonly versionId: Hash; readonly transfer: string; /** 0 while it is being coded. */ readonly byteLength: number; readonly sentBytes: number }
 
 /** Transfers kept at a time; the one that was asked for longest ago goes first, and its want is answered anew. */
 const maxUploads = 16;
+/** A transfer shorter than this says little of the link. */
+const tellingBytes = 256 * 1024;
 
-interface Upload { readonly versionId: Hash; readonly sender: RunningSender; readonly progress: { sentBytes: number } }
+interface Stream { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[]; remove?(): Promise<void> }
+interface Upload {
+  readonly want: Want;
+  readonly progress: { sentBytes: number; firstMs: number; lastMs: number };
+  /** Ends the coding that is under way. */
+  readonly abort: AbortController;
+  /** undefined while the stream is being coded. */
+  sender: RunningSender | undefined;
+  stream: Stream | undefined;
+  /** The newest request that came before the stream was ready. */
+  early: BlockRequest | undefined;
+}
 
 export class Uploads {
   readonly #running = new Map<string, Upload>();
+  readonly #preparing = new Set<Promise<void>>();
+  #seenBytesPerSecond: number | undefined;
   constructor(private readonly options: UploadsOptions) {}
 
   /** Bytes sent and due, of all transfers under way. */
   progress(): readonly UploadProgress[] {
-    return [...this.#running].map(([transfer, { versionId, sender, progress }]) => ({ versionId, transfer, byteLength: sender.machine.shape.byteLength, sentBytes: progress.sentBytes }));
+    return [...this.#running].map(([transfer, { want: { versionId }, sender, progress }]) => ({ versionId, transfer, byteLength: sender?.machine.shape.byteLength ?? 0, sentBytes: progress.sentBytes }));
   }
-  isMoving(versionId: Hash): boolean { return [...this.#running.values()].some((upload) => upload.versionId === versionId); }
+  isMoving(versionId: Hash): boolean { return [...this.#running.values()].some(({ want }) => want.versionId === versionId); }
 
   /**
-   * Begins (or, after a restart of either side, begins again) to answer a whole want.
+   * Begins (or, after a restart of either side, begins again) to answer a whole want. Resolves when it is taken on;
+   * coding goes on in the background, and requests that come before its end are answered after it.
    * @throws OBJECT_MISSING when something wanted is not here any more
    */
   async begin(want: Want): Promise<void> {
+    const before = this.#running.get(want.transfer);
+    // The same again, after a lost answer: what is coded already, or being coded, is not coded again.
+    if (before !== undefined && answers(before, want)) { before.sender?.reconnected(); return; }
     const { refs, raw } = await refsOfWant(this.options.objects, want);
     const objects = await Promise.all(refs.map((ref) => this.#streamObject(ref)));
     // Sizes that the receiver could not know are said by encodings; code 0 is raw.
-    const encodings: readonly Encoding[] = raw ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength }));
-    const blockBytes = boundedBlockBytes(Math.min(this.options.blockBytes, want.blockBytes === 0 ? Infinity : want.blockBytes));
+    const uncoded: Stream = { objects, encodings: raw ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })) };
     await this.end(want.transfer);
-    const progress = { sentBytes: 0 };
-    const sender = runSender({ transfer: want.transfer, blockBytes, encodings }, objects, {
+    const upload: Upload = { want, progress: { sentBytes: 0, firstMs: 0, lastMs: 0 }, abort: new AbortController(), sender: undefined, stream: undefined, early: undefined };
+    this.#running.set(want.transfer, upload);
+    if (this.#running.size > maxUploads) await this.end([...this.#running].sort(([, a], [, b]) => (a.sender?.machine.lastRequestMs ?? 0) - (b.sender?.machine.lastRequestMs ?? 0))[0]?.[0] ?? "");
+    const { coding } = this.options;
+    if (coding === undefined || !raw || !coding.mayCode(want)) { this.#send(upload, uncoded); return; }
+    const preparing = coding.prepare(want, refs, this.#seenBytesPerSecond, upload.abort.signal).then(async (coded) => {
+      // Ended meanwhile, by the server's word or by a newer want.
+      if (this.#running.get(want.transfer) === upload) this.#send(upload, coded ?? uncoded);
+      else await coded?.remove();
+    }).catch((error: unknown) => { this.#failed(upload, error); }).finally(() => { this.#preparing.delete(preparing); });
+    this.#preparing.add(preparing);
+  }
+
+  #send(upload: Upload, stream: Stream): void {
+    const { want, progress } = upload;
+    const blockBytes = boundedBlockBytes(Math.min(this.options.blockBytes, want.blockBytes === 0 ? Infinity : want.blockBytes));
+    upload.stream = stream;
+    upload.sender = runSender({ transfer: want.transfer, blockBytes, encodings: stream.encodings }, stream.objects, {
       clock: this.options.clock,
       send: async (message) => {
+        if (message.type === "block") progress.firstMs ||= this.options.clock.monotonic();
         if (!(await this.options.send(want.transfer, message))) throw new StemmaError("SERVER_UNREACHABLE", "No session is open; the block is asked for again.");
-        if (message.type === "block") progress.sentBytes += message.data.length;
+        if (message.type === "block") { progress.sentBytes += message.data.length; progress.lastMs = this.options.clock.monotonic(); }
       },
-      onFailed: (error) => {
-        this.options.log.error("upload-failed", { version: want.versionId, transfer: want.transfer, text: (error as Error).message });
-        this.#running.delete(want.transfer);
-      },
+      onFailed: (error) => { this.#failed(upload, error); },
     });
-    this.#running.set(want.transfer, { versionId: want.versionId, sender, progress });
-    if (this.#running.size > maxUploads) await this.end([...this.#running].sort(([, a], [, b]) => (a.sender.machine.lastRequestMs ?? 0) - (b.sender.machine.lastRequestMs ?? 0))[0]?.[0] ?? "");
+    if (upload.early !== undefined) upload.sender.onRequest(upload.early);
+    upload.early = undefined;
+  }
+  #failed(upload: Upload, error: unknown): void {
+    const { versionId, transfer } = upload.want;
+    this.options.log.error("upload-failed", { version: versionId, transfer, text: (error as Error).message });
+    if (this.#running.get(transfer) === upload) this.#running.delete(transfer);
+    upload.stream?.remove?.().catch(() => undefined);
   }
 
   /** False when the transfer is not known here (a restart): the version is then announced again. */
   onRequest(request: BlockRequest): boolean {
     const upload = this.#running.get(request.transfer);
-    upload?.sender.onRequest(request);
+    if (upload?.sender === undefined) { if (upload !== undefined) upload.early = request; } else upload.sender.onRequest(request);
     return upload !== undefined;
   }
 
@@ -78,24 +120,38 @@ export class Uploads {
     const upload = this.#running.get(transfer);
     this.#running.delete(transfer);
     if (upload === undefined) return;
-    await upload.sender.stop();
-    this.options.log.debug("upload-ended", { version: upload.versionId, transfer, sentBytes: upload.progress.sentBytes, byteLength: upload.sender.machine.shape.byteLength });
+    upload.abort.abort();
+    const { sender, progress, want } = upload;
+    await sender?.stop();
+    await upload.stream?.remove?.();
+    if (progress.sentBytes >= tellingBytes && progress.lastMs > progress.firstMs) this.#seenBytesPerSecond = (1000 * progress.sentBytes) / (progress.lastMs - progress.firstMs);
+    this.options.log.debug("upload-ended", { version: want.versionId, transfer, sentBytes: progress.sentBytes, byteLength: sender?.machine.shape.byteLength ?? 0 });
   }
 
   /** The server has it all: whatever still runs for this version ends. */
   async endVersion(versionId: Hash): Promise<void> {
-    for (const [transfer, upload] of [...this.#running]) if (upload.versionId === versionId) await this.end(transfer);
+    for (const [transfer, upload] of [...this.#running]) if (upload.want.versionId === versionId) await this.end(transfer);
   }
 
-  reconnected(): void { for (const { sender } of this.#running.values()) sender.reconnected(); }
+  reconnected(): void { for (const { sender } of this.#running.values()) sender?.reconnected(); }
 
-  async stop(): Promise<void> { for (const transfer of [...this.#running.keys()]) await this.end(transfer); }
+  /** Resolves when nothing is sent and nothing coded any more. */
+  async stop(): Promise<void> {
+    for (const transfer of [...this.#running.keys()]) await this.end(transfer);
+    await Promise.all(this.#preparing);
+  }
 
   async #streamObject(ref: ObjectRef): Promise<StreamObject> {
     // The receiver hashes what it gets, block by block and whole: once more here would be for nothing.
     if (ref.kind === "tensor") return this.options.objects.openTensor(ref.id, { verify: false });
     return streamObjectOfBytes(await this.options.objects.read(ref.kind, ref.id));
   }
+}
+
+/** Whether a want asks for what is under way: the same objects by the same terms, and a stream of the length that this one has. */
+function answers({ want, sender }: Upload, asked: Want): boolean {
+  const terms = (one: Want): string => JSON.stringify([one.reason, one.versionId, one.blockBytes, one.objects, one.tensorIndices, one.codec ?? 0, one.references ?? []]);
+  return terms(want) === terms(asked) && (asked.streamBytes === undefined || sender === undefined || asked.streamBytes === sender.machine.shape.byteLength);
 }
 
 /**

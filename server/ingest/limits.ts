@@ -29,6 +29,8 @@ export interface IngestLimits {
   readonly windowBytes: number;
   readonly blockBytes: number;
   readonly window: number;
+  /** Whether devices may send tensors coded against what this server holds. */
+  readonly coding: boolean;
   /** Models that are read back from disk and compared at a time, and their bytes. */
   readonly confirmations: number;
   readonly confirmationBytes: number;
@@ -39,5 +41,5 @@ export const defaultIngestLimits: IngestLimits = {
   maxModelBytes: 8 * 1024 * MiB, maxObjectBytes: 64 * MiB, maxTensors: 100_000,
   parkedPerDevice: 64, parkedTotal: 4096, parkedBytes: 64 * MiB, parkedMs: 10 * 60_000,
   receptionsPerDevice: 8, waitingPerDevice: 64, receptionsTotal: 512, waitingBytes: 256 * MiB, spoolBytes: 16 * 1024 * MiB, spoolMs: 7 * 24 * 3600_000, memorySpoolBytes: 64 * 1024,
-  leaseMs: 60 * 60_000, windowBytes: 32 * MiB, blockBytes: 256 * 1024, window: 8, confirmations: 8, confirmationBytes: 256 * MiB,
+  leaseMs: 60 * 60_000, windowBytes: 32 * MiB, blockBytes: 256 * 1024, window: 8, coding: true, confirmations: 8, confirmationBytes: 256 * MiB,
 };

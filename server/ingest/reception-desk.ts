@@ -24,13 +24,19 @@ export interface DeskParts extends Omit<ReceptionParts, "wanted" | "moved" | "re
 
 interface Waiting { readonly accepted: Accepted; readonly baseless: boolean }
 
-/** Versions whose bases nobody has; bounded, the oldest forgotten first. */
-const maxBaseless = 10_000;
+/** Versions that something is remembered of until they are recorded: that nobody has their bases, that they are to come raw. */
+const maxRemembered = 10_000;
 /** How much of a transfer moves between two events about it. */
 const eventShare = 0.02;
 
 /** What an announcement holds in memory. */
 function bytesOf({ recordBytes, objects }: Accepted): number { return recordBytes.length + [...objects.values()].reduce((sum, { bytes }) => sum + bytes.length, 0); }
+
+/** Bounded, the oldest forgotten first. */
+function remember(versions: Set<Hash>, versionId: Hash): void {
+  versions.add(versionId);
+  if (versions.size > maxRemembered) versions.delete(versions.values().next().value as Hash);
+}
 
 export class ReceptionDesk {
   readonly #running = new Map<Hash, Reception>();
@@ -42,6 +48,8 @@ export class ReceptionDesk {
   readonly #queued = new Set<string>();
   readonly #parking: ParkingLot<Accepted>;
   readonly #baseless = new Set<Hash>();
+  /** Versions whose coded transfer was of no use: their next want is raw. */
+  readonly #rawOnly = new Set<Hash>();
   readonly #told = new Map<Hash, number>();
   #closed = false;
 
@@ -126,10 +134,7 @@ export class ReceptionDesk {
     const underWay = (base: Hash): boolean => this.#running.has(base) || this.#parking.has(base) || (this.#waiting.get(device) ?? []).some(({ accepted }) => accepted.versionId === base);
     return unknown.length > 0 && !unknown.some(underWay);
   }
-  #markBaseless(versionId: Hash): void {
-    this.#baseless.add(versionId);
-    if (this.#baseless.size > maxBaseless) this.#baseless.delete(this.#baseless.values().next().value as Hash);
-  }
+  #markBaseless(versionId: Hash): void { remember(this.#baseless, versionId); }
   #wait(device: string, entry: Waiting): void {
     const waiting = this.#waiting.get(device);
     if (waiting === undefined) this.#waiting.set(device, [entry]);
@@ -163,7 +168,7 @@ export class ReceptionDesk {
   #start(device: string, { accepted, baseless }: Waiting): void {
     const { events, repository } = this.parts;
     const about = { fleet: repository.fleet, device, line: accepted.record.line, versionId: accepted.versionId };
-    const reception = new Reception(device, accepted, baseless, {
+    const reception = new Reception(device, accepted, baseless, this.#rawOnly.has(accepted.versionId), {
       ...this.parts,
       wanted: (_, reason, objects, bytes) => events.emit({ event: "wanted", ...about, reason, objects, bytes }),
       moved: (_, transfer, bytes, totalBytes, resumedBytes) => { if (this.#isWorthTelling(accepted.versionId, bytes, totalBytes)) events.emit({ event: "transfer", ...about, transfer, bytes, totalBytes, resumedBytes }); },
@@ -210,6 +215,7 @@ export class ReceptionDesk {
   #recorded({ device, versionId, wireBytes, startedAtMs }: Reception, summary: VersionSummary): void {
     const { events, repository, clock } = this.parts;
     this.#baseless.delete(versionId);
+    this.#rawOnly.delete(versionId);
     events.emit({ event: "recorded", fleet: repository.fleet, device, line: summary.record.line, versionId, name: summary.name, version: summary.version, wireBytes, tensorBytes: summary.tensorBytes, tookMs: clock.monotonic() - startedAtMs });
     this.parts.recorded(summary);
     this.baseIsKnown(versionId);
@@ -230,8 +236,9 @@ export class ReceptionDesk {
     await voice.say(device, { type: "want", reason: "base", versionId, transfer: "", objects: [], bases, blockBytes: 0, part: 0, parts: 1, more: false, tensorIndices: [] });
   }
 
-  async #refused({ device, versionId }: Reception, { error, retryAfterMs }: Extract<ReceptionEnd, { end: "refused" }>): Promise<void> {
+  async #refused({ device, versionId }: Reception, { error, retryAfterMs, uselessCoding = false }: Extract<ReceptionEnd, { end: "refused" }>): Promise<void> {
     const { voice, events, repository, log } = this.parts;
+    if (uselessCoding) remember(this.#rawOnly, versionId);
     log.warn("reception-refused", { device, versionId, code: error.code, message: error.message, ...(error.code === "INTERNAL" ? { cause: error.cause instanceof Error ? error.cause.stack : String(error.cause) } : {}) });
     this.parts.failed(error);
     events.emit({ event: "refused", fleet: repository.fleet, device, versionId, code: error.code, message: error.message });

@@ -9,13 +9,18 @@ import type { LeafTable } from "../../shared/model/model.js";
 import type { Lease, PackWriter } from "../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import { maxBlockBytes, maxListLength } from "../../shared/wire/limits.js";
-import type { Block, ManifestPart, ObjectRef, WantReason } from "../../shared/wire/messages.js";
+import { checkEncoding, codecFormat, mostEncodedBytes, rawOnly, type AllowedCoding } from "../../shared/wire/coding/encodings.js";
+import type { HeldVersion } from "../../shared/wire/coding/references.js";
+import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import type { Block, Encoding, ManifestPart, ObjectRef, WantReason } from "../../shared/wire/messages.js";
 import type { ReceiverState } from "../../shared/wire/transfer/receiver.js";
 import { runReceiver, type RunningReceiver } from "../../shared/wire/transfer/run-receiver.js";
 import { objectsOfStream, type ReadRange } from "../../shared/wire/transfer/stream.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { leavesOf, type Accepted, type HeldObject } from "./announcement.js";
+import { isMalformedCoding, isReferenceLost, putCodedTensor } from "./coded-tensors.js";
+import { heldVersion, heldVersionsFor, tensorsOf } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import { needsOf, reliedOn, type BaseState, type Needs } from "./needs.js";
 import type { Spool, SpoolFolder } from "./spool.js";
@@ -39,15 +44,19 @@ export interface ReceptionParts {
 export type ReceptionEnd =
   | { readonly end: "recorded"; readonly summary: VersionSummary }
   | { readonly end: "bases"; readonly bases: readonly Hash[] }
-  | { readonly end: "refused"; readonly error: StemmaError; readonly retryAfterMs?: number }
+  | { readonly end: "refused"; readonly error: StemmaError; readonly retryAfterMs?: number; readonly uselessCoding?: boolean }
   | { readonly end: "interrupted" };
 
-/** What lies in a spool's state file. */
-interface SavedTransfer { readonly format: 1; readonly transfer: string; /** What came over the wire for it so far. */ readonly wireBytes: number; readonly objects: readonly ObjectRef[]; readonly receiver: ReceiverState }
+/** What lies in a spool's state file. Format 2 may be coded against these versions; 1 is raw. */
+interface SavedTransfer { readonly format: 1 | 2; readonly transfer: string; /** What came over the wire for it so far. */ readonly wireBytes: number; readonly objects: readonly ObjectRef[]; readonly receiver: ReceiverState; readonly references?: readonly Hash[] }
 
-interface Asked { readonly id: string; readonly reason: WantReason; readonly objects: readonly ObjectRef[]; readonly indices: readonly number[] }
-interface Transfer extends Asked { readonly receiver: RunningReceiver; spool: Spool | undefined }
+interface Asked { readonly id: string; readonly reason: WantReason; readonly objects: readonly ObjectRef[]; readonly indices: readonly number[]; /** Versions that it may be coded against; undefined: raw only. */ readonly held: readonly HeldVersion[] | undefined }
+interface Transfer extends Asked { readonly receiver: RunningReceiver; spool: Spool | undefined; encodings: readonly Encoding[] }
+interface ResumedTransfer { readonly spool: Spool; readonly saved: SavedTransfer; readonly indices: readonly number[]; readonly held: readonly HeldVersion[] | undefined }
+type Received = "complete" | "interrupted" | "again";
 
+/** Transfers begun anew in one reception because the device's stream was another than the one it had begun. */
+const mostBegun = 3;
 /** How long after a block at the latest its place is saved; what came later is sent again after a kill of the server. */
 const stateDelayMs = 200;
 
@@ -62,8 +71,12 @@ export class Reception {
   #saving: Promise<void> = Promise.resolve();
   #interrupt: (() => void) | undefined;
   #interrupted = false;
+  #begun = 0;
+  /** Whether the last transfer that came whole was coded. */
+  #isCoded = false;
 
-  constructor(readonly device: string, readonly accepted: Accepted, readonly baseless: boolean, private readonly parts: ReceptionParts) {
+  /** @param rawOnly a coded transfer of this version was of no use: it is asked for raw */
+  constructor(readonly device: string, readonly accepted: Accepted, readonly baseless: boolean, private rawOnly: boolean, private readonly parts: ReceptionParts) {
     this.startedAtMs = parts.clock.monotonic();
     this.wireBytes = accepted.recordBytes.length + [...accepted.objects.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
     this.#objects = new Map(accepted.objects);
@@ -73,14 +86,14 @@ export class Reception {
   get isInterrupted(): boolean { return this.#interrupted; }
   get transfer(): string | undefined { return this.#transfer?.id; }
 
-  onManifest(part: ManifestPart): void { this.#transfer?.receiver.onManifest(part); }
+  onManifest(part: ManifestPart): void { this.wireBytes += manifestBytes(part); this.#transfer?.receiver.onManifest(part); }
   onBlock(block: Block): void { this.wireBytes += block.data.length; this.#transfer?.receiver.onBlock(block); }
 
   /** The device announced again in the same session: it may have missed what was asked. */
   async repeat(): Promise<void> {
     const transfer = this.#transfer;
     if (transfer === undefined) return;
-    await this.#sayWant(transfer);
+    await this.#sayWant(transfer, transfer.receiver.machine.progress.byteLength);
     transfer.receiver.reconnected();
   }
 
@@ -107,14 +120,30 @@ export class Reception {
             break;
           }
           case "tensors": {
-            if (await this.#receive(needs.reason, needs.objects, needs.indices) === "interrupted") return { end: "interrupted" };
-            return { end: "recorded", summary: await this.#commit(leaves ?? [], this.#transfer) };
+            const received = await this.#receive(this.rawOnly ? "raw" : needs.reason, needs.objects, needs.indices);
+            if (received === "interrupted") return { end: "interrupted" };
+            const summary = received === "again" ? undefined : await this.#commitOrWantRaw(leaves ?? [], this.#transfer);
+            if (summary !== undefined) return { end: "recorded", summary };
           }
         }
       }
     } catch (error) {
-      return refusalOf(error);
+      const useless = this.#isCoded && isMalformedCoding(error);
+      // Kept, it would be gone on with, and be of no use again.
+      if (useless || isStemmaError(error, "TRANSFER_MANIFEST_INVALID")) await this.#dropSpool();
+      return refusalOf(error, useless);
     } finally { await this.#letGo(); }
+  }
+
+  /** What a stream was coded against went meanwhile, or cannot be read: then the same tensors are asked for raw. */
+  async #commitOrWantRaw(leaves: LeafTable, transfer: Transfer | undefined): Promise<VersionSummary | undefined> {
+    try { return await this.#commit(leaves, transfer); } catch (error) {
+      if (!this.#isCoded || this.rawOnly || !isReferenceLost(error)) throw error;
+      this.parts.log.warn("coded-transfer-not-decodable", { device: this.device, versionId: this.versionId, code: isStemmaError(error) ? error.code : undefined, message: messageOf(error) });
+      this.rawOnly = true;
+      await this.#dropSpool();
+      return undefined;
+    }
   }
 
   #needs(leaves: LeafTable | undefined): Needs {
@@ -136,57 +165,82 @@ export class Reception {
   }
 
   /** Pins everything the answer relies on, from before it is given (EV2). */
-  #renewLease(leaves: LeafTable | undefined): void {
+  #renewLease(leaves: LeafTable | undefined, held: readonly HeldVersion[] = []): void {
     const { objects } = this.parts.repository;
     const before = this.#lease;
-    this.#lease = objects.lease(reliedOn(this.accepted.record, leaves), this.parts.limits.leaseMs);
+    this.#lease = objects.lease([...reliedOn(this.accepted.record, leaves), ...tensorsOf(held)], this.parts.limits.leaseMs);
     if (before !== undefined) objects.release(before.id);
   }
 
-  /** Asks for objects and waits until all are here. Small ones are then in hand; tensors in the spool. */
-  async #receive(reason: "objects" | "tensors" | "raw", objects: readonly ObjectRef[], indices: readonly number[]): Promise<"complete" | "interrupted"> {
+  /** Asks for objects and waits until all are here. Small ones are then in hand; tensors in the spool. `again`: the device has another stream now than the one it had begun. */
+  async #receive(reason: "objects" | "tensors" | "raw", objects: readonly ObjectRef[], indices: readonly number[]): Promise<Received> {
     const resumed = reason === "objects" ? undefined : await this.#resume(objects);
     const refs = resumed?.saved.objects ?? objects;
     if (resumed !== undefined && Number.isSafeInteger(resumed.saved.wireBytes)) this.wireBytes += resumed.saved.wireBytes;
+    const held = resumed !== undefined ? resumed.held : reason === "tensors" && this.parts.limits.coding ? await heldVersionsFor(this.parts.repository, this.accepted.record) : undefined;
+    if (held !== undefined) this.#renewLease(await this.#leaves(), held);
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const id = resumed?.saved.transfer ?? Buffer.from(this.parts.random.bytes(16)).toString("hex");
-    const asked: Asked = { id, reason, objects: refs, indices: resumed?.indices ?? indices };
+    const asked: Asked = { id, reason, objects: refs, indices: resumed?.indices ?? indices, held };
     this.parts.wanted(this, reason, refs.length, rawBytes);
     // The want goes before the first request for blocks: who does not know a transfer does not answer for it.
-    await this.#sayWant(asked);
-    const options = { transfer: id, objects: refs.length, rawBytes, maxBytes: reason === "objects" ? this.parts.limits.maxObjectBytes : rawBytes, maxBlockBytes, window: this.parts.limits.window };
-    const receiver = runReceiver(options, {
-      clock: this.parts.clock, budget: this.parts.budget,
-      send: (message) => { void this.parts.voice.say(this.device, message); },
-      write: (offset, bytes) => this.#write(offset, bytes),
-    }, resumed?.saved.receiver);
-    const transfer: Transfer = { ...asked, receiver, spool: resumed?.spool };
+    await this.#sayWant(asked, resumed?.saved.receiver.shape.byteLength);
+    const receiver = this.#receiver(asked, rawBytes, resumed?.saved.receiver);
+    const transfer: Transfer = { ...asked, receiver, spool: resumed?.spool, encodings: [] };
     this.#transfer = transfer;
     this.#resumedBytes = this.#receivedBytes(transfer);
-    if (this.#resumedBytes > 0) this.parts.moved(this, id, this.#resumedBytes, rawBytes, this.#resumedBytes);
+    if (this.#resumedBytes > 0) this.parts.moved(this, id, this.#resumedBytes, receiver.machine.progress.byteLength ?? rawBytes, this.#resumedBytes);
     const gone = new Promise<"interrupted">((resolve) => { this.#interrupt = () => resolve("interrupted"); });
     if (this.#interrupted) this.#interrupt?.();
-    const encodings = await Promise.race([receiver.finished, gone]);
+    let encodings: readonly Encoding[] | "interrupted";
+    try { encodings = await Promise.race([receiver.finished, gone]); } catch (error) {
+      if (!isStemmaError(error, "TRANSFER_MANIFEST_INVALID") || receiver.machine.progress.blocks === undefined || reason === "objects" || ++this.#begun > mostBegun) throw error;
+      this.parts.log.info("transfer-begun-anew", { device: this.device, versionId: this.versionId, message: error.message });
+      await this.#dropSpool();
+      return "again";
+    }
     if (encodings === "interrupted") return encodings;
-    if (encodings.some(({ code }) => code !== 0)) throw new StemmaError("TRANSFER_MANIFEST_INVALID", `The transfer ${id} holds coded tensors, and this server asked for raw ones. Update the device's agent.`, { transfer: id });
-    if (reason === "objects") await this.#takeObjects(transfer, encodings.map(({ byteLength }) => byteLength));
+    if (reason === "objects") await this.#takeObjects(transfer, encodings);
+    this.#isCoded = encodings.some(({ code }) => code !== 0);
+    transfer.encodings = encodings;
     await this.parts.voice.say(this.device, { type: "transferDone", transfer: id });
     return "complete";
   }
   #resumedBytes = 0;
 
-  async #resume(needed: readonly ObjectRef[]): Promise<{ readonly spool: Spool; readonly saved: SavedTransfer; readonly indices: readonly number[] } | undefined> {
+  #receiver({ id, reason, objects, held }: Asked, rawBytes: number, state: ReceiverState | undefined): RunningReceiver {
+    const { limits, clock, budget, voice } = this.parts;
+    const allowed: AllowedCoding = held === undefined ? rawOnly : { codec: codecFormat, tensors: tensorsOf(held) };
+    const options = {
+      transfer: id, objects: objects.length, rawBytes, maxBytes: reason === "objects" ? limits.maxObjectBytes : mostEncodedBytes(rawBytes), maxBlockBytes, window: limits.window,
+      checkEncoding: (encoding: Encoding, index: number) => { checkEncoding(encoding, index, reason === "objects" ? encoding.byteLength : objects[index]?.byteLength ?? 0, allowed); },
+    };
+    return runReceiver(options, { clock, budget, send: (message) => { void voice.say(this.device, message); }, write: (offset, bytes) => this.#write(offset, bytes) }, state);
+  }
+
+  async #resume(needed: readonly ObjectRef[]): Promise<ResumedTransfer | undefined> {
     const found = await this.parts.spools.resume(this.versionId, this.parts.limits.maxModelBytes);
     if (found === undefined) return undefined;
     try {
       const saved = JSON.parse(Buffer.from(found.state).toString("utf8")) as SavedTransfer;
       const listed = new Set(saved.objects.map(({ id }) => id));
-      const bytes = saved.objects.reduce((sum, { byteLength }) => sum + byteLength, 0);
+      const known = saved.format === 1 || (saved.format === 2 && !this.rawOnly);
       // What has come meanwhile by another way is sent all the same; what is needed must be in the old list.
-      if (saved.format === 1 && bytes === found.spool.byteLength && needed.every(({ id }) => listed.has(id))) return { spool: found.spool, saved, indices: await this.#indicesOf(saved.objects) };
+      if (known && saved.receiver.shape.byteLength === found.spool.byteLength && needed.every(({ id }) => listed.has(id))) {
+        return { spool: found.spool, saved, indices: await this.#indicesOf(saved.objects), held: await this.#heldAgain(saved) };
+      }
     } catch { /* an old state that cannot be read costs a transfer */ }
     await found.spool.remove();
     return undefined;
+  }
+  /** The versions that an interrupted transfer may have been coded against. @throws REFERENCE_MISSING where one is not whole any more */
+  async #heldAgain({ references }: SavedTransfer): Promise<readonly HeldVersion[] | undefined> {
+    if (references === undefined) return undefined;
+    return await Promise.all(references.map(async (id) => {
+      const version = await heldVersion(this.parts.repository, id);
+      if (version === undefined) throw new StemmaError("REFERENCE_MISSING", `The version ${id} that an interrupted transfer was coded against is not whole here any more.`);
+      return version;
+    }));
   }
 
   async #indicesOf(refs: readonly ObjectRef[]): Promise<readonly number[]> {
@@ -199,8 +253,10 @@ export class Reception {
     });
   }
 
-  async #sayWant({ id, reason, objects, indices }: Asked): Promise<void> {
-    const common = { type: "want" as const, reason, versionId: this.versionId, transfer: id, bases: [], blockBytes: this.parts.limits.blockBytes };
+  /** @param streamBytes what the manifest of a transfer that goes on declared */
+  async #sayWant({ id, reason, objects, indices, held }: Asked, streamBytes: number | undefined): Promise<void> {
+    const coding = { ...(held !== undefined && { codec: codecFormat, references: held.map(({ versionId }) => versionId) }), ...(streamBytes !== undefined && reason !== "objects" && { streamBytes }) };
+    const common = { type: "want" as const, reason, versionId: this.versionId, transfer: id, bases: [], blockBytes: this.parts.limits.blockBytes, ...coding };
     if (reason === "objects") { await this.parts.voice.say(this.device, { ...common, objects, part: 0, parts: 1, more: false, tensorIndices: [] }); return; }
     // Indices into the version's tree: a few bytes a tensor, so that one word does for 16,000 of them.
     const parts = Math.max(1, Math.ceil(indices.length / maxListLength));
@@ -240,14 +296,15 @@ export class Reception {
     const receiver = transfer.receiver.machine.state();
     const { spool } = transfer;
     if (receiver === undefined || spool === undefined || transfer.reason === "objects") return this.#saving;
-    const saved: SavedTransfer = { format: 1, transfer: transfer.id, wireBytes: this.wireBytes, objects: transfer.objects, receiver };
+    const { held } = transfer;
+    const saved: SavedTransfer = { format: held === undefined ? 1 : 2, transfer: transfer.id, wireBytes: this.wireBytes, objects: transfer.objects, receiver, ...(held !== undefined && { references: held.map(({ versionId }) => versionId) }) };
     this.#saving = this.#saving.catch(() => undefined).then(() => spool.saveState(Buffer.from(JSON.stringify(saved))));
     return this.#saving;
   }
 
   /** Small objects that came by blocks: each checked against its id, then held like those that came inline. */
-  async #takeObjects(transfer: Transfer, byteLengths: readonly number[]): Promise<void> {
-    const refs = transfer.objects.map((ref, index) => ({ ...ref, byteLength: byteLengths[index] ?? 0 }));
+  async #takeObjects(transfer: Transfer, encodings: readonly Encoding[]): Promise<void> {
+    const refs = transfer.objects.map((ref, index) => ({ ...ref, byteLength: encodings[index]?.byteLength ?? 0 }));
     const noTensor = (): TensorHeader => { throw new StemmaError("OBJECT_KIND_MISMATCH", "A transfer of small objects holds a tensor. Announce the version again."); };
     for await (const object of objectsOfStream(refs, noTensor, rangesOf(transfer.spool))) {
       if (object.kind === "object" && object.ref.kind !== "tensor") this.#objects.set(object.ref.id, { kind: object.ref.kind, bytes: object.bytes });
@@ -283,10 +340,15 @@ export class Reception {
       if (leaf === undefined) throw new StemmaError("OBJECT_MISSING", `The tensor ${tensor} is not in the announced version's tree.`);
       return { dtype: leaf.dtype, shape: leaf.shape };
     };
-    // The pack hashes what it writes, so the tensors are not hashed here too.
-    for await (const object of objectsOfStream(transfer.objects, headerOf, rangesOf(transfer.spool), { verifyTensors: false })) {
-      if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
-    }
+    const { objects } = this.parts.repository;
+    const coder = openTensorCoder(transfer.objects.reduce((sum, { byteLength }) => sum + byteLength, 0));
+    try {
+      // The pack hashes what it writes, so the tensors are not hashed here too.
+      for await (const object of objectsOfStream(transfer.objects, headerOf, rangesOf(transfer.spool), { verifyTensors: false, encodings: transfer.encodings })) {
+        if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
+        if (object.kind === "coded") await putCodedTensor(pack, objects, coder, object);
+      }
+    } finally { await coder.close(); }
   }
 
   async #dropSpool(): Promise<void> {
@@ -327,8 +389,15 @@ function rangesOf(spool: Spool | undefined): ReadRange {
 /** Codes after which the same announcement may go well later. */
 const passing = new Set<string>(["TRANSFER_STALLED", "QUOTA_EXCEEDED", "DISK_FULL", "FILE_FAILED", "STORE_FAILED", "JOURNAL_STOPPED", "REFERENCE_MISSING", "LEASE_EXPIRED", "LEASE_UNKNOWN"]);
 
-function refusalOf(error: unknown): ReceptionEnd {
-  if (isStemmaError(error)) return { end: "refused", error, ...(passing.has(error.code) ? { retryAfterMs: 30_000 } : {}) };
+/** Bytes of a manifest part, but for its head. */
+function manifestBytes({ blockHashes, encodings }: ManifestPart): number {
+  const ids = encodings.reduce((sum, { against, previous }) => sum + (against === undefined ? 0 : 34) + (previous === undefined ? 0 : 34), 0);
+  return 32 * blockHashes.length + 8 * encodings.length + ids;
+}
+
+/** @param useless what came coded is no coding of these tensors; announced again, the version is asked for raw */
+function refusalOf(error: unknown, useless: boolean): ReceptionEnd {
+  if (isStemmaError(error)) return { end: "refused", error, uselessCoding: useless, ...(useless ? { retryAfterMs: 1_000 } : passing.has(error.code) ? { retryAfterMs: 30_000 } : {}) };
   const unexpected = new StemmaError("INTERNAL", "The server failed inside while taking in this version. Its log names the cause; the device keeps the model and tries again.", { cause: error });
   return { end: "refused", error: unexpected, retryAfterMs: 60_000 };
 }

@@ -24,7 +24,7 @@ export const encodingsPerManifestPart = 512;
 /** Versions that one transfer may be coded against. */
 export const maxReferences = 16;
 /** Largest tensor that is coded: coder and decoder hold it whole, beside what it is coded against. */
-export const maxCodedTensorBytes = 256 * 1024 * 1024;
+export const maxWireCodedTensorBytes = 256 * 1024 * 1024;
 /** Largest stream one transfer may carry, in bytes. */
 export const maxTransferBytes = 2 ** 40;
 /** Largest number of blocks in one stream (a bitmap of 512 KiB). */

@@ -9,7 +9,7 @@ import type { Hash } from "../../tensor/tensor.js";
 import { blocksPerManifestPart, defaultWindow, maxWindow } from "../limits.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
 import { Bitmap } from "./bitmap.js";
-import { blockCount, blocksOfPart, bytesOfBlock, checkPart, manifestInvalid, partCount, partOfBlock, shapeOfPart, type ManifestBounds, type StreamShape } from "./manifest.js";
+import { blockCount, blocksOfPart, bytesOfBlock, checkPart, encodingsOfPart, manifestInvalid, partCount, partOfBlock, shapeOfPart, type ManifestBounds, type StreamShape } from "./manifest.js";
 
 export interface ReceiverOptions extends ManifestBounds {
   readonly transfer: string;
@@ -22,6 +22,8 @@ export interface ReceiverOptions extends ManifestBounds {
   readonly maxStalls?: number;
   /** Wrong hashes of one block before BLOCK_HASH_MISMATCH. */
   readonly maxWrong?: number;
+  /** Throws what is wrong with an encoding of object `index`; asked before anything of its part is taken. */
+  readonly checkEncoding?: (encoding: Encoding, index: number) => void;
 }
 
 export type ReceiverEffect =
@@ -47,10 +49,13 @@ export interface ReceiverState {
 /** Later answers that arrive before an earlier one, after which the earlier one counts as lost. */
 const overtakenLimit = 3;
 
+/** Always the same properties in the same order, so that two can be compared as text. */
+function plainEncoding({ code, byteLength, against, previous }: Encoding): Encoding { return { code, byteLength, ...(against === undefined ? {} : { against }), ...(previous === undefined ? {} : { previous }) }; }
+
 interface Waiting { readonly order: number; overtaken: number }
 
 export class TransferReceiver {
-  readonly options: Required<ReceiverOptions>;
+  readonly options: Required<Omit<ReceiverOptions, "checkEncoding">> & Pick<ReceiverOptions, "checkEncoding">;
   #shape: StreamShape | undefined;
   #written = new Bitmap(0);
   #partsSeen = new Bitmap(0);
@@ -85,7 +90,7 @@ export class TransferReceiver {
     this.#begin(shape);
     this.#written = Bitmap.fromBytes(blockCount(shape), Buffer.from(state.blocks, "base64"));
     this.#partsSeen = Bitmap.fromBytes(partCount(shape), Buffer.from(state.parts, "base64"));
-    for (const [part, list] of state.encodings) this.#encodings.set(part, list);
+    for (const [part, list] of state.encodings) { this.#checkEncodings(part, list); this.#encodings.set(part, list); }
   }
   /** What to keep for a restart; undefined while nothing is known. */
   state(): ReceiverState | undefined {
@@ -141,10 +146,11 @@ export class TransferReceiver {
         checkPart(part, shape);
         this.#begin(shape);
       } else checkPart(part, this.#shape);
+      this.#checkEncodings(part.part, part.encodings);
       this.#askedParts.delete(part.part);
       const isNew = !this.#partsSeen.has(part.part) || (!this.#hashes.has(part.part) && !this.#isPartWritten(part.part));
       this.#partsSeen.add(part.part);
-      if (!this.#encodings.has(part.part) && part.encodings.length > 0) this.#encodings.set(part.part, part.encodings);
+      if (!this.#encodings.has(part.part) && part.encodings.length > 0) this.#encodings.set(part.part, part.encodings.map(plainEncoding));
       // only what is new is progress, or a sender could keep a transfer alive for ever with one part
       if (isNew) this.#progressed(nowMs);
       if (!this.#isPartWritten(part.part)) this.#hashes.set(part.part, part.blockHashes);
@@ -204,6 +210,13 @@ export class TransferReceiver {
     this.#shape = shape;
     this.#written = new Bitmap(blockCount(shape));
     this.#partsSeen = new Bitmap(partCount(shape));
+  }
+  /** A sender that begins anew must give the same stream: other encodings are another one, and its blocks would not fit those that are here. */
+  #checkEncodings(part: number, encodings: readonly Encoding[]): void {
+    const known = this.#encodings.get(part);
+    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(encodings.map(plainEncoding))) throw manifestInvalid(this.options.transfer, `changed the encodings of part ${part}`);
+    const { first } = encodingsOfPart(this.#shape as StreamShape, part);
+    encodings.forEach((encoding, at) => this.options.checkEncoding?.(encoding, first + at));
   }
   #forgetAsked(): void { this.#asked.clear(); this.#askedParts.clear(); }
   #progressed(nowMs: number): void {

@@ -6,7 +6,7 @@
 import { StemmaError } from "../../errors.js";
 import { objectId, sha256, tensorIdOfSource } from "../../tensor/hash.js";
 import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "../../tensor/tensor.js";
-import type { ObjectRef } from "../messages.js";
+import type { Encoding, ObjectRef } from "../messages.js";
 
 /** An object that can be read from its beginning, as often as needed; a TensorSource is one. */
 export interface StreamObject {
@@ -162,21 +162,29 @@ export function objectInStream(read: ReadRange, offset: number, byteLength: numb
 /** A received object whose bytes fit its id. */
 export type ReceivedObject =
   | { readonly kind: "tensor"; readonly ref: ObjectRef; readonly source: TensorSource }
+  /** A tensor as it travelled, to be decoded and compared with its id by who takes it. */
+  | { readonly kind: "coded"; readonly ref: ObjectRef; readonly header: TensorHeader; readonly encoding: Encoding; readonly bytes: Uint8Array }
   | { readonly kind: "object"; readonly ref: ObjectRef; readonly bytes: Uint8Array };
 
 /** Largest small object that is read into memory at once. */
 const maxSmallObjectBytes = 64 * 1024 * 1024;
 
 /**
- * Takes a raw stream apart into the objects of the want. Small objects are read and checked; tensors are checked too
- * unless `verifyTensors` is false (a store that hashes while it writes checks them itself).
+ * Takes a stream apart into the objects of the want. Small objects are read and checked; raw tensors are checked too
+ * unless `verifyTensors` is false (a store that hashes while it writes checks them itself). Coded ones come as they are.
  * @param headerOf dtype and shape of a wanted tensor
+ * @param encodings one an object, each checked before (coding/encodings.ts), or none where all is raw
  * @throws OBJECT_HASH_MISMATCH naming the object, SIZE_OVER_LIMIT
  */
-export async function* objectsOfStream(refs: readonly ObjectRef[], headerOf: (tensor: Hash) => TensorHeader, read: ReadRange, { verifyTensors = true } = {}): AsyncGenerator<ReceivedObject> {
-  const { offsets } = layoutOf(refs);
+export async function* objectsOfStream(refs: readonly ObjectRef[], headerOf: (tensor: Hash) => TensorHeader, read: ReadRange, { verifyTensors = true, encodings = [] as readonly Encoding[] } = {}): AsyncGenerator<ReceivedObject> {
+  const { offsets } = layoutOf(encodings.length > 0 ? encodings : refs);
   for (const [index, ref] of refs.entries()) {
-    const body = objectInStream(read, offsets[index] ?? 0, ref.byteLength);
+    const encoding = encodings[index];
+    const body = objectInStream(read, offsets[index] ?? 0, encoding?.byteLength ?? ref.byteLength);
+    if (ref.kind === "tensor" && encoding !== undefined && encoding.code !== 0) {
+      yield { kind: "coded", ref, header: headerOf(ref.id), encoding, bytes: await wholeOf(body) };
+      continue;
+    }
     if (ref.kind === "tensor") {
       const { dtype, shape } = headerOf(ref.id);
       const source: TensorSource = { dtype, shape, byteLength: ref.byteLength, chunks: () => body.chunks() };
@@ -185,12 +193,16 @@ export async function* objectsOfStream(refs: readonly ObjectRef[], headerOf: (te
       continue;
     }
     if (ref.byteLength > maxSmallObjectBytes) throw new StemmaError("SIZE_OVER_LIMIT", `An object of kind ${ref.kind} has ${ref.byteLength} bytes, more than the ${maxSmallObjectBytes} allowed. Make it smaller, or attach it as a tensor.`, { id: ref.id });
-    const parts: Uint8Array[] = [];
-    for await (const chunk of body.chunks()) parts.push(chunk);
-    const bytes = parts.length === 1 && parts[0] !== undefined ? parts[0] : new Uint8Array(Buffer.concat(parts));
+    const bytes = await wholeOf(body);
     expectId(ref, objectId(ref.kind, bytes));
     yield { kind: "object", ref, bytes };
   }
+}
+
+async function wholeOf(body: StreamObject): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  for await (const chunk of body.chunks()) parts.push(chunk);
+  return parts.length === 1 && parts[0] !== undefined ? parts[0] : new Uint8Array(Buffer.concat(parts));
 }
 
 function expectId(ref: ObjectRef, actual: Hash): void {

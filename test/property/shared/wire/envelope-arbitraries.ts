@@ -24,14 +24,15 @@ const lineHead = record<BodyOf<"birth">["heads"][number]>({ line: text, sequence
 const head = record<NonNullable<BodyOf<"welcome">["head"]>>({ length: u64, chain: hash, root: hash, publicKey: hexDigits(32), signature: hexDigits(64) });
 const smallObject = record<BodyOf<"announce">["objects"][number]>({ kind: fc.constantFrom(...objectKinds), data: bytes });
 const objectRef = record<BodyOf<"want">["objects"][number]>({ kind: fc.constantFrom(...objectKinds, "tensor" as const), id: hash, byteLength: u64 });
-const encoding = record<BodyOf<"manifest">["encodings"][number]>({ code: u32, byteLength: u64, against: optional(hash) });
+const encoding = record<BodyOf<"manifest">["encodings"][number]>({ code: u32, byteLength: u64, against: optional(hash), previous: optional(hash) });
+const codingTerms = { codec: optional(u32.filter((value) => value > 0)), references: optional(fc.array(hash, { minLength: 1, maxLength: 6 })), streamBytes: optional(u64.filter((value) => value > 0)) };
 
 export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf<Type>> } = {
   state: record({ type: fc.constant("state"), online: fc.boolean(), previousSession: u64 }),
   birth: record({ type: fc.constant("birth"), agentVersion: text, profile: text, runtime: text, oldestProtocol: u32, heads: some(lineHead), seenJournalLength: u64, seenJournalChain: optional(hash), unreleased: u64, clockMs: i64, clockErrorMs: errorMs }),
   welcome: record({ type: fc.constant("welcome"), serverVersion: text, protocol: u32, head: optional(head), clockMs: i64, restored: fc.boolean(), restoredPosition: u64, known: some(lineHead), blockBytes: u32, window: u32 }),
   announce: record({ type: fc.constant("announce"), record: bytes, signature: hexDigits(64), objects: some(smallObject), tensorBytes: u64 }),
-  want: record({ type: fc.constant("want"), reason: fc.constantFrom("tensors", "objects", "base", "raw"), versionId: hash, transfer: fc.oneof(transfer, fc.constant("")), objects: some(objectRef), bases: some(hash), blockBytes: u32, part: u32, parts: u32, more: fc.boolean(), tensorIndices: some(u32) }),
+  want: record({ type: fc.constant("want"), reason: fc.constantFrom("tensors", "objects", "base", "raw"), versionId: hash, transfer: fc.oneof(transfer, fc.constant("")), objects: some(objectRef), bases: some(hash), blockBytes: u32, part: u32, parts: u32, more: fc.boolean(), tensorIndices: some(u32), ...codingTerms }),
   manifest: record({ type: fc.constant("manifest"), transfer, part: u32, parts: u32, byteLength: u64, blockBytes: u32, blockHashes: some(hash), encodings: some(encoding) }),
   blockRequest: record({ type: fc.constant("blockRequest"), transfer, blocks: some(u32), manifestParts: some(u32) }),
   block: record({ type: fc.constant("block"), index: u32, data: bytes }),
@@ -39,7 +40,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
   refusal: record({ type: fc.constant("refusal"), code: text, message: text, versionId: optional(hash), transfer: fc.oneof(transfer, fc.constant("")), retry: fc.boolean(), retryAfterMs: u32 }),
   activated: record({ type: fc.constant("activated"), versionId: hash, line: text, atMs: i64, clockErrorMs: errorMs }),
   offer: record({ type: fc.constant("offer"), line: text, versionId: hash, record: bytes, objects: some(smallObject), signature: hexDigits(64), name: text, version: u32 }),
-  fetch: record({ type: fc.constant("fetch"), versionId: hash, transfer, objects: some(objectRef), blockBytes: u32, part: u32, parts: u32 }),
+  fetch: record({ type: fc.constant("fetch"), versionId: hash, transfer, objects: some(objectRef), blockBytes: u32, part: u32, parts: u32, ...codingTerms }),
   command: record({ type: fc.constant("command"), name: text, json: text }),
   commandResult: record({ type: fc.constant("commandResult"), code: text, json: text }),
   transferDone: record({ type: fc.constant("transferDone"), transfer }),

@@ -1,0 +1,37 @@
+/**
+ * Whether a transfer is coded. Pure: what the profile says, what link and processor were seen to do, and
+ * what the codec expects come in; a word and its reason go out.
+ */
+import type { Profile } from "../profile.js";
+
+export interface CodingQuestion {
+  readonly link: Pick<Profile["link"], "coding" | "metered" | "bytesPerSecond">;
+  /** What earlier transfers of this process moved a second; undefined before the first. */
+  readonly seenBytesPerSecond: number | undefined;
+  /** Raw bytes a second that this device codes, measured on it. */
+  readonly coderBytesPerSecond: number;
+  readonly rawBytes: number;
+  /** The codec's expectation for the same tensors. */
+  readonly codedBytes: number;
+  readonly tensors: number;
+}
+export interface CodingDecision { readonly coded: boolean; readonly because: string }
+
+/** A link that says nothing of its rate and has not been seen at work: 100 Mbit/s. */
+const assumedBytesPerSecond = 12_500_000;
+/** What a coded tensor costs in the manifest besides: code, length, two ids. */
+export const encodingBytes = 80;
+/** Less gain than this is within what an estimate and a rate may be wrong by. */
+const leastGain = 0.97;
+
+/** In total time: coding takes the processor before a byte moves, raw bytes take the link longer. On a metered link bytes decide. */
+export function decideCoding({ link, seenBytesPerSecond, coderBytesPerSecond, rawBytes, codedBytes, tensors }: CodingQuestion): CodingDecision {
+  if (link.coding !== "auto") return { coded: link.coding === "always", because: `the profile says ${link.coding}` };
+  const bytes = codedBytes + encodingBytes * tensors;
+  if (bytes >= leastGain * rawBytes) return { coded: false, because: `coded it would take ${bytes} bytes of ${rawBytes}` };
+  if (link.metered) return { coded: true, because: `the link is metered, and coding spares ${rawBytes - bytes} bytes of ${rawBytes}` };
+  const rate = Math.min(link.bytesPerSecond ?? Infinity, seenBytesPerSecond ?? (link.bytesPerSecond === null ? assumedBytesPerSecond : Infinity));
+  const rawMs = (1000 * rawBytes) / rate, codedMs = (1000 * bytes) / rate + (1000 * rawBytes) / coderBytesPerSecond;
+  const times = `${Math.round(codedMs)} ms coded, ${Math.round(rawMs)} ms raw at ${Math.round(rate)} bytes a second`;
+  return { coded: codedMs < leastGain * rawMs, because: times };
+}

@@ -1,0 +1,43 @@
+/**
+ * Takes in a tensor that came coded: as it came where the chain of what it was coded against stays
+ * short, else decoded, as a keyframe. Re-coding what lies here is the planner's work.
+ */
+import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
+import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
+import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
+import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
+
+export type ReceivedCoded = Extract<ReceivedObject, { kind: "coded" }>;
+
+/** Tensors that have to be decoded before one as it came, at most: what a recovery costs stays bounded whatever devices send. */
+export const keyframeDepth = 8;
+
+/** What a tensor that is coded against these would lie at. */
+export function depthAgainst(objects: Pick<ObjectReader, "representation">, references: readonly (Hash | undefined)[]): number {
+  const depths = references.map((id) => (id === undefined ? 0 : 1 + (objects.representation(id)?.depth ?? 0)));
+  return Math.max(0, ...depths);
+}
+
+/**
+ * Either way the id is compared with the bytes that come out.
+ * @throws OBJECT_HASH_MISMATCH; DELTA_MALFORMED, DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN; REFERENCE_MISSING, OBJECT_MISSING where a reference is not here any more
+ */
+export async function putCodedTensor(pack: PackWriter, objects: ObjectReader, coder: TensorCoder, { ref, header, encoding: { code, against, previous }, bytes }: ReceivedCoded): Promise<void> {
+  if (objects.has(ref.id)) { await pack.putTensor(objects.openTensor(ref.id), ref.id); return; }
+  if (depthAgainst(objects, [against, previous]) <= keyframeDepth) {
+    await pack.putCoded({ id: ref.id, header, code, bytes, ...(against && { base: against }), ...(previous && { previous }) });
+    return;
+  }
+  const load = async (id: Hash | undefined): Promise<Tensor | undefined> => (id === undefined ? undefined : tensorOfSource(objects.openTensor(id)));
+  const base = await load(against), before = await load(previous);
+  const decoded = await coder.decode(header, { code, bytes }, { ...(base && { base }), ...(before && { previous: before }) }, ref.byteLength);
+  await pack.putTensor(sourceOfTensor({ dtype: header.dtype, shape: header.shape, bytes: decoded }), ref.id);
+}
+
+/** The tensors can be had raw: what they were coded against went, or is damaged here. */
+const referenceLost = new Set<ErrorCode>(["REFERENCE_MISSING", "DELTA_REFERENCE_MISSING", "OBJECT_MISSING", "CHAIN_TOO_LONG", "CHAIN_CYCLIC"]);
+/** The stream is none that the codec made of these tensors. */
+const malformed = new Set<ErrorCode>(["DELTA_MALFORMED", "DELTA_CODE_UNKNOWN", "OBJECT_HASH_MISMATCH", "TENSOR_SIZE_MISMATCH", "TENSOR_TOO_LARGE", "PACK_FORMAT_UNKNOWN"]);
+export function isReferenceLost(error: unknown): boolean { return isStemmaError(error) && referenceLost.has(error.code); }
+export function isMalformedCoding(error: unknown): boolean { return isStemmaError(error) && malformed.has(error.code); }

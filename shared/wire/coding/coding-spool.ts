@@ -1,0 +1,68 @@
+/**
+ * Where a coded stream lies while it is sent: appended once, then read anywhere. A file that is removed
+ * when the transfer ends, or memory where it is short; nothing in it outlives the process, since the
+ * codec makes the same bytes again.
+ */
+import type { Files, OpenFile } from "../../ports.js";
+import type { StreamObject } from "../transfer/stream.js";
+
+export interface CodingSpool {
+  /** Takes further bytes; returns them as an object of a stream. */
+  append(bytes: Uint8Array): Promise<StreamObject>;
+  remove(): Promise<void>;
+}
+
+/** Ending of a spool's file name: what a killed process left by it is removed at the next start. */
+export const codingSpoolEnding = ".coded";
+
+/** @param byteLength most bytes that will be appended @param memoryBytes up to this many stay in memory */
+export async function openCodingSpool(files: Files, path: string, byteLength: number, memoryBytes: number): Promise<CodingSpool> {
+  if (byteLength <= memoryBytes) return memorySpool();
+  await files.remove(path);
+  const file = await files.open(path, "create");
+  let end = 0;
+  return {
+    async append(bytes) {
+      const offset = end;
+      end += bytes.length;
+      await file.write(bytes, offset);
+      return objectOfFile(file, offset, bytes.length);
+    },
+    async remove() { await file.close(); await files.remove(path); },
+  };
+}
+
+function memorySpool(): CodingSpool {
+  return {
+    append(bytes) {
+      return Promise.resolve({
+        byteLength: bytes.length,
+        async *chunks() { if (bytes.length > 0) yield Promise.resolve(bytes); },
+        readAt: (offset: number, target: Uint8Array) => { target.set(bytes.subarray(offset, offset + target.length)); return Promise.resolve(); },
+      });
+    },
+    remove: () => Promise.resolve(),
+  };
+}
+
+const pieceBytes = 1024 * 1024;
+
+function objectOfFile(file: OpenFile, offset: number, byteLength: number): StreamObject {
+  const readAt = async (at: number, target: Uint8Array): Promise<void> => {
+    for (let got = 0; got < target.length;) {
+      const count = await file.read(target.subarray(got), offset + at + got);
+      if (count === 0) throw new RangeError("a coded stream's file is shorter than what was written to it");
+      got += count;
+    }
+  };
+  return {
+    byteLength, readAt,
+    async *chunks() {
+      for (let at = 0; at < byteLength; at += pieceBytes) {
+        const piece = new Uint8Array(Math.min(pieceBytes, byteLength - at));
+        await readAt(at, piece);
+        yield piece;
+      }
+    },
+  };
+}

@@ -1,0 +1,63 @@
+/** Models that travel coded against what device and server share, agent and server both real: fewer bytes, the same model; and what happens where they share nothing. */
+import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { line, of, yard, type Running, type Yard } from "../../helpers/agent-yard.js";
+import { fakeTraining } from "../../helpers/agent-bench.js";
+import { testFleet } from "../../helpers/test-server.js";
+
+const full = { train: fakeTraining({ full: true }).train };
+
+interface Recorded { readonly versionId: Hash; readonly wireBytes: number; readonly tensorBytes: number }
+
+/** Trains once and resolves with what the server counted. */
+async function trainOnce({ server }: Yard, { handle, log }: Running): Promise<Recorded> {
+  const stop = new AbortController();
+  const events = server.handle.operations.events(stop.signal);
+  const counted = (async () => { for await (const event of events) if (event.event === "recorded" && event.line === line) return event; return undefined; })();
+  const { versionId } = await handle.train(line);
+  await log.until("released", 1, of(versionId));
+  const recorded = await counted;
+  stop.abort();
+  assert.equal(recorded?.versionId, versionId);
+  return { versionId, wireBytes: recorded.wireBytes, tensorBytes: recorded.tensorBytes };
+}
+
+async function started(place: Yard, coding: "auto" | "always" | "never", metered = false): Promise<Running> {
+  const agent = await place.agent({ profile: { "link.coding": coding, "link.metered": metered }, ports: full });
+  await agent.log.until("activated");
+  return agent;
+}
+
+describe("coded transfers", { timeout: 60_000 }, () => {
+  it("moves a chain of fine-tunes in fewer bytes than raw, each recovered bit for bit", async (t) => {
+    const place = await yard(t, { units: 40_000 });
+    const agent = await started(place, "always");
+    for (let round = 0; round < 3; round++) {
+      const { versionId, wireBytes, tensorBytes } = await trainOnce(place, agent);
+      assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} bytes on the wire for ${tensorBytes}`);
+      await place.server.handle.operations.verify({ fleet: testFleet, model: versionId });
+    }
+    assert.deepEqual(agent.log.events.filter(({ event }) => event === "upload-not-coded" || event === "upload-failed"), []);
+    assert.deepEqual((await readdir(join(place.home, "transfers"))).filter((name) => name.endsWith(".coded")), [], "coded streams are gone when they are sent");
+  });
+
+  it("sends raw where the profile says never, or where the server decodes nothing", async (t) => {
+    const place = await yard(t, { units: 20_000, server: { limits: { coding: false } } });
+    const { wireBytes, tensorBytes } = await trainOnce(place, await started(place, "always"));
+    assert.ok(wireBytes > tensorBytes, "a server without coding asks for raw");
+    const other = await yard(t, { units: 20_000 });
+    const never = await trainOnce(other, await started(other, "never"));
+    assert.ok(never.wireBytes > never.tensorBytes, "a device that does not code sends raw");
+  });
+
+  it("codes by itself where bytes cost money", async (t) => {
+    const place = await yard(t, { units: 40_000 });
+    const agent = await started(place, "auto", true);
+    const { wireBytes, tensorBytes } = await trainOnce(place, agent);
+    assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} of ${tensorBytes}`);
+    assert.match(String((await agent.log.until("coding-decided")).fields["text"]), /^coded: the link is metered/);
+  });
+});
