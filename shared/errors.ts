@@ -30,7 +30,7 @@ const journalCodes = {
 const fileCodes = { FILE_MISSING: notFound, FILE_EXISTS: usage, FILE_FAILED: failed, DISK_FULL: failed, HOME_LOCKED: failed, HOME_FORMAT_UNKNOWN: failed, PATH_TOO_LONG: failed } as const;
 const recoverCodes = {
   MODEL_NOT_FOUND: notFound, MODEL_AMBIGUOUS: usage, MODEL_RETIRED: notFound, ROOT_MISMATCH: verification, ENVIRONMENT_DIFFERENT: verification,
-  RECOVERY_INCOMPLETE: partly, MODEL_HELD: failed, MODEL_IN_USE: failed, RETENTION_RULE_INVALID: usage,
+  RECOVERY_INCOMPLETE: partly, MODEL_HELD: failed, MODEL_IN_USE: failed, MODEL_REDUCED: usage, RETENTION_RULE_INVALID: usage,
 } as const;
 const trainCodes = {
   BACKEND_UNAVAILABLE: failed, OPERATION_MISSING: failed, MEMORY_EXHAUSTED: failed, NOT_A_NUMBER: failed, OPTIMIZER_REFUSED: usage, RECIPE_UNKNOWN: notFound, RECIPE_PARAMETERS_INVALID: usage,

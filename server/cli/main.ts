@@ -14,6 +14,7 @@ import { addDoctorCommand } from "./commands/doctor.js";
 import { addModelEvaluateCommand } from "./commands/model-evaluate.js";
 import { addModelHoldCommands } from "./commands/model-hold.js";
 import { addModelReadCommands } from "./commands/model-read.js";
+import { addModelReduceCommand } from "./commands/model-reduce.js";
 import { addModelWriteCommands } from "./commands/model-write.js";
 import { addRecipeCommands } from "./commands/recipe.js";
 import { addServerCommand } from "./commands/server.js";
@@ -43,6 +44,7 @@ export function buildProgram(): Command {
   addModelWriteCommands(model);
   addModelHoldCommands(model);
   addModelEvaluateCommand(model);
+  addModelReduceCommand(model);
   addDataCommands(program);
   addRecipeCommands(program);
   addStorageCommands(program);

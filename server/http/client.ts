@@ -52,7 +52,7 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
     device: (fleet, device) => get(`${fleetPath(fleet)}/devices/${part(device)}`),
     enroll: ({ fleet, ...options }) => post(`${fleetPath(fleet)}/devices`, options),
     revoke: (fleet, device, because) => post(`${fleetPath(fleet)}/devices/${part(device)}/revoke`, { because }),
-    assign: (fleet, device, line, model) => post(`${fleetPath(fleet)}/devices/${part(device)}/assign`, { line, model }),
+    assign: (fleet, device, line, model, options) => post(`${fleetPath(fleet)}/devices/${part(device)}/assign`, { line, model, ...options }),
     trainOnDevice: (fleet, device, line, parameters) => post(`${fleetPath(fleet)}/devices/${part(device)}/train`, { line, parameters }),
     command: (fleet, device, name, body, timeoutMs) => post(`${fleetPath(fleet)}/devices/${part(device)}/commands`, { name, body, timeoutMs }, (timeoutMs ?? 30_000) + 30_000),
 
@@ -72,6 +72,7 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
     retire: (reference, because, options = {}) => post(`${modelPath(reference)}/retire`, { because, ...options }),
     train: ({ fleet, ...request }, onProgress, signal) => trainOver(connection, fleet, request, pollMs, onProgress, signal),
     evaluate: ({ fleet, model, ...request }, signal) => sendForJson(connection, { method: "POST", path: `${modelPath({ fleet, model })}/evaluate`, json: request, signal, timeoutMs: longMs }),
+    reduce: ({ fleet, model, ...request }) => post(`${modelPath({ fleet, model })}/reduce`, request, longMs),
 
     datasets: (fleet) => get(`${fleetPath(fleet)}/datasets`),
     addDataset: (fleet, dataset) => post(`${fleetPath(fleet)}/datasets`, dataset, longMs),

@@ -4,6 +4,7 @@ import { generateKey } from "../../shared/trust/keys.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import { generateToken, hashToken } from "../../shared/trust/token.js";
 import { defaultRoot, isName } from "../../shared/wire/topics.js";
+import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { Enrolment, EnrolmentOptions, ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
@@ -55,9 +56,9 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       await repository.append({ type: "revoked", atMs: home.ports.clock.now(), device, because });
       await (await live?.fleet(fleet))?.cutOff(device);
     },
-    assign: async (fleet, device, line, model) => {
+    assign: async (fleet, device, line, model, options) => {
       const repository = await fleets.get(fleet);
-      const summary = await assign(context, repository, device, line, model);
+      const summary = await assign(context, repository, device, line, model, options?.allowReduced);
       await (await live?.fleet(fleet))?.assigned(device, line, summary.versionId);
       return summary;
     },
@@ -71,21 +72,22 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
 }
 
 /** What a line starts from must exist and be readable; a retired version has nothing to give. */
-function assignable(repository: FleetRepository, device: DeviceSummary, line: string, model: string): VersionSummary {
+function assignable(repository: FleetRepository, device: DeviceSummary, line: string, model: string, allowReduced?: boolean): VersionSummary {
   if (!device.lines.includes(line)) throw new StemmaError("LINE_UNKNOWN", `The device ${device.device} has no line "${line}" (it has ${device.lines.join(", ")}). Enrol it again with this line, or name one of those.`, { line });
   const summary = repository.resolve(model);
   if (summary.state === "retired") throw new StemmaError("MODEL_RETIRED", `${summary.name}:${summary.version} is retired, so it cannot be given to a device. Name another version.`, { versionId: summary.versionId });
+  refuseReduced(summary, allowReduced);
   return summary;
 }
 
-async function assign({ home }: OperationsContext, repository: FleetRepository, device: string, line: string, model: string): Promise<VersionSummary> {
-  const summary = assignable(repository, needDevice(repository, device), line, model);
+async function assign({ home }: OperationsContext, repository: FleetRepository, device: string, line: string, model: string, allowReduced?: boolean): Promise<VersionSummary> {
+  const summary = assignable(repository, needDevice(repository, device), line, model, allowReduced);
   await repository.append({ type: "assigned", atMs: home.ports.clock.now(), device, line, versionId: summary.versionId });
   return summary;
 }
 
 /** Keys and token are made here and leave with the answer; the server keeps the public key and the token's hash. */
-async function enroll(context: OperationsContext, { fleet, device, lines, profile, initial = {}, dryRun = false }: EnrolmentOptions): Promise<Enrolment> {
+async function enroll(context: OperationsContext, { fleet, device, lines, profile, initial = {}, allowReduced = false, dryRun = false }: EnrolmentOptions): Promise<Enrolment> {
   const { fleets, home, live } = context;
   checkName("fleet", fleet);
   checkName("device", device);
@@ -99,7 +101,7 @@ async function enroll(context: OperationsContext, { fleet, device, lines, profil
   const { random, clock } = home.ports;
   const key = generateKey(random), token = generateToken(random);
   const subject: DeviceSummary = { device, profile, lines, enrolledAtMs: clock.now(), state: "enrolled", session: 0, publicKey: key.publicKey, tokenHash: hashToken(token), active: {} };
-  const given = Object.entries(initial).map(([line, model]) => ({ line, summary: assignable(repository, subject, line, model) }));
+  const given = Object.entries(initial).map(([line, model]) => ({ line, summary: assignable(repository, subject, line, model, allowReduced) }));
   const enrolment = parseEnrolment({
     kind: "stemma-enrolment", format: 1, fleet, device, lines, mqtt: [live?.mqttUrl ?? defaultMqttUrl], ...(live === undefined ? {} : { http: live.httpUrl }), ...(live?.ca === undefined ? {} : { ca: live.ca }),
     root: live?.rootTopic ?? defaultRoot, token, deviceSeed: key.seed, devicePublicKey: key.publicKey, serverPublicKey: home.signer.publicKey, profile,

@@ -7,6 +7,7 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { EnvironmentPolicy, EnvironmentVerdict, RecoverySteps } from "../../shared/recover/recovery.js";
 import type { DatasetReference, Measurement, TrainingResult } from "../../shared/train/training.js";
+import type { Difference } from "../../shared/schemes/difference.js";
 import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
 import type { Metric } from "../../shared/train/recipes/recipe.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
@@ -41,6 +42,8 @@ export interface RecoveryReport {
 }
 /** A recovered model as one safetensors stream; `report` resolves when the stream has ended and the root was verified. */
 export interface RecoveryStream { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array>; readonly report: Promise<RecoveryReport>; /** What the report will say if the bytes prove it. */ readonly expected: RecoveryReport }
+  /** The float scheme of a reduced model; absent: exact, as it was trained. */
+  readonly scheme?: string;
 
 export interface ImportOptions {
   readonly fleet: string;
@@ -56,7 +59,7 @@ export interface ImportOptions {
 }
 export interface ImportReport { readonly summary: VersionSummary | undefined; readonly approach: "snapshot" | "update"; readonly changed: number; readonly tensors: number; readonly tensorBytes: number; readonly newTensorBytes: number; readonly overheadBytes: number; readonly unchanged: boolean }
 
-export interface EnrolmentOptions { readonly fleet: string; readonly device: string; readonly lines: readonly string[]; readonly profile: string; readonly initial?: Readonly<Record<string, string>>; readonly dryRun?: boolean }
+export interface EnrolmentOptions { readonly fleet: string; readonly device: string; readonly lines: readonly string[]; readonly profile: string; readonly initial?: Readonly<Record<string, string>>; /** Initial models may be reduced ones. */ readonly allowReduced?: boolean; readonly dryRun?: boolean }
 /** The enrolment file's content (see shared/trust): secret, given once. */
 export interface Enrolment { readonly [field: string]: unknown }
 
@@ -71,6 +74,25 @@ export interface EvaluationReport extends EvaluationResult { readonly versionId:
 
 /** `parameters`: what the reader is told (cells, vehicle …). */
 export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: DatasetReference["parameters"]; readonly hash: string | null }
+
+/** `scheme` as --scheme has it; `seed`: what random tables are drawn from ("0" where none is given); `name`: of the reduced model. */
+export interface ReduceRequest extends ModelReference { readonly scheme: string; readonly name: string; readonly seed?: string; readonly dryRun?: boolean }
+/** `storedBytes`: of all tensors that a reader of the reduced model needs, as they lie in the store; `ratio`: raw over stored; `packBytes`: what this save added. */
+export interface ReduceReport {
+  readonly base: { readonly versionId: Hash; readonly name: string; readonly version: number };
+  /** Null of a dry run. */
+  readonly summary: VersionSummary | null;
+  readonly scheme: string;
+  readonly tensors: number;
+  /** The others stay exact. */
+  readonly reducedTensors: number;
+  readonly rawBytes: number;
+  readonly storedBytes: number;
+  readonly ratio: number;
+  readonly packBytes: number;
+  /** Of the reduced numbers from the exact ones. */
+  readonly difference: Difference;
+}
 
 export interface StorageStats { readonly versions: number; readonly tensors: number; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
 
@@ -91,8 +113,8 @@ export interface ServerOperations {
   device(fleet: string, device: string): Promise<DeviceSummary & { readonly online: boolean; readonly versions: number }>;
   enroll(options: EnrolmentOptions): Promise<Enrolment>;
   revoke(fleet: string, device: string, because: string): Promise<void>;
-  /** Gives a model to a device's line as initial model or update. */
-  assign(fleet: string, device: string, line: string, model: string): Promise<VersionSummary>;
+  /** Gives a model to a device's line as initial model or update. A reduced one only where that is allowed. @throws MODEL_REDUCED */
+  assign(fleet: string, device: string, line: string, model: string, options?: { readonly allowReduced?: boolean }): Promise<VersionSummary>;
   /** Asks a connected device to train now. */
   trainOnDevice(fleet: string, device: string, line: string, parameters?: Readonly<Record<string, string | number | boolean>>): Promise<{ readonly accepted: boolean; readonly message: string }>;
 
@@ -124,6 +146,8 @@ export interface ServerOperations {
   stats(fleet: string): Promise<StorageStats>;
   check(fleet: string, options?: { readonly sample?: number }): Promise<CheckReport>;
   planCollection(fleet: string): Promise<CollectionPlan>;
+  /** A smaller, lossy form of a model, as a version of its own whose base is the exact one. */
+  reduce(request: ReduceRequest): Promise<ReduceReport>;
   collect(fleet: string, plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
   /** Retention rules, the fleet's first. */
   retention(fleet: string): Promise<readonly RetentionSetting[]>;

@@ -18,7 +18,7 @@ async function here(record: SaveRecord): Promise<Environment> {
 }
 
 function reportOf(summary: VersionSummary, model: RecoveredModel): RecoveryReport {
-  return { versionId: summary.versionId, name: summary.name, version: summary.version, root: model.verifiedRoot, byteLength: model.byteLength, tensors: model.leaves.length, steps: model.steps, environment: model.environment };
+  return { versionId: summary.versionId, name: summary.name, version: summary.version, root: model.verifiedRoot, byteLength: model.byteLength, tensors: model.leaves.length, steps: model.steps, environment: model.environment, ...(summary.record.scheme === undefined ? {} : { scheme: summary.record.scheme }) };
 }
 
 /** @throws MODEL_RETIRED, ROOT_MISMATCH, ENVIRONMENT_DIFFERENT, OBJECT_MISSING */

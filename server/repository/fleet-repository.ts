@@ -40,6 +40,8 @@ export interface SaveOptions {
   readonly bases?: readonly Hash[];
   readonly successorOf?: Hash;
   readonly approach?: "snapshot" | "update";
+  /** The float scheme that the tensors went through; absent: exact. */
+  readonly scheme?: string;
   readonly environment?: Readonly<Record<string, string>>;
   readonly measurements?: Uint8Array;
   readonly checkpoints?: Uint8Array;

@@ -38,6 +38,7 @@ async function saveOnce(context: RepositoryContext, model: ModelSource, options:
     name: options.name, fleet: context.fleet, device, line, sequence: takeSequence(context, device, line), bases,
     environment: options.environment ?? context.environment,
     ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }), ...(options.approach === undefined ? {} : { approach: options.approach }),
+    ...(options.scheme === undefined ? {} : { scheme: options.scheme }),
     ...(options.measurements === undefined ? {} : { measurements: options.measurements }), ...(options.checkpoints === undefined ? {} : { checkpoints: options.checkpoints }),
     ...(options.provenance === undefined ? {} : { provenance: options.provenance }), ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
     ...(options.attachments === undefined ? {} : { attachments: options.attachments }),

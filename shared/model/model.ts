@@ -38,6 +38,8 @@ export interface ModelSource {
   readonly leaves: LeafTable;
   readonly sources: readonly TensorSource[];
   readonly names: Names;
+  /** Of tensors that are to be stored in another form than raw: that form, by tensor id (codes of shared/objects). */
+  readonly coded?: ReadonlyMap<Hash, { readonly code: number; readonly bytes: Uint8Array }>;
 }
 
 /** What a file or framework called the leaves; kept beside the identity and given back on recovery. */

@@ -1,25 +1,14 @@
 /**
- * Which codec decodes which representation of a tensor: shared/delta the codes 1 to 5, a float scheme the
- * codes 16 to 31. Knows no store.
+ * Which codec decodes which representation of a tensor: shared/delta the codes 1 to 5, a float scheme
+ * (shared/schemes) codes from 16. Knows no store.
  */
 import type { DeltaCodec } from "../delta/codec.js";
 import { isEncodingCode, type References } from "../delta/encoded.js";
 import { loadDeltaCodec } from "../delta/load.js";
 import { StemmaError } from "../errors.js";
+import { decodeScheme } from "../schemes/decode-scheme.js";
+import { isSchemeCode } from "../schemes/scheme.js";
 import type { TensorHeader } from "../tensor/tensor.js";
-
-export const schemeCodes = { first: 16, last: 31 } as const;
-export function isSchemeCode(code: number): boolean { return Number.isInteger(code) && code >= schemeCodes.first && code <= schemeCodes.last; }
-
-/**
- * The tensor that a float scheme's bytes stand for, exactly as long as its header says; from the bytes alone, and the same on every machine.
- * @throws a StemmaError for bytes that are none of its own
- */
-export type DecodeScheme = (header: TensorHeader, bytes: Uint8Array, code: number) => Uint8Array;
-
-let decodeScheme: DecodeScheme | undefined;
-/** Gives every store of this process the float schemes; shared/schemes calls this when it is loaded. */
-export function registerSchemes(decode: DecodeScheme): void { decodeScheme = decode; }
 
 export interface TensorDecoder {
   readonly delta: DeltaCodec;
@@ -45,8 +34,8 @@ function decoderOf(delta: DeltaCodec): TensorDecoder {
     },
     decode(header, code, bytes, references, byteLength) {
       if (isEncodingCode(code)) return delta.decodeTensor(header, { code, bytes }, references, byteLength);
-      if (!isSchemeCode(code) || decodeScheme === undefined) throw unknown(code);
-      const decoded = decodeScheme(header, bytes, code);
+      if (!isSchemeCode(code)) throw unknown(code);
+      const decoded = decodeScheme(header, code, bytes, delta);
       if (decoded.length !== byteLength) throw new StemmaError("TENSOR_SIZE_MISMATCH", `A tensor coded by the scheme ${code} came out as ${decoded.length} bytes, its header says ${byteLength}. Fetch it again.`, { expected: byteLength, actual: decoded.length });
       return decoded;
     },

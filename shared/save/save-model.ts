@@ -29,6 +29,8 @@ export interface SaveModelOptions {
   readonly bases?: readonly SaveBase[];
   readonly successorOf?: Hash;
   readonly approach?: "snapshot" | "update";
+  /** The float scheme that the tensors went through; absent: exact. */
+  readonly scheme?: string;
   readonly clockErrorMs?: number | null;
   readonly environment: Environment;
   readonly measurements?: Uint8Array;
@@ -87,7 +89,7 @@ export async function saveModel(store: ObjectWriter, model: ModelSource, options
       format: 1, name: options.name, fleet: options.fleet, device: options.device, line: options.line, sequence: options.sequence,
       bases: (options.bases ?? []).map(({ versionId }) => versionId), ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
       kind: model.kind, architecture: architecture ?? zeroHash, root, contentId: contentId(architecture ?? zeroHash, root),
-      approach: plan.approach, savedAtMs: Math.round(clock.now()), clockErrorMs: options.clockErrorMs ?? null,
+      approach: plan.approach, ...(options.scheme === undefined ? {} : { scheme: options.scheme }), savedAtMs: Math.round(clock.now()), clockErrorMs: options.clockErrorMs ?? null,
       objects: {
         tree: await pack.put("tree", treeBytes), ...(architecture === undefined ? {} : { architecture }), names: await pack.put("names", namesBytes),
         ownerMap: await pack.put("owner-map", ownerMapBytes), environment: await pack.put("environment", environmentBytes),
@@ -122,7 +124,8 @@ async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSou
     done.add(leaf.tensor);
     const source = model.sources[i] as TensorSource;
     if (!store.has(leaf.tensor)) bytes += source.byteLength;
-    await pack.putTensor(source, leaf.tensor);
+    const coded = model.coded?.get(leaf.tensor);
+    await (coded === undefined ? pack.putTensor(source, leaf.tensor) : pack.putCoded({ id: leaf.tensor, header: { dtype: leaf.dtype, shape: leaf.shape }, ...coded }));
   }
   return bytes;
 }

@@ -9,6 +9,7 @@ import { writeDurably } from "../../../shared/files/durable-write.js";
 import { withContext } from "../context.js";
 import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatTime } from "../../../shared/cli/output.js";
+import { refuseReduced } from "../../evaluation/reduced-models.js";
 import { nameOf } from "./model-read.js";
 
 /** Profiles that come with Stemma; a device may have others. */
@@ -17,7 +18,7 @@ async function knownProfiles(files: Files): Promise<readonly string[]> {
   return (await files.list(fileURLToPath(profiles))).filter((name) => name.endsWith(".json") && name !== "schema.json").map((name) => name.slice(0, -".json".length));
 }
 
-interface EnrolChoices { readonly line: string[]; readonly profile: string; readonly initial: string[]; readonly file?: string; readonly dryRun: boolean }
+interface EnrolChoices { readonly line: string[]; readonly profile: string; readonly initial: string[]; readonly file?: string; readonly allowReduced: boolean; readonly dryRun: boolean }
 
 export function addDeviceCommands(program: Command): void {
   const device = program.command("device").description("enrol devices and see what they run");
@@ -37,7 +38,7 @@ export function addDeviceCommands(program: Command): void {
   }));
 
   device.command("enroll").argument("<device>", "name: letters, digits, - and _").option("--line <line>", "a line of models on this device (repeatable)", collect, []).option("--profile <profile>", "device class (firmware-profiles/*.json)", "generic")
-    .option("--initial <line=model>", "model that the line starts from (repeatable)", collect, []).option("--file <path>", "write the enrolment file here (default DEVICE.enrolment.json)").option("--dry-run", "check, enrol nothing", false)
+    .option("--initial <line=model>", "model that the line starts from (repeatable)", collect, []).option("--file <path>", "write the enrolment file here (default DEVICE.enrolment.json)").option("--allow-reduced", "initial models may be reduced (lossy) ones", false).option("--dry-run", "check, enrol nothing", false)
     .description("give a device its key, its token and the server's key, as one secret file")
     .action(async (name: string, choices: EnrolChoices, command: Command) => withContext(command, async ({ output, operations, options }) => {
       const initial = Object.fromEntries(Object.entries(parseAssignments(choices.initial)).map(([line, model]) => [line, String(model)]));
@@ -46,7 +47,7 @@ export function addDeviceCommands(program: Command): void {
       const path = resolve(choices.file ?? `${name}.enrolment.json`);
       const files = nodeFiles();
       if (!choices.dryRun && (await files.stat(path)) !== undefined) throw new StemmaError("USAGE", `${path} exists already and may hold the only copy of a device's key. Name another file with --file.`);
-      const enrolment = await (await operations()).enroll({ fleet: options.fleet, device: name, lines, profile: choices.profile, initial, dryRun: choices.dryRun });
+      const enrolment = await (await operations()).enroll({ fleet: options.fleet, device: name, lines, profile: choices.profile, initial, allowReduced: choices.allowReduced, dryRun: choices.dryRun });
       if (choices.dryRun) { output.print({ data: { device: name, lines, profile: choices.profile, initial }, names: [name], text: `would enrol ${name} with the lines ${lines.join(", ")}` }); return; }
       const known = await knownProfiles(files);
       if (!known.includes(choices.profile)) output.say(`stemma: note: there is no profile "${choices.profile}" here (${known.join(", ")}); the agent of ${name} must find one of that name or path on its device`);
@@ -64,11 +65,12 @@ export function addDeviceCommands(program: Command): void {
       output.print({ data: { device: name, revoked: !choices.dryRun }, names: [name], text: `${choices.dryRun ? "would revoke" : "revoked"} ${name}` });
     }));
 
-  device.command("assign").argument("<device>").argument("<line>").argument("<model>").option("--dry-run", "only check that both exist", false).description("give a model to a device's line, as initial model or update")
-    .action(async (name: string, line: string, model: string, choices: { dryRun: boolean }, command: Command) => withContext(command, async ({ output, operations, options }) => {
+  device.command("assign").argument("<device>").argument("<line>").argument("<model>").option("--allow-reduced", "the model may be a reduced (lossy) one", false).option("--dry-run", "only check that both exist", false).description("give a model to a device's line, as initial model or update")
+    .action(async (name: string, line: string, model: string, choices: { allowReduced: boolean; dryRun: boolean }, command: Command) => withContext(command, async ({ output, operations, options }) => {
       const door = await operations();
       if (choices.dryRun) await door.device(options.fleet, name);
-      const summary = choices.dryRun ? await door.model({ fleet: options.fleet, model }) : await door.assign(options.fleet, name, line, model);
+      const summary = choices.dryRun ? await door.model({ fleet: options.fleet, model }) : await door.assign(options.fleet, name, line, model, { allowReduced: choices.allowReduced });
+      refuseReduced(summary, choices.allowReduced);
       output.print({ data: summary, names: [nameOf(summary)], text: `${choices.dryRun ? "would assign" : "assigned"} ${nameOf(summary)} to ${line} of ${name}` });
     }));
 

@@ -16,7 +16,7 @@ export const versionColumns: readonly Column<VersionSummary>[] = [
   { title: "ID", value: (row) => row.versionId.slice(0, 12) },
   { title: "DEVICE", value: (row) => row.record.device || "-" },
   { title: "LINE", value: (row) => row.record.line || "-" },
-  { title: "APPROACH", value: (row) => row.record.approach },
+  { title: "APPROACH", value: (row) => (row.record.scheme === undefined ? row.record.approach : `${row.record.approach}, ${row.record.scheme}`) },
   { title: "SIZE", value: (row) => formatBytes(row.tensorBytes), align: "right" },
   { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" },
   { title: "STATE", value: (row) => stateOf(row) },
@@ -39,10 +39,10 @@ export function addModelReadCommands(model: Command): void {
       const { record } = description;
       const facts: readonly (readonly [string, string])[] = [
         ["model", nameOf(description)], ["id", description.versionId], ["content", record.contentId], ["root", record.root],
-        ["kind", record.kind], ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`], ["state", stateOf(description)],
+        ["kind", record.kind], ...(record.scheme === undefined ? [] : [["scheme", `${record.scheme}: reduced, its numbers are not those that were trained`] as const]), ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`], ["state", stateOf(description)],
         ...(description.hold === undefined ? [] : [["held", describeHold(description.hold)] as const]),
         ...(description.retired === undefined ? [] : [["retired", `${formatTime(description.retired.atMs)}: ${description.retired.because}`] as const]),
-        ["trained from", description.bases.map(nameOf).join(", ") || "-"], ["derived", description.derived.map(nameOf).join(", ") || "-"],
+        [record.scheme === undefined ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"], ["derived", description.derived.map(nameOf).join(", ") || "-"],
         ["saved", formatTime(record.savedAtMs)], ["recorded", formatTime(description.recordedAtMs)], ["size", `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`],
         ...(description.measurements === undefined ? [] : [["measured", describeMeasurements(description.measurements)] as const]),
         ["environment", Object.entries(description.environment).map(([key, value]) => `${key} ${key === "engine" ? value.slice(0, 12) : value}`).join(", ") || "-"],
@@ -117,6 +117,7 @@ async function recoverCommand(reference: string | undefined, choices: RecoverCho
   const stream = await (await operations()).recover({ fleet: options.fleet, model: reference }, { environment: choices.environment as EnvironmentPolicy });
   const report = await writeStreamDurably(stream, path, { overwrite: choices.force }, (done) => { output.progress(`recovering ${reference}: ${formatBytes(done)} of ${formatBytes(stream.byteLength)}`); });
   output.endProgress();
+  if (report.scheme !== undefined) output.say(`stemma: note: ${nameOf(report)} is a reduced model (${report.scheme}): these are its own numbers, bit for bit, and not those that were trained`);
   output.print({ data: { ...report, file: path ?? null }, names: [report.versionId], text: describeRecovery(report, path) });
 }
 

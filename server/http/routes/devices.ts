@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { ServerOperations } from "../../operations/operations.js";
 import { deviceParams, fleetParams, parse, reasonText, shortText, typedValues } from "./input.js";
 
-const enrolment = z.object({ device: shortText, lines: z.array(shortText).min(1).max(64), profile: shortText.default("generic"), initial: z.record(shortText, z.string().max(512)).optional(), dryRun: z.boolean().optional() });
+const enrolment = z.object({ device: shortText, lines: z.array(shortText).min(1).max(64), profile: shortText.default("generic"), initial: z.record(shortText, z.string().max(512)).optional(), allowReduced: z.boolean().optional(), dryRun: z.boolean().optional() });
 
 export function addDeviceRoutes(app: FastifyInstance, operations: ServerOperations): void {
   app.get("/v1/fleets/:fleet/devices", ({ params }) => operations.devices(parse(fleetParams, params).fleet));
@@ -20,8 +20,8 @@ export function addDeviceRoutes(app: FastifyInstance, operations: ServerOperatio
   });
   app.post("/v1/fleets/:fleet/devices/:device/assign", ({ params, body }) => {
     const { fleet, device } = parse(deviceParams, params);
-    const { line, model } = parse(z.object({ line: shortText, model: z.string().min(1).max(512) }), body);
-    return operations.assign(fleet, device, line, model);
+    const { line, model, allowReduced } = parse(z.object({ line: shortText, model: z.string().min(1).max(512), allowReduced: z.boolean().optional() }), body);
+    return operations.assign(fleet, device, line, model, { allowReduced });
   });
   app.post("/v1/fleets/:fleet/devices/:device/train", ({ params, body }) => {
     const { fleet, device } = parse(deviceParams, params);
