@@ -6,7 +6,8 @@ import { test } from "node:test";
 import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
 import { restoreBackup } from "../../../../server/repository/restore.js";
 import { openHome } from "../../../../server/repository/home.js";
-import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
+import { codedAgainst, idOfTensor, memberOf, writePack } from "../../../helpers/coded-tensors.js";
 import { diskHome, fineTuned, memoryHome, modelOf, openRepository, places, sameTensors, seededDraw, temporaryFolder, tensorsOf, type NamedTensor, type TestHome } from "./harness.js";
 
 const dayMs = 24 * 3_600_000;
@@ -129,6 +130,53 @@ test("predicted bytes are those that a collection frees on the disk, within 2 %,
     assert.equal(said, freed);
     assert.ok(Math.abs(freedBytes - freed) <= 0.02 * freed, `seed ${seed}: predicted ${freedBytes}, freed ${freed}`);
     if (pinned !== undefined) for (const id of pinned.objects) assert.ok(repository.objects.has(id));
+    await repository.close();
+    await made.home.close();
+  }
+});
+
+test("coded tensors: a prediction counts what stays because others are coded against it, and the copies that recoding left behind", async (context) => {
+  for (const direction of ["against the parent", "against the child", "every third raw"] as const) {
+    const made = await diskHome(context);
+    const repository = await openRepository(made.home, "fleet-a");
+    const packs = join(made.path, "fleets", "fleet-a", "packs");
+    const versions = 15;
+    const member = (layer: number, version: number): Tensor => memberOf(layer + 1, version, [24, 48]);
+    const tensorsAt = (version: number): NamedTensor[] => [0, 1, 2].map((layer) => ({ ...member(layer, version), name: `layer${layer}` }));
+    const grown: Hash[] = [];
+    for (let version = 0; version < versions; version++) {
+      grown.push((await repository.save(modelOf(tensorsAt(version)), { name: "soh", bases: grown.slice(-1) })).summary.versionId);
+      made.ports.clock.advance(dayMs);
+    }
+    // Recoded as a planner would: what is referred to is durable before what refers to it.
+    const order = [...Array(versions).keys()];
+    if (direction === "against the child") order.reverse();
+    for (const [step, version] of order.entries()) {
+      const other = order[step - 1];
+      if (other === undefined || (direction === "every third raw" && version % 3 === 0)) continue;
+      await writePack(repository.objects, [0, 1, 2].map((layer) => codedAgainst(member(layer, version), member(layer, other))), { recode: true });
+    }
+    assert.ok(repository.objects.representation(idOfTensor(member(0, 7)))?.base !== undefined, "the middle is coded");
+    made.ports.clock.advance(61_000);
+    await repository.hold(grown[4]!, "incident");
+    await repository.retention.set(fleetScope, "5 days");
+    const forecast = await repository.retention.forecast();
+    const gone = new Set(forecast.retire.map(({ versionId }) => versionId));
+    assert.equal(gone.size, 10, direction);
+    // More is freed than without retiring, by the copies that were superseded; all of what goes cannot be: others are coded against it.
+    assert.ok(forecast.freeableBytes > 0 && forecast.freedBytes > forecast.freeableBytes, direction);
+    const before = await bytesOnDisk(packs);
+    await repository.retention.apply();
+    const plan = await repository.planCollection();
+    const dead = new Set(plan.dead.map(({ id }) => id));
+    const stayed = grown.flatMap((versionId, version) => (gone.has(versionId) ? [0, 1, 2].map((layer) => idOfTensor(member(layer, version))).filter((id) => !dead.has(id)) : []));
+    if (direction !== "every third raw") assert.ok(stayed.length > 0, `${direction}: nothing of a retired version is needed any more`);
+    await repository.collect(plan);
+    const freed = before - await bytesOnDisk(packs);
+    assert.ok(Math.abs(forecast.freedBytes - freed) <= 0.02 * freed, `${direction}: predicted ${forecast.freedBytes}, freed ${freed}`);
+    for (const [version, versionId] of grown.entries()) if (!gone.has(versionId)) assert.ok(await sameTensors(repository, versionId, tensorsAt(version)), `${direction}: soh:${version + 1}`);
+    assert.deepEqual((await repository.check()).problems, []);
+    context.diagnostic(`${direction}: predicted ${forecast.freedBytes}, freed ${freed} of ${before}; ${stayed.length} tensors of retired versions stay for others`);
     await repository.close();
     await made.home.close();
   }
