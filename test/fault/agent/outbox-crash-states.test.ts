@@ -24,8 +24,11 @@ const clock = manualClock();
 
 interface Opened { readonly outbox: Outbox; readonly current: CurrentStore; readonly activator: Activator; close(): Promise<void> }
 
+/** No two processes draw the same: a name that a dead one gave to a pack does not come again. */
+let openings = 0;
+
 async function openAll(files: Files): Promise<Opened> {
-  const outbox = await Outbox.open({ files, folder: `${home}/outbox`, clock, random: seededRandom("outbox"), log: silentLog() });
+  const outbox = await Outbox.open({ files, folder: `${home}/outbox`, clock, random: seededRandom(`outbox ${openings++}`), log: silentLog() });
   const current = await CurrentStore.open(files, home, clock);
   const activator = new Activator({
     files, outbox, current, profile, clock, log: silentLog(), clockErrorMs: () => null, session: () => 1,

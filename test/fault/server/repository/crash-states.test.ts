@@ -74,8 +74,11 @@ async function restoredPosition(files: Files, ports: HomePorts): Promise<number>
   return restored.position;
 }
 
+/** No two processes draw the same random numbers. */
+let checks = 0;
+
 async function check(files: Files, marks: readonly Mark[]): Promise<void> {
-  const ports = portsOn(files, "check");
+  const ports = portsOn(files, `check ${checks++}`);
   const home = await openHome("/home", ports);
   for (const mark of marks) if ("opened" in mark) assert.equal(home.signer.publicKey, mark.opened, "the key is the one that was there first");
   const repository = await openRepository(home, "fleet-a");

@@ -48,9 +48,12 @@ export async function openSmall(files: Files, seed: string) {
   };
 }
 
+/** No two processes draw the same random numbers. */
+let checks = 0;
+
 /** Asserts that everything acknowledged is recorded and whole, everything recorded is recoverable, and that it all goes on. */
 export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 1): Promise<void> {
-  const home = await openSmall(files, "after the crash");
+  const home = await openSmall(files, `after crash ${checks++}`);
   assert.deepEqual(home.store.problems(), []);
   const retiring = new Set(acks.filter(({ what }) => what !== "saved").map(({ save }) => save));
   for (const ack of acks) {
