@@ -71,8 +71,8 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
     hold: (reference, held, because, by) => post(`${modelPath(reference)}/hold`, { held, because, by }),
     retire: (reference, because, options = {}) => post(`${modelPath(reference)}/retire`, { because, ...options }),
     train: ({ fleet, ...request }, onProgress, signal) => trainOver(connection, fleet, request, pollMs, onProgress, signal),
-    evaluate: ({ fleet, model, ...request }, signal) => sendForJson(connection, { method: "POST", path: `${modelPath({ fleet, model })}/evaluate`, json: request, signal, timeoutMs: longMs }),
     reduce: ({ fleet, model, ...request }) => post(`${modelPath({ fleet, model })}/reduce`, request, longMs),
+    evaluate: ({ fleet, model, ...request }, signal) => sendForJson(connection, { method: "POST", path: `${modelPath({ fleet, model })}/evaluate`, json: request, signal, timeoutMs: longMs }),
 
     datasets: (fleet) => get(`${fleetPath(fleet)}/datasets`),
     addDataset: (fleet, dataset) => post(`${fleetPath(fleet)}/datasets`, dataset, longMs),

@@ -15,8 +15,8 @@ import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { clearWorkFolder } from "./work-folder.js";
 import { evaluateOnServer } from "../evaluation/evaluate-on-server.js";
-import { trainOnServer } from "../training/train-on-server.js";
 import { reduceOnServer } from "../evaluation/reduce-version.js";
+import { trainOnServer } from "../training/train-on-server.js";
 
 /** The operations of a home without a server; closing them closes the home. */
 export async function openLocalOperations({ home: path }: { readonly home: string }): Promise<ServerOperations> {
@@ -43,9 +43,9 @@ export function localOperations(context: OperationsContext): ServerOperations {
     ...storageOperations(context),
     ...retentionOperations(context),
     train: (request, onProgress, signal) => trainOnServer(context, request, onProgress, signal),
+    reduce: (request) => reduceOnServer(context, request),
     evaluate: (request, signal) => evaluateOnServer(context, request, signal),
     events: (signal) => {
-    reduce: (request) => reduceOnServer(context, request),
       if (live === undefined) throw new StemmaError("SERVER_UNREACHABLE", "Events come from a running server, and none runs on this home. Start one with `stemma server`.");
       return live.events.listen(signal);
     },

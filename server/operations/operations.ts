@@ -39,11 +39,11 @@ export interface RecoveryReport {
   readonly tensors: number;
   readonly steps: RecoverySteps;
   readonly environment: EnvironmentVerdict;
+  /** The float scheme of a reduced model; absent: exact, as it was trained. */
+  readonly scheme?: string;
 }
 /** A recovered model as one safetensors stream; `report` resolves when the stream has ended and the root was verified. */
 export interface RecoveryStream { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array>; readonly report: Promise<RecoveryReport>; /** What the report will say if the bytes prove it. */ readonly expected: RecoveryReport }
-  /** The float scheme of a reduced model; absent: exact, as it was trained. */
-  readonly scheme?: string;
 
 export interface ImportOptions {
   readonly fleet: string;
@@ -72,9 +72,6 @@ export interface EvaluationRequest extends ModelReference { readonly data: strin
 /** `scheme`: the float scheme of a reduced model, null for an exact one. */
 export interface EvaluationReport extends EvaluationResult { readonly versionId: Hash; readonly name: string; readonly version: number; readonly scheme: string | null; readonly data: string; readonly metric: Metric & { readonly value: number } }
 
-/** `parameters`: what the reader is told (cells, vehicle …). */
-export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: DatasetReference["parameters"]; readonly hash: string | null }
-
 /** `scheme` as --scheme has it; `seed`: what random tables are drawn from ("0" where none is given); `name`: of the reduced model. */
 export interface ReduceRequest extends ModelReference { readonly scheme: string; readonly name: string; readonly seed?: string; readonly dryRun?: boolean }
 /** `storedBytes`: of all tensors that a reader of the reduced model needs, as they lie in the store; `ratio`: raw over stored; `packBytes`: what this save added. */
@@ -93,6 +90,9 @@ export interface ReduceReport {
   /** Of the reduced numbers from the exact ones. */
   readonly difference: Difference;
 }
+
+/** `parameters`: what the reader is told (cells, vehicle …). */
+export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: DatasetReference["parameters"]; readonly hash: string | null }
 
 export interface StorageStats { readonly versions: number; readonly tensors: number; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
 
@@ -136,6 +136,8 @@ export interface ServerOperations {
   /** @throws MODEL_HELD, MODEL_IN_USE; with `dryRun` too, and nothing is retired */
   retire(reference: ModelReference, because: string, options?: { readonly dryRun?: boolean }): Promise<VersionSummary>;
   train(request: TrainRequest, onProgress?: (progress: TrainProgress) => void, signal?: AbortSignal): Promise<TrainReport>;
+  /** A smaller, lossy form of a model, as a version of its own whose base is the exact one. */
+  reduce(request: ReduceRequest): Promise<ReduceReport>;
   /** Measures a model on the held-out part of named data; saves nothing. */
   evaluate(request: EvaluationRequest, signal?: AbortSignal): Promise<EvaluationReport>;
 
@@ -146,8 +148,6 @@ export interface ServerOperations {
   stats(fleet: string): Promise<StorageStats>;
   check(fleet: string, options?: { readonly sample?: number }): Promise<CheckReport>;
   planCollection(fleet: string): Promise<CollectionPlan>;
-  /** A smaller, lossy form of a model, as a version of its own whose base is the exact one. */
-  reduce(request: ReduceRequest): Promise<ReduceReport>;
   collect(fleet: string, plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
   /** Retention rules, the fleet's first. */
   retention(fleet: string): Promise<readonly RetentionSetting[]>;
