@@ -15,7 +15,7 @@ export interface CodedTensor { readonly id: Hash; readonly header: TensorHeader;
 export interface Representation { readonly code: number; readonly base?: Hash; readonly previous?: Hash; readonly depth: number; readonly storedBytes: number }
 
 /** Some byte planes of a tensor. */
-export interface HighPlanes { /** As long as the tensor; the bytes below the planes asked for are nought. */ readonly bytes: Uint8Array; /** Stored bytes that were read for it, those of what it is coded against included. */ readonly readBytes: number }
+export interface HighPlanes { /** As long as the tensor; the bytes below the planes asked for are nought. */ readonly bytes: Uint8Array; /** Stored bytes that it takes, those of what it is coded against included, whether they were read now or remembered. */ readonly readBytes: number }
 
 /** So many tensors at most must be decoded before another one can be. */
 export const maxChainDepth = 32;

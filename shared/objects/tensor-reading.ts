@@ -40,7 +40,8 @@ function refuseLarge(id: Hash, byteLength: number): void {
   if (byteLength > maxCodedTensorBytes) throw new StemmaError("TENSOR_TOO_LARGE", `The tensor ${id} of ${byteLength} bytes is to be read in one piece, which only tensors of up to ${maxCodedTensorBytes} bytes are. Read it as a stream.`, { id, byteLength });
 }
 
-interface Decoded { readonly entry: TensorEntry; readonly stored: Uint8Array | undefined; readonly bytes: Uint8Array; readonly readBytes: number }
+interface Decoded { readonly entry: TensorEntry; readonly bytes: Uint8Array; /** Undefined when it came from the cache. */ readonly stored?: Uint8Array }
+interface Planes { readonly header: TensorHeader; readonly bytes: Uint8Array; readonly readBytes: number }
 
 export class TensorReading {
   readonly #store: StoredTensors;
@@ -66,8 +67,8 @@ export class TensorReading {
     const decoder = await tensorDecoder();
     return this.#unmoved(async () => {
       this.#refuseFault(id);
-      const { entry, bytes, readBytes } = await this.#planesOf(decoder, id, planes);
-      return { bytes: keepHighPlanes(bytes, planeBytes(entry.header.dtype), planes), readBytes };
+      const { header, bytes, readBytes } = await this.#planesOf(decoder, id, planes);
+      return { bytes: keepHighPlanes(bytes, planeBytes(header.dtype), planes), readBytes };
     });
   }
 
@@ -98,18 +99,17 @@ export class TensorReading {
     this.#refuseFault(id);
     const entry = this.#store.entry(id);
     const atHand = fromDisk ? undefined : this.#cache.get(id);
-    if (atHand !== undefined) return { entry, stored: undefined, bytes: atHand, readBytes: 0 };
+    if (atHand !== undefined) return { entry, bytes: atHand };
     const held = new Map<Hash, Tensor>();
     const steps = planRetrieval(id, (at) => this.#store.entry(at), (at) => at !== id && this.#hold(at, held));
-    let readBytes = 0, last: Decoded | undefined;
+    let last: Decoded | undefined;
     for (const step of steps) {
       const stored = await this.#storedAs(step.id, step.entry);
-      readBytes += stored.length;
       const bytes = this.#decode(decoder, step.id, step.entry, stored, held) ?? await this.#fail(decoder, step.id);
       for (const done of step.lastUseOf) held.delete(done);
       held.set(step.id, { ...step.entry.header, bytes });
       if (this.#store.isReferred(step.id)) this.#cache.put(step.id, bytes);
-      last = { entry: step.entry, stored, bytes, readBytes };
+      last = { entry: step.entry, stored, bytes };
     }
     return last as Decoded;
   }
@@ -164,19 +164,24 @@ export class TensorReading {
   }
 
   /** The highest planes, what is below them not yet masked. */
-  async #planesOf(decoder: TensorDecoder, id: Hash, planes: number): Promise<Decoded> {
-    const entry = this.#store.entry(id), width = planeBytes(entry.header.dtype);
+  async #planesOf(decoder: TensorDecoder, id: Hash, planes: number): Promise<Planes> {
+    const entry = this.#store.entry(id), { header, representation, storedBytes } = entry, width = planeBytes(header.dtype);
     const expected = entry.planeChecks?.[planes - 1];
-    if (entry.representation !== encodingCodes.planes || planes >= width || expected === undefined || this.#cache.has(id)) return this.#decoded(id, true, false);
+    if (representation !== encodingCodes.planes || planes >= width || expected === undefined) return this.#wholeOf(id, header);
     // The base first: while it is read this copy may go, and what is read of it must fit.
     const base = entry.base === undefined ? undefined : await this.#planesOf(decoder, entry.base, planes);
-    const start = await this.#storedAs(id, entry, Math.min(entry.storedBytes, 1 + 6 * width));
+    const start = await this.#storedAs(id, entry, Math.min(storedBytes, 1 + 6 * width));
     const length = this.#prefix(decoder, entry, start, planes);
     const prefix = length === undefined ? undefined : await this.#storedAs(id, entry, length);
     if (prefix === undefined || planesCheck(prefix) !== expected) return this.#fail(decoder, id);
-    const from = base === undefined ? undefined : { ...base.entry.header, bytes: base.bytes };
-    const bytes = decoder.delta.decodeHighPlanes(entry.header, prefix, { ...(from && { base: from }) }, planes);
-    return { entry, stored: prefix, bytes, readBytes: prefix.length + (base?.readBytes ?? 0) };
+    const bytes = decoder.delta.decodeHighPlanes(header, prefix, base === undefined ? {} : { base: { ...base.header, bytes: base.bytes } }, planes);
+    return { header, bytes, readBytes: prefix.length + (base?.readBytes ?? 0) };
+  }
+
+  async #wholeOf(id: Hash, header: TensorHeader): Promise<Planes> {
+    const steps = planRetrieval(id, (at) => this.#store.entry(at), () => false);
+    const { bytes } = await this.#decoded(id, true, false);
+    return { header, bytes, readBytes: steps.reduce((sum, { entry }) => sum + entry.storedBytes, 0) };
   }
 
   /** undefined where the lengths are none. */

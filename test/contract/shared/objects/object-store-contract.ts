@@ -5,6 +5,7 @@ import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import type { ObjectPruner } from "../../../../shared/objects/object-store.js";
 import { objectId, tensorId } from "../../../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor, type TensorSource } from "../../../../shared/tensor/tensor.js";
+import { codedTensors } from "./coded-tensors-contract.js";
 import { manualClock, seededNumbers, type ManualClock } from "../../../helpers/manual-clock.js";
 
 export interface StoreUnderTest { readonly store: ObjectPruner; readonly clock: ManualClock; /** Opens what is durable afresh; absent where nothing is. */ reopen?(): Promise<ObjectPruner> }
@@ -35,10 +36,10 @@ function inPieces(tensor: Tensor, pieceBytes: number): TensorSource {
 
 export function objectStoreContract(name: string, open: OpenStore): void {
   const start = async (options: { readonly graceMs?: number } = {}): Promise<StoreUnderTest> => { const clock = manualClock(); return { ...await open({ clock, ...options }), clock }; };
-  describe(`object store contract: ${name}`, () => { savesAndReads(start); leasesAndReferences(start); collection(start); });
+  describe(`object store contract: ${name}`, () => { savesAndReads(start); leasesAndReferences(start); collection(start); codedTensors(start); });
 }
 
-type Start = (options?: { readonly graceMs?: number }) => Promise<StoreUnderTest>;
+export type Start = (options?: { readonly graceMs?: number }) => Promise<StoreUnderTest>;
 
 function savesAndReads(start: Start): void {
   it("gives back what was saved, bit for bit, also after reopening", async () => {

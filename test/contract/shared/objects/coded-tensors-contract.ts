@@ -1,0 +1,306 @@
+/** What every object store must do with coded tensors. Part of the object store contract. */
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { encodingCodes } from "../../../../shared/delta/encoded.js";
+import { maxChainDepth, type CodedTensor, type ObjectPruner, type Representation } from "../../../../shared/objects/object-store.js";
+import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
+import { sourceOfTensor, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
+import { nearlyEqual, noiseTensor, weights } from "../../../helpers/related-tensors.js";
+import { code, type Start } from "./object-store-contract.js";
+
+async function reads(store: ObjectPruner, ...tensors: readonly Tensor[]): Promise<void> {
+  for (const tensor of tensors) for (const verify of [true, false]) assert.deepEqual(await readBack(store, tensor, verify), tensor.bytes);
+}
+const same = (coded: CodedTensor): CodedTensor => ({ ...coded, bytes: new Uint8Array(coded.bytes) });
+
+export function codedTensors(start: Start): void {
+  takesAndGives(start);
+  refuses(start);
+  recodes(start);
+  collects(start);
+  planes(start);
+}
+
+function takesAndGives(start: Start): void {
+  it("keeps tensors as they are coded and gives them back bit for bit, also after reopening", async () => {
+    const { store, reopen } = await start();
+    const base = memberOf(1, 0), child = memberOf(1, 1), grandchild = memberOf(1, 2);
+    const twin = { ...base, shape: [6, 80] }, close = nearlyEqual(base, 0.97, 4), larger = weights([14, 40], 8), half = noiseTensor("BF16", [30, 4], 3);
+    const coded = [
+      codedAgainst(child, base), codedAgainst(grandchild, child, base), codedAgainst(memberOf(1, 3), grandchild, undefined, "planes"), codedAgainst(close, base),
+      codedAgainst(weights([5, 300], 99)), codedAgainst(half, undefined, undefined, "planes"), codedAgainst(larger, base), { ...codedAgainst(twin), code: 0, bytes: twin.bytes },
+    ].map(same);
+    assert.ok(new Set(coded.map(({ code: number }) => number)).size >= 4);
+    await writePack(store, [base]);
+    assert.notEqual((await writePack(store, coded)).pack, null);
+    const tensors = [base, child, grandchild, memberOf(1, 3), close, weights([5, 300], 99), half, larger, twin];
+    for (const at of [store, await reopen?.()]) {
+      if (at === undefined) continue;
+      await reads(at, ...tensors);
+      for (const given of coded) {
+        assert.ok(at.has(given.id));
+        assert.deepEqual(same(await at.readCoded(given.id)), given);
+        assert.equal(at.stat(given.id)?.storedBytes, given.bytes.length);
+        const { depth, ...how }: Representation = at.representation(given.id) ?? assert.fail();
+        assert.deepEqual(how, { code: given.code, storedBytes: given.bytes.length, ...(given.base && { base: given.base }), ...(given.previous && { previous: given.previous }) });
+        assert.equal(depth === 0, given.base === undefined);
+      }
+      assert.equal(at.representation(coded[2]!.id)?.depth, 3);
+      assert.equal(at.representation(idOfTensor(base))?.depth, 0);
+      assert.equal(at.representation("0".repeat(64) as Hash), undefined);
+      await at.close();
+    }
+  });
+
+  it("takes what is coded against tensors of the same pack, large ones too", async () => {
+    const { store, reopen } = await start();
+    const shape = [700, 400], chain = [0, 1, 2].map((member) => memberOf(2, member, shape));
+    await writePack(store, [chain[0]!, codedAgainst(chain[1]!, chain[0]), codedAgainst(chain[2]!, chain[1], chain[0])]);
+    await reads(store, ...chain);
+    await store.close();
+    const reopened = await reopen?.();
+    if (reopened !== undefined) { await reads(reopened, ...chain); await reopened.close(); }
+  });
+
+  it("writes a coded tensor once, and nothing of what it has", async () => {
+    const { store } = await start();
+    const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+    await writePack(store, [base, child]);
+    assert.deepEqual(await writePack(store, [codedAgainst(child, base), codedAgainst(base)]), { pack: null, bytes: 0 });
+    assert.equal(store.representation(idOfTensor(child))?.code, encodingCodes.raw);
+    await store.close();
+  });
+
+  it("keeps no reference that the bytes do not need", async () => {
+    const { store } = await start();
+    const [base, alone] = [memberOf(1, 0), weights([12, 40], 55)];
+    await writePack(store, [base, { ...codedAgainst(alone), base: idOfTensor(base), previous: idOfTensor(base) }]);
+    const { base: kept, depth } = store.representation(idOfTensor(alone)) ?? assert.fail();
+    assert.deepEqual({ kept, depth }, { kept: undefined, depth: 0 });
+    await store.close();
+  });
+
+  it("brings the same tensors coded by many saves at once, each against others", async () => {
+    const { store, reopen } = await start();
+    const tensors = [0, 1, 2, 3].map((member) => memberOf(3, member));
+    await writePack(store, [tensors[0]!]);
+    // Half of them code it forwards, half backwards: taken together they would go round in circles.
+    const forwards = [codedAgainst(tensors[1]!, tensors[0]), codedAgainst(tensors[2]!, tensors[1]), codedAgainst(tensors[3]!, tensors[2])];
+    const backwards = [codedAgainst(tensors[3]!, tensors[0]), codedAgainst(tensors[2]!, tensors[3]), codedAgainst(tensors[1]!, tensors[2])];
+    await Promise.all(Array.from({ length: 12 }, (_, i) => writePack(store, i % 3 === 2 ? [tensors[2]!] : i % 2 === 0 ? forwards : backwards)));
+    await reads(store, ...tensors);
+    await store.close();
+    const reopened = await reopen?.();
+    if (reopened !== undefined) { await reads(reopened, ...tensors); await reopened.close(); }
+  });
+}
+
+function refuses(start: Start): void {
+  it("refuses what does not decode to its id, or not here, and goes on with the save", async () => {
+    const { store } = await start();
+    const [base, child, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 5)], good = codedAgainst(child, base);
+    await writePack(store, [base, other]);
+    const pack = await store.begin();
+    const broken = good.bytes.slice();
+    broken[broken.length >> 1]! ^= 4;
+    const refused: readonly (readonly [CodedTensor, readonly string[]])[] = [
+      [{ ...good, id: idOfTensor(memberOf(1, 9)) }, ["OBJECT_HASH_MISMATCH"]],
+      [{ ...good, base: idOfTensor(other) }, ["OBJECT_HASH_MISMATCH", "DELTA_MALFORMED"]],
+      [{ ...good, bytes: broken }, ["OBJECT_HASH_MISMATCH", "DELTA_MALFORMED"]],
+      [{ ...good, bytes: good.bytes.subarray(0, 20) }, ["DELTA_MALFORMED"]],
+      [{ ...good, bytes: new Uint8Array(10_000) }, ["TENSOR_SIZE_MISMATCH"]],
+      [{ ...good, base: idOfTensor(memberOf(8, 8)) }, ["REFERENCE_MISSING"]],
+      [{ id: good.id, header: good.header, code: good.code, bytes: good.bytes }, ["REFERENCE_MISSING"]],
+      [{ ...good, code: 15 }, ["PACK_FORMAT_UNKNOWN"]],
+      [{ ...good, code: -1 }, ["PACK_FORMAT_UNKNOWN"]],
+      [{ ...good, code: 1 }, ["DELTA_MALFORMED"]],
+      [{ ...good, header: { dtype: "F32", shape: [2 ** 20, 2 ** 10] } }, ["TENSOR_TOO_LARGE"]],
+      [{ ...good, header: { dtype: "F32", shape: [-1] } }, ["SHAPE_INVALID"]],
+      [{ ...good, base: good.id }, ["CHAIN_CYCLIC"]],
+    ];
+    for (const [coded, codes] of refused) await assert.rejects(() => pack.putCoded(coded), (error) => codes.some((one) => code(one as "INTERNAL")(error)) || assert.fail(String(error)));
+    await pack.putCoded(good);
+    await pack.commit();
+    await reads(store, base, child);
+    await store.close();
+  });
+
+  it("refuses chains that are longer than is read", async () => {
+    const { store, reopen } = await start();
+    const chain = Array.from({ length: maxChainDepth + 2 }, () => memberOf(4, 0).bytes.slice()).map((bytes, i): Tensor => { bytes[0] = i; return { dtype: "F32", shape: [12, 40], bytes }; });
+    await writePack(store, [chain[0]!, ...chain.slice(1, maxChainDepth + 1).map((tensor, i) => codedAgainst(tensor, chain[i]))]);
+    assert.equal(store.representation(idOfTensor(chain[maxChainDepth]!))?.depth, maxChainDepth);
+    await assert.rejects(() => writePack(store, [codedAgainst(chain[maxChainDepth + 1]!, chain[maxChainDepth])]), code("CHAIN_TOO_LONG"));
+    // One further down may not move away from the start either: the last would be out of reach.
+    const aside = memberOf(4, 1);
+    await writePack(store, [aside, codedAgainst(memberOf(4, 2), aside)]);
+    await assert.rejects(() => writePack(store, [codedAgainst(chain[1]!, memberOf(4, 2))], { recode: true }), code("CHAIN_TOO_LONG"));
+    await reads(store, ...chain.slice(0, maxChainDepth + 1));
+    await store.close();
+    const reopened = await reopen?.();
+    if (reopened !== undefined) { await reads(reopened, ...chain.slice(0, maxChainDepth + 1)); await reopened.close(); }
+  });
+}
+
+function recodes(start: Start): void {
+  it("writes anew what it is told to, reads the new copy, and drops the old one with the next collection", async () => {
+    const { store, reopen } = await start();
+    const tensors = [0, 1, 2].map((member) => memberOf(1, member)), [first, second, third] = tensors as [Tensor, Tensor, Tensor];
+    const live = new Set(tensors.map(idOfTensor));
+    const at = (member: Tensor): unknown => { const { code: number, depth } = store.representation(idOfTensor(member)) ?? assert.fail(); return [number, depth]; };
+    await writePack(store, tensors);
+    const collect = async (): Promise<void> => {
+      const plan = store.planCollection(live);
+      assert.deepEqual(plan.dead, []);
+      assert.ok(plan.bytesAfter < plan.bytesBefore);
+      assert.equal((await store.collect(plan, () => live)).freedBytes, plan.bytesBefore - plan.bytesAfter);
+      await reads(store, ...tensors);
+    };
+    await writePack(store, [codedAgainst(second, first), codedAgainst(third, second, first)], { recode: true });
+    assert.deepEqual(tensors.map(at), [[0, 0], [2, 1], [2, 2]]);
+    await reads(store, ...tensors);
+    await collect();
+    // Turned round: the newest raw, the oldest at the end of the chain; all in one pack, because each relies on the other.
+    await writePack(store, [third, codedAgainst(second, third), codedAgainst(first, second)], { recode: true });
+    assert.deepEqual(tensors.map(at), [[2, 2], [2, 1], [0, 0]]);
+    await collect();
+    await writePack(store, [codedAgainst(first), second], { recode: true });
+    assert.deepEqual(tensors.map(at), [[2, 0], [0, 0], [0, 0]]);
+    await reads(store, ...tensors);
+    await store.close();
+    const reopened = await reopen?.();
+    if (reopened === undefined) return;
+    await reads(reopened, ...tensors);
+    assert.equal(reopened.representation(idOfTensor(second))?.code, 0);
+    const plan = reopened.planCollection(live);
+    await reopened.collect(plan, () => live);
+    assert.equal(reopened.planCollection(live).bytesAfter, reopened.planCollection(live).bytesBefore);
+    await reads(reopened, ...tensors);
+    await reopened.close();
+  });
+
+  it("never lets two tensors need each other", async () => {
+    const { store } = await start();
+    const [first, second, third] = [0, 1, 2].map((member) => memberOf(1, member)) as [Tensor, Tensor, Tensor];
+    await writePack(store, [first, codedAgainst(second, first), codedAgainst(third, second)]);
+    await assert.rejects(() => writePack(store, [codedAgainst(first, third)], { recode: true }), code("CHAIN_CYCLIC"));
+    await assert.rejects(() => writePack(store, [codedAgainst(first, second), second], { recode: true }), code("CHAIN_CYCLIC"));
+    // Two recodings at once, each of which would do alone.
+    await writePack(store, [first, second, third], { recode: true });
+    const both = await Promise.allSettled([writePack(store, [codedAgainst(first, second)], { recode: true }), writePack(store, [codedAgainst(second, first)], { recode: true })]);
+    assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+    await reads(store, first, second, third);
+    await store.close();
+  });
+
+  it("lets readers finish while everything is recoded and collected under them", async () => {
+    const { store } = await start();
+    const shape = [200, 100], tensors = [0, 1, 2, 3].map((member) => memberOf(6, member, shape)), live = new Set(tensors.map(idOfTensor));
+    await writePack(store, tensors);
+    const raw = tensors, forwards = [tensors[0]!, ...[1, 2, 3].map((i) => codedAgainst(tensors[i]!, tensors[i - 1]))], backwards = [tensors[3]!, ...[2, 1, 0].map((i) => codedAgainst(tensors[i]!, tensors[i + 1]))];
+    let done = false;
+    const reading = Promise.all(tensors.map(async (tensor) => { let count = 0; while (!done || count < 3) { assert.deepEqual(await readBack(store, tensor, count++ % 2 === 0), tensor.bytes); await new Promise((resolve) => { setImmediate(resolve); }); } return count; }));
+    for (let round = 0; round < 9; round++) {
+      await writePack(store, [forwards, backwards, raw][round % 3]!, { recode: true });
+      await store.collect(store.planCollection(live), () => live);
+    }
+    done = true;
+    assert.ok((await reading).every((count) => count >= 3));
+    await store.close();
+  });
+}
+
+function collects(start: Start): void {
+  it("keeps what something that stays is coded against, however far, and no longer", async () => {
+    const { store, clock } = await start();
+    const [first, second, third, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 2), memberOf(7, 0)] as const;
+    await writePack(store, [first, codedAgainst(second, first), codedAgainst(third, second, first), other]);
+    const live = new Set([idOfTensor(third)]);
+    const plan = store.planCollection(live);
+    assert.deepEqual(plan.dead.map(({ id }) => id), [idOfTensor(other)]);
+    await store.collect(plan, () => live);
+    await reads(store, first, second, third);
+    // A lease keeps what its objects need too.
+    const lease = store.lease([idOfTensor(second)], 1000);
+    assert.deepEqual(store.planCollection(new Set()).dead.map(({ id }) => id), [idOfTensor(third)]);
+    store.release(lease.id);
+    clock.advance(1);
+    await writePack(store, [third], { recode: true });
+    const rest = store.planCollection(live);
+    assert.deepEqual(new Set(rest.dead.map(({ id }) => id)), new Set([idOfTensor(first), idOfTensor(second)]));
+    assert.equal((await store.collect(rest, () => live)).freedBytes, rest.bytesBefore - rest.bytesAfter);
+    await reads(store, third);
+    assert.ok(!store.has(idOfTensor(first)) && !store.has(idOfTensor(second)));
+    await store.close();
+  });
+
+  it("keeps a dead tensor that something was coded against between plan and execution", async () => {
+    for (let turns = 0; turns < 60; turns++) {
+      const { store } = await start();
+      const [dead, kept] = [memberOf(1, 0, [8, 60]), memberOf(1, 1, [8, 60])] as const, live = new Set([idOfTensor(kept)]);
+      await writePack(store, [dead, kept]);
+      const plan = store.planCollection(live);
+      assert.deepEqual(plan.dead.map(({ id }) => id), [idOfTensor(dead)]);
+      const collecting = store.collect(plan, () => live).then(() => "collected", (error: unknown) => { assert.ok(code("PLAN_STALE")(error), String(error)); return "stale"; });
+      for (let turn = 0; turn < turns; turn++) await (turn % 4 === 3 ? new Promise((resolve) => { setImmediate(resolve); }) : Promise.resolve());
+      if (turns === 59) await collecting;
+      const recoding = await writePack(store, [codedAgainst(kept, dead)], { recode: true }).then(() => "recoded", (error: unknown) => { assert.ok(code("REFERENCE_MISSING")(error), String(error)); return "missing"; });
+      const outcome = await collecting;
+      assert.equal(outcome, recoding === "recoded" ? "stale" : "collected");
+      assert.equal(store.has(idOfTensor(dead)), recoding === "recoded");
+      await reads(store, kept);
+      if (recoding === "recoded") await store.collect(store.planCollection(live), () => live);
+      await reads(store, kept);
+      await store.close();
+    }
+  });
+
+  it("pins what an open save is coded against", async () => {
+    const { store } = await start();
+    const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+    await writePack(store, [base]);
+    const pack = await store.begin();
+    await pack.putCoded(codedAgainst(child, base));
+    assert.deepEqual(store.planCollection(new Set()).dead, []);
+    await pack.commit();
+    assert.deepEqual(store.planCollection(new Set([idOfTensor(child)])).dead, []);
+    assert.equal(store.planCollection(new Set()).dead.length, 2);
+    await store.close();
+  });
+}
+
+function planes(start: Start): void {
+  it("reads the highest bytes alone, of layouts in planes from a part of what is stored", async () => {
+    const { store } = await start();
+    const shape = [64, 64], [base, child, grandchild, packed] = [0, 1, 2, 3].map((member) => memberOf(5, member, shape)) as [Tensor, Tensor, Tensor, Tensor];
+    const half = noiseTensor("F16", [50], 1), bytes = noiseTensor("U8", [50], 2), four = noiseTensor("F4", [4, 4], 3), raw = weights(shape, 77);
+    await writePack(store, [codedAgainst(base, undefined, undefined, "planes"), codedAgainst(child, base, undefined, "planes"), codedAgainst(grandchild, child, undefined, "planes"), codedAgainst(packed, grandchild), codedAgainst(half, undefined, undefined, "planes"), bytes, four, raw]);
+    assert.equal(store.representation(idOfTensor(grandchild))?.depth, 2);
+    for (const tensor of [base, child, grandchild, packed, half, bytes, four, raw]) {
+      const width = { F16: 2, U8: 1, F4: 0 }[tensor.dtype as string] ?? 4;
+      let before = 0;
+      for (let planesRead = 1; planesRead <= 4; planesRead++) {
+        const { bytes: high, readBytes } = await store.readHighPlanes(idOfTensor(tensor), planesRead);
+        assert.deepEqual(high, keepHighPlanes(tensor.bytes, width, planesRead), `${tensor.dtype} ${planesRead}`);
+        if (tensor === grandchild && planesRead < 4) assert.ok(readBytes > before && readBytes < [base, child, grandchild].reduce((sum, one) => sum + (store.stat(idOfTensor(one))?.storedBytes ?? 0), 0), `${readBytes} after ${before}`);
+        before = readBytes;
+      }
+    }
+    assert.equal((await store.readHighPlanes(idOfTensor(raw), 2)).readBytes, raw.bytes.length);
+    await assert.rejects(() => store.readHighPlanes(idOfTensor(weights(shape, 1)), 1), code("OBJECT_MISSING"));
+    await assert.rejects(() => store.readHighPlanes(idOfTensor(raw), 5), code("INTERNAL"));
+    await store.close();
+  });
+
+  it("takes a raw tensor as a coded one", async () => {
+    const { store } = await start();
+    const tensor = memberOf(1, 0), source = sourceOfTensor(tensor);
+    const pack = await store.begin();
+    await pack.putCoded({ id: idOfTensor(tensor), header: { dtype: source.dtype, shape: source.shape }, code: 0, bytes: tensor.bytes });
+    await pack.commit();
+    await reads(store, tensor);
+    assert.deepEqual((await store.readCoded(idOfTensor(tensor))).bytes, tensor.bytes);
+    await store.close();
+  });
+}
