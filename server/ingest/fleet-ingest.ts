@@ -110,6 +110,9 @@ export class FleetIngest {
     return { receptions: this.#desk.active, parked: this.#desk.parked, confirming: this.#confirmations.waiting, spoolBytes: this.spools.bytes };
   }
 
+  /** Versions that retention leaves alone for now, and why. */
+  underWay(): ReadonlyMap<Hash, string> { return this.#desk.basesUnderWay(); }
+
   /** The broker's handler: resolves when the next message of this device may come. */
   async handle({ identity: { device }, topic, payload }: DeviceMessage): Promise<void> {
     const online = this.#online.get(device);

@@ -15,6 +15,7 @@ export class ParkingLot<T> {
   get count(): number { return this.#parked.size; }
   get bytes(): number { return this.#bytes; }
   has(versionId: Hash): boolean { return this.#parked.has(versionId); }
+  all(): Iterable<ParkedItem<T>> { return this.#parked.values(); }
 
   /** Parks an announcement, again from now where it was parked already. Returns undefined where a bound is reached: the device announces again later. */
   park(entry: Omit<ParkedItem<T>, "expiresAtMs">, nowMs: number): ParkedItem<T> | undefined {

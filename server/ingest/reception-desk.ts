@@ -58,6 +58,16 @@ export class ReceptionDesk {
   get active(): number { return this.#running.size; }
   get parked(): number { return this.#parking.count; }
 
+  /** Bases of everything that is announced and not recorded yet, and whose child needs them. */
+  basesUnderWay(): ReadonlyMap<Hash, string> {
+    const needed = new Map<Hash, string>();
+    const add = (device: string, { record: { bases, line } }: Accepted): void => { for (const base of bases) needed.set(base, `${device} is sending a version of ${line} that was trained from it`); };
+    for (const { device, accepted } of this.#running.values()) add(device, accepted);
+    for (const [device, all] of this.#waiting) for (const { accepted } of all) add(device, accepted);
+    for (const { device, item } of this.#parking.all()) add(device, item);
+    return needed;
+  }
+
   /** Takes an announcement in, or continues with it. */
   async announced(device: string, accepted: Accepted): Promise<void> {
     const { versionId } = accepted;

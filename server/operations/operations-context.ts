@@ -17,7 +17,7 @@ export interface LiveFleet {
   saved(versionId: Hash): void;
   backedUp(): void;
   /** Versions that a transfer under way relies on, and which. */
-  underWay?(): ReadonlyMap<Hash, string>;
+  underWay(): ReadonlyMap<Hash, string>;
 }
 
 export interface LiveServer {

@@ -18,7 +18,7 @@ export function retentionOperations(context: OperationsContext): RetentionOperat
 /** What devices are sending or being sent now, and so rely on. */
 async function underWayIn({ live }: OperationsContext, fleet: string): Promise<() => ReadonlyMap<Hash, string>> {
   const liveFleet = await live?.fleet(fleet);
-  return () => liveFleet?.underWay?.() ?? new Map();
+  return () => liveFleet?.underWay() ?? new Map();
 }
 
 async function applyRetention(context: OperationsContext, fleet: string, { collect = false }: { readonly collect?: boolean } = {}): Promise<RetentionReport> {
