@@ -1,0 +1,79 @@
+/**
+ * Long work that was started over HTTP: it outlives the request, and whoever asks polls. A bounded table;
+ * finished jobs make room for new ones. Knows neither HTTP nor what the work is.
+ */
+import { randomUUID } from "node:crypto";
+import { StemmaError } from "../../shared/errors.js";
+import type { Clock } from "../../shared/ports.js";
+import { type ErrorBody, errorBodyOf } from "./error-body.js";
+
+export interface Job<Progress, Report> {
+  readonly job: string;
+  readonly fleet: string;
+  readonly name: string;
+  readonly state: "running" | "done" | "failed";
+  readonly startedAtMs: number;
+  readonly endedAtMs: number | null;
+  readonly progress: Progress | null;
+  readonly report: Report | null;
+  readonly error: ErrorBody | null;
+}
+
+export interface Jobs<Request, Progress, Report> {
+  /** @throws QUOTA_EXCEEDED */
+  start(request: Request): Job<Progress, Report>;
+  /** @throws NOT_FOUND */
+  get(fleet: string, job: string): Job<Progress, Report>;
+  list(fleet: string): readonly Job<Progress, Report>[];
+  /** Asks a job to stop. */
+  cancel(fleet: string, job: string): Job<Progress, Report>;
+  /** Stops all and waits for their ends. */
+  close(): Promise<void>;
+}
+
+export interface JobKind<Request, Progress, Report> {
+  /** In messages: "training". */
+  readonly what: string;
+  /** What to look at where a job is no longer known. */
+  readonly hint: string;
+  run(request: Request, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Report>;
+  readonly clock: Pick<Clock, "now">;
+  /** Running jobs at a time, and jobs remembered in all. */
+  readonly limits: { readonly running: number; readonly kept: number };
+}
+
+interface Entry<Progress, Report> { job: Job<Progress, Report>; readonly abort: AbortController; ended: Promise<void> }
+
+export function startJobs<Request extends { readonly fleet: string; readonly name: string }, Progress, Report>({ what, hint, run, clock, limits }: JobKind<Request, Progress, Report>): Jobs<Request, Progress, Report> {
+  const jobs = new Map<string, Entry<Progress, Report>>();
+  const find = (fleet: string, id: string): Entry<Progress, Report> => {
+    const found = jobs.get(id);
+    if (found === undefined || found.job.fleet !== fleet) throw new StemmaError("NOT_FOUND", `There is no ${what} ${id} in the fleet ${fleet}; it may have ended before the server last started. ${hint}`, { job: id });
+    return found;
+  };
+  return {
+    start(request) {
+      const running = [...jobs.values()].filter(({ job }) => job.state === "running").length;
+      if (running >= limits.running) throw new StemmaError("QUOTA_EXCEEDED", `${running} of this server's jobs (${what}) run already, which is its limit. Wait for one to end, or stop one.`, { running });
+      for (const [id, { job }] of jobs) if (jobs.size >= limits.kept && job.state !== "running") jobs.delete(id);
+      const id = randomUUID();
+      const entry: Entry<Progress, Report> = {
+        abort: new AbortController(), ended: Promise.resolve(),
+        job: { job: id, fleet: request.fleet, name: request.name, state: "running", startedAtMs: clock.now(), endedAtMs: null, progress: null, report: null, error: null },
+      };
+      entry.ended = run(request, (progress) => { entry.job = { ...entry.job, progress }; }, entry.abort.signal).then(
+        (report) => { entry.job = { ...entry.job, state: "done", endedAtMs: clock.now(), report }; },
+        (error: unknown) => { entry.job = { ...entry.job, state: "failed", endedAtMs: clock.now(), error: errorBodyOf(error) }; },
+      );
+      jobs.set(id, entry);
+      return entry.job;
+    },
+    get: (fleet, id) => find(fleet, id).job,
+    list: (fleet) => [...jobs.values()].map(({ job }) => job).filter((job) => job.fleet === fleet),
+    cancel(fleet, id) { const found = find(fleet, id); found.abort.abort(new StemmaError("INTERRUPTED", `The ${what} was asked to stop.`)); return found.job; },
+    async close() {
+      for (const { abort } of jobs.values()) abort.abort(new StemmaError("INTERRUPTED", `The ${what} was stopped because the server stops.`));
+      await Promise.all([...jobs.values()].map(({ ended }) => ended));
+    },
+  };
+}
