@@ -14,6 +14,7 @@ import type { BrokerEvent, DeviceIdentity, Refused } from "./broker/broker-port.
 import { startBroker, type BrokerOptions, type RunningBroker } from "./broker/start-broker.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./config.js";
 import { eventHub, type EventHub } from "./events/event-hub.js";
+import { archiveJobs } from "./http/archive-jobs.js";
 import { buildHttpApp } from "./http/app.js";
 import { runningServerFile, type RunningServer } from "./http/client.js";
 import { ensureHttpToken } from "./http/token.js";
@@ -87,8 +88,9 @@ async function compose(config: ServerConfig, tls: Tls | undefined, home: Home, l
     closing.push(() => schedule.close());
   }
   const jobs = trainJobs(operations, clock);
-  closing.push(() => jobs.close());
-  const parts = { operations, jobs, metrics, log: log.child({ part: "http" }), stopping: stopping.signal };
+  const archiving = archiveJobs(operations, clock);
+  closing.push(() => jobs.close(), () => archiving.close());
+  const parts = { operations, jobs, archiveJobs: archiving, metrics, log: log.child({ part: "http" }), stopping: stopping.signal };
   const tcp = buildHttpApp(parts, { token });
   live.httpUrl = await listenNear(tcp, config.host, config.httpPort, log);
   closing.push(() => tcp.close());

@@ -9,6 +9,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../operations/operations.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
+import { addArchiveRoutes } from "./routes/archive.js";
 import { addDeviceRoutes } from "./routes/devices.js";
 import { addEvaluationRoutes } from "./routes/evaluation.js";
 import { addEventRoutes } from "./routes/events.js";
@@ -16,12 +17,14 @@ import { addModelRoutes } from "./routes/models.js";
 import { addRetentionRoutes } from "./routes/retention.js";
 import { addStorageRoutes } from "./routes/storage.js";
 import { addTrainingRoutes } from "./routes/training.js";
+import type { ArchiveJobs } from "./archive-jobs.js";
 import { bearerMatches } from "./token.js";
 import type { TrainJobs } from "./train-jobs.js";
 
 export interface HttpParts {
   readonly operations: ServerOperations;
   readonly jobs: TrainJobs;
+  readonly archiveJobs: ArchiveJobs;
   readonly metrics: Registry;
   readonly log: Log;
   /** Aborts when the server stops: ends event streams. */
@@ -70,6 +73,7 @@ export function buildHttpApp(parts: HttpParts, access: "trusted" | { readonly to
   addModelRoutes(app, parts.operations);
   addStorageRoutes(app, parts.operations);
   addRetentionRoutes(app, parts.operations);
+  addArchiveRoutes(app, parts.archiveJobs);
   addTrainingRoutes(app, parts.jobs);
   addEvaluationRoutes(app, parts.operations);
   addEventRoutes(app, parts.operations, parts.stopping);

@@ -7,10 +7,11 @@ import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { readRunFolder } from "../repository/home.js";
-import type { ModelReference, RecoveryReport, RecoveryStream, ServerEvent, ServerOperations, TrainReport } from "../operations/operations.js";
+import type { ModelReference, RecoveryReport, RecoveryStream, ServerEvent, ServerOperations, TrainProgress, TrainReport } from "../operations/operations.js";
+import type { ArchiveAnswer } from "./archive-jobs.js";
+import { followJob } from "./follow-job.js";
 import { encodeImportOptions, importContentType } from "./import-frame.js";
 import { type Connection, send, sendForJson } from "./request.js";
-import type { TrainJob } from "./train-jobs.js";
 
 /** What a running server writes into its home for those who look for it. */
 export interface RunningServer { readonly pid: number; readonly socketPath: string; readonly mqttUrl: string; readonly httpUrl: string; readonly startedAtMs: number; readonly fleets: readonly string[] }
@@ -40,7 +41,7 @@ function query(values: Readonly<Record<string, string | number | boolean | undef
   return given.length === 0 ? "" : `?${given.map(([name, value]) => `${part(name)}=${part(String(value))}`).join("&")}`;
 }
 
-/** @param pollMs how often the progress of a training is asked for */
+/** @param pollMs how often the progress of a training or of storage work is asked for */
 export function connectOperations(connection: Connection, pollMs = 500): ServerOperations {
   const get = <T>(path: string, timeoutMs?: number): Promise<T> => sendForJson<T>(connection, { path, timeoutMs });
   const post = <T>(path: string, json: unknown = {}, timeoutMs?: number): Promise<T> => sendForJson<T>(connection, { method: "POST", path, json, timeoutMs });
@@ -86,6 +87,16 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
     setRetention: (fleet, scope, rule, by) => post(`${fleetPath(fleet)}/storage/retention`, { scope, rule, by }),
     forecastRetention: (fleet, options = {}) => post(`${fleetPath(fleet)}/storage/retention/forecast`, options, longMs),
     applyRetention: (fleet, options = {}) => post(`${fleetPath(fleet)}/storage/retention/apply`, options, longMs),
+    planStorage: async (fleet, options, onProgress, signal) => {
+      const answer = await archiveOver(connection, fleet, "plan", options, pollMs, onProgress, signal);
+      if (!("plan" in answer)) throw new StemmaError("INTERNAL", "The server answered a question for a storage plan with something else. Check that it is a Stemma server of this version.");
+      return answer.plan;
+    },
+    applyStorage: async (fleet, options, onProgress, signal) => {
+      const answer = await archiveOver(connection, fleet, "apply", options, pollMs, onProgress, signal);
+      if (!("applied" in answer)) throw new StemmaError("INTERNAL", "The server answered the application of a storage plan with something else. Check that it is a Stemma server of this version.");
+      return answer.applied;
+    },
     reindex: (fleet) => post(`${fleetPath(fleet)}/storage/reindex`, {}, longMs),
     backup: (fleet, folder) => post(`${fleetPath(fleet)}/storage/backup`, { folder }, longMs),
 
@@ -124,22 +135,12 @@ async function recoverOver(connection: Connection, path: string): Promise<Recove
 }
 
 async function trainOver(connection: Connection, fleet: string, request: object, pollMs: number, onProgress: Parameters<ServerOperations["train"]>[1], signal?: AbortSignal): Promise<TrainReport> {
-  let job = await sendForJson<TrainJob>(connection, { method: "POST", path: `${fleetPath(fleet)}/train`, json: request });
-  const path = `${fleetPath(fleet)}/train/${part(job.job)}`;
-  let seen = "";
-  while (job.state === "running") {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(done, pollMs);
-      function done(): void { clearTimeout(timer); signal?.removeEventListener("abort", done); resolve(); }
-      signal?.addEventListener("abort", done, { once: true });
-    });
-    job = await sendForJson<TrainJob>(connection, signal?.aborted === true ? { method: "DELETE", path } : { path });
-    const now = JSON.stringify(job.progress);
-    if (job.progress !== null && now !== seen) { seen = now; onProgress?.(job.progress); }
-  }
-  if (job.report !== null) return job.report;
-  if (job.error !== null) throw new StemmaError(job.error.code, job.error.message, { ...job.error.details });
-  throw new StemmaError("INTERNAL", `The training ${job.job} ended without a report and without an error.`);
+  return await followJob<TrainProgress, TrainReport>(connection, { start: `${fleetPath(fleet)}/train`, json: request, jobs: `${fleetPath(fleet)}/train`, pollMs, onProgress, signal });
+}
+
+async function archiveOver(connection: Connection, fleet: string, what: "plan" | "apply", json: object, pollMs: number, onProgress?: (line: string) => void, signal?: AbortSignal): Promise<ArchiveAnswer> {
+  const storage = `${fleetPath(fleet)}/storage`;
+  return await followJob<string, ArchiveAnswer>(connection, { start: `${storage}/${what}`, json, jobs: `${storage}/jobs`, pollMs, onProgress, signal });
 }
 
 async function* eventsOver(connection: Connection, signal: AbortSignal): AsyncGenerator<ServerEvent> {

@@ -5,6 +5,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import { openNodeHome } from "../repository/node-home.js";
 import { programVersion } from "../program-version.js";
+import { archiveOperations } from "./archive-operations.js";
 import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
 import { modelOperations } from "./model-operations.js";
@@ -41,6 +42,7 @@ export function localOperations(context: OperationsContext): ServerOperations {
     ...modelOperations(context),
     ...datasetOperations(context),
     ...storageOperations(context),
+    ...archiveOperations(context),
     ...retentionOperations(context),
     train: (request, onProgress, signal) => trainOnServer(context, request, onProgress, signal),
     reduce: (request) => reduceOnServer(context, request),

@@ -11,6 +11,9 @@ import type { Difference } from "../../shared/schemes/difference.js";
 import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
 import type { Metric } from "../../shared/train/recipes/recipe.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
+import type { ApplyReport } from "../archive/apply-plan.js";
+import type { ArchivePlan } from "../archive/archive-plan.js";
+import type { PlanArchiveOptions } from "../archive/plan-archive.js";
 import type { ServerEvent } from "../events/event-hub.js";
 import type { RetentionForecast, RetentionOptions, RetentionOutcome, RetentionSetting } from "../repository/fleet-retention.js";
 import type { RetentionScope } from "../repository/retention-plan.js";
@@ -99,6 +102,13 @@ export interface StorageStats { readonly versions: number; readonly tensors: num
 /** `freedBytes`: where it was collected in the same go. */
 export interface RetentionReport extends RetentionOutcome { readonly freedBytes?: number }
 
+/** `ratio` α: what a version may cost to rebuild against all stored for speed; null: whatever. `readBytesPerSecond`: instead of measuring the disk; `measure`: disk and processor anew. */
+export interface StoragePlanOptions extends Pick<PlanArchiveOptions, "ratio" | "scheme" | "layout" | "timeLimitMs"> { readonly readBytesPerSecond?: number; readonly measure?: boolean }
+/** A plan made before is checked against what is stored now; without one, one is made. */
+export interface StorageApplyOptions extends StoragePlanOptions { readonly plan?: ArchivePlan; readonly diskBytes?: number; readonly timeMs?: number; readonly dryRun?: boolean }
+/** What was planned, without every tensor's place, and what came of it. */
+export interface StorageApplied { readonly planned: Omit<ArchivePlan, "plan" | "members">; readonly report: ApplyReport }
+
 export type { ServerEvent };
 
 export interface FleetSummary { readonly fleet: string; readonly versions: number; readonly devices: number; readonly online: number; readonly journalLength: number }
@@ -157,6 +167,10 @@ export interface ServerOperations {
   forecastRetention(fleet: string, options?: Pick<RetentionOptions, "trying" | "listKept">): Promise<RetentionForecast>;
   /** Retires what the rules say; with `collect` frees the space too. */
   applyRetention(fleet: string, options?: { readonly collect?: boolean }): Promise<RetentionReport>;
+  /** How everything could be stored in less within budgets of what a recovery costs; changes nothing. One plan or application at a time in a fleet. @throws BUDGET_UNREACHABLE, QUOTA_EXCEEDED */
+  planStorage(fleet: string, options: StoragePlanOptions, onProgress?: (line: string) => void, signal?: AbortSignal): Promise<ArchivePlan>;
+  /** Stores everything as planned, while everything else goes on; stopped or killed, the next one goes on. @throws PLAN_INVALID, BUDGET_UNREACHABLE, QUOTA_EXCEEDED */
+  applyStorage(fleet: string, options: StorageApplyOptions, onProgress?: (line: string) => void, signal?: AbortSignal): Promise<StorageApplied>;
   reindex(fleet: string): Promise<{ readonly versions: number }>;
   backup(fleet: string, folder: string): Promise<{ readonly position: number; readonly bytes: number }>;
 

@@ -10,8 +10,8 @@ import { StorageTree } from "./storage-tree.js";
 
 export const storagePlanFormat = 1;
 
-export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "search"] as const;
-/** `search` is the one of exchange.ts, from the best tree that the others gave. */
+/** `search` is the one of exchange.ts, from the best tree that the others gave; `current` changes what lies already as little as it can. */
+export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"] as const;
 export type PlanAlgorithm = (typeof planAlgorithms)[number];
 
 /** How one vertex is to be stored. */

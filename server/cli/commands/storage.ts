@@ -1,9 +1,10 @@
-/** `stemma storage stats|check|gc|retention|reindex|backup|restore`. */
+/** `stemma storage stats|check|plan|apply|gc|retention|reindex|backup|restore`. */
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import { addStoragePlanCommands } from "./storage-plan.js";
 import { addStorageRetentionCommands } from "./storage-retention.js";
 
 export function addStorageCommands(program: Command): void {
@@ -30,11 +31,14 @@ export function addStorageCommands(program: Command): void {
       const plan = await door.planCollection(options.fleet);
       const predicted = plan.bytesBefore - plan.bytesAfter;
       const shown = `${plan.dead.length} objects in ${plan.deletePacks.length + plan.repackPacks.length} packs (${plan.repackPacks.length} rewritten)`;
-      if (choices.dryRun || plan.dead.length === 0) { output.print({ data: plan, names: plan.dead.map((dead) => dead.id), text: plan.dead.length === 0 ? "nothing to free" : `would free ${formatBytes(predicted)}: ${shown}` }); return; }
+      // Superseded copies are garbage although nothing is dead.
+      const isClean = plan.deletePacks.length + plan.repackPacks.length === 0;
+      if (choices.dryRun || isClean) { output.print({ data: plan, names: plan.dead.map((dead) => dead.id), text: isClean ? "nothing to free" : `would free ${formatBytes(predicted)}: ${shown}` }); return; }
       const { freedBytes } = await door.collect(options.fleet, plan);
       output.print({ data: { plan, freedBytes }, names: plan.dead.map((dead) => dead.id), text: `freed ${formatBytes(freedBytes)} (predicted ${formatBytes(predicted)}): ${shown}` });
     }));
 
+  addStoragePlanCommands(storage);
   addStorageRetentionCommands(storage);
 
   storage.command("reindex").description("rebuild the catalog from the journal").action(async (_: unknown, command: Command) => withContext(command, async ({ output, operations, options }) => {

@@ -1,0 +1,75 @@
+/** What a plan leaves to be done in a store as it is now: what to write anew and in which order, what is done already, what the plan no longer fits. Pure over what the store says. */
+import { StemmaError } from "../../shared/errors.js";
+import { encodingCodes } from "../../shared/delta/encoded.js";
+import type { ObjectReader, Representation } from "../../shared/objects/object-store.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { PlannedVertex } from "../planner/storage-plan.js";
+import { previousOf, type ArchiveLayout, type ArchivePlan } from "./archive-plan.js";
+import { edgeKinds } from "./storage-edges.js";
+
+/** One tensor to be written anew. */
+export interface ApplyItem { readonly id: Hash; readonly kind: string; readonly base?: Hash; readonly previous?: Hash; readonly plannedBytes: number }
+/** A tensor that the plan no longer fits: it stays as it is. */
+export interface StaleTensor { readonly tensor: Hash; readonly code: "PLAN_STALE"; readonly message: string }
+export interface ApplyWork {
+  /** What is coded against another of these after it. */
+  readonly items: readonly ApplyItem[];
+  /** Tensors that stay as they lie, and those that lie as planned already. */
+  readonly kept: number;
+  readonly done: number;
+  readonly stale: readonly StaleTensor[];
+  /** Tensors that are kept and that the plan does not know: they came after it. */
+  readonly unplanned: number;
+}
+
+/** Kinds that can be written here; other sources of edges bring who writes theirs. */
+const writable: ReadonlySet<string> = new Set([edgeKinds.raw, edgeKinds.packed, edgeKinds.planes, edgeKinds.delta, edgeKinds.deltaPlanes]);
+export function layoutOf(kind: string): ArchiveLayout { return kind === edgeKinds.planes || kind === edgeKinds.deltaPlanes ? "planes" : "packed"; }
+
+/** Whether a tensor lies as planned. An encoder may have found less to refer to than it was offered. */
+function liesAsPlanned({ code, base, previous }: Representation, { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem): boolean {
+  if (base !== plannedBase || previous !== plannedPrevious) return false;
+  if (kind === edgeKinds.raw) return code === encodingCodes.raw;
+  return layoutOf(kind) === "planes" ? code === encodingCodes.planes : code !== encodingCodes.raw && code !== encodingCodes.planes;
+}
+
+/**
+ * @param kept tensors that kept versions have now
+ * @throws PLAN_INVALID where the plan has a kind of edge that nobody here can write
+ */
+export function workOf({ plan, members }: ArchivePlan, objects: Pick<ObjectReader, "has" | "representation">, kept: ReadonlySet<Hash>): ApplyWork {
+  const items = new Map<Hash, ApplyItem>(), stale: StaleTensor[] = [];
+  let done = 0, keptCount = 0;
+  const refuse = (tensor: Hash, message: string): void => { stale.push({ tensor, code: "PLAN_STALE", message }); };
+  for (const vertex of plan.vertices) {
+    if (vertex.kind === edgeKinds.current) { keptCount++; continue; }
+    if (!writable.has(vertex.kind)) throw new StemmaError("PLAN_INVALID", `The storage plan stores a tensor as ${JSON.stringify(vertex.kind)}, which this Stemma cannot write. Use the one that made the plan, or plan again.`, { kind: vertex.kind });
+    const item = itemOf(vertex), lies = objects.representation(item.id);
+    if (lies === undefined || !kept.has(item.id)) refuse(item.id, "no version that is kept has this tensor any more, or it cannot be read");
+    else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id))) refuse(item.id, "what it was to be coded against is gone");
+    else if (liesAsPlanned(lies, item)) done++;
+    else items.set(item.id, item);
+  }
+  const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
+  let unplanned = 0;
+  for (const id of kept) if (!planned.has(id) && objects.representation(id) !== undefined) unplanned++;
+  return { items: inOrder(items, plan.vertices, members), kept: keptCount, done, stale, unplanned };
+}
+
+function itemOf(vertex: PlannedVertex): ApplyItem {
+  const previous = previousOf(vertex);
+  return { id: vertex.vertex as Hash, kind: vertex.kind, plannedBytes: vertex.storageCost, ...(vertex.from === null ? {} : { base: vertex.from as Hash }), ...(previous === undefined ? {} : { previous }) };
+}
+
+/** Version after version, because what was saved together lies together and its pack can go as a whole; what an item is coded against before it. */
+function inOrder(items: ReadonlyMap<Hash, ApplyItem>, vertices: readonly PlannedVertex[], members: ArchivePlan["members"]): readonly ApplyItem[] {
+  const ordered = new Set<ApplyItem>();
+  const add = (first: ApplyItem | undefined): void => {
+    const waiting: ApplyItem[] = [], seen = new Set<ApplyItem>();
+    for (let item = first; item !== undefined && !ordered.has(item) && !seen.has(item); item = item.base === undefined ? undefined : items.get(item.base)) { waiting.push(item); seen.add(item); }
+    for (const item of waiting.reverse()) ordered.add(item);
+  };
+  for (const own of members) for (const at of own) add(items.get(vertices[at]!.vertex as Hash));
+  for (const item of items.values()) add(item);
+  return [...ordered];
+}

@@ -1,0 +1,98 @@
+/**
+ * What reading, hashing and decoding cost on this machine, measured on data of its own,
+ * and the costs of edges that follow. Costs are microseconds and bytes; they are compared with one another,
+ * and nothing else is promised of them.
+ */
+import { z } from "zod";
+import type { DeltaCodec } from "../../shared/delta/codec.js";
+import { tensorHasher } from "../../shared/tensor/hash.js";
+import type { Tensor } from "../../shared/tensor/tensor.js";
+import type { Clock } from "../../shared/ports.js";
+
+/** Microseconds for a byte read or hashed, for a number decoded, and for anything done at all. */
+export interface ArchiveRates {
+  readonly readUsPerByte: number;
+  readonly hashUsPerByte: number;
+  /** Coded alone, against a base, and on the line through base and previous. */
+  readonly aloneUsPerNumber: number;
+  readonly deltaUsPerNumber: number;
+  readonly extrapolatedUsPerNumber: number;
+  readonly planesUsPerByte: number;
+  readonly objectUs: number;
+}
+
+export const ratesSchema = z.object({
+  readUsPerByte: z.number().positive(), hashUsPerByte: z.number().positive(), aloneUsPerNumber: z.number().positive(), deltaUsPerNumber: z.number().positive(),
+  extrapolatedUsPerNumber: z.number().positive(), planesUsPerByte: z.number().positive(), objectUs: z.number().positive(),
+});
+const ratesFormat = 1;
+
+/** Rates as a file keeps them. */
+export function encodeRates(rates: ArchiveRates, machine: string): Uint8Array { return Buffer.from(`${JSON.stringify({ format: ratesFormat, machine, rates })}\n`); }
+/** undefined: no rates, or another machine's. Never throws. */
+export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | undefined {
+  let value: unknown;
+  try { value = JSON.parse(Buffer.from(bytes).toString("utf8")); } catch { return undefined; }
+  const parsed = z.object({ format: z.literal(ratesFormat), machine: z.literal(machine), rates: ratesSchema }).safeParse(value);
+  return parsed.success ? parsed.data.rates : undefined;
+}
+
+/** Numbers of the tensors that are timed, and how often; the fastest counts, because others work on this machine too. */
+const timedNumbers = 2 ** 17, smallNumbers = 64, rounds = 15;
+
+/**
+ * @param readUsPerByte of the disk, past its cache: a model that is seldom recovered is not in it
+ */
+export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: number): ArchiveRates {
+  const base = walk(timedNumbers, undefined, 1), child = walk(timedNumbers, base, 2), further = walk(timedNumbers, child, 3);
+  const perNumber = (references: { readonly base?: Tensor; readonly previous?: Tensor }, tensor: Tensor, layout: "packed" | "planes" = "packed"): number => {
+    const encoded = codec.encodeTensor(tensor, tensor.bytes, references, { layout });
+    return fastest(clock, () => { codec.decodeTensor(tensor, encoded, references, tensor.bytes.length); }) / timedNumbers;
+  };
+  const small = walk(smallNumbers, undefined, 4), encodedSmall = codec.encodeTensor(small, small.bytes);
+  const deltaUsPerNumber = perNumber({ base }, child);
+  const hashUs = fastest(clock, () => { tensorHasher(base).update(base.bytes).digest(); });
+  return {
+    readUsPerByte, hashUsPerByte: hashUs / base.bytes.length,
+    aloneUsPerNumber: perNumber({}, child), deltaUsPerNumber,
+    // It does all that the other does, and more: what a busy moment says otherwise must not make it the cheaper one.
+    extrapolatedUsPerNumber: Math.max(deltaUsPerNumber, perNumber({ base: child, previous: base }, further)),
+    planesUsPerByte: perNumber({ base }, child, "planes") / 4,
+    objectUs: fastest(clock, () => { codec.decodeTensor(small, encodedSmall, {}, small.bytes.length); }),
+  };
+}
+
+function fastest(clock: Clock, work: () => void): number {
+  let best = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < rounds; round++) {
+    const startMs = clock.monotonic();
+    work();
+    best = Math.min(best, clock.monotonic() - startMs);
+  }
+  // A clock that stands still must not make anything free.
+  return Math.max(best * 1000, 0.01);
+}
+
+/** Weights about a tenth in size, or a step of training away from others. */
+function walk(count: number, from: Tensor | undefined, seed: number): Tensor {
+  const values = new Float32Array(count), before = from === undefined ? undefined : new Float32Array(from.bytes.buffer);
+  let state = seed;
+  for (let i = 0; i < count; i++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    const draw = state / 2 ** 32 - 0.5;
+    values[i] = before === undefined ? draw / 5 : before[i]! + draw / 1000;
+  }
+  return { dtype: "F32", shape: [count / 64, 64], bytes: new Uint8Array(values.buffer) };
+}
+
+/** How a tensor would lie: its stored bytes, and what decoding asks for. */
+export interface EdgeMeasure { readonly storedBytes: number; readonly byteLength: number; readonly numbers: number; readonly decoding: "raw" | "alone" | "delta" | "extrapolated" | "planes"; readonly from: "nothing" | "tensor" }
+
+/**
+ * Microseconds to rebuild a tensor by an edge: what is read, what is decoded. A tensor that is handed out is
+ * hashed once, however long its path; every path begins at exactly one edge from nothing, so that bears it.
+ */
+export function recreationUs(rates: ArchiveRates, { storedBytes, byteLength, numbers, decoding, from }: EdgeMeasure): number {
+  const decodeUs = { raw: 0, alone: rates.aloneUsPerNumber * numbers, delta: rates.deltaUsPerNumber * numbers, extrapolated: rates.extrapolatedUsPerNumber * numbers, planes: rates.planesUsPerByte * byteLength }[decoding];
+  return rates.objectUs + rates.readUsPerByte * storedBytes + decodeUs + (from === "nothing" ? rates.hashUsPerByte * byteLength : 0);
+}

@@ -1,0 +1,69 @@
+/**
+ * Which tensor is coded against which while a plan is applied, so that no step, and no crash between two,
+ * leaves a tensor that is rebuilt through itself or by a longer chain than the store reads. Pure bookkeeping.
+ */
+import type { Hash } from "../../shared/tensor/tensor.js";
+
+/** What a tensor is coded against; nothing where it is decoded from its own bytes. */
+export interface CodedAgainst { readonly base?: Hash | undefined; readonly previous?: Hash | undefined }
+
+export class ChainGuard {
+  private readonly forms = new Map<Hash, CodedAgainst>();
+  private readonly dependants = new Map<Hash, Set<Hash>>();
+  constructor(private readonly mostDepth: number) {}
+
+  /** The tensor lies in this form now. */
+  set(id: Hash, form: CodedAgainst): void {
+    for (const source of this.sourcesOf(id)) this.dependants.get(source)?.delete(id);
+    this.forms.set(id, { base: form.base, previous: form.previous });
+    for (const source of this.sourcesOf(id)) {
+      const own = this.dependants.get(source);
+      if (own === undefined) this.dependants.set(source, new Set([id]));
+      else own.add(id);
+    }
+  }
+  get(id: Hash): CodedAgainst | undefined { return this.forms.get(id); }
+
+  private sourcesOf(id: Hash): readonly Hash[] {
+    const { base, previous } = this.forms.get(id) ?? {};
+    return [base, previous].filter((source) => source !== undefined);
+  }
+
+  /** How many tensors must be decoded before this one. */
+  depth(id: Hash, known = new Map<Hash, number>()): number {
+    const found = known.get(id);
+    if (found !== undefined) return found;
+    // Should there be a circle after all, it counts as too deep and not for ever.
+    known.set(id, Number.POSITIVE_INFINITY);
+    const depth = this.sourcesOf(id).reduce((most, source) => Math.max(most, 1 + this.depth(source, known)), 0);
+    known.set(id, depth);
+    return depth;
+  }
+
+  /** How many tensors are decoded one after the other above this one, at most. */
+  height(id: Hash, known = new Map<Hash, number>()): number {
+    const found = known.get(id);
+    if (found !== undefined) return found;
+    known.set(id, Number.POSITIVE_INFINITY);
+    let height = 0;
+    for (const dependant of this.dependants.get(id) ?? []) height = Math.max(height, 1 + this.height(dependant, known));
+    known.set(id, height);
+    return height;
+  }
+
+  /** Whether `id` is `source` or needed to decode it. */
+  isNeeded(id: Hash, source: Hash, seen = new Set<Hash>()): boolean {
+    if (id === source) return true;
+    if (seen.has(source)) return false;
+    seen.add(source);
+    return this.sourcesOf(source).some((next) => this.isNeeded(id, next, seen));
+  }
+
+  /** Whether the tensor can take this form now, with everything that is coded against it as it is. */
+  admits(id: Hash, { base, previous }: CodedAgainst): boolean {
+    const sources = [base, previous].filter((source) => source !== undefined);
+    if (sources.some((source) => this.isNeeded(id, source))) return false;
+    const depth = sources.reduce((most, source) => Math.max(most, 1 + this.depth(source)), 0);
+    return depth === 0 || depth + this.height(id) <= this.mostDepth;
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * Makes the plan of a measured graph: the planner's best, in a form that packs can hold, unless what lies
+ * there is nearly as good with a few changes. Pure but for the clock that bounds the search.
+ */
+import type { Clock } from "../../shared/ports.js";
+import { isWithin, limitsOf } from "../planner/budgets.js";
+import { pasMt } from "../planner/pas-mt.js";
+import { planStorage } from "../planner/plan-storage.js";
+import { snapshotCosts, type PlanningScheme } from "../planner/retrieval.js";
+import { leastRecreation } from "../planner/shortest-path-tree.js";
+import { buildStorageGraph, type ParentEdges, type StorageGraph, type StorageGraphInput } from "../planner/storage-graph.js";
+import { checkPlan, describePlan, type PlanAlgorithm, type StoragePlan } from "../planner/storage-plan.js";
+import { StorageTree } from "../planner/storage-tree.js";
+import { settleTree } from "./settle-tree.js";
+
+export interface PlanQuestion {
+  readonly scheme: PlanningScheme;
+  /** α; null: none. */
+  readonly ratio: number | null;
+  readonly timeLimitMs: number;
+  /** Tensors to decode before any other one, at most. */
+  readonly mostDepth: number;
+}
+/** Costs of every snapshot under the plan's scheme: stored for speed, and as it lies now (null where some tensor cannot stay as it lies). */
+export interface PlanAnswer { readonly plan: StoragePlan; readonly members: readonly (readonly number[])[]; readonly least: readonly number[]; readonly now: readonly number[] | null }
+
+/** Everything is not rearranged for less than this share: estimates and measured rates move by as much. */
+const rearrangingShare = 0.02;
+
+/** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID */
+export function makePlan(input: StorageGraphInput, { scheme, ratio, timeLimitMs, mostDepth }: PlanQuestion, clock: Clock, onProgress: (line: string) => void = () => undefined): PlanAnswer {
+  const graph = buildStorageGraph(input);
+  const none = new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY);
+  const found = planStorage(graph, ratio === null ? { costs: none } : { ratio }, { scheme, time: { clock, limitMs: timeLimitMs }, onProgress: ({ step, storageCost }) => { onProgress(`${step}: ${Math.round(storageCost)} bytes`); } });
+  const budgets = Float64Array.from(found.snapshots, ({ budget }) => budget ?? Number.POSITIVE_INFINITY), settling = { budgets, scheme, mostDepth };
+  const settled = settleTree(graph, checkPlan(graph, found), settling), lies = currentTree(graph);
+  const near = lies === undefined ? undefined : settleTree(graph, pasMt(graph, lies, limitsOf(graph, budgets, scheme), scheme === "parallel" ? { snapshotsOnce: graph.members } : {}), settling);
+  const isNearEnough = near !== undefined && isWithinBudgets(graph, near, budgets, scheme) && new StorageTree(graph, near).storageCost <= (1 + rearrangingShare) * new StorageTree(graph, settled).storageCost;
+  const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.algorithm;
+  const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found, algorithm });
+  return { plan, members: membersOf(graph, plan), least: [...snapshotCosts(graph, leastRecreation(graph), scheme)], now: lies === undefined ? null : [...snapshotCosts(graph, new StorageTree(graph, lies).recreation, scheme)] };
+}
+
+function isWithinBudgets(graph: StorageGraph, edges: ParentEdges, budgets: Float64Array, scheme: PlanningScheme): boolean {
+  return snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme).every((cost, s) => isWithin(cost, budgets[s]!));
+}
+
+/** How everything lies; undefined where some tensor cannot stay so. */
+function currentTree(graph: StorageGraph): ParentEdges | undefined {
+  const lies = new Int32Array(graph.vertexCount).fill(-1);
+  graph.kinds.forEach((kind, edge) => { if (kind === "current") lies[graph.to[edge]!] = edge; });
+  return lies.indexOf(-1, 1) >= 0 || new StorageTree(graph, lies).subtree(0).length < graph.vertexCount ? undefined : lies;
+}
+
+function membersOf({ snapshotIds, members, vertexIds }: StorageGraph, { vertices }: StoragePlan): readonly (readonly number[])[] {
+  const place = new Map(vertices.map(({ vertex }, at) => [vertex, at]));
+  return snapshotIds.map((_, s) => Array.from(members.items.subarray(members.start[s], members.start[s + 1]), (v) => place.get(vertexIds[v]!)!));
+}

@@ -1,0 +1,156 @@
+/**
+ * The ways a tensor can be stored, as edges of the planner's graph: as it lies, raw, packed, in byte planes,
+ * as a difference. Each way is a function of one tensor; other sources of edges (another tier, a replay of a
+ * training) are further functions of the same kind. Costs are estimated from samples, nothing is tried.
+ */
+import type { DeltaCodec } from "../../shared/delta/codec.js";
+import { commonBlock, cutBlock } from "../../shared/delta/common-block.js";
+import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
+import { numberKind, planeBytes } from "../../shared/delta/numbers.js";
+import type { Representation } from "../../shared/objects/object-store.js";
+import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
+import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
+import type { EdgeInput } from "../planner/storage-graph.js";
+import type { ArchiveLayout } from "./archive-plan.js";
+import { recreationUs, type ArchiveRates, type EdgeMeasure } from "./archive-rates.js";
+import type { CandidateReference } from "./candidate-references.js";
+import type { ArchiveTensor } from "./read-versions.js";
+import { isSampled, sampleOf, type TensorSamples } from "./tensor-samples.js";
+
+/** Kinds of the edges made here. `delta-planes`: byte planes of the difference. */
+export const edgeKinds = { current: "current", raw: "raw", packed: "packed", planes: "planes", delta: "delta", deltaPlanes: "delta-planes" } as const;
+
+export interface EdgeContext {
+  readonly layout: ArchiveLayout;
+  readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
+  readonly rates: ArchiveRates;
+  readonly samples: TensorSamples;
+  readonly tensor: (id: Hash) => ArchiveTensor | undefined;
+  readonly candidates: (id: Hash) => readonly CandidateReference[];
+  /** A whole tensor, for those that are compared by a block. */
+  readonly load: (id: Hash) => Promise<Tensor>;
+}
+/** Ways to store one tensor. The planner takes whatever edges come; who applies a plan must know their kinds. */
+export type EdgeSource = (context: EdgeContext, tensor: ArchiveTensor) => Promise<readonly EdgeInput[]> | readonly EdgeInput[];
+
+/** An entry in a pack's index, with the ids of what the tensor was coded against. */
+export function entryBytes({ shape }: TensorHeader, { base, previous }: { readonly base?: unknown; readonly previous?: unknown } = {}): number {
+  return 64 + 8 * shape.length + (base === undefined ? 0 : 32) + (previous === undefined ? 0 : 32);
+}
+/** Tables and heads that an estimate from a sample does not count (measured: 10 to 60 bytes, by size). */
+function sideBytes(byteLength: number): number { return 10 + Math.min(80, byteLength / 64); }
+/** Whoever saves less than this share is not worth decoding. */
+const leastGain = 0.98;
+
+function numbersOf({ header: { dtype }, byteLength }: ArchiveTensor): number { return byteLength / (numberKind(dtype)?.bytes ?? 1); }
+function isCodable({ header: { dtype }, byteLength }: ArchiveTensor): boolean { return byteLength > 0 && byteLength <= maxCodedTensorBytes && isSampled(dtype); }
+
+/** What an edge costs; `storedBytes` without its index entry. */
+function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, kind: string, storedBytes: number, decoding: EdgeMeasure["decoding"], from?: Hash, previous?: Hash): EdgeInput {
+  return {
+    to: tensor.id, kind, ...(from === undefined ? {} : { from }), ...(previous === undefined ? {} : { detail: { previous } }),
+    storageCost: Math.ceil(storedBytes) + entryBytes(tensor.header, { base: from, previous }),
+    recreationCost: recreationUs(rates, { storedBytes, byteLength: tensor.byteLength, numbers: numbersOf(tensor), decoding, from: from === undefined ? "nothing" : "tensor" }),
+  };
+}
+
+function decodingOf({ code, base, previous }: Representation): EdgeMeasure["decoding"] {
+  if (code === encodingCodes.raw) return "raw";
+  if (code === encodingCodes.planes) return "planes";
+  return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";
+}
+
+/** As it lies; nothing is written for it. Not on offer where it is coded against what no kept version has, or is not in the layout asked for. */
+export const currentEdge: EdgeSource = (context, tensor) => {
+  const { code, base, previous, storedBytes } = tensor.current;
+  if ([base, previous].some((id) => id !== undefined && context.tensor(id) === undefined)) return [];
+  if (context.layout === "planes" && isInPlanes(tensor) && code !== encodingCodes.planes) return [];
+  return [edgeOf(context, tensor, edgeKinds.current, storedBytes, decodingOf(tensor.current), base, previous)];
+};
+
+/** Byte planes mean something only where elements have several bytes, and an index entry's worth of them. */
+const leastInPlanes = 4096;
+function isInPlanes(tensor: ArchiveTensor): boolean { return isCodable(tensor) && tensor.byteLength >= leastInPlanes && planeBytes(tensor.header.dtype) > 1; }
+
+export const rawEdge: EdgeSource = (context, tensor) => {
+  if (tensor.current.code === encodingCodes.raw || (context.layout === "planes" && isInPlanes(tensor))) return [];
+  return [edgeOf(context, tensor, edgeKinds.raw, tensor.byteLength, "raw")];
+};
+
+/** Coded from nothing: packed, or in byte planes. */
+export const aloneEdge: EdgeSource = async (context, tensor) => {
+  const inPlanes = context.layout === "planes" && isInPlanes(tensor), { code, base } = tensor.current;
+  const isThere = base === undefined && (inPlanes ? code === encodingCodes.planes : code !== encodingCodes.raw);
+  if (!isCodable(tensor) || isThere) return [];
+  const sample = await context.samples.get(tensor.id), { bytes } = estimateSample(context, sample);
+  const storedBytes = scaled(bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
+  if (inPlanes) return [edgeOf(context, tensor, edgeKinds.planes, Math.min(storedBytes, tensor.byteLength + sideBytes(tensor.byteLength)), "planes")];
+  return storedBytes > leastGain * tensor.byteLength ? [] : [edgeOf(context, tensor, edgeKinds.packed, storedBytes, "alone")];
+};
+
+/** Types whose numbers the codec does not know are coded in planes: of these the sample is coded. */
+function estimateSample({ codec }: EdgeContext, sample: Tensor, references: { readonly base?: Tensor; readonly previous?: Tensor } = {}): { readonly bytes: number; readonly predictor: Predictor } {
+  if (numberKind(sample.dtype) !== undefined) return codec.estimate(sample, sample.bytes, references);
+  const { bytes, against } = codec.encodeTensor(sample, sample.bytes, references);
+  return { bytes: bytes.length, predictor: against.base ? "base" : "none" };
+}
+
+/** Planes are a little longer than what is packed (measured 3 to 8 %). */
+const planesShare = 1.07;
+
+function scaled(bytes: number, sample: Tensor, { byteLength }: { readonly byteLength: number }): number { return sample.bytes.length === 0 ? 0 : (bytes / sample.bytes.length) * byteLength; }
+
+/** As the difference from each candidate that a sample says is worth it (retrained models are not, ModelHub §V-B). */
+export const deltaEdges: EdgeSource = async (context, tensor) => {
+  if (!isCodable(tensor)) return [];
+  const edges: EdgeInput[] = [];
+  for (const candidate of context.candidates(tensor.id)) {
+    const from = context.tensor(candidate.from);
+    if (from === undefined || from.header.dtype !== tensor.header.dtype || !isCodable(from)) continue;
+    edges.push(...(isSameShape(from.header, tensor.header) ? await alikeEdges(context, tensor, candidate) : await blockEdges(context, tensor, from)));
+  }
+  return edges;
+};
+
+function isSameShape(a: TensorHeader, b: TensorHeader): boolean { return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]); }
+
+async function alikeEdges(context: EdgeContext, tensor: ArchiveTensor, { from, previous: named }: CandidateReference): Promise<readonly EdgeInput[]> {
+  const inPlanes = context.layout === "planes" && isInPlanes(tensor), known = named === undefined ? undefined : context.tensor(named);
+  const previous = !inPlanes && known !== undefined && isSameShape(known.header, tensor.header) && known.header.dtype === tensor.header.dtype ? known.id : undefined;
+  const [sample, base, before] = [await context.samples.get(tensor.id), await context.samples.get(from), previous === undefined ? undefined : await context.samples.get(previous)];
+  const edges: EdgeInput[] = [];
+  const offer = (withPrevious: boolean): void => {
+    const { current } = tensor, isThere = current.base === from && current.previous === (withPrevious ? previous : undefined) && (current.code === encodingCodes.planes) === inPlanes;
+    const found = estimateSample(context, sample, { base, ...(withPrevious ? { previous: before } : {}) });
+    if (isThere || found.predictor !== (withPrevious ? "extrapolated" : "base")) return;
+    const storedBytes = scaled(found.bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
+    if (storedBytes > leastGain * tensor.byteLength) return;
+    edges.push(edgeOf(context, tensor, inPlanes ? edgeKinds.deltaPlanes : edgeKinds.delta, storedBytes, inPlanes ? "planes" : withPrevious ? "extrapolated" : "delta", from, withPrevious ? previous : undefined));
+  };
+  offer(false);
+  if (before !== undefined) offer(true);
+  return edges;
+}
+
+/** Tensors that are compared by a block are read whole; beyond this they are not. */
+const mostForBlock = 64 * 1024 * 1024;
+
+/** Another shape (a last layer that was replaced, ModelHub fn 3): what both have in common as a difference, the rest alone. */
+async function blockEdges(context: EdgeContext, tensor: ArchiveTensor, from: ArchiveTensor): Promise<readonly EdgeInput[]> {
+  const { header: { dtype, shape } } = tensor, block = commonBlock(shape, from.header.shape);
+  if (context.layout === "planes" || block === undefined || numberKind(dtype) === undefined || Math.max(tensor.byteLength, from.byteLength) > mostForBlock || tensor.current.base === from.id) return [];
+  const [own, other] = [await context.load(tensor.id), await context.load(from.id)], elementBytes = dtypeBits(dtype) / 8, blockBytes = tensorByteLength(dtype, block);
+  const [sample, base] = await Promise.all([own, other].map(({ bytes, shape: whole }) => sampleBytes(dtype, block, cutBlock(bytes, whole, block, elementBytes)))) as [Tensor, Tensor];
+  const found = context.codec.estimate(sample, sample.bytes, { base });
+  if (found.predictor !== "base") return [];
+  const alone = await context.samples.get(tensor.id), rest = scaled(context.codec.estimate(alone, alone.bytes).bytes, alone, { byteLength: tensor.byteLength - blockBytes });
+  const storedBytes = scaled(found.bytes, sample, { byteLength: blockBytes }) + rest + 2 * sideBytes(tensor.byteLength);
+  return storedBytes > leastGain * tensor.byteLength ? [] : [edgeOf(context, tensor, edgeKinds.delta, storedBytes, "delta", from.id)];
+}
+
+async function sampleBytes(dtype: Tensor["dtype"], shape: readonly number[], bytes: Uint8Array): Promise<Tensor> {
+  return await sampleOf({ dtype, shape, byteLength: bytes.length, chunks: async function* () { yield await Promise.resolve(bytes); } });
+}
+
+export const defaultEdgeSources: readonly EdgeSource[] = [currentEdge, rawEdge, aloneEdge, deltaEdges];

@@ -1,0 +1,75 @@
+/**
+ * Samples of stored tensors: runs of neighbouring elements at places that only type and shape decide, so
+ * that the samples of two versions of a weight stand beside each other. Each tensor is read once as a rule;
+ * what is held is bounded.
+ */
+import { dtypeBits, type DType } from "../../shared/tensor/dtype.js";
+import type { Hash, Tensor, TensorSource } from "../../shared/tensor/tensor.js";
+
+/** Elements of a sample, in runs; smaller tensors are their own sample. */
+export const sampleElements = 16_384;
+const runElements = 64;
+
+/** Whether samples of a type can be taken: elements are whole bytes. */
+export function isSampled(dtype: DType): boolean { return dtypeBits(dtype) % 8 === 0; }
+
+/** Byte ranges of the sample within a tensor, in order. */
+export function sampleRanges(elements: number, elementBytes: number): readonly { readonly from: number; readonly to: number }[] {
+  if (elements <= sampleElements) return [{ from: 0, to: elements * elementBytes }];
+  const runs = sampleElements / runElements;
+  return Array.from({ length: runs }, (_, i) => {
+    const start = Math.floor(((elements - runElements) * i) / (runs - 1));
+    return { from: start * elementBytes, to: (start + runElements) * elementBytes };
+  });
+}
+
+/** Cuts the sample out of a tensor that passes by in pieces. */
+export async function sampleOf(source: Pick<TensorSource, "dtype" | "shape" | "byteLength" | "chunks">): Promise<Tensor> {
+  const elementBytes = dtypeBits(source.dtype) / 8, ranges = sampleRanges(source.byteLength / elementBytes, elementBytes);
+  const bytes = new Uint8Array(ranges.reduce((sum, { from, to }) => sum + to - from, 0));
+  let at = 0, filled = 0, range = 0;
+  for await (const chunk of source.chunks()) {
+    for (; range < ranges.length; range++) {
+      const { from, to } = ranges[range]!, begin = Math.max(from, at), end = Math.min(to, at + chunk.length);
+      if (begin >= end) break;
+      bytes.set(chunk.subarray(begin - at, end - at), filled);
+      filled += end - begin;
+      if (end < to) break;
+    }
+    at += chunk.length;
+    if (range === ranges.length) break;
+  }
+  return { dtype: source.dtype, shape: [bytes.length / elementBytes], bytes };
+}
+
+export interface TensorSamples {
+  get(id: Hash): Promise<Tensor>;
+  /** Bytes of tensors read so far. */
+  readonly readBytes: number;
+}
+
+const defaultHeldBytes = 128 * 1024 * 1024;
+
+/** Samples of a store's tensors, the ones asked for last held. */
+export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defaultHeldBytes): TensorSamples {
+  const held = new Map<Hash, Tensor>();
+  let bytes = 0, readBytes = 0;
+  return {
+    get readBytes() { return readBytes; },
+    async get(id) {
+      const known = held.get(id);
+      if (known !== undefined) { held.delete(id); held.set(id, known); return known; }
+      const source = open(id), sample = await sampleOf(source);
+      readBytes += source.byteLength;
+      held.set(id, sample);
+      bytes += sample.bytes.length;
+      for (const [oldest, { bytes: old }] of held) {
+        if (bytes <= heldBytes || oldest === id) break;
+        held.delete(oldest);
+        bytes -= old.length;
+      }
+      return sample;
+    },
+  };
+}
+

@@ -1,0 +1,31 @@
+/** Operations on how a fleet's models are stored: plan, apply. */
+import { cpus, hostname } from "node:os";
+import { join } from "node:path";
+import { makeFolderDurably } from "../../shared/files/make-folder.js";
+import { openArchive } from "../archive/archive.js";
+import type { ApplyProgress } from "../archive/apply-plan.js";
+import type { OperationsContext } from "./operations-context.js";
+import type { ServerOperations } from "./operations.js";
+import { workFolderOf } from "./work-folder.js";
+
+export function archiveOperations({ fleets, home }: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
+  const { files, clock } = home.ports;
+  const archive = openArchive({
+    clock, files, ratesPath: join(home.path, "storage-rates.json"), machine: `${hostname()}/${cpus()[0]?.model ?? ""}`, freeBytes: () => files.freeBytes(home.path),
+    workFolder: async () => { const folder = workFolderOf(home); await makeFolderDurably(files, folder); return folder; },
+  });
+  return {
+    planStorage: async (fleet, options, onProgress, signal) => archive.plan(await fleets.get(fleet), { ...options, onProgress, signal }),
+    applyStorage: async (fleet, { plan: given, dryRun, diskBytes, timeMs, ...options }, onProgress, signal) => {
+      const repository = await fleets.get(fleet);
+      const plan = given ?? await archive.plan(repository, { ...options, onProgress, signal });
+      const report = await archive.apply(repository, plan, { dryRun, diskBytes, timeMs, signal, onProgress: (progress) => { onProgress?.(lineOf(progress)); } });
+      const { plan: _vertices, members: _members, ...planned } = plan;
+      return { planned, report };
+    },
+  };
+}
+
+function lineOf({ done, total, writtenBytes, step }: ApplyProgress): string {
+  return step === "collecting" ? `${done} of ${total} tensors, dropping superseded copies` : `${done} of ${total} tensors written anew, ${(writtenBytes / 1e6).toFixed(1)} MB in packs`;
+}
