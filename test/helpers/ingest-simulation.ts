@@ -4,27 +4,31 @@
  * can be killed between any two messages; the devices' stores are theirs.
  */
 import { setImmediate } from "node:timers/promises";
+import { UploadCoding } from "../../agent/outbox/upload-coding.js";
+import { Uploads } from "../../agent/outbox/uploads.js";
 import { FleetIngest } from "../../server/ingest/fleet-ingest.js";
 import { defaultIngestLimits, type IngestLimits } from "../../server/ingest/limits.js";
-import { eventHub } from "../../server/events/event-hub.js";
+import { eventHub, type EventHub } from "../../server/events/event-hub.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";
 import { openHome, type Home } from "../../server/repository/home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import { silentLog } from "../../shared/adapters/node-clock.js";
-import type { Files } from "../../shared/ports.js";
+import { memoryFiles } from "../../shared/files/memory-files.js";
+import type { Files, LogFields } from "../../shared/ports.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import { generateKey } from "../../shared/trust/keys.js";
 import { signAnnounce, verifyReceipt } from "../../shared/trust/signatures.js";
 import { hashToken } from "../../shared/trust/token.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes } from "../../shared/wire/limits.js";
-import type { Body, ReceiptKind, Refusal, Want } from "../../shared/wire/messages.js";
+import type { Body, Encoding, ReceiptKind, Refusal, Want } from "../../shared/wire/messages.js";
 import { buildTopic, clientIdOf, parseTopic, type Topic } from "../../shared/wire/topics.js";
 import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
+import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import { manualClock, type ManualClock } from "./manual-clock.js";
 
@@ -71,6 +75,10 @@ export class Simulation {
   readonly devices = new Map<string, SimulatedDevice>();
   readonly choose: (below: number) => number;
   fatal = 0;
+  /** What the server logged: names of events. */
+  readonly logged: string[] = [];
+  /** Transfers that went on where an earlier one had stopped. */
+  resumed = 0;
   files: Files;
   readonly #wire: Message[] = [];
   #home: Home | undefined;
@@ -89,11 +97,14 @@ export class Simulation {
     const choose = this.choose;
     const random = { bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => choose(256)) };
     const life = this.#life = { alive: true };
+    const note = (event: string): void => { this.logged.push(event); };
+    const events = eventHub(clock);
+    const hub: EventHub = { ...events, emit: (event) => { if (event.event === "transfer" && event.resumedBytes > 0 && event.bytes === event.resumedBytes) this.resumed++; events.emit(event); } };
     const files = mortal(this.files, life);
     this.#home = await openHome("/home", { files, clock, random });
     this.#repository = await openRepository(this.#home, fleet);
     const ingest: FleetIngest = await FleetIngest.start({
-      root, repository: this.#repository, signer: this.#home.signer, clock, random, files, log: silentLog(), events: eventHub(clock), limits: { ...defaultIngestLimits, memorySpoolBytes: 0, ...this.options.limits },
+      root, repository: this.#repository, signer: this.#home.signer, clock, random, files, log: { ...silentLog(), info: note, warn: note, error: note }, events: hub, limits: { ...defaultIngestLimits, memorySpoolBytes: 0, ...this.options.limits },
       budget: new WindowBudget(256 * 1024), spoolFolder: "/home/fleets/sim/spool", releasePolicy: "stored", serverVersion: "0", onFatal: () => { this.fatal++; },
       broker: {
         publish: (topic, payload) => { if (!life.alive) return Promise.resolve("offline" as const); const parsed = parseTopic(root, topic); if (parsed !== undefined) this.post({ up: false, device: parsed.device, topic: parsed, payload: payload.slice(), session: this.devices.get(parsed.device)?.session ?? 0 }); return Promise.resolve("sent" as const); },
@@ -113,8 +124,8 @@ export class Simulation {
   }
 
   /** Enrols a device. */
-  async add(name: string, lines: readonly string[]): Promise<SimulatedDevice> {
-    const device = new SimulatedDevice(this, name, lines);
+  async add(name: string, lines: readonly string[], codes = false): Promise<SimulatedDevice> {
+    const device = new SimulatedDevice(this, name, lines, codes);
     await this.repository.append({ type: "enrolled", atMs: this.clock.now(), device: name, publicKey: device.key.publicKey, tokenHash: hashToken("token"), profile: "test", lines });
     this.devices.set(name, device);
     return device;
@@ -173,21 +184,41 @@ export class SimulatedDevice {
   readonly refusals: Refusal[] = [];
   readonly wants: Want[] = [];
   readonly #senders = new Map<string, RunningSender>();
+  /** The agent's own, on a disk of the device. */
+  readonly files = memoryFiles({ now: () => this.simulation.clock.now() });
+  /** Versions whose transfers were sent coded, as often as they were. */
+  readonly coded: Hash[] = [];
+  /** What a test makes of a word or block on its way out. */
+  meddle: (body: Body) => Body | undefined = (body) => body;
+  /** What a device that does not code sends for a want instead of its tensors, whatever it says of it. */
+  streamFor: (want: Want) => { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[] } | undefined = () => undefined;
+  #uploads: Uploads | undefined;
   online = false;
   session = 0;
   #sequence = 0;
 
-  constructor(readonly simulation: Simulation, readonly name: string, readonly lines: readonly string[]) {
+  /** @param codes answers wants as an agent does that always codes, else raw as older agents do */
+  constructor(readonly simulation: Simulation, readonly name: string, readonly lines: readonly string[], readonly codes = false) {
     const random = { bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => simulation.choose(256)) };
     this.store = memoryStore({ clock: simulation.clock, random });
     this.key = generateKey(random);
+    this.restart();
+  }
+  /** As after kill -9: what was under way is gone, the store and files of coded streams are there. */
+  restart(): void {
+    if (!this.codes) return;
+    const { clock } = this.simulation;
+    const log = { ...silentLog(), debug: (event: string, fields: LogFields = {}) => { if (event === "coded") this.coded.push(fields["version"] as Hash); } };
+    const coding = new UploadCoding({ objects: this.store, files: this.files, folder: "/transfers", clock, log, memoryLimitMb: 256, mayTake: () => Promise.resolve(true), link: { blockBytes: 4096, window: 4, bytesPerSecond: null, keepaliveSeconds: 60, coding: "always", metered: false } });
+    const uploads: Uploads = new Uploads({ objects: this.store, clock, log, blockBytes: 4096, coding, send: (transfer, message) => { if (uploads === this.#uploads) this.say(message, transfer); return Promise.resolve(this.online); } });
+    this.#uploads = uploads;
   }
   nextSession(): number { return ++this.session; }
   has(versionId: Hash, kind: ReceiptKind): boolean { return this.receipts.get(versionId)?.has(kind) ?? false; }
   get unreleased(): readonly SavedModel[] { return this.models.filter(({ versionId }) => !this.has(versionId, "released")); }
 
-  async save(line: string, tensors: Readonly<Record<string, Uint8Array>>, base?: Hash): Promise<SavedModel> {
-    const source = opaqueModelSource(Object.entries(tensors).map(([name, bytes]) => ({ name, dtype: "U8" as const, shape: [bytes.length], bytes })));
+  async save(line: string, tensors: Readonly<Record<string, Uint8Array | Tensor>>, base?: Hash): Promise<SavedModel> {
+    const source = opaqueModelSource(Object.entries(tensors).map(([name, tensor]) => (tensor instanceof Uint8Array ? { name, dtype: "U8" as const, shape: [tensor.length], bytes: tensor } : { name, ...tensor })));
     const sequence = 1 + this.models.filter(({ record }) => record.line === line).length;
     const saved = await saveModel(this.store, source, { name: `${this.name}-${line}`, fleet, device: this.name, line, sequence, bases: base === undefined ? [] : [await loadSaveBase(this.store, base)], environment: { backend: "none" } }, this.simulation.clock);
     this.models.push({ ...saved, leaves: source.leaves });
@@ -203,8 +234,12 @@ export class SimulatedDevice {
     }
   }
 
-  say(body: Body, transfer?: string): void {
-    if (!this.online) return;
+  /** Wants are answered anew, as after a restart. */
+  forgetSenders(): void { this.#senders.clear(); }
+
+  say(given: Body, transfer?: string): void {
+    const body = this.meddle(given);
+    if (!this.online || body === undefined) return;
     const channel = body.type === "block" && transfer !== undefined ? { kind: "block-up" as const, transfer } : { kind: "up" as const };
     this.simulation.post({ up: true, device: this.name, session: this.session, topic: { root, fleet, device: this.name, ...channel }, payload: encodeEnvelope({ protocol: 1, session: this.session, sequence: ++this.#sequence, correlation: "", expiresMs: 0, body }) });
   }
@@ -212,7 +247,9 @@ export class SimulatedDevice {
   receive(payload: Uint8Array): void {
     const { body, session } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
     if (session !== this.session) return;
-    if (body.type === "want") { this.wants.push(body); this.#want(body); }
+    if (body.type === "want") this.wants.push(body);
+    if (this.#uploads !== undefined) this.#answer(this.#uploads, body);
+    else if (body.type === "want") this.#want(body);
     if (body.type === "blockRequest") this.#senders.get(body.transfer)?.onRequest(body);
     if (body.type === "refusal") this.refusals.push(body);
     if (body.type === "receipt") {
@@ -223,14 +260,23 @@ export class SimulatedDevice {
     }
   }
 
+  #answer(uploads: Uploads, body: Body): void {
+    // A want that cannot be answered is as good as lost: the device announces again.
+    if (body.type === "want" && body.transfer !== "") void uploads.begin(body).catch(() => undefined);
+    if (body.type === "blockRequest") uploads.onRequest(body);
+    if (body.type === "transferDone") void uploads.end(body.transfer);
+    if (body.type === "receipt") void uploads.endVersion(body.versionId);
+  }
   #want(want: Want): void {
     const model = this.models.find(({ versionId }) => versionId === want.versionId);
     if (model === undefined || want.transfer === "" || this.#senders.has(want.transfer)) return;
+    const given = this.streamFor(want);
     const small = want.reason === "objects";
     const objects = small
       ? want.objects.map(({ kind, id }) => { const { store } = this; return { byteLength: store.stat(id)?.byteLength ?? 0, async *chunks() { if (kind !== "tensor") yield await store.read(kind, id); } }; })
       : want.tensorIndices.map((index) => this.store.openTensor(model.leaves[index]?.tensor as Hash));
-    this.#senders.set(want.transfer, runSender({ transfer: want.transfer, blockBytes: 4096, ...(small ? { encodings: objects.map(({ byteLength }) => ({ code: 0, byteLength })) } : {}) }, objects, {
+    const encodings = given?.encodings ?? (small ? objects.map(({ byteLength }) => ({ code: 0, byteLength })) : []);
+    this.#senders.set(want.transfer, runSender({ transfer: want.transfer, blockBytes: 4096, encodings }, given?.objects ?? objects, {
       clock: this.simulation.clock, send: (message) => { this.say(message, want.transfer); return Promise.resolve(); }, onFailed: (error) => { throw error; },
     }));
   }

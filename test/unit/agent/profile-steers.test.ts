@@ -12,6 +12,7 @@ import { nextActivation } from "../../../agent/lines/activation.js";
 import { mqttOptionsOf } from "../../../agent/link/mqtt-options.js";
 import { Pacer } from "../../../agent/link/pacer.js";
 import { Downloads } from "../../../agent/offers/downloads.js";
+import { decideCoding } from "../../../agent/outbox/decide-coding.js";
 import { Outbox } from "../../../agent/outbox/outbox.js";
 import { foldFacts, keptVersions } from "../../../agent/outbox/outbox-state.js";
 import { Uploads } from "../../../agent/outbox/uploads.js";
@@ -77,6 +78,8 @@ async function sentBlockBytes(profile: Profile): Promise<number> {
   return blockBytes;
 }
 
+/** A fast link and a slow processor. */
+const decided = (profile: Profile): boolean => decideCoding({ link: profile.link, seenBytesPerSecond: 100 * MiB, coderBytesPerSecond: MiB, rawBytes: MiB, codedBytes: MiB / 2, tensors: 4 }).coded;
 const kept = (profile: Profile): readonly string[] => forgettable(keptVersions(foldFacts([1, 2, 3, 4, 5].flatMap((number) => [saved(number), receipt(number, "released", number)])), profile.save.releasedWhen), profile.disk.keepLast);
 const job = (profile: Profile) => settingsOf(profile);
 const share = (profile: Profile): readonly string[] => Array.from({ length: 100 }, (_, at) => splitByShare(at, profile.samples));
@@ -92,6 +95,8 @@ const fields: Readonly<Record<string, readonly [a: unknown, b: unknown, see: (pr
   "link.blockBytes": [8192, 16384, async (profile) => [await asked(profile), await sentBlockBytes(profile)]],
   "link.window": [2, 5, asked],
   "link.bytesPerSecond": [10_000, null, (profile) => new Pacer(profile.link.bytesPerSecond, 0).book(50_000, 0)],
+  "link.coding": ["always", "never", decided],
+  "link.metered": [true, false, (profile) => decided({ ...profile, link: { ...profile.link, coding: "auto" } })],
   "link.keepaliveSeconds": [30, 120, (profile) => mqttOptionsOf(profile).keepalive],
   "save.approach": ["snapshot", "update", (profile) => job(profile).approach],
   "save.releasedWhen": ["stored", "backed-up", kept],

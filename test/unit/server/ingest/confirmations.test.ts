@@ -43,6 +43,18 @@ describe("confirmations", () => {
     assert.deepEqual(told, ["stored 1", "released 1"], "what is released is left alone");
   });
 
+  it("call a version that was retired while it was read neither whole nor damaged", async () => {
+    const scene = bench("stored", { confirm: (id) => {
+      if (id !== hash(1)) return Promise.resolve();
+      scene.states.set(id, "retired");
+      return Promise.reject(new StemmaError("MODEL_RETIRED", "gone"));
+    } });
+    scene.add(1);
+    scene.add(2);
+    await scene.confirmations.idle();
+    assert.deepEqual(scene.told, ["stored 2", "released 2"]);
+  });
+
   it("release only what a backup covers, where the policy asks for one", async () => {
     const { confirmations, told, add, backUpTo } = bench("backed-up", { atOnce: 1 });
     add(1);
