@@ -86,6 +86,8 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
   } catch (error) {
     // A journal that stopped is no damage of this model: who runs the server is told elsewhere, and the next start confirms again.
     if (isStemmaError(error, "JOURNAL_STOPPED")) { parts.log.error("confirmation-stopped", { versionId, message: error.message }); return; }
+    // Retired, and perhaps collected, while it was read: nobody waits for it any more.
+    if (parts.repository.get(versionId)?.state === "retired") return;
     parts.damaged(versionId, error);
   }
 }

@@ -41,7 +41,8 @@ export function startRetentionSchedule({ operations, fleets, clock, log, firstMs
       try {
         if ((await operations.retention(fleet)).length === 0) continue;
         const { retired, kept } = await operations.applyRetention(fleet);
-        log.info("retention-applied", { fleet, retired: retired.length, kept });
+        // What was retired is an event too, and told as that.
+        log.debug("retention-applied", { fleet, retired: retired.length, kept });
       } catch (error) { log.error("retention-failed", { fleet, ...describe(error) }); }
     }
   }
