@@ -34,7 +34,7 @@ export interface RetentionOptions {
   /** Versions that something under way relies on, and what; asked when it is decided. */
   readonly busy?: () => ReadonlyMap<Hash, string>;
   readonly listKept?: boolean;
-  /** Facts that go to the journal together, 512 unless said: saves wait no longer than for these. */
+  /** Facts that go to the journal together, 2048 unless said: saves wait no longer than for these. */
   readonly atOnce?: number;
 }
 

@@ -132,7 +132,7 @@ async function forecastRetention(context: RepositoryContext, { trying, busy, lis
  * next application, which ends where this one would have.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED where facts of a newer Stemma may keep something
  */
-async function applyRetention(context: RepositoryContext, { busy, atOnce = 512 }: Pick<RetentionOptions, "busy" | "atOnce"> = {}): Promise<RetentionOutcome> {
+async function applyRetention(context: RepositoryContext, { busy, atOnce = 2048 }: Pick<RetentionOptions, "busy" | "atOnce"> = {}): Promise<RetentionOutcome> {
   refuseUnknownFacts(context);
   const nowMs = context.clock.now();
   const retired: Fate[] = [];
