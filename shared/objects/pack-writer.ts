@@ -75,7 +75,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       if (this.#has(id)) return id;
       const target = this.#openTarget();
       try { await target.push(bytes); } catch (error) { await this.#fail(); throw error; }
-      this.#endEntry(target, { id, kind, byteLength: bytes.length, fresh: this.#host.hasCopy(id) });
+      this.#endEntry(target, { id, kind, byteLength: bytes.length, anew: this.#heals(id) });
       return id;
     });
   }
@@ -95,7 +95,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         throw error;
       }
       if (this.#settled(id)) { await target.dropEntry(); return id; }
-      this.#endEntry(target, { id, kind: "tensor", header: { dtype: source.dtype, shape: [...source.shape] }, byteLength: source.byteLength, fresh: this.#host.recode || this.#host.hasCopy(id) });
+      this.#endEntry(target, { id, kind: "tensor", header: { dtype: source.dtype, shape: [...source.shape] }, byteLength: source.byteLength, anew: this.#host.recode || this.#heals(id) });
       return id;
     });
   }
@@ -108,7 +108,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       // Nothing has gone into the pack when this throws: the save can go on.
       const entry = await codedEntry(tensor, new OwnTensors(this.#host, this.#own, (own) => target.readBack(own)));
       try { await target.push(tensor.bytes); } catch (error) { await this.#fail(); throw error; }
-      this.#endEntry(target, { ...entry, fresh: entry.base !== undefined || this.#host.recode || this.#host.hasCopy(tensor.id) });
+      this.#endEntry(target, { ...entry, anew: this.#host.recode || this.#heals(tensor.id) });
       return tensor.id;
     });
   }
@@ -157,6 +157,9 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     this.#host.pins.add(id);
     return this.#own.has(id) || (!this.#host.recode && this.#host.has(id));
   }
+
+  /** Whether the store has a copy that cannot be read, which the new one must win over. */
+  #heals(id: Hash): boolean { return this.#host.hasCopy(id) && !this.#host.has(id); }
 
   #endEntry(target: Target, description: EntryDescription): void {
     target.endEntry(description);

@@ -37,7 +37,7 @@ export class Publication {
   async publish(entries: readonly UnsealedEntry[], write: (seal: Seal) => Promise<PackIndex>): Promise<PackIndex | undefined> {
     const show = async (seal: Seal): Promise<PackIndex> => { const pack = await write(seal); this.#index.add(pack); return pack; };
     if (!entries.some(({ fresh }) => fresh)) return show(plainSeal);
-    if (entries.some(({ id, fresh }) => fresh && this.#index.locate(id) !== undefined)) return this.#lock.exclusive(() => this.#anew(entries, show));
+    if (entries.some(({ anew }) => anew)) return this.#lock.exclusive(() => this.#anew(entries, show));
     return this.#lock.shared(() => this.#besides(entries, show));
   }
 
