@@ -1,0 +1,63 @@
+/**
+ * A process that stores a fleet anew, by another plan every time, is killed with SIGKILL at a drawn moment,
+ * again and again on the same home. After each kill: it opens, nothing is damaged, every model comes back
+ * bit for bit under the same id, and a plan is applied to its end.
+ */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { openNodeHome } from "../../../../server/repository/node-home.js";
+import { openRepository } from "../../../../server/repository/open-repository.js";
+import { alteredModels, applyToFleet, planFleet, saveModels, testFleetModels } from "../../../helpers/archive-fleet.js";
+import { seededDraw, temporaryFolder } from "../../../integration/server/repository/harness.js";
+
+interface Said { readonly done?: number; readonly rewritten?: number; readonly failed?: readonly unknown[] }
+
+async function workUntilKilled(home: string, seed: number, after: number, delayMs: number): Promise<readonly Said[]> {
+  const worker = spawn(process.execPath, [fileURLToPath(new URL("archive-worker.js", import.meta.url)), home, String(seed)], { stdio: ["ignore", "pipe", "pipe"] });
+  const said: Said[] = [];
+  let complaint = "";
+  worker.stderr.on("data", (chunk: Buffer) => { complaint += chunk.toString(); });
+  const ended = new Promise<string | null>((resolve) => { worker.on("exit", (_code, signal) => { resolve(signal); }); });
+  for await (const line of createInterface({ input: worker.stdout })) {
+    said.push(JSON.parse(line) as Said);
+    if (said.length === after) setTimeout(() => worker.kill("SIGKILL"), delayMs);
+  }
+  assert.equal(await ended, "SIGKILL", `the worker ended by itself: ${complaint}`);
+  return said;
+}
+
+test("killed at any moment while its storage is written anew, a home has every model bit for bit", async (context) => {
+  const full = process.env["STEMMA_TEST_FULL"] === "1", kills = full ? 100 : 10;
+  const seed = process.env["STEMMA_TEST_SEED"] ?? `apply-${process.pid}-${Date.now()}`;
+  context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
+  const draw = seededDraw(seed), path = join(await temporaryFolder(context), "home"), models = testFleetModels();
+  const openAt = async (): Promise<{ readonly repository: Awaited<ReturnType<typeof openRepository>>; close(): Promise<void> }> => {
+    const home = await openNodeHome(path), repository = await openRepository(home, "fleet-a");
+    return { repository, close: async () => { await repository.close(); await home.close(); } };
+  };
+  const first = await openAt(), ids = await saveModels(first.repository, models);
+  const roots = new Map([...ids.values()].map((id) => [id, first.repository.get(id)!.record.root]));
+  await first.close();
+  let steps = 0;
+  for (let kill = 0; kill < kills; kill++) {
+    const said = await workUntilKilled(path, kill, 2 + draw(60), draw(20)), where = `seed ${seed}, kill ${kill}`;
+    steps += said.filter(({ done }) => (done ?? 0) > 0).length;
+    for (const { failed } of said) assert.deepEqual(failed ?? [], [], where);
+    const { repository, close } = await openAt();
+    assert.deepEqual((await repository.check()).problems, [], where);
+    assert.deepEqual(await alteredModels(repository, models, ids), [], `${where}: models came back altered`);
+    for (const [id, root] of roots) assert.equal(repository.get(id)?.record.root, root, where);
+    if (kill % 5 === 4) {
+      const { stopped, left, failed } = await applyToFleet(repository, await planFleet(repository, { ratio: 2, timeLimitMs: 50 }));
+      assert.deepEqual({ stopped, left, failed }, { stopped: null, left: 0, failed: [] }, where);
+      assert.deepEqual(await alteredModels(repository, models, ids), [], `${where}: after the plan was applied`);
+    }
+    await close();
+  }
+  assert.ok(steps > kills, `the worker hardly did anything: ${steps} steps`);
+  context.diagnostic(`${steps} steps of writing anew`);
+});
