@@ -19,7 +19,8 @@ import { metricOf } from "./metric.js";
 const mostRunning = 2;
 const running = new WeakMap<OperationsContext, number>();
 
-async function oneOfFew<T>(context: OperationsContext, work: () => Promise<T>): Promise<T> {
+/** Runs what evaluates, unless enough does already. @throws QUOTA_EXCEEDED */
+export async function oneOfFew<T>(context: OperationsContext, work: () => Promise<T>): Promise<T> {
   const now = running.get(context) ?? 0;
   if (now >= mostRunning) throw new StemmaError("QUOTA_EXCEEDED", `${now} evaluations run here already, which is the limit. Ask again when one has ended.`, { running: now });
   running.set(context, now + 1);
@@ -57,6 +58,7 @@ function identityOf({ versionId, name, version, record }: VersionSummary): Pick<
   return { versionId, name, version, scheme: record.scheme ?? null };
 }
 
-function checkCount(option: string, count: number | undefined): void {
+/** @throws USAGE */
+export function checkCount(option: string, count: number | undefined): void {
   if (count !== undefined && !(Number.isSafeInteger(count) && count >= 1 && count <= mostEvaluated)) throw new StemmaError("USAGE", `${option} is ${count}; it takes a whole number from 1 to ${mostEvaluated}.`, { option });
 }

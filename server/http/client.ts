@@ -74,6 +74,7 @@ export function connectOperations(connection: Connection, pollMs = 500): ServerO
     train: ({ fleet, ...request }, onProgress, signal) => trainOver(connection, fleet, request, pollMs, onProgress, signal),
     reduce: ({ fleet, model, ...request }) => post(`${modelPath({ fleet, model })}/reduce`, request, longMs),
     evaluate: ({ fleet, model, ...request }, signal) => sendForJson(connection, { method: "POST", path: `${modelPath({ fleet, model })}/evaluate`, json: request, signal, timeoutMs: longMs }),
+    evaluateProgressively: ({ fleet, model, ...request }, signal) => sendForJson(connection, { method: "POST", path: `${modelPath({ fleet, model })}/evaluate-progressively`, json: request, signal, timeoutMs: longMs }),
 
     datasets: (fleet) => get(`${fleetPath(fleet)}/datasets`),
     addDataset: (fleet, dataset) => post(`${fleetPath(fleet)}/datasets`, dataset, longMs),

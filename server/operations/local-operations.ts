@@ -17,6 +17,7 @@ import { storageOperations } from "./storage-operations.js";
 import { clearWorkFolder } from "./work-folder.js";
 import { evaluateOnServer } from "../evaluation/evaluate-on-server.js";
 import { reduceOnServer } from "../evaluation/reduce-version.js";
+import { progressiveOnServer } from "../progressive/progressive-on-server.js";
 import { trainOnServer } from "../training/train-on-server.js";
 
 /** The operations of a home without a server; closing them closes the home. */
@@ -47,6 +48,7 @@ export function localOperations(context: OperationsContext): ServerOperations {
     train: (request, onProgress, signal) => trainOnServer(context, request, onProgress, signal),
     reduce: (request) => reduceOnServer(context, request),
     evaluate: (request, signal) => evaluateOnServer(context, request, signal),
+    evaluateProgressively: (request, signal) => progressiveOnServer(context, request, signal),
     events: (signal) => {
       if (live === undefined) throw new StemmaError("SERVER_UNREACHABLE", "Events come from a running server, and none runs on this home. Start one with `stemma server`.");
       return live.events.listen(signal);

@@ -15,6 +15,7 @@ import type { ApplyReport } from "../archive/apply-plan.js";
 import type { ArchivePlan } from "../archive/archive-plan.js";
 import type { PlanArchiveOptions } from "../archive/plan-archive.js";
 import type { ServerEvent } from "../events/event-hub.js";
+import type { ProgressiveEvaluationReport, ProgressiveEvaluationRequest } from "../progressive/progressive-request.js";
 import type { RetentionForecast, RetentionOptions, RetentionOutcome, RetentionSetting } from "../repository/fleet-retention.js";
 import type { RetentionScope } from "../repository/retention-plan.js";
 import type { CheckReport, DeviceSummary, FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
@@ -150,6 +151,8 @@ export interface ServerOperations {
   reduce(request: ReduceRequest): Promise<ReduceReport>;
   /** Measures a model on the held-out part of named data; saves nothing. */
   evaluate(request: EvaluationRequest, signal?: AbortSignal): Promise<EvaluationReport>;
+  /** The k most likely classes, from part of the weights' bytes where that is certain. */
+  evaluateProgressively(request: ProgressiveEvaluationRequest, signal?: AbortSignal): Promise<ProgressiveEvaluationReport>;
 
   datasets(fleet: string): Promise<readonly DatasetSummary[]>;
   addDataset(fleet: string, dataset: { readonly name: string; readonly kind: string; readonly location: string; readonly parameters?: DatasetReference["parameters"] }): Promise<DatasetSummary>;

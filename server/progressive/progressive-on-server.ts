@@ -1,0 +1,93 @@
+/**
+ * Progressive evaluation of a stored model on named data: byte planes from the store, bounds in a thread,
+ * the real forward pass by the engine in a child process. Saves nothing. What planes say is not verified
+ * against a tensor's id, which is over all its bytes; the comparison with the full answer is over verified ones.
+ */
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
+import type { Leaf } from "../../shared/model/model.js";
+import { tensorOfSource } from "../../shared/tensor/tensor.js";
+import type { SamplePart } from "../../shared/train/datasets/dataset.js";
+import { loadDataset } from "../../shared/train/datasets/registry.js";
+import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
+import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-job.js";
+import { firstOf } from "../../shared/train/evaluation.js";
+import type { DatasetReference } from "../../shared/train/training.js";
+import { checkCount, oneOfFew } from "../evaluation/evaluate-on-server.js";
+import { needDataset, referenceOf } from "../operations/dataset-operations.js";
+import type { OperationsContext } from "../operations/operations-context.js";
+import { workFolderOf } from "../operations/work-folder.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { writeModelFolder } from "../training/model-folder.js";
+import { decideInThread } from "./decide-in-thread.js";
+import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
+import type { ProgressiveEvaluationReport, ProgressiveEvaluationRequest } from "./progressive-request.js";
+import { fixedReader, planesReader, type WeightReader } from "./weight-reader.js";
+
+/** Most sizes of answers that may be asked for at once. */
+const mostTops = 10;
+
+/**
+ * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH, PROGRESSIVE_UNSUPPORTED, USAGE for data of a
+ *   regression, PROGRESSIVE_DIFFERS should an answer not be the full-precision one, NOT_A_NUMBER, TRAINING_STOPPED, QUOTA_EXCEEDED
+ */
+export async function progressiveOnServer(context: OperationsContext, request: ProgressiveEvaluationRequest, signal?: AbortSignal): Promise<ProgressiveEvaluationReport> {
+  const { tops = [1, 5] } = request;
+  if (tops.length === 0 || tops.length > mostTops) throw new StemmaError("USAGE", `${tops.length} sizes of answers are asked for; 1 to ${mostTops} may be.`);
+  for (const top of tops) checkCount("--top", top);
+  checkCount("--limit", request.limit);
+  return oneOfFew(context, () => evaluateVersion(context, { ...request, tops }, signal));
+}
+
+async function evaluateVersion(context: OperationsContext, request: ProgressiveEvaluationRequest & { readonly tops: readonly number[] }, signal?: AbortSignal): Promise<ProgressiveEvaluationReport> {
+  const { fleets, home } = context, { layout = "stored", tops, check = true } = request, started = home.ports.clock.monotonic();
+  const repository = await fleets.get(request.fleet), version = repository.resolve(request.model);
+  const dataset = referenceOf(await needDataset(context, request.fleet, request.data)), { set } = await loadDataset(dataset, nodeFiles());
+  if (set.task !== "classification") throw new StemmaError("USAGE", `The data ${request.data} is of a regression, which has no most likely classes. Evaluate without --progressive.`);
+  const part = firstOf(set.heldOut, request.limit ?? set.heldOut.count), leaves = await repository.leaves(version.versionId);
+  await mkdir(workFolderOf(home), { recursive: true });
+  const workFolder = await mkdtemp(join(workFolderOf(home), "progressive-"));
+  try {
+    const report = await evaluateProgressively({
+      architecture: await architectureOf(repository, version), inputs: part.inputs, count: part.count, tops, compare: check, decide: decideInThread(signal),
+      weights: layout === "fixed" ? await fixedLayout(repository, leaves) : planesReader(leaves, (leaf, planes) => repository.objects.readHighPlanes(leaves[leaf]!.tensor, planes)),
+      forward: forwardInChild(repository, version, dataset, part.count, workFolder, signal),
+    });
+    const different = report.tops.find(({ equal }) => equal === false);
+    if (different !== undefined) throw new StemmaError("PROGRESSIVE_DIFFERS", `A top-${different.top} answer from part of the bytes of ${version.name}:${version.version} is not the full-precision one. Check the store with \`stemma storage check\`; if that finds nothing, report this with the model.`, { versionId: version.versionId, top: different.top });
+    return {
+      versionId: version.versionId, name: version.name, version: version.version, data: request.data, layout, samples: { evaluated: part.count, heldOut: set.heldOut.count },
+      totalBytes: report.totalBytes, levels: report.levels, tops: report.tops.map((top) => scoreOf(top, part)), durationMs: Math.round(home.ports.clock.monotonic() - started),
+    };
+  } finally { await rm(workFolder, { recursive: true, force: true }); }
+}
+
+function scoreOf({ top, answers, equal }: TopReport, { targets }: SamplePart): ProgressiveEvaluationReport["tops"][number] {
+  return { top, equal, correct: answers.filter((answer, sample) => answer?.classes.includes(targets[sample]!) === true).length, unanswerable: answers.filter((answer) => answer === undefined).length };
+}
+
+async function architectureOf(repository: FleetRepository, { name, version, versionId, record }: VersionSummary): Promise<ReturnType<typeof decodeArchitecture>> {
+  if (record.objects.architecture === undefined) throw new StemmaError("MODEL_OPAQUE", `${name}:${version} was imported without an architecture, so nothing says how its tensors make a network. Import it again with --arch model.json.`, { versionId });
+  return decodeArchitecture(await repository.objects.read("architecture", record.objects.architecture));
+}
+
+async function fixedLayout(repository: FleetRepository, leaves: readonly Leaf[]): Promise<WeightReader> {
+  const tensors = [];
+  for (const { tensor } of leaves) tensors.push(await tensorOfSource(repository.objects.openTensor(tensor)));
+  return fixedReader(tensors);
+}
+
+/** All samples at once, so that each is in the batch it would be in without progress. */
+function forwardInChild(repository: FleetRepository, version: VersionSummary, dataset: DatasetReference, limit: number, workFolder: string, signal?: AbortSignal): ForwardPass {
+  return async (samples) => {
+    const job: EvaluationJob = { format: 1, dataset, base: { folder: await writeModelFolder(repository, version, join(workFolder, "model")), versionId: version.versionId }, evaluate: { limit, outputs: true } };
+    await evaluateInChild(job, { workFolder, ...(signal === undefined ? {} : { signal }) });
+    const bytes = await readFile(join(workFolder, "result", outputsFile)), outputs = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)), width = outputs.length / limit;
+    const rows = new Float32Array(samples.length * width);
+    samples.forEach((sample, row) => { rows.set(outputs.subarray(sample * width, (sample + 1) * width), row * width); });
+    return rows;
+  };
+}

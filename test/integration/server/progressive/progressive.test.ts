@@ -1,0 +1,58 @@
+// `model eval --progressive` over a real store and the real engine, through both doors and the command.
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { it } from "node:test";
+import { connectOperations } from "../../../../server/http/client.js";
+import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { workFolderOf } from "../../../../server/operations/work-folder.js";
+import { startTestServer, testFleet } from "../../../helpers/test-server.js";
+
+it("answers as the full precision does, from part of the bytes where that is certain, and refuses what has no classes", { timeout: 240_000 }, async () => {
+  const home = await mkdtemp(join(tmpdir(), "stemma-progressive-")), fleet = "local";
+  const operations = await openLocalOperations({ home });
+  try {
+    await operations.addDataset(fleet, { name: "shapes", kind: "images-generated", location: "", parameters: { count: 400 } });
+    await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+    await operations.train({ fleet, recipe: "image-classify", data: "shapes", name: "pictures", seed: "3", parameters: { epochs: 2, model: "lenet-5" } });
+    const full = await operations.evaluate({ fleet, model: "pictures", data: "shapes", top: 5, limit: 40 });
+    assert.ok(full.evaluation.task === "classification");
+    for (const layout of ["stored", "fixed"] as const) {
+      const report = await operations.evaluateProgressively({ fleet, model: "pictures", data: "shapes", limit: 40, layout });
+      assert.deepEqual(report.tops.map(({ top, correct, equal, unanswerable }) => ({ top, correct, equal, unanswerable })), [
+        { top: 1, correct: full.evaluation.correct, equal: true, unanswerable: 0 }, { top: 5, correct: full.evaluation.top?.correct, equal: true, unanswerable: 0 },
+      ]);
+      for (const at of [0, 1]) assert.equal(report.levels.reduce((sum, { tops }) => sum + tops[at]!.decided, 0), 40);
+      // Fixed planes decide with two bytes what the order of IEEE 754 needs three for.
+      const known = report.levels.filter(({ level }) => level <= (layout === "fixed" ? 2 : 3)), answered = known.reduce((sum, { tops }) => sum + tops[0]!.decided, 0);
+      assert.ok(answered >= 36, `${answered} of 40 answered before all bytes were known (${layout})`);
+      assert.ok(known.every(({ dataShare }, at) => dataShare < 1 && (at === 0 || dataShare > known[at - 1]!.dataShare)));
+    }
+    const unchecked = await operations.evaluateProgressively({ fleet, model: "pictures", data: "shapes", limit: 5, tops: [2], check: false, layout: "fixed" });
+    assert.deepEqual(unchecked.tops.map(({ top, equal }) => [top, equal]), [[2, null]]);
+
+    await assert.rejects(operations.evaluateProgressively({ fleet, model: "pictures", data: "cells" }), { code: "USAGE" });
+    for (const wrong of [{ tops: [0] }, { tops: [] }, { limit: 0.5 }]) await assert.rejects(operations.evaluateProgressively({ fleet, model: "pictures", data: "shapes", ...wrong }), { code: "USAGE" });
+    const stop = new AbortController();
+    const stopped = operations.evaluateProgressively({ fleet, model: "pictures", data: "shapes" }, stop.signal);
+    stop.abort();
+    await assert.rejects(stopped, { code: "INTERRUPTED" });
+    assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
+  } finally {
+    await operations.close();
+    await rm(home, { recursive: true, force: true });
+  }
+});
+
+it("answers through a server as it does at home", { timeout: 120_000 }, async () => {
+  const server = await startTestServer();
+  try {
+    const door = connectOperations({ socketPath: server.handle.socketPath }, 20), fleet = testFleet;
+    await door.addDataset(fleet, { name: "shapes", kind: "images-generated", location: "", parameters: { count: 200 } });
+    await door.train({ fleet, recipe: "image-classify", data: "shapes", name: "pictures", seed: "3", parameters: { epochs: 1, filters: 2 } });
+    const report = await door.evaluateProgressively({ fleet, model: "pictures", data: "shapes", limit: 10, tops: [1] });
+    assert.deepEqual(report.tops.map(({ top, equal }) => [top, equal]), [[1, true]]);
+    await assert.rejects(door.evaluateProgressively({ fleet, model: "pictures", data: "shapes", limit: -1 }), { code: "USAGE" });
+  } finally { await server.end(); }
+});
