@@ -1,4 +1,6 @@
 /** Operations on retention: rules, what they would do, doing it; and what the server tells of it. */
+import { isStemmaError } from "../../shared/errors.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RetentionReport, ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
@@ -26,7 +28,17 @@ async function applyRetention(context: OperationsContext, fleet: string, { colle
   const repository = await fleets.get(fleet);
   const outcome = await repository.retention.apply({ busy: await underWayIn(context, fleet) });
   for (const { versionId, name, version, device, line, because } of outcome.retired) live?.events.emit({ event: "retired", fleet, device, line, versionId, name, version, because });
-  const freed = collect ? (await repository.collect(await repository.planCollection())).freedBytes : undefined;
+  const freed = collect ? await collectNow(repository) : undefined;
   live?.events.emit({ event: "retention", fleet, retired: outcome.retired.length, kept: outcome.kept, freedBytes: freed ?? null });
   return { ...outcome, ...(freed === undefined ? {} : { freedBytes: freed }) };
+}
+
+const mostPlans = 3;
+
+/** A collection between plan and execution (a person's, the archive's) makes the plan stale: made again, a few times. */
+async function collectNow(repository: Pick<FleetRepository, "planCollection" | "collect">): Promise<number> {
+  for (let plans = 1; ; plans++) {
+    try { return (await repository.collect(await repository.planCollection())).freedBytes; }
+    catch (error) { if (plans === mostPlans || !isStemmaError(error, "PLAN_STALE")) throw error; }
+  }
 }
