@@ -32,12 +32,18 @@ export function describeMetric(metadata: MetricMetadata, before: number | undefi
   return `${name} ${before.toFixed(1)} ${unit} → ${after.toFixed(1)} ${unit}`;
 }
 
+/** "75 KiB / 200 KiB (37 %)": everything that came for a version against a full snapshot of it. */
+export function describeWire(wireBytes: number | undefined, tensorBytes: number): string {
+  if (wireBytes === undefined) return `- / ${formatBytes(tensorBytes)}`;
+  return `${formatBytes(wireBytes)} / ${formatBytes(tensorBytes)} (${Math.round((100 * wireBytes) / Math.max(1, tensorBytes))} %)`;
+}
+
 const columns: readonly Column<DemoRow>[] = [
   { title: "DEVICE", value: ({ model }) => model.record.device || "server" },
   { title: "LINE", value: ({ model }) => model.record.line || "-" },
   { title: "VERSION", value: ({ model }) => `${model.name}:${model.version}` },
   { title: "APPROACH", value: ({ model }) => model.record.approach },
-  { title: "ON THE WIRE / FULL", value: ({ model, figures }) => (figures === undefined ? `- / ${formatBytes(model.tensorBytes)}` : `${formatBytes(figures.wireBytes)} / ${formatBytes(model.tensorBytes)}`), align: "right" },
+  { title: "ON THE WIRE / FULL", value: ({ model, figures }) => describeWire(figures?.wireBytes, model.tensorBytes), align: "right" },
   { title: "SAVE", value: ({ figures }) => (figures === undefined ? "-" : formatDuration(figures.tookMs)), align: "right" },
   { title: "RECOVER", value: ({ proof }) => (proof?.report === undefined ? "-" : formatDuration(Object.values(proof.report.steps).reduce((sum, ms) => sum + ms, 0))), align: "right" },
   { title: "HELD-OUT: INITIAL MODEL → THIS", value: ({ metric }) => metric },
@@ -50,6 +56,6 @@ export function printDemoTable(rows: readonly DemoRow[], proofs: readonly Proof[
   output.print({
     data: { rows: rows.map(({ model, figures, metric, proof }) => ({ versionId: model.versionId, name: model.name, version: model.version, device: model.record.device, line: model.record.line, approach: model.record.approach, tensorBytes: model.tensorBytes, figures, metric, proof })) },
     names: rows.map(({ model }) => `${model.name}:${model.version}`),
-    text: `\n${renderTable(rows, columns)}\n${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on the device, ${proofs.length - withFile} with the recorded Merkle root.\nSAVE: from the announcement to the signed receipt after fsync. RECOVER: load, rebuild, check environment, verify.`,
+    text: `\n${renderTable(rows, columns)}\n${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on the device, ${proofs.length - withFile} with the recorded Merkle root.\nON THE WIRE: all that came for a version, its tensors coded against what device and server share; FULL: a snapshot of all its tensors.\nSAVE: from the announcement to the signed receipt after fsync. RECOVER: load, rebuild, check environment, verify.`,
   });
 }

@@ -120,12 +120,12 @@ async function followServer(operations: ServerOperations, home: string): Promise
   await writeFile(path, JSON.stringify({ ...enrolment, mqtt: [mqttUrl], http: httpUrl }, null, 2), { mode: 0o600 });
 }
 
-/** The generic board with small blocks, and for one vehicle a thin link whose transfer can be cut in the middle. */
+/** The generic board with small blocks, and for one vehicle a thin link whose transfer can be cut in the middle. All code what they send: the loopback alone would not make it pay. */
 async function demoProfile(vehicle: DemoVehicle): Promise<Record<string, unknown>> {
   const generic = JSON.parse(await readFile(join(checkout, "firmware-profiles/generic.json"), "utf8")) as Record<string, Record<string, unknown>>;
   delete generic["$schema"];
-  const link = vehicle.thinLink ? { blockBytes: 16_384, window: 2, bytesPerSecond: 131_072 } : { blockBytes: 65_536 };
-  return { ...generic, name: vehicle.thinLink ? "demo-thin-link" : "demo", link: { ...generic["link"], ...link }, training: { ...generic["training"], dutyHours: null, everyHours: null, afterSamples: null } };
+  const link = vehicle.thinLink ? { blockBytes: 8_192, window: 2, bytesPerSecond: 24_576 } : { blockBytes: 65_536 };
+  return { ...generic, name: vehicle.thinLink ? "demo-thin-link" : "demo", link: { ...generic["link"], coding: "always", ...link }, training: { ...generic["training"], dutyHours: null, everyHours: null, afterSamples: null } };
 }
 
 function startAgent(processes: ChildProcesses, folders: DemoFolders, vehicle: DemoVehicle): StartedProcess {
