@@ -9,6 +9,7 @@ import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
 import { numberKind, planeBytes } from "../../shared/delta/numbers.js";
 import type { Representation } from "../../shared/objects/object-store.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
+import { isSchemeCode } from "../../shared/schemes/scheme.js";
 import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { EdgeInput } from "../planner/storage-graph.js";
@@ -69,12 +70,13 @@ export const currentEdge: EdgeSource = (context, tensor) => {
   return [edgeOf(context, tensor, edgeKinds.current, storedBytes, decodingOf(tensor.current), base, previous)];
 };
 
-/** Byte planes mean something only where elements have several bytes, and an index entry's worth of them. */
+/** Byte planes mean something only where elements have several bytes, and an index entry's worth of them; a reduced tensor is smaller in its scheme's form than in any of them. */
 const leastInPlanes = 4096;
-function isInPlanes(tensor: ArchiveTensor): boolean { return isCodable(tensor) && tensor.byteLength >= leastInPlanes && planeBytes(tensor.header.dtype) > 1; }
+function isInPlanes(tensor: ArchiveTensor): boolean { return isCodable(tensor) && !isSchemeCode(tensor.current.code) && tensor.byteLength >= leastInPlanes && planeBytes(tensor.header.dtype) > 1; }
 
+/** None of a tensor that somebody reduced by a float scheme: to lie compact is what it is for. */
 export const rawEdge: EdgeSource = (context, tensor) => {
-  if (tensor.current.code === encodingCodes.raw || (context.layout === "planes" && isInPlanes(tensor))) return [];
+  if (tensor.current.code === encodingCodes.raw || isSchemeCode(tensor.current.code) || (context.layout === "planes" && isInPlanes(tensor))) return [];
   return [edgeOf(context, tensor, edgeKinds.raw, tensor.byteLength, "raw")];
 };
 

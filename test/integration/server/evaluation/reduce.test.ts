@@ -6,12 +6,14 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { openNodeHome } from "../../../../server/repository/node-home.js";
+import { openRepository } from "../../../../server/repository/open-repository.js";
 import type { ServerOperations } from "../../../../server/operations/operations.js";
 import { reduceTensor } from "../../../../shared/schemes/reduce.js";
-import { parseScheme } from "../../../../shared/schemes/scheme.js";
+import { parseScheme, schemeCodes } from "../../../../shared/schemes/scheme.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Tensor } from "../../../../shared/tensor/tensor.js";
-import { noiseTensor, weights } from "../../../helpers/related-tensors.js";
+import { fineTuned, noiseTensor, weights } from "../../../helpers/related-tensors.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 type Named = Readonly<Record<string, Tensor>>;
@@ -79,6 +81,28 @@ describe("model reduce", () => {
       await operations.close();
       await rm(home, { recursive: true, force: true });
     }
+  });
+
+  it("stays compact and exact through a storage plan, in either layout", { timeout: 60_000 }, async () => {
+    const home = await mkdtemp(join(tmpdir(), "stemma-reduce-")), fleet = "local";
+    try {
+      let operations = await openLocalOperations({ home });
+      await importModel(operations, fleet, "exact", { kernel: weights([64, 64], 3), bias: weights([64], 4) });
+      await importModel(operations, fleet, "exact", { kernel: fineTuned(weights([64, 64], 3), 1e-4, 5), bias: weights([64], 4) }, "exact:1");
+      const { summary } = await operations.reduce({ fleet, model: "exact:2", scheme: "fixed:8", name: "small" });
+      for (const layout of ["packed", "planes"] as const) {
+        await operations.applyStorage(fleet, { ratio: 1, scheme: "independent", layout, timeLimitMs: 500, readBytesPerSecond: 1e8 });
+        assert.equal((await operations.verify({ fleet, model: "small" })).root, summary?.record.root);
+        await operations.close();
+        const opened = await openNodeHome(home), repository = await openRepository(opened, fleet);
+        try {
+          const [kernel] = (await repository.leaves(repository.resolve("small").versionId)).filter(({ path }) => path === "kernel");
+          assert.equal(repository.objects.representation(kernel!.tensor)?.code, schemeCodes.fixed, layout);
+        } finally { await repository.close(); await opened.close(); }
+        operations = await openLocalOperations({ home });
+      }
+      await operations.close();
+    } finally { await rm(home, { recursive: true, force: true }); }
   });
 
   it("refuses what would mix exact and reduced, through a server too", { timeout: 60_000 }, async () => {
