@@ -98,7 +98,7 @@ export interface ReduceReport {
 /** `parameters`: what the reader is told (cells, vehicle …). */
 export interface DatasetSummary { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: DatasetReference["parameters"]; readonly hash: string | null }
 
-export interface StorageStats { readonly versions: number; readonly tensors: number; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
+export interface StorageStats { readonly versions: number; readonly tensors: number; /** Tensors that do not lie raw: their bytes on disk and in full, and how many others the deepest needs, one decoded after the other. */ readonly coded: { readonly tensors: number; readonly storedBytes: number; readonly byteLength: number; readonly deepest: number }; readonly objects: number; readonly packs: number; readonly packBytes: number; readonly journalBytes: number; /** What snapshots of every version would take. */ readonly logicalBytes: number }
 
 /** `freedBytes`: where it was collected in the same go. */
 export interface RetentionReport extends RetentionOutcome { readonly freedBytes?: number }

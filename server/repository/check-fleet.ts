@@ -2,8 +2,9 @@
  * Checks what lies on the disk: the journal's chain, every version's record, tree and small objects,
  * the presence of every tensor, and the bytes of all objects or of a sample. Reports; repairs nothing.
  */
-import { isStemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { StoredObject } from "../../shared/objects/object-store.js";
+import type { PackStore } from "../../shared/objects/pack-store.js";
 import type { Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
@@ -55,7 +56,8 @@ async function checkOne(context: RepositoryContext, versionId: Hash, problems: P
     for (const { tensor, path } of leaves) {
       if (context.objects.has(tensor) || reported.has(tensor)) continue;
       reported.add(tensor);
-      problems.push({ what: "tensor: OBJECT_MISSING", id: tensor, message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}, and it is not in the store. Restore it from a backup.` });
+      const error = whyUnreadable(context.objects, tensor);
+      problems.push({ what: `tensor: ${error.code}`, id: tensor, message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}. ${error.message}` });
     }
     for (const [kind, hash] of [["measurements", record.objects.measurements], ["checkpoints", record.objects.checkpoints], ["provenance", record.objects.provenance], ...(record.objects.attachments ?? []).map((one) => ["attachment", one.hash] as const)] as const) {
       if (hash !== undefined) await context.objects.read(kind, hash);
@@ -63,8 +65,18 @@ async function checkOne(context: RepositoryContext, versionId: Hash, problems: P
   } catch (error) { problems.push(problemOf("version", versionId, error)); }
 }
 
+/** Not there, damaged, or coded against what is. */
+function whyUnreadable(objects: Pick<PackStore, "openTensor" | "problems">, tensor: Hash): StemmaError {
+  const known = objects.problems().find(({ id }) => id === tensor);
+  if (known !== undefined) return known.error;
+  try { objects.openTensor(tensor); } catch (error) { if (isStemmaError(error)) return error; throw error; }
+  return new StemmaError("OBJECT_MISSING", `The tensor ${tensor} could not be read a moment ago. Check again.`, { id: tensor });
+}
+
 async function checkObjects({ objects, random }: RepositoryContext, sample: number | undefined, problems: Problem[], reported: ReadonlySet<Hash>): Promise<{ readonly objects: number; readonly bytes: number }> {
-  const all = [...objects.list()];
+  // A leftover that nothing can read any more, and nothing needs, goes with the next collection; what is damaged keeps collections from running.
+  const damaged = new Set(objects.problems().map(({ id }) => id));
+  const all = [...objects.list()].filter(({ id }) => objects.has(id) || damaged.has(id));
   const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
   let bytes = 0;
   for (const { id, kind, byteLength } of chosen) {

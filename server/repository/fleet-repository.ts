@@ -147,7 +147,8 @@ export interface FleetRepository {
   collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
   check(options?: { readonly sample?: number }): Promise<CheckReport>;
   reindex(): Promise<{ readonly versions: number }>;
-  stats(): Promise<{ readonly versions: number; readonly tensors: number; readonly objects: number; readonly packBytes: number; readonly journalBytes: number; readonly logicalBytes: number; readonly packs: number }>;
+  /** `coded`: tensors that do not lie raw, their bytes on disk and in full, and how many others the deepest of them needs one after the other. */
+  stats(): Promise<{ readonly versions: number; readonly tensors: number; readonly coded: { readonly tensors: number; readonly storedBytes: number; readonly byteLength: number; readonly deepest: number }; readonly objects: number; readonly packBytes: number; readonly journalBytes: number; readonly logicalBytes: number; readonly packs: number }>;
   backup(folder: string): Promise<{ readonly position: number; readonly bytes: number }>;
   close(): Promise<void>;
 }

@@ -1,4 +1,5 @@
 /** What a fleet takes on disk, beside what snapshots of every version would take. */
+import { rawRepresentation } from "../../shared/objects/pack-format.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";
 
@@ -10,10 +11,18 @@ export async function fleetStats({ state, objects, journal }: RepositoryContext)
     logicalBytes += version.tensorBytes;
   }
   let count = 0, tensors = 0;
-  for (const { kind } of objects.list()) {
+  const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
+  for (const { kind, id, storedBytes, byteLength } of objects.list()) {
     count++;
-    if (kind === "tensor") tensors++;
+    if (kind !== "tensor") continue;
+    tensors++;
+    const { code, depth } = objects.representation(id) ?? { code: rawRepresentation, depth: 0 };
+    if (code === rawRepresentation) continue;
+    coded.tensors++;
+    coded.storedBytes += storedBytes;
+    coded.byteLength += byteLength;
+    coded.deepest = Math.max(coded.deepest, depth);
   }
   const packs = objects.packs();
-  return { versions, tensors, objects: count, packs: packs.length, packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0), journalBytes: await journal.byteLength(), logicalBytes };
+  return { versions, tensors, coded, objects: count, packs: packs.length, packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0), journalBytes: await journal.byteLength(), logicalBytes };
 }

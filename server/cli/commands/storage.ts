@@ -2,10 +2,17 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
+import type { StorageStats } from "../../operations/operations.js";
 import { withContext } from "../context.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import { addStoragePlanCommands } from "./storage-plan.js";
 import { addStorageRetentionCommands } from "./storage-retention.js";
+
+/** How much of the tensors lies coded, and what that saves. */
+function codedText({ tensors, storedBytes, byteLength, deepest }: StorageStats["coded"]): string {
+  if (tensors === 0) return "none of the tensors (stemma storage plan shows what coding them would save)";
+  return `${tensors} of the tensors: ${formatBytes(byteLength)} in ${formatBytes(storedBytes)}, up to ${deepest} others decoded before one`;
+}
 
 export function addStorageCommands(program: Command): void {
   const storage = program.command("storage").description("what is stored, whether it is whole, and how to free or save it");
@@ -13,7 +20,7 @@ export function addStorageCommands(program: Command): void {
   storage.command("stats").description("versions, tensors, bytes on disk against full snapshots").action(async (_: unknown, command: Command) => withContext(command, async ({ output, operations, options }) => {
     const stats = await (await operations()).stats(options.fleet);
     const share = stats.logicalBytes === 0 ? "" : ` (${((100 * stats.packBytes) / stats.logicalBytes).toFixed(1)} % of full snapshots)`;
-    output.print({ data: stats, names: [options.fleet], text: [`fleet ${options.fleet}: ${stats.versions} versions, ${stats.tensors} tensors, ${stats.objects} other objects`, `packs    ${formatBytes(stats.packBytes)} in ${stats.packs} files${share}`, `journal  ${formatBytes(stats.journalBytes)}`].join("\n") });
+    output.print({ data: stats, names: [options.fleet], text: [`fleet ${options.fleet}: ${stats.versions} versions, ${stats.tensors} tensors, ${stats.objects - stats.tensors} other objects`, `packs    ${formatBytes(stats.packBytes)} in ${stats.packs} files${share}`, `coded    ${codedText(stats.coded)}`, `journal  ${formatBytes(stats.journalBytes)}`].join("\n") });
   }));
 
   storage.command("check").option("--sample <n>", "hash only this many objects, picked at random", Number).description("read everything that is stored and compare it with its hashes; find what is missing")

@@ -6,8 +6,10 @@ import { StemmaError } from "../../../../shared/errors.js";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
-import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
+import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
+import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { code, saveTensors, testTensor } from "../../../contract/shared/objects/object-store-contract.js";
+import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
 const folder = "/home/packs";
@@ -135,4 +137,75 @@ it("cleans up what a crash left, and tells what is not its own", async () => {
   assert.deepEqual(store.problems().map(({ pack, error }) => [pack, error.code]), [["holiday", "PACK_CORRUPT"]]);
   assert.ok(!(await files.list(folder)).includes("0011.tmp"));
   await store.close();
+});
+
+it("finds every flipped bit of coded tensors too, and names what is damaged, not what is coded against it", async () => {
+  const files = memoryFiles(), store = await open(files), [base, child, grandchild] = [0, 1, 2].map((member) => memberOf(1, member, [4, 12])) as [Tensor, Tensor, Tensor];
+  await writePack(store, [codedAgainst(base)]);
+  const basePack = store.packs()[0]!.path;
+  await writePack(store, [codedAgainst(child, base, undefined, "planes"), codedAgainst(grandchild, child, base)]);
+  const childPack = store.packs()[1]!.path;
+  const inBase = store.stat(idOfTensor(base))!.storedBytes, inPlanes = store.stat(idOfTensor(child))!.storedBytes, inChild = inPlanes + store.stat(idOfTensor(grandchild))!.storedBytes;
+  await store.close();
+  for (const [path, length, atFault] of [[basePack, inBase, () => base], [childPack, inChild, (at: number) => (at < inPlanes ? child : grandchild)]] as const) {
+    const whole = await files.read(path);
+    for (let at = 0; at < length; at++) {
+      await replace(files, path, whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)));
+      const damaged = await open(files), faulty = idOfTensor(atFault(at));
+      let unread = 0;
+      for (const tensor of [grandchild, child, base, grandchild]) {
+        const id = idOfTensor(tensor);
+        try { assert.deepEqual(await readBack(damaged, id), tensor.bytes); assert.ok(damaged.has(id)); } catch (error) {
+          assert.ok(error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code), `byte ${at}: ${String(error)}`);
+          assert.ok(error.message.includes(faulty) && !damaged.has(id) && damaged.representation(id) === undefined, error.message);
+          unread++;
+        }
+      }
+      // A bit that no decoder looks at changes nothing; else the one at fault is named once, and nothing is collected.
+      if (unread > 0) assert.deepEqual(damaged.problems().map(({ id }) => id), [faulty]);
+      if (unread > 0) assert.throws(() => damaged.planCollection(new Set()), code("COLLECTION_REFUSED"));
+      for (const planes of [1, 2, 3]) await damaged.readHighPlanes(idOfTensor(child), planes).then(({ bytes }) => { assert.deepEqual(bytes, keepHighPlanes(child.bytes, 4, planes)); }, (error: unknown) => { assert.ok(error instanceof StemmaError, String(error)); });
+      await damaged.close();
+    }
+    await replace(files, path, whole);
+  }
+});
+
+it("heals what is coded against a damaged tensor by a new copy of that, raw or coded, also after reopening", async () => {
+  for (const healing of [(tensor: Tensor) => tensor, (tensor: Tensor) => codedAgainst(tensor)]) {
+    const files = memoryFiles(), store = await open(files), [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+    await writePack(store, [base]);
+    const { path } = store.packs()[0]!;
+    await writePack(store, [codedAgainst(child, base)]);
+    await replace(files, path, (await files.read(path)).map((byte, i) => (i === 50 ? byte ^ 1 : byte)));
+    await store.close();
+    const damaged = await open(files);
+    await assert.rejects(() => readBack(damaged, child), code("OBJECT_HASH_MISMATCH"));
+    await assert.rejects(() => writePack(damaged, [codedAgainst(memberOf(1, 2), child)]), code("REFERENCE_MISSING"));
+    await writePack(damaged, [healing(base)]);
+    assert.deepEqual(damaged.problems(), []);
+    assert.deepEqual(await readBack(damaged, child), child.bytes);
+    await damaged.close();
+    // The damaged copy still lies there; it is the other one that is read, whichever pack is found first.
+    const again = await open(files);
+    for (const tensor of [base, child]) assert.deepEqual(await readBack(again, tensor), tensor.bytes);
+    await again.close();
+  }
+});
+
+it("says what is missing when the pack of what others are coded against is gone", async () => {
+  const files = memoryFiles(), store = await open(files), [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+  await writePack(store, [base]);
+  const { path } = store.packs()[0]!;
+  await writePack(store, [codedAgainst(child, base)]);
+  await store.close();
+  await files.remove(path);
+  const left = await open(files), id = idOfTensor(child);
+  assert.ok(!left.has(id));
+  assert.throws(() => left.openTensor(id), (error) => code("OBJECT_MISSING")(error) && (error as Error).message.includes(idOfTensor(base)));
+  assert.throws(() => left.planCollection(new Set([id])), (error) => code("COLLECTION_REFUSED")(error) && (error as Error).message.includes(idOfTensor(base)));
+  // Sent again whole, it needs the other no more.
+  await writePack(left, [child]);
+  assert.deepEqual(await readBack(left, child), child.bytes);
+  await left.close();
 });
