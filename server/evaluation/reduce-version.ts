@@ -13,10 +13,10 @@ import { reduceTensor, type ReducedTensor } from "../../shared/schemes/reduce.js
 import { parseScheme, schemeText } from "../../shared/schemes/scheme.js";
 import { tensorId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type TensorSource } from "../../shared/tensor/tensor.js";
+import { checkExactness } from "../repository/exactness.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { OperationsContext } from "../operations/operations-context.js";
 import type { ReduceReport, ReduceRequest } from "../operations/operations.js";
-import { refuseMixedName } from "./reduced-models.js";
 
 type Codec = Awaited<ReturnType<typeof loadDeltaCodec>>;
 
@@ -31,7 +31,7 @@ export async function reduceOnServer(context: OperationsContext, request: Reduce
   const scheme = parseScheme(request.scheme), seed = checkSeed(request.seed ?? "0");
   const repository = await context.fleets.get(request.fleet), version = repository.resolve(request.model);
   if (version.record.scheme !== undefined) throw new StemmaError("MODEL_REDUCED", `${version.name}:${version.version} went through ${version.record.scheme} already, and two losses are not told apart any more. Reduce the exact model: see \`stemma model log ${version.name}:${version.version}\`.`, { versionId: version.versionId });
-  refuseMixedName(request.name, repository.versions({ name: request.name, includeRetired: true }));
+  checkExactness(request.name, request.scheme, repository.versions({ name: request.name, includeRetired: true }).at(-1));
   const model = await repository.recover(version.versionId), codec = await loadDeltaCodec();
   const known = new Map<Hash, ReducedLeaf>(), leaves: ReducedLeaf[] = [];
   for (const [i, leaf] of model.leaves.entries()) {

@@ -5,6 +5,7 @@ import type { SaveBase } from "../../shared/save/plan-save.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
+import { checkExactness } from "./exactness.js";
 import { factCodec } from "./fact-codec.js";
 import type { SaveOptions, SaveReport, VersionSummary } from "./fleet-repository.js";
 import { checkName, ownDevice, ownLine } from "./naming.js";
@@ -17,6 +18,8 @@ const saveLeaseMs = 60 * 60 * 1000;
 /** See FleetRepository.save. */
 export async function saveVersion(context: RepositoryContext, model: ModelSource, options: SaveOptions): Promise<SaveReport> {
   checkName("model", options.name);
+  const newest = context.state.names.get(options.name)?.at(-1);
+  checkExactness(options.name, options.scheme, newest && needVersion(context, newest.versionId));
   const bases = await loadBases(context, options.bases ?? []);
   if (options.successorOf !== undefined) needVersion(context, options.successorOf);
   // What the store has already is not written again, so it must not be collected before the fact says it is needed.

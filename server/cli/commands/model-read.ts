@@ -98,7 +98,7 @@ export function addModelReadCommands(model: Command): void {
         }
       }
       output.print({ data: rows, names: rows.filter((row) => row.exact).map((row) => row.model), table: { rows, columns: [
-        { title: "MODEL", value: (row) => row.model }, { title: "EXACT", value: (row) => (row.exact ? "yes" : "NO") }, { title: "TIME", value: (row) => (row.report ? formatDuration(totalMs(row.report)) : "-"), align: "right" },
+        { title: "MODEL", value: (row) => row.model }, { title: "EXACT", value: (row) => (row.exact ? exactnessOf(row.report) : "NO") }, { title: "TIME", value: (row) => (row.report ? formatDuration(totalMs(row.report)) : "-"), align: "right" },
         { title: "ROOT", value: (row) => row.report?.root.slice(0, 16) }, { title: "PROBLEM", value: (row) => row.error ?? "" }] } });
     }));
 }
@@ -137,7 +137,7 @@ async function recoverFleetCommand(choices: RecoverChoices, { output, operations
       const stream = await door.recover({ fleet: options.fleet, model: moment.versionId });
       const path = pathOf(moment);
       const report = await writeStreamDurably(stream, path, { overwrite: choices.force }, () => undefined);
-      rows.push({ device: moment.device, line: moment.line, model: nameOf(report), exact: "yes", file: path ?? null, why: moment.why });
+      rows.push({ device: moment.device, line: moment.line, model: nameOf(report), exact: exactnessOf(report), file: path ?? null, why: moment.why });
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       rows.push({ device: moment.device, line: moment.line, model: moment.versionId.slice(0, 12), exact: "NO", file: null, why: `${error.message} [${error.code}]` });
@@ -162,6 +162,9 @@ function describeArchitectures({ sameArchitecture, opaque }: ModelDiff): string 
   if (opaque) return "no architecture is known of either: tensors are compared by name";
   return sameArchitecture ? "same architecture" : "different architectures";
 }
+
+/** What was recovered is what was recorded; of a reduced model that is not what was trained. */
+function exactnessOf(report: RecoveryReport | undefined): string { return report?.scheme === undefined ? "yes" : `yes, reduced (${report.scheme})`; }
 
 function totalMs({ steps }: RecoveryReport): number { return steps.loadMs + steps.rebuildMs + steps.checkEnvironmentMs + steps.verifyMs; }
 

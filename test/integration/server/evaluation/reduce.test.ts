@@ -115,6 +115,8 @@ describe("model reduce", () => {
       assert.equal((await door.recover({ fleet, model: "small" })).expected.scheme, "fixed:8");
       await assert.rejects(door.reduce({ fleet, model: "small", scheme: "fixed:4", name: "smaller" }), { code: "MODEL_REDUCED" });
       await assert.rejects(door.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "exact" }), { code: "MODEL_REDUCED" });
+      await assert.rejects(importModel(door, fleet, "small", exactModel()), { code: "MODEL_REDUCED" });
+      assert.equal((await door.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "small" })).summary?.version, 2, "among reduced ones it may be");
       for (const wrong of [{ scheme: "float8" }, { scheme: "fixed:8", seed: "-1" }, { scheme: "quantize-uniform:9" }]) await assert.rejects(door.reduce({ fleet, model: "exact", name: "other", ...wrong }), { code: "USAGE" });
       await assert.rejects(door.reduce({ fleet, model: "nothing", scheme: "float16", name: "other" }), { code: "MODEL_NOT_FOUND" });
       await assert.rejects(door.reduce({ fleet, model: "exact", scheme: "float16", name: "a:b" }), { code: "NAME_INVALID" });
@@ -123,7 +125,7 @@ describe("model reduce", () => {
       await assert.rejects(door.assign(fleet, "van", "line", "small"), { code: "MODEL_REDUCED" });
       await assert.rejects(door.enroll({ fleet, device: "bus", lines: ["line"], profile: "generic", initial: { line: "small" } }), { code: "MODEL_REDUCED" });
       assert.equal((await door.assign(fleet, "van", "line", "exact")).name, "exact");
-      assert.equal((await door.assign(fleet, "van", "line", "small", { allowReduced: true })).record.scheme, "fixed:8");
+      assert.equal((await door.assign(fleet, "van", "line", "small:1", { allowReduced: true })).record.scheme, "fixed:8");
       await door.enroll({ fleet, device: "bus", lines: ["line"], profile: "generic", initial: { line: "small" }, allowReduced: true });
     } finally { await server.end(); }
   });
