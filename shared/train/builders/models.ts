@@ -61,6 +61,23 @@ export function leNetCaffe(inputShape: readonly number[], classes: number, strea
   return graph.build(graph.dense(graph.dense(graph.flatten(second), flat, 500, "relu"), 500, classes), streams);
 }
 
+/**
+ * Deeper, in the manner of VGG (Simonyan and Zisserman, 2015): three times two convolutions of 3 × 3 and a pooling, with `filters`,
+ * twice and four times as many, then 128 units: eight layers with weights.
+ */
+export function vgg8(inputShape: readonly number[], filters: number, classes: number, streams: Streams): ModelAtRest {
+  const [height, width, channels] = imageSides(inputShape);
+  const graph = new GraphBuilder(), eighth = (extent: number): number => Math.floor(Math.floor(Math.floor(extent / 2) / 2) / 2);
+  let node = graph.input(inputShape), count = channels;
+  for (const wide of [filters, 2 * filters, 4 * filters]) {
+    node = graph.convolution(node, count, { filters: wide, kernel: 3, activation: "relu" });
+    node = graph.maxPool(graph.convolution(node, wide, { filters: wide, kernel: 3, activation: "relu" }));
+    count = wide;
+  }
+  const hidden = graph.dense(graph.flatten(node), eighth(height) * eighth(width) * count, 128, "relu");
+  return graph.build(graph.dense(hidden, 128, classes), streams);
+}
+
 /** A convolution and a pooling of two must be left something. */
 function checkSides(name: string, inputShape: readonly number[], height: number, width: number): void {
   if (height < 2 || width < 2) throw new StemmaError("ARCHITECTURE_MISMATCH", `${name} takes larger pictures than [${inputShape.join(", ")}]: its second convolution would leave nothing of them. Choose another model of the recipe.`, { inputShape });

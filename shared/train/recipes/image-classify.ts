@@ -1,5 +1,5 @@
 /** Classification of pictures: small convolutional networks, and MobileNetV2. Fine-tuning is full, or partial: the dense layers alone. */
-import { leNet5, leNetCaffe, mobileNetV2, smallConvolutional } from "../builders/models.js";
+import { leNet5, leNetCaffe, mobileNetV2, smallConvolutional, vgg8 } from "../builders/models.js";
 import { defineRecipe } from "./define-recipe.js";
 import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } from "./recipe-parameters.js";
 import type { Parameters, Recipe } from "./recipe.js";
@@ -17,8 +17,8 @@ export const imageClassify: Recipe = defineRecipe({
     patience: parameter(whole(0, 10_000), 3, 3, trainingParameters.patience.help),
     batchSize: parameter(whole(1, 4096), 32, 32, trainingParameters.batchSize.help),
     learningRate: parameter(real(0, 10), 0.003, 0.002, trainingParameters.learningRate.help),
-    model: parameter(choice("small", "lenet-5", "lenet-caffe"), "small", "small", "which network (base training): small (two convolutions, 48 units), lenet-5, lenet-caffe (431,080 parameters)"),
-    filters: parameter(whole(1, 512), 8, 8, "filters of the first convolution (base training, small)"),
+    model: parameter(choice("small", "lenet-5", "lenet-caffe", "vgg-8"), "small", "small", "which network (base training): small (two convolutions, 48 units), lenet-5, lenet-caffe (431,080 parameters), vgg-8 (six convolutions, two dense layers)"),
+    filters: parameter(whole(1, 512), 8, 8, "filters of the first convolution (base training, small and vgg-8)"),
     dropout: parameter(real(0, 0.95), 0.2, 0.2, "part of the hidden layer left out in a step (base training, small)"),
     shiftPixels: parameter(whole(0, 16), 1, 1, "move pictures by up to so many pixels while training"),
     trainable,
@@ -27,6 +27,7 @@ export const imageClassify: Recipe = defineRecipe({
     switch (textOf(parameters, "model")) {
       case "lenet-5": return leNet5(data.inputShape, data.classes, streams);
       case "lenet-caffe": return leNetCaffe(data.inputShape, data.classes, streams);
+      case "vgg-8": return vgg8(data.inputShape, numberOf(parameters, "filters"), data.classes, streams);
       default: return smallConvolutional(data.inputShape, numberOf(parameters, "filters"), data.classes, numberOf(parameters, "dropout"), streams);
     }
   },

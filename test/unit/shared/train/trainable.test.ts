@@ -5,7 +5,7 @@ import { decodeArchitecture, encodeArchitecture } from "../../../../shared/model
 import type { Architecture, LeafLayer } from "../../../../shared/model/model.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
-import { leNet5, leNetCaffe, mobileNetV2, sequenceRegressor, smallConvolutional } from "../../../../shared/train/builders/models.js";
+import { leNet5, leNetCaffe, mobileNetV2, sequenceRegressor, smallConvolutional, vgg8 } from "../../../../shared/train/builders/models.js";
 import { Streams } from "../../../../shared/train/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
@@ -18,7 +18,7 @@ const streams = (): Streams => new Streams("1", 0);
 const models = {
   lstm: () => sequenceRegressor("LSTM", [10, 3], 8, 1, 0.8, streams()), gru: () => sequenceRegressor("GRU", [10, 3], 8, 1, 0.8, streams()),
   cnn: () => smallConvolutional([28, 28, 1], 4, 10, 0.2, streams()), mobilenet: () => mobileNetV2([32, 32, 3], 0.25, 10, streams()),
-  "lenet-5": () => leNet5([28, 28, 1], 10, streams()), "lenet-caffe": () => leNetCaffe([28, 28, 1], 10, streams()),
+  "lenet-5": () => leNet5([28, 28, 1], 10, streams()), "lenet-caffe": () => leNetCaffe([28, 28, 1], 10, streams()), "vgg-8": () => vgg8([28, 28, 1], 4, 10, streams()),
 };
 const f32 = (shape: readonly number[]): Tensor => ({ dtype: "F32", shape, bytes: new Uint8Array(shape.reduce((a, b) => a * b, 1) * 4) });
 const layer = (className: string, config: Record<string, unknown>, from: number, weights: LeafLayer["weights"] = []): LeafLayer => ({ className, config, inputs: [{ layer: from, output: 0 }], weights });
