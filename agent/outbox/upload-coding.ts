@@ -14,7 +14,7 @@ import { codeStream, estimateStream, type CodingWork } from "../../shared/wire/c
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
 import { codecFormat, mostEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
-import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Profile } from "../profile.js";
@@ -43,7 +43,7 @@ const memorySpoolBytes = 256 * 1024;
 const measuredNumbers = 2 ** 18;
 
 export class UploadCoding {
-  #coderBytesPerSecond: Promise<number> | undefined;
+  #coderBytesPerSecond: number | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   constructor(private readonly options: UploadCodingOptions) {}
 
@@ -106,19 +106,16 @@ export class UploadCoding {
     const { link } = this.options;
     const needsFigures = link.coding === "auto";
     const { rawBytes, codedBytes } = needsFigures ? await estimateStream(work) : { rawBytes: 0, codedBytes: 0 };
-    return decideCoding({ link, seenBytesPerSecond, coderBytesPerSecond: needsFigures ? await (this.#coderBytesPerSecond ??= this.#measure()) : Infinity, rawBytes, codedBytes, tensors: work.tensors.length });
+    return decideCoding({ link, seenBytesPerSecond, coderBytesPerSecond: needsFigures ? this.#coderBytesPerSecond ??= await this.#measure(work.coder) : Infinity, rawBytes, codedBytes, tensors: work.tensors.length });
   }
 
   /** Once a process: a megabyte of float32 and a step from it. The first coding warms the codec up. */
-  async #measure(): Promise<number> {
+  async #measure(coder: TensorCoder): Promise<number> {
     const { clock } = this.options;
-    const coder = openTensorCoder(Infinity);
-    try {
-      await coder.encode(ramp(1), { base: ramp(0) });
-      const began = clock.monotonic();
-      await coder.encode(ramp(1), { base: ramp(0) });
-      return (4 * measuredNumbers * 1000) / Math.max(clock.monotonic() - began, 0.001);
-    } finally { await coder.close(); }
+    await coder.encode(ramp(1), { base: ramp(0) });
+    const began = clock.monotonic();
+    await coder.encode(ramp(1), { base: ramp(0) });
+    return (4 * measuredNumbers * 1000) / Math.max(clock.monotonic() - began, 0.001);
   }
 
   /** What the wanted tensors are coded against: of the versions that the server offers, those that this device has records and trees of. */

@@ -4,13 +4,14 @@
  * lose, repeat or corrupt what it sends. Not an agent: nothing is durable, nothing is retried.
  */
 import mqtt, { type MqttClient } from "mqtt";
+import type { Uploads } from "../../agent/outbox/uploads.js";
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-clock.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
 import type { LeafTable } from "../../shared/model/model.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { keyOfSeed } from "../../shared/trust/keys.js";
 import { signAnnounce } from "../../shared/trust/signatures.js";
@@ -25,7 +26,7 @@ import type { Block } from "../../shared/wire/messages.js";
 /** What a test does to a message on its way; [] loses it, two entries repeat it. */
 export type Meddle = (message: ManifestPart | Block) => readonly (ManifestPart | Block)[];
 
-export interface DeviceOptions { readonly session?: number; readonly previousSession?: number; readonly meddle?: Meddle; readonly blockBytes?: number; readonly store?: ObjectPruner; readonly answerWants?: boolean }
+export interface DeviceOptions { readonly session?: number; readonly previousSession?: number; readonly meddle?: Meddle; readonly blockBytes?: number; readonly store?: ObjectPruner; readonly answerWants?: boolean; /** Answers wants by the agent's own uploads, which may code. */ readonly uploads?: (device: ScriptedDevice) => Uploads }
 
 export class ScriptedDevice {
   readonly words: Body[] = [];
@@ -38,12 +39,14 @@ export class ScriptedDevice {
   meddle: Meddle;
   /** Awaited before each message of a transfer goes out. */
   hold: () => Promise<void> = () => Promise.resolve();
+  readonly uploads: Uploads | undefined;
   readonly #waiters = new Set<() => void>();
   #sequence = 0;
 
   private constructor(readonly enrolment: Enrolment, readonly client: MqttClient, readonly session: number, private readonly options: DeviceOptions) {
     this.store = options.store ?? memoryStore({ clock: nodeClock(), random: nodeRandom() });
     this.meddle = options.meddle ?? ((message) => [message]);
+    this.uploads = options.uploads?.(this);
   }
 
   /** Connects and says its birth. Rejects where the broker refuses. */
@@ -76,8 +79,9 @@ export class ScriptedDevice {
   }
 
   /** Makes a model of F32 tensors and saves it in the device's store. */
-  async save(tensors: Readonly<Record<string, readonly number[] | Uint8Array>>, about: { readonly name?: string; readonly line?: string; readonly sequence: number; readonly base?: Hash; readonly device?: string; readonly fleet?: string; readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[] }): Promise<SavedModel> {
+  async save(tensors: Readonly<Record<string, readonly number[] | Uint8Array | Tensor>>, about: { readonly name?: string; readonly line?: string; readonly sequence: number; readonly base?: Hash; readonly device?: string; readonly fleet?: string; readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[] }): Promise<SavedModel> {
     const source = opaqueModelSource(Object.entries(tensors).map(([name, values]) => {
+      if ("dtype" in values) return { name, ...values };
       const bytes = values instanceof Uint8Array ? values : new Uint8Array(new Float32Array(values).buffer);
       return { name, dtype: "F32" as const, shape: [bytes.length / 4], bytes };
     }));
@@ -128,6 +132,7 @@ export class ScriptedDevice {
 
   async end(): Promise<void> {
     for (const sender of this.senders.values()) void sender.stop();
+    await this.uploads?.stop();
     if (!this.closed) await this.client.endAsync(true);
   }
 
@@ -143,10 +148,21 @@ export class ScriptedDevice {
   }
 
   #answer(body: Body): void {
+    if (this.uploads !== undefined) { this.#answerBy(this.uploads, body); return; }
     if (body.type === "want" && body.transfer !== "") this.#beginSender(body);
     if (body.type === "blockRequest") this.senders.get(body.transfer)?.onRequest(body);
     if (body.type === "transferDone") { void this.senders.get(body.transfer)?.stop(); this.senders.delete(body.transfer); }
   }
+
+  /** One word after the other, as an agent takes them: a request must not overtake the want before it. */
+  #answerBy(uploads: Uploads, body: Body): void {
+    this.#queue = this.#queue.then(async () => {
+      if (body.type === "want" && body.transfer !== "") await uploads.begin(body);
+      if (body.type === "blockRequest") uploads.onRequest(body);
+      if (body.type === "transferDone") await uploads.end(body.transfer);
+    });
+  }
+  #queue: Promise<void> = Promise.resolve();
 
   #beginSender(want: Want): void {
     const saved = this.models.get(want.versionId);

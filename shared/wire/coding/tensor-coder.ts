@@ -27,8 +27,8 @@ export type CoderAnswer =
   | { readonly result: EncodedTensor | TensorEstimate | Uint8Array }
   | { readonly code: string; readonly message: string; readonly details: Readonly<Record<string, unknown>> };
 
-/** Up to so many bytes in all the loop is held for a few milliseconds, less than a thread takes to start. */
-const inlineBytes = 512 * 1024;
+/** Up to so many bytes in all the loop is held for about ten milliseconds, less than a thread takes to start. */
+const inlineBytes = 2 * 1024 * 1024;
 
 let inlineCodec: Promise<DeltaCodec> | undefined;
 

@@ -33,7 +33,7 @@ async function started(place: Yard, coding: "auto" | "always" | "never", metered
 
 describe("coded transfers", { timeout: 60_000 }, () => {
   it("moves a chain of fine-tunes in fewer bytes than raw, each recovered bit for bit", async (t) => {
-    const place = await yard(t, { units: 40_000 });
+    const place = await yard(t, { units: 80_000 });
     const agent = await started(place, "always");
     for (let round = 0; round < 3; round++) {
       const { versionId, wireBytes, tensorBytes } = await trainOnce(place, agent);
