@@ -41,7 +41,10 @@ function refuseLarge(id: Hash, byteLength: number): void {
 }
 
 interface Decoded { readonly entry: TensorEntry; readonly bytes: Uint8Array; /** Undefined when it came from the cache. */ readonly stored?: Uint8Array }
-interface Planes { readonly header: TensorHeader; readonly bytes: Uint8Array; readonly readBytes: number }
+/** `isMasked`: the bytes below the planes asked for are nought already. */
+interface Planes { readonly header: TensorHeader; readonly bytes: Uint8Array; readonly readBytes: number; readonly isMasked: boolean }
+/** A page: a disk reads no less, and of small tensors it holds the head and all planes that are asked for. */
+const firstReadBytes = 4096;
 
 export class TensorReading {
   readonly #store: StoredTensors;
@@ -67,8 +70,8 @@ export class TensorReading {
     const decoder = await tensorDecoder();
     return this.#unmoved(async () => {
       this.#refuseFault(id);
-      const { header, bytes, readBytes } = await this.#planesOf(decoder, id, planes);
-      return { bytes: keepHighPlanes(bytes, planeBytes(header.dtype), planes), readBytes };
+      const { header, bytes, readBytes, isMasked } = await this.#planesOf(decoder, id, planes);
+      return { bytes: isMasked ? bytes : keepHighPlanes(bytes, planeBytes(header.dtype), planes), readBytes };
     });
   }
 
@@ -170,18 +173,18 @@ export class TensorReading {
     if (representation !== encodingCodes.planes || planes >= width || expected === undefined) return this.#wholeOf(id, header);
     // The base first: while it is read this copy may go, and what is read of it must fit.
     const base = entry.base === undefined ? undefined : await this.#planesOf(decoder, entry.base, planes);
-    const start = await this.#storedAs(id, entry, Math.min(storedBytes, 1 + 6 * width));
+    const start = await this.#storedAs(id, entry, Math.min(storedBytes, Math.max(firstReadBytes, 1 + 6 * width)));
     const length = this.#prefix(decoder, entry, start, planes);
-    const prefix = length === undefined ? undefined : await this.#storedAs(id, entry, length);
+    const prefix = length === undefined ? undefined : length <= start.length ? start.subarray(0, length) : await this.#storedAs(id, entry, length);
     if (prefix === undefined || planesCheck(prefix) !== expected) return this.#fail(decoder, id);
     const bytes = decoder.delta.decodeHighPlanes(header, prefix, base === undefined ? {} : { base: { ...base.header, bytes: base.bytes } }, planes);
-    return { header, bytes, readBytes: prefix.length + (base?.readBytes ?? 0) };
+    return { header, bytes, readBytes: Math.max(start.length, prefix.length) + (base?.readBytes ?? 0), isMasked: true };
   }
 
   async #wholeOf(id: Hash, header: TensorHeader): Promise<Planes> {
     const steps = planRetrieval(id, (at) => this.#store.entry(at), () => false);
     const { bytes } = await this.#decoded(id, true, false);
-    return { header, bytes, readBytes: steps.reduce((sum, { entry }) => sum + entry.storedBytes, 0) };
+    return { header, bytes, readBytes: steps.reduce((sum, { entry }) => sum + entry.storedBytes, 0), isMasked: false };
   }
 
   /** undefined where the lengths are none. */
