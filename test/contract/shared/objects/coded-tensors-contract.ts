@@ -4,6 +4,8 @@ import { it } from "node:test";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { maxChainDepth, type CodedTensor, type ObjectPruner, type Representation } from "../../../../shared/objects/object-store.js";
 import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
+import { parseScheme } from "../../../../shared/schemes/scheme.js";
+import { reduceTensor } from "../../../../shared/schemes/reduce.js";
 import { sourceOfTensor, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
 import { nearlyEqual, noiseTensor, weights } from "../../../helpers/related-tensors.js";
@@ -291,6 +293,27 @@ function planes(start: Start): void {
     await assert.rejects(() => store.readHighPlanes(idOfTensor(weights(shape, 1)), 1), code("OBJECT_MISSING"));
     await assert.rejects(() => store.readHighPlanes(idOfTensor(raw), 5), code("INTERNAL"));
     await store.close();
+  });
+
+  it("keeps what a float scheme made of a tensor in its compact form", async () => {
+    const { store, reopen } = await start();
+    const exact = weights([40, 30], 5);
+    for (const scheme of ["float16", "quantize-uniform:6"]) {
+      const { reduced, code: number, bytes } = reduceTensor(parseScheme(scheme), exact, exact.bytes);
+      const tensor = { ...exact, bytes: reduced };
+      await writePack(store, [{ id: idOfTensor(tensor), header: { dtype: exact.dtype, shape: exact.shape }, code: number, bytes }]);
+      await reads(store, tensor);
+      assert.ok((store.representation(idOfTensor(tensor))?.storedBytes ?? 0) < exact.bytes.length / 1.5);
+      // A difference may lie against it.
+      const near = nearlyEqual(tensor, 0.9, 2);
+      await writePack(store, [codedAgainst(near, tensor)]);
+      await reads(store, near);
+      assert.deepEqual((await store.readHighPlanes(idOfTensor(tensor), 2)).bytes, keepHighPlanes(reduced, 4, 2));
+    }
+    const all = new Set([...store.list()].map(({ id }) => id));
+    await store.close();
+    const reopened = await reopen?.();
+    if (reopened !== undefined) { for (const id of all) await readBack(reopened, id); await reopened.close(); }
   });
 
   it("takes a raw tensor as a coded one", async () => {
