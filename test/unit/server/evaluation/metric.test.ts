@@ -8,15 +8,16 @@ import type { FleetRepository, VersionSummary } from "../../../../server/reposit
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
+type Told = ModelMetadata | "retired" | undefined;
 /** A line of versions, newest first, with the metadata of each. */
-function line(...metadata: readonly (ModelMetadata | "retired" | undefined)[]): Pick<FleetRepository, "lineage" | "objects"> {
+function line(...metadata: readonly Told[]): Pick<FleetRepository, "lineage" | "objects"> {
   const versions = metadata.map((each, at) => ({ versionId: id(at), state: each === "retired" ? "retired" : "stored", record: { objects: each === undefined ? {} : { metadata: id(at) } } }));
   const read = async (_kind: string, hash: Hash): Promise<Uint8Array> => { const found = metadata[Number.parseInt(hash, 16)]; if (found === undefined || found === "retired") throw new Error("it is gone"); return encodeMetadata(found); };
   return { lineage: () => versions as unknown as readonly VersionSummary[], objects: { read } as unknown as FleetRepository["objects"] };
 }
 const trained = (name: string, lowerIsBetter: boolean): ModelMetadata => ({ "metric.name": name, "metric.unit": "%", "metric.lowerIsBetter": lowerIsBetter });
 const regression: Evaluation = { task: "regression", samples: 4, meanAbsoluteError: 0.025, rootMeanSquareError: 0.03, r2: 0.5 };
-const nameOf = async (...metadata: Parameters<typeof line>): Promise<string> => (await metricOf(line(...metadata), { versionId: id(0) }, regression)).name;
+const nameOf = async (...metadata: readonly Told[]): Promise<string> => (await metricOf(line(...metadata), { versionId: id(0) }, regression)).name;
 
 test("of the model itself, else of the nearest ancestor that says so", async () => {
   assert.deepEqual(await metricOf(line(undefined, trained("SoH error", true), trained("older", true)), { versionId: id(0) }, regression), { name: "SoH error", unit: "%", lowerIsBetter: true, value: 2.5 });
