@@ -71,7 +71,7 @@ function resolveByName({ state }: VersionTable, reference: string): Hash | undef
   if (parsed.kind === "tag") return state.tags.get(parsed.name)?.get(parsed.tag);
   if (parsed.kind === "version") return versions.find(({ version }) => version === parsed.version)?.versionId;
   const newest = versions.findLast(({ retired }) => retired === undefined);
-  if (newest === undefined) throw new StemmaError("MODEL_RETIRED", `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model log\` with name:version shows what is still known of one.`, { name: parsed.name });
+  if (newest === undefined) throw new StemmaError("MODEL_RETIRED", `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show\` with name:version shows what is still known of one.`, { name: parsed.name });
   return newest.versionId;
 }
 
