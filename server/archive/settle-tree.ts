@@ -13,7 +13,7 @@ import { previousOf } from "./archive-plan.js";
 /** A tensor is written anew for speed, or where that saves more than this share of its bytes: estimates are no better. */
 const worthwhileShare = 0.02;
 /** Rounds of improving at most; each one but the last gains something. */
-const mostRounds = 12;
+const mostRounds = 12, repairRounds = 4;
 
 export interface SettleOptions {
   /** Of every snapshot, Infinity where there is none; and the scheme they are meant under. */
@@ -59,13 +59,29 @@ class Settler {
     });
   }
 
-  /** From the root on: what cannot be as it is goes to the cheapest place where it can, at the worst to one from nothing. */
+  /**
+   * What cannot be as it is goes to the cheapest place where it can. That place may have to move itself later, so
+   * this is done some rounds; whoever still cannot be in the last one is stored from nothing. Then all can: from
+   * parents to children, whether a tensor can be depends on what is above it alone, and that is settled.
+   */
   repair(): void {
-    const { tree, meter } = this;
-    for (const v of tree.subtree(0).slice(1)) {
-      if (this.isSound(v, tree.parentEdge[v]!) && this.depth(v) <= this.mostDepth) continue;
-      meter.move(v, this.waysInto(v).find((edge) => this.isSound(v, edge) && this.depth(this.graph.from[edge]!) < this.mostDepth && meter.admits(v, edge)) ?? this.fromNothing(v));
+    for (let round = 0; round < repairRounds; round++) if (!this.repairAll((v) => this.bestWay(v))) return;
+    this.repairAll((v) => this.fromNothing(v));
+  }
+
+  /** Parents first. Returns whether anything had to move. */
+  private repairAll(wayFor: (v: number) => number): boolean {
+    let moved = false;
+    for (const v of this.tree.subtree(0).slice(1)) {
+      if (this.isSound(v, this.tree.parentEdge[v]!) && this.depth(v) <= this.mostDepth) continue;
+      this.meter.move(v, wayFor(v));
+      moved = true;
     }
+    return moved;
+  }
+
+  private bestWay(v: number): number {
+    return this.waysInto(v).find((edge) => this.isSound(v, edge) && this.depth(this.graph.from[edge]!) < this.mostDepth && this.meter.admits(v, edge)) ?? this.fromNothing(v);
   }
 
   /** Moves single tensors to where they are stored in less, as long as there are any and nothing below them suffers. */

@@ -11,7 +11,7 @@ const planOptions = {
   timeLimitMs: z.number().int().min(1).max(3_600_000).optional(), readBytesPerSecond: z.number().positive().max(1e15).optional(), measure: z.boolean().optional(),
 };
 const planRequest = z.object(planOptions);
-const applyRequest = z.object({ ...planOptions, plan: z.unknown(), diskBytes: z.number().int().positive().optional(), timeMs: z.number().int().positive().optional(), dryRun: z.boolean().optional() });
+const applyRequest = z.object({ ...planOptions, plan: z.unknown().optional(), diskBytes: z.number().int().positive().optional(), timeMs: z.number().int().positive().optional(), dryRun: z.boolean().optional() });
 const jobParams = z.object({ fleet: shortText, job: shortText });
 
 export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs): void {

@@ -1,0 +1,120 @@
+/** `storage plan` and `apply` through both doors: a home of one's own, and a server that holds it. */
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { connectOperations } from "../../../../server/http/client.js";
+import { parseBytes, parseDuration, parseRatio } from "../../../../server/cli/commands/storage-plan.js";
+import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import type { ServerOperations } from "../../../../server/operations/operations.js";
+import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
+import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
+import { family, type FleetModel } from "../../../helpers/archive-fleet.js";
+import { runStemma } from "../../../helpers/run-stemma.js";
+import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
+import { temporaryFolder } from "../repository/harness.js";
+
+const models = family("m", 31, 3);
+const options = { ratio: null, timeLimitMs: 300, readBytesPerSecond: 200e6 } as const;
+
+async function importAll(operations: ServerOperations, fleet: string): Promise<void> {
+  for (const { name, base, tensors } of models) {
+    const file = await fileOf(tensors);
+    await operations.import({ byteLength: file.length, chunks: (async function* () { yield await Promise.resolve(file); })() }, { fleet, name, ...(base === undefined ? {} : { base }) });
+  }
+}
+async function fileOf(tensors: FleetModel["tensors"]): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  for await (const chunk of safetensorsChunks(tensors.map((tensor) => ({ name: tensor.name, source: sourceOfTensor(tensor) })))) pieces.push(Buffer.from(chunk));
+  return Buffer.concat(pieces);
+}
+async function assertSame(operations: ServerOperations, fleet: string): Promise<void> {
+  for (const { name, tensors } of models) {
+    const back = await tensorBytes(operations, name, fleet);
+    for (const tensor of tensors) assert.equal(Buffer.compare(back[tensor.name]!, tensor.bytes), 0, `${name} ${tensor.name}`);
+  }
+}
+
+describe("storage is planned and applied", () => {
+  it("in a home of one's own and through a server, to the same end", async (context) => {
+    const local = await openLocalOperations({ home: join(await temporaryFolder(context), "home") });
+    await importAll(local, "local");
+    const server = await startTestServer();
+    context.after(() => server.end());
+    await importAll(server.handle.operations, testFleet);
+    const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
+
+    const progress: string[] = [];
+    const plans = [await local.planStorage("local", options), await remote.planStorage(testFleet, options, (line) => { progress.push(line); })];
+    assert.deepEqual(plans[0]!.summary.tensors, plans[1]!.summary.tensors);
+    const dry = await remote.applyStorage(testFleet, { ...options, dryRun: true });
+    assert.equal(dry.report.rewritten, 0);
+    const reports = [await local.applyStorage("local", { ...options, plan: plans[0]! }), await remote.applyStorage(testFleet, { ...options, plan: plans[1]! })].map(({ report }) => report);
+    for (const report of reports) {
+      assert.deepEqual([report.stopped, report.left, report.failed], [null, 0, []]);
+      assert.ok(report.bytesReached < 0.75 * report.bytesBefore, `${report.bytesReached} of ${report.bytesBefore}`);
+    }
+    await assertSame(local, "local");
+    await assertSame(remote, testFleet);
+    // What lies coded comes through a restart.
+    await server.restart();
+    await assertSame(server.handle.operations, testFleet);
+    await local.close();
+  });
+
+  it("one at a time in a fleet, stopped when the asker goes, refused where it makes no sense", async (context) => {
+    const server = await startTestServer();
+    context.after(() => server.end());
+    await importAll(server.handle.operations, testFleet);
+    const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
+    const both = await Promise.allSettled([remote.planStorage(testFleet, options), remote.planStorage(testFleet, options)]);
+    assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+    for (const one of both) if (one.status === "rejected") assert.equal((one.reason as { code?: string }).code, "QUOTA_EXCEEDED");
+    const abort = new AbortController();
+    abort.abort();
+    await assert.rejects(remote.planStorage(testFleet, options, undefined, abort.signal), { code: "INTERRUPTED" });
+    await assert.rejects(remote.planStorage(testFleet, { ...options, ratio: 0.5 }), { code: "HTTP_REQUEST_INVALID" });
+    await assert.rejects(remote.applyStorage(testFleet, { ...options, plan: { format: 1 } as never }), { code: "PLAN_INVALID" });
+    await assert.rejects(remote.planStorage("nowhere", options), { code: "NOT_FOUND" });
+    const plan = await remote.planStorage(testFleet, options);
+    await assert.rejects(remote.applyStorage(testFleet, { ...options, plan: { ...plan, fleet: "another" } }), { code: "PLAN_INVALID" });
+    await assertSame(remote, testFleet);
+  });
+});
+
+describe("the command line", () => {
+  it("plans to a file, applies it, and says what it reached", async (context) => {
+    const folder = await temporaryFolder(context), home = join(folder, "home"), file = join(folder, "plan.json");
+    for (const { name, base, tensors } of models) {
+      await writeFile(join(folder, `${name}.safetensors`), await fileOf(tensors));
+      assert.equal((await runStemma(["model", "import", join(folder, `${name}.safetensors`), "--name", name, ...(base === undefined ? [] : ["--base", base])], { home })).status, 0);
+    }
+    const planned = await runStemma(["storage", "plan", "--budget", "none", "--search", "300ms", "--out", file], { home });
+    assert.equal(planned.status, 0, planned.stderr);
+    assert.match(planned.stdout, /as differences: \d+ tensors/);
+    assert.match(planned.stdout, /^found by  /m);
+    const dry = await runStemma(["storage", "apply", "--plan", file, "--dry-run", "-o", "json"], { home });
+    const { report } = JSON.parse(dry.stdout) as { report: { left: number; rewritten: number } };
+    assert.ok(report.left > 0 && report.rewritten === 0);
+    const applied = await runStemma(["storage", "apply", "--plan", file], { home });
+    assert.equal(applied.status, 0, applied.stderr);
+    assert.match(applied.stdout, /tensors written anew/);
+    assert.match(applied.stdout, /predicted/);
+    for (const { name, tensors } of models) {
+      await runStemma(["model", "recover", name, "--file", join(folder, "back.safetensors"), "--force"], { home });
+      assert.equal(Buffer.compare(await readFile(join(folder, "back.safetensors")), await fileOf(tensors)), 0);
+    }
+    assert.equal((await runStemma(["storage", "check"], { home })).status, 0);
+    for (const [args, status] of [[["--budget", "0.5x"], 2], [["--scheme", "odd"], 2], [["--layout", "odd"], 2], [["--plan", join(folder, "none")], 3], [["--plan", join(folder, "back.safetensors")], 4], [["--disk", "much"], 2], [["--time", "soon"], 2]] as const) {
+      assert.equal((await runStemma(["storage", "apply", ...args], { home })).status, status, args.join(" "));
+    }
+  });
+  it("reads ratios, sizes and durations", () => {
+    assert.deepEqual(["1.6x", "2", "none"].map(parseRatio), [1.6, 2, null]);
+    assert.deepEqual(["2GiB", "500MB", "12", "1.5kB"].map(parseBytes), [2 ** 31, 5e8, 12, 1500]);
+    assert.deepEqual(["10m", "30s", "2h", "250ms"].map(parseDuration), [600_000, 30_000, 7_200_000, 250]);
+    for (const bad of ["", "x", "-1x", "0.9x", "1e9x", "NaN"]) assert.throws(() => parseRatio(bad), { code: "USAGE" });
+    for (const bad of ["", "5XB", "-1MB", "0", "9e99GB"]) assert.throws(() => parseBytes(bad), { code: "USAGE" });
+    for (const bad of ["", "5", "m", "1d", "-5s"]) assert.throws(() => parseDuration(bad), { code: "USAGE" });
+  });
+});

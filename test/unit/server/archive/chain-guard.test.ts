@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ChainGuard } from "../../../../server/archive/chain-guard.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+
+const h = (text: string): Hash => text as Hash;
+function guardOf(mostDepth: number, forms: Readonly<Record<string, readonly [base?: string, previous?: string]>>): ChainGuard {
+  const guard = new ChainGuard(mostDepth);
+  for (const [id, [base, previous]] of Object.entries(forms)) guard.set(h(id), { base: base as Hash | undefined, previous: previous as Hash | undefined });
+  return guard;
+}
+
+describe("a chain's guard", () => {
+  it("counts what is decoded before a tensor and after it", () => {
+    const guard = guardOf(9, { a: [], b: ["a"], c: ["b", "a"], d: ["c"], x: ["a"] });
+    assert.deepEqual(["a", "b", "c", "d", "x"].map((id) => guard.depth(h(id))), [0, 1, 2, 3, 1]);
+    assert.deepEqual(["a", "b", "c", "d", "x"].map((id) => guard.height(h(id))), [3, 2, 1, 0, 0]);
+  });
+  it("admits no circle, also not through what a tensor is predicted with", () => {
+    const guard = guardOf(9, { a: [], b: ["a"], c: ["b"], p: [], q: ["p", "c"] });
+    assert.equal(guard.admits(h("a"), { base: h("c") }), false);
+    assert.equal(guard.admits(h("a"), { base: h("p"), previous: h("q") }), false);
+    assert.equal(guard.admits(h("a"), { base: h("p") }), true);
+    assert.equal(guard.admits(h("c"), { base: h("a") }), true);
+  });
+  it("minds what stands on a tensor that moves down", () => {
+    const guard = guardOf(3, { a: [], b: ["a"], c: ["b"], r: [], s: ["r"] });
+    assert.equal(guard.admits(h("a"), { base: h("r") }), true);
+    assert.equal(guard.admits(h("a"), { base: h("s") }), false, "c would be four deep");
+    guard.set(h("c"), {});
+    assert.equal(guard.admits(h("a"), { base: h("s") }), true);
+    guard.set(h("c"), { base: h("b") });
+    assert.equal(guard.admits(h("a"), { base: h("s") }), false);
+  });
+  it("does not go round a circle that is there", () => {
+    const guard = guardOf(5, { a: ["b"], b: ["a"] });
+    assert.equal(guard.depth(h("a")), Number.POSITIVE_INFINITY);
+    assert.equal(guard.admits(h("x"), { base: h("a") }), false);
+  });
+});
