@@ -1,9 +1,9 @@
 /** Draws what the planner bench measured as the paper's figure 6(c): storage and recreation cost over α, by algorithm, as an SVG. Pure. */
+import { colourOf, escape, round } from "./svg.js";
+
 export interface ChartPoint { readonly ratio: number; readonly storage: number; readonly recreation: number; readonly isWithinBudgets: boolean }
 export interface ChartSeries { readonly name: string; readonly points: readonly ChartPoint[] }
 
-/** Distinguishable to the colour-blind too (Okabe and Ito). */
-const colours = ["#999999", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00"] as const;
 const panel = { width: 330, height: 280, left: 56, top: 56, gap: 76 };
 /** What the enlarged panel shows: where the algorithms that are worth comparing lie. */
 const enlargedTop = 1.08;
@@ -55,11 +55,8 @@ function drawLegend(series: readonly ChartSeries[], y: number): string[] {
   ];
 }
 
-function colourOf(at: number): string { return colours[at % colours.length]!; }
-function round(value: number): number { return Math.round(value * 10) / 10; }
 /** The next multiple of a quarter, half or whole above 1. */
 function niceCeiling(value: number): number {
   const step = value < 2 ? 0.2 : value < 5 ? 1 : 4;
   return 1 + step * Math.max(1, Math.ceil((value - 1) / step - 1e-9));
 }
-function escape(text: string): string { return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`); }
