@@ -14,12 +14,12 @@ import { workOf, layoutOf, type ApplyItem, type StaleTensor } from "./apply-work
 import { checkArchivePlan, type ArchivePlan } from "./archive-plan.js";
 import { ChainGuard } from "./chain-guard.js";
 import { edgeKinds, entryBytes } from "./storage-edges.js";
-import type { TensorCoder } from "./tensor-coder.js";
+import type { ArchiveCoder } from "./archive-coder.js";
 
 export type ApplyTarget = Pick<FleetRepository, "liveObjects" | "planCollection" | "collect"> & { readonly objects: Pick<ObjectPruner, "has" | "stat" | "list" | "representation" | "openTensor" | "begin" | "lease" | "release"> };
 export interface ApplyParts {
   readonly target: ApplyTarget;
-  readonly coder: TensorCoder;
+  readonly coder: ArchiveCoder;
   readonly clock: Clock;
   /** Bytes free on the store's disk. */
   readonly freeBytes: () => Promise<number>;

@@ -14,7 +14,7 @@ import type { ArchivePlan } from "./archive-plan.js";
 import { decodeRates, encodeRates, measureRates, type ArchiveRates } from "./archive-rates.js";
 import { measureDiskUsPerByte } from "./measure-disk.js";
 import { planArchive, type PlanArchiveOptions } from "./plan-archive.js";
-import { tensorCoder } from "./tensor-coder.js";
+import { archiveCoder } from "./archive-coder.js";
 
 export interface ArchivePorts {
   readonly clock: Clock;
@@ -57,7 +57,7 @@ export function openArchive({ clock, files, workFolder, ratesPath, machine, free
     }),
     apply: (repository, plan, options) => alone(repository.fleet, async () => {
       if (plan.fleet !== repository.fleet) throw new StemmaError("PLAN_INVALID", `The plan is of the fleet ${plan.fleet}, not of ${repository.fleet}. Name that fleet, or plan this one.`, { planned: plan.fleet, fleet: repository.fleet });
-      const coder = tensorCoder(await loadCodec());
+      const coder = archiveCoder();
       try { return await applyPlan({ target: repository, coder, clock, freeBytes }, plan, options); } finally { await coder.close(); }
     }),
   };

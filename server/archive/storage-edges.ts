@@ -9,6 +9,7 @@ import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
 import { numberKind, planeBytes } from "../../shared/delta/numbers.js";
 import type { Representation } from "../../shared/objects/object-store.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
+import { indexEntryBytes } from "../../shared/objects/pack-format.js";
 import { isSchemeCode } from "../../shared/schemes/scheme.js";
 import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
@@ -35,9 +36,9 @@ export interface EdgeContext {
 /** Ways to store one tensor. The planner takes whatever edges come; who applies a plan must know their kinds. */
 export type EdgeSource = (context: EdgeContext, tensor: ArchiveTensor) => Promise<readonly EdgeInput[]> | readonly EdgeInput[];
 
-/** An entry in a pack's index, with the ids of what the tensor was coded against. */
-export function entryBytes({ shape }: TensorHeader, { base, previous }: { readonly base?: unknown; readonly previous?: unknown } = {}): number {
-  return 64 + 8 * shape.length + (base === undefined ? 0 : 32) + (previous === undefined ? 0 : 32);
+/** An entry in the index of a pack of coded tensors, with the ids of what the tensor was coded against. */
+export function entryBytes(header: TensorHeader, { base, previous }: { readonly base?: Hash | undefined; readonly previous?: Hash | undefined } = {}): number {
+  return indexEntryBytes({ header, ...(base === undefined ? {} : { base }), ...(previous === undefined ? {} : { previous }) }, 2);
 }
 /** Tables and heads that an estimate from a sample does not count (measured: 10 to 60 bytes, by size). */
 function sideBytes(byteLength: number): number { return 10 + Math.min(80, byteLength / 64); }

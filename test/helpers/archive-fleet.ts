@@ -3,7 +3,7 @@ import type { ArchiveRates } from "../../server/archive/archive-rates.js";
 import { planArchive, type PlanArchiveOptions } from "../../server/archive/plan-archive.js";
 import { applyPlan, type ApplyOptions, type ApplyReport } from "../../server/archive/apply-plan.js";
 import type { ArchivePlan } from "../../server/archive/archive-plan.js";
-import { tensorCoder } from "../../server/archive/tensor-coder.js";
+import { archiveCoder } from "../../server/archive/archive-coder.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";
 import { nodeClock } from "../../shared/adapters/node-clock.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
@@ -58,6 +58,6 @@ export async function planFleet(repository: FleetRepository, options: Partial<Pl
 }
 
 export async function applyToFleet(repository: FleetRepository, plan: ArchivePlan, options: ApplyOptions = {}, parts: { readonly freeBytes?: () => Promise<number>; readonly mostInlineBytes?: number } = {}): Promise<ApplyReport> {
-  const coder = tensorCoder(await loadDeltaCodec(), parts.mostInlineBytes);
+  const coder = archiveCoder(parts.mostInlineBytes);
   try { return await applyPlan({ target: repository, coder, clock: nodeClock(), freeBytes: parts.freeBytes ?? (() => Promise.resolve(2 ** 40)) }, plan, { pauseMs: 0, ...options }); } finally { await coder.close(); }
 }

@@ -18,7 +18,7 @@ parentPort?.on("message", (call: CoderCall) => {
 
 function perform(by: DeltaCodec, call: CoderCall): Extract<CoderAnswer, { readonly result: unknown }>["result"] {
   switch (call.call) {
-    case "encode": return by.encodeTensor(call.tensor, call.tensor.bytes, call.references);
+    case "encode": return by.encodeTensor(call.tensor, call.tensor.bytes, call.references, call.options);
     case "estimate": return by.estimate(call.tensor, call.tensor.bytes, call.references);
     case "decode": return by.decodeTensor(call.header, call, call.references, call.declaredBytes);
   }

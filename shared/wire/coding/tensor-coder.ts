@@ -5,14 +5,14 @@
  */
 import { Worker } from "node:worker_threads";
 import type { DeltaCodec, TensorEstimate } from "../../delta/codec.js";
-import type { EncodedTensor, References } from "../../delta/encoded.js";
+import type { EncodedTensor, EncodeOptions, References } from "../../delta/encoded.js";
 import { loadDeltaCodec } from "../../delta/load.js";
 import { isErrorCode, StemmaError } from "../../errors.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 
 export interface TensorCoder {
   /** Arguments are given away: they may not be read afterwards. @throws what DeltaCodec.encodeTensor throws; INTERNAL where the thread died */
-  encode(tensor: Tensor, references: References): Promise<EncodedTensor>;
+  encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor>;
   /** Gives `references` away. @throws what DeltaCodec.decodeTensor throws; INTERNAL where the thread died */
   decode(header: TensorHeader, encoded: { readonly code: number; readonly bytes: Uint8Array }, references: References, declaredBytes: number): Promise<Uint8Array>;
   /** Gives its arguments away. */
@@ -21,7 +21,8 @@ export interface TensorCoder {
 }
 
 export type CoderCall =
-  | { readonly call: "encode" | "estimate"; readonly tensor: Tensor; readonly references: References }
+  | { readonly call: "encode"; readonly tensor: Tensor; readonly references: References; readonly options: EncodeOptions | undefined }
+  | { readonly call: "estimate"; readonly tensor: Tensor; readonly references: References }
   | { readonly call: "decode"; readonly header: TensorHeader; readonly code: number; readonly bytes: Uint8Array; readonly references: References; readonly declaredBytes: number };
 export type CoderAnswer =
   | { readonly result: EncodedTensor | TensorEstimate | Uint8Array }
@@ -45,7 +46,7 @@ function inlineCoder(): TensorCoder {
     return action(codec);
   };
   return {
-    encode: (tensor, references) => run((codec) => codec.encodeTensor(tensor, tensor.bytes, references)),
+    encode: (tensor, references, options) => run((codec) => codec.encodeTensor(tensor, tensor.bytes, references, options)),
     decode: (header, encoded, references, declaredBytes) => run((codec) => codec.decodeTensor(header, encoded, references, declaredBytes)),
     estimate: (tensor, references) => run((codec) => codec.estimate(tensor, tensor.bytes, references)),
     close: () => Promise.resolve(),
@@ -72,7 +73,7 @@ class ThreadCoder implements TensorCoder {
     this.#worker.unref();
   }
 
-  encode(tensor: Tensor, references: References): Promise<EncodedTensor> { return this.#call({ call: "encode", tensor, references }, [tensor.bytes, ...bytesOf(references)]); }
+  encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor> { return this.#call({ call: "encode", tensor, references, options }, [tensor.bytes, ...bytesOf(references)]); }
   estimate(tensor: Tensor, references: References): Promise<TensorEstimate> { return this.#call({ call: "estimate", tensor, references }, [tensor.bytes, ...bytesOf(references)]); }
   decode(header: TensorHeader, { code, bytes }: { readonly code: number; readonly bytes: Uint8Array }, references: References, declaredBytes: number): Promise<Uint8Array> {
     return this.#call({ call: "decode", header: { dtype: header.dtype, shape: [...header.shape] }, code, bytes, references, declaredBytes }, bytesOf(references));
