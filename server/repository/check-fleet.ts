@@ -83,7 +83,7 @@ async function checkObjects({ objects, random }: RepositoryContext, sample: numb
     if (reported.has(id)) continue;
     try {
       if (kind !== "tensor") await objects.read(kind, id);
-      else for await (const chunk of objects.openTensor(id).chunks()) void chunk;
+      else for await (const chunk of objects.openTensor(id, { fromDisk: true }).chunks()) void chunk;
       bytes += byteLength;
     } catch (error) { problems.push(problemOf(kind, id, error)); }
   }

@@ -37,7 +37,7 @@ export async function* recoverFleet(context: RepositoryContext, atMs: number, op
 export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
   const version = needKept(context, versionId);
   if (version.state !== "recorded") return version;
-  const { verifiedRoot, record } = await recoverModel(context.objects, versionId, context.clock, { policy: "ignore", holdBytes: 0 });
+  const { verifiedRoot, record } = await recoverModel(context.objects, versionId, context.clock, { policy: "ignore", holdBytes: 0, fromDisk: true });
   if (verifiedRoot !== record.root) throw new StemmaError("ROOT_MISMATCH", `${version.name}:${version.version} was read back with the root ${verifiedRoot}, recorded is ${record.root}. Run \`stemma storage check\`.`, { expected: record.root, actual: verifiedRoot });
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
   return needVersion(context, versionId);

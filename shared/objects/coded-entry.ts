@@ -16,7 +16,7 @@ import { tensorDecoder, type TensorDecoder } from "./tensor-decoder.js";
 import { TensorReading, type StoredTensors, type TensorEntry } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
-interface Host { has(id: Hash): boolean; readonly tensors: StoredTensors; readonly cache: DecodedCache; linksOf(id: Hash): Links | undefined }
+interface Host { has(id: Hash): boolean; readonly tensors: StoredTensors; readonly reading: TensorReading; linksOf(id: Hash): Links | undefined }
 
 /** The tensors of the store and, where it lacks them, those of a pack that is being written. */
 export class OwnTensors implements StoredTensors {
@@ -24,9 +24,11 @@ export class OwnTensors implements StoredTensors {
   readonly #own: ReadonlyMap<Hash, UnsealedEntry>;
   readonly #readBack: (entry: UnsealedEntry) => Promise<Uint8Array>;
   readonly #reading: TensorReading;
-  constructor(host: Host, own: ReadonlyMap<Hash, UnsealedEntry>, readBack: (entry: UnsealedEntry) => Promise<Uint8Array>) {
-    this.#host = host; this.#own = own; this.#readBack = readBack;
-    this.#reading = new TensorReading(this, host.cache);
+  readonly #cache: DecodedCache;
+  /** @param cache of this save alone: what it brings was not read from the store yet */
+  constructor(host: Host, own: ReadonlyMap<Hash, UnsealedEntry>, cache: DecodedCache, readBack: (entry: UnsealedEntry) => Promise<Uint8Array>) {
+    this.#host = host; this.#cache = cache; this.#own = own; this.#readBack = readBack;
+    this.#reading = new TensorReading(this, cache);
   }
 
   #ownEntry(id: Hash): UnsealedEntry | undefined { return this.#host.has(id) ? undefined : this.#own.get(id); }
@@ -46,8 +48,11 @@ export class OwnTensors implements StoredTensors {
   }
 
   /** A tensor that another is coded against. @param verify on suspicion */
-  async reference(id: Hash, verify: boolean): Promise<Tensor> { return { ...this.entry(id).header, bytes: await this.#reading.bytes(id, verify) }; }
-  keep(id: Hash, bytes: Uint8Array): void { this.#host.cache.put(id, bytes); }
+  async reference(id: Hash, verify: boolean): Promise<Tensor> {
+    const { header } = this.entry(id), reading = this.#ownEntry(id) === undefined ? this.#host.reading : this.#reading;
+    return { ...header, bytes: await reading.bytes(id, { verify, keep: true }) };
+  }
+  keep(id: Hash, bytes: Uint8Array): void { this.#cache.put(id, bytes); }
 }
 
 /** @throws TENSOR_SIZE_MISMATCH, TENSOR_TOO_LARGE, REFERENCE_MISSING, what the header's check throws */

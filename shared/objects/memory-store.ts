@@ -94,8 +94,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
   const lock = new ReferenceLock();
   const packs = new MemoryPacks();
   const tensors = memoryTensors(index, packs);
-  const cache = new DecodedCache(decodedCacheBytes);
-  const reading = new TensorReading(tensors, cache);
+  const reading = new TensorReading(tensors, new DecodedCache(decodedCacheBytes));
   const publication = new Publication(index);
   let closed = false;
   let collecting: Promise<unknown> = Promise.resolve();
@@ -117,10 +116,10 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
         return bytes;
       });
     },
-    openTensor(id, { verify = true } = {}): TensorSource {
+    openTensor(id, options = {}): TensorSource {
       const { header, byteLength } = tensors.entry(id), state = index.state(id);
       if (isFault(state)) throw tensors.outOfReach(id, state);
-      async function* chunks(): AsyncIterable<Uint8Array> { yield* inPieces(() => reading.bytes(id, verify)); }
+      async function* chunks(): AsyncIterable<Uint8Array> { yield* inPieces(() => reading.bytes(id, options)); }
       return tensorSource(header, byteLength, chunks);
     },
     representation: (id) => representationIn(index, id),
@@ -129,7 +128,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
     begin({ recode = false } = {}) {
       checkWritable();
       return Promise.resolve(new StorePackWriter<MemoryTarget>({
-        has, hasCopy: (id) => index.locate(id) !== undefined, linksOf: (id) => index.linksOf(id), recode, tensors, cache, pins: leases.pin(), graceMs: options.graceMs ?? 0,
+        has, hasCopy: (id) => index.locate(id) !== undefined, linksOf: (id) => index.linksOf(id), recode, tensors, reading, pins: leases.pin(), graceMs: options.graceMs ?? 0,
         target: () => new MemoryTarget(),
         publish: (target) => { checkWritable(); return publication.publish(target.entries, (seal) => Promise.resolve(packs.keep(target, seal))); },
       }));

@@ -22,14 +22,21 @@ export const maxChainDepth = 32;
 /** Tensors beyond this many bytes lie raw and travel raw: what is coded is decoded in memory, beside what it was coded against. */
 export const maxCodedTensorBytes = 2 ** 30;
 
+export interface ReadOptions {
+  /** False: the caller hashes anyway. */
+  readonly verify?: boolean;
+  /** True: what was decoded of this tensor before does not count, the stored bytes are read and decoded now. To prove what lies there. */
+  readonly fromDisk?: boolean;
+}
+
 export interface ObjectReader {
   has(id: Hash): boolean;
   stat(id: Hash): StoredObject | undefined;
   list(): Iterable<StoredObject>;
   /** A small object's bytes, verified against its id. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array>;
-  /** A tensor's bytes as a stream, verified against its id at the end unless `verify` is false (the caller hashes anyway). @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
-  openTensor(id: Hash, options?: { readonly verify?: boolean }): TensorSource;
+  /** A tensor's bytes as a stream, verified against its id at the latest at the end. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH; here already where it is known that it cannot be read */
+  openTensor(id: Hash, options?: ReadOptions): TensorSource;
   /** How a tensor lies here; undefined for what is no tensor, is not here, or cannot be decoded because what it was coded against is missing or damaged. */
   representation(id: Hash): Representation | undefined;
   /** A tensor's stored bytes as they are; whoever decodes them compares the id. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH, TENSOR_TOO_LARGE beyond maxCodedTensorBytes */

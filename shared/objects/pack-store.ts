@@ -18,7 +18,7 @@ import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { loadPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { storedObject, type Located, type ObjectIndex } from "./object-index.js";
-import type { CodedTensor, CollectionPlan, HighPlanes, Lease, ObjectPruner, PackWriter, Representation, StoredObject, WriteOptions } from "./object-store.js";
+import type { CodedTensor, CollectionPlan, HighPlanes, Lease, ObjectPruner, PackWriter, ReadOptions, Representation, StoredObject, WriteOptions } from "./object-store.js";
 import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
 import { rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
@@ -62,7 +62,6 @@ class FilePackStore implements PackStore {
   readonly #pool = new BufferPool();
   readonly #syncFolder: () => Promise<void>;
   readonly #tensors: PackTensors;
-  readonly #cache: DecodedCache;
   readonly #reading: TensorReading;
   readonly #publication: Publication;
   #failure: unknown;
@@ -74,8 +73,7 @@ class FilePackStore implements PackStore {
     this.#files = files; this.#folder = folder; this.#options = options; this.#packFiles = packFiles;
     this.#index = opened.index; this.#cacheStale = opened.cacheStale;
     this.#tensors = new PackTensors(opened.index, packFiles, opened.problems, options.log);
-    this.#cache = new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes);
-    this.#reading = new TensorReading(this.#tensors, this.#cache);
+    this.#reading = new TensorReading(this.#tensors, new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes));
     this.#publication = new Publication(opened.index);
     this.#leases = new Leases(options.clock, options.random);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
@@ -102,18 +100,18 @@ class FilePackStore implements PackStore {
     return bytes.slice();
   }
 
-  openTensor(id: Hash, { verify = true }: { readonly verify?: boolean } = {}): TensorSource {
+  openTensor(id: Hash, options: ReadOptions = {}): TensorSource {
     const { entry } = this.#tensors.locateTensor(id);
     const { header, byteLength } = entry;
     const state = this.#tensors.state(id);
     if (isFault(state)) throw this.#tensors.outOfReach(id, state);
-    return tensorSource(header, byteLength, () => this.#chunks(id, verify));
+    return tensorSource(header, byteLength, () => this.#chunks(id, options));
   }
 
   /** How and where it lies is looked at when the reading begins: it may have been recoded or moved since it was opened. */
-  async *#chunks(id: Hash, verify: boolean): AsyncIterable<Uint8Array> {
+  async *#chunks(id: Hash, { verify = true, fromDisk = false }: ReadOptions = {}): AsyncIterable<Uint8Array> {
     const { entry } = this.#tensors.locateTensor(id);
-    if (entry.representation !== rawRepresentation) { yield* inPieces(() => this.#reading.bytes(id, verify)); return; }
+    if (entry.representation !== rawRepresentation) { yield* inPieces(() => this.#reading.bytes(id, { verify, fromDisk })); return; }
     const pieces = this.#tensors.pieces(id, pieceBytes);
     yield* verify ? verifiedPieces(id, entry.header, pieces, (actual) => this.#mismatch(id, entry, actual)) : pieces;
   }
@@ -127,7 +125,7 @@ class FilePackStore implements PackStore {
     const pins = this.#leases.pin();
     return Promise.resolve(new StorePackWriter<PackFileWriter>({
       has: (id) => this.has(id), hasCopy: (id) => this.#index.locate(id) !== undefined, linksOf: (id) => this.#index.linksOf(id), recode,
-      tensors: this.#tensors, cache: this.#cache, pins, graceMs: this.#options.graceMs ?? 0,
+      tensors: this.#tensors, reading: this.#reading, pins, graceMs: this.#options.graceMs ?? 0,
       target: () => new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool),
       publish: (target) => this.#publish(target),
     }));
@@ -208,7 +206,7 @@ class FilePackStore implements PackStore {
   async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
     if (entry.header === undefined) await target.push(await this.read(entry.kind as ObjectKind, entry.id));
     else if (entry.representation !== rawRepresentation) await target.push((await this.#reading.verifiedCopy(entry.id)).stored);
-    else for await (const piece of this.#chunks(entry.id, true)) await target.push(piece);
+    else for await (const piece of this.#chunks(entry.id)) await target.push(piece);
     target.endEntry(entry);
   }
 

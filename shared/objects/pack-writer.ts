@@ -8,10 +8,12 @@ import type { Pins } from "./leases.js";
 import { codedEntry, OwnTensors } from "./coded-entry.js";
 import type { CodedTensor, PackWriter } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
-import type { DecodedCache } from "./decoded-cache.js";
+import { DecodedCache } from "./decoded-cache.js";
 import type { Links } from "./chains.js";
-import type { StoredTensors } from "./tensor-reading.js";
+import type { StoredTensors, TensorReading } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
+
+const ownDecodedBytes = 16 * 1024 * 1024;
 
 /** Where objects go: PackFileWriter on files, a buffer in memory. */
 export interface PackTarget {
@@ -32,7 +34,7 @@ export interface PackWriterHost<Target extends PackTarget> {
   /** Tensors that are there are written anew. */
   readonly recode: boolean;
   readonly tensors: StoredTensors;
-  readonly cache: DecodedCache;
+  readonly reading: TensorReading;
   linksOf(id: Hash): Links | undefined;
   readonly pins: Pins;
   readonly graceMs: number;
@@ -63,6 +65,8 @@ async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => P
 export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   readonly #host: PackWriterHost<Target>;
   readonly #own = new Map<Hash, UnsealedEntry>();
+  /** Tensors that this save brought coded, for what it brings coded against them. */
+  readonly #decoded = new DecodedCache(ownDecodedBytes);
   #target: Target | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #state: "open" | "committed" | "ended" = "open";
@@ -106,7 +110,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       if (this.#settled(tensor.id)) return tensor.id;
       const target = this.#openTarget();
       // Nothing has gone into the pack when this throws: the save can go on.
-      const entry = await codedEntry(tensor, new OwnTensors(this.#host, this.#own, (own) => target.readBack(own)));
+      const entry = await codedEntry(tensor, new OwnTensors(this.#host, this.#own, this.#decoded, (own) => target.readBack(own)));
       try { await target.push(tensor.bytes); } catch (error) { await this.#fail(); throw error; }
       this.#endEntry(target, { ...entry, anew: this.#host.recode || this.#heals(tensor.id) });
       return tensor.id;

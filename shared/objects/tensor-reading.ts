@@ -10,7 +10,7 @@ import type { Hash, Tensor, TensorHeader } from "../tensor/tensor.js";
 import { isFault, planRetrieval, type ChainFault, type ChainState } from "./chains.js";
 import type { DecodedCache } from "./decoded-cache.js";
 import type { ObjectIndex } from "./object-index.js";
-import { maxCodedTensorBytes, type CodedTensor, type HighPlanes, type Representation } from "./object-store.js";
+import { maxCodedTensorBytes, type CodedTensor, type HighPlanes, type ReadOptions, type Representation } from "./object-store.js";
 import { rawRepresentation, type PackEntry } from "./pack-format.js";
 import { keepHighPlanes, planesCheck } from "./high-planes.js";
 import { tensorDecoder, type TensorDecoder } from "./tensor-decoder.js";
@@ -53,10 +53,14 @@ export class TensorReading {
 
   /**
    * A tensor's bytes, not to be written to.
-   * @param verify unless false, their id is compared
+   * @param keep remembers them for what is coded against them
    * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH naming what is damaged, PACK_CORRUPT, PACK_FORMAT_UNKNOWN, TENSOR_TOO_LARGE
    */
-  async bytes(id: Hash, verify = true): Promise<Uint8Array> { return (await this.#decoded(id, verify, false)).bytes; }
+  async bytes(id: Hash, { verify = true, fromDisk = false, keep = false }: ReadOptions & { readonly keep?: boolean } = {}): Promise<Uint8Array> {
+    const { bytes } = await this.#decoded(id, verify, fromDisk);
+    if (keep) this.#cache.put(id, bytes);
+    return bytes;
+  }
 
   /** As it lies on the disk, decoded and compared with its id: the copy's stored bytes. @throws as `bytes` */
   async verifiedCopy(id: Hash): Promise<{ readonly entry: TensorEntry; readonly stored: Uint8Array }> {

@@ -25,6 +25,8 @@ export interface RecoverOptions {
   readonly here?: Environment;
   /** Models up to this size are returned in memory, read and hashed once; larger ones are hashed in a first pass and stream from the store, hashed again as they are read. */
   readonly holdBytes?: number;
+  /** Proves what lies on the disk: nothing that was decoded of these tensors before counts. */
+  readonly fromDisk?: boolean;
 }
 
 const defaultHoldBytes = 512 * 1024 * 1024;
@@ -77,24 +79,27 @@ export async function recoverModel(store: ObjectReader, versionId: Hash, clock: 
   enforceEnvironment(environment, options.policy ?? "report");
   timer.mark("checkEnvironmentMs");
 
-  const hold = plan.byteLength <= (options.holdBytes ?? defaultHoldBytes);
-  const { sources, verifiedRoot } = await readVerified(store, record, leaves, hold, timer);
+  const reading = { store, record, timer, hold: plan.byteLength <= (options.holdBytes ?? defaultHoldBytes), fromDisk: options.fromDisk ?? false };
+  const { sources, verifiedRoot } = await readVerified(reading, leaves);
   return { versionId, record, architecture, leaves, sources, names, environment, steps: timer.steps, byteLength: plan.byteLength, verifiedRoot };
 }
+
+interface Reading { readonly store: ObjectReader; readonly record: SaveRecord; readonly timer: StepTimer; /** Keeps what is read in memory. */ readonly hold: boolean; readonly fromDisk: boolean }
 
 /**
  * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was
  * read. The next tensor is asked for before the last one is done with, so that a store fetches small neighbours together.
  */
-async function readVerified(store: ObjectReader, record: SaveRecord, leaves: LeafTable, hold: boolean, timer: StepTimer): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
+async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
+  const { record, timer } = how;
   const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()];
   const done = new Map<Hash, TensorSource>();
-  const reading = { next: startReading(store, record, unique[0], hold, timer) };
+  const reading = { next: startReading(how, unique[0]) };
   try {
     for (const [i, leaf] of unique.entries()) {
       const { first, finish } = reading.next as StartedReading;
       await first;
-      reading.next = startReading(store, record, unique[i + 1], hold, timer);
+      reading.next = startReading(how, unique[i + 1]);
       done.set(leaf.tensor, await finish());
     }
   } catch (error) {
@@ -110,16 +115,16 @@ async function readVerified(store: ObjectReader, record: SaveRecord, leaves: Lea
 interface StartedReading { readonly first: Promise<unknown>; finish(): Promise<TensorSource>; abandon(): Promise<unknown> }
 
 /** Asks the store for a tensor's first piece; `finish` reads and hashes it to its end. */
-function startReading(store: ObjectReader, record: SaveRecord, leaf: Leaf | undefined, hold: boolean, timer: StepTimer): StartedReading | undefined {
+function startReading(how: Reading, leaf: Leaf | undefined): StartedReading | undefined {
   if (leaf === undefined) return undefined;
-  const pieces = store.openTensor(leaf.tensor, { verify: false }).chunks()[Symbol.asyncIterator]();
+  const pieces = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk }).chunks()[Symbol.asyncIterator]();
   const first = pieces.next();
   first.catch(() => undefined); // Awaited by whoever finishes the reading; nobody may come to it.
   const abandon = async (): Promise<unknown> => { await first.catch(() => undefined); return pieces.return?.(); };
-  return { first, abandon, finish: () => readTensor(store, record, leaf, first, pieces, hold, timer) };
+  return { first, abandon, finish: () => readTensor(how, leaf, first, pieces) };
 }
 
-async function readTensor(store: ObjectReader, record: SaveRecord, leaf: Leaf, first: Promise<IteratorResult<Uint8Array>>, pieces: AsyncIterator<Uint8Array>, hold: boolean, timer: StepTimer): Promise<TensorSource> {
+async function readTensor({ store, record, hold, timer }: Reading, leaf: Leaf, first: Promise<IteratorResult<Uint8Array>>, pieces: AsyncIterator<Uint8Array>): Promise<TensorSource> {
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
   const hasher = tensorHasher(leaf);
   const held = hold ? unfilled(byteLength) : undefined;
