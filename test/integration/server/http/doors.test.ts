@@ -156,8 +156,8 @@ describe("the doors of a server", () => {
       assert.equal(hits, 1);
       await damaged.restart();
       const again = connectOperations({ socketPath: damaged.handle.socketPath });
-      for (const attempt of [again.recover({ fleet: testFleet, model: "hurt" }), again.verify({ fleet: testFleet, model: "hurt" })]) {
-        await assert.rejects(attempt, ({ code }: { code: string }) => ["ROOT_MISMATCH", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(code));
+      for (const attempt of [() => again.recover({ fleet: testFleet, model: "hurt" }), () => again.verify({ fleet: testFleet, model: "hurt" })]) {
+        await assert.rejects(attempt(), ({ code }: { code: string }) => ["ROOT_MISMATCH", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(code));
       }
       assert.ok((await again.check(testFleet)).problems.length > 0);
     } finally { await damaged.end(); }
