@@ -11,7 +11,7 @@ import type { Clock } from "../../shared/ports.js";
 import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { workOf, layoutOf, type ApplyItem, type StaleTensor } from "./apply-work.js";
-import { checkArchivePlan, type ArchivePlan } from "./archive-plan.js";
+import type { ArchivePlan } from "./archive-plan.js";
 import { ChainGuard } from "./chain-guard.js";
 import { edgeKinds, entryBytes } from "./storage-edges.js";
 import type { ArchiveCoder } from "./archive-coder.js";
@@ -69,10 +69,10 @@ const reserveBytes = 64 * 1024 * 1024;
 const leaseMs = 60 * 60 * 1000;
 
 /**
- * @throws PLAN_INVALID; FILE_FAILED, STORE_FAILED where the disk fails: what was committed before stays
+ * @param plan made here, or checked by readArchivePlan
+ * @throws PLAN_INVALID where it has a kind of edge that cannot be written here; FILE_FAILED, STORE_FAILED where the disk fails: what was committed before stays
  */
 export async function applyPlan(parts: ApplyParts, plan: ArchivePlan, options: ApplyOptions = {}): Promise<ApplyReport> {
-  checkArchivePlan(plan);
   const { target, clock } = parts, startMs = clock.monotonic();
   const live = await target.liveObjects();
   const work = workOf(plan, target.objects, live);

@@ -144,7 +144,7 @@ const kindWords: Readonly<Record<string, string>> = { current: "as now", raw: "r
 
 function candidatesOf({ plan }: ArchivePlan): readonly string[] {
   const reached = plan.candidates.map(({ algorithm, storageCost, isWithinBudgets }) => `${algorithm} ${formatBytes(storageCost)}${isWithinBudgets ? "" : " (over budget)"}`).join(", ");
-  return [`found by  ${plan.algorithm}${plan.isRefined ? ", improved" : ""}${plan.isCutShort ? ", the search was cut short" : ""}; ${reached}`];
+  return [`found by  ${plan.algorithm === "current" ? "few changes to what lies there" : plan.algorithm}${plan.isRefined ? ", improved" : ""}${plan.isCutShort ? ", the search was cut short" : ""}; ${reached}`];
 }
 
 const stopWords: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>> = { time: "its time was over", disk: "the disk it may use was used", interrupted: "it was interrupted" };

@@ -5,6 +5,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { mostPlannedDepth } from "../../../../server/archive/plan-archive.js";
 import { readArchivePlan, type ArchivePlan } from "../../../../server/archive/archive-plan.js";
+import { defaultEdgeSources, type EdgeSource } from "../../../../server/archive/storage-edges.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
@@ -41,6 +42,25 @@ describe("a plan that is applied", () => {
     assert.ok(first.summary.rewrittenBytes > 20 * again.summary.rewrittenBytes, `${again.summary.rewrittenBytes} bytes again, ${first.summary.rewrittenBytes} at first`);
     const { rewritten, already } = await applyToFleet(repository, first);
     assert.ok(already > 0 && rewritten < 0.1 * already, `${rewritten} written anew by a plan that was carried out, ${already} lay so`);
+  });
+  it("is coded against nothing that no kept version has, so that it can go", async () => {
+    const { repository, ids, models } = await memoryFleet();
+    await applyToFleet(repository, await planFleet(repository, { ratio: null }));
+    const used = new Set(tensorsOf(repository).flatMap((id) => { const { base, previous } = repository.objects.representation(id)!; return [base, previous]; }));
+    for (const name of ["a0", "a1", "a2"]) await repository.retire(ids.get(name)!, "test");
+    await repository.collect(await repository.planCollection());
+    const live = await repository.liveObjects(), stayed = tensorsOf(repository).filter((id) => !live.has(id));
+    assert.ok(stayed.length > 0 && stayed.every((id) => used.has(id)), "what is needed to decode others stays until they are coded otherwise");
+    const { failed, left } = await applyToFleet(repository, await planFleet(repository, { ratio: null }));
+    assert.deepEqual([failed, left, tensorsOf(repository).filter((id) => !live.has(id))], [[], 0, []]);
+    assert.deepEqual(await alteredModels(repository, models.filter(({ name }) => !["a0", "a1", "a2"].includes(name)), ids), []);
+  });
+  it("may have edges from other sources, which only who knows them applies", async () => {
+    const { repository } = await memoryFleet();
+    const remote: EdgeSource = (_context, { id, byteLength }) => (byteLength < 20_000 ? [] : [{ to: id, kind: "remote", storageCost: 10, recreationCost: 1e6, detail: { tier: "remote" } }]);
+    const plan = await planFleet(repository, { ratio: null, sources: [...defaultEdgeSources, remote] });
+    assert.ok(plan.summary.kinds.some(({ kind, tensors }) => kind === "remote" && tensors > 5));
+    await assert.rejects(applyToFleet(repository, plan), { code: "PLAN_INVALID" });
   });
   it("in planes lets every large tensor be read by its high-order bytes", async () => {
     const { repository, ids, models } = await memoryFleet();
