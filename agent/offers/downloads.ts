@@ -3,13 +3,14 @@
  * after a lost connection or a restart. Knows no models, only streams of objects.
  */
 import { join } from "node:path";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files, OpenFile } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { minBlockBytes } from "../../shared/wire/limits.js";
-import type { Block, BlockRequest, Encoding, Fetch, ManifestPart, ObjectRef } from "../../shared/wire/messages.js";
+import { checkEncoding, codecFormat, mostEncodedBytes, rawOnly, type AllowedCoding } from "../../shared/wire/coding/encodings.js";
+import type { Block, BlockRequest, CodingTerms, Encoding, Fetch, ManifestPart, ObjectRef, TransferDone } from "../../shared/wire/messages.js";
 import type { ReceiverOptions, ReceiverState } from "../../shared/wire/transfer/receiver.js";
 import { runReceiver, type ReceiverPorts, type RunningReceiver } from "../../shared/wire/transfer/run-receiver.js";
 import type { ReadRange } from "../../shared/wire/transfer/stream.js";
@@ -22,23 +23,30 @@ export interface DownloadsOptions {
   readonly blockBytes: number;
   readonly window: number;
   /** False when no session is open: asked again when one is. */
-  send(body: Fetch | BlockRequest): boolean;
+  send(body: Fetch | BlockRequest | TransferDone): boolean;
 }
 
 /** A stream that is whole: the wanted objects one after the other. Every block fits its manifest; the ids are still to be checked. */
-export interface Download { readonly refs: readonly ObjectRef[]; readonly read: ReadRange; done(): Promise<void> }
+export interface Download { readonly refs: readonly ObjectRef[]; /** One an object, or none where all is raw. */ readonly encodings: readonly Encoding[]; readonly read: ReadRange; done(): Promise<void> }
 
-interface Running { readonly receiver: RunningReceiver; readonly fetches: readonly Fetch[]; cancel(error: StemmaError): void }
+/** What the server may code a download against: versions that this device holds whole, and their tensors. */
+export interface DownloadTerms { readonly references: readonly Hash[]; readonly tensors: ReadonlySet<Hash> }
+
+interface Running { readonly receiver: RunningReceiver; fetches(): readonly Fetch[]; cancel(error: StemmaError): void }
 
 /** References in one Fetch: 32 bytes each and their heads stay far below a word. */
 const refsPerFetch = 1000;
 /** Blocks between two durable notes of how far a download is. */
 const noteEvery = 16;
 
-/** The same wanted things have the same transfer, also after a restart. */
-export function transferOf(versionId: Hash, refs: readonly ObjectRef[], blockBytes: number): string {
-  return sha256(`stemma-fetch ${versionId} ${blockBytes} ${refs.map(({ kind, id }) => `${kind}:${id}`).join(" ")}`).slice(0, 32);
+/** The same wanted things by the same terms have the same transfer, also after a restart. */
+export function transferOf(versionId: Hash, refs: readonly ObjectRef[], blockBytes: number, terms?: DownloadTerms): string {
+  const coding = terms === undefined ? "" : ` coded ${codecFormat} ${terms.references.join(" ")}`;
+  return sha256(`stemma-fetch ${versionId} ${blockBytes} ${refs.map(({ kind, id }) => `${kind}:${id}`).join(" ")}${coding}`).slice(0, 32);
 }
+
+/** A stream that is not the one begun, or is no stream at all: what came of it is of no use. */
+const uselessCodes = new Set(["TRANSFER_MANIFEST_INVALID", "DELTA_CODE_UNKNOWN", "BLOCK_HASH_MISMATCH"]);
 
 export class Downloads {
   readonly #running = new Map<string, Running>();
@@ -48,11 +56,12 @@ export class Downloads {
   /**
    * Fetches these objects of a version; resolves when all their blocks are here.
    * @param mostBytes the most that objects of unknown size may take in all
+   * @param terms what tensors may be coded against; absent: everything comes raw
    * @throws the receiver's typed errors; DISK_FULL
    */
-  async fetch(versionId: Hash, refs: readonly ObjectRef[], mostBytes: number): Promise<Download> {
+  async fetch(versionId: Hash, refs: readonly ObjectRef[], mostBytes: number, terms?: DownloadTerms): Promise<Download> {
     const { files, folder, blockBytes, window } = this.options;
-    const transfer = transferOf(versionId, refs, blockBytes);
+    const transfer = transferOf(versionId, refs, blockBytes, terms);
     await files.makeFolder(folder);
     const path = join(folder, `${transfer}.part`);
     const statePath = join(folder, `${transfer}.json`);
@@ -68,7 +77,9 @@ export class Downloads {
       if (reached !== undefined) await writeDurably(files, statePath, new TextEncoder().encode(JSON.stringify(reached)));
     };
     const rawBytes = refs.reduce((sum, ref) => sum + ref.byteLength, 0);
-    const receiver: RunningReceiver = startReceiver({ transfer, window, objects: refs.length, rawBytes, maxBytes: Math.max(rawBytes, mostBytes), maxBlockBytes: Math.max(blockBytes, minBlockBytes) }, {
+    const allowed: AllowedCoding = terms === undefined ? rawOnly : { codec: codecFormat, tensors: terms.tensors };
+    const checks = (encoding: Encoding, index: number): void => { const ref = refs[index]; checkEncoding(encoding, index, ref?.kind === "tensor" ? ref.byteLength : encoding.byteLength, ref?.kind === "tensor" ? allowed : rawOnly); };
+    const receiver: RunningReceiver = startReceiver({ transfer, window, objects: refs.length, rawBytes, maxBytes: Math.max(mostEncodedBytes(rawBytes), mostBytes), maxBlockBytes: Math.max(blockBytes, minBlockBytes), checkEncoding: checks }, {
       clock: this.options.clock, budget: this.#budget,
       send: (message) => { this.options.send(message); },
       write: async (offset, bytes) => {
@@ -80,12 +91,14 @@ export class Downloads {
       },
     }, state);
     try {
-      const encodings = await this.#finish(transfer, receiver, fetchesOf(versionId, transfer, refs, blockBytes));
-      return { refs: sized(refs, encodings), read: readerOf(file), done: async () => { await noting; await file.close(); await files.remove(statePath); await files.remove(path); } };
+      const fetches = (): readonly Fetch[] => fetchesOf(versionId, transfer, refs, blockBytes, codingTerms(terms, receiver.machine.progress.byteLength));
+      const encodings = await this.#finish(transfer, receiver, fetches);
+      return { refs: sized(refs, encodings), encodings, read: readerOf(file), done: async () => { this.options.send({ type: "transferDone", transfer }); await noting; await file.close(); await files.remove(statePath); await files.remove(path); } };
     } catch (error) {
       receiver.stop();
       await noting.catch(() => undefined);
       await file.close();
+      if (isStemmaError(error) && uselessCodes.has(error.code)) { await files.remove(statePath); await files.remove(path); }
       throw error;
     } finally {
       this.#running.delete(transfer);
@@ -104,7 +117,7 @@ export class Downloads {
   /** A session is open: says again what is fetched, then goes on. */
   reconnected(): void {
     for (const { receiver, fetches } of this.#running.values()) {
-      for (const fetch of fetches) this.options.send(fetch);
+      for (const fetch of fetches()) this.options.send(fetch);
       receiver.reconnected();
     }
   }
@@ -113,10 +126,10 @@ export class Downloads {
 
   get count(): number { return this.#running.size; }
 
-  #finish(transfer: string, receiver: RunningReceiver, fetches: readonly Fetch[]): Promise<readonly Encoding[]> {
+  #finish(transfer: string, receiver: RunningReceiver, fetches: () => readonly Fetch[]): Promise<readonly Encoding[]> {
     return new Promise((resolve, reject) => {
       this.#running.set(transfer, { receiver, fetches, cancel: reject });
-      for (const fetch of fetches) this.options.send(fetch);
+      for (const fetch of fetches()) this.options.send(fetch);
       receiver.finished.then(resolve, reject);
     });
   }
@@ -128,19 +141,18 @@ export class Downloads {
   }
 }
 
-function fetchesOf(versionId: Hash, transfer: string, refs: readonly ObjectRef[], blockBytes: number): readonly Fetch[] {
-  const parts = Math.max(1, Math.ceil(refs.length / refsPerFetch));
-  return Array.from({ length: parts }, (_, part): Fetch => ({ type: "fetch", versionId, transfer, objects: refs.slice(part * refsPerFetch, (part + 1) * refsPerFetch), blockBytes, part, parts }));
+function codingTerms(terms: DownloadTerms | undefined, streamBytes: number | undefined): CodingTerms {
+  return terms === undefined ? {} : { codec: codecFormat, references: terms.references, ...(streamBytes !== undefined && { streamBytes }) };
 }
 
-/** The sizes as the sender's encodings say them. @throws TRANSFER_MANIFEST_INVALID for anything but raw bytes */
+function fetchesOf(versionId: Hash, transfer: string, refs: readonly ObjectRef[], blockBytes: number, coding: CodingTerms): readonly Fetch[] {
+  const parts = Math.max(1, Math.ceil(refs.length / refsPerFetch));
+  return Array.from({ length: parts }, (_, part): Fetch => ({ type: "fetch", versionId, transfer, objects: refs.slice(part * refsPerFetch, (part + 1) * refsPerFetch), blockBytes, part, parts, ...coding }));
+}
+
+/** The sizes of small objects as the sender's encodings say them; tensors keep those that they decode to. */
 function sized(refs: readonly ObjectRef[], encodings: readonly Encoding[]): readonly ObjectRef[] {
-  if (encodings.length === 0) return refs;
-  return refs.map((ref, at) => {
-    const encoding = encodings[at];
-    if (encoding === undefined || encoding.code !== 0) throw new StemmaError("TRANSFER_MANIFEST_INVALID", `The server sends object ${ref.id.slice(0, 12)} in a coding (${encoding?.code ?? "none"}) that this agent does not know. Update the agent.`, { code: encoding?.code });
-    return { ...ref, byteLength: encoding.byteLength };
-  });
+  return refs.map((ref, at) => (ref.kind === "tensor" ? ref : { ...ref, byteLength: encodings[at]?.byteLength ?? ref.byteLength }));
 }
 
 function readerOf(file: OpenFile): ReadRange {

@@ -3,18 +3,22 @@
  * key, fetched as far as lacking, verified, kept. Activation is the caller's.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import type { LeafTable, ObjectKind } from "../../shared/model/model.js";
+import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
+import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import type { Offer } from "../../shared/wire/messages.js";
+import { decodeCoded } from "../../shared/wire/coding/decode-coded.js";
+import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
 import { judgeDisk, type DiskUse } from "../budget.js";
+import { decideDownloadCoding } from "../outbox/decide-coding.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Profile } from "../profile.js";
-import type { Downloads } from "./downloads.js";
+import type { Download, Downloads, DownloadTerms } from "./downloads.js";
 import { checkOffer, lackingObjects, lackingTensors, leavesOfOffer, type SmallObjects } from "./offer-check.js";
+import { sharedVersions } from "./shared-versions.js";
 
 export interface OffersOptions {
   readonly enrolment: Enrolment;
@@ -26,6 +30,10 @@ export interface OffersOptions {
   readonly diskUse: () => Promise<DiskUse>;
 }
 
+/** While a download runs, what it may be coded against stays: a day, or until the agent stops. */
+const leaseMs = 24 * 3_600_000;
+/** The tensors can be had raw. */
+const notDecodable = new Set(["DELTA_MALFORMED", "DELTA_REFERENCE_MISSING", "DELTA_CODE_UNKNOWN", "OBJECT_MISSING", "OBJECT_HASH_MISMATCH", "TRANSFER_MANIFEST_INVALID"]);
 /** Most that the small objects of one offer may take. */
 const maxSmallBytes = 64 * 1024 * 1024;
 
@@ -62,7 +70,7 @@ export class Offers {
     // Kept in the outbox and installed: twice.
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", 2 * bytes);
     if (!verdict.allowed) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `The offered model ${offer.name}:${offer.version} does not fit: ${verdict.reason}. Free some space or raise the profile's disk budget.`, { versionId: offer.versionId });
-    await this.#fetchTensors(offer, leaves, carried, bytes);
+    await this.#fetchTensors(offer, record, leaves, carried, bytes);
     log.info("fetched", { line: offer.line, version: offer.versionId, bytes, text: `${offer.name}:${offer.version} is here, whole` });
   }
 
@@ -77,24 +85,53 @@ export class Offers {
     }
   }
 
-  async #fetchTensors(offer: Offer, leaves: LeafTable, carried: SmallObjects, tensorBytes: number): Promise<void> {
-    const { outbox, downloads, clock } = this.options;
+  async #fetchTensors(offer: Offer, record: SaveRecord, leaves: LeafTable, carried: SmallObjects, tensorBytes: number): Promise<void> {
+    const { outbox } = this.options;
     const refs = lackingTensors(leaves, outbox.objects);
-    const download = refs.length === 0 ? undefined : await downloads.fetch(offer.versionId, refs, 0);
+    const shared = await sharedVersions(outbox, offer.line, record);
+    const lease = outbox.objects.lease(shared.tensors, leaseMs);
+    try {
+      const decision = decideDownloadCoding(this.options.profile.link, refs.reduce((sum, { byteLength }) => sum + byteLength, 0), refs.length, shared.references.length > 0);
+      if (refs.length > 0 && decision.coded && await this.#tryCoded(offer, leaves, carried, tensorBytes, refs, shared)) return;
+      await this.#keep(offer, leaves, carried, tensorBytes, refs.length === 0 ? undefined : await this.options.downloads.fetch(offer.versionId, refs, 0));
+    } finally { outbox.objects.release(lease.id); }
+  }
+
+  /** False where what came cannot be decoded here: then it is fetched raw. */
+  async #tryCoded(offer: Offer, leaves: LeafTable, carried: SmallObjects, tensorBytes: number, refs: readonly ObjectRef[], terms: DownloadTerms): Promise<boolean> {
+    try {
+      await this.#keep(offer, leaves, carried, tensorBytes, await this.options.downloads.fetch(offer.versionId, refs, 0, terms));
+      return true;
+    } catch (error) {
+      if (!isStemmaError(error) || !notDecodable.has(error.code)) throw error;
+      this.options.log.warn("download-not-decoded", { line: offer.line, version: offer.versionId, code: error.code, text: `${offer.name}:${offer.version} came coded and cannot be decoded: ${error.message} It is fetched raw.` });
+      return false;
+    }
+  }
+
+  async #keep(offer: Offer, leaves: LeafTable, carried: SmallObjects, tensorBytes: number, download: Download | undefined): Promise<void> {
+    const { outbox, clock } = this.options;
     const headers = new Map(leaves.map((leaf) => [leaf.tensor, leaf]));
+    if (download !== undefined) this.options.log.debug("downloaded", { line: offer.line, version: offer.versionId, bytes: (download.encodings.length > 0 ? download.encodings : download.refs).reduce((sum, { byteLength }) => sum + byteLength, 0), rawBytes: download.refs.reduce((sum, { byteLength }) => sum + byteLength, 0) });
+    const coder = openTensorCoder(download?.encodings.some(({ code }) => code !== 0) === true ? tensorBytes : 0);
     try {
       await outbox.adopt({ type: "adopted", atMs: Math.round(clock.now()), versionId: offer.versionId, line: offer.line, name: offer.name, version: offer.version, tensorBytes }, async (pack) => {
         for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);
         await pack.put("record", offer.record);
         if (download === undefined) return;
         // The pack hashes what it writes and refuses another tensor than the one named.
-        const objects = objectsOfStream(download.refs, (id) => headers.get(id) ?? noTensors(), download.read, { verifyTensors: false });
-        for await (const object of objects) if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
+        const objects = objectsOfStream(download.refs, (id) => headers.get(id) ?? noTensors(), download.read, { verifyTensors: false, encodings: download.encodings });
+        for await (const object of objects) {
+          if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
+          // Decoded: a coded copy would keep what it was coded against on a disk that is to forget it.
+          if (object.kind === "coded") await pack.putTensor(sourceOfTensor({ ...object.header, bytes: await decodeCoded(outbox.objects, coder, object) }), object.ref.id);
+        }
       });
     } catch (error) {
       if (isStemmaError(error)) throw error;
       throw new StemmaError("STORE_FAILED", `The offered model ${offer.name}:${offer.version} could not be kept: ${(error as Error).message}. It is fetched again when the server offers it again.`, { cause: error });
     } finally {
+      await coder.close();
       await download?.done();
     }
   }

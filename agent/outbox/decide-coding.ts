@@ -35,3 +35,13 @@ export function decideCoding({ link, seenBytesPerSecond, coderBytesPerSecond, ra
   const times = `${Math.round(codedMs)} ms coded, ${Math.round(rawMs)} ms raw at ${Math.round(rate)} bytes a second`;
   return { coded: codedMs < leastGain * rawMs, because: times };
 }
+
+/** What a version coded against related ones, or alone, takes of its raw bytes as a rule; and what a server codes a second, whoever it is. */
+const usualShare = { related: 0.7, alone: 0.85 };
+const serverBytesPerSecond = 100_000_000;
+
+/** The same for what comes from the server, which this device can only guess at before. @param related whether it holds anything that the server may code against */
+export function decideDownloadCoding(link: CodingQuestion["link"], rawBytes: number, tensors: number, related: boolean): CodingDecision {
+  const codedBytes = rawBytes * (related ? usualShare.related : usualShare.alone);
+  return decideCoding({ link, seenBytesPerSecond: undefined, coderBytesPerSecond: serverBytesPerSecond, rawBytes, codedBytes, tensors });
+}

@@ -5,11 +5,9 @@
  */
 import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import { decodeSaveRecord } from "../../shared/model/save-record.js";
-import { decodeTree } from "../../shared/model/tree-object.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
-import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
+import type { Tensor } from "../../shared/tensor/tensor.js";
 import { codeStream, estimateStream, type CodingWork } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
 import { codecFormat, mostEncodedBytes } from "../../shared/wire/coding/encodings.js";
@@ -19,6 +17,7 @@ import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Profile } from "../profile.js";
 import { decideCoding } from "./decide-coding.js";
+import { readVersion } from "./read-version.js";
 
 export interface UploadCodingOptions {
   readonly objects: ObjectReader;
@@ -120,18 +119,11 @@ export class UploadCoding {
 
   /** What the wanted tensors are coded against: of the versions that the server offers, those that this device has records and trees of. */
   async #references({ versionId, references = [] }: Want): Promise<ReturnType<typeof referencesOfTensors>> {
-    const own = await this.#version(versionId);
+    const own = await readVersion(this.options.objects, versionId);
     if (own === undefined) return new Map();
     const held: HeldVersion[] = [];
-    for (const id of references) { const version = await this.#version(id); if (version !== undefined) held.push(version); }
+    for (const id of references) { const version = await readVersion(this.options.objects, id); if (version !== undefined) held.push(version); }
     return referencesOfTensors(own, held);
-  }
-  async #version(versionId: Hash): Promise<HeldVersion | undefined> {
-    const { objects } = this.options;
-    if (!objects.has(versionId)) return undefined;
-    const { bases, objects: named } = decodeSaveRecord(await objects.read("record", versionId));
-    if (!objects.has(named.tree)) return undefined;
-    return { versionId, bases, leaves: decodeTree(await objects.read("tree", named.tree)).leaves };
   }
 }
 

@@ -4,11 +4,9 @@
  */
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
-import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
+import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
+import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
-import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
-
-export type ReceivedCoded = Extract<ReceivedObject, { kind: "coded" }>;
 
 /** Tensors that have to be decoded before one as it came, at most: what a recovery costs stays bounded whatever devices send. */
 export const keyframeDepth = 8;
@@ -23,16 +21,14 @@ export function depthAgainst(objects: Pick<ObjectReader, "representation">, refe
  * Either way the id is compared with the bytes that come out.
  * @throws OBJECT_HASH_MISMATCH; DELTA_MALFORMED, DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN; REFERENCE_MISSING, OBJECT_MISSING where a reference is not here any more
  */
-export async function putCodedTensor(pack: PackWriter, objects: ObjectReader, coder: TensorCoder, { ref, header, encoding: { code, against, previous }, bytes }: ReceivedCoded): Promise<void> {
+export async function putCodedTensor(pack: PackWriter, objects: ObjectReader, coder: TensorCoder, received: ReceivedCoded): Promise<void> {
+  const { ref, header, encoding: { code, against, previous }, bytes } = received;
   if (objects.has(ref.id)) { await pack.putTensor(objects.openTensor(ref.id), ref.id); return; }
   if (depthAgainst(objects, [against, previous]) <= keyframeDepth) {
     await pack.putCoded({ id: ref.id, header, code, bytes, ...(against && { base: against }), ...(previous && { previous }) });
     return;
   }
-  const load = async (id: Hash | undefined): Promise<Tensor | undefined> => (id === undefined ? undefined : tensorOfSource(objects.openTensor(id)));
-  const base = await load(against), before = await load(previous);
-  const decoded = await coder.decode(header, { code, bytes }, { ...(base && { base }), ...(before && { previous: before }) }, ref.byteLength);
-  await pack.putTensor(sourceOfTensor({ dtype: header.dtype, shape: header.shape, bytes: decoded }), ref.id);
+  await pack.putTensor(sourceOfTensor({ dtype: header.dtype, shape: header.shape, bytes: await decodeCoded(objects, coder, received) }), ref.id);
 }
 
 /** The tensors can be had raw: what they were coded against went, or is damaged here. */

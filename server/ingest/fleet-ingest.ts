@@ -16,6 +16,7 @@ import type { ServerSigner } from "../repository/home.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { Admission } from "./admission.js";
 import { judgeAnnouncement, type Accepted } from "./announcement.js";
+import { CodedOutflows } from "./coded-outflows.js";
 import { CommandRelay } from "./commands.js";
 import { startConfirmations, type Confirmations, type ReleasePolicy } from "./confirmations.js";
 import type { IngestLimits } from "./limits.js";
@@ -66,14 +67,16 @@ export class FleetIngest {
 
   static async start(parts: FleetIngestParts): Promise<FleetIngest> {
     const spools = await openSpoolFolder(parts, parts.spoolFolder, parts.limits);
-    const ingest = new FleetIngest(parts, spools);
+    const { repository, files, log, limits } = parts;
+    const coded = await CodedOutflows.open({ repository, files, log, limits, folder: `${parts.spoolFolder}-out` });
+    const ingest = new FleetIngest(parts, spools, coded);
     // What was recorded before a crash and not read back yet.
     for (const summary of parts.repository.versions()) if (summary.state === "recorded" || summary.state === "stored") ingest.#confirmations.add(summary.versionId);
     ingest.#expireLater();
     return ingest;
   }
 
-  private constructor(private readonly parts: FleetIngestParts, private readonly spools: Awaited<ReturnType<typeof openSpoolFolder>>) {
+  private constructor(private readonly parts: FleetIngestParts, private readonly spools: Awaited<ReturnType<typeof openSpoolFolder>>, private readonly coded: CodedOutflows) {
     const { root, repository, clock, log, random, events, limits, signer, budget } = parts;
     const { fleet } = repository;
     this.#lines = new LineIndex(repository.versions({ includeRetired: true }));
@@ -84,7 +87,7 @@ export class FleetIngest {
       quarantined: (device, because) => { events.emit({ event: "device-quarantined", fleet, device, because }); log.warn("device-quarantined", { device, because }); void this.cutOff(device); },
     });
     this.#commands = new CommandRelay(this.#voice, clock, random);
-    this.#offers = new Offers({ repository, signer, voice: this.#voice, clock, limits, offered: (device, line, versionId) => events.emit({ event: "offered", fleet, device, line, versionId }) });
+    this.#offers = new Offers({ repository, signer, voice: this.#voice, clock, limits, coded, offered: (device, line, versionId) => events.emit({ event: "offered", fleet, device, line, versionId }) });
     this.#confirmations = startConfirmations({
       repository, log, atOnce: limits.confirmations, bytesAtOnce: limits.confirmationBytes, policyOf: () => parts.releasePolicy,
       stored: (summary) => { void this.#receipt(summary, "stored"); },
@@ -176,6 +179,7 @@ export class FleetIngest {
     this.#stopExpiry();
     this.#commands.gone();
     await this.#offers.gone();
+    await this.coded.idle();
     await this.#desk.close();
     await this.#confirmations.close();
     this.#online.clear();

@@ -15,6 +15,7 @@ import { boundedBlockBytes } from "../../shared/wire/transfer/manifest.js";
 import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { ServerSigner } from "../repository/home.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { CodedOutflow, CodedOutflows } from "./coded-outflows.js";
 import type { IngestLimits } from "./limits.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import { fittingInline, type Voice } from "./voice.js";
@@ -25,10 +26,11 @@ export interface OfferParts {
   readonly voice: Voice;
   readonly clock: Clock;
   readonly limits: Pick<IngestLimits, "blockBytes" | "leaseMs">;
+  readonly coded: CodedOutflows;
   offered(device: string, line: string, versionId: Hash): void;
 }
 
-interface Outflow { readonly device: string; readonly transfer: string; readonly sender: RunningSender; readonly leaseId: string }
+interface Outflow { readonly device: string; readonly transfer: string; readonly sender: RunningSender; readonly leaseId: string; readonly coded: CodedOutflow | undefined }
 interface FetchList { readonly parts: (readonly ObjectRef[] | undefined)[] }
 
 /** How long a request for blocks waits for the fetch it belongs to, which it may have overtaken; and how many wait. */
@@ -45,6 +47,8 @@ export class Offers {
   /** Streams on their way, by device and transfer. */
   readonly #outflows = new Map<string, Outflow>();
   readonly #lists = new Map<string, FetchList>();
+  /** Streams that are being coded, with the newest request that came meanwhile. */
+  readonly #preparing = new Map<string, { readonly device: string; request: BlockRequest | undefined }>();
   /** Requests that came before their fetch. */
   readonly #early = new Map<string, { readonly device: string; readonly request: BlockRequest; cancel(): void }>();
   /** Assignments of this process that no activation has answered yet, by device and line: a version given again counts even where the line has built on it since. */
@@ -115,28 +119,41 @@ export class Offers {
     return list.parts.flatMap((part) => part ?? []);
   }
 
-  async #begin(device: string, { versionId, transfer, blockBytes }: Fetch, refs: readonly ObjectRef[]): Promise<void> {
-    const { repository, voice, clock, limits } = this.parts;
-    const present = this.#outflows.get(outflowKey(device, transfer));
+  async #begin(device: string, fetch: Fetch, refs: readonly ObjectRef[]): Promise<void> {
+    const { repository } = this.parts, { versionId, transfer } = fetch;
+    const key = outflowKey(device, transfer);
+    // Asked for again while it is being coded: the answer is on its way.
+    if (this.#preparing.has(key)) return;
+    const present = this.#outflows.get(key);
     // The same list asked for again: the device came back, and its receiver goes on.
     if (present !== undefined) { present.sender.reconnected(); await this.#stop(present); }
-    if ([...this.#outflows.values()].filter((one) => one.device === device).length >= outflowsPerDevice) throw new StemmaError("QUOTA_EXCEEDED", `The device draws ${outflowsPerDevice} models already. Ask again when one is here.`);
+    if ([...this.#outflows.values(), ...this.#preparing.values()].filter((one) => one.device === device).length >= outflowsPerDevice) throw new StemmaError("QUOTA_EXCEEDED", `The device draws ${outflowsPerDevice} models already. Ask again when one is here.`);
     const summary = repository.get(versionId);
     if (summary === undefined || !this.#mayHave(device, summary)) throw new StemmaError("NOT_ALLOWED", `The version ${versionId} is not given to ${device}. Assign it with \`stemma device assign\`.`, { versionId });
-    const { objects, encodings } = await this.#streamOf(summary, refs);
+    const early = this.#early.get(key)?.request;
+    this.#forgetEarly(key);
+    const preparing = { device, request: early };
+    this.#preparing.set(key, preparing);
+    try {
+      const { objects, encodings, sized } = await this.#streamOf(summary, refs);
+      const coded = await this.parts.coded.acquire(summary, fetch, sized);
+      // The device went meanwhile, or asked for it anew.
+      if (this.#preparing.get(key) !== preparing) { await coded?.release(); return; }
+      const sender = this.#send(device, fetch, refs, coded ?? { objects, encodings }, coded);
+      if (preparing.request !== undefined) sender.onRequest(preparing.request);
+    } finally { if (this.#preparing.get(key) === preparing) this.#preparing.delete(key); }
+  }
+
+  #send(device: string, { transfer, blockBytes }: Fetch, refs: readonly ObjectRef[], { objects, encodings }: Pick<CodedOutflow, "objects" | "encodings">, coded: CodedOutflow | undefined): RunningSender {
+    const { repository, voice, clock, limits } = this.parts;
     const lease = repository.objects.lease(refs.map(({ id }) => id), limits.leaseMs);
     const sender = runSender({ transfer, blockBytes: boundedBlockBytes(blockBytes === 0 ? limits.blockBytes : blockBytes, limits.blockBytes), encodings }, objects, {
       clock,
       send: (message) => message.type === "block" ? voice.block(device, transfer, message) : voice.say(device, message),
       onFailed: (error) => { void this.#failed(device, transfer, error); },
     });
-    const key = outflowKey(device, transfer);
-    this.#outflows.set(key, { device, transfer, sender, leaseId: lease.id });
-    const early = this.#early.get(key);
-    if (early !== undefined) {
-      this.#forgetEarly(key);
-      sender.onRequest(early.request);
-    }
+    this.#outflows.set(outflowKey(device, transfer), { device, transfer, sender, leaseId: lease.id, coded });
+    return sender;
   }
 
   #mayHave(device: string, summary: VersionSummary): boolean {
@@ -146,7 +163,7 @@ export class Offers {
   }
 
   /** Only what belongs to the version is served, under the sizes it has. */
-  async #streamOf(summary: VersionSummary, refs: readonly ObjectRef[]): Promise<{ readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[] }> {
+  async #streamOf(summary: VersionSummary, refs: readonly ObjectRef[]): Promise<{ readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[]; readonly sized: readonly ObjectRef[] }> {
     const { repository } = this.parts;
     const small = new Map<Hash, ObjectKind>([[summary.versionId, "record"], ...smallObjectsOf(summary.record).map(({ kind, id }) => [id, kind] as const)]);
     const tensors = new Map((await repository.leaves(summary.versionId)).map((leaf) => [leaf.tensor, leaf]));
@@ -160,7 +177,7 @@ export class Offers {
       encodings.push({ code: 0, byteLength: objects.at(-1)?.byteLength ?? 0 });
     }
     // Tensors' sizes are known to both; small objects' are told.
-    return { objects, encodings: refs.every(({ kind }) => kind === "tensor") ? [] : encodings };
+    return { objects, encodings: refs.every(({ kind }) => kind === "tensor") ? [] : encodings, sized: refs.map((ref, at) => ({ ...ref, byteLength: objects[at]?.byteLength ?? 0 })) };
   }
 
   /** A request for blocks of one of the streams going to this device. One that overtook its fetch waits for it a while. */
@@ -173,6 +190,8 @@ export class Offers {
       outflow.sender.onRequest(request);
       return;
     }
+    const preparing = this.#preparing.get(key);
+    if (preparing !== undefined) { preparing.request = request; return; }
     if (this.#early.has(key)) return;
     if (this.#early.size >= maxEarly) this.#forgetEarly(this.#early.keys().next().value ?? "");
     const cancel = this.parts.clock.after(earlyMs, () => {
@@ -192,6 +211,7 @@ export class Offers {
   /** The device is gone, or the server stops. */
   async gone(device?: string): Promise<void> {
     for (const [key, early] of this.#early) if (device === undefined || early.device === device) this.#forgetEarly(key);
+    for (const [key, preparing] of this.#preparing) if (device === undefined || preparing.device === device) this.#preparing.delete(key);
     for (const outflow of this.#outflows.values()) if (device === undefined || outflow.device === device) await this.#stop(outflow);
   }
 
@@ -206,6 +226,6 @@ export class Offers {
     if (this.#outflows.get(key) === outflow) this.#outflows.delete(key);
     this.parts.repository.objects.release(outflow.leaseId);
     // Not waited for: a reader may be in the middle of a piece, and nobody depends on its end.
-    void outflow.sender.stop().catch(() => undefined);
+    void outflow.sender.stop().then(() => outflow.coded?.release()).catch(() => undefined);
   }
 }

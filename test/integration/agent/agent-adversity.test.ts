@@ -106,21 +106,22 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
 
   it("goes on with a cut transfer where it stood, in the next process", async (t) => {
     const { agent } = await yard(t, { units: 20_000 });
-    const slow = { "link.blockBytes": 8192, "link.window": 2, "link.bytesPerSecond": 100_000 };
+    // Coded, of itself: the link is thin.
+    const slow = { "link.blockBytes": 4096, "link.window": 2, "link.bytesPerSecond": 40_000 };
     const ports = { train: fakeTraining({ full: true }).train };
     const first = await agent({ profile: slow, ports });
     await first.log.until("activated");
     const { versionId } = await first.handle.train(line);
     await first.log.until("wanted", 1, of(versionId));
-    while ((await first.handle.status()).uploads.every(({ sentBytes }) => sentBytes < 200_000)) await new Promise((resolve) => { setImmediate(resolve); });
+    while ((await first.handle.status()).uploads.every(({ sentBytes }) => sentBytes < 60_000)) await new Promise((resolve) => { setImmediate(resolve); });
     await first.handle.close();
     const sent = Number((await first.log.until("upload-ended")).fields["sentBytes"]);
     const second = await agent({ profile: slow, ports });
     await second.log.until("released", 1, of(versionId));
     const { fields } = await second.log.until("upload-ended", 1, of(versionId));
     const total = Number(fields["byteLength"]);
-    assert.ok(sent >= 200_000 && sent < total);
-    assert.ok(Number(fields["sentBytes"]) <= total - sent + 20 * 8192, `${sent} of ${total} bytes were sent before, ${String(fields["sentBytes"])} after`);
+    assert.ok(sent >= 60_000 && sent < total && total < 300_000, `${sent} of ${total} bytes`);
+    assert.ok(Number(fields["sentBytes"]) <= total - sent + 8 * 4096, `${sent} of ${total} bytes were sent before, ${String(fields["sentBytes"])} after`);
   });
 
   it("speaks mqtts, and to no server with another certificate", async (t) => {

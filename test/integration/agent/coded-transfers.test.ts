@@ -1,10 +1,12 @@
 /** Models that travel coded against what device and server share, agent and server both real: fewer bytes, the same model; and what happens where they share nothing. */
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { readCurrent } from "../../../agent/current/read-current.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { line, of, yard, type Running, type Yard } from "../../helpers/agent-yard.js";
+import { line, of, turn, yard, type Running, type Yard } from "../../helpers/agent-yard.js";
 import { fakeTraining } from "../../helpers/agent-bench.js";
 import { testFleet } from "../../helpers/test-server.js";
 
@@ -51,6 +53,36 @@ describe("coded transfers", { timeout: 60_000 }, () => {
     const other = await yard(t, { units: 20_000 });
     const never = await trainOnce(other, await started(other, "never"));
     assert.ok(never.wireBytes > never.tensorBytes, "a device that does not code sends raw");
+  });
+
+  it("brings a model of one device to another coded against the base that both have, and raw where its profile says never", async (t) => {
+    const place = await yard(t, { units: 40_000 });
+    const { versionId } = await trainOnce(place, await started(place, "never"));
+    const { name, version } = await place.server.handle.operations.model({ fleet: testFleet, model: versionId });
+    const moved: number[] = [];
+    for (const [device, coding] of [["v2", "auto"], ["v3", "never"]] as const) {
+      const enrolment = await place.server.enroll(device, [line]);
+      const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
+      t.after(() => rm(home, { recursive: true, force: true }));
+      await place.server.handle.operations.assign(testFleet, device, line, "base");
+      const other = await place.agent({ home, enrolment, profile: { "link.coding": coding }, ports: full });
+      await other.log.until("activated");
+      const before = other.log.count("downloaded");
+      await place.server.handle.operations.assign(testFleet, device, line, `${name}:${version}`);
+      const { fields } = await other.log.until("downloaded", before + 1);
+      await other.log.until("activated", 2);
+      assert.equal(fields["version"], versionId);
+      moved.push(Number(fields["bytes"]) / Number(fields["rawBytes"]));
+      const current = await readCurrent(home, line);
+      for (const file of Object.keys(current.manifest.files)) await current.read(file);
+      assert.equal(current.manifest.versionId, versionId);
+      assert.equal(other.log.count("download-not-decoded"), 0);
+    }
+    assert.ok((moved[0] as number) < 0.5, `${moved[0]} of the raw bytes`);
+    assert.equal(moved[1], 1);
+    const copies = join(place.server.home, "fleets", testFleet, "spool-out");
+    // Gone as soon as the device's word is there that it has all of it.
+    while ((await readdir(copies)).length > 0) await turn();
   });
 
   it("codes by itself where bytes cost money", async (t) => {

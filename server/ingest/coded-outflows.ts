@@ -1,0 +1,106 @@
+/**
+ * Models coded for devices that fetch them: beside the loop, one at a time, once for all devices that
+ * fetch the same against the same. Coded streams lie in a folder of their own while they are sent.
+ * Coding is never needed: whatever stands in the way sends the model raw.
+ */
+import { join } from "node:path";
+import { isStemmaError } from "../../shared/errors.js";
+import type { Files, Log } from "../../shared/ports.js";
+import { sha256 } from "../../shared/tensor/hash.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { codeStream, type CodedStream } from "../../shared/wire/coding/code-stream.js";
+import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
+import { codecFormat, mostEncodedBytes } from "../../shared/wire/coding/encodings.js";
+import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
+import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import { maxWireCodedTensorBytes } from "../../shared/wire/limits.js";
+import type { Fetch, ObjectRef } from "../../shared/wire/messages.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { heldVersion, tensorsOf } from "./held-versions.js";
+import type { IngestLimits } from "./limits.js";
+
+export interface CodedOutflowParts {
+  readonly repository: FleetRepository;
+  readonly files: Files;
+  readonly folder: string;
+  readonly log: Log;
+  readonly limits: Pick<IngestLimits, "coding" | "leaseMs" | "spoolBytes">;
+}
+
+/** A stream that is sent; `release` when it is not any more. */
+export interface CodedOutflow extends Pick<CodedStream, "objects" | "encodings"> { release(): Promise<void> }
+
+interface Coded { readonly stream: Promise<CodedStream | undefined>; users: number; remove(): Promise<void>; readonly reservedBytes: number }
+
+/** Streams up to this length stay in memory. */
+const memorySpoolBytes = 256 * 1024;
+
+export class CodedOutflows {
+  readonly #coded = new Map<string, Coded>();
+  #turn: Promise<unknown> = Promise.resolve();
+  private constructor(private readonly parts: CodedOutflowParts) {}
+
+  /** What a killed process left is coded again when it is asked for. */
+  static async open(parts: CodedOutflowParts): Promise<CodedOutflows> {
+    for (const name of await parts.files.list(parts.folder)) if (name.endsWith(codingSpoolEnding)) await parts.files.remove(join(parts.folder, name));
+    return new CodedOutflows(parts);
+  }
+
+  /** The coded stream for a fetch; undefined where it is to be sent raw. */
+  async acquire(summary: VersionSummary, fetch: Fetch, refs: readonly ObjectRef[]): Promise<CodedOutflow | undefined> {
+    const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const allowed = this.parts.limits.coding && (fetch.codec ?? 0) >= codecFormat && rawBytes > 0 && refs.every(({ kind }) => kind === "tensor") && fetch.streamBytes !== rawBytes;
+    if (!allowed) return undefined;
+    const key = sha256(JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? []]));
+    const coded = this.#coded.get(key) ?? this.#begin(key, summary, fetch.references ?? [], refs.map(({ id }) => id), mostEncodedBytes(rawBytes));
+    if (coded === undefined) return undefined;
+    coded.users++;
+    const release = async (): Promise<void> => {
+      if (--coded.users > 0) return;
+      if (this.#coded.get(key) === coded) this.#coded.delete(key);
+      await coded.remove();
+    };
+    const stream = await coded.stream;
+    if (stream !== undefined) return { objects: stream.objects, encodings: stream.encodings, release };
+    await release();
+    return undefined;
+  }
+
+  #begin(key: string, summary: VersionSummary, references: readonly Hash[], tensors: readonly Hash[], mostBytes: number): Coded | undefined {
+    const { limits, files, folder, log } = this.parts;
+    const reserved = [...this.#coded.values()].reduce((sum, { reservedBytes }) => sum + reservedBytes, 0);
+    if (reserved + mostBytes > limits.spoolBytes) return undefined;
+    let spool: Awaited<ReturnType<typeof openCodingSpool>> | undefined;
+    const stream = this.#turn.then(async () => {
+      await files.makeFolder(folder);
+      spool = await openCodingSpool(files, join(folder, `${key}${codingSpoolEnding}`), mostBytes, memorySpoolBytes);
+      return await this.#code(summary, references, tensors, mostBytes, spool);
+    }).catch((error: unknown) => {
+      log.warn("model-not-coded", { versionId: summary.versionId, code: isStemmaError(error) ? error.code : undefined, message: error instanceof Error ? error.message : String(error) });
+      return undefined;
+    });
+    this.#turn = stream;
+    const coded: Coded = { stream, users: 0, reservedBytes: mostBytes, remove: async () => { await stream; await spool?.remove(); } };
+    this.#coded.set(key, coded);
+    return coded;
+  }
+
+  async #code(summary: VersionSummary, references: readonly Hash[], tensors: readonly Hash[], mostBytes: number, spool: Awaited<ReturnType<typeof openCodingSpool>>): Promise<CodedStream> {
+    const { repository, limits } = this.parts;
+    const held: HeldVersion[] = [];
+    for (const id of references) { const version = await heldVersion(repository, id); if (version !== undefined) held.push(version); }
+    const lease = repository.objects.lease([...tensors, ...tensorsOf(held)], limits.leaseMs);
+    const coder = openTensorCoder(mostBytes);
+    try {
+      // The device names what it holds, best first: any of it may be the base.
+      const against = referencesOfTensors({ bases: held.map(({ versionId }) => versionId), leaves: await repository.leaves(summary.versionId) }, held);
+      return await codeStream({ tensors, references: against, objects: repository.objects, coder, maxTensorBytes: maxWireCodedTensorBytes }, spool);
+    } finally {
+      await coder.close();
+      repository.objects.release(lease.id);
+    }
+  }
+
+  /** Resolves when nothing is being coded. */
+  async idle(): Promise<void> { await this.#turn; }
+}
