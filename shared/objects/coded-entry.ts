@@ -50,7 +50,7 @@ export class OwnTensors implements StoredTensors {
   /** A tensor that another is coded against. @param verify on suspicion */
   async reference(id: Hash, verify: boolean): Promise<Tensor> {
     const { header } = this.entry(id), reading = this.#ownEntry(id) === undefined ? this.#host.reading : this.#reading;
-    return { ...header, bytes: await reading.bytes(id, { verify, keep: true }) };
+    return { ...header, bytes: await reading.reference(id, verify) };
   }
   keep(id: Hash, bytes: Uint8Array): void { this.#cache.put(id, bytes); }
 }

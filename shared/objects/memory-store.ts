@@ -3,19 +3,19 @@ import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import { objectId } from "../tensor/hash.js";
-import type { Hash, TensorSource } from "../tensor/tensor.js";
+import type { Hash } from "../tensor/tensor.js";
 import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { ObjectIndex, storedObject, type Located } from "./object-index.js";
-import type { ObjectPruner } from "./object-store.js";
-import { packBytes, packHeaderBytes, type PackIndex } from "./pack-format.js";
+import type { ObjectPruner, StoredTensorSource } from "./object-store.js";
+import { packBytes, packHeaderBytes, rawRepresentation, type PackIndex } from "./pack-format.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
 import { readCodedFrom, representationIn, TensorReading, type StoredTensors } from "./tensor-reading.js";
-import { inPieces, objectMismatch, objectMissing, tensorSource } from "./tensor-stream.js";
+import { inPieces, objectMismatch, objectMissing, storedSource } from "./tensor-stream.js";
 import { describedEntry, plainSeal, sealEntries, type EntryDescription, type Seal, type UnsealedEntry } from "./unsealed-entry.js";
 
 /** Gathers one pack's objects; each keeps bytes of its own. */
@@ -116,11 +116,11 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
         return bytes;
       });
     },
-    openTensor(id, options = {}): TensorSource {
+    openTensor(id, options = {}): StoredTensorSource {
       const { header, byteLength } = tensors.entry(id), state = index.state(id);
       if (isFault(state)) throw tensors.outOfReach(id, state);
       async function* chunks(): AsyncIterable<Uint8Array> { yield* inPieces(() => reading.bytes(id, options)); }
-      return tensorSource(header, byteLength, chunks);
+      return storedSource(header, byteLength, chunks, async () => (tensors.entry(id).representation === rawRepresentation ? undefined : reading.bytes(id, options)));
     },
     representation: (id) => representationIn(index, id),
     readCoded: (id) => readCodedFrom(tensors, id),

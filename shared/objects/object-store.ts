@@ -29,6 +29,11 @@ export interface ReadOptions {
   readonly fromDisk?: boolean;
 }
 
+export interface StoredTensorSource extends TensorSource {
+  /** All bytes in memory that is the caller's alone, where they come so: what is coded is decoded whole. Undefined where a stream is what they come in. @throws as the stream */
+  whole(): Promise<Uint8Array | undefined>;
+}
+
 export interface ObjectReader {
   has(id: Hash): boolean;
   stat(id: Hash): StoredObject | undefined;
@@ -36,7 +41,7 @@ export interface ObjectReader {
   /** A small object's bytes, verified against its id. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array>;
   /** A tensor's bytes as a stream, verified against its id at the latest at the end. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH; here already where it is known that it cannot be read */
-  openTensor(id: Hash, options?: ReadOptions): TensorSource;
+  openTensor(id: Hash, options?: ReadOptions): StoredTensorSource;
   /** How a tensor lies here; undefined for what is no tensor, is not here, or cannot be decoded because what it was coded against is missing or damaged. */
   representation(id: Hash): Representation | undefined;
   /** A tensor's stored bytes as they are; whoever decodes them compares the id. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH, TENSOR_TOO_LARGE beyond maxCodedTensorBytes */

@@ -15,9 +15,36 @@ const smallReadBytes = 256 * 1024;
 const firstAheadBytes = 64 * 1024;
 const mostAheadBytes = 4 * 1024 * 1024;
 
+/** What was read ahead, of all packs together: many open packs hold no more memory than a few. */
+const allAheadBytes = 16 * 1024 * 1024;
+
 interface OpenPack { readonly name: string; readonly file: OpenFile; users: number; retired: boolean; lastEnd: number; aheadBytes: number }
-/** What was read ahead last, of whichever pack: one for all, so that many open packs hold no memory. */
-interface ReadAhead { pack: OpenPack | undefined; at: number; bytes: Uint8Array }
+interface Ahead { readonly at: number; readonly bytes: Uint8Array }
+
+/** What was read ahead last of each pack. A chain of coded tensors is read from as many packs in turn as it is deep. */
+class ReadAhead {
+  readonly #aheads = new Map<OpenPack, Ahead>();
+  #bytes = 0;
+
+  get(pack: OpenPack): Ahead | undefined { return this.#aheads.get(pack); }
+
+  put(pack: OpenPack, ahead: Ahead): void {
+    this.drop(pack);
+    this.#aheads.set(pack, ahead);
+    this.#bytes += ahead.bytes.length;
+    for (const [oldest] of this.#aheads) {
+      if (this.#bytes <= allAheadBytes || oldest === pack) break;
+      this.drop(oldest);
+      // It may go before it is of use: that much was too much.
+      oldest.aheadBytes = firstAheadBytes;
+    }
+  }
+
+  drop(pack: OpenPack): void {
+    this.#bytes -= this.#aheads.get(pack)?.bytes.length ?? 0;
+    this.#aheads.delete(pack);
+  }
+}
 
 /** Uninitialised memory for what is read over it at once. */
 function scratch(length: number): Uint8Array {
@@ -36,7 +63,7 @@ export class PackFiles {
   readonly #files: Files;
   readonly #folder: string;
   readonly #open = new Map<string, Promise<OpenPack>>();
-  readonly #ahead: ReadAhead = { pack: undefined, at: 0, bytes: new Uint8Array(0) };
+  readonly #ahead = new ReadAhead();
   constructor(files: Files, folder: string) { this.#files = files; this.#folder = folder; }
 
   path(pack: string): string { return join(this.#folder, `${pack}${packSuffix}`); }
@@ -77,6 +104,7 @@ export class PackFiles {
       const open = await opening.catch(() => undefined);
       if (open === undefined || open.users > 0 || this.#open.get(name) !== opening) continue;
       this.#open.delete(name);
+      this.#ahead.drop(open);
       await open.file.close().catch(() => undefined);
     }
   }
@@ -89,7 +117,7 @@ export class PackFiles {
     const open = await opening.catch(() => undefined);
     if (open === undefined) return;
     open.retired = true;
-    if (this.#ahead.pack === open) { this.#ahead.pack = undefined; this.#ahead.bytes = new Uint8Array(0); }
+    this.#ahead.drop(open);
     if (open.users === 0) await open.file.close();
   }
 
@@ -120,8 +148,8 @@ export class PackReader {
   /** The bytes of a range; they may share memory with their neighbours and are not to be written to. */
   async range(at: number, length: number): Promise<Uint8Array> {
     const open = this.#open;
-    const ahead = this.#ahead;
-    if (ahead.pack === open && at >= ahead.at && at + length <= ahead.at + ahead.bytes.length) {
+    const ahead = this.#ahead.get(open);
+    if (ahead !== undefined && at >= ahead.at && at + length <= ahead.at + ahead.bytes.length) {
       open.lastEnd = at + length;
       return ahead.bytes.subarray(at - ahead.at, at - ahead.at + length);
     }
@@ -131,7 +159,7 @@ export class PackReader {
     if (!follows) { open.aheadBytes = firstAheadBytes; return readFully(open.file, at, length, open.name); }
     const bytes = await readFully(open.file, at, Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at)), open.name);
     open.aheadBytes = Math.min(mostAheadBytes, open.aheadBytes * 4);
-    ahead.pack = open; ahead.at = at; ahead.bytes = bytes;
+    this.#ahead.put(open, { at, bytes });
     return bytes.subarray(0, length);
   }
 

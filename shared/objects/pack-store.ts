@@ -11,14 +11,14 @@ import { sharedSync } from "../files/shared-sync.js";
 import type { Clock, Files, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import { objectId } from "../tensor/hash.js";
-import type { Hash, TensorSource } from "../tensor/tensor.js";
+import type { Hash } from "../tensor/tensor.js";
 import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { loadPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { storedObject, type Located, type ObjectIndex } from "./object-index.js";
-import type { CodedTensor, CollectionPlan, HighPlanes, Lease, ObjectPruner, PackWriter, ReadOptions, Representation, StoredObject, WriteOptions } from "./object-store.js";
+import type { CodedTensor, CollectionPlan, HighPlanes, Lease, ObjectPruner, PackWriter, ReadOptions, Representation, StoredObject, StoredTensorSource, WriteOptions } from "./object-store.js";
 import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
 import { rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
@@ -27,7 +27,7 @@ import { StorePackWriter } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
 import { readCodedFrom, representationIn, TensorReading } from "./tensor-reading.js";
-import { inPieces, tensorSource, verifiedPieces } from "./tensor-stream.js";
+import { inPieces, storedSource, verifiedPieces } from "./tensor-stream.js";
 import { plainSeal } from "./unsealed-entry.js";
 
 export interface PackStoreOptions {
@@ -100,20 +100,24 @@ class FilePackStore implements PackStore {
     return bytes.slice();
   }
 
-  openTensor(id: Hash, options: ReadOptions = {}): TensorSource {
+  openTensor(id: Hash, options: ReadOptions = {}): StoredTensorSource {
     const { entry } = this.#tensors.locateTensor(id);
     const { header, byteLength } = entry;
     const state = this.#tensors.state(id);
     if (isFault(state)) throw this.#tensors.outOfReach(id, state);
-    return tensorSource(header, byteLength, () => this.#chunks(id, options));
+    return storedSource(header, byteLength, () => this.#chunks(id, options), () => this.#whole(id, options));
+  }
+
+  async #whole(id: Hash, options: ReadOptions): Promise<Uint8Array | undefined> {
+    return this.#tensors.entry(id).representation === rawRepresentation ? undefined : this.#reading.bytes(id, options);
   }
 
   /** How and where it lies is looked at when the reading begins: it may have been recoded or moved since it was opened. */
-  async *#chunks(id: Hash, { verify = true, fromDisk = false }: ReadOptions = {}): AsyncIterable<Uint8Array> {
+  async *#chunks(id: Hash, options: ReadOptions = {}): AsyncIterable<Uint8Array> {
     const { entry } = this.#tensors.locateTensor(id);
-    if (entry.representation !== rawRepresentation) { yield* inPieces(() => this.#reading.bytes(id, { verify, fromDisk })); return; }
+    if (entry.representation !== rawRepresentation) { yield* inPieces(() => this.#reading.bytes(id, options)); return; }
     const pieces = this.#tensors.pieces(id, pieceBytes);
-    yield* verify ? verifiedPieces(id, entry.header, pieces, (actual) => this.#mismatch(id, entry, actual)) : pieces;
+    yield* options.verify === false ? pieces : verifiedPieces(id, entry.header, pieces, (actual) => this.#mismatch(id, entry, actual));
   }
 
   representation(id: Hash): Representation | undefined { return representationIn(this.#index, id); }

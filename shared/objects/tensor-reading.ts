@@ -52,13 +52,20 @@ export class TensorReading {
   constructor(store: StoredTensors, cache: DecodedCache) { this.#store = store; this.#cache = cache; }
 
   /**
-   * A tensor's bytes, not to be written to.
-   * @param keep remembers them for what is coded against them
+   * A tensor's bytes, in memory that is the caller's alone.
+   * @param keep remembers them, for what is coded against them
    * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH naming what is damaged, PACK_CORRUPT, PACK_FORMAT_UNKNOWN, TENSOR_TOO_LARGE
    */
-  async bytes(id: Hash, { verify = true, fromDisk = false, keep = false }: ReadOptions & { readonly keep?: boolean } = {}): Promise<Uint8Array> {
-    const { bytes } = await this.#decoded(id, verify, fromDisk);
-    if (keep) this.#cache.put(id, bytes);
+  async bytes(id: Hash, { verify = true, fromDisk = false }: ReadOptions = {}): Promise<Uint8Array> {
+    const { entry, bytes, stored } = await this.#decoded(id, verify, fromDisk);
+    // What is remembered, or lies in a buffer of its pack's, is others' too.
+    return entry.representation === rawRepresentation || stored === undefined ? bytes.slice() : bytes;
+  }
+
+  /** As `bytes`, but not to be written to, and remembered for what is coded against it. */
+  async reference(id: Hash, verify: boolean): Promise<Uint8Array> {
+    const { entry, bytes, stored } = await this.#decoded(id, verify, false);
+    if (entry.representation !== rawRepresentation && stored !== undefined) this.#cache.put(id, bytes);
     return bytes;
   }
 
@@ -115,7 +122,8 @@ export class TensorReading {
       const bytes = this.#decode(decoder, step.id, step.entry, stored, held) ?? await this.#fail(decoder, step.id);
       for (const done of step.lastUseOf) held.delete(done);
       held.set(step.id, { ...step.entry.header, bytes });
-      if (this.#store.isReferred(step.id)) this.#cache.put(step.id, bytes);
+      // What is handed out stays the caller's alone. Raw ones are read again as fast as they are remembered.
+      if (step.entry.representation !== rawRepresentation && this.#store.isReferred(step.id)) this.#cache.put(step.id, step.id === id ? bytes.slice() : bytes);
       last = { entry: step.entry, stored, bytes };
     }
     return last as Decoded;

@@ -1,7 +1,8 @@
 /** Stored tensors as sources whose bytes are compared with their id while they pass. */
 import { StemmaError } from "../errors.js";
 import { tensorHasher } from "../tensor/hash.js";
-import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "../tensor/tensor.js";
+import type { StoredTensorSource } from "./object-store.js";
+import { maxChunkBytes, type Hash, type TensorHeader } from "../tensor/tensor.js";
 
 export function objectMissing(id: Hash, hint: string): StemmaError {
   return new StemmaError("OBJECT_MISSING", `The object ${id} is not in this store. ${hint}`, { id });
@@ -25,7 +26,7 @@ export async function* inPieces(read: () => Promise<Uint8Array>): AsyncIterable<
   for (let at = 0; at < bytes.length; at += maxChunkBytes) yield bytes.subarray(at, at + maxChunkBytes);
 }
 
-/** `chunks` starts a fresh read each time. */
-export function tensorSource({ dtype, shape }: TensorHeader, byteLength: number, chunks: () => AsyncIterable<Uint8Array>): TensorSource {
-  return { dtype, shape, byteLength, chunks };
+/** `chunks` starts a fresh read each time, `whole` too. */
+export function storedSource({ dtype, shape }: TensorHeader, byteLength: number, chunks: () => AsyncIterable<Uint8Array>, whole: StoredTensorSource["whole"]): StoredTensorSource {
+  return { dtype, shape, byteLength, chunks, whole };
 }

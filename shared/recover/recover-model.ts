@@ -114,22 +114,31 @@ async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly
 
 interface StartedReading { readonly first: Promise<unknown>; finish(): Promise<TensorSource>; abandon(): Promise<unknown> }
 
-/** Asks the store for a tensor's first piece; `finish` reads and hashes it to its end. */
+/** Asks the store for a tensor, or its first piece; `finish` reads and hashes it to its end. */
 function startReading(how: Reading, leaf: Leaf | undefined): StartedReading | undefined {
   if (leaf === undefined) return undefined;
-  const pieces = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk }).chunks()[Symbol.asyncIterator]();
-  const first = pieces.next();
+  const source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
+  const pieces = source.chunks()[Symbol.asyncIterator]();
+  const first = source.whole().then(async (whole) => whole ?? await pieces.next());
   first.catch(() => undefined); // Awaited by whoever finishes the reading; nobody may come to it.
   const abandon = async (): Promise<unknown> => { await first.catch(() => undefined); return pieces.return?.(); };
-  return { first, abandon, finish: () => readTensor(how, leaf, first, pieces) };
+  return { first, abandon, finish: async () => { const got = await first; return got instanceof Uint8Array ? hashWhole(how, leaf, got) : readTensor(how, leaf, got, pieces); } };
 }
 
-async function readTensor({ store, record, hold, timer }: Reading, leaf: Leaf, first: Promise<IteratorResult<Uint8Array>>, pieces: AsyncIterator<Uint8Array>): Promise<TensorSource> {
+/** What was decoded is handed out as it is: it is nobody else's. */
+function hashWhole(how: Reading, leaf: Leaf, bytes: Uint8Array): TensorSource {
+  how.timer.mark("loadMs");
+  const hasher = tensorHasher(leaf).update(bytes);
+  return finished(how, leaf, bytes.length, hasher.digest(), how.hold ? bytes : undefined);
+}
+
+async function readTensor(how: Reading, leaf: Leaf, first: IteratorResult<Uint8Array>, pieces: AsyncIterator<Uint8Array>): Promise<TensorSource> {
+  const { record, hold, timer } = how;
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
   const hasher = tensorHasher(leaf);
   const held = hold ? unfilled(byteLength) : undefined;
   let at = 0;
-  for (let piece = await first; piece.done !== true; piece = await pieces.next()) {
+  for (let piece = first; piece.done !== true; piece = await pieces.next()) {
     if (at + piece.value.length > byteLength) {
       await pieces.return?.();
       throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
@@ -142,9 +151,14 @@ async function readTensor({ store, record, hold, timer }: Reading, leaf: Leaf, f
     timer.mark("verifyMs");
   }
   timer.mark("loadMs");
-  const actual = hasher.digest();
+  return finished(how, leaf, at, hasher.digest(), held);
+}
+
+/** Compares what was read with what is recorded. `held`: its bytes, unless it is too large a model to be kept in memory. */
+function finished({ store, record, timer }: Reading, leaf: Leaf, bytesRead: number, actual: Hash, held: Uint8Array | undefined): TensorSource {
   timer.mark("verifyMs");
-  if (at !== byteLength) throw otherTensor(record, leaf, `it has ${at} bytes, not ${byteLength}`);
+  const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+  if (bytesRead !== byteLength) throw otherTensor(record, leaf, `it has ${bytesRead} bytes, not ${byteLength}`);
   if (actual !== leaf.tensor) throw otherTensor(record, leaf, `its bytes have the id ${actual}, recorded is ${leaf.tensor}`, { actual });
   const header = { dtype: leaf.dtype, shape: leaf.shape };
   // A large tensor is read again by whoever wants it, and the store verifies that reading.
