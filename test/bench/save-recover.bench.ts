@@ -2,53 +2,26 @@
  * Time to save and to recover a MobileNetV2-sized model, stored raw, along a chain of 10, full and
  * partial, against the floor of the same run: to save, SHA-256 of all bytes and an fsynced write of
  * what is stored; to recover, a cached read and SHA-256. Prints ratios of medians; asserts nothing.
+ * Then the same coded, as a server takes it in (coded-chain.ts), against those floors and the codec's own time.
  * `-o json` prints JSON; `node --expose-gc` steadies it. STEMMA_BENCH_ROUNDS (5) chains are measured.
  */
-import { createHash, randomFillSync } from "node:crypto";
-import { mkdtemp, open, readFile, rm } from "node:fs/promises";
+import { randomFillSync } from "node:crypto";
+import { mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openNodeHome } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
-import type { Tensor } from "../../shared/tensor/tensor.js";
+import { keyframeDepth } from "../../server/ingest/coded-tensors.js";
+import { codedFigures, measureCodedChain, type CodedStep } from "./coded-chain.js";
+import { byteLengthOf, median, mobileNetShapes, recoverFloor, saveFloor, timed, type Named } from "./save-floors.js";
 
-type Named = Tensor & { readonly name: string };
 const depth = 10;
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? 5);
+const codedRounds = Math.max(1, Math.ceil(rounds / 2));
 const asJson = process.argv.includes("json");
 
-/** 314 tensors as MobileNetV2 has them in Keras' count: 3.5 million float32, most in few large kernels. */
-function mobileNetShapes(): readonly (readonly number[])[] {
-  const shapes: number[][] = [[3, 3, 3, 32], [32], [32], [32], [32]];
-  const blocks: readonly (readonly [expand: number, from: number, to: number])[] = [[1, 32, 16], [6, 16, 24], [6, 24, 24], [6, 24, 32], [6, 32, 32], [6, 32, 32], [6, 32, 64], [6, 64, 64], [6, 64, 64], [6, 64, 64], [6, 64, 96], [6, 96, 96], [6, 96, 96], [6, 96, 160], [6, 160, 160], [6, 160, 160], [6, 160, 320]];
-  for (const [expand, from, to] of blocks) {
-    const wide = expand * from;
-    if (expand > 1) shapes.push([1, 1, from, wide], [wide], [wide], [wide], [wide]);
-    shapes.push([3, 3, wide, 1], [wide], [wide], [wide], [wide], [1, 1, wide, to], [to], [to], [to], [to]);
-  }
-  shapes.push([1, 1, 320, 1280], [1280], [1280], [1280], [1280], [1280, 1000], [1000]);
-  return shapes;
-}
-
-function drawn(shape: readonly number[]): Uint8Array { return randomFillSync(new Uint8Array(4 * shape.reduce((product, size) => product * size, 1))); }
-
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
-async function timed(run: () => Promise<unknown>): Promise<number> { const started = performance.now(); await run(); return performance.now() - started; }
-
-let floors = 0;
-/** SHA-256 of all bytes, and what is stored written to one new file and fsynced. */
-async function saveFloor(folder: string, index: number, all: readonly Named[], stored: readonly Named[]): Promise<number> {
-  return await timed(async () => {
-    for (const { bytes } of all) createHash("sha256").update(bytes).digest();
-    const file = await open(join(folder, `floor-${index}`), "w");
-    for (const { bytes } of stored) await file.write(bytes);
-    await file.sync();
-    await file.close();
-  });
-}
-
-async function recoverFloor(path: string): Promise<number> { return await timed(async () => createHash("sha256").update(await readFile(path)).digest()); }
+function drawn(shape: readonly number[]): Uint8Array { return randomFillSync(new Uint8Array(byteLengthOf(shape))); }
 
 interface Times { readonly save: number[]; readonly saveFloor: number[]; readonly recover: number[][]; readonly recoverFloor: number[] }
 
@@ -65,7 +38,7 @@ async function measureChain(folder: string, partial: boolean, times: Times, roun
   for (let step = 1; step <= depth; step++) {
     tensors = tensors.map((tensor, index) => (partial && index < tensors.length - 2 ? tensor : { ...tensor, bytes: drawn(tensor.shape) }));
     const stored = partial ? tensors.slice(-2) : tensors;
-    const floor = (): Promise<number> => saveFloor(folder, floors++, tensors, stored);
+    const floor = (): Promise<number> => saveFloor(folder, tensors, stored);
     // Neither side pays for collecting what making the tensors left behind (run with --expose-gc).
     globalThis.gc?.();
     const save = (): Promise<number> => timed(async () => { base = (await repository.save(opaqueModelSource(tensors), { name: "m", bases: [base] })).summary.versionId; });
@@ -96,14 +69,18 @@ try {
     const recoverFloorMs = median(times.recoverFloor);
     const ratios = times.recover.map((list) => median(list) / recoverFloorMs);
     results.push({
-      update: partial ? "partial" : "full", megabytes: mobileNetShapes().reduce((sum, shape) => sum + 4 * shape.reduce((product, size) => product * size, 1), 0) / 1e6,
+      update: partial ? "partial" : "full", megabytes: mobileNetShapes().reduce((sum, shape) => sum + byteLengthOf(shape), 0) / 1e6,
       saveMs: median(times.save), saveFloorMs: median(times.saveFloor), saveRatio: median(times.save) / median(times.saveFloor),
       recoverMs: median(times.recover.flat()), recoverFloorMs, recoverRatio: median(times.recover.flat()) / recoverFloorMs, recoverRatioDepth1: ratios[0], recoverRatioDepth10: ratios.at(-1),
     });
+    const steps: CodedStep[] = [];
+    await measureCodedChain(folder, partial, 1);
+    for (let round = 0; round < codedRounds; round++) steps.push(...await measureCodedChain(folder, partial, keyframeDepth));
+    results.push({ update: partial ? "partial, coded" : "full, coded", ...codedFigures(steps) });
   }
 } finally { await rm(folder, { recursive: true, force: true }); }
 if (asJson) console.log(JSON.stringify({ bench: "save-recover", rounds, depth, results }, undefined, 2));
 else {
   for (const row of results) console.log(Object.entries(row).map(([key, value]) => `${key} ${typeof value === "number" ? value.toFixed(2) : String(value)}`).join("  "));
-  console.log("aims: saveRatio ≤ 1.5, recoverRatio ≤ 2 whatever the depth");
+  console.log("aims: saveRatio ≤ 1.5, recoverRatio ≤ 2 whatever the depth; coded: save and recover ≤ 1.2");
 }

@@ -44,7 +44,7 @@ const labelsOfVgg = 1000, labelsOfFaces = 100;
 const materialisedBits = 0.835 * 32;
 
 /** What one version did to one tensor. */
-interface TensorLife {
+export interface TensorLife {
   readonly elements: number;
   /** Not trained: equal to the parent's. */
   readonly isFrozen: boolean;
@@ -53,11 +53,12 @@ interface TensorLife {
   /** Log₂ of the distance trained over the whole version, relative to a plain fine-tuning. */
   readonly stride: number;
 }
-interface Version { readonly parent: number; readonly checkpoints: number; readonly lives: readonly TensorLife[]; /** How fast the learning rate falls from one checkpoint to the next. */ readonly decay: number }
+/** One training: from the last checkpoint of version `parent` (−1: from nothing) through its own checkpoints. */
+export interface GeneratedVersion { readonly parent: number; readonly checkpoints: number; readonly lives: readonly TensorLife[]; /** How fast the learning rate falls from one checkpoint to the next. */ readonly decay: number }
 
 export function generateRepository(options: RepositoryOptions): StorageGraph {
   const random = seededNumbers(options.seed);
-  const versions = modelVersions(options, random);
+  const versions = generateVersions(options, random);
   const vertices: VertexInput[] = [], edges: EdgeInput[] = [], snapshots: SnapshotInput[] = [];
   versions.forEach(({ checkpoints, lives }, version) => {
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
@@ -88,7 +89,7 @@ function costs({ readRate, decodeRate, applyRate }: RepositoryOptions, byteLengt
 }
 
 /** Deltas between nearby checkpoints of a run, which starts at its parent's last checkpoint, and between last checkpoints of relatives. */
-function addDeltas({ nearby }: RepositoryOptions, versions: readonly Version[], v: number, delta: AddDelta): void {
+function addDeltas({ nearby }: RepositoryOptions, versions: readonly GeneratedVersion[], v: number, delta: AddDelta): void {
   const { parent, lives, decay, checkpoints } = versions[v]!;
   const way = trained(checkpoints, decay), last = checkpoints - 1;
   lives.forEach(({ elements, isContinued, isFrozen, stride }, tensor) => {
@@ -109,17 +110,17 @@ function addDeltas({ nearby }: RepositoryOptions, versions: readonly Version[], 
 }
 
 /** Share of the whole distance that lies behind each checkpoint. */
-function trained(checkpoints: number, decay: number): number[] {
+export function trained(checkpoints: number, decay: number): number[] {
   let sum = 0;
   const way = Array.from({ length: checkpoints }, (_, at) => { sum += decay ** at; return sum; });
   return way.map((distance) => distance / sum);
 }
 
 /** The state machine: starts from a trained VGG-16 that was imported as one snapshot, and from then on fine-tunes one of its models in one of the ways modellers do. */
-function modelVersions({ versions: count, checkpoints, tensors, snapshotBytes, rateBits, frozenShare }: RepositoryOptions, random: () => number): Version[] {
+export function generateVersions({ versions: count, checkpoints, tensors, snapshotBytes, rateBits, frozenShare }: RepositoryOptions, random: () => number): readonly GeneratedVersion[] {
   const sizes = Array.from({ length: tensors }, (_, at) => vgg16[Math.floor(at * vgg16.length / tensors)]!);
   const scale = snapshotBytes / 4 / sizes.reduce((a, b) => a + b);
-  const versions: Version[] = [{ parent: -1, checkpoints: 1, decay: 1, lives: sizes.map((elements) => ({ elements: Math.max(16, Math.round(elements * scale)), isContinued: false, isFrozen: false, stride: 1.5 })) }];
+  const versions: GeneratedVersion[] = [{ parent: -1, checkpoints: 1, decay: 1, lives: sizes.map((elements) => ({ elements: Math.max(16, Math.round(elements * scale)), isContinued: false, isFrozen: false, stride: 1.5 })) }];
   while (versions.length <= count) {
     const draw = random();
     const parent = draw < 0.75 ? 0 : draw < 0.9 ? versions.length - 1 : Math.floor(random() * versions.length);
