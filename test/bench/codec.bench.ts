@@ -38,6 +38,12 @@ async function readModel(path: string): Promise<readonly [string, Model]> {
 const shapes = [[64, 3, 3, 3], [128, 64, 3, 3], [256, 128, 1, 1], [512, 256], [512], [10, 512], [10]];
 function generated(of: (shape: readonly number[], index: number) => Tensor): Model { return new Map(shapes.map((shape, i) => [`layer${i}`, of(shape, i)])); }
 
+/** A child that trained only its last layer, as ModelHub's VGG-Salient did: the last two tensors are its own. */
+function lastLayerOf([name, child]: readonly [string, Model], [, base]: readonly [string, Model]): readonly [string, Model] {
+  const own = new Set([...child.keys()].slice(-2));
+  return [`${name}, last layer`, new Map([...child].map(([key, tensor]) => [key, own.has(key) ? tensor : base.get(key) ?? tensor]))];
+}
+
 async function scenarios(): Promise<readonly Comparison[]> {
   if (files.length > 0) {
     const [base, child, previous] = await Promise.all(files.map(readModel));
@@ -57,6 +63,7 @@ async function scenarios(): Promise<readonly Comparison[]> {
   return [
     ...[lstm, mobileNet].map((child): Comparison => ({ scenario: "full weights", base: undefined, child })), retrained,
     ...fineTunes.map((child): Comparison => ({ scenario: "fine-tuned", base: child[0].startsWith("lstm") ? lstm : mobileNet, child })),
+    { scenario: "last layer fine-tuned", base: mobileNet, child: lastLayerOf(fineTunes[4]!, mobileNet) },
     { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]! }, { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]!, previous: lstm },
   ];
 }
