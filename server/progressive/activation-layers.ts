@@ -12,9 +12,9 @@ export interface Activation {
   /** Whether float32 gives the very value; else it may err by `error`. */
   readonly exact: boolean;
   readonly error?: (y: number) => number;
-  /** Least slope between two points, where the function less that line still rises; absent: 0. */
-  readonly leastSlope?: (low: number, high: number) => number;
-  /** Lines below and above, better than those of the least slope. */
+  /** Where the function less a line of this slope may turn: its kinks, and the points where its own slope is that. */
+  readonly turns?: (slope: number) => readonly number[];
+  /** Lines below and above, instead of the two along the chord. */
   readonly lines?: (low: number, high: number) => Lines;
 }
 /** below[0]·x + below[1] ≤ f(x) ≤ above[0]·x + above[1] for x between low and high. */
@@ -44,19 +44,20 @@ function ramp(top: number): Activation {
 }
 
 const exponential = (x: number): number => 1 / (1 + Math.exp(-x));
-/** A slope that has one maximum, at nought, is least at an end. */
-const atEnds = (slope: (x: number) => number) => (low: number, high: number): number => Math.min(slope(low), slope(high));
+const scale = 1.0507009873554805, scaleBelow = scale * 1.6732632423543772;
+/** The points right and left of nought of a slope that depends on the distance alone. */
+const bothSides = (x: number): readonly number[] => [x, -x];
 
 export const activations = {
   relu: ramp(Infinity),
   relu6: ramp(6),
-  sigmoid: { exact: false, value: exponential, leastSlope: atEnds((x) => exponential(x) * exponential(-x)) },
-  tanh: { exact: false, value: Math.tanh, leastSlope: atEnds((x) => 1 - Math.tanh(x) ** 2) },
-  hardSigmoid: { exact: false, value: (x) => Math.min(1, Math.max(0, 0.2 * x + 0.5)), leastSlope: (low, high) => (low >= -2.5 && high <= 2.5 ? 0.2 : 0) },
-  elu: { exact: false, value: (x) => (x >= 0 ? x : Math.expm1(x)), leastSlope: (low) => (low >= 0 ? 1 : Math.exp(low)) },
-  selu: { exact: false, value: (x) => 1.0507009873554805 * (x >= 0 ? x : 1.6732632423543772 * Math.expm1(x)), leastSlope: (low, high) => 1.0507009873554805 * (low >= 0 ? 1 : Math.min(high > 0 ? 1 : Infinity, 1.6732632423543772 * Math.exp(low))) },
-  softplus: { exact: false, value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))), leastSlope: (low) => exponential(low) },
-  softsign: { exact: false, value: (x) => x / (1 + Math.abs(x)), leastSlope: atEnds((x) => 1 / (1 + Math.abs(x)) ** 2) },
+  sigmoid: { exact: false, value: exponential, turns: (slope) => bothSides(Math.log(2 / (1 - Math.sqrt(1 - 4 * slope)) - 1)) },
+  tanh: { exact: false, value: Math.tanh, turns: (slope) => bothSides(Math.atanh(Math.sqrt(1 - slope))) },
+  hardSigmoid: { exact: false, value: (x) => Math.min(1, Math.max(0, 0.2 * x + 0.5)), turns: () => bothSides(2.5) },
+  elu: { exact: false, value: (x) => (x >= 0 ? x : Math.expm1(x)), turns: (slope) => [Math.min(0, Math.log(slope))] },
+  selu: { exact: false, value: (x) => (x >= 0 ? scale * x : scaleBelow * Math.expm1(x)), turns: (slope) => [0, Math.min(0, Math.log(slope / scaleBelow))] },
+  softplus: { exact: false, value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))), turns: (slope) => [Math.log(slope / (1 - slope))] },
+  softsign: { exact: false, value: (x) => x / (1 + Math.abs(x)), turns: (slope) => bothSides(1 / Math.sqrt(slope) - 1) },
 } as const satisfies Readonly<Record<string, Activation>>;
 
 /** relu clipped at `top`. */
@@ -64,10 +65,11 @@ export const clippedRelu = ramp;
 
 /** Below nought multiplied by `slope`, 0 … 1; two roundings, of the slope and of the product. */
 export function leakyRelu(slope: number): Activation {
-  return { exact: false, error: (y) => (y < 0 ? 4 * unit * -y : 0) + 2 ** -148, value: (x) => (x >= 0 ? x : slope * x), leastSlope: (low) => (low >= 0 ? 1 : slope) };
+  return { exact: false, error: (y) => (y < 0 ? 4 * unit * -y : 0) + 2 ** -148, value: (x) => (x >= 0 ? x : slope * x), turns: () => [0] };
 }
 
 export class ActivationLayer implements BoundLayer {
+  readonly #known = new WeakMap<Bounds, Float64Array>();
   constructor(readonly shape: readonly number[], private readonly activation: Activation) {}
 
   forward([input]: readonly Bounds[]): Passed {
@@ -80,23 +82,39 @@ export class ActivationLayer implements BoundLayer {
   }
 
   back(coefficients: Float64Array, _passed: Passed, [input]: readonly Bounds[], [into]: readonly Float64Array[], constant: Constant): void {
-    const { low, high } = input!;
+    const { low, high } = input!, lines = this.#linesOf(input!);
     for (let i = 0; i < coefficients.length; i++) {
       const coefficient = coefficients[i]!;
       if (coefficient === 0) continue;
-      const { below, above } = this.#lines(low[i]!, high[i]!), [slope, offset] = coefficient > 0 ? below : above;
+      const at = 4 * i + (coefficient > 0 ? 0 : 2), slope = lines[at]!, offset = lines[at + 1]!;
       into![i]! += coefficient * slope;
       constant.value += coefficient * offset;
       constant.magnitude += Math.abs(coefficient) * (Math.abs(offset) + slope * Math.max(Math.abs(low[i]!), Math.abs(high[i]!)));
     }
   }
 
+  /** Slope and offset below, slope and offset above, element by element; the same input is asked for often. */
+  #linesOf(input: Bounds): Float64Array {
+    const known = this.#known.get(input);
+    if (known !== undefined) return known;
+    const all = new Float64Array(4 * input.low.length);
+    input.low.forEach((low, i) => { const { below, above } = this.#lines(low, input.high[i]!); all.set(below, 4 * i); all.set(above, 4 * i + 2); });
+    this.#known.set(input, all);
+    return all;
+  }
+
+  /** Two parallels to the chord: the function less that slope is largest and smallest at an end or where it turns, whatever the slope is. */
   #lines(low: number, high: number): Lines {
-    const { value, lines, leastSlope, error = functionError } = this.activation;
+    const { value, lines, turns, error = functionError } = this.activation;
     if (lines !== undefined) return lines(low, high);
-    const slope = leastSlope === undefined ? 0 : Math.max(0, leastSlope(low, high) * (1 - 2 ** -30) - 2 ** -48), l = value(low), h = value(high);
-    // f(x) − slope·x rises, so it lies between its ends; our own arithmetic is covered by the room `pad` leaves in the error.
-    return { below: [slope, l - slope * low - error(l) * pad - Math.abs(slope * low) * 2 ** -45], above: [slope, h - slope * high + error(h) * pad + Math.abs(slope * high) * 2 ** -45] };
+    const chord = (value(high) - value(low)) / (high - low), slope = chord > 0 && chord < Infinity ? chord : 0;
+    let least = Infinity, most = -Infinity;
+    for (const x of [low, high, ...(turns?.(slope) ?? [])]) {
+      if (!(x >= low && x <= high)) continue;
+      const y = value(x), room = error(y) * pad + (Math.abs(y) + Math.abs(slope * x)) * 2 ** -45;
+      least = Math.min(least, y - slope * x - room); most = Math.max(most, y - slope * x + room);
+    }
+    return { below: [slope, least], above: [slope, most] };
   }
 }
 const pad = 1 + 2 ** -20;

@@ -17,6 +17,8 @@ export interface Constant { value: number; magnitude: number }
 export interface BoundLayer {
   /** Of the output, without the batch dimension. */
   readonly shape: readonly number[];
+  /** Products with weights in one pass, forward or back; absent: few. */
+  readonly products?: number;
   forward(inputs: readonly Bounds[]): Passed;
   /**
    * Given that something is at least Σ coefficients·output + rest, adds to `into` (one array an input) and

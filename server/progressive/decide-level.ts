@@ -6,8 +6,9 @@ import type { Architecture } from "../../shared/model/model.js";
 import { StemmaError } from "../../shared/errors.js";
 import { sizeOf } from "./bounds.js";
 import { compileNetwork } from "./compile-network.js";
-import { pass } from "./interval-network.js";
+import { pass, type Passage } from "./interval-network.js";
 import { decideTop, type TopK } from "./top-k.js";
+import { tighten } from "./tighten.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
 /** The k largest outputs of some samples. */
@@ -29,6 +30,9 @@ export type LevelAnswers = readonly (readonly (TopK | undefined)[])[];
 /** Runs a level; `onSample` hears of every sample that was passed. */
 export type DecideLevel = (job: LevelJob, onSample?: (done: number, of: number) => void | Promise<void>) => Promise<LevelAnswers>;
 
+/** Tightening is given up for a level where it helped fewer than one of so many samples. */
+const enoughTries = 12;
+
 /** @throws PROGRESSIVE_UNSUPPORTED, ARCHITECTURE_MISMATCH */
 export const decideLevel: DecideLevel = async ({ architecture, weights, inputs, count, questions }, onSample) => {
   const network = compileNetwork(architecture, weights), size = sizeOf(network.inputShape);
@@ -36,10 +40,17 @@ export const decideLevel: DecideLevel = async ({ architecture, weights, inputs, 
   const asked = new Map<number, { readonly question: number; readonly place: number }[]>();
   questions.forEach(({ samples }, question) => { samples.forEach((sample, place) => { asked.set(sample, [...(asked.get(sample) ?? []), { question, place }]); }); });
   const answers = questions.map(({ samples }) => new Array<TopK | undefined>(samples.length));
-  let done = 0;
+  let done = 0, tries = 0, successes = 0;
   for (const [sample, places] of asked) {
     const passage = pass(network, inputs.subarray(sample * size, (sample + 1) * size));
-    for (const { question, place } of places) answers[question]![place] = decideTop(network, passage, questions[question]!.top);
+    let tighter: Passage | undefined, helped = false;
+    const tightened = tries >= enoughTries && tries > enoughTries * successes ? undefined : (): Passage => (tighter ??= tighten(network, passage));
+    for (const { question, place } of places) {
+      const before = tighter, answer = decideTop(network, passage, questions[question]!.top, tightened);
+      answers[question]![place] = answer;
+      if (answer !== undefined && tighter !== before) helped = true;
+    }
+    if (tighter !== undefined) { tries++; if (helped) successes++; }
     await onSample?.(++done, asked.size);
   }
   return answers;

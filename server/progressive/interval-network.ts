@@ -47,16 +47,21 @@ function least({ low, high }: Bounds, coefficients: Float64Array): Constant {
   return { value, magnitude };
 }
 
-/**
- * A lower bound of output[first] − output[second] of a step; the best of those met on the way back, which
- * ends where one exceeds `enough`. −Infinity where nothing can be said.
- */
-export function leastLead({ steps }: IntervalNetwork, passage: Passage, from: number, first: number, second: number, enough: number): number {
+/** A lower bound of output[first] − output[second] of a step; see leastOf. −Infinity where nothing can be said. */
+export function leastLead(network: IntervalNetwork, passage: Passage, from: number, first: number, second: number, enough: number): number {
   const target = passage[from]!.out;
   if (hasAnything(target)) return -Infinity;
-  const waiting = new Map<number, Float64Array>(), start = new Float64Array(target.low.length), constant: Constant = { value: 0, magnitude: 0 };
+  const start = new Float64Array(target.low.length);
   start[first] = 1; start[second] = -1;
-  waiting.set(from, start);
+  return leastOf(network, passage, from, start, enough);
+}
+
+/**
+ * A lower bound of Σ start·output of a step whose bounds are numbers; the best of those met on the way back, which
+ * ends where one exceeds `enough`. `start` is used up.
+ */
+export function leastOf({ steps }: IntervalNetwork, passage: Passage, from: number, start: Float64Array, enough: number): number {
+  const waiting = new Map<number, Float64Array>([[from, start]]), constant: Constant = { value: 0, magnitude: 0 };
   let best = -Infinity;
   for (let at = from; at >= 0; at--) {
     const coefficients = waiting.get(at);
@@ -77,6 +82,24 @@ export function leastLead({ steps }: IntervalNetwork, passage: Passage, from: nu
     layer.back(coefficients, passage[at]!, bounds, into, constant);
   }
   return best;
+}
+
+/**
+ * What output[first] would lead output[second] by if bounds of activations were points and only the layers' own errors
+ * (slack) counted, each at its worst. No bound: it says where bounds may succeed.
+ */
+export function firstOrderLead({ steps, ranking }: IntervalNetwork, passage: Passage, first: number, second: number): number {
+  const points = passage.map(({ out }) => { const middle = out.low.map((low, i) => low + (out.high[i]! - low) / 2); return { shape: out.shape, low: middle, high: middle }; });
+  const start = new Float64Array(points[ranking]!.low.length), waiting = new Map<number, Float64Array>([[ranking, start]]), constant: Constant = { value: 0, magnitude: 0 };
+  start[first] = 1; start[second] = -1;
+  for (let at = ranking; at >= 0; at--) {
+    const coefficients = waiting.get(at), { layer, inputs } = steps[at]!;
+    if (coefficients === undefined) continue;
+    if (layer?.back === undefined) { constant.value += least(points[at]!, coefficients).value; continue; }
+    const into = inputs.map((step) => { const found = waiting.get(step) ?? new Float64Array(points[step]!.low.length); waiting.set(step, found); return found; });
+    layer.back(coefficients, passage[at]!, inputs.map((step) => points[step]!), into, constant);
+  }
+  return constant.value;
 }
 
 /** The bound as it stands, by the bounds of all steps that wait; what they sum also measures the rounding so far. */

@@ -44,6 +44,8 @@ export class SummingLayer implements BoundLayer {
     this.#startError = (bias === undefined ? new Float64Array(outputs) : errorOf(bias, this.#rounding)).map((error) => error + underflow(terms));
   }
 
+  get products(): number { return this.windows.taps.length * this.inputs * this.outputs; }
+
   forward([input]: readonly Bounds[]): Passed {
     const { mid, radius, reach } = spreadOf(input!), { inputs, outputs, windows: { starts, taps, positions }, kernel } = this;
     const count = starts.length - 1, weights = kernel.mid, errors = this.#error;
@@ -70,30 +72,39 @@ export class SummingLayer implements BoundLayer {
     const { inputs, outputs, windows: { starts, taps, positions }, kernel: { mid } } = this;
     for (let p = 0; p < starts.length - 1; p++) {
       const base = p * outputs;
-      if (!addConstants(coefficients, base, outputs, this.#start, slack!, constant)) continue;
+      const count = addConstants(coefficients, base, outputs, this.#start, slack!, constant);
+      if (count === 0) continue;
+      // One neuron or a pair is asked about often.
+      const only = count <= 2 ? [...coefficients.subarray(base, base + outputs).keys()].filter((j) => coefficients[base + j] !== 0) : undefined;
       for (let at = starts[p]!; at < starts[p + 1]!; at++) {
         let w = taps[at]! * inputs * outputs;
         for (let i = positions[at]! * inputs, end = i + inputs; i < end; i++, w += outputs) {
-          let sum = 0;
-          for (let j = 0; j < outputs; j++) sum += mid[w + j]! * coefficients[base + j]!;
-          into![i]! += sum;
+          if (only !== undefined) { for (const j of only) into![i]! += mid[w + j]! * coefficients[base + j]!; continue; }
+          // Four sums at once: one alone waits for each of its additions.
+          let a = 0, b = 0, c = 0, d = 0, j = 0;
+          for (; j + 4 <= outputs; j += 4) {
+            a += mid[w + j]! * coefficients[base + j]!; b += mid[w + j + 1]! * coefficients[base + j + 1]!;
+            c += mid[w + j + 2]! * coefficients[base + j + 2]!; d += mid[w + j + 3]! * coefficients[base + j + 3]!;
+          }
+          for (; j < outputs; j++) a += mid[w + j]! * coefficients[base + j]!;
+          into![i]! += a + b + c + d;
         }
       }
     }
   }
 }
 
-/** Bias and slack of one position's outputs; false where all coefficients are nought. */
-function addConstants(coefficients: Float64Array, base: number, outputs: number, bias: Float64Array, slack: Float64Array, constant: Constant): boolean {
-  let any = false;
+/** Bias and slack of one position's outputs. @returns how many coefficients are not nought */
+function addConstants(coefficients: Float64Array, base: number, outputs: number, bias: Float64Array, slack: Float64Array, constant: Constant): number {
+  let count = 0;
   for (let j = 0; j < outputs; j++) {
     const c = coefficients[base + j]!;
     if (c === 0) continue;
-    any = true;
+    count++;
     constant.value += c * bias[j]! - Math.abs(c) * slack[base + j]!;
     constant.magnitude += Math.abs(c) * (Math.abs(bias[j]!) + slack[base + j]!);
   }
-  return any;
+  return count;
 }
 
 /** A depthwise convolution: every channel has a window of its own, `multiplier` times. */
@@ -111,6 +122,8 @@ export class DepthwiseLayer implements BoundLayer {
     this.#start = bias?.mid ?? new Float64Array(outputs);
     this.#startError = (bias === undefined ? new Float64Array(outputs) : errorOf(bias, this.#rounding)).map((error) => error + underflow(terms));
   }
+
+  get products(): number { return this.windows.taps.length * this.channels * this.multiplier; }
 
   forward([input]: readonly Bounds[]): Passed {
     const { mid, radius, reach } = spreadOf(input!), { channels, multiplier, windows: { starts, taps, positions }, kernel } = this;
@@ -137,7 +150,7 @@ export class DepthwiseLayer implements BoundLayer {
     const { channels, multiplier, windows: { starts, taps, positions }, kernel: { mid } } = this, outputs = channels * multiplier;
     for (let p = 0; p < starts.length - 1; p++) {
       const base = p * outputs;
-      if (!addConstants(coefficients, base, outputs, this.#start, slack!, constant)) continue;
+      if (addConstants(coefficients, base, outputs, this.#start, slack!, constant) === 0) continue;
       for (let at = starts[p]!; at < starts[p + 1]!; at++) {
         let w = taps[at]! * outputs, out = base;
         for (let i = positions[at]! * channels, end = i + channels; i < end; i++) for (let m = 0; m < multiplier; m++, w++, out++) into![i]! += mid[w]! * coefficients[out]!;

@@ -109,6 +109,10 @@ export function drawNetwork(seed: number, options: { readonly scale?: Scale; rea
   const [height, width, channels] = net.shapes[at] as readonly [number, number, number], flat = height * width * channels;
   const end = net.pick(["Flatten", "GlobalAveragePooling2D", "GlobalMaxPooling2D"]);
   at = net.add(end, end === "Flatten" ? {} : { data_format: "channels_last" }, [at], [end === "Flatten" ? flat : channels]);
+  for (let hidden = stream.integer(3); hidden > 0; hidden--) {
+    const before = net.shapes[at]![0]!, units = 2 + stream.integer(8);
+    at = net.add("Dense", { units, activation: net.pick(activationNames), use_bias: true }, [at], [units], [{ name: "kernel", shape: [before, units], fan: before }, { name: "bias", shape: [units], fan: 4 }]);
+  }
   const inputs = net.shapes[at]![0]!, classes = 2 + stream.integer(9), activation = net.pick(["linear", "linear", "softmax", "sigmoid"]);
   net.add("Dense", { units: classes, activation, use_bias: true }, [at], [classes], [{ name: "kernel", shape: [inputs, classes], fan: inputs }, { name: "bias", shape: [classes], fan: 4 }]);
   const values = Float32Array.from({ length: samples * shape.reduce((a, b) => a * b, 1) }, () => (stream.integer(4) === 0 ? 0 : stream.uniformBetween(-1, 1)));

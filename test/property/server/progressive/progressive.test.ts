@@ -6,9 +6,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
 import { compileNetwork } from "../../../../server/progressive/compile-network.js";
-import { pass } from "../../../../server/progressive/interval-network.js";
+import { leastLead, pass } from "../../../../server/progressive/interval-network.js";
 import { evaluateProgressively, type ProgressiveRequest } from "../../../../server/progressive/progressive-evaluation.js";
 import { fixedReader, planesReader } from "../../../../server/progressive/weight-reader.js";
+import { tighten } from "../../../../server/progressive/tighten.js";
 import { agrees, topOf } from "../../../../server/progressive/top-k.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
@@ -48,6 +49,31 @@ describe("progressive evaluation, against the real forward pass", () => {
       }
     }), { numRuns });
     assert.ok(finite > numRuns * 10, `only ${finite} bounds said anything`);
+  });
+
+  it("bounds gone back for hold too: of narrow layers, and of what one output leads another by", () => {
+    let tighter = 0, better = 0;
+    fc.assert(fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
+      const drawn = drawNetwork(seed, { samples: 2 }), size = drawn.inputs.length / drawn.count;
+      const network = compileNetwork(drawn.architecture, drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })));
+      // What is ranked is the last layer without its softmax.
+      const layers = drawn.architecture.layers.map((leaf, at) => (network.isSoftmaxed && at === drawn.architecture.layers.length - 1 ? { ...leaf, config: { ...leaf.config, activation: "linear" } } : leaf));
+      const outputs = forward({ ...drawn, architecture: { ...drawn.architecture, layers } }, drawn.inputs, drawn.count);
+      for (let sample = 0; sample < drawn.count; sample++) {
+        const row = outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes), first = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size)), second = tighten(network, first);
+        if (second !== first) tighter++;
+        for (const passage of [first, second]) {
+          const { low, high } = passage[network.ranking]!.out;
+          row.forEach((value, i) => { assert.ok(Number.isNaN(low[i]) || (value >= low[i]! && value <= high[i]!), `seed ${seed}, ${planes} bytes, sample ${sample}, output ${i}: ${value} is not within ${low[i]} … ${high[i]}`); });
+          for (let i = 0; i < row.length; i++) {
+            const j = (i + 1) % row.length, lead = leastLead(network, passage, network.ranking, i, j, Infinity);
+            assert.ok(lead <= row[i]! - row[j]! || lead === -Infinity, `seed ${seed}, ${planes} bytes, sample ${sample}: output ${i} leads ${j} by ${row[i]! - row[j]!}, less than ${lead}`);
+            if (lead > low[i]! - high[j]!) better++;
+          }
+        }
+      }
+    }), { numRuns: 2 * numRuns });
+    assert.ok(tighter > numRuns / 10 && better > numRuns, `${tighter} samples tightened, ${better} leads better than by bounds`);
   });
 
   it("answers are the full-precision ones, for the first and the first five", async () => {
