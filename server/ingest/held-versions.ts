@@ -1,6 +1,6 @@
 /**
- * What a device may code a transfer against: the version's bases and their bases, as far as this fleet
- * holds them whole. Read before the want is said, leased with it.
+ * What a transfer may be coded against: versions that this fleet holds whole and the device has had. For
+ * what a device sends, the version's bases and their bases; read before the want is said, leased with it.
  */
 import type { SaveRecord } from "../../shared/model/model.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
@@ -10,6 +10,15 @@ import { maxReferences } from "../../shared/wire/limits.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 type Known = Pick<FleetRepository, "objects" | "get">;
+export type KnownToDevice = Known & Pick<FleetRepository, "wasAssigned">;
+
+/**
+ * Whether the version is the device's own or was given to it. With a model that it may have, and a difference, a
+ * device could work out the other side of that: so nothing else is coded against, and what it says of itself counts for nothing.
+ */
+export function hasHad(repository: Pick<KnownToDevice, "get" | "wasAssigned">, device: string, versionId: Hash): boolean {
+  return repository.get(versionId)?.record.device === device || repository.wasAssigned(device, versionId);
+}
 
 /** The version, if it may be coded against: known, not retired, every tensor stored. */
 export async function heldVersion(repository: Known, versionId: Hash): Promise<HeldVersion | undefined> {
@@ -20,11 +29,11 @@ export async function heldVersion(repository: Known, versionId: Hash): Promise<H
 }
 
 /** Bases first, then their bases; at most what a want can name. */
-export async function heldVersionsFor(repository: Known, { bases }: Pick<SaveRecord, "bases">): Promise<readonly HeldVersion[]> {
+export async function heldVersionsFor(repository: KnownToDevice, { bases, device }: Pick<SaveRecord, "bases" | "device">): Promise<readonly HeldVersion[]> {
   const held = new Map<Hash, HeldVersion>();
   const add = async (ids: readonly Hash[]): Promise<void> => {
     for (const id of ids) {
-      if (held.has(id) || held.size >= maxReferences) continue;
+      if (held.has(id) || held.size >= maxReferences || !hasHad(repository, device, id)) continue;
       const version = await heldVersion(repository, id);
       if (version !== undefined) held.set(id, version);
     }

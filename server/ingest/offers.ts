@@ -16,6 +16,7 @@ import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transf
 import type { ServerSigner } from "../repository/home.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CodedOutflow, CodedOutflows } from "./coded-outflows.js";
+import { hasHad } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import { fittingInline, type Voice } from "./voice.js";
@@ -136,7 +137,8 @@ export class Offers {
     this.#preparing.set(key, preparing);
     try {
       const { objects, encodings, sized } = await this.#streamOf(summary, refs);
-      const coded = await this.parts.coded.acquire(summary, fetch, sized);
+      const references = (fetch.references ?? []).filter((id) => hasHad(repository, device, id));
+      const coded = await this.parts.coded.acquire(summary, { ...fetch, references }, sized);
       // The device went meanwhile, or asked for it anew.
       if (this.#preparing.get(key) !== preparing) { await coded?.release(); return; }
       const sender = this.#send(device, fetch, refs, coded ?? { objects, encodings }, coded);

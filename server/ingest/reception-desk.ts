@@ -9,7 +9,8 @@ import type { EventHub } from "../events/event-hub.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { Accepted } from "./announcement.js";
 import { ParkingLot } from "./parking.js";
-import { Reception, type ReceptionEnd, type ReceptionParts } from "./reception.js";
+import { Reception, type ReceptionParts } from "./reception.js";
+import type { ReceptionEnd } from "./reception-end.js";
 
 export interface DeskParts extends Omit<ReceptionParts, "wanted" | "moved" | "repository"> {
   readonly repository: FleetRepository;

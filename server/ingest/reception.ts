@@ -23,11 +23,12 @@ import { isMalformedCoding, isReferenceLost, putCodedTensor } from "./coded-tens
 import { heldVersion, heldVersionsFor, tensorsOf } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import { needsOf, reliedOn, type BaseState, type Needs } from "./needs.js";
+import { refusalOf, type ReceptionEnd } from "./reception-end.js";
 import type { Spool, SpoolFolder } from "./spool.js";
 import type { Voice } from "./voice.js";
 
 export interface ReceptionParts {
-  readonly repository: Pick<FleetRepository, "objects" | "get" | "record">;
+  readonly repository: Pick<FleetRepository, "objects" | "get" | "record" | "wasAssigned">;
   readonly spools: SpoolFolder;
   readonly budget: WindowBudget;
   readonly voice: Voice;
@@ -39,13 +40,6 @@ export interface ReceptionParts {
   wanted(reception: Reception, reason: WantReason, objects: number, bytes: number): void;
   moved(reception: Reception, transfer: string, bytes: number, totalBytes: number, resumedBytes: number): void;
 }
-
-/** How a reception ends. `interrupted`: it goes on when the device announces again. */
-export type ReceptionEnd =
-  | { readonly end: "recorded"; readonly summary: VersionSummary }
-  | { readonly end: "bases"; readonly bases: readonly Hash[] }
-  | { readonly end: "refused"; readonly error: StemmaError; readonly retryAfterMs?: number; readonly uselessCoding?: boolean }
-  | { readonly end: "interrupted" };
 
 /** What lies in a spool's state file. Format 2 may be coded against these versions; 1 is raw. */
 interface SavedTransfer { readonly format: 1 | 2; readonly transfer: string; /** What came over the wire for it so far. */ readonly wireBytes: number; readonly objects: readonly ObjectRef[]; readonly receiver: ReceiverState; readonly references?: readonly Hash[] }
@@ -386,18 +380,8 @@ function rangesOf(spool: Spool | undefined): ReadRange {
   };
 }
 
-/** Codes after which the same announcement may go well later. */
-const passing = new Set<string>(["TRANSFER_STALLED", "QUOTA_EXCEEDED", "DISK_FULL", "FILE_FAILED", "STORE_FAILED", "JOURNAL_STOPPED", "REFERENCE_MISSING", "LEASE_EXPIRED", "LEASE_UNKNOWN"]);
-
 /** Bytes of a manifest part, but for its head. */
 function manifestBytes({ blockHashes, encodings }: ManifestPart): number {
   const ids = encodings.reduce((sum, { against, previous }) => sum + (against === undefined ? 0 : 34) + (previous === undefined ? 0 : 34), 0);
   return 32 * blockHashes.length + 8 * encodings.length + ids;
-}
-
-/** @param useless what came coded is no coding of these tensors; announced again, the version is asked for raw */
-function refusalOf(error: unknown, useless: boolean): ReceptionEnd {
-  if (isStemmaError(error)) return { end: "refused", error, uselessCoding: useless, ...(useless ? { retryAfterMs: 1_000 } : passing.has(error.code) ? { retryAfterMs: 30_000 } : {}) };
-  const unexpected = new StemmaError("INTERNAL", "The server failed inside while taking in this version. Its log names the cause; the device keeps the model and tries again.", { cause: error });
-  return { end: "refused", error: unexpected, retryAfterMs: 60_000 };
 }

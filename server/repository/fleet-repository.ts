@@ -137,6 +137,8 @@ export interface FleetRepository {
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   assignment(device: string, line: string): Hash | undefined;
+  /** Whether the version was ever assigned to the device: it may have it, whatever it runs now. */
+  wasAssigned(device: string, versionId: Hash): boolean;
   datasets(): readonly DatasetState[];
   /** Appends any other fact and applies it to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;

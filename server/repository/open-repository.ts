@@ -135,7 +135,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   };
 }
 
-type Lookups = Pick<FleetRepository, "resolve" | "get" | "versions" | "lineage" | "leaves" | "search" | "asOf" | "devices" | "device" | "assignment" | "datasets">;
+type Lookups = Pick<FleetRepository, "resolve" | "get" | "versions" | "lineage" | "leaves" | "search" | "asOf" | "devices" | "device" | "assignment" | "wasAssigned" | "datasets">;
 
 function lookups(context: RepositoryContext): Lookups {
   const { state, clock } = context;
@@ -156,6 +156,7 @@ function lookups(context: RepositoryContext): Lookups {
     devices: () => [...state.devices.values()].map(deviceSummary),
     device: (name) => { const device = state.devices.get(name); return device === undefined ? undefined : deviceSummary(device); },
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line),
+    wasAssigned: (device, versionId) => state.devices.get(device)?.given.has(versionId) ?? false,
     datasets: () => [...state.datasets.values()],
   };
 }

@@ -56,6 +56,8 @@ export interface DeviceState {
   readonly activations: Map<string, ActivationState[]>;
   /** Line → version given to it by the server. */
   readonly assignments: Map<string, Hash>;
+  /** Everything that was ever assigned to it. */
+  readonly given: Set<Hash>;
 }
 
 export interface DatasetState { readonly name: string; readonly kind: string; readonly location: string; readonly parameters: NonNullable<Extract<Fact, { type: "data" }>["parameters"]>; readonly hash: Hash | null }
@@ -108,7 +110,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "quarantined": return ofDevice(state, fact.device, (device) => { if (device.status === "enrolled") device.status = "quarantined"; device.because = fact.because; });
     case "session": return ofDevice(state, fact.device, (device) => { device.session = Math.max(device.session, fact.session); });
     case "activated": return applyActivated(state, position, fact);
-    case "assigned": return ofDevice(state, fact.device, (device) => { device.assignments.set(fact.line, fact.versionId); state.distributed.add(fact.versionId); });
+    case "assigned": return ofDevice(state, fact.device, (device) => { device.assignments.set(fact.line, fact.versionId); device.given.add(fact.versionId); state.distributed.add(fact.versionId); });
     case "retention": return applyRetention(state, fact);
     case "data": {
       if (fact.removed === true) state.datasets.delete(fact.name);
@@ -169,7 +171,7 @@ function applyEnrolled(state: FleetState, fact: FactOf<"enrolled">): void {
   const known = state.devices.get(fact.device);
   const fields = { enrolledAtMs: fact.atMs, profile: fact.profile, lines: fact.lines, publicKey: fact.publicKey, tokenHash: fact.tokenHash, status: "enrolled" as const, because: "" };
   if (known !== undefined) { Object.assign(known, fields); return; }
-  state.devices.set(fact.device, { device: fact.device, firstEnrolledAtMs: fact.atMs, session: 0, activations: new Map(), assignments: new Map(), ...fields });
+  state.devices.set(fact.device, { device: fact.device, firstEnrolledAtMs: fact.atMs, session: 0, activations: new Map(), assignments: new Map(), given: new Set(), ...fields });
 }
 
 function applyActivated(state: FleetState, position: number, fact: FactOf<"activated">): void {

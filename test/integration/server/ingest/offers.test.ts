@@ -132,6 +132,31 @@ describe("server models to devices", () => {
     await device.end();
   });
 
+  it("codes a model only against what the device was given or made itself: a difference would tell it the rest", async () => {
+    const secret = noise(40_000, 31), own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
+    const secretId = await imported(server, "other-secret", secret), childId = await imported(server, "near-secret", own);
+    const device = await ScriptedDevice.connect(await server.enroll("prober", ["line"], { line: "near-secret" }), { session: 1 });
+    await device.birth();
+    const model = await server.handle.operations.model({ fleet: testFleet, model: childId });
+    const leaf = decodeTree((await device.find((word): word is BodyOf<"offer"> => word.type === "offer")).objects.find(({ kind }) => kind === "tree")?.data ?? new Uint8Array(0)).leaves[0];
+    assert.ok(leaf);
+    const manifestOf = async (references: readonly string[], transfer: string): Promise<BodyOf<"manifest">> => {
+      const manifest = device.next("manifest");
+      await device.say({ type: "fetch", versionId: model.versionId, transfer, objects: [{ kind: "tensor", id: leaf.tensor, byteLength: own.length }], blockBytes: 0, part: 0, parts: 1, codec: 1, references: references as BodyOf<"fetch">["references"] & object });
+      await device.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+      return await manifest;
+    };
+    const foreign = await manifestOf([secretId], "1a".repeat(8));
+    assert.ok(foreign.encodings.every(({ against }) => against === undefined), "coded against what it may not have");
+    assert.ok(foreign.byteLength > 0.5 * own.length);
+    await server.handle.operations.assign(testFleet, "prober", "line", "other-secret:1");
+    await server.handle.operations.assign(testFleet, "prober", "line", "near-secret:1");
+    const given = await manifestOf([secretId], "2b".repeat(8));
+    assert.ok(given.encodings.every(({ against }) => against !== undefined));
+    assert.ok(given.byteLength < 0.2 * own.length, `${given.byteLength} of ${own.length} bytes`);
+    await device.end();
+  });
+
   it("serves two devices that lack the same under the same transfer, each its own stream", async () => {
     const bytes = noise(200_000, 21);
     await imported(server, "shared-base", bytes);
