@@ -4,12 +4,12 @@
  * adjacent checkpoints, on the fine-tunes below STEMMA_DATA where they are, else on generated models.
  * Beside raw, gzip, and the difference (subtracted, xored) in byte planes with zstd where a zstd is on
  * the path. Speeds are processor time, best of STEMMA_BENCH_ROUNDS (7), as shares of SHA-256 over the
- * same bytes in the same run. Asserts nothing; `-o json` prints JSON.
+ * same bytes in the same run. Asserts nothing; `-o json` prints JSON, `--svg FILE` draws the fine-tunes.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { createDeltaCodec, type DeltaCodec } from "../../shared/delta/codec.js";
@@ -20,12 +20,22 @@ import { dtypeBits } from "../../shared/tensor/dtype.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Tensor } from "../../shared/tensor/tensor.js";
 import { fineTuned, further, weights } from "../helpers/related-tensors.js";
+import { barChart } from "./codec-chart.js";
 
 type Model = ReadonlyMap<string, Tensor>;
 interface Comparison { readonly scenario: string; readonly base: readonly [string, Model] | undefined; readonly child: readonly [string, Model]; readonly previous?: readonly [string, Model] }
 
 const words = process.argv.slice(2), asJson = words.includes("json"), quick = words.includes("--quick");
-const files = words.filter((word, i) => !word.startsWith("-") && words[i - 1] !== "-o");
+const valued = ["-o", "--output", "--svg"];
+const files = words.filter((word, i) => !word.startsWith("-") && !valued.includes(words[i - 1] ?? ""));
+const svgFile = words[words.indexOf("--svg") + 1 || words.length];
+/**
+ * Peers on these very pairs, bits a parameter, computed apart from this project: FM-Delta's bound (the entropy of
+ * its ordered-integer differences) and ZipNN on the xor with the base. By name of the child.
+ */
+const peers: Readonly<Record<string, readonly [fmDelta: number, zipNn: number | undefined]>> = {
+  "lstm-sgd1e-3-10": [15.895, 17.97], "lstm-sgd1e-3-100": [18.733, 20.37], "lstm-sgd1e-3-200": [18.996, undefined], "lstm-adam1e-4-100": [23.5, 24.41], "mnv2-sgd1e-3-100": [18.441, 20.28], "mnv2-adam1e-4-100": [21.668, 23.13],
+};
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (quick ? 2 : 7));
 
 async function readModel(path: string): Promise<readonly [string, Model]> {
@@ -149,6 +159,16 @@ function print(result: ReturnType<typeof compare>): void {
   }
 }
 
+/** Fine-tunes beside what others make of them. */
+function chartOf(results: readonly ReturnType<typeof compare>[]): string {
+  const bitsOf = (result: ReturnType<typeof compare>, key: string): number | undefined => (typeof result[key] === "number" ? (8 * result[key]) / (result["parameters"] as number) : undefined);
+  const groups = results.filter(({ scenario }) => scenario === "fine-tuned").map((result) => {
+    const [fmDelta, zipNn] = peers[String(result["child"])] ?? [undefined, undefined];
+    return { name: String(result["child"]), values: [bitsOf(result, "gzipBytes"), bitsOf(result, "xorPlanesZstdBytes"), zipNn, fmDelta, bitsOf(result, "totalBytes")] };
+  });
+  return barChart("Fine-tunes given their base, bits a parameter (32 raw)", ["gzip of the child", "xor, byte planes, zstd", "ZipNN on the xor", "FM-Delta's bound", "Stemma"], groups);
+}
+
 if (files.length === 1 || files.length > 3) {
   console.error("usage: stemma bench codec [BASE.safetensors CHILD.safetensors [PREVIOUS.safetensors]]");
   process.exitCode = 2;
@@ -159,6 +179,7 @@ if (files.length === 1 || files.length > 3) {
     results.push(result);
     if (!asJson) print(result);
   }
+  if (svgFile !== undefined) await writeFile(svgFile, chartOf(results));
   const [only] = results;
   if (asJson) console.log(JSON.stringify({ bench: "codec", rounds, ...(files.length > 0 ? { totalBytes: only!["totalBytes"], bitsPerParameter: only!["bitsPerParameter"] } : {}), results }, undefined, 2));
   else console.log("aims: in ≥ 0.17 and out ≥ 0.27 of SHA-256 (0.14 and 0.24 with a previous update), plain 0.07 and 0.10; retrained models coded alone");
