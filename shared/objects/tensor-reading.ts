@@ -136,12 +136,12 @@ export class TensorReading {
     return bytes !== undefined;
   }
 
-  /** The stored bytes of this very representation. */
+  /** The stored bytes of this very copy, wherever a collection has moved it. */
   #storedAs(id: Hash, entry: TensorEntry, length?: number): Promise<Uint8Array> {
     refuseLarge(id, entry.byteLength);
     let now: TensorEntry;
     try { now = this.#store.entry(id); } catch (cause) { throw new Moved("gone", { cause }); }
-    if (now.representation !== entry.representation || now.base !== entry.base || now.previous !== entry.previous) throw new Moved("recoded");
+    if (now.epoch !== entry.epoch || now.representation !== entry.representation || now.base !== entry.base || now.previous !== entry.previous) throw new Moved("recoded");
     return this.#store.stored(id, length);
   }
 
