@@ -21,6 +21,8 @@ export interface RecreationSummary { readonly largestUs: number; readonly meanUs
 export interface ArchiveSummary {
   readonly versions: number;
   readonly tensors: number;
+  /** Tensors that could not be read: they, or the versions that have them, are left as they are. */
+  readonly unreadable: number;
   /** Bytes of the tensors as they are in memory, each distinct one once. */
   readonly tensorBytes: number;
   /** Bytes stored for them, with index entries, now and as planned. */
@@ -71,7 +73,7 @@ const archivePlan = z.object({
   format: z.literal(archivePlanFormat), fleet: z.string().min(1).max(256), madeAtMs: z.number(), layout: z.enum(archiveLayouts), scheme, ratio: z.number().min(1).nullable(),
   rates: ratesSchema,
   summary: z.object({
-    versions: count, tensors: count, tensorBytes: cost, bytesNow: cost, bytesPlanned: cost, rewrittenTensors: count, rewrittenBytes: cost,
+    versions: count, tensors: count, unreadable: count, tensorBytes: cost, bytesNow: cost, bytesPlanned: cost, rewrittenTensors: count, rewrittenBytes: cost,
     kinds: z.array(z.object({ kind: word, tensors: count, storedBytes: cost })).max(64), materialised: recreation, now: recreation.nullable(), planned: recreation, diskNeeded: cost,
   }),
   plan: storagePlan,

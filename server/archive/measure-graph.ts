@@ -9,8 +9,8 @@ import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import type { ArchiveLayout } from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
 import { candidateReferences, type ArchiveVersion } from "./candidate-references.js";
-import type { ArchiveContent, ArchiveSource } from "./read-versions.js";
-import { defaultEdgeSources, type EdgeContext, type EdgeSource } from "./storage-edges.js";
+import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
+import { asItIs, defaultEdgeSources, isAboutOneTensor, type EdgeContext, type EdgeSource } from "./storage-edges.js";
 import { tensorSamples } from "./tensor-samples.js";
 
 export interface MeasureOptions {
@@ -24,25 +24,39 @@ export interface MeasureOptions {
   readonly signal?: AbortSignal;
 }
 
-/** @throws what reading a tensor throws; the signal's reason */
-export async function measureGraph(objects: Pick<ArchiveSource["objects"], "openTensor">, { versions, tensors, lineage }: ArchiveContent, options: MeasureOptions): Promise<StorageGraphInput> {
+/** `unmeasured`: tensors that could not be read. @throws FILE_FAILED where the disk fails; the signal's reason */
+export async function measureGraph(objects: Pick<ArchiveSource["objects"], "openTensor">, { versions, tensors, lineage }: ArchiveContent, options: MeasureOptions): Promise<StorageGraphInput & { readonly unmeasured: readonly Hash[] }> {
   const { layout, codec, rates, sources = defaultEdgeSources, isTurnOver, onProgress, signal } = options;
   const candidates = candidateReferences(versions, lineage);
   const open = (id: Hash): ReturnType<typeof objects.openTensor> => objects.openTensor(id, { verify: false });
   const context: EdgeContext = {
     layout, codec, rates, samples: tensorSamples(open), tensor: (id) => tensors.get(id), candidates: (id) => candidates.get(id) ?? [], load: (id) => tensorOfSource(open(id)),
   };
-  const edges: EdgeInput[] = [], order = inPlaces(versions);
+  const edges: EdgeInput[] = [], unmeasured: Hash[] = [], order = inPlaces(versions);
   for (const [at, id] of order.entries()) {
     signal?.throwIfAborted();
     const tensor = tensors.get(id)!;
-    for (const source of sources) edges.push(...await source(context, tensor));
+    edges.push(...await edgesOf(context, tensor, sources, unmeasured));
     if (isTurnOver()) { onProgress?.(at + 1, order.length); await new Promise(setImmediate); }
   }
   return {
+    unmeasured,
     vertices: order.map((id) => ({ id, byteLength: tensors.get(id)!.byteLength })), edges,
     snapshots: versions.map(({ versionId, leaves }) => ({ id: versionId, members: leaves.map(({ tensor }) => tensor) })),
   };
+}
+
+/** A tensor that is damaged, or was collected meanwhile, keeps nobody from planning the others: it stays as it lies. */
+async function edgesOf(context: EdgeContext, tensor: ArchiveTensor, sources: readonly EdgeSource[], unmeasured: Hash[]): Promise<readonly EdgeInput[]> {
+  try {
+    const edges: EdgeInput[] = [];
+    for (const source of sources) edges.push(...await source(context, tensor));
+    return edges;
+  } catch (error) {
+    if (!isAboutOneTensor(error)) throw error;
+    unmeasured.push(tensor.id);
+    return [asItIs(context, tensor)];
+  }
 }
 
 /** Every tensor once: place by place in the models, versions in the order they came. */

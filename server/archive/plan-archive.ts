@@ -45,13 +45,13 @@ export async function planArchive(fleet: string, source: ArchiveSource, { codec,
   const answer = await planInWorker(input, { scheme, ratio, timeLimitMs, mostDepth: mostPlannedDepth }, {
     ...(signal === undefined ? {} : { signal }), onProgress: (line) => { onProgress?.(`planning, ${line}`); },
   });
-  return { format: archivePlanFormat, fleet, madeAtMs: clock.now(), layout, scheme, ratio, rates, summary: summarise(content, answer, scheme), plan: answer.plan, members: answer.members };
+  return { format: archivePlanFormat, fleet, madeAtMs: clock.now(), layout, scheme, ratio, rates, summary: summarise(content, answer, scheme, content.unreadable.length + input.unmeasured.length), plan: answer.plan, members: answer.members };
 }
 
-function summarise({ versions, tensors }: ArchiveContent, { plan, least, now }: PlanAnswer, scheme: PlanningScheme): ArchiveSummary {
+function summarise({ versions, tensors }: ArchiveContent, { plan, least, now }: PlanAnswer, scheme: PlanningScheme, unreadable: number): ArchiveSummary {
   const all = [...tensors.values()], changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current), rewrittenBytes = sum(changed.map(({ storageCost }) => storageCost));
   return {
-    versions: versions.length, tensors: all.length, tensorBytes: sum(all.map(({ byteLength }) => byteLength)),
+    versions: versions.length, tensors: all.length, unreadable, tensorBytes: sum(all.map(({ byteLength }) => byteLength)),
     bytesNow: sum(all.map(({ header, current }) => current.storedBytes + entryBytes(header, current))), bytesPlanned: plan.storageCost,
     rewrittenTensors: changed.length, rewrittenBytes, kinds: kindsOf(plan),
     materialised: recreationOf(least), now: now === null ? null : recreationOf(now), planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),

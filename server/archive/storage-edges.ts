@@ -3,6 +3,7 @@
  * as a difference. Each way is a function of one tensor; other sources of edges (another tier, a replay of a
  * training) are further functions of the same kind. Costs are estimated from samples, nothing is tried.
  */
+import { StemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { commonBlock, cutBlock } from "../../shared/delta/common-block.js";
 import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
@@ -63,6 +64,13 @@ function decodingOf({ code, base, previous }: Representation): EdgeMeasure["deco
   return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";
 }
 
+const damages: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["OBJECT_MISSING", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT", "REFERENCE_MISSING", "DELTA_MALFORMED", "DELTA_CODE_UNKNOWN", "DELTA_REFERENCE_MISSING", "FILE_MISSING"]);
+/** Whether an error says that one tensor is damaged or gone, and not that the disk fails. */
+export function isAboutOneTensor(error: unknown): boolean { return error instanceof StemmaError && damages.has(error.code); }
+
+/** As it lies, for a tensor that cannot be read and so cannot lie otherwise; what it is coded against then stays for it whatever the plan says. */
+export function asItIs(context: EdgeContext, tensor: ArchiveTensor): EdgeInput { return edgeOf(context, tensor, edgeKinds.current, tensor.current.storedBytes, "raw"); }
+
 /** As it lies; nothing is written for it. Not on offer where it is coded against what no kept version has, or is not in the layout asked for. */
 export const currentEdge: EdgeSource = (context, tensor) => {
   const { code, base, previous, storedBytes } = tensor.current;
@@ -111,7 +119,8 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
   for (const candidate of context.candidates(tensor.id)) {
     const from = context.tensor(candidate.from);
     if (from === undefined || from.header.dtype !== tensor.header.dtype || !isCodable(from)) continue;
-    edges.push(...(isSameShape(from.header, tensor.header) ? await alikeEdges(context, tensor, candidate) : await blockEdges(context, tensor, from)));
+    // Another tensor's damage is no matter of this one.
+    try { edges.push(...(isSameShape(from.header, tensor.header) ? await alikeEdges(context, tensor, candidate) : await blockEdges(context, tensor, from))); } catch (error) { if (!isAboutOneTensor(error)) throw error; }
   }
   return edges;
 };

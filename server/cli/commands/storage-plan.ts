@@ -131,6 +131,7 @@ function describePlan({ fleet, ratio, scheme, layout, summary, plan }: Omit<Arch
   const { materialised, now, planned } = summary;
   return [
     `fleet ${fleet}: ${summary.versions} versions, ${summary.tensors} tensors, ${formatBytes(summary.tensorBytes)}; budget ${ratio === null ? "none" : `${ratio}x`}, ${scheme}, ${layout}`,
+    ...(summary.unreadable === 0 ? [] : [`${summary.unreadable} tensors cannot be read now and stay as they are; see: stemma storage check`]),
     `stored    ${formatBytes(summary.bytesNow)} now, ${formatBytes(summary.bytesPlanned)} as planned (${percent(summary.bytesPlanned, summary.bytesNow)})${plan === undefined ? "" : `; without a budget at least ${formatBytes(plan.leastStorageCost)}`}`,
     ...summary.kinds.map(({ kind, tensors, storedBytes }) => `  ${kindWords[kind] ?? kind}: ${tensors} tensors, ${formatBytes(storedBytes)}`),
     `rebuild   for speed ${shown(materialised, materialised)}`,

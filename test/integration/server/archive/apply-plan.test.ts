@@ -217,6 +217,23 @@ describe("applying beside everything else", () => {
     await again.close();
     await home.close();
   });
+  it("plans around coded tensors that are damaged", async (context) => {
+    const home = await openNodeHome(join(await temporaryFolder(context), "home")), first = await openRepository(home, "fleet-a");
+    await saveModels(first, testFleetModels());
+    await applyToFleet(first, await planFleet(first, { ratio: null }));
+    const total = tensorsOf(first).length;
+    await first.close();
+    const folder = join(home.path, "fleets", "fleet-a", "packs"), biggest = (await Promise.all((await readdir(folder)).filter((name) => name.endsWith(".pack")).map(async (name) => ({ name, bytes: await readFile(join(folder, name)) })))).sort((a, b) => b.bytes.length - a.bytes.length)[0]!;
+    for (let at = 4000; at < biggest.bytes.length - 20_000; at += 16_000) biggest.bytes[at] = biggest.bytes[at]! ^ 0x5a;
+    await writeFile(join(folder, biggest.name), biggest.bytes);
+    const repository = await openRepository(home, "fleet-a"), plan = await planFleet(repository, { ratio: 1 });
+    assert.ok(plan.summary.tensors > 0 && plan.summary.tensors <= total);
+    const { failed } = await applyToFleet(repository, plan);
+    assert.ok(failed.length > 0 && failed.length < total / 2, `${failed.length} failed`);
+    for (const { code } of failed) assert.match(code, /OBJECT_HASH_MISMATCH|DELTA_MALFORMED|PACK_CORRUPT|TENSOR_SIZE_MISMATCH/);
+    await repository.close();
+    await home.close();
+  });
   it("names what is damaged, and stores the rest", async (context) => {
     const home = await openNodeHome(join(await temporaryFolder(context), "home"));
     const first = await openRepository(home, "fleet-a"), models = testFleetModels(), ids = await saveModels(first, models), plan = await planFleet(first, { ratio: null });
@@ -228,6 +245,8 @@ describe("applying beside everything else", () => {
     const repository = await openRepository(home, "fleet-a"), report = await applyToFleet(repository, plan);
     assert.ok(report.failed.length >= 1 && report.failed.every(({ code }) => code === "OBJECT_HASH_MISMATCH"), JSON.stringify(report.failed));
     assert.ok(report.rewritten > 10);
+    const again = await planFleet(repository, { ratio: null });
+    assert.ok(again.summary.versions >= 3 && again.summary.tensors > 20, "what is damaged keeps nobody from planning the rest");
     const whole = [];
     for (const model of models) {
       // The one damaged tensor belongs to some of them.

@@ -80,6 +80,27 @@ describe("storage is planned and applied", () => {
     await assert.rejects(remote.applyStorage(testFleet, { ...options, plan: { ...plan, fleet: "another" } }), { code: "PLAN_INVALID" });
     await assertSame(remote, testFleet);
   });
+
+  it("ends with its server, and goes on with the next one", async (context) => {
+    const server = await startTestServer();
+    context.after(() => server.end());
+    await importAll(server.handle.operations, testFleet);
+    const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
+    const cut = remote.applyStorage(testFleet, options).catch((error: unknown) => { assert.match(String((error as { code?: string }).code), /SERVER_UNREACHABLE|INTERRUPTED/); });
+    await server.restart();
+    await cut;
+    const after = connectOperations({ socketPath: server.handle.socketPath }, 5), { report } = await after.applyStorage(testFleet, options);
+    assert.deepEqual([report.stopped, report.left, report.failed], [null, 0, []]);
+    await assertSame(after, testFleet);
+  });
+
+  it("for a fleet that has nothing", async (context) => {
+    const local = await openLocalOperations({ home: join(await temporaryFolder(context), "home") });
+    await local.addDataset("local", { name: "cells", kind: "battery-simulated", location: "-" });
+    const { report } = await local.applyStorage("local", options);
+    assert.deepEqual([report.rewritten, report.bytesReached, report.stopped], [0, 0, null]);
+    await local.close();
+  });
 });
 
 describe("the command line", () => {
