@@ -22,6 +22,9 @@ export interface Lines { readonly below: readonly [number, number]; readonly abo
 
 const flat = (value: number): readonly [number, number] => [0, value];
 
+/** Covers underflow in float64. */
+const smallest = 2 ** -1000;
+
 /** relu with a top (infinite: none): exact, and convex below the top. */
 function rampLines(low: number, high: number, top: number): Lines {
   if (low >= 0 && high <= top) return { below: [1, 0], above: [1, 0] };
@@ -29,14 +32,14 @@ function rampLines(low: number, high: number, top: number): Lines {
   if (low >= top) return { below: flat(top), above: flat(top) };
   if (high <= top) {
     const slope = high / (high - low);
-    return { below: high > -low ? [1, 0] : flat(0), above: [slope, -slope * low + high * 2 ** -45] };
+    return { below: high > -low ? [1, 0] : flat(0), above: [slope, -slope * low + high * 2 ** -45 + smallest] };
   }
   if (low >= 0) {
     const slope = (top - low) / (high - low);
-    return { below: [slope, low * (1 - slope) - top * 2 ** -45], above: high - top < top - low ? [1, 0] : flat(top) };
+    return { below: [slope, low * (1 - slope) - top * 2 ** -45 - smallest], above: high - top < top - low ? [1, 0] : flat(top) };
   }
   const rise = top / (top - low);
-  return { below: high > -low ? [(top / high) * (1 - 2 ** -45), 0] : flat(0), above: top - low > high - top ? [rise, -rise * low + top * 2 ** -45] : flat(top) };
+  return { below: high > -low ? [(top / high) * (1 - 2 ** -45), 0] : flat(0), above: top - low > high - top ? [rise, -rise * low + top * 2 ** -45 + smallest] : flat(top) };
 }
 
 function ramp(top: number): Activation {
@@ -111,7 +114,7 @@ export class ActivationLayer implements BoundLayer {
     let least = Infinity, most = -Infinity;
     for (const x of [low, high, ...(turns?.(slope) ?? [])]) {
       if (!(x >= low && x <= high)) continue;
-      const y = value(x), room = error(y) * pad + (Math.abs(y) + Math.abs(slope * x)) * 2 ** -45;
+      const y = value(x), room = error(y) * pad + (Math.abs(y) + Math.abs(slope * x)) * 2 ** -45 + smallest;
       least = Math.min(least, y - slope * x - room); most = Math.max(most, y - slope * x + room);
     }
     return { below: [slope, least], above: [slope, most] };
