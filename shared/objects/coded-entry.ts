@@ -25,7 +25,7 @@ export class OwnTensors implements StoredTensors {
   readonly #readBack: (entry: UnsealedEntry) => Promise<Uint8Array>;
   readonly #reading: TensorReading;
   readonly #cache: DecodedCache;
-  /** @param cache of this save alone: what it brings was not read from the store yet */
+  /** @param cache of this save alone: a store's may be of any size, none too */
   constructor(host: Host, own: ReadonlyMap<Hash, UnsealedEntry>, cache: DecodedCache, readBack: (entry: UnsealedEntry) => Promise<Uint8Array>) {
     this.#host = host; this.#cache = cache; this.#own = own; this.#readBack = readBack;
     this.#reading = new TensorReading(this, cache);
@@ -52,7 +52,8 @@ export class OwnTensors implements StoredTensors {
     const { header } = this.entry(id), reading = this.#ownEntry(id) === undefined ? this.#host.reading : this.#reading;
     return { ...header, bytes: await reading.reference(id, verify) };
   }
-  keep(id: Hash, bytes: Uint8Array): void { this.#cache.put(id, bytes); }
+  /** The next save of a line is coded against its last one, as a rule. What is to prove that it lies on the disk is read from there all the same. */
+  keep(id: Hash, bytes: Uint8Array): void { this.#cache.put(id, bytes); this.#host.reading.remember(id, bytes); }
 }
 
 /** @throws TENSOR_SIZE_MISMATCH, TENSOR_TOO_LARGE, REFERENCE_MISSING, what the header's check throws */

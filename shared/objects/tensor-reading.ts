@@ -69,6 +69,9 @@ export class TensorReading {
     return bytes;
   }
 
+  /** Bytes that were compared with their id, which nothing writes to any more, for what is coded against them. */
+  remember(id: Hash, bytes: Uint8Array): void { this.#cache.put(id, bytes); }
+
   /** As it lies on the disk, decoded and compared with its id: the copy's stored bytes. @throws as `bytes` */
   async verifiedCopy(id: Hash): Promise<{ readonly entry: TensorEntry; readonly stored: Uint8Array }> {
     const { entry, stored } = await this.#decoded(id, true, true);
