@@ -75,7 +75,8 @@ export class Uploads {
     await this.end(want.transfer);
     const upload: Upload = { want, progress: { sentBytes: 0, firstMs: 0, lastMs: 0 }, abort: new AbortController(), sender: undefined, stream: undefined, early: undefined };
     this.#running.set(want.transfer, upload);
-    if (this.#running.size > maxUploads) await this.end([...this.#running].sort(([, a], [, b]) => (a.sender?.machine.lastRequestMs ?? 0) - (b.sender?.machine.lastRequestMs ?? 0))[0]?.[0] ?? "");
+    const others = [...this.#running].filter(([, one]) => one !== upload);
+    if (others.length >= maxUploads) await this.end(others.sort(([, a], [, b]) => (a.sender?.machine.lastRequestMs ?? 0) - (b.sender?.machine.lastRequestMs ?? 0))[0]?.[0] ?? "");
     const { coding } = this.options;
     if (coding === undefined || !raw || !coding.mayCode(want)) { this.#send(upload, uncoded); return; }
     const preparing = coding.prepare(want, refs, this.#seenBytesPerSecond, upload.abort.signal).then(async (coded) => {

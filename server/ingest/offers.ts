@@ -228,6 +228,6 @@ export class Offers {
     if (this.#outflows.get(key) === outflow) this.#outflows.delete(key);
     this.parts.repository.objects.release(outflow.leaseId);
     // Not waited for: a reader may be in the middle of a piece, and nobody depends on its end.
-    void outflow.sender.stop().then(() => outflow.coded?.release()).catch(() => undefined);
+    void outflow.sender.stop().finally(() => outflow.coded?.release()).catch(() => undefined);
   }
 }

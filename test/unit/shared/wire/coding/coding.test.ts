@@ -129,6 +129,16 @@ describe("a coded stream", () => {
     await assert.rejects(codeStream({ ...given, tensors: [id("e")] }, spool), (error) => isStemmaError(error, "OBJECT_MISSING"));
   });
 
+  it("leaves the loop free while a large tensor is coded", async () => {
+    const coder = openTensorCoder(Infinity), large = weights([2000, 1500], 7);
+    let turns = 0, done = false;
+    const coding = coder.encode(fineTuned(large, 1e-4, 8), { base: large }).finally(() => { done = true; });
+    while (!done) { turns++; await new Promise((resolve) => { setImmediate(resolve); }); }
+    assert.equal((await coding).against.base, true);
+    assert.ok(turns > 100, `only ${turns} turns of the loop meanwhile`);
+    await coder.close();
+  });
+
   it("fails by type when its thread is ended, and hands on the codec's own errors", async () => {
     const coder = openTensorCoder(Infinity);
     await assert.rejects(coder.decode(one, { code: 2, bytes: new Uint8Array(3) }, {}, one.bytes.length), (error) => isStemmaError(error, "DELTA_MALFORMED"));

@@ -1,0 +1,113 @@
+/** What stands in the way of coding, and what is left of it: raw then, and nothing on the disk. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { UploadCoding } from "../../../../agent/outbox/upload-coding.js";
+import { Uploads } from "../../../../agent/outbox/uploads.js";
+import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import type { Files, Log, LogFields } from "../../../../shared/ports.js";
+import { memoryStore } from "../../../../shared/objects/memory-store.js";
+import { opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { loadSaveBase, saveModel } from "../../../../shared/save/save-model.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { BlockRequest, ManifestPart, ObjectRef, Want } from "../../../../shared/wire/messages.js";
+import { testProfile } from "../../../helpers/agent-bench.js";
+import { manualClock } from "../../../helpers/manual-clock.js";
+import { fineTuned, weights } from "../../../helpers/related-tensors.js";
+
+const clock = manualClock();
+const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+
+interface Scene { readonly files: Files; readonly coding: UploadCoding; readonly uploads: Uploads; readonly want: Want; readonly refs: readonly ObjectRef[]; readonly logged: (readonly [string, LogFields])[]; readonly manifests: ManifestPart[]; readonly childId: Hash }
+
+/** A base and a child of half a megabyte in the device's store. */
+async function scene({ mode = "always", room = true }: { readonly mode?: "always" | "auto" | "never"; readonly room?: boolean } = {}): Promise<Scene> {
+  const files = memoryFiles(), objects = memoryStore({ clock }), logged: (readonly [string, LogFields])[] = [], manifests: ManifestPart[] = [];
+  const note = (event: string, fields: LogFields = {}): void => { logged.push([event, fields]); };
+  const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log };
+  const body = weights([400, 320], 1);
+  const about = { name: "m", fleet: "f", device: "d", line: "l", environment: { backend: "none" } };
+  const base = await saveModel(objects, opaqueModelSource([{ name: "w", ...body }]), { ...about, sequence: 1, bases: [] }, clock);
+  const source = opaqueModelSource([{ name: "w", ...fineTuned(body, 1e-4, 2) }]);
+  const child = await saveModel(objects, source, { ...about, sequence: 2, bases: [await loadSaveBase(objects, base.versionId)] }, clock);
+  const coding = new UploadCoding({ objects, files, folder: "/transfers", clock, log, link: testProfile({ "link.coding": mode }).link, memoryLimitMb: 256, mayTake: () => Promise.resolve(room) });
+  const uploads = new Uploads({ objects, clock, log, blockBytes: 65536, coding, send: async (_, message) => { if (message.type === "manifest") manifests.push(message); return Promise.resolve(true); } });
+  const childId = source.leaves[0]?.tensor as Hash;
+  const want: Want = { type: "want", reason: "tensors", versionId: child.versionId, transfer: "ab".repeat(8), objects: [], bases: [], blockBytes: 65536, part: 0, parts: 1, more: false, tensorIndices: [0], codec: 1, references: [base.versionId] };
+  return { files, coding, uploads, want, refs: [{ kind: "tensor", id: childId, byteLength: body.bytes.length }], logged, manifests, childId };
+}
+
+const firstPart = (transfer: string): BlockRequest => ({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+/** The manifest that answers the server, whenever the stream is ready. */
+async function manifest({ uploads, manifests, want }: Scene, asked: Want = want): Promise<ManifestPart> {
+  await uploads.begin(asked);
+  assert.equal(uploads.onRequest(firstPart(asked.transfer)), true, "a request that comes while it is coded is kept");
+  while (manifests.length === 0) await turn();
+  return manifests[0] as ManifestPart;
+}
+
+describe("coding an upload", () => {
+  it("answers after it what was asked before, from a file that goes when the transfer ends", async () => {
+    const one = await scene();
+    const { encodings, byteLength } = await manifest(one);
+    assert.ok(byteLength < 0.7 * 512_000 && encodings[0]?.against !== undefined);
+    assert.deepEqual(await one.files.list("/transfers"), [`${one.want.transfer}.coded`]);
+    assert.equal(one.uploads.progress()[0]?.byteLength, byteLength);
+    await one.uploads.end(one.want.transfer);
+    assert.deepEqual(await one.files.list("/transfers"), []);
+  });
+
+  it("is not done again for the same want, and is for another stream", async () => {
+    const one = await scene();
+    const { byteLength } = await manifest(one);
+    await one.uploads.begin({ ...one.want, streamBytes: byteLength });
+    await one.uploads.begin(one.want);
+    assert.equal(one.logged.filter(([event]) => event === "coded").length, 1);
+    // A server that has a part of the raw stream goes on with that.
+    one.manifests.length = 0;
+    assert.equal((await manifest(one, { ...one.want, streamBytes: 512_000 })).byteLength, 512_000);
+    assert.deepEqual(await one.files.list("/transfers"), []);
+    await one.uploads.stop();
+  });
+
+  it("gives the same stream in another process, which has decided nothing yet", async () => {
+    const first = await manifest(await scene()), again = await scene({ mode: "auto" });
+    const second = await manifest(again, { ...again.want, streamBytes: first.byteLength });
+    assert.deepEqual([second.byteLength, second.blockHashes, second.encodings], [first.byteLength, first.blockHashes, first.encodings]);
+    await again.uploads.stop();
+  });
+
+  it("ends with the transfer, and leaves nothing", async () => {
+    const one = await scene();
+    await one.uploads.begin(one.want);
+    await one.uploads.end(one.want.transfer);
+    await one.uploads.stop();
+    assert.deepEqual(one.uploads.progress(), []);
+    assert.deepEqual(await one.files.list("/transfers"), []);
+    assert.equal(one.uploads.onRequest(firstPart(one.want.transfer)), false);
+  });
+
+  it("is left where there is no room, where the server does not decode, where the profile says so: raw then", async () => {
+    const full = await scene({ room: false });
+    assert.deepEqual((await manifest(full)).encodings, []);
+    assert.match(String(full.logged.find(([event]) => event === "upload-not-coded")?.[1]["text"]), /no room/);
+    for (const [one, want] of [[await scene(), { codec: 0 }], [await scene({ mode: "never" }), {}], [await scene(), { reason: "raw" as const, codec: 0, references: [] }]] as const) {
+      assert.deepEqual((await manifest(one, { ...one.want, ...want })).encodings, []);
+      assert.equal(one.logged.some(([event]) => event === "coded"), false);
+    }
+  });
+
+  it("is done alone where the base was forgotten here", async () => {
+    const one = await scene();
+    const { encodings } = await manifest(one, { ...one.want, references: ["cd".repeat(32) as Hash] });
+    assert.deepEqual(encodings.map(({ code, against }) => [code > 0, against]), [[true, undefined]]);
+    await one.uploads.stop();
+  });
+
+  it("leaves nothing behind that the next start does not clear", async () => {
+    const { files } = await scene();
+    await files.makeFolder("/transfers");
+    for (const name of ["killed.coded", "download.part"]) await (await files.open(`/transfers/${name}`, "create")).close();
+    await UploadCoding.clear(files, "/transfers");
+    assert.deepEqual(await files.list("/transfers"), ["download.part"]);
+  });
+});
