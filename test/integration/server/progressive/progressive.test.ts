@@ -5,8 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
-import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { localOperations, openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { openFleets } from "../../../../server/operations/open-fleets.js";
+import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { workFolderOf } from "../../../../server/operations/work-folder.js";
+import { loadDeltaCodec } from "../../../../shared/delta/load.js";
+import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 it("answers as the full precision does, from part of the bytes where that is certain, and refuses what has no classes", { timeout: 240_000 }, async () => {
@@ -42,6 +46,29 @@ it("answers as the full precision does, from part of the bytes where that is cer
   } finally {
     await operations.close();
     await rm(home, { recursive: true, force: true });
+  }
+});
+
+it("reads no more of byte planes than the answers need", { timeout: 120_000 }, async () => {
+  const path = await mkdtemp(join(tmpdir(), "stemma-progressive-")), home = await openNodeHome(path), fleets = openFleets(home), fleet = "local";
+  const operations = localOperations({ home, fleets, version: "test" });
+  try {
+    await operations.addDataset(fleet, { name: "shapes", kind: "images-generated", location: "", parameters: { count: 400 } });
+    const { summary } = await operations.train({ fleet, recipe: "image-classify", data: "shapes", name: "pictures", seed: "3", parameters: { epochs: 2, model: "lenet-5" } });
+    const { objects, leaves } = await fleets.get(fleet), codec = await loadDeltaCodec(), writer = await objects.begin({ recode: true });
+    for (const { tensor: id, dtype, shape } of await leaves(summary.versionId)) {
+      const header = { dtype, shape }, { bytes } = await tensorOfSource(objects.openTensor(id)), coded = codec.encodeTensor(header, bytes, {}, { layout: "planes" });
+      await writer.putCoded({ id, header, code: coded.code, bytes: coded.bytes });
+    }
+    await writer.commit();
+    const ask = { fleet, model: "pictures", data: "shapes", limit: 30 };
+    const { levels, tops, totalBytes } = await operations.evaluateProgressively({ ...ask, check: true });
+    assert.ok(tops.every(({ equal }) => equal === true));
+    const read = levels.map(({ readBytes }) => readBytes);
+    assert.ok(read.every((bytes, at) => at === 0 || bytes > read[at - 1]!) && read[0]! < totalBytes / 4 && read[2]! < 0.8 * totalBytes, `read ${read.join(", ")} of ${totalBytes} bytes`);
+  } finally {
+    await fleets.close(); await home.close();
+    await rm(path, { recursive: true, force: true });
   }
 });
 
