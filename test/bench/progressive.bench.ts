@@ -35,12 +35,12 @@ const dataset: DatasetReference = existsSync(join(mnistFolder, "t10k-images-idx3
 
 interface Network { readonly name: string; readonly recipe: string; readonly parameters: Parameters; readonly samples: number }
 const networks: readonly Network[] = [
-  { name: "LeNet-5", recipe: "image-classify", parameters: { model: "lenet-5", epochs: isQuick ? 2 : 10 }, samples: isQuick ? 100 : 1000 },
-  { name: "VGG-8", recipe: "image-classify", parameters: { model: "vgg-8", filters: 8, epochs: isQuick ? 1 : 6, shiftPixels: 0 }, samples: isQuick ? 10 : 200 },
+  { name: "LeNet-5", recipe: "image-classify", parameters: { model: "lenet-5", epochs: isQuick ? 2 : 10 }, samples: isQuick ? 100 : 500 },
+  { name: "VGG-8", recipe: "image-classify", parameters: { model: "vgg-8", filters: 8, epochs: isQuick ? 1 : 6, shiftPixels: 0 }, samples: isQuick ? 10 : 40 },
   // Too deep for bounds: what they are worth there is shown, not assumed.
   ...(isQuick ? [] : [
-    { name: "LeNet (Caffe)", recipe: "image-classify", parameters: { model: "lenet-caffe", epochs: 6 }, samples: 200 },
-    { name: "MobileNetV2 0.35", recipe: "image-mobilenet", parameters: { epochs: 1 }, samples: 10 },
+    { name: "LeNet (Caffe)", recipe: "image-classify", parameters: { model: "lenet-caffe", epochs: 6 }, samples: 50 },
+    { name: "MobileNetV2 0.35", recipe: "image-mobilenet", parameters: { epochs: 1 }, samples: 5 },
   ]),
 ];
 

@@ -11,7 +11,9 @@ import { evaluateProgressively, type ProgressiveRequest } from "../../../../serv
 import { fixedReader, planesReader } from "../../../../server/progressive/weight-reader.js";
 import { tighten } from "../../../../server/progressive/tighten.js";
 import { agrees, topOf } from "../../../../server/progressive/top-k.js";
+import type { LeafLayer } from "../../../../shared/model/model.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
+import { Streams } from "../../../../shared/train/streams.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
 import { drawNetwork, masked, tensorOf, type DrawnNetwork } from "../../../helpers/random-network.js";
 
@@ -74,6 +76,35 @@ describe("progressive evaluation, against the real forward pass", () => {
       }
     }), { numRuns: 2 * numRuns });
     assert.ok(tighter > numRuns / 10 && better > numRuns, `${tighter} samples tightened, ${better} leads better than by bounds`);
+  });
+
+  it("bounds hold what exact arithmetic would give: a network in float64, written by hand", () => {
+    fc.assert(fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
+      const stream = new Streams(String(seed), 0).stream("chain"), draw = (count: number): number[] => Array.from({ length: count }, () => Math.fround(stream.uniformBetween(-1, 1)));
+      const [kernel, bias, dense, last] = [draw(3 * 3 * 2 * 4), draw(4), draw(4 * 3), draw(3)] as const, sample = draw(6 * 6 * 2);
+      const leaf = (className: string, config: Record<string, unknown>, from: number, weights: readonly (readonly [string, readonly number[]])[] = []): LeafLayer => ({ className, config, inputs: [{ layer: from, output: 0 }], weights: weights.map(([name, shape]) => ({ name, dtype: "F32", shape, trainable: true })) });
+      const layers: LeafLayer[] = [
+        { className: "InputLayer", config: { batch_input_shape: [null, 6, 6, 2], dtype: "float32" }, inputs: [], weights: [] },
+        leaf("Conv2D", { filters: 4, kernel_size: [3, 3], activation: "relu", use_bias: true }, 0, [["kernel", [3, 3, 2, 4]], ["bias", [4]]]), leaf("GlobalAveragePooling2D", {}, 1),
+        leaf("Dense", { units: 3, activation: "linear", use_bias: true }, 2, [["kernel", [4, 3]], ["bias", [3]]]),
+      ];
+      const tensors = [tensorOf([3, 3, 2, 4], kernel), tensorOf([4], bias), tensorOf([4, 3], dense), tensorOf([3], last)];
+      const network = compileNetwork({ layers, outputs: [{ layer: 3, output: 0 }] }, tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes }))), { low, high } = pass(network, sample)[network.output]!.out;
+      const means = [0, 1, 2, 3].map((filter) => {
+        let sum = 0;
+        for (let y = 0; y < 4; y++) for (let x = 0; x < 4; x++) {
+          let value = bias[filter]!;
+          for (let dy = 0; dy < 3; dy++) for (let dx = 0; dx < 3; dx++) for (let c = 0; c < 2; c++) value += sample[((y + dy) * 6 + x + dx) * 2 + c]! * kernel[((dy * 3 + dx) * 2 + c) * 4 + filter]!;
+          sum += Math.max(0, value);
+        }
+        return sum / 16;
+      });
+      last.forEach((start, unit) => {
+        const exact = means.reduce((sum, mean, filter) => sum + mean * dense[filter * 3 + unit]!, start);
+        assert.ok(exact >= low[unit]! && exact <= high[unit]!, `seed ${seed}, ${planes} bytes: ${exact} is not within ${low[unit]} … ${high[unit]}`);
+        if (planes === 4) assert.ok(high[unit]! - low[unit]! < 1e-4, "all bytes leave no more than rounding");
+      });
+    }), { numRuns });
   });
 
   it("answers are the full-precision ones, for the first and the first five", async () => {
