@@ -21,6 +21,8 @@ export interface SettleOptions {
   readonly scheme: PlanningScheme;
   /** Tensors to decode before any other one, at most. */
   readonly mostDepth: number;
+  /** Ends improving early; what is returned can be written all the same. */
+  readonly isTimeUp?: () => boolean;
 }
 
 /** @returns the edges of the settled tree */
@@ -38,11 +40,13 @@ class Settler {
   /** By edge: the vertex it predicts with besides its source; −1: none. */
   private readonly previous: Int32Array;
   private readonly mostDepth: number;
+  private readonly isTimeUp: () => boolean;
 
-  constructor(private readonly graph: StorageGraph, parentEdge: ParentEdges, { budgets, scheme, mostDepth }: SettleOptions) {
+  constructor(private readonly graph: StorageGraph, parentEdge: ParentEdges, { budgets, scheme, mostDepth, isTimeUp = () => false }: SettleOptions) {
     this.meter = new LimitMeter(new StorageTree(graph, parentEdge), limitsOf(graph, budgets, scheme));
     this.tree = this.meter.tree;
     this.mostDepth = mostDepth;
+    this.isTimeUp = isTimeUp;
     const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
     // A previous tensor that is no vertex can be above nothing: such an edge is never sound.
     this.previous = Int32Array.from(graph.details, (detail) => { const id = previousOf({ detail }); return id === undefined ? -1 : number.get(id) ?? graph.vertexCount; });
@@ -90,6 +94,7 @@ class Settler {
     for (let round = 0, moved = true; moved && round < mostRounds; round++) {
       moved = false;
       for (let v = 1; v < graph.vertexCount; v++) {
+        if (v % 256 === 0 && this.isTimeUp()) return;
         const now = tree.parentEdge[v]!, worthwhile = graph.storage[now]! * (graph.kinds[now] === "current" ? 1 - worthwhileShare : 1);
         moved = this.waysInto(v).some((edge) => graph.storage[edge]! < worthwhile && this.isSound(v, edge) && this.meter.admits(v, edge) && this.tryMove(v, edge)) || moved;
       }
