@@ -24,8 +24,14 @@ export function linked({ base, previous }: Links): readonly Hash[] {
 export class Chains {
   readonly #linksOf: (id: Hash) => Links | undefined;
   readonly #states = new Map<Hash, ChainState>();
+  #faults = 0;
   /** @param linksOf undefined for what is not there, or known to be damaged */
   constructor(linksOf: (id: Hash) => Links | undefined) { this.#linksOf = linksOf; }
+
+  /** Whether anything that was asked for so far is out of reach. */
+  get hasFaults(): boolean { return this.#faults > 0; }
+
+  #set(id: Hash, state: ChainState): void { this.#states.set(id, state); if (isFault(state)) this.#faults++; }
 
   /** The depth of a tensor, 0 for what needs no other; or what is wrong. Needs no stack, however long a chain is. */
   state(id: Hash): ChainState {
@@ -37,10 +43,10 @@ export class Chains {
       const needed = links === undefined ? [] : linked(links);
       const open = begun.has(at) ? [] : needed.filter((next) => !this.#states.has(next));
       begun.add(at);
-      if (open.length === 0) { this.#states.set(at, links === undefined ? { why: "missing", id: at } : this.#over(at, needed)); waiting.pop(); continue; }
+      if (open.length === 0) { this.#set(at, links === undefined ? { why: "missing", id: at } : this.#over(at, needed)); waiting.pop(); continue; }
       // Whoever is begun and not done waits for this one.
       const cyclic = open.find((next) => begun.has(next));
-      if (cyclic !== undefined) { this.#states.set(at, { why: "cyclic", id: at }); waiting.pop(); continue; }
+      if (cyclic !== undefined) { this.#set(at, { why: "cyclic", id: at }); waiting.pop(); continue; }
       waiting.push(...open);
     }
     return this.#states.get(id) as ChainState;

@@ -41,9 +41,10 @@ export class ObjectIndex {
   readonly #damaged = new Map<Hash, StemmaError>();
   #generation = 0;
   #epoch = 0;
-  /** Forgotten when anything changes. */
+  /** How many of the copies that are read refer to an object. */
+  readonly #referring = new Map<Hash, number>();
+  /** Forgotten when what it knows may have changed. */
   #chains: Chains | undefined;
-  #referred: Set<Hash> | undefined;
 
   get packs(): ReadonlyMap<string, PackIndex> { return this.#packs; }
   /** Changes with every collection, and is the same again after reopening an unchanged store. Saves do not change it: they take nothing away. */
@@ -65,41 +66,48 @@ export class ObjectIndex {
   /** Depth of an object's chain, or what keeps it from being read. */
   state(id: Hash): ChainState {
     const links = this.linksOf(id);
-    return links !== undefined && links.base === undefined ? 0 : this.chains.state(id);
+    if (links === undefined) return { why: "missing", id };
+    return links.base === undefined ? 0 : this.chains.state(id);
   }
 
   /** Whether an object is here with everything that it needs, as far as is known. */
   isUsable(id: Hash): boolean { return !isFault(this.state(id)); }
 
   /** Whether anything that is read was coded against this tensor. */
-  isReferred(id: Hash): boolean {
-    if (this.#referred === undefined) {
-      this.#referred = new Set();
-      for (const { entry } of this.#locations.values()) for (const next of linked(entry)) this.#referred.add(next);
-    }
-    return this.#referred.has(id);
-  }
+  isReferred(id: Hash): boolean { return this.#referring.has(id); }
 
   /** An epoch above all that were ever seen here. */
   nextEpoch(): number { return ++this.#epoch; }
 
   damage(id: Hash): StemmaError | undefined { return this.#damaged.get(id); }
-  noteDamage(id: Hash, error: StemmaError): void { this.#damaged.set(id, error); this.#changed(); }
+  noteDamage(id: Hash, error: StemmaError): void { this.#damaged.set(id, error); this.#chains = undefined; }
 
-  #changed(): void { this.#chains = undefined; this.#referred = undefined; }
+  /** The copy that is read from now on; none when absent. */
+  #locate(id: Hash, located: Located | undefined): void {
+    for (const next of linked(this.#locations.get(id)?.entry ?? {})) {
+      const count = (this.#referring.get(next) ?? 0) - 1;
+      if (count > 0) this.#referring.set(next, count); else this.#referring.delete(next);
+    }
+    if (located === undefined) { this.#locations.delete(id); return; }
+    this.#locations.set(id, located);
+    for (const next of linked(located.entry)) this.#referring.set(next, (this.#referring.get(next) ?? 0) + 1);
+  }
 
   /** Adds a pack. An object that was damaged is well again where this pack's copy is the one that is read. */
   add(pack: PackIndex): void {
     if (this.#packs.has(pack.name)) return;
     this.#packs.set(pack.name, pack);
+    let replaces = false;
     for (const entry of pack.entries) {
       this.#epoch = Math.max(this.#epoch, entry.epoch);
       const known = this.#locations.get(entry.id);
       if (known !== undefined && !wins(entry, known.entry) && !this.#damaged.has(entry.id)) continue;
-      this.#locations.set(entry.id, { pack, entry });
+      this.#locate(entry.id, { pack, entry });
       this.#damaged.delete(entry.id);
+      replaces ||= known !== undefined;
     }
-    this.#changed();
+    // What is only added changes no chain but those that lacked it.
+    if (replaces || this.#chains?.hasFaults === true) this.#chains = undefined;
   }
 
   /** Call once all packs of an opened store are added. */
@@ -153,10 +161,10 @@ export class ObjectIndex {
   switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
     for (const pack of removed) {
       this.#packs.delete(pack.name);
-      for (const entry of pack.entries) if (this.#locations.get(entry.id)?.entry === entry) this.#locations.delete(entry.id);
+      for (const entry of pack.entries) if (this.#locations.get(entry.id)?.entry === entry) this.#locate(entry.id, undefined);
     }
-    for (const id of dead) this.#locations.delete(id);
-    this.#changed();
+    for (const id of dead) this.#locate(id, undefined);
+    this.#chains = undefined;
     for (const pack of added) this.add(pack);
     this.settle();
   }

@@ -8,7 +8,7 @@
  */
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
-import { Chains, isFault, type ChainFault } from "./chains.js";
+import { Chains, isFault, type ChainFault, type ChainState } from "./chains.js";
 import type { ObjectIndex } from "./object-index.js";
 import { maxChainDepth } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
@@ -21,6 +21,8 @@ export function chainRefused({ why, id }: ChainFault, tensor: Hash): StemmaError
   if (why === "cyclic") return new StemmaError("CHAIN_CYCLIC", `The tensor ${tensor} cannot be coded against what itself needs it to be decoded (${id} is in the circle). Code it against another, or store it raw.`, { id: tensor, at: id });
   return new StemmaError("CHAIN_TOO_LONG", `The tensor ${tensor} would need more than ${maxChainDepth} others to be decoded one after the other. Code it against one nearer to the start, or store it raw.`, { id: tensor, at: id });
 }
+
+function isDeeper(state: ChainState, before: ChainState): boolean { return isFault(before) || isFault(state) || state > before; }
 
 export class Publication {
   readonly #index: ObjectIndex;
@@ -41,16 +43,19 @@ export class Publication {
     return this.#lock.shared(() => this.#besides(entries, show));
   }
 
-  /** Everything that is coded is looked at: whoever refers to what is written anew gets another chain by it. */
+  /** A new circle would go through this pack. Only where it takes what others refer to further from the start, these are looked at too: all that are coded, rather than to search for them. */
   #anew(entries: readonly UnsealedEntry[], show: (seal: Seal) => Promise<PackIndex>): Promise<PackIndex> {
-    const before = this.#index.chains;
-    const after = this.#with(entries);
-    for (const id of new Set([...this.#index.coded(), ...entries.map((entry) => entry.id)])) {
-      const state = after.state(id);
-      if (!isFault(state)) continue;
-      const was = before.state(id);
-      // Of what was out of reach already, only what would stay so for good is refused.
-      if (!isFault(was) || entries.some((entry) => entry.id === id) || (was.why !== state.why && state.why !== "missing")) throw chainRefused(state, id);
+    const before = this.#index.chains, after = this.#with(entries), own = new Set(entries.map(({ id }) => id));
+    for (const id of own) { const state = after.state(id); if (isFault(state)) throw chainRefused(state, id); }
+    const deeper = [...own].some((id) => this.#index.isReferred(id) && isDeeper(after.state(id), before.state(id)));
+    if (deeper) {
+      for (const id of this.#index.coded()) {
+        const state = after.state(id);
+        if (!isFault(state)) continue;
+        const was = before.state(id);
+        // Of what was out of reach already, only what would stay so for good is refused.
+        if (!isFault(was) || (was.why !== state.why && state.why !== "missing")) throw chainRefused(state, id);
+      }
     }
     return show({ epoch: this.#index.nextEpoch(), omit: new Set() });
   }

@@ -209,3 +209,20 @@ it("says what is missing when the pack of what others are coded against is gone"
   assert.deepEqual(await readBack(left, child), child.bytes);
   await left.close();
 });
+
+it("reads the disk where that is what is to be proved, whatever it remembers", async () => {
+  const files = memoryFiles(), store = await open(files), [base, child] = [memberOf(1, 0), memberOf(1, 1)], id = idOfTensor(base);
+  await writePack(store, [codedAgainst(base)]);
+  const { path } = store.packs()[0]!;
+  await writePack(store, [codedAgainst(child, base)]);
+  assert.deepEqual(await readBack(store, child), child.bytes);
+  // Underneath the open file: the store remembers what it decoded.
+  const file = await files.open(path, "update"), stored = store.stat(id)!.storedBytes, byte = new Uint8Array(1);
+  await file.read(byte, 32 + stored - 30);
+  await file.write(Uint8Array.of(byte[0]! ^ 16), 32 + stored - 30);
+  await file.close();
+  assert.deepEqual(await readBack(store, base), base.bytes);
+  await assert.rejects(() => tensorOfSource(store.openTensor(id, { fromDisk: true })), (error) => error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code));
+  assert.ok(!store.has(id) && !store.has(idOfTensor(child)));
+  await store.close();
+});
