@@ -6,7 +6,7 @@ import type { Tensor } from "../../shared/tensor/tensor.js";
 
 export type Named = Tensor & { readonly name: string };
 
-/** 314 tensors as MobileNetV2 has them in Keras' count: 3.5 million float32, most in few large kernels. */
+/** 262 tensors as MobileNetV2 has them in Keras' count: 3.5 million float32, most in few large kernels. */
 export function mobileNetShapes(): readonly (readonly number[])[] {
   const shapes: number[][] = [[3, 3, 3, 32], [32], [32], [32], [32]];
   const blocks: readonly (readonly [expand: number, from: number, to: number])[] = [[1, 32, 16], [6, 16, 24], [6, 24, 24], [6, 24, 32], [6, 32, 32], [6, 32, 32], [6, 32, 64], [6, 64, 64], [6, 64, 64], [6, 64, 64], [6, 64, 96], [6, 96, 96], [6, 96, 96], [6, 96, 160], [6, 160, 160], [6, 160, 160], [6, 160, 320]];
