@@ -22,6 +22,9 @@ export interface Lines { readonly below: readonly [number, number]; readonly abo
 
 const flat = (value: number): readonly [number, number] => [0, value];
 
+/** Flatter than this is flat: slopes below lose their digits. */
+const leastSlope = 2 ** -900;
+
 /** Covers underflow in float64. */
 const smallest = 2 ** -1000;
 
@@ -32,7 +35,7 @@ function rampLines(low: number, high: number, top: number): Lines {
   if (low >= top) return { below: flat(top), above: flat(top) };
   if (high <= top) {
     const slope = high / (high - low);
-    return { below: high > -low ? [1, 0] : flat(0), above: [slope, -slope * low + high * 2 ** -45 + smallest] };
+    return { below: high > -low ? [1, 0] : flat(0), above: slope > leastSlope ? [slope, -slope * low + high * 2 ** -45 + smallest] : flat(high) };
   }
   if (low >= 0) {
     const slope = (top - low) / (high - low);
@@ -48,14 +51,14 @@ function ramp(top: number): Activation {
 
 const exponential = (x: number): number => 1 / (1 + Math.exp(-x));
 const scale = 1.0507009873554805, scaleBelow = scale * 1.6732632423543772;
-/** The points right and left of nought of a slope that depends on the distance alone. */
+/** Formed so that slopes near nought, of intervals that reach far, lose no digits. The points right and left of nought of a slope that depends on the distance alone. */
 const bothSides = (x: number): readonly number[] => [x, -x];
 
 export const activations = {
   relu: ramp(Infinity),
   relu6: ramp(6),
-  sigmoid: { exact: false, value: exponential, turns: (slope) => bothSides(Math.log(2 / (1 - Math.sqrt(1 - 4 * slope)) - 1)) },
-  tanh: { exact: false, value: Math.tanh, turns: (slope) => bothSides(Math.atanh(Math.sqrt(1 - slope))) },
+  sigmoid: { exact: false, value: exponential, turns: (slope) => bothSides(Math.log((1 + Math.sqrt(1 - 4 * slope)) / (2 * slope) - 1)) },
+  tanh: { exact: false, value: Math.tanh, turns: (slope) => bothSides(Math.log((1 + Math.sqrt(1 - slope)) / Math.sqrt(slope))) },
   hardSigmoid: { exact: false, value: (x) => Math.min(1, Math.max(0, 0.2 * x + 0.5)), turns: () => bothSides(2.5) },
   elu: { exact: false, value: (x) => (x >= 0 ? x : Math.expm1(x)), turns: (slope) => [Math.min(0, Math.log(slope))] },
   selu: { exact: false, value: (x) => (x >= 0 ? scale * x : scaleBelow * Math.expm1(x)), turns: (slope) => [0, Math.min(0, Math.log(slope / scaleBelow))] },
@@ -110,7 +113,7 @@ export class ActivationLayer implements BoundLayer {
   #lines(low: number, high: number): Lines {
     const { value, lines, turns, error = functionError } = this.activation;
     if (lines !== undefined) return lines(low, high);
-    const chord = (value(high) - value(low)) / (high - low), slope = chord > 0 && chord < Infinity ? chord : 0;
+    const chord = (value(high) - value(low)) / (high - low), slope = chord > leastSlope && chord < Infinity ? chord : 0;
     let least = Infinity, most = -Infinity;
     for (const x of [low, high, ...(turns?.(slope) ?? [])]) {
       if (!(x >= low && x <= high)) continue;
