@@ -29,8 +29,15 @@ export interface UnsealedEntry extends PackEntry {
 export interface Seal { readonly epoch: number; readonly omit: ReadonlySet<Hash> }
 export const plainSeal: Seal = { epoch: 0, omit: new Set() };
 
-export function describedEntry({ representation = rawRepresentation, epoch = 0, anew = false, ...rest }: EntryDescription, offset: number, storedBytes: number): UnsealedEntry {
-  return { ...rest, representation, epoch, offset, storedBytes, anew, fresh: anew || (rest.base !== undefined && epoch === 0) };
+/** Written out member by member: hundreds are made in a save, and copying with a rest takes ten times as long. */
+export function describedEntry(description: EntryDescription, offset: number, storedBytes: number): UnsealedEntry {
+  const { id, kind, header, byteLength, representation = rawRepresentation, base, previous, planeChecks, epoch = 0, anew = false } = description;
+  const entry: { -readonly [Member in keyof UnsealedEntry]: UnsealedEntry[Member] } = { id, kind, representation, epoch, offset, storedBytes, byteLength, anew, fresh: anew || (base !== undefined && epoch === 0) };
+  if (header !== undefined) entry.header = header;
+  if (base !== undefined) entry.base = base;
+  if (previous !== undefined) entry.previous = previous;
+  if (planeChecks !== undefined) entry.planeChecks = planeChecks;
+  return entry;
 }
 
 export function sealEntries(entries: readonly UnsealedEntry[], { epoch, omit }: Seal): readonly PackEntry[] {
