@@ -163,7 +163,9 @@ export function unreleased(state: OutboxState): readonly OutboxEntry[] {
 /** Versions on this device, as the rule of forgetting sees them. `releasedWhen`: whether the server's word is enough, or a backup too. */
 export function keptVersions(state: OutboxState, releasedWhen: "stored" | "backed-up"): readonly KeptVersion[] {
   const kept = [...state.entries.values()].filter((entry) => !entry.forgotten);
-  const neededBases = new Set(kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases));
+  // What a transfer that may still go on is coded against: the version's bases, and theirs. Without them it would begin anew.
+  const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
+  const neededBases = new Set([...bases, ...bases.flatMap((base) => state.entries.get(base)?.bases ?? [])]);
   return kept.flatMap((entry) => entry.lines.map((line) => ({
     versionId: entry.versionId, line, sequence: orderOf(state, line, entry.versionId),
     released: entry.standing === "released" && (releasedWhen === "stored" || entry.backedUp),

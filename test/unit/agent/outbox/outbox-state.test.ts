@@ -44,6 +44,11 @@ describe("the outbox's state", () => {
     const state = foldFacts([saved(1), receipt(1, "released"), saved(2), receipt(2, "released"), saved(3, [id(1)])]);
     assert.deepEqual(forgettable(keptVersions(state, "stored"), 1), []);
   });
+  it("keeps a base's base too, which the child's transfer may be coded against", () => {
+    const facts = [saved(1), receipt(1, "released"), saved(2, [id(1)]), receipt(2, "released"), saved(3, [id(2)])];
+    assert.deepEqual(forgettable(keptVersions(foldFacts(facts), "stored"), 1), []);
+    assert.deepEqual(forgettable(keptVersions(foldFacts([...facts, receipt(3, "released")]), "stored"), 2), [id(1)]);
+  });
 
   const fact = fc.oneof(
     fc.integer({ min: 1, max: 6 }).map((number) => saved(number, number > 1 ? [id(number - 1)] : [])),
