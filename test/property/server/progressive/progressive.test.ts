@@ -74,7 +74,7 @@ describe("progressive evaluation, against the real forward pass", () => {
           }
         }
       }
-    }), { numRuns: 2 * numRuns, examples: [[1694349167, 1]] }); // a saturated sigmoid over bounds that reach far
+    }), { numRuns: 2 * numRuns, examples: [[1694349167, 1], [1104350351, 1]] }); // a saturated sigmoid over bounds that reach far
     assert.ok(tighter > numRuns / 10 && better > numRuns, `${tighter} samples tightened, ${better} leads better than by bounds`);
   });
 
@@ -121,7 +121,7 @@ describe("progressive evaluation, against the real forward pass", () => {
           decided[levels[sample]!]!++;
         });
       }
-    }), { numRuns, examples: [[1407570556, "planes"]] });
+    }), { numRuns, examples: [[1407570556, "planes"], [576481515, "planes"]] });
     // Not vacuous: bounds answer some inputs at two and three bytes.
     assert.ok(decided[2]! > numRuns / 10 && decided[3]! > 0, `decided by level: ${decided.join(", ")}`);
   });
