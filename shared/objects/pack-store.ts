@@ -10,7 +10,7 @@ import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
 import type { Clock, Files, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
-import { objectId } from "../tensor/hash.js";
+import { objectId, tensorId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
@@ -116,6 +116,13 @@ class FilePackStore implements PackStore {
   async *#chunks(id: Hash, options: ReadOptions = {}): AsyncIterable<Uint8Array> {
     const { entry } = this.#tensors.locateTensor(id);
     if (entry.representation !== rawRepresentation) { yield* inPieces(() => this.#reading.bytes(id, options)); return; }
+    // Most tensors are small: one read, and no stream around it.
+    if (entry.storedBytes <= pieceBytes) {
+      const bytes = await this.#tensors.stored(id), actual = options.verify === false ? id : tensorId(entry.header, bytes);
+      if (actual !== id) throw this.#mismatch(id, entry, actual);
+      if (bytes.length > 0) yield bytes;
+      return;
+    }
     const pieces = this.#tensors.pieces(id, pieceBytes);
     yield* options.verify === false ? pieces : verifiedPieces(id, entry.header, pieces, (actual) => this.#mismatch(id, entry, actual));
   }
