@@ -3,6 +3,7 @@
  * (MH Problem 1). Runs the paper's algorithms, improves what they find, searches beyond them, and keeps the
  * best tree that keeps the budgets. Pure: graph and budgets in, plan out; it may run in a worker.
  */
+import { seededNumbers } from "../../shared/seeded-numbers.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import { budgetsByRatio, isWithin, limitsOf, LimitMeter, requireReachable, type Limits } from "./budgets.js";
@@ -132,17 +133,6 @@ function search(graph: StorageGraph, limits: Limits, keeper: BestKeeper, options
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }
   const meter = new LimitMeter(new StorageTree(graph, keeper.best.tree), limits);
-  disturb(meter, { left: total }, seededUniform(options.seed ?? 1), isTimeUp);
+  disturb(meter, { left: total }, seededNumbers(options.seed ?? 1), isTimeUp);
   keeper.consider("search", meter.tree.parentEdge, true);
-}
-
-/** Uniform numbers in [0, 1), the same for the same seed (mulberry32). */
-function seededUniform(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -4,6 +4,7 @@
  * names, or between the two. A folder's new names count as durable once that folder was fsynced, a
  * file's bytes once that file was. Pure; the same seed gives the same states.
  */
+import { seededNumbers } from "../seeded-numbers.js";
 import { memoryFile, memoryFiles, memoryFolder, truncateMemoryFile, writeMemoryFile, type MemoryFile, type MemoryFolder, type MemoryNode } from "./memory-files.js";
 import type { DiskOperation, RecordedOperation, Recording } from "./recording-files.js";
 
@@ -24,17 +25,6 @@ export interface CrashState {
 
 const blockBytes = 512;
 type Fate = "kept" | "dropped" | "torn" | "blocks" | "zeros";
-
-/** Uniform in [0, 1), by mulberry32. */
-function numbers(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /** The node whose fsync makes an operation durable. */
 function syncedBy(operation: DiskOperation): MemoryNode { return operation.kind === "write" || operation.kind === "truncate" || operation.kind === "sync" ? operation.node : operation.folder; }
@@ -113,7 +103,7 @@ class Disk {
 
 /** The disk that a crash before event `at` left, everything not fsynced treated in the manner of `style`. */
 export function crashState(recording: Recording, at: number, style: CrashStyle, seed: number): CrashState {
-  const random = numbers(seed);
+  const random = seededNumbers(seed);
   const until = durableUntil(recording, at);
   const begun = recording.operations.filter(({ begin }) => begin < at);
   const isDurable = ({ operation, end }: RecordedOperation): boolean => end < (until.get(syncedBy(operation)) ?? -1);
@@ -131,7 +121,7 @@ export function crashState(recording: Recording, at: number, style: CrashStyle, 
 
 /** `count` states, spread by chance over all moments of the recording and all styles. */
 export function* crashStates(recording: Recording, seed: number, count: number): Iterable<CrashState> {
-  const random = numbers(seed);
+  const random = seededNumbers(seed);
   for (let i = 0; i < count; i++) {
     const at = Math.floor(random() * (recording.events + 1));
     const style = crashStyles[Math.floor(random() * crashStyles.length)] as CrashStyle;

@@ -2,6 +2,8 @@
 import { createHash } from "node:crypto";
 import type { Clock, Random } from "../../shared/ports.js";
 
+export { seededNumbers } from "../../shared/seeded-numbers.js";
+
 export interface ManualClock extends Clock { advance(ms: number): void }
 
 /** Wall and monotonic time move together, only by `advance`; callbacks that fall due are called in order of their times. */
@@ -39,16 +41,5 @@ export function seededRandom(seed: string | number): Random {
       for (let length = 0; length < count; length += 32) parts.push(createHash("sha256").update(`${seed}/${counter++}`).digest());
       return new Uint8Array(Buffer.concat(parts).subarray(0, count));
     },
-  };
-}
-
-/** Numbers for tests: uniform in [0, 1), the same for the same seed. */
-export function seededNumbers(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }

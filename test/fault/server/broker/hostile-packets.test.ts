@@ -5,7 +5,8 @@ import { test } from "node:test";
 import mqtt from "mqtt";
 import { clientIdOf } from "../../../../shared/wire/topics.js";
 import { closing, connectPacket, fleet, remainingLength, topicOf } from "../../../unit/server/broker/broker-bench.js";
-import { mutate, randomOf } from "../../shared/wire/mutate.js";
+import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { mutate } from "../../shared/wire/mutate.js";
 import { brokerProcess, type BrokerProcess } from "./broker-process.js";
 
 const count = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000;
@@ -37,7 +38,7 @@ async function expectHealthy(broker: BrokerProcess): Promise<void> {
 test(`${count} mutated packets: nothing uncaught, memory bounded, the broker serves on (seed ${seed})`, async () => {
   const broker = await brokerProcess();
   try {
-    const random = randomOf(seed);
+    const random = seededNumbers(seed);
     // some honest traffic first, so that growth is not warm-up
     for (let at = 0; at < 50; at++) await attack(broker, Buffer.concat([connectPacket(`v${at % 7}`), ...honest]));
     const before = await broker.report();

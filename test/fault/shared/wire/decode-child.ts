@@ -4,10 +4,11 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import { decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
 import { maxWordBytes } from "../../../../shared/wire/limits.js";
 import { envelopes } from "../../../property/shared/wire/envelope-arbitraries.js";
-import { mutate, randomOf } from "./mutate.js";
+import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { mutate } from "./mutate.js";
 
 const [seed, count] = process.argv.slice(2).map(Number) as [number, number];
-const random = randomOf(seed);
+const random = seededNumbers(seed);
 const samples = fc.sample(envelopes, { numRuns: 300, seed }).map((envelope) => encodeEnvelope(envelope));
 /** Bytes that make a decoder without bounds allocate: thousands of empty entries, deep groups, huge lengths. */
 const bombs = [

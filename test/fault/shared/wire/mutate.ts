@@ -1,16 +1,5 @@
 /** Seeded mutations of bytes, for hostile-input tests. */
 export type Random = () => number;
-
-/** Mulberry32. */
-export function randomOf(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 const below = (random: Random, limit: number): number => Math.floor(random() * limit);
 const interesting = [0, 1, 0x7f, 0x80, 0xff, 0x0b, 0x0c, 0x3f];
 

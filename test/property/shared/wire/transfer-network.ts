@@ -3,6 +3,7 @@
  * and corrupts, breaks the connection, restarts either side, opens a second session. Time is a
  * number. Nothing here is asynchronous, so a failing seed fails the same way again.
  */
+import { seededNumbers } from "../../../../shared/seeded-numbers.js";
 import { createHash } from "node:crypto";
 import type { StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -18,17 +19,6 @@ export interface Faults {
 export interface Outcome { readonly bytes: Uint8Array | undefined; readonly error: StemmaError | undefined; readonly steps: number; readonly blocksSent: number; readonly encodings: readonly Encoding[] }
 
 type Word = { readonly to: "sender" | "receiver"; readonly body: ManifestPart | Block | BlockRequest; readonly at: number };
-
-/** Mulberry32: 32 bits of state, so that a seed is a number. */
-export function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 const hashOf = (bytes: Uint8Array): Hash => createHash("sha256").update(bytes).digest("hex") as Hash;
 
 export class TransferNetwork {
@@ -45,7 +35,7 @@ export class TransferNetwork {
   #blocksSent = 0;
 
   constructor(private readonly source: Uint8Array, private readonly options: ReceiverOptions, private readonly blockBytes: number, private readonly encodings: readonly Encoding[], private readonly faults: Faults, seed: number) {
-    this.#random = randomOf(seed);
+    this.#random = seededNumbers(seed);
     this.#disk = new Uint8Array(source.length);
     this.#senders = [this.#newSender()];
     this.#receiver = new TransferReceiver(options);

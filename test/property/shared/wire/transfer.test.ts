@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isErrorCode } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { TransferNetwork, randomOf, type Faults } from "./transfer-network.js";
+import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { TransferNetwork, type Faults } from "./transfer-network.js";
 
 const blockBytes = 4096;
 const transfer = "00112233445566778899aabbccddeeff";
@@ -23,7 +24,7 @@ function encodingsOf(random: () => number, byteLength: number, count: number): {
 test(`any loss, duplication, reordering, corruption, restart and second session ends with the same bytes or a typed error (${runs} seeds from ${firstSeed})`, () => {
   let whole = 0;
   for (let seed = firstSeed; seed < firstSeed + runs; seed++) {
-    const random = randomOf(seed);
+    const random = seededNumbers(seed);
     // up to 200 blocks: manifests of several parts; empty and one-byte streams among them
     const byteLength = random() < 0.1 ? Math.floor(random() * 3) : Math.floor(random() * (random() < 0.15 ? 200 : 24) * blockBytes);
     const source = sourceOf(random, byteLength);
@@ -47,7 +48,7 @@ test(`any loss, duplication, reordering, corruption, restart and second session 
 });
 
 test("a calm link sends every block once", () => {
-  const random = randomOf(1);
+  const random = seededNumbers(1);
   const source = sourceOf(random, 150 * blockBytes + 17);
   const outcome = new TransferNetwork(source, { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes }, blockBytes, [], calm, 1).run();
   assert.equal(outcome.blocksSent, 151);
@@ -55,14 +56,14 @@ test("a calm link sends every block once", () => {
 });
 
 test("a link that loses everything ends with TRANSFER_STALLED, one that corrupts everything with BLOCK_HASH_MISMATCH", () => {
-  const source = sourceOf(randomOf(2), 10 * blockBytes);
+  const source = sourceOf(seededNumbers(2), 10 * blockBytes);
   const options = { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes };
   assert.equal(new TransferNetwork(source, options, blockBytes, [], { ...calm, loss: 1 }, 3).run().error?.code, "TRANSFER_STALLED");
   assert.equal(new TransferNetwork(source, options, blockBytes, [], { ...calm, corrupt: 1 }, 4).run().error?.code, "BLOCK_HASH_MISMATCH");
 });
 
 test("a stream that is longer than allowed, or than the want, is refused by type", () => {
-  const source = sourceOf(randomOf(5), 10 * blockBytes);
+  const source = sourceOf(seededNumbers(5), 10 * blockBytes);
   const options = { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes };
   assert.equal(new TransferNetwork(source, { ...options, maxBytes: 1000 }, blockBytes, [], calm, 6).run().error?.code, "SIZE_OVER_LIMIT");
   assert.equal(new TransferNetwork(source, { ...options, rawBytes: source.length - 1 }, blockBytes, [], calm, 7).run().error?.code, "TRANSFER_MANIFEST_INVALID");
