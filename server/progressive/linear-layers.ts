@@ -28,6 +28,12 @@ function finish(shape: readonly number[], middle: Float64Array, error: Float64Ar
   return { out, slack: error };
 }
 
+/** What every output's sum of so many terms starts from, and how far that may be off. */
+function startOf(bias: WeightBounds | undefined, outputs: number, terms: number): readonly [start: Float64Array, error: Float64Array] {
+  const error = bias === undefined ? new Float64Array(outputs) : errorOf(bias, gamma(terms));
+  return [bias?.mid ?? new Float64Array(outputs), error.map((own) => own + underflow(terms))];
+}
+
 /** A dense layer, a convolution: every output sums its window over all input channels. */
 export class SummingLayer implements BoundLayer {
   readonly #error: Float64Array;
@@ -40,8 +46,7 @@ export class SummingLayer implements BoundLayer {
     const terms = kernel.mid.length / outputs + 1;
     this.#rounding = gamma(terms);
     this.#error = errorOf(kernel, this.#rounding);
-    this.#start = bias?.mid ?? new Float64Array(outputs);
-    this.#startError = (bias === undefined ? new Float64Array(outputs) : errorOf(bias, this.#rounding)).map((error) => error + underflow(terms));
+    [this.#start, this.#startError] = startOf(bias, outputs, terms);
   }
 
   get products(): number { return this.windows.taps.length * this.inputs * this.outputs; }
@@ -119,8 +124,7 @@ export class DepthwiseLayer implements BoundLayer {
     const outputs = channels * multiplier, terms = kernel.mid.length / outputs + 1;
     this.#rounding = gamma(terms);
     this.#error = errorOf(kernel, this.#rounding);
-    this.#start = bias?.mid ?? new Float64Array(outputs);
-    this.#startError = (bias === undefined ? new Float64Array(outputs) : errorOf(bias, this.#rounding)).map((error) => error + underflow(terms));
+    [this.#start, this.#startError] = startOf(bias, outputs, terms);
   }
 
   get products(): number { return this.windows.taps.length * this.channels * this.multiplier; }
