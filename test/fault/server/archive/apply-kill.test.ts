@@ -4,31 +4,15 @@
  * bit for bit under the same id, and a plan is applied to its end.
  */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { alteredModels, applyToFleet, planFleet, saveModels, testFleetModels } from "../../../helpers/archive-fleet.js";
 import { seededDraw, temporaryFolder } from "../../../integration/server/repository/harness.js";
+import { workUntilKilled } from "../../../helpers/work-until-killed.js";
 
 interface Said { readonly done?: number; readonly rewritten?: number; readonly failed?: readonly unknown[] }
-
-async function workUntilKilled(home: string, seed: number, after: number, delayMs: number): Promise<readonly Said[]> {
-  const worker = spawn(process.execPath, [fileURLToPath(new URL("archive-worker.js", import.meta.url)), home, String(seed)], { stdio: ["ignore", "pipe", "pipe"] });
-  const said: Said[] = [];
-  let complaint = "";
-  worker.stderr.on("data", (chunk: Buffer) => { complaint += chunk.toString(); });
-  const ended = new Promise<string | null>((resolve) => { worker.on("exit", (_code, signal) => { resolve(signal); }); });
-  for await (const line of createInterface({ input: worker.stdout })) {
-    said.push(JSON.parse(line) as Said);
-    if (said.length === after) setTimeout(() => worker.kill("SIGKILL"), delayMs);
-  }
-  assert.equal(await ended, "SIGKILL", `the worker ended by itself: ${complaint}`);
-  return said;
-}
 
 test("killed at any moment while its storage is written anew, a home has every model bit for bit", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1", kills = full ? 100 : 10;
@@ -44,7 +28,7 @@ test("killed at any moment while its storage is written anew, a home has every m
   await first.close();
   let steps = 0;
   for (let kill = 0; kill < kills; kill++) {
-    const said = await workUntilKilled(path, kill, 2 + draw(60), draw(20)), where = `seed ${seed}, kill ${kill}`;
+    const said = await workUntilKilled<Said>(new URL("archive-worker.js", import.meta.url), [path, String(kill)], 2 + draw(60), draw(20)), where = `seed ${seed}, kill ${kill}`;
     steps += said.filter(({ done }) => (done ?? 0) > 0).length;
     for (const { failed } of said) assert.deepEqual(failed ?? [], [], where);
     const { repository, close } = await openAt();

@@ -4,34 +4,17 @@
  * nothing is damaged, and the last finished backup is whole.
  */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { nodeHomePorts, openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { restoreBackup, verifyBackup } from "../../../../server/repository/restore.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { sameTensors, temporaryFolder } from "../../../integration/server/repository/harness.js";
 import { modelOfSeed, seededDraw } from "./kill-models.js";
+import { workUntilKilled } from "../../../helpers/work-until-killed.js";
 
 interface Said { readonly open?: boolean; readonly recorded?: Hash; readonly seed?: string; readonly name?: string; readonly version?: number; readonly stored?: Hash; readonly retiring?: Hash; readonly retired?: Hash; readonly backup?: number }
-
-/** Runs the worker until it has acknowledged `after` things, then for `delayMs` more, and kills it. */
-async function workUntilKilled(home: string, backup: string, seed: string, after: number, delayMs: number): Promise<readonly Said[]> {
-  const worker = spawn(process.execPath, [fileURLToPath(new URL("kill-worker.js", import.meta.url)), home, backup, seed], { stdio: ["ignore", "pipe", "pipe"] });
-  const said: Said[] = [];
-  let complaint = "";
-  worker.stderr.on("data", (chunk: Buffer) => { complaint += chunk.toString(); });
-  const ended = new Promise<string | null>((resolve) => { worker.on("exit", (_code, signal) => { resolve(signal); }); });
-  for await (const line of createInterface({ input: worker.stdout })) {
-    said.push(JSON.parse(line) as Said);
-    if (said.length === after) setTimeout(() => worker.kill("SIGKILL"), delayMs);
-  }
-  assert.equal(await ended, "SIGKILL", `the worker ended by itself: ${complaint}`);
-  return said;
-}
 
 test("killed at any moment, a home opens and has everything that was acknowledged", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1";
@@ -45,7 +28,7 @@ test("killed at any moment, a home opens and has everything that was acknowledge
   const retiring = new Set<Hash>(), retired = new Set<Hash>(), stored = new Set<Hash>();
   let backedUp = 0;
   for (let kill = 0; kill < kills; kill++) {
-    for (const said of await workUntilKilled(path, backup, `${seed}/${kill}`, 1 + draw(40), draw(25))) {
+    for (const said of await workUntilKilled<Said>(new URL("kill-worker.js", import.meta.url), [path, backup, `${seed}/${kill}`], 1 + draw(40), draw(25))) {
       if (said.recorded !== undefined) recorded.set(said.recorded, { seed: said.seed!, name: said.name!, version: said.version! });
       if (said.stored !== undefined) stored.add(said.stored);
       if (said.retiring !== undefined) retiring.add(said.retiring);
