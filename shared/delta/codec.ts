@@ -8,6 +8,7 @@ import { ByteReader, ByteWriter, uninitialised } from "./bytes.js";
 import { commonBlock, cutBlock, cutRest, joinBlock } from "./common-block.js";
 import { encodingCodes, isEncodingCode, nothingNeeded, type EncodedTensor, type EncodeOptions, type EncodingCode, type References, type Tensor, type TensorHeader } from "./encoded.js";
 import { estimateNumbers, mostSample, type Estimate } from "./estimate.js";
+import { decodeFixedLevels, decodeFixedPlanes, encodeFixedPlanes, fixedPlaneCount, fixedPrefix, isFixedKind, type FixedLevels } from "./fixed-planes.js";
 import type { DeltaKernels } from "./kernels/kernels.js";
 import { numberKind, planeBytes, viewOf, type NumberKind } from "./numbers.js";
 import { decodePiece, encodePiece, predictorOf } from "./piece.js";
@@ -42,11 +43,16 @@ export interface DeltaCodec {
   needs(header: TensorHeader, encoded: Pick<EncodedTensor, "bytes"> & { readonly code: number }): EncodedTensor["against"];
   /** How the tensor would be predicted and about how long it would be, from a sample of it. */
   estimate(header: TensorHeader, bytes: Uint8Array, references?: References): TensorEstimate;
-  /** How many of an encoding's first bytes hold the first `planes` byte planes. */
-  planesPrefix(header: TensorHeader, bytes: Uint8Array, planes: number): number;
+  /** How many of an encoding's first bytes hold the first `planes` byte planes. @param code planes, or fixed planes @throws DELTA_MALFORMED */
+  planesPrefix(header: TensorHeader, bytes: Uint8Array, planes: number, code?: PlanesCode): number;
   /** The tensor with only its highest `planes` bytes an element, the others nought, from a prefix of an encoding of layout planes. */
   decodeHighPlanes(header: TensorHeader, bytes: Uint8Array, references: References, planes: number): Uint8Array;
+  /** What the first `levels` (1 to 3) fixed planes say, from a prefix of an encoding in fixed planes. @throws DELTA_MALFORMED */
+  decodeFixedLevels(header: TensorHeader, bytes: Uint8Array, levels: number): FixedLevels;
 }
+
+/** Encodings of which a prefix is readable. */
+export type PlanesCode = typeof encodingCodes.planes | typeof encodingCodes.fixedPlanes;
 
 /** A tensor or part of one, with references of the same shape. */
 interface Numbers { readonly dtype: DType; readonly shape: readonly number[]; readonly bytes: Uint8Array; readonly base: Uint8Array | undefined; readonly previous: Uint8Array | undefined }
@@ -68,7 +74,7 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
     },
     needs: (header, { code, bytes }) => needsOf(header, code, bytes, 0),
     estimate: estimateTensor,
-    planesPrefix: ({ dtype }, bytes, planes) => planesPrefix(bytes, planeBytes(dtype), planes),
+    planesPrefix: ({ dtype }, bytes, planes, code = encodingCodes.planes) => (code === encodingCodes.fixedPlanes ? fixedPrefix(bytes, planes) : planesPrefix(bytes, planeBytes(dtype), planes)),
     decodeHighPlanes(header, bytes, references, planes) {
       const target = new Uint8Array(tensorByteLength(header.dtype, header.shape));
       const width = planeBytes(header.dtype);
@@ -76,6 +82,7 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
       decodePlanes(workspace, bytes, width, planesNeedBase(bytes) ? references.base?.bytes : undefined, target, Math.min(planes, width));
       return target;
     },
+    decodeFixedLevels: (header, bytes, levels) => decodeFixedLevels(workspace, fixedShape(header), bytes, Math.min(levels, fixedPlaneCount)),
   };
 }
 
@@ -105,7 +112,11 @@ function countOf(dtype: DType, bytes: number): number { return bytes / (numberKi
 
 function encodeAny(workspace: Workspace, header: TensorHeader, bytes: Uint8Array, references: References, { layout }: EncodeOptions): EncodedTensor {
   const numbers = numbersOf(header, bytes, references);
-  if (layout === "planes") return encodeInPlanes(workspace, numbers) ?? raw(bytes);
+  if (layout === "fixed" && isFixedKind(header)) {
+    const fixed = encodeFixedPlanes(workspace, header.shape, bytes);
+    if (fixed !== undefined) return { code: encodingCodes.fixedPlanes, bytes: fixed, against: nothingNeeded };
+  }
+  if (layout === "planes" || layout === "fixed") return encodeInPlanes(workspace, numbers) ?? raw(bytes);
   return (numbers.base === undefined && references.base !== undefined ? encodeCommon(workspace, numbers, references) : undefined) ?? encodeNumbers(workspace, numbers);
 }
 
@@ -191,7 +202,14 @@ function describeBlock({ dtype }: TensorHeader, block: readonly number[], { base
 
 function decodeAny(workspace: Workspace, header: TensorHeader, code: number, bytes: Uint8Array, references: References, target: Uint8Array): void {
   if (code === encodingCodes.parts && bytes[0] === common) { decodeCommon(workspace, header, bytes, references, target); return; }
+  if (code === encodingCodes.fixedPlanes) { decodeFixedPlanes(workspace, fixedShape(header), bytes, target); return; }
   decodeNumbers(workspace, numbersOf(header, target, references), checkedCode(code), bytes, target, 0);
+}
+
+/** @throws DELTA_MALFORMED for a tensor that never lies in fixed planes */
+function fixedShape(header: TensorHeader): readonly number[] {
+  if (!isFixedKind(header)) throw malformed(`${header.dtype} [${header.shape.join(", ")}] has no fixed planes`);
+  return header.shape;
 }
 
 function checkedCode(code: number): EncodingCode {
@@ -200,7 +218,7 @@ function checkedCode(code: number): EncodingCode {
 }
 
 function decodeNumbers(workspace: Workspace, numbers: Described, code: EncodingCode, bytes: Uint8Array, target: Uint8Array, depth: number): void {
-  const { dtype, shape, base, previous } = numbers, kind = numberKind(dtype), { raw: rawCode, equal, planes, parts } = encodingCodes;
+  const { dtype, shape, base, previous } = numbers, kind = numberKind(dtype), { raw: rawCode, equal, planes, parts, fixedPlanes } = encodingCodes;
   if (code === rawCode) { if (bytes.length !== target.length) throw malformed("raw bytes are not as long as the tensor"); target.set(bytes); return; }
   if (code === equal) {
     if (bytes.length > 0) throw malformed("bytes follow where there are none");
@@ -216,7 +234,7 @@ function decodeNumbers(workspace: Workspace, numbers: Described, code: EncodingC
     decodePlanes(workspace, bytes, width, base, target);
     return;
   }
-  if (kind === undefined) throw malformed(`${dtype} is never coded so`);
+  if (kind === undefined || code === fixedPlanes) throw malformed(`${kind === undefined ? dtype : "a part"} is never coded so`);
   if (code === parts) { decodeSlabs(workspace, numbers, kind, bytes, target, depth + 1); return; }
   const count = countOf(dtype, target.length), predictor = predictorOf(bytes);
   if (count > pieceNumbers) throw malformed("a piece is larger than any may be");
@@ -247,11 +265,14 @@ function decodeCommon(workspace: Workspace, header: TensorHeader, bytes: Uint8Ar
 }
 
 function needsOf(header: TensorHeader, code: number, bytes: Uint8Array, depth: number): EncodedTensor["against"] {
-  const { raw: rawCode, equal, planes, parts } = encodingCodes;
+  const { raw: rawCode, equal, planes, parts, fixedPlanes } = encodingCodes;
   switch (checkedCode(code)) {
     case rawCode: return nothingNeeded;
     case equal: return { base: true, previous: false };
     case planes: return { base: planesNeedBase(bytes), previous: false };
+    case fixedPlanes:
+      if (depth > 0) throw malformed("a part is never coded so");
+      return nothingNeeded;
     case parts: {
       const reader = new ByteReader(bytes);
       const needed = { base: reader.u8() === common, previous: false };

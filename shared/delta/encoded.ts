@@ -17,10 +17,12 @@ export const encodingCodes = {
   planes: 4,
   /** Several encodings one after the other: slabs of a large tensor, or the block it has in common with its base and the rest. */
   parts: 5,
+  /** Float32 matrices in planes of one exponent a channel: the first planes bound every number. Never on the wire. */
+  fixedPlanes: 6,
 } as const;
 export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
 
-export function isEncodingCode(code: number): code is EncodingCode { return Number.isInteger(code) && code >= 0 && code <= 5; }
+export function isEncodingCode(code: number): code is EncodingCode { return Number.isInteger(code) && code >= 0 && code <= 6; }
 
 /**
  * What a tensor may be coded against: its base (an ancestor's or a sibling's tensor), and another point of
@@ -39,8 +41,11 @@ export interface EncodedTensor {
 export type Predictor = "none" | "base" | "extrapolated";
 
 export interface EncodeOptions {
-  /** "planes" keeps high-order bytes readable alone; "packed", the default, is smallest. */
-  readonly layout?: "packed" | "planes";
+  /**
+   * "planes" keeps high-order bytes readable alone; "fixed" does so in fixed planes, against no base, and gives
+   * planes for what has no place in those; "packed", the default, is smallest.
+   */
+  readonly layout?: "packed" | "planes" | "fixed";
 }
 
 export const nothingNeeded = { base: false, previous: false } as const;

@@ -53,6 +53,23 @@ export interface PieceRoom {
   readonly halfStream: number;
 }
 
+/** Byte offsets of one segment's arrays in byte planes. */
+export interface PlaneRoom {
+  readonly heap: Heap;
+  /** Planes, `stride` bytes from one to the next; the elements they make, and those of the base. */
+  readonly planes: number;
+  readonly stride: number;
+  readonly elements: number;
+  readonly base: number;
+  /** Context of each element, exponent of each channel. */
+  readonly state: number;
+  readonly exponents: number;
+  readonly indices: number;
+  /** A place for streams, a little longer than the elements' or what was asked for. */
+  readonly stream: number;
+  readonly streamEnd: number;
+}
+
 export class Workspace {
   readonly #expected = new Map<number, Expected>();
   /** What lies in the coding and the decoding table: the expected rows of which place, and which contexts have others. */
@@ -72,6 +89,14 @@ export class Workspace {
     const indices = contexts + aligned(count), rows = indices + aligned(2 * count), columns = rows + aligned(4 * view.rows), inner = columns + aligned(4 * view.columns);
     const stream = inner + aligned(4 * view.inner), secondStream = stream + each, halfStream = (each >> 1) & ~15;
     return { heap: this.kernels.reserve(secondStream + each), base, previous, folded: previous, child, prediction, contexts, indices, rows, columns, inner, stream, secondStream, halfStream };
+  }
+
+  /** Room for `length` elements of `width` bytes in planes. What an earlier piece left there may still be there. */
+  planeRoom(length: number, width: number, channels: number, streamBytes: number): PlaneRoom {
+    const stride = aligned(length), lanes = aligned(width * length), planes = piecesAt, elements = planes + width * stride, base = elements + lanes;
+    const state = base + lanes, exponents = state + stride, indices = exponents + aligned(channels), stream = indices + aligned(2 * length);
+    const streamEnd = stream + aligned(1.05 * Math.max(streamBytes, 4 * length) + 4096);
+    return { heap: this.kernels.reserve(streamEnd), planes, stride, elements, base, state, exponents, indices, stream, streamEnd };
   }
 
   /** Made at first use. */
@@ -126,7 +151,7 @@ export class Workspace {
   }
 
   /** Coding or decoding tables of the asymmetric coder, own rows before expected ones; returns where they lie. */
-  frequencyTables(own: readonly (Uint16Array | undefined)[], expected: readonly (Uint16Array | undefined)[], decode: boolean, alphabetSize: number = symbols): number {
+  frequencyTables(own: readonly (Uint16Array | undefined)[], expected: readonly (Uint16Array | undefined)[], decode: boolean, { alphabetSize = symbols }: { readonly alphabetSize?: number } = {}): number {
     const { u32 } = this.kernels.reserve(piecesAt), place = decode ? decoding : coding;
     this.#holds[decode ? 1 : 0].expected = 0;
     for (let context = 0; context < Math.max(own.length, expected.length); context++) {

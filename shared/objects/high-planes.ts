@@ -19,9 +19,9 @@ export function keepHighPlanes(bytes: Uint8Array, width: number, planes: number)
 /** What an index entry says of the stored bytes that hold a tensor's highest planes: the first 8 bytes of their SHA-256. */
 export function planesCheck(prefix: Uint8Array): string { return sha256(prefix).slice(0, 16); }
 
-/** Checks for each number of planes but all of them; undefined for what is not in planes, or has one only. @throws DELTA_MALFORMED */
+/** Checks for each number of planes but all of them, of byte planes and of fixed planes; undefined for what is in neither, or has one only. @throws DELTA_MALFORMED */
 export function planeChecksOf(delta: Pick<DeltaCodec, "planesPrefix">, header: TensorHeader, code: number, bytes: Uint8Array): readonly string[] | undefined {
   const width = planeBytes(header.dtype);
-  if (code !== encodingCodes.planes || width < 2) return undefined;
-  return Array.from({ length: width - 1 }, (_, i) => planesCheck(bytes.subarray(0, delta.planesPrefix(header, bytes, i + 1))));
+  if ((code !== encodingCodes.planes && code !== encodingCodes.fixedPlanes) || width < 2) return undefined;
+  return Array.from({ length: width - 1 }, (_, i) => planesCheck(bytes.subarray(0, delta.planesPrefix(header, bytes, i + 1, code))));
 }

@@ -1,2 +1,2 @@
 /** Written by `npm run kernels`: SHA-256 of delta.wasm, checked before it is instantiated. */
-export const deltaHash = "534a417c11c01330bf3f4695ae72554b8f1d6c82ba19a683aa9e80367ed4ebee";
+export const deltaHash = "a5cd9a2d75ecf6f2b1b2c71dd733eae155527531ebd599dc04224557e3cf93cb";

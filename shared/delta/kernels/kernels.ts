@@ -22,6 +22,12 @@ export interface KernelFunctions {
   unpackExtras(prediction: number, symbols: number, n: number, table: number, stream: number, streamBits: number, orderMask: number, shift: number, emax: number, out: number): number;
   ransEncode(indices: number, n: number, table: number, start: number, end: number): number;
   ransDecode(context: number, n: number, table: number, start: number, end: number, out: number): number;
+  markTouched(plane: number, n: number, mask: number, state: number): void;
+  joinPlanes(planes: number, stride: number, n: number, width: number, known: number, base: number, out: number): void;
+  splitPlanes(child: number, base: number, n: number, width: number, planes: number, stride: number): void;
+  fixedExponents(child: number, n: number, first: number, channels: number, exponents: number): number;
+  fixedSplit(child: number, n: number, first: number, channels: number, exponents: number, planes: number, stride: number, stream: number): number;
+  fixedJoin(planes: number, stride: number, n: number, first: number, channels: number, exponents: number, stream: number, streamBits: number, out: number): number;
 }
 
 export interface DeltaKernels extends KernelFunctions {

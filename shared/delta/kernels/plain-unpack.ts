@@ -2,7 +2,7 @@
 import type { Heap } from "./kernels.js";
 
 /** 32 bits from a bit position on. */
-function window32(u8: Uint8Array, stream: number, at: number): number {
+export function window32(u8: Uint8Array, stream: number, at: number): number {
   const byte = stream + (at >>> 3), low = at & 7;
   const word = u8[byte]! | (u8[byte + 1]! << 8) | (u8[byte + 2]! << 16) | (u8[byte + 3]! << 24);
   return low === 0 ? word : (word >>> low) | (u8[byte + 4]! << (32 - low));

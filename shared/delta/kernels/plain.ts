@@ -1,8 +1,10 @@
 /** The kernels in TypeScript: the same functions on the same memory layout, the same bytes, no WebAssembly. */
 import { heapOf, type DeltaKernels, type Heap } from "./kernels.js";
 import * as context from "./plain-contexts.js";
+import * as fixed from "./plain-fixed.js";
 import * as lanes from "./plain-lanes.js";
 import { packBits } from "./plain-pack.js";
+import * as planes from "./plain-planes.js";
 import { ransDecode, ransEncode } from "./plain-rans.js";
 import { differenceSymbols, exponentSymbols } from "./plain-symbols.js";
 import { decodingRow, rowTotals } from "./plain-tables.js";
@@ -34,5 +36,11 @@ export function plainKernels(): DeltaKernels {
     unpackExtras: (...args) => unpackExtras(heap, ...args),
     ransEncode: (...args) => ransEncode(heap, ...args),
     ransDecode: (...args) => ransDecode(heap, ...args),
+    markTouched: (...args) => planes.markTouched(heap, ...args),
+    joinPlanes: (...args) => planes.joinPlanes(heap, ...args),
+    splitPlanes: (...args) => planes.splitPlanes(heap, ...args),
+    fixedExponents: (...args) => fixed.fixedExponents(heap, ...args),
+    fixedSplit: (...args) => fixed.fixedSplit(heap, ...args),
+    fixedJoin: (...args) => fixed.fixedJoin(heap, ...args),
   };
 }

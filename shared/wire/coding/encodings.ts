@@ -2,7 +2,7 @@
  * What a received stream may say about its coded tensors, checked before a byte of them is taken.
  * Pure; knows no store and no codec but its codes.
  */
-import { isEncodingCode, encodingCodes } from "../../delta/encoded.js";
+import { encodingCodes } from "../../delta/encoded.js";
 import { StemmaError } from "../../errors.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { maxWireCodedTensorBytes } from "../limits.js";
@@ -10,6 +10,8 @@ import type { Encoding } from "../messages.js";
 
 /** Newest format of tensor coding that this program codes and decodes: the codes 0 to 5 of shared/delta. */
 export const codecFormat = 1;
+/** Codes of that format. Fixed planes (6) are of the store alone: who speaks this format would refuse them. */
+const wireCodes: ReadonlySet<number> = new Set([encodingCodes.raw, encodingCodes.equal, encodingCodes.packed, encodingCodes.close, encodingCodes.planes, encodingCodes.parts]);
 
 /** Most bytes that an encoding of so many raw ones may take: the codec never exceeds that. */
 export function mostEncodedBytes(rawBytes: number): number { return rawBytes + Math.ceil(rawBytes / 1000); }
@@ -32,7 +34,7 @@ export function checkEncoding({ code, byteLength, against, previous }: Encoding,
     return;
   }
   if (allowed.codec < codecFormat) throw invalid(`by code ${code} where only raw ones were asked for`);
-  if (!isEncodingCode(code)) throw new StemmaError("DELTA_CODE_UNKNOWN", `The manifest codes tensor ${index} of a transfer by code ${code}, which this program does not know. Update it, or send the tensor raw.`, { index, code });
+  if (!wireCodes.has(code)) throw new StemmaError("DELTA_CODE_UNKNOWN", `The manifest codes tensor ${index} of a transfer by code ${code}, which this program does not know. Update it, or send the tensor raw.`, { index, code });
   if (rawBytes > maxWireCodedTensorBytes) throw invalid(`although its ${rawBytes} bytes are more than the ${maxWireCodedTensorBytes} that are decoded at once`);
   if (byteLength > mostEncodedBytes(rawBytes)) throw invalid(`in ${byteLength} bytes where raw it has ${rawBytes}`);
   if (code === encodingCodes.equal && (byteLength > 0 || against === undefined)) throw invalid("as equal to another, and gives bytes for it or names none");

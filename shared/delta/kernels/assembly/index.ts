@@ -8,3 +8,5 @@ export { packBits } from "./pack";
 export { unpackBits, unpackExtras } from "./unpack";
 export { ransEncode, ransDecode } from "./rans";
 export { rowTotals, decodingRow } from "./tables";
+export { markTouched, joinPlanes, splitPlanes } from "./planes";
+export { fixedExponents, fixedSplit, fixedJoin } from "./fixed";

@@ -42,7 +42,7 @@ it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, a
     const pick = <T>(honest: T, values: readonly T[]): T => (random() < 0.85 ? honest : values[Math.floor(random() * values.length)] as T);
     const against = pick(one.base, [undefined, ...held]), previous = pick(one.previous, [undefined, ...held]);
     const bytes = new Uint8Array(random() < 0.95 ? mutate(one.bytes, other.bytes, random) : one.bytes);
-    const encoding = { code: pick(one.code, [...Object.values(encodingCodes), 6, 17, 255]), byteLength: bytes.length, ...(against && { against }), ...(previous && { previous }) };
+    const encoding = { code: pick(one.code, [...Object.values(encodingCodes), 7, 17, 255]), byteLength: bytes.length, ...(against && { against }), ...(previous && { previous }) };
     const pack = await store.begin();
     try {
       // As the manifest is checked before, so is this.

@@ -15,7 +15,8 @@ interface Vector { readonly what: string; readonly dtype: DType; readonly shape:
 const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
 const tensorOf = (stored: Stored | undefined): Tensor | undefined => (stored === undefined ? undefined : { ...stored, bytes: bytesOf(stored.bytes) });
 
-const vectors = JSON.parse(await readFile(new URL("../../../../../test/vectors/delta/encodings-1.json", import.meta.url), "utf8")) as readonly Vector[];
+const readVectors = async (file: string): Promise<readonly Vector[]> => JSON.parse(await readFile(new URL(`../../../../../test/vectors/delta/${file}`, import.meta.url), "utf8")) as readonly Vector[];
+const vectors = [...await readVectors("encodings-1.json"), ...await readVectors("fixed-planes-1.json")];
 
 for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) {
   for (const { what, dtype, shape, tensor, base, previous, code, encoded } of vectors) {
@@ -27,6 +28,6 @@ for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) 
 }
 
 test("every code has a vector, and keeps its number", () => {
-  assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [0, 1, 2, 3, 4, 5]);
-  assert.deepEqual(encodingCodes, { raw: 0, equal: 1, packed: 2, close: 3, planes: 4, parts: 5 });
+  assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [0, 1, 2, 3, 4, 5, 6]);
+  assert.deepEqual(encodingCodes, { raw: 0, equal: 1, packed: 2, close: 3, planes: 4, parts: 5, fixedPlanes: 6 });
 });

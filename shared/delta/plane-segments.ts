@@ -1,0 +1,91 @@
+/**
+ * Rows of bytes, one of every element, as the layouts of byte planes keep them: segments of 2^20 elements,
+ * each coded where that pays, in the context of whether the bytes above say anything yet.
+ *
+ * Bytes of a segment: mode u8 (0 raw, 1 coded) ‖ sized bytes; coded: sized tables ‖ stream.
+ */
+import { ByteReader, ByteWriter } from "./bytes.js";
+import { frequenciesOf, frequencyTotal } from "./frequencies.js";
+import { roughLog2 } from "./numbers.js";
+import { codeNumber, newModel, numberContexts, RangeDecoder, RangeEncoder, type BitCoder } from "./range-coder.js";
+import { malformed } from "./side-information.js";
+import type { PlaneRoom, Workspace } from "./workspace.js";
+
+export const segmentElements = 2 ** 20;
+const alphabet = 256;
+/** A plane is coded only where it gets at least this much smaller; decoding costs time. */
+const leastGain = 0.99;
+
+/** First element and length of every segment. */
+export function segmentsOf(count: number): readonly { readonly from: number; readonly length: number }[] {
+  return Array.from({ length: Math.ceil(count / segmentElements) }, (_, i) => ({ from: i * segmentElements, length: Math.min(segmentElements, count - i * segmentElements) }));
+}
+
+/** The segment of `length` bytes at `plane` in the kernels' memory, by the contexts in the room's state. */
+export function encodeSegment(workspace: Workspace, room: PlaneRoom, plane: number, length: number): Uint8Array {
+  const symbols = room.heap.u8.subarray(plane, plane + length), coded = codedSegment(workspace, room, symbols), out = new ByteWriter();
+  out.u8(coded === undefined ? 0 : 1);
+  out.sized(coded ?? symbols);
+  return out.finish();
+}
+
+function codedSegment(workspace: Workspace, { heap: { u8, u16 }, state, indices, stream, streamEnd }: PlaneRoom, symbols: Uint8Array): Uint8Array | undefined {
+  const counts = [new Uint32Array(alphabet), new Uint32Array(alphabet)] as const;
+  for (let i = 0; i < symbols.length; i++) counts[u8[state + i]! as 0 | 1][symbols[i]!]!++;
+  const rows = counts.map((row) => { const shares = new Uint16Array(alphabet); frequenciesOf(row, shares); return shares; });
+  let bits = 0;
+  rows.forEach((shares, context) => shares.forEach((share, symbol) => { if (share > 0) bits += counts[context as 0 | 1][symbol]! * (11 - roughLog2(share)) + 5; }));
+  if (bits / 8 + 16 > leastGain * symbols.length) return undefined;
+  for (let i = 0; i < symbols.length; i++) u16[(indices >> 1) + i] = (u8[state + i]! << 8) | symbols[i]!;
+  const begin = workspace.kernels.ransEncode(indices, symbols.length, workspace.frequencyTables(rows, [], false, { alphabetSize: alphabet }), stream, streamEnd);
+  if (begin === 0) return undefined;
+  const out = new ByteWriter(), coder = new RangeEncoder();
+  codeShares(coder, rows);
+  out.sized(coder.finish());
+  out.bytes(u8.subarray(begin, streamEnd));
+  return out.length < symbols.length ? out.finish() : undefined;
+}
+
+/** A segment as it is stored. */
+export interface StoredSegment { readonly isCoded: boolean; readonly bytes: Uint8Array }
+
+/** The segments of a row of `count` bytes. @throws DELTA_MALFORMED */
+export function readSegments(bytes: Uint8Array, count: number): readonly StoredSegment[] {
+  const reader = new ByteReader(bytes);
+  const segments = segmentsOf(count).map(({ length }) => {
+    const mode = reader.u8(), part = reader.sized();
+    if (mode > 1 || (mode === 0 && part.length !== length)) throw malformed("a byte plane is not as long as the tensor");
+    return { isCoded: mode === 1, bytes: part };
+  });
+  if (reader.left > 0) throw malformed("a byte plane is longer than the tensor");
+  return segments;
+}
+
+/** Decodes a segment of `length` bytes to `plane` in the kernels' memory, by the contexts in the room's state. @throws DELTA_MALFORMED */
+export function decodeSegment(workspace: Workspace, { heap: { u8 }, state, stream }: PlaneRoom, plane: number, length: number, { isCoded, bytes }: StoredSegment): void {
+  if (!isCoded) { u8.set(bytes, plane); return; }
+  const reader = new ByteReader(bytes), rows = [new Uint16Array(alphabet), new Uint16Array(alphabet)];
+  codeShares(new RangeDecoder(reader.sized()), rows);
+  for (const row of rows) {
+    const sum = row.reduce((total, share) => total + share, 0);
+    if (sum !== 0 && sum !== frequencyTotal) throw malformed("a table of frequencies does not add up");
+  }
+  const symbols = reader.rest();
+  u8.set(symbols, stream);
+  const table = workspace.frequencyTables(rows.map((row) => (row.some((share) => share > 0) ? row : undefined)), [], true);
+  if (workspace.kernels.ransDecode(state, length, table, stream, stream + symbols.length, plane) < 0) throw malformed("a byte plane's symbols do not end where they should");
+}
+
+function codeShares(coder: BitCoder, rows: readonly Uint16Array[]): void {
+  const flags = newModel(4), values = newModel(numberContexts);
+  for (const row of rows) {
+    let before = 0;
+    for (let s = 0; s < alphabet; s++) {
+      before = coder.bit(flags, before, row[s]! > 0 ? 1 : 0);
+      if (before === 0) continue;
+      const share = codeNumber(coder, values, row[s]!);
+      if (share < 1 || share > frequencyTotal) throw malformed("a frequency is out of range");
+      row[s] = share;
+    }
+  }
+}
