@@ -261,7 +261,7 @@ class Applier {
 
 /** A tensor is written anew to be smaller, or to be rebuilt from fewer others, or in another layout. */
 function gainsNothing(lies: Representation, coded: CodedTensor, { kind, id }: ApplyItem, guard: ChainGuard): boolean {
-  if (kind === edgeKinds.raw || (layoutOf(kind) === "planes" && lies.code !== encodingCodes.planes)) return false;
+  if (kind === edgeKinds.raw || (layoutOf(kind) === "packed" ? lies.code === encodingCodes.fixedPlanes : lies.code !== coded.code)) return false;
   const depth = [coded.base, coded.previous].reduce((most, source) => (source === undefined ? most : Math.max(most, 1 + guard.depth(source))), 0);
   return depth >= guard.depth(id) && coded.bytes.length + entryBytes(coded.header, coded) >= lies.storedBytes + entryBytes(coded.header, lies);
 }

@@ -23,14 +23,15 @@ export interface ApplyWork {
 }
 
 /** Kinds that can be written here; other sources of edges bring who writes theirs. */
-const writable: ReadonlySet<string> = new Set([edgeKinds.raw, edgeKinds.packed, edgeKinds.planes, edgeKinds.delta, edgeKinds.deltaPlanes]);
-export function layoutOf(kind: string): ArchiveLayout { return kind === edgeKinds.planes || kind === edgeKinds.deltaPlanes ? "planes" : "packed"; }
+const writable: ReadonlySet<string> = new Set([edgeKinds.raw, edgeKinds.packed, edgeKinds.planes, edgeKinds.fixed, edgeKinds.delta, edgeKinds.deltaPlanes]);
+export function layoutOf(kind: string): ArchiveLayout { return kind === edgeKinds.fixed ? "fixed" : kind === edgeKinds.planes || kind === edgeKinds.deltaPlanes ? "planes" : "packed"; }
 
 /** Whether a tensor lies as planned. An encoder may have found less to refer to than it was offered. */
 function liesAsPlanned({ code, base, previous }: Representation, { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem): boolean {
   if (base !== plannedBase || previous !== plannedPrevious) return false;
   if (kind === edgeKinds.raw) return code === encodingCodes.raw;
-  return layoutOf(kind) === "planes" ? code === encodingCodes.planes : code !== encodingCodes.raw && code !== encodingCodes.planes;
+  const { raw, planes, fixedPlanes } = encodingCodes, layout = layoutOf(kind);
+  return layout === "fixed" ? code === fixedPlanes : layout === "planes" ? code === planes : code !== raw && code !== planes && code !== fixedPlanes;
 }
 
 /**

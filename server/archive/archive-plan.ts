@@ -11,8 +11,8 @@ import { checkPlan, planAlgorithms, storagePlanFormat, type StoragePlan } from "
 import { ratesSchema, type ArchiveRates } from "./archive-rates.js";
 
 export const archivePlanFormat = 1;
-export const archiveLayouts = ["packed", "planes"] as const;
-/** `packed` is smallest; `planes` keeps the high-order bytes of every number readable alone. */
+export const archiveLayouts = ["packed", "planes", "fixed"] as const;
+/** `packed` is smallest; `planes` keeps the high-order bytes of every number readable alone; `fixed` does so with float32 matrices in fixed planes, by which evaluation is certain of more with fewer bytes. */
 export type ArchiveLayout = (typeof archiveLayouts)[number];
 
 /** Tensors and bytes (with their entries in an index) of one kind of edge. */

@@ -7,6 +7,8 @@ import { StemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { commonBlock, cutBlock } from "../../shared/delta/common-block.js";
 import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
+import { isFixedKind } from "../../shared/delta/fixed-planes.js";
+import { fixedSizeOf } from "../../shared/delta/fixed-size.js";
 import { numberKind, planeBytes } from "../../shared/delta/numbers.js";
 import type { Representation } from "../../shared/objects/object-store.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
@@ -21,8 +23,8 @@ import type { CandidateReference } from "./candidate-references.js";
 import type { ArchiveTensor } from "./read-versions.js";
 import { isSampled, sampleOf, type TensorSamples } from "./tensor-samples.js";
 
-/** Kinds of the edges made here. `delta-planes`: byte planes of the difference. */
-export const edgeKinds = { current: "current", raw: "raw", packed: "packed", planes: "planes", delta: "delta", deltaPlanes: "delta-planes" } as const;
+/** Kinds of the edges made here. `delta-planes`: byte planes of the difference. `fixed`: fixed planes. */
+export const edgeKinds = { current: "current", raw: "raw", packed: "packed", planes: "planes", fixed: "fixed", delta: "delta", deltaPlanes: "delta-planes" } as const;
 
 export interface EdgeContext {
   readonly layout: ArchiveLayout;
@@ -60,7 +62,7 @@ function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, kind: string, sto
 
 function decodingOf({ code, base, previous }: Representation): EdgeMeasure["decoding"] {
   if (code === encodingCodes.raw) return "raw";
-  if (code === encodingCodes.planes) return "planes";
+  if (code === encodingCodes.planes || code === encodingCodes.fixedPlanes) return "planes";
   return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";
 }
 
@@ -71,11 +73,12 @@ export function isAboutOneTensor(error: unknown): boolean { return error instanc
 /** As it lies, for a tensor that cannot be read and so cannot lie otherwise; what it is coded against then stays for it whatever the plan says. */
 export function asItIs(context: EdgeContext, tensor: ArchiveTensor): EdgeInput { return edgeOf(context, tensor, edgeKinds.current, tensor.current.storedBytes, "raw"); }
 
-/** As it lies; nothing is written for it. Not on offer where it is coded against what no kept version has, or is not in the layout asked for. */
-export const currentEdge: EdgeSource = (context, tensor) => {
+/** As it lies; nothing is written for it. Not on offer where it is coded against what no kept version has, or is not in the layout asked for: what lies in fixed planes was put there for their sake. */
+export const currentEdge: EdgeSource = async (context, tensor) => {
   const { code, base, previous, storedBytes } = tensor.current;
   if ([base, previous].some((id) => id !== undefined && context.tensor(id) === undefined)) return [];
-  if (context.layout === "planes" && isInPlanes(tensor) && code !== encodingCodes.planes) return [];
+  const { layout } = await wantedOf(context, tensor), isFixed = code === encodingCodes.fixedPlanes;
+  if (layout === "packed" ? isFixed : layout === "planes" ? code !== encodingCodes.planes : !isFixed) return [];
   return [edgeOf(context, tensor, edgeKinds.current, storedBytes, decodingOf(tensor.current), base, previous)];
 };
 
@@ -83,22 +86,52 @@ export const currentEdge: EdgeSource = (context, tensor) => {
 const leastInPlanes = 4096;
 function isInPlanes(tensor: ArchiveTensor): boolean { return isCodable(tensor) && !isSchemeCode(tensor.current.code) && tensor.byteLength >= leastInPlanes && planeBytes(tensor.header.dtype) > 1; }
 
+/** A matrix larger than this is not read whole to see whether it has a place in fixed planes: that is taken for granted, and about so much of raw. */
+const mostForFixed = 64 * 1024 * 1024, usualFixedShare = 0.86;
+
+/** The layout in which a tensor is wanted; `bytes`: about how long it would be in fixed planes, where it does not lie so. */
+interface Wanted { readonly layout: ArchiveLayout; readonly bytes?: number }
+const wanted = new WeakMap<EdgeContext, WeakMap<ArchiveTensor, Promise<Wanted>>>();
+
+function wantedOf(context: EdgeContext, tensor: ArchiveTensor): Promise<Wanted> {
+  let known = wanted.get(context);
+  if (known === undefined) wanted.set(context, known = new WeakMap<ArchiveTensor, Promise<Wanted>>());
+  let found = known.get(tensor);
+  if (found === undefined) known.set(tensor, found = findWanted(context, tensor));
+  return found;
+}
+
+async function findWanted({ layout, load }: EdgeContext, tensor: ArchiveTensor): Promise<Wanted> {
+  if (layout === "packed" || !isInPlanes(tensor)) return { layout: "packed" };
+  if (layout === "planes" || !isFixedKind(tensor.header)) return { layout: "planes" };
+  if (tensor.current.code === encodingCodes.fixedPlanes) return { layout };
+  const bytes = tensor.byteLength > mostForFixed ? usualFixedShare * tensor.byteLength : fixedSizeOf(await load(tensor.id));
+  return bytes === undefined ? { layout: "planes" } : { layout, bytes };
+}
+
 /** None of a tensor that somebody reduced by a float scheme: to lie compact is what it is for. */
-export const rawEdge: EdgeSource = (context, tensor) => {
-  if (tensor.current.code === encodingCodes.raw || isSchemeCode(tensor.current.code) || (context.layout === "planes" && isInPlanes(tensor))) return [];
+export const rawEdge: EdgeSource = async (context, tensor) => {
+  if (tensor.current.code === encodingCodes.raw || isSchemeCode(tensor.current.code) || (await wantedOf(context, tensor)).layout !== "packed") return [];
   return [edgeOf(context, tensor, edgeKinds.raw, tensor.byteLength, "raw")];
 };
 
-/** Coded from nothing: packed, or in byte planes. */
+/** Coded from nothing: packed, in byte planes or in fixed planes. */
 export const aloneEdge: EdgeSource = async (context, tensor) => {
-  const inPlanes = context.layout === "planes" && isInPlanes(tensor), { code, base } = tensor.current;
-  const isThere = base === undefined && (inPlanes ? code === encodingCodes.planes : code !== encodingCodes.raw);
-  if (!isCodable(tensor) || isThere) return [];
+  const { layout, bytes: fixedBytes } = await wantedOf(context, tensor), inPlanes = layout === "planes";
+  if (layout === "fixed") return fixedBytes === undefined ? [] : [edgeOf(context, tensor, edgeKinds.fixed, fixedBytes + sideBytes(tensor.byteLength), "planes")];
+  if (!isCodable(tensor) || liesAlone(tensor, inPlanes)) return [];
   const sample = await context.samples.get(tensor.id), { bytes } = estimateSample(context, sample);
   const storedBytes = scaled(bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
   if (inPlanes) return [edgeOf(context, tensor, edgeKinds.planes, Math.min(storedBytes, tensor.byteLength + sideBytes(tensor.byteLength)), "planes")];
   return storedBytes > leastGain * tensor.byteLength ? [] : [edgeOf(context, tensor, edgeKinds.packed, storedBytes, "alone")];
 };
+
+/** Whether it lies coded from nothing already, packed or in byte planes. */
+function liesAlone({ header: { dtype }, current: { code, base } }: ArchiveTensor, inPlanes: boolean): boolean {
+  if (base !== undefined || code === encodingCodes.raw || code === encodingCodes.fixedPlanes) return false;
+  // Of types whose numbers the codec does not know planes are what packed is.
+  return inPlanes || numberKind(dtype) === undefined ? code === encodingCodes.planes : code !== encodingCodes.planes;
+}
 
 /** Types whose numbers the codec does not know are coded in planes: of these the sample is coded. */
 function estimateSample({ codec }: EdgeContext, sample: Tensor, references: { readonly base?: Tensor; readonly previous?: Tensor } = {}): { readonly bytes: number; readonly predictor: Predictor } {
@@ -128,7 +161,8 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
 function isSameShape(a: TensorHeader, b: TensorHeader): boolean { return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]); }
 
 async function alikeEdges(context: EdgeContext, tensor: ArchiveTensor, { from, previous: named }: CandidateReference): Promise<readonly EdgeInput[]> {
-  const inPlanes = context.layout === "planes" && isInPlanes(tensor), known = named === undefined ? undefined : context.tensor(named);
+  const { layout } = await wantedOf(context, tensor), inPlanes = layout === "planes", known = named === undefined ? undefined : context.tensor(named);
+  if (layout === "fixed") return [];
   const previous = !inPlanes && known !== undefined && isSameShape(known.header, tensor.header) && known.header.dtype === tensor.header.dtype ? known.id : undefined;
   const [sample, base, before] = [await context.samples.get(tensor.id), await context.samples.get(from), previous === undefined ? undefined : await context.samples.get(previous)];
   const edges: EdgeInput[] = [];
@@ -151,7 +185,7 @@ const mostForBlock = 64 * 1024 * 1024;
 /** Another shape (a last layer that was replaced, ModelHub fn 3): what both have in common as a difference, the rest alone. */
 async function blockEdges(context: EdgeContext, tensor: ArchiveTensor, from: ArchiveTensor): Promise<readonly EdgeInput[]> {
   const { header: { dtype, shape } } = tensor, block = commonBlock(shape, from.header.shape);
-  if (context.layout === "planes" || block === undefined || numberKind(dtype) === undefined || Math.max(tensor.byteLength, from.byteLength) > mostForBlock || tensor.current.base === from.id) return [];
+  if (context.layout !== "packed" || block === undefined || numberKind(dtype) === undefined || Math.max(tensor.byteLength, from.byteLength) > mostForBlock || tensor.current.base === from.id) return [];
   const [own, other] = [await context.load(tensor.id), await context.load(from.id)], elementBytes = dtypeBits(dtype) / 8, blockBytes = tensorByteLength(dtype, block);
   const [sample, base] = await Promise.all([own, other].map(({ bytes, shape: whole }) => sampleBytes(dtype, block, cutBlock(bytes, whole, block, elementBytes)))) as [Tensor, Tensor];
   const found = context.codec.estimate(sample, sample.bytes, { base });

@@ -33,9 +33,9 @@ export interface ProgressiveRequest {
 export interface LevelReport {
   /** Highest bytes of an element that were known; 4: all, by the real forward pass. */
   readonly level: number;
-  /** Of the layout's bytes, those that were known. */
+  /** Of the tensors' stored bytes, those read up to here. */
   readonly dataShare: number;
-  /** Stored bytes read up to here. */
+  /** Those bytes. */
   readonly readBytes: number;
   /** By top: samples answered at this level, samples still open after it. */
   readonly tops: readonly { readonly top: number; readonly decided: number; readonly open: number }[];
@@ -67,8 +67,8 @@ class Question {
 export async function evaluateProgressively(request: ProgressiveRequest): Promise<ProgressiveReport> {
   const { architecture, weights, inputs, count, tops, decide = decideLevel, onProgress } = request;
   const places = weightPlaces(architecture), questions = tops.map((top) => new Question(top, count)), levels: LevelReport[] = [];
-  const report = (level: number, before: readonly (readonly number[])[], knownBytes: number, readBytes: number): void => {
-    levels.push({ level, dataShare: knownBytes / weights.totalBytes, readBytes, tops: questions.map((question, at) => { const open = question.open().length; return { top: question.top, decided: before[at]!.length - open, open }; }) });
+  const report = (level: number, before: readonly (readonly number[])[], readBytes: number): void => {
+    levels.push({ level, dataShare: readBytes / weights.totalBytes, readBytes, tops: questions.map((question, at) => { const open = question.open().length; return { top: question.top, decided: before[at]!.length - open, open }; }) });
   };
   for (let level = 1; level < allPlanes; level++) {
     const open = questions.map((question) => question.open());
@@ -78,9 +78,9 @@ export async function evaluateProgressively(request: ProgressiveRequest): Promis
     const job = { architecture, weights: known.map(({ bounds }) => bounds), inputs, count, questions: questions.map(({ top }, at) => ({ top, samples: open[at]! })) };
     const answers = await decide(job, (done, of) => onProgress?.(level, done, of));
     questions.forEach((question, at) => { open[at]!.forEach((sample, place) => { const answer = answers[at]![place]; if (answer !== undefined) question.answer(sample, answer, level); }); });
-    report(level, open, known.reduce((sum, { knownBytes }) => sum + knownBytes, 0), known.reduce((sum, { readBytes }) => sum + readBytes, 0));
+    report(level, open, known.reduce((sum, { readBytes }) => sum + readBytes, 0));
   }
-  const equal = await answerByForward(request, questions, async (before) => { report(allPlanes, before, weights.totalBytes, await weights.readAll()); });
+  const equal = await answerByForward(request, questions, async (before) => { report(allPlanes, before, await weights.readAll()); });
   return { samples: count, totalBytes: weights.totalBytes, levels, tops: questions.map(({ top, answers, levels: by }, at) => ({ top, answers, levels: by, equal: equal?.[at] ?? null })) };
 }
 

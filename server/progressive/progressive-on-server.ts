@@ -6,10 +6,12 @@
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
+import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { Leaf } from "../../shared/model/model.js";
-import { tensorOfSource } from "../../shared/tensor/tensor.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
 import type { SamplePart } from "../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
@@ -25,7 +27,7 @@ import { writeModelFolder } from "../training/model-folder.js";
 import { decideInThread } from "./decide-in-thread.js";
 import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
 import type { ProgressiveEvaluationReport, ProgressiveEvaluationRequest } from "./progressive-request.js";
-import { fixedReader, planesReader, type WeightReader } from "./weight-reader.js";
+import { fixedReader, storedReader, type WeightReader } from "./weight-reader.js";
 
 /** Most sizes of answers that may be asked for at once. */
 const mostTops = 10;
@@ -53,7 +55,7 @@ async function evaluateVersion(context: OperationsContext, request: ProgressiveE
   try {
     const report = await evaluateProgressively({
       architecture: await architectureOf(repository, version), inputs: part.inputs, count: part.count, tops, compare: check, decide: decideInThread(signal),
-      weights: layout === "fixed" ? await fixedLayout(repository, leaves) : planesReader(leaves, (leaf, planes) => repository.objects.readHighPlanes(leaves[leaf]!.tensor, planes)),
+      weights: layout === "fixed" ? await fixedLayout(repository, leaves) : storedLayout(repository, leaves),
       forward: forwardInChild(repository, version, dataset, part.count, workFolder, signal),
     });
     const different = report.tops.find(({ equal }) => equal === false);
@@ -77,7 +79,27 @@ async function architectureOf(repository: FleetRepository, { name, version, vers
 async function fixedLayout(repository: FleetRepository, leaves: readonly Leaf[]): Promise<WeightReader> {
   const tensors = [];
   for (const { tensor } of leaves) tensors.push(await tensorOfSource(repository.objects.openTensor(tensor)));
-  return fixedReader(tensors);
+  return fixedReader(tensors, await loadDeltaCodec());
+}
+
+function storedLayout({ objects }: FleetRepository, leaves: readonly Leaf[]): WeightReader {
+  const idOf = (leaf: number): Hash => leaves[leaf]!.tensor;
+  return storedReader(leaves, {
+    storedBytes: (leaf) => storedBytesOf(objects, idOf(leaf)),
+    readHighPlanes: (leaf, planes) => objects.readHighPlanes(idOf(leaf), planes),
+  });
+}
+
+/** Of a tensor and everything it is decoded against, each once. */
+function storedBytesOf(objects: Pick<ObjectReader, "representation">, id: Hash): number {
+  const needed = new Set([id]);
+  let bytes = 0;
+  for (const each of needed) {
+    const lies = objects.representation(each);
+    bytes += lies?.storedBytes ?? 0;
+    for (const reference of [lies?.base, lies?.previous]) if (reference !== undefined) needed.add(reference);
+  }
+  return bytes;
 }
 
 /** All samples at once, so that each is in the batch it would be in without progress. */

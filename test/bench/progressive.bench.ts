@@ -12,7 +12,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { evaluateProgressively, type ProgressiveReport } from "../../server/progressive/progressive-evaluation.js";
-import { fixedReader, planesReader } from "../../server/progressive/weight-reader.js";
+import { fixedReader, storedReader } from "../../server/progressive/weight-reader.js";
+import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { renderTable } from "../../shared/cli/output.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import type { Architecture } from "../../shared/model/model.js";
@@ -75,11 +76,15 @@ function progressively({ architecture, tensors }: { readonly architecture: Archi
   const width = outputs.length / count;
   return evaluateProgressively({
     architecture, inputs, count, tops, compare: true,
-    weights: layout === "fixed" ? fixedReader(tensors) : planesReader(tensors, (leaf, planes) => { const tensor = tensors[leaf]!.bytes; return Promise.resolve({ bytes: masked(tensor, planes), readBytes: tensor.length * planes / 4 }); }),
+    weights: layout === "fixed" ? fixedReader(tensors, codec) : storedReader(tensors, {
+      storedBytes: (leaf) => tensors[leaf]!.bytes.length,
+      readHighPlanes: (leaf, planes) => { const tensor = tensors[leaf]!.bytes; return Promise.resolve({ bytes: masked(tensor, planes), readBytes: tensor.length * planes / 4 }); },
+    }),
     forward: (samples) => Promise.resolve(Float32Array.from(samples.flatMap((sample) => [...outputs.subarray(sample * width, (sample + 1) * width)]))),
   });
 }
 
+const codec = await loadDeltaCodec();
 const { set } = await loadDataset(dataset, nodeFiles());
 const work = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
 const measured: Measured[] = [];

@@ -72,7 +72,7 @@ function planOptions(command: Command): Command {
   return command
     .option("--budget <ratio>", "what a version may cost to rebuild against all stored for speed: 1.6x, 2x, … or none", "1.6x")
     .option("--scheme <scheme>", `tensors of a version are rebuilt one after the other or at once: ${planningSchemes.join(", ")}`, "independent")
-    .option("--layout <layout>", "packed: smallest; planes: the high-order bytes of every number can be read alone", "packed")
+    .option("--layout <layout>", "packed: smallest; planes: the high-order bytes of every number can be read alone; fixed: so, and float32 matrices with one exponent a channel, of which model eval --progressive needs fewer bytes", "packed")
     .option("--search <duration>", "how long better plans are looked for", "10s")
     .option("--measure", "measure disk and processor anew, instead of what is remembered of the first time", false)
     .option("--read-rate <size>", "bytes a second that the disk gives, such as 200MB; measured once and remembered when absent");
@@ -141,7 +141,7 @@ function describePlan({ fleet, ratio, scheme, layout, summary, plan }: Omit<Arch
   ];
 }
 
-const kindWords: Readonly<Record<string, string>> = { current: "as now", raw: "raw", packed: "packed", planes: "in byte planes", delta: "as differences", "delta-planes": "as differences in byte planes" };
+const kindWords: Readonly<Record<string, string>> = { current: "as now", raw: "raw", packed: "packed", planes: "in byte planes", fixed: "in fixed planes", delta: "as differences", "delta-planes": "as differences in byte planes" };
 
 function candidatesOf({ plan }: ArchivePlan): readonly string[] {
   const reached = plan.candidates.map(({ algorithm, storageCost, isWithinBudgets }) => `${algorithm} ${formatBytes(storageCost)}${isWithinBudgets ? "" : " (over budget)"}`).join(", ");

@@ -9,7 +9,7 @@ const home = await openNodeHome(path);
 const repository = await openRepository(home, "fleet-a");
 say({ open: true });
 
-const rounds = [{ ratio: null }, { ratio: 1 }, { ratio: 1.6 }, { ratio: null, layout: "planes" as const }, { ratio: 3 }];
+const rounds = [{ ratio: null }, { ratio: 1 }, { ratio: 1.6 }, { ratio: null, layout: "planes" as const }, { ratio: 1.6, layout: "fixed" as const }, { ratio: 3 }];
 for (let round = Number(seed) % rounds.length; ; round++) {
   const plan = await planFleet(repository, { timeLimitMs: 50, ...rounds[round % rounds.length]! });
   say({ planned: plan.summary.rewrittenTensors });

@@ -8,7 +8,9 @@ import fc from "fast-check";
 import { compileNetwork } from "../../../../server/progressive/compile-network.js";
 import { leastLead, pass } from "../../../../server/progressive/interval-network.js";
 import { evaluateProgressively, type ProgressiveRequest } from "../../../../server/progressive/progressive-evaluation.js";
-import { fixedReader, planesReader } from "../../../../server/progressive/weight-reader.js";
+import { fixedReader, storedReader } from "../../../../server/progressive/weight-reader.js";
+import { createDeltaCodec } from "../../../../shared/delta/codec.js";
+import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import { tighten } from "../../../../server/progressive/tighten.js";
 import { agrees, topOf } from "../../../../server/progressive/top-k.js";
 import type { LeafLayer } from "../../../../shared/model/model.js";
@@ -145,6 +147,8 @@ describe("progressive evaluation, against the real forward pass", () => {
   });
 });
 
+const codec = createDeltaCodec(plainKernels());
+
 /** With what the weights are read as: byte planes of a store, or fixed planes. */
 function requestOf(drawn: DrawnNetwork, layout: "planes" | "fixed" = "planes"): Omit<ProgressiveRequest, "tops"> {
   const { architecture, tensors, inputs, count } = drawn, size = inputs.length / count;
@@ -152,6 +156,6 @@ function requestOf(drawn: DrawnNetwork, layout: "planes" | "fixed" = "planes"): 
   return {
     architecture, inputs, count,
     forward: (samples) => Promise.resolve(forward(drawn, Float32Array.from(samples.flatMap((sample) => [...inputs.subarray(sample * size, (sample + 1) * size)])), samples.length)),
-    weights: layout === "fixed" ? fixedReader(tensors) : planesReader(tensors, readHighPlanes),
+    weights: layout === "fixed" ? fixedReader(tensors, codec) : storedReader(tensors, { storedBytes: (leaf) => tensors[leaf]!.bytes.length, readHighPlanes }),
   };
 }
