@@ -7,6 +7,7 @@ import type { ObjectReader, PackWriter } from "../../shared/objects/object-store
 import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
 import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 
 /** Tensors that have to be decoded before one as it came, at most: what a recovery costs stays bounded whatever devices send. */
 export const keyframeDepth = 8;
@@ -15,6 +16,32 @@ export const keyframeDepth = 8;
 export function depthAgainst(objects: Pick<ObjectReader, "representation">, references: readonly (Hash | undefined)[]): number {
   const depths = references.map((id) => (id === undefined ? 0 : 1 + (objects.representation(id)?.depth ?? 0)));
   return Math.max(0, ...depths);
+}
+
+/** Tensors that may wait to be decoded while further ones are read, and their bytes in all. */
+const mostAhead = 64;
+const mostAheadBytes = 32 * 1024 * 1024;
+
+/**
+ * Puts the tensors of a stream, a few coded ones being decoded at a time.
+ * @throws as putCodedTensor and PackWriter.putTensor; nothing is under way any more then
+ */
+export async function putReceivedTensors(pack: PackWriter, objects: ObjectReader, coder: TensorCoder, stream: AsyncIterable<ReceivedObject>): Promise<void> {
+  const started: { readonly byteLength: number; readonly done: Promise<void> }[] = [];
+  let ahead = 0;
+  const finishFirst = async (): Promise<void> => { const first = started[0]; await first?.done; started.shift(); ahead -= first?.byteLength ?? 0; };
+  try {
+    for await (const object of stream) {
+      if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
+      if (object.kind !== "coded") continue;
+      const done = putCodedTensor(pack, objects, coder, object);
+      done.catch(() => undefined); // Awaited in its turn.
+      started.push({ byteLength: object.ref.byteLength, done });
+      ahead += object.ref.byteLength;
+      while (started.length > mostAhead || ahead > mostAheadBytes) await finishFirst();
+    }
+    while (started.length > 0) await finishFirst();
+  } finally { await Promise.allSettled(started.map(({ done }) => done)); }
 }
 
 /**

@@ -19,7 +19,7 @@ import { objectsOfStream, type ReadRange } from "../../shared/wire/transfer/stre
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { leavesOf, type Accepted, type HeldObject } from "./announcement.js";
-import { isMalformedCoding, isReferenceLost, putCodedTensor } from "./coded-tensors.js";
+import { isMalformedCoding, isReferenceLost, putReceivedTensors } from "./coded-tensors.js";
 import { heldVersion, heldVersionsFor, tensorsOf } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import { needsOf, reliedOn, type BaseState, type Needs } from "./needs.js";
@@ -338,10 +338,7 @@ export class Reception {
     const coder = openTensorCoder(transfer.objects.reduce((sum, { byteLength }) => sum + byteLength, 0));
     try {
       // The pack hashes what it writes, so the tensors are not hashed here too.
-      for await (const object of objectsOfStream(transfer.objects, headerOf, rangesOf(transfer.spool), { verifyTensors: false, encodings: transfer.encodings })) {
-        if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
-        if (object.kind === "coded") await putCodedTensor(pack, objects, coder, object);
-      }
+      await putReceivedTensors(pack, objects, coder, objectsOfStream(transfer.objects, headerOf, rangesOf(transfer.spool), { verifyTensors: false, encodings: transfer.encodings }));
     } finally { await coder.close(); }
   }
 

@@ -2,21 +2,32 @@
  * Takes in a tensor that comes coded: it is decoded against what the store has, or the same pack brought before,
  * and only what decodes to its id gets an entry. Knows no files.
  */
+import type { References } from "../delta/encoded.js";
 import { StemmaError } from "../errors.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { isHash, tensorId } from "../tensor/hash.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
-import { Chains, isFault, type ChainFault, type ChainState, type Links } from "./chains.js";
+import { Chains, isFault, linked, type ChainFault, type ChainState, type Links } from "./chains.js";
 import type { DecodedCache } from "./decoded-cache.js";
 import { planeChecksOf } from "./high-planes.js";
 import { maxCodedTensorBytes, type CodedTensor } from "./object-store.js";
 import type { PackEntry } from "./pack-format.js";
 import { chainRefused } from "./publication.js";
-import { tensorDecoder, type TensorDecoder } from "./tensor-decoder.js";
+import type { DecodedSteps } from "./decoding/decode-steps.js";
+import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
+import { tensorDecoder, type TensorDecoder } from "./decoding/tensor-decoder.js";
 import { TensorReading, type StoredTensors, type TensorEntry } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
 interface Host { has(id: Hash): boolean; readonly tensors: StoredTensors; readonly reading: TensorReading; linksOf(id: Hash): Links | undefined }
+
+/** The tensors of the store alone, as they are before a save is done. */
+export class StoredReferences {
+  readonly #host: Host;
+  constructor(host: Host) { this.#host = host; }
+  has(id: Hash): boolean { return this.#host.has(id); }
+  async reference(id: Hash, verify: boolean): Promise<Tensor> { return { ...this.#host.tensors.entry(id).header, bytes: await this.#host.reading.reference(id, verify) }; }
+}
 
 /** The tensors of the store and, where it lacks them, those of a pack that is being written. */
 export class OwnTensors implements StoredTensors {
@@ -66,19 +77,32 @@ function checkForm({ id, header, bytes, code, base, previous }: CodedTensor): nu
   return byteLength;
 }
 
-/** What its index entry will say, once it was decoded to its id. @throws see PackWriter.putCoded */
-export async function codedEntry(tensor: CodedTensor, tensors: OwnTensors): Promise<EntryDescription> {
+/** A coded tensor that was decoded to its id. */
+export interface ProvedTensor { readonly links: Links; readonly decoded: Uint8Array }
+
+/**
+ * Decodes a tensor and compares its id.
+ * @param among where the references are; undefined comes back where one of them is not among these
+ * @throws see PackWriter.putCoded
+ */
+export async function proveCoded(tensor: CodedTensor, among: OwnTensors | StoredReferences): Promise<ProvedTensor | undefined> {
   const byteLength = checkForm(tensor);
-  const { id, code, bytes } = tensor;
-  const header = { dtype: tensor.header.dtype, shape: [...tensor.header.shape] };
   const decoder = await tensorDecoder();
   const links = linksNeeded(tensor, decoder);
-  const state = tensors.stateWith(id, links);
+  if (among instanceof OwnTensors) {
+    const state = among.stateWith(tensor.id, links);
+    if (isFault(state)) throw chainRefused(state, tensor.id);
+  } else if (linked(links).some((id) => !among.has(id))) return undefined;
+  return { links, decoded: await decodeAgainst(tensor, links, byteLength, decoder, among) };
+}
+
+/** What its index entry will say. @throws CHAIN_TOO_LONG, CHAIN_CYCLIC, REFERENCE_MISSING */
+export async function codedEntry({ id, header: { dtype, shape }, code, bytes }: CodedTensor, { links, decoded }: ProvedTensor, tensors: OwnTensors): Promise<EntryDescription> {
+  const header = { dtype, shape: [...shape] }, state = tensors.stateWith(id, links);
   if (isFault(state)) throw chainRefused(state, id);
-  const decoded = await decodeAgainst(tensor, links, byteLength, decoder, tensors);
-  const planeChecks = planeChecksOf(decoder.delta, header, code, bytes);
+  const planeChecks = planeChecksOf((await tensorDecoder()).delta, header, code, bytes);
   tensors.keep(id, decoded);
-  return { id, kind: "tensor", header, byteLength, representation: code, ...links, ...(planeChecks === undefined ? {} : { planeChecks }) };
+  return { id, kind: "tensor", header, byteLength: decoded.length, representation: code, ...links, ...(planeChecks === undefined ? {} : { planeChecks }) };
 }
 
 /** What the bytes need, of what they are said to be coded against: what they do not need is not kept for them. */
@@ -89,11 +113,13 @@ function linksNeeded({ id, header, code, bytes, base, previous }: CodedTensor, d
   return needs.previous && previous !== undefined ? { base, previous } : { base };
 }
 
-async function decodeAgainst({ id, header, code, bytes }: CodedTensor, { base, previous }: Links, byteLength: number, decoder: TensorDecoder, tensors: OwnTensors): Promise<Uint8Array> {
+async function decodeAgainst(tensor: CodedTensor, { base, previous }: Links, byteLength: number, decoder: TensorDecoder, among: Pick<OwnTensors, "reference">): Promise<Uint8Array> {
+  const { id, header, code, bytes } = tensor;
   const decode = async (verify: boolean): Promise<{ readonly decoded?: Uint8Array; readonly actual?: Hash; readonly cause?: unknown }> => {
-    const references = { ...(base && { base: await tensors.reference(base, verify) }), ...(previous && { previous: await tensors.reference(previous, verify) }) };
+    const references = { ...(base && { base: await among.reference(base, verify) }), ...(previous && { previous: await among.reference(previous, verify) }) };
     try {
-      const decoded = decoder.decode(header, code, bytes, references, byteLength);
+      // Why bytes are none of a codec's is learned by decoding them here.
+      const decoded = await decodeBeside(tensor, byteLength, references) ?? decoder.decode(header, code, bytes, references, byteLength);
       return { decoded, actual: tensorId(header, decoded) };
     } catch (cause) { return { cause }; }
   };
@@ -103,4 +129,13 @@ async function decodeAgainst({ id, header, code, bytes }: CodedTensor, { base, p
   if (outcome.cause !== undefined) throw outcome.cause;
   if (outcome.actual !== id || outcome.decoded === undefined) throw new StemmaError("OBJECT_HASH_MISMATCH", `A coded tensor's bytes decode to the id ${outcome.actual} where ${id} was expected: they changed on the way, or it was coded against another tensor than is named. Nothing of it was stored; send it again, or raw.`, { expected: id, actual: outcome.actual });
   return outcome.decoded;
+}
+
+/** undefined where the bytes are none that a codec wrote. */
+async function decodeBeside({ id, header, code, bytes }: CodedTensor, byteLength: number, { base, previous }: References): Promise<Uint8Array | undefined> {
+  const held = new Map<Hash, Tensor>(), names: { base?: Hash; previous?: Hash } = {};
+  for (const [name, reference] of [["base", base], ["previous", previous]] as const) if (reference !== undefined) { held.set(name as Hash, reference); names[name] = name as Hash; }
+  const decode = (): Promise<DecodedSteps> => decodingThreads().decode({ steps: [{ id, header, code, byteLength, stored: bytes, lastUseOf: [], ...names }], references: held, wanted: new Set([id]), isStoredGiven: false });
+  const { bytes: decoded } = await decode().catch((error: unknown) => { if (error instanceof DecodingLost) return decode(); throw error; });
+  return decoded.get(id);
 }

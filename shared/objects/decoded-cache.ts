@@ -18,9 +18,12 @@ export class DecodedCache {
     return found;
   }
 
-  /** Nothing writes to `bytes` any more. What is larger than half of the room is not kept, for it would drive out all else. */
+  /** Whether so many bytes would be kept. What is larger than half of the room would drive out all else. */
+  takes(byteLength: number): boolean { return 2 * byteLength <= this.#capacity; }
+
+  /** Keeps what it takes. Nothing writes to `bytes` any more. */
   put(id: Hash, bytes: Uint8Array): void {
-    if (2 * bytes.length > this.#capacity) return;
+    if (!this.takes(bytes.length)) return;
     this.drop(id);
     // A small piece of a large buffer would hold all of it.
     this.#tensors.set(id, 2 * bytes.length < bytes.buffer.byteLength ? bytes.slice() : bytes);

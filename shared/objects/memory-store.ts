@@ -32,7 +32,7 @@ class MemoryTarget implements PackTarget {
     this.bytes.set(description.id, bytes);
     this.#offset += bytes.length;
   }
-  readBack({ id }: UnsealedEntry): Promise<Uint8Array> { return Promise.resolve(this.bytes.get(id) as Uint8Array); }
+  readBack({ id }: UnsealedEntry): Promise<Uint8Array> { return Promise.resolve((this.bytes.get(id) as Uint8Array).slice()); }
   dropEntry(): Promise<void> { this.#pieces = []; return Promise.resolve(); }
   discard(): Promise<void> { this.#pieces = []; return Promise.resolve(); }
 }
@@ -74,7 +74,7 @@ function memoryTensors(index: ObjectIndex, packs: MemoryPacks): StoredTensors {
       return { ...entry, header };
     },
     state: (id) => index.state(id),
-    stored: (id, length) => Promise.resolve(packs.bytesOf(locate(index, id)).subarray(0, length)),
+    stored: (id, length) => Promise.resolve(packs.bytesOf(locate(index, id)).slice(0, length)),
     isReferred: (id) => index.isReferred(id),
     damaged: (id, _entry, { actual, cause }) => (actual === undefined ? new StemmaError("PACK_CORRUPT", `The object ${id} cannot be decoded. Send it again.`, { id, cause }) : objectMismatch(id, actual, "memory")),
     outOfReach: (id, { why, id: at }) => (why === "missing" ? objectMissing(at, `The tensor ${id} cannot be read without it. Send it again.`) : new StemmaError("PACK_CORRUPT", `The tensor ${id} cannot be decoded (${why}, at ${at}). Send it again.`, { id, at })),

@@ -9,9 +9,7 @@ import { checkPackHeader, decodePackTrailer, packHeaderBytes, packTrailerBytes, 
 import { packSuffix } from "./pack-file-writer.js";
 
 const maxIdleFiles = 32;
-/** A read below this fetches its neighbourhood. */
-const smallReadBytes = 256 * 1024;
-/** So much at first, more with every time that it was of use. */
+/** So much is read for whoever reads on, more with every time that it was of use. */
 const firstAheadBytes = 64 * 1024;
 const mostAheadBytes = 4 * 1024 * 1024;
 
@@ -19,7 +17,8 @@ const mostAheadBytes = 4 * 1024 * 1024;
 const allAheadBytes = 16 * 1024 * 1024;
 
 interface OpenPack { readonly name: string; readonly file: OpenFile; users: number; retired: boolean; lastEnd: number; aheadBytes: number }
-interface Ahead { readonly at: number; readonly bytes: Uint8Array }
+/** `bytes` may still be on their way. */
+interface Ahead { readonly at: number; readonly length: number; readonly bytes: Promise<Uint8Array> }
 
 /** What was read ahead last of each pack. A chain of coded tensors is read from as many packs in turn as it is deep. */
 class ReadAhead {
@@ -31,7 +30,7 @@ class ReadAhead {
   put(pack: OpenPack, ahead: Ahead): void {
     this.drop(pack);
     this.#aheads.set(pack, ahead);
-    this.#bytes += ahead.bytes.length;
+    this.#bytes += ahead.length;
     for (const [oldest] of this.#aheads) {
       if (this.#bytes <= allAheadBytes || oldest === pack) break;
       this.drop(oldest);
@@ -41,7 +40,7 @@ class ReadAhead {
   }
 
   drop(pack: OpenPack): void {
-    this.#bytes -= this.#aheads.get(pack)?.bytes.length ?? 0;
+    this.#bytes -= this.#aheads.get(pack)?.length ?? 0;
     this.#aheads.delete(pack);
   }
 }
@@ -52,8 +51,7 @@ function scratch(length: number): Uint8Array {
   return new Uint8Array(buffer.buffer, buffer.byteOffset, length);
 }
 
-async function readFully(file: OpenFile, at: number, length: number, pack: string): Promise<Uint8Array> {
-  const bytes = scratch(length);
+async function readFully(file: OpenFile, at: number, length: number, pack: string, bytes = scratch(length)): Promise<Uint8Array> {
   const got = await file.read(bytes, at);
   if (got !== length) throw new StemmaError("PACK_CORRUPT", `The pack ${pack} ends at ${at + got}, in the middle of what its index promises. Put it back from a backup.`, { pack, at, length });
   return bytes;
@@ -145,22 +143,28 @@ export class PackReader {
   readonly #ahead: ReadAhead;
   constructor(open: OpenPack, packBytes: number, ahead: ReadAhead) { this.#open = open; this.#packBytes = packBytes; this.#ahead = ahead; }
 
-  /** The bytes of a range; they may share memory with their neighbours and are not to be written to. */
+  /** The bytes of a range: a buffer of their own, which is the caller's, or a piece of a larger one, which others may read too and nobody writes to. */
   async range(at: number, length: number): Promise<Uint8Array> {
     const open = this.#open;
     const ahead = this.#ahead.get(open);
-    if (ahead !== undefined && at >= ahead.at && at + length <= ahead.at + ahead.bytes.length) {
+    if (ahead !== undefined && at >= ahead.at && at + length <= ahead.at + ahead.length) {
       open.lastEnd = at + length;
-      return ahead.bytes.subarray(at - ahead.at, at - ahead.at + length);
+      return (await ahead.bytes).subarray(at - ahead.at, at - ahead.at + length);
     }
-    // Whoever reads one small object after the other gets the next ones with it.
-    const follows = at === open.lastEnd && length < smallReadBytes;
+    // Whoever reads one object after the other gets the next ones with it.
+    const follows = at === open.lastEnd;
     open.lastEnd = at + length;
-    if (!follows) { open.aheadBytes = firstAheadBytes; return readFully(open.file, at, length, open.name); }
-    const bytes = await readFully(open.file, at, Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at)), open.name);
+    if (!follows) open.aheadBytes = firstAheadBytes;
+    const more = Math.min(open.aheadBytes, this.#packBytes - at);
+    if (!follows || length >= more) return readFully(open.file, at, length, open.name);
+    // With a byte to spare, that no range is all of the buffer.
+    const next: Ahead = { at, length: more, bytes: readFully(open.file, at, more, open.name, scratch(more + 1).subarray(0, more)) };
     open.aheadBytes = Math.min(mostAheadBytes, open.aheadBytes * 4);
-    this.#ahead.put(open, { at, bytes });
-    return bytes.subarray(0, length);
+    this.#ahead.put(open, next);
+    try { return (await next.bytes).subarray(0, length); } catch (error) {
+      if (this.#ahead.get(open) === next) this.#ahead.drop(open);
+      throw error;
+    }
   }
 
   /** A range in pieces, the next one being read while the caller works on the last. */

@@ -7,13 +7,15 @@ import { planeBytes } from "../delta/numbers.js";
 import { StemmaError } from "../errors.js";
 import { tensorId } from "../tensor/hash.js";
 import type { Hash, Tensor, TensorHeader } from "../tensor/tensor.js";
-import { isFault, planRetrieval, type ChainFault, type ChainState } from "./chains.js";
+import { isFault, linked, planRetrieval, type ChainFault, type ChainState, type RetrievalStep } from "./chains.js";
 import type { DecodedCache } from "./decoded-cache.js";
 import type { ObjectIndex } from "./object-index.js";
 import { maxCodedTensorBytes, type CodedTensor, type HighPlanes, type ReadOptions, type Representation } from "./object-store.js";
 import { rawRepresentation, type PackEntry } from "./pack-format.js";
 import { keepHighPlanes, planesCheck } from "./high-planes.js";
-import { tensorDecoder, type TensorDecoder } from "./tensor-decoder.js";
+import { decodeSteps, type DecodingStep } from "./decoding/decode-steps.js";
+import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
+import { tensorDecoder, type TensorDecoder } from "./decoding/tensor-decoder.js";
 
 export type TensorEntry = PackEntry & { readonly header: TensorHeader };
 
@@ -22,7 +24,10 @@ export interface StoredTensors {
   /** The copy of a tensor that is read. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH */
   entry(id: Hash): TensorEntry;
   state(id: Hash): ChainState;
-  /** As many of the first stored bytes of the copy that is read, which is looked up in the turn of the call; all of them when `length` is absent. */
+  /**
+   * As many of the first stored bytes of the copy that is read, which is looked up in the turn of the call; all of them when `length` is absent.
+   * A whole buffer is the caller's; a piece of a larger one is not to be written to.
+   */
   stored(id: Hash, length?: number): Promise<Uint8Array>;
   /** Whether anything is coded against it, so that it may be asked for again. */
   isReferred(id: Hash): boolean;
@@ -35,16 +40,40 @@ export interface StoredTensors {
 /** How often a reading starts anew because the store changed under it. */
 const mostRestarts = 16;
 class Moved extends Error {}
+function isPassing(error: unknown): boolean { return error instanceof Moved || error instanceof DecodingLost; }
 
 function refuseLarge(id: Hash, byteLength: number): void {
   if (byteLength > maxCodedTensorBytes) throw new StemmaError("TENSOR_TOO_LARGE", `The tensor ${id} of ${byteLength} bytes is to be read in one piece, which only tensors of up to ${maxCodedTensorBytes} bytes are. Read it as a stream.`, { id, byteLength });
 }
 
-interface Decoded { readonly entry: TensorEntry; readonly bytes: Uint8Array; /** Undefined when it came from the cache. */ readonly stored?: Uint8Array }
+interface Decoded { readonly entry: TensorEntry; readonly bytes: Uint8Array; /** Undefined when it came from the cache; gone to a thread unless it was to be kept. */ readonly stored?: Uint8Array }
+/** `fromDisk`: nothing of it is taken from memory. `keepsStored`: its stored bytes are wanted too. */
+interface Retrieval { readonly fromDisk?: boolean; readonly keepsStored?: boolean }
 /** `isMasked`: the bytes below the planes asked for are nought already. */
 interface Planes { readonly header: TensorHeader; readonly bytes: Uint8Array; readonly readBytes: number; readonly isMasked: boolean }
 /** A page: a disk reads no less, and of small tensors it holds the head and all planes that are asked for. */
 const firstReadBytes = 4096;
+
+type Run = readonly RetrievalStep<TensorEntry>[];
+
+/** Stored and decoded bytes that one job may hold at a time; a tensor that alone is larger is a job of its own. */
+const mostRunBytes = 64 * 1024 * 1024;
+
+function* runsOf(steps: Run): Iterable<Run> {
+  for (let from = 0, to = 0; from < steps.length; from = to) {
+    let bytes = 0;
+    for (; to < steps.length && bytes < mostRunBytes; to++) {
+      const { representation, storedBytes, byteLength } = (steps[to] as Run[number]).entry;
+      // What lies raw is needed by the next one anyway.
+      if (representation !== rawRepresentation) bytes += storedBytes + byteLength;
+    }
+    yield steps.slice(from, to);
+  }
+}
+
+function stepOf({ id, entry: { header, representation: code, byteLength, base, previous }, lastUseOf }: Run[number], stored: Uint8Array): DecodingStep {
+  return { id, header, code, byteLength, stored, lastUseOf, ...(base && { base }), ...(previous && { previous }) };
+}
 
 export class TensorReading {
   readonly #store: StoredTensors;
@@ -57,14 +86,14 @@ export class TensorReading {
    * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH naming what is damaged, PACK_CORRUPT, PACK_FORMAT_UNKNOWN, TENSOR_TOO_LARGE
    */
   async bytes(id: Hash, { verify = true, fromDisk = false }: ReadOptions = {}): Promise<Uint8Array> {
-    const { entry, bytes, stored } = await this.#decoded(id, verify, fromDisk);
+    const { entry, bytes, stored } = await this.#decoded(id, verify, { fromDisk });
     // What is remembered, or lies in a buffer of its pack's, is others' too.
     return entry.representation === rawRepresentation || stored === undefined ? bytes.slice() : bytes;
   }
 
   /** As `bytes`, but not to be written to, and remembered for what is coded against it. */
   async reference(id: Hash, verify: boolean): Promise<Uint8Array> {
-    const { entry, bytes, stored } = await this.#decoded(id, verify, false);
+    const { entry, bytes, stored } = await this.#decoded(id, verify, {});
     if (entry.representation !== rawRepresentation && stored !== undefined) this.#cache.put(id, bytes);
     return bytes;
   }
@@ -74,7 +103,7 @@ export class TensorReading {
 
   /** As it lies on the disk, decoded and compared with its id: the copy's stored bytes. @throws as `bytes` */
   async verifiedCopy(id: Hash): Promise<{ readonly entry: TensorEntry; readonly stored: Uint8Array }> {
-    const { entry, stored } = await this.#decoded(id, true, true);
+    const { entry, stored } = await this.#decoded(id, true, { fromDisk: true, keepsStored: true });
     return { entry, stored: stored as Uint8Array };
   }
 
@@ -89,18 +118,17 @@ export class TensorReading {
     });
   }
 
-  async #decoded(id: Hash, verify: boolean, fromDisk: boolean): Promise<Decoded> {
-    const decoder = await tensorDecoder();
-    const found = await this.#unmoved(() => this.#retrieve(decoder, id, fromDisk));
-    if (verify && tensorId(found.entry.header, found.bytes) !== id) throw await this.#unmoved(() => this.#diagnose(decoder, id));
+  async #decoded(id: Hash, verify: boolean, retrieval: Retrieval): Promise<Decoded> {
+    const found = await this.#unmoved(() => this.#retrieve(id, retrieval));
+    if (verify && tensorId(found.entry.header, found.bytes) !== id) throw await this.#unmoved(() => this.#diagnose(id));
     return found;
   }
 
-  /** A recoding or collection may replace what was planned to be read; then it is planned again. */
+  /** A recoding or collection may replace what was planned to be read, and a thread may end; then it is planned again. */
   async #unmoved<T>(read: () => Promise<T>): Promise<T> {
     for (let restarts = 0; ; restarts++) {
       try { return await read(); } catch (error) {
-        if (!(error instanceof Moved)) throw error;
+        if (!isPassing(error)) throw error;
         if (restarts === mostRestarts) throw new StemmaError("STORE_FAILED", "A tensor was rewritten again and again while it was read. Try again when less is being recoded.", { cause: error });
       }
     }
@@ -111,8 +139,8 @@ export class TensorReading {
     if (isFault(state)) throw this.#store.outOfReach(id, state);
   }
 
-  /** One turn for everything that is looked up: what is found belongs together. Then one tensor after the other. */
-  async #retrieve(decoder: TensorDecoder, id: Hash, fromDisk: boolean): Promise<Decoded> {
+  /** One turn for everything that is looked up: what is found belongs together. */
+  async #retrieve(id: Hash, { fromDisk = false, keepsStored = false }: Retrieval): Promise<Decoded> {
     this.#refuseFault(id);
     const entry = this.#store.entry(id);
     const atHand = fromDisk ? undefined : this.#cache.get(id);
@@ -120,16 +148,31 @@ export class TensorReading {
     const held = new Map<Hash, Tensor>();
     const steps = planRetrieval(id, (at) => this.#store.entry(at), (at) => at !== id && this.#hold(at, held));
     let last: Decoded | undefined;
-    for (const step of steps) {
-      const stored = await this.#storedAs(step.id, step.entry);
-      const bytes = this.#decode(decoder, step.id, step.entry, stored, held) ?? await this.#fail(decoder, step.id);
-      for (const done of step.lastUseOf) held.delete(done);
-      held.set(step.id, { ...step.entry.header, bytes });
-      // What is handed out stays the caller's alone. Raw ones are read again as fast as they are remembered.
-      if (step.entry.representation !== rawRepresentation && this.#store.isReferred(step.id)) this.#cache.put(step.id, step.id === id ? bytes.slice() : bytes);
-      last = { entry: step.entry, stored, bytes };
-    }
+    for (const run of runsOf(steps)) last = await this.#decodeRun(run, held, { id, keepsStored });
     return last as Decoded;
+  }
+
+  /** Reads and decodes some steps of a retrieval; what later ones need is held then. Returns the last of them. */
+  async #decodeRun(run: Run, held: Map<Hash, Tensor>, { id, keepsStored }: { readonly id: Hash; readonly keepsStored: boolean }): Promise<Decoded> {
+    // Of raw tensors nothing is remembered: they are read again as fast.
+    const isKept = ({ id: at, entry }: Run[number]): boolean => entry.representation !== rawRepresentation && this.#store.isReferred(at) && this.#cache.takes(entry.byteLength);
+    const done = new Set(run.flatMap(({ lastUseOf }) => lastUseOf));
+    const wanted = new Set(run.filter((step) => !done.has(step.id) || isKept(step)).map((step) => step.id));
+    const stored = await Promise.all(run.map((step) => this.#storedAs(step.id, step.entry)));
+    const steps = run.map((step, i) => stepOf(step, stored[i] as Uint8Array));
+    const needed = new Set(steps.flatMap(linked)), references = new Map([...held].filter(([at]) => needed.has(at)));
+    const { bytes: decoded, malformed } = await decodingThreads().decode({ steps, references, wanted, isStoredGiven: !keepsStored });
+    if (malformed !== undefined) throw await this.#diagnose(id);
+    for (const step of run) {
+      const bytes = decoded.get(step.id);
+      if (bytes === undefined) continue;
+      // What is handed out stays the caller's alone.
+      if (isKept(step)) this.#cache.put(step.id, step.id === id ? bytes.slice() : bytes);
+      held.set(step.id, { ...step.entry.header, bytes });
+    }
+    for (const over of done) held.delete(over);
+    const { id: lastId, entry } = run.at(-1) as Run[number];
+    return { entry, stored: stored.at(-1) as Uint8Array, bytes: decoded.get(lastId) as Uint8Array };
   }
 
   /** Takes a tensor from the cache, if it is there, for as long as this reading needs it. */
@@ -139,8 +182,8 @@ export class TensorReading {
     return bytes !== undefined;
   }
 
-  /** The stored bytes of this very copy, wherever a collection has moved it. */
-  #storedAs(id: Hash, entry: TensorEntry, length?: number): Promise<Uint8Array> {
+  /** The stored bytes of this very copy, wherever a collection has moved it; looked up in the turn of the call. */
+  async #storedAs(id: Hash, entry: TensorEntry, length?: number): Promise<Uint8Array> {
     refuseLarge(id, entry.byteLength);
     let now: TensorEntry;
     try { now = this.#store.entry(id); } catch (cause) { throw new Moved("gone", { cause }); }
@@ -148,28 +191,14 @@ export class TensorReading {
     return this.#store.stored(id, length);
   }
 
-  /** undefined where the bytes are none that a codec wrote. */
-  #decode(decoder: TensorDecoder, id: Hash, { representation, header, base, previous, byteLength }: TensorEntry, stored: Uint8Array, held: ReadonlyMap<Hash, Tensor>): Uint8Array | undefined {
-    if (representation === rawRepresentation) return stored.length === byteLength ? stored : undefined;
-    const from = base === undefined ? undefined : held.get(base), before = previous === undefined ? undefined : held.get(previous);
-    try {
-      return decoder.decode(header, representation, stored, { ...(from && { base: from }), ...(before && { previous: before }) }, byteLength);
-    } catch (error) {
-      if (error instanceof StemmaError && error.code === "PACK_FORMAT_UNKNOWN") throw new StemmaError("PACK_FORMAT_UNKNOWN", `The tensor ${id} cannot be read: ${error.message}`, { id, cause: error });
-      return undefined;
-    }
-  }
-
-  async #fail(decoder: TensorDecoder, id: Hash): Promise<never> { throw await this.#diagnose(decoder, id); }
-
   /** Finds what of a tensor's chain is damaged, from the start, with nothing taken from memory. */
-  async #diagnose(decoder: TensorDecoder, id: Hash): Promise<StemmaError> {
-    const held = new Map<Hash, Tensor>();
+  async #diagnose(id: Hash): Promise<StemmaError> {
+    const decoder = await tensorDecoder(), held = new Map<Hash, Tensor>();
     this.#refuseFault(id);
     for (const step of planRetrieval(id, (at) => this.#store.entry(at), () => false)) {
       this.#cache.drop(step.id);
       const stored = await this.#storedAs(step.id, step.entry);
-      const bytes = this.#decode(decoder, step.id, step.entry, stored, held);
+      const bytes = decodeSteps(decoder, { steps: [stepOf(step, stored)], references: held, wanted: new Set([step.id]) }).bytes.get(step.id);
       const actual = bytes === undefined ? undefined : tensorId(step.entry.header, bytes);
       if (bytes === undefined || actual !== step.id) {
         const error = this.#store.damaged(step.id, step.entry, actual === undefined ? {} : { actual });
@@ -191,14 +220,14 @@ export class TensorReading {
     const start = await this.#storedAs(id, entry, Math.min(storedBytes, Math.max(firstReadBytes, 1 + 6 * width)));
     const length = this.#prefix(decoder, entry, start, planes);
     const prefix = length === undefined ? undefined : length <= start.length ? start.subarray(0, length) : await this.#storedAs(id, entry, length);
-    if (prefix === undefined || planesCheck(prefix) !== expected) return this.#fail(decoder, id);
+    if (prefix === undefined || planesCheck(prefix) !== expected) throw await this.#diagnose(id);
     const bytes = decoder.delta.decodeHighPlanes(header, prefix, base === undefined ? {} : { base: { ...base.header, bytes: base.bytes } }, planes);
     return { header, bytes, readBytes: Math.max(start.length, prefix.length) + (base?.readBytes ?? 0), isMasked: true };
   }
 
   async #wholeOf(id: Hash, header: TensorHeader): Promise<Planes> {
     const steps = planRetrieval(id, (at) => this.#store.entry(at), () => false);
-    const { bytes } = await this.#decoded(id, true, false);
+    const { bytes } = await this.#decoded(id, true, {});
     return { header, bytes, readBytes: steps.reduce((sum, { entry }) => sum + entry.storedBytes, 0), isMasked: false };
   }
 

@@ -86,25 +86,36 @@ export async function recoverModel(store: ObjectReader, versionId: Hash, clock: 
 
 interface Reading { readonly store: ObjectReader; readonly record: SaveRecord; readonly timer: StepTimer; /** Keeps what is read in memory. */ readonly hold: boolean; readonly fromDisk: boolean }
 
+/** Tensors that are under way at a time, and their bytes in all. */
+const mostUnderWay = 1024;
+const mostUnderWayBytes = 32 * 1024 * 1024;
+
 /**
  * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was
- * read. The next tensor is asked for before the last one is done with, so that a store fetches small neighbours together.
+ * read. Many are under way at a time, so that a store fetches small neighbours together and decodes beside it.
  */
 async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
   const { record, timer } = how;
-  const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()];
-  const done = new Map<Hash, TensorSource>();
-  const reading = { next: startReading(how, unique[0]) };
+  const done = new Map<Hash, TensorSource>(), underWay = new Set<Promise<void>>(), stop = { asked: false };
+  let bytes = 0;
+  const start = (leaf: Leaf): void => {
+    const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+    bytes += byteLength;
+    const reading: Promise<void> = readTensor(how, leaf, stop)
+      .then((source) => { if (source !== undefined) done.set(leaf.tensor, source); })
+      .finally(() => { bytes -= byteLength; underWay.delete(reading); });
+    reading.catch(() => undefined); // Awaited below.
+    underWay.add(reading);
+  };
   try {
-    for (const [i, leaf] of unique.entries()) {
-      const { first, finish } = reading.next as StartedReading;
-      await first;
-      reading.next = startReading(how, unique[i + 1]);
-      done.set(leaf.tensor, await finish());
+    for (const leaf of longestFirst(how.store, [...new Map(leaves.map((each) => [each.tensor, each])).values()])) {
+      while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes)) await Promise.race(underWay);
+      start(leaf);
     }
-  } catch (error) {
-    await reading.next?.abandon();
-    throw error;
+    await Promise.all(underWay);
+  } finally {
+    stop.asked = true;
+    await Promise.allSettled(underWay);
   }
   const verifiedRoot = treeRoot(leaves);
   timer.mark("verifyMs");
@@ -112,42 +123,38 @@ async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly
   return { sources: leaves.map(({ tensor }) => done.get(tensor) as TensorSource), verifiedRoot };
 }
 
-interface StartedReading { readonly first: Promise<unknown>; finish(): Promise<TensorSource>; abandon(): Promise<unknown> }
+/** Decoding this much takes as long as reading all else of a common model. */
+const longDecodingBytes = 1024 * 1024;
 
-/** Asks the store for a tensor, or its first piece; `finish` reads and hashes it to its end. */
-function startReading(how: Reading, leaf: Leaf | undefined): StartedReading | undefined {
-  if (leaf === undefined) return undefined;
-  const source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
-  const pieces = source.chunks()[Symbol.asyncIterator]();
-  const first = source.whole().then(async (whole) => whole ?? await pieces.next());
-  first.catch(() => undefined); // Awaited by whoever finishes the reading; nobody may come to it.
-  const abandon = async (): Promise<unknown> => { await first.catch(() => undefined); return pieces.return?.(); };
-  return { first, abandon, finish: async () => { const got = await first; return got instanceof Uint8Array ? hashWhole(how, leaf, got) : readTensor(how, leaf, got, pieces); } };
+/** What takes long to decode first, that the rest is read and hashed meanwhile; all else as it lies. */
+function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Leaf[] {
+  const decoding = new Map(leaves.map((leaf) => {
+    const lies = store.representation(leaf.tensor), bytes = lies === undefined || lies.code === 0 ? 0 : (lies.depth + 1) * tensorByteLength(leaf.dtype, leaf.shape);
+    return [leaf, bytes < longDecodingBytes ? 0 : bytes];
+  }));
+  return leaves.toSorted((a, b) => (decoding.get(b) as number) - (decoding.get(a) as number));
 }
 
-/** What was decoded is handed out as it is: it is nobody else's. */
-function hashWhole(how: Reading, leaf: Leaf, bytes: Uint8Array): TensorSource {
-  how.timer.mark("loadMs");
-  const hasher = tensorHasher(leaf).update(bytes);
-  return finished(how, leaf, bytes.length, hasher.digest(), how.hold ? bytes : undefined);
-}
-
-async function readTensor(how: Reading, leaf: Leaf, first: IteratorResult<Uint8Array>, pieces: AsyncIterator<Uint8Array>): Promise<TensorSource> {
-  const { record, hold, timer } = how;
-  const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
-  const hasher = tensorHasher(leaf);
-  const held = hold ? unfilled(byteLength) : undefined;
+/** Reads a tensor and hashes it. undefined where it was stopped. */
+async function readTensor(how: Reading, leaf: Leaf, stop: { readonly asked: boolean }): Promise<TensorSource | undefined> {
+  const { record, hold, timer } = how, source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
+  const whole = await source.whole(), hasher = tensorHasher(leaf);
+  if (whole !== undefined) {
+    timer.mark("loadMs");
+    // What was decoded is handed out as it is: it is nobody else's.
+    hasher.update(whole);
+    return finished(how, leaf, whole.length, hasher.digest(), hold ? whole : undefined);
+  }
+  const byteLength = tensorByteLength(leaf.dtype, leaf.shape), held = hold ? unfilled(byteLength) : undefined;
   let at = 0;
-  for (let piece = first; piece.done !== true; piece = await pieces.next()) {
-    if (at + piece.value.length > byteLength) {
-      await pieces.return?.();
-      throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
-    }
-    held?.set(piece.value, at);
-    at += piece.value.length;
+  for await (const piece of source.chunks()) {
+    if (stop.asked) return undefined;
+    if (at + piece.length > byteLength) throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
+    held?.set(piece, at);
+    at += piece.length;
     timer.mark("loadMs");
     // What is handed out is what is hashed.
-    hasher.update(held === undefined ? piece.value : held.subarray(at - piece.value.length, at));
+    hasher.update(held === undefined ? piece : held.subarray(at - piece.length, at));
     timer.mark("verifyMs");
   }
   timer.mark("loadMs");

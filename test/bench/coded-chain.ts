@@ -8,7 +8,7 @@
  */
 import { mkdtemp, open } from "node:fs/promises";
 import { join } from "node:path";
-import { keyframeDepth, putCodedTensor } from "../../server/ingest/coded-tensors.js";
+import { keyframeDepth, putReceivedTensors } from "../../server/ingest/coded-tensors.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";
 import { openNodeHome } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
@@ -18,10 +18,11 @@ import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { tensorId } from "../../shared/tensor/hash.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
+import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 import { fineTuned, weights } from "../helpers/related-tensors.js";
-import { median, mobileNetShapes, recoverFloor, saveFloor, timed, type Named } from "./save-floors.js";
+import { median, mobileNetShapes, recoverFloor, saveFloor, spent, type Cost, type Named } from "./save-floors.js";
 
 export interface CodedStep {
   readonly depth: number;
@@ -42,12 +43,6 @@ export interface CodedStep {
   readonly decodings: number;
 }
 
-export interface Cost { readonly clockMs: number; readonly processorMs: number }
-async function spent(work: () => unknown): Promise<Cost> {
-  const before = process.cpuUsage(), clockMs = await timed(async () => { await work(); }), { user, system } = process.cpuUsage(before);
-  return { clockMs, processorMs: (user + system) / 1000 };
-}
-
 interface Pair { readonly repository: FleetRepository; close(): Promise<void> }
 async function openPair(path: string): Promise<Pair> {
   const home = await openNodeHome(path), repository = await openRepository(home, "local");
@@ -65,15 +60,19 @@ function nextOf(tensors: readonly Named[], partial: boolean, step: number): { re
 
 function encodeAll(codec: DeltaCodec, changes: readonly Change[]): readonly EncodedTensor[] { return changes.map(({ tensor, base }) => codec.encodeTensor(tensor, tensor.bytes, { base })); }
 
+/** What a device sends, as it comes out of the stream. */
+async function* received(changes: readonly Change[], encoded: readonly EncodedTensor[]): AsyncIterable<ReceivedObject> {
+  for (const [i, { tensor, id, baseId }] of changes.entries()) {
+    const { code, bytes, against } = encoded[i]!, { dtype, shape } = tensor, ref = { kind: "tensor" as const, id, byteLength: tensor.bytes.length };
+    yield await Promise.resolve(code === 0 ? { kind: "tensor", ref, source: sourceOfTensor({ dtype, shape, bytes }) } : { kind: "coded", ref, header: { dtype, shape }, encoding: { code, byteLength: bytes.length, ...(against.base ? { against: baseId } : {}) }, bytes });
+  }
+}
+
 /** As ingest does when the last block is there: one pack with the tensors and the small objects, then the fact. */
 async function takeIn(server: FleetRepository, device: FleetRepository, versionId: Hash, changes: readonly Change[], encoded: readonly EncodedTensor[]): Promise<void> {
   const small = await Promise.all(smallObjectsOf(device.get(versionId)!.record).map(async ({ kind, id }) => ({ kind, bytes: await device.objects.read(kind, id) })));
   const recordBytes = await device.objects.read("record", versionId), pack = await server.objects.begin(), coder = openTensorCoder(0);
-  for (const [i, { tensor, id, baseId }] of changes.entries()) {
-    const { code, bytes, against } = encoded[i]!, ref = { kind: "tensor" as const, id, byteLength: tensor.bytes.length };
-    if (code === 0) { await pack.putCoded({ id, header: tensor, code, bytes }); continue; }
-    await putCodedTensor(pack, server.objects, coder, { kind: "coded", ref, header: { dtype: tensor.dtype, shape: tensor.shape }, encoding: { code, byteLength: bytes.length, ...(against.base ? { against: baseId } : {}) }, bytes });
-  }
+  await putReceivedTensors(pack, server.objects, coder, received(changes, encoded));
   for (const { kind, bytes } of small) await pack.put(kind, bytes);
   await pack.put("record", recordBytes);
   await pack.commit();

@@ -1,8 +1,8 @@
 /**
  * Time to save and to recover a model in coded form, against what the same costs raw plus its bytes over the
  * codec's rate, all in the same run: `stemma bench coded [--quick] [-o json] [BASE CHILD]` (safetensors files;
- * without them one of MobileNetV2's size is drawn, and fine-tuned by chance). Processor time, because others
- * may work on the machine too; medians of STEMMA_BENCH_ROUNDS (9) rounds.
+ * without them one of MobileNetV2's size is drawn, and fine-tuned by chance). By the clock, and by processor time
+ * of all threads, which other work on the machine disturbs less; medians of STEMMA_BENCH_ROUNDS (9) rounds.
  *
  * recover   the model by `model recover`, every tensor coded against a base that lies raw; cold: the store was
  *           opened anew, so the base is read too; warm: the base is remembered
@@ -26,6 +26,7 @@ import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { fineTuned, weights } from "../helpers/related-tensors.js";
 import { writePack } from "../helpers/coded-tensors.js";
+import { median, spent, type Cost } from "./save-floors.js";
 
 const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { output: { type: "string", short: "o", default: "table" }, quick: { type: "boolean", default: false } } });
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (options.quick ? 2 : 9));
@@ -45,9 +46,9 @@ function drawn(): Pair {
   return { name: "drawn", base, child: base.map((tensor, i) => ({ ...tensor, ...fineTuned(tensor, 1e-4, 100 + i) })) };
 }
 
-async function timed(run: () => Promise<unknown> | void): Promise<number> { globalThis.gc?.(); const before = process.cpuUsage(); await run(); const { user, system } = process.cpuUsage(before); return (user + system) / 1000; }
+async function timed(run: () => unknown): Promise<Cost> { globalThis.gc?.(); return spent(run); }
 
-interface Times { readonly decode: number[]; readonly rawCold: number[]; readonly rawWarm: number[]; readonly recoverCold: number[]; readonly recoverWarm: number[]; readonly saveRaw: number[]; readonly saveCoded: number[] }
+interface Times { readonly decode: Cost[]; readonly rawCold: Cost[]; readonly rawWarm: Cost[]; readonly recoverCold: Cost[]; readonly recoverWarm: Cost[]; readonly saveRaw: Cost[]; readonly saveCoded: Cost[] }
 
 /** The child's tensors, each once, against the base's of the same name. */
 function code(codec: DeltaCodec, { base, child }: Pair): readonly { readonly coded: CodedTensor; readonly base: Tensor; readonly byteLength: number }[] {
@@ -86,21 +87,21 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
   }
   for (const repository of [raw, coded]) await repository.close();
   for (const home of Object.values(homes)) await home.close();
-  const median = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1]!;
   // Within a round all are measured one after the other: what else this machine does slows them alike.
-  const ratio = (of: readonly number[], raw: readonly number[]): number => median(of.map((value, i) => value / (raw[i]! + times.decode[i]!)));
+  const ratio = (of: readonly Cost[], raw: readonly Cost[], by: keyof Cost): number => median(of.map((value, i) => value[by] / (raw[i]![by] + times.decode[i]![by])));
+  const ratios = (by: keyof Cost, suffix: string): Record<string, number> => ({ [`recoverCold${suffix}`]: ratio(times.recoverCold, times.rawCold, by), [`recoverWarm${suffix}`]: ratio(times.recoverWarm, times.rawWarm, by), [`save${suffix}`]: ratio(times.saveCoded, times.saveRaw, by) });
   return {
-    model: pair.name, megabytes: bytes / 1e6, share: parts.reduce((sum, part) => sum + part.coded.bytes.length, 0) / bytes, decodeMBs: bytes / 1e3 / median(times.decode),
-    ...Object.fromEntries(Object.entries(times).map(([key, list]) => [`${key}Ms`, median(list as readonly number[])])),
-    recoverCold: ratio(times.recoverCold, times.rawCold), recoverWarm: ratio(times.recoverWarm, times.rawWarm), save: ratio(times.saveCoded, times.saveRaw),
+    model: pair.name, megabytes: bytes / 1e6, share: parts.reduce((sum, part) => sum + part.coded.bytes.length, 0) / bytes, decodeMBs: bytes / 1e3 / median(times.decode.map(({ clockMs }) => clockMs)),
+    ...Object.fromEntries(Object.entries(times).map(([key, list]) => [`${key}Ms`, median((list as readonly Cost[]).map(({ clockMs }) => clockMs))])),
+    ...ratios("clockMs", ""), ...ratios("processorMs", "Processor"),
   };
 }
 
 /** Writes these once more, which takes what a first save takes. */
-async function store(objects: ObjectWriter, tensors: readonly (Tensor | CodedTensor)[]): Promise<number> {
+async function store(objects: ObjectWriter, tensors: readonly (Tensor | CodedTensor)[]): Promise<Cost> {
   return timed(async () => {
     const pack = await objects.begin({ recode: true });
-    for (const tensor of tensors) await ("code" in tensor ? pack.putCoded(tensor) : pack.putTensor(sourceOfTensor(tensor)));
+    await Promise.all(tensors.map((tensor) => ("code" in tensor ? pack.putCoded(tensor) : pack.putTensor(sourceOfTensor(tensor)))));
     await pack.commit();
   });
 }

@@ -25,6 +25,12 @@ export const median = (values: readonly number[]): number => values.toSorted((a,
 export async function timed(run: () => Promise<unknown>): Promise<number> { const started = performance.now(); await run(); return performance.now() - started; }
 
 let floors = 0;
+export interface Cost { readonly clockMs: number; readonly processorMs: number }
+/** By the clock, and by processor time of all threads (which other work on the machine disturbs less). */
+export async function spent(work: () => unknown): Promise<Cost> {
+  const before = process.cpuUsage(), clockMs = await timed(async () => { await work(); }), { user, system } = process.cpuUsage(before);
+  return { clockMs, processorMs: (user + system) / 1000 };
+}
 /** SHA-256 of what is hashed, and what is stored written to one new file and fsynced. */
 export async function saveFloor(folder: string, hashed: readonly { readonly bytes: Uint8Array }[], stored: readonly { readonly bytes: Uint8Array }[]): Promise<number> {
   return await timed(async () => {

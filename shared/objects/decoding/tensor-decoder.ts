@@ -2,13 +2,13 @@
  * Which codec decodes which representation of a tensor: shared/delta the codes 0 to 5, a float scheme the
  * codes from 16. Knows no store.
  */
-import type { DeltaCodec } from "../delta/codec.js";
-import { isEncodingCode, type References } from "../delta/encoded.js";
-import { loadDeltaCodec } from "../delta/load.js";
-import { StemmaError } from "../errors.js";
-import { decodeScheme } from "../schemes/decode-scheme.js";
-import { isSchemeCode } from "../schemes/scheme.js";
-import type { TensorHeader } from "../tensor/tensor.js";
+import type { DeltaCodec } from "../../delta/codec.js";
+import { isEncodingCode, type References } from "../../delta/encoded.js";
+import { loadDeltaCodec } from "../../delta/load.js";
+import { StemmaError } from "../../errors.js";
+import { decodeScheme } from "../../schemes/decode-scheme.js";
+import { isSchemeCode } from "../../schemes/scheme.js";
+import type { TensorHeader } from "../../tensor/tensor.js";
 
 export interface TensorDecoder {
   readonly delta: DeltaCodec;
