@@ -76,7 +76,7 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
     estimate: estimateTensor,
     planesPrefix: ({ dtype }, bytes, planes, code = encodingCodes.planes) => (code === encodingCodes.fixedPlanes ? fixedPrefix(bytes, planes) : planesPrefix(bytes, planeBytes(dtype), planes)),
     decodeHighPlanes(header, bytes, references, planes) {
-      const target = new Uint8Array(tensorByteLength(header.dtype, header.shape));
+      const target = uninitialised(tensorByteLength(header.dtype, header.shape));
       const width = planeBytes(header.dtype);
       if (planesNeedBase(bytes) && sameKind(header, references.base) === undefined) throw missing(header, "base");
       decodePlanes(workspace, bytes, width, planesNeedBase(bytes) ? references.base?.bytes : undefined, target, Math.min(planes, width));

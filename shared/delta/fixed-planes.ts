@@ -16,7 +16,7 @@
  */
 import type { TensorHeader } from "../tensor/tensor.js";
 import { ByteReader, ByteWriter, uninitialised } from "./bytes.js";
-import { decodeSegment, encodeSegment, readSegments, segmentElements, segmentsOf, type StoredSegment } from "./plane-segments.js";
+import { decodeSegments, encodeSegment, readSegments, segmentElements, segmentsOf, type StoredSegment } from "./plane-segments.js";
 import { malformed } from "./side-information.js";
 import type { PlaneRoom, Workspace } from "./workspace.js";
 
@@ -24,7 +24,7 @@ import type { PlaneRoom, Workspace } from "./workspace.js";
 export const fixedPlaneCount = 3;
 const elementBytes = 4;
 /** Bits of a plane's byte that are magnitude. */
-const magnitudeMask = (plane: number): number => (plane === 0 ? 127 : 255);
+const magnitudeMasks = [127, 255, 255] as const;
 const mostRestBytes = 4;
 
 /** What a prefix says of a matrix. Element i belongs to channel i mod channels. */
@@ -69,7 +69,7 @@ export function encodeFixedPlanes(workspace: Workspace, shape: readonly number[]
     planes.forEach((out, plane) => {
       const symbols = room.planes + plane * room.stride;
       out.bytes(encodeSegment(workspace, room, symbols, length));
-      kernels.markTouched(symbols, length, magnitudeMask(plane), state);
+      kernels.markTouched(symbols, length, magnitudeMasks[plane]!, state);
     });
   }
   u8.fill(0, state, state + channels);
@@ -95,11 +95,10 @@ interface Opened { readonly channels: number; readonly rows: readonly (readonly 
 function open(workspace: Workspace, shape: readonly number[], reader: ByteReader, levels: number, count: number): Opened & { readonly roomFor: (streamBytes: number) => PlaneRoom } {
   const [exponentBytes, ...lengths] = header(reader), channels = channelsOf(shape);
   const [own] = readSegments(reader.take(exponentBytes!), channels), rows = lengths.slice(0, levels).map((length) => readSegments(reader.take(length), count));
-  const longest = Math.max(own!.bytes.length, ...rows.flat().map(({ bytes }) => bytes.length));
+  const longest = segmentsOf(count).reduce((most, _, segment) => Math.max(most, rows.reduce((sum, row) => sum + row[segment]!.bytes.length, 0)), own!.bytes.length);
   const roomFor = (streamBytes: number): PlaneRoom => {
-    const room = workspace.planeRoom(Math.min(count, segmentElements), elementBytes, channels, Math.max(streamBytes, longest)), { heap: { u8 }, state, exponents } = room;
-    u8.fill(0, state, state + channels);
-    decodeSegment(workspace, room, exponents, channels, own!);
+    const room = workspace.planeRoom(Math.min(count, segmentElements), elementBytes, channels, Math.max(streamBytes, longest)), { heap: { u8 }, exponents } = room;
+    decodeSegments(workspace, { ...room, planes: exponents }, channels, [own!], [0]);
     for (let at = exponents; at < exponents + channels; at++) if (u8[at]! < 1 || u8[at]! > 254) throw malformed("an exponent of a channel is none");
     return room;
   };
@@ -107,12 +106,7 @@ function open(workspace: Workspace, shape: readonly number[], reader: ByteReader
 }
 
 function decodeRows(workspace: Workspace, room: PlaneRoom, rows: Opened["rows"], segment: number, length: number): void {
-  room.heap.u8.fill(0, room.state, room.state + length);
-  rows.forEach((row, plane) => {
-    const symbols = room.planes + plane * room.stride;
-    decodeSegment(workspace, room, symbols, length, row[segment]!);
-    if (plane < rows.length - 1) workspace.kernels.markTouched(symbols, length, magnitudeMask(plane), room.state);
-  });
+  decodeSegments(workspace, room, length, rows.map((row) => row[segment]!), magnitudeMasks);
 }
 
 /**

@@ -35,3 +35,13 @@ export function writeFrequencyTables(frequencies: Uint16Array, coding: Uint32Arr
     start += frequency;
   }
 }
+
+/** One context's 2048 decoding entries of a byte plane (see assembly/rans-planes.ts): symbols with a bit of `mask` count for the contexts below. */
+export function writePlaneTable(frequencies: Uint16Array, mask: number, target: Uint32Array): void {
+  let start = 0;
+  for (let s = 0; s < frequencies.length; s++) {
+    const frequency = frequencies[s]!, entry = ((s << 11) | ((s & mask) !== 0 ? 1 << 19 : 0) | (frequency << 20)) >>> 0;
+    for (let i = 0; i < frequency; i++) target[start + i] = entry | i;
+    start += frequency;
+  }
+}

@@ -61,19 +61,83 @@ export function readSegments(bytes: Uint8Array, count: number): readonly StoredS
   return segments;
 }
 
-/** Decodes a segment of `length` bytes to `plane` in the kernels' memory, by the contexts in the room's state. @throws DELTA_MALFORMED */
-export function decodeSegment(workspace: Workspace, { heap: { u8 }, state, stream }: PlaneRoom, plane: number, length: number, { isCoded, bytes }: StoredSegment): void {
-  if (!isCoded) { u8.set(bytes, plane); return; }
+/** A symbol of which so many of 2048 are nought is foreseen. */
+const mostlyZero = 1600;
+
+/** A coded segment, opened: its shares by context, and its stream. */
+interface CodedSegment { readonly rows: readonly Uint16Array[]; readonly stream: Uint8Array }
+
+function openSegment(bytes: Uint8Array): CodedSegment {
   const reader = new ByteReader(bytes), rows = [new Uint16Array(alphabet), new Uint16Array(alphabet)];
   codeShares(new RangeDecoder(reader.sized()), rows);
   for (const row of rows) {
     const sum = row.reduce((total, share) => total + share, 0);
     if (sum !== 0 && sum !== frequencyTotal) throw malformed("a table of frequencies does not add up");
   }
-  const symbols = reader.rest();
-  u8.set(symbols, stream);
-  const table = workspace.frequencyTables(rows.map((row) => (row.some((share) => share > 0) ? row : undefined)), [], true);
-  if (workspace.kernels.ransDecode(state, length, table, stream, stream + symbols.length, plane) < 0) throw malformed("a byte plane's symbols do not end where they should");
+  return { rows, stream: reader.rest() };
+}
+
+function hasRow(row: Uint16Array | undefined): boolean { return row?.some((share) => share > 0) === true; }
+
+/**
+ * Decodes the segments of `length` bytes of planes, one below the other, to their places in the kernels' memory.
+ * @param room its state is overwritten; room for the streams of all planes together
+ * @param masks of each plane the bits that count for the contexts of those below; 0: none does
+ * @throws DELTA_MALFORMED
+ */
+export function decodeSegments(workspace: Workspace, room: PlaneRoom, length: number, segments: readonly StoredSegment[], masks: readonly number[]): void {
+  const { heap: { u8 }, planes, stride, state } = room, { kernels } = workspace, opened = segments.map(({ isCoded, bytes }) => (isCoded ? openSegment(bytes) : undefined));
+  u8.fill(0, state, state + length);
+  let isTouched = false;
+  /** Whether a plane has a row for every context that may come. */
+  const isWhole = (segment: CodedSegment | undefined, touched: boolean): boolean => hasRow(segment?.rows[0]) && (!touched || hasRow(segment?.rows[1]));
+  for (let plane = 0, done = 1; plane < segments.length; plane += done) {
+    const at = planes + plane * stride, own = opened[plane], below = opened[plane + 1];
+    done = 1;
+    if (own === undefined) u8.set(segments[plane]!.bytes, at);
+    else if (!isTouched && own.rows[0]![0]! >= mostlyZero) checkEnd(decodeMostlyZero(workspace, room, length, own, at));
+    else if (!isWhole(own, isTouched)) checkEnd(decodeSparsely(workspace, room, length, own, at));
+    else if (below !== undefined && isWhole(below, isTouched || masks[plane] !== 0)) {
+      checkEnd(decodeTwo(workspace, room, length, [own, below], masks[plane]!, at));
+      done = 2;
+    } else checkEnd(decodeOne(workspace, room, length, own, at));
+    if (opened.slice(plane + done).every((segment) => segment === undefined)) { copyRaw(u8, room, segments, plane + done); return; }
+    for (let marked = plane; marked < plane + done; marked++) {
+      if (masks[marked] === 0) continue;
+      kernels.markTouched(planes + marked * stride, length, masks[marked]!, state);
+      isTouched = true;
+    }
+  }
+}
+
+function checkEnd(result: number): void { if (result < 0) throw malformed("a byte plane's symbols do not end where they should"); }
+
+function copyRaw(u8: Uint8Array, { planes, stride }: PlaneRoom, segments: readonly StoredSegment[], from: number): void {
+  for (let plane = from; plane < segments.length; plane++) u8.set(segments[plane]!.bytes, planes + plane * stride);
+}
+
+function decodeMostlyZero(workspace: Workspace, { heap: { u8 }, stream }: PlaneRoom, length: number, { rows, stream: bytes }: CodedSegment, plane: number): number {
+  u8.set(bytes, stream);
+  return workspace.kernels.ransDecodeMostlyZero(length, workspace.planeTables([{ rows: rows.slice(0, 1), mask: 0 }]), rows[0]![0]!, stream, stream + bytes.length, plane);
+}
+
+function decodeOne(workspace: Workspace, { heap: { u8 }, stream, state }: PlaneRoom, length: number, { rows, stream: bytes }: CodedSegment, plane: number): number {
+  u8.set(bytes, stream);
+  return workspace.kernels.ransDecodeOne(state, length, workspace.planeTables([{ rows, mask: 0 }]), stream, stream + bytes.length, plane);
+}
+
+/** Where a context that may come has no row: whatever meets it is damaged. */
+function decodeSparsely(workspace: Workspace, { heap: { u8 }, stream, state }: PlaneRoom, length: number, { rows, stream: bytes }: CodedSegment, plane: number): number {
+  u8.set(bytes, stream);
+  return workspace.kernels.ransDecode(state, length, workspace.frequencyTables(rows.map((row) => (hasRow(row) ? row : undefined)), [], true), stream, stream + bytes.length, plane);
+}
+
+function decodeTwo(workspace: Workspace, { heap: { u8, u32 }, stream, state, stride }: PlaneRoom, length: number, [own, below]: readonly [CodedSegment, CodedSegment], mask: number, plane: number): number {
+  const middle = stream + own.stream.length, places = workspace.scratch >> 2;
+  u8.set(own.stream, stream);
+  u8.set(below.stream, middle);
+  u32.set([stream, middle, middle, middle + below.stream.length], places);
+  return workspace.kernels.ransDecodeTwo(state, length, workspace.planeTables([{ rows: own.rows, mask }, { rows: below.rows, mask: 0 }]), workspace.scratch, plane, stride);
 }
 
 function codeShares(coder: BitCoder, rows: readonly Uint16Array[]): void {

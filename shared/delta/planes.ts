@@ -7,11 +7,13 @@
  * (plane-segments.ts).
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
-import { decodeSegment, encodeSegment, readSegments, segmentsOf } from "./plane-segments.js";
+import { decodeSegments, encodeSegment, readSegments, segmentsOf } from "./plane-segments.js";
 import { malformed } from "./side-information.js";
 import type { Workspace } from "./workspace.js";
 
 const anyBit = 255;
+/** Elements that are joined at a time: what a processor's own cache holds with their base. */
+const joinedElements = 2 ** 15;
 
 /** Codes all planes of elements of `width` bytes. `base`: as long as `bytes`, or none. */
 export function encodePlanes(workspace: Workspace, bytes: Uint8Array, width: number, base: Uint8Array | undefined): Uint8Array {
@@ -61,16 +63,15 @@ export function decodePlanes(workspace: Workspace, bytes: Uint8Array, width: num
   const rows = header(reader, width).slice(0, planes).map((length) => readSegments(reader.take(length), count));
   if (planesNeedBase(bytes) && from?.length !== target.length) throw malformed("it needs a base of the same size, and there is none");
   if (planes === width && reader.left > 0) throw malformed("bytes follow its last plane");
+  const masks = rows.map(() => (from === undefined ? 0 : anyBit));
   segmentsOf(count).forEach(({ from: first, length }, segment) => {
-    const room = workspace.planeRoom(length, width, 0, rows.reduce((most, row) => Math.max(most, row[segment]!.bytes.length), 0)), { heap: { u8 } } = room;
-    if (from !== undefined) u8.set(from.subarray(first * width, (first + length) * width), room.base);
-    u8.fill(0, room.state, room.state + length);
-    rows.forEach((row, plane) => {
-      const symbols = room.planes + plane * room.stride;
-      decodeSegment(workspace, room, symbols, length, row[segment]!);
-      if (from !== undefined && plane < planes - 1) kernels.markTouched(symbols, length, anyBit, room.state);
-    });
-    kernels.joinPlanes(room.planes, room.stride, length, width, planes, from === undefined ? 0 : room.base, room.elements);
-    target.set(u8.subarray(room.elements, room.elements + length * width), first * width);
+    const parts = rows.map((row) => row[segment]!), room = workspace.planeRoom(length, width, 0, parts.reduce((sum, { bytes: { length: own } }) => sum + own, 0)), { heap: { u8 } } = room;
+    decodeSegments(workspace, room, length, parts, masks);
+    for (let done = 0; done < length; done += joinedElements) {
+      const some = Math.min(joinedElements, length - done), at = (first + done) * width, bytes = some * width;
+      if (from !== undefined) u8.set(from.subarray(at, at + bytes), room.base);
+      kernels.joinPlanes(room.planes + done, room.stride, some, width, planes, from === undefined ? 0 : room.base, room.elements);
+      target.set(u8.subarray(room.elements, room.elements + bytes), at);
+    }
   });
 }

@@ -1,5 +1,5 @@
 /** Where things lie in the kernels' memory: tables at the bottom, kept from call to call, then one piece's arrays. Knows no format. */
-import { frequenciesOf, writeFrequencyTables } from "./frequencies.js";
+import { frequenciesOf, writeFrequencyTables, writePlaneTable } from "./frequencies.js";
 import { decodedExtrasOf, extrasOf, huffmanLengths, symbols, writeCodingRow, type Meaning } from "./huffman.js";
 import type { DeltaKernels, Heap } from "./kernels/kernels.js";
 import { expectedCounts, meaningsOf, type Alphabet } from "./meanings.js";
@@ -162,7 +162,21 @@ export class Workspace {
     }
     return place;
   }
+
+  /** The decoding tables of byte planes, one behind the other, each of a row for both contexts (without one: nought); returns where they lie. */
+  planeTables(planes: readonly { readonly rows: readonly Uint16Array[]; readonly mask: number }[]): number {
+    const { u32 } = this.kernels.reserve(piecesAt);
+    this.#holds[1].expected = 0;
+    planes.forEach(({ rows, mask }, plane) => { rows.forEach((row, context) => {
+      const target = rowOf(u32, decoding, planeContexts * plane + context, 2048);
+      if (row.some((share) => share > 0)) writePlaneTable(row, mask, target);
+      else target.fill(0);
+    }); });
+    return decoding;
+  }
 }
+
+const planeContexts = 2;
 
 function rowOf(u32: Uint32Array, table: number, context: number, width: number): Uint32Array {
   const from = (table >> 2) + context * width;

@@ -22,6 +22,9 @@ export interface KernelFunctions {
   unpackExtras(prediction: number, symbols: number, n: number, table: number, stream: number, streamBits: number, orderMask: number, shift: number, emax: number, out: number): number;
   ransEncode(indices: number, n: number, table: number, start: number, end: number): number;
   ransDecode(context: number, n: number, table: number, start: number, end: number, out: number): number;
+  ransDecodeOne(state: number, n: number, table: number, start: number, end: number, plane: number): number;
+  ransDecodeTwo(state: number, n: number, table: number, streams: number, planes: number, stride: number): number;
+  ransDecodeMostlyZero(n: number, table: number, share: number, start: number, end: number, out: number): number;
   markTouched(plane: number, n: number, mask: number, state: number): void;
   joinPlanes(planes: number, stride: number, n: number, width: number, known: number, base: number, out: number): void;
   splitPlanes(child: number, base: number, n: number, width: number, planes: number, stride: number): void;

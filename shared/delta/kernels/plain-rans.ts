@@ -1,7 +1,7 @@
 /** Twin of assembly/rans.ts: symbols worth less than a bit. */
 import type { Heap } from "./kernels.js";
 
-const least = 1 << 15;
+export const least = 1 << 15;
 
 export function ransEncode({ u16, u32, u8 }: Heap, indices: number, n: number, table: number, start: number, end: number): number {
   const s = indices >> 1, t = table >> 2;

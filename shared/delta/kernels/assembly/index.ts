@@ -7,6 +7,7 @@ export { differenceSymbols, exponentSymbols } from "./symbols";
 export { packBits } from "./pack";
 export { unpackBits, unpackExtras } from "./unpack";
 export { ransEncode, ransDecode } from "./rans";
+export { ransDecodeOne, ransDecodeTwo, ransDecodeMostlyZero } from "./rans-planes";
 export { rowTotals, decodingRow } from "./tables";
 export { markTouched, joinPlanes, splitPlanes } from "./planes";
 export { fixedExponents, fixedSplit, fixedJoin } from "./fixed";

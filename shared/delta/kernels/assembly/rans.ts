@@ -1,6 +1,6 @@
 // Range asymmetric numeral systems (Duda 2013), for symbols worth less than a bit: two states in turn,
 // 11-bit frequencies, states of 2^15 … 2^31 refilled by 16 bits.
-const states: u32 = 1 << 15;
+export const states: u32 = 1 << 15;
 
 // Backwards from `end` towards `start`; returns where the stream begins, or 0 where it would not fit.
 // An entry: first slot | frequency << 16, by index.
