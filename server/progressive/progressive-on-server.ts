@@ -27,10 +27,13 @@ import { writeModelFolder } from "../training/model-folder.js";
 import { decideInThread } from "./decide-in-thread.js";
 import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
 import type { ProgressiveEvaluationReport, ProgressiveEvaluationRequest } from "./progressive-request.js";
+import { allPlanes } from "./weight-bounds.js";
 import { fixedReader, storedReader, type WeightReader } from "./weight-reader.js";
 
 /** Most sizes of answers that may be asked for at once. */
 const mostTops = 10;
+/** What takes no more than a page of the disk is read whole at once: no layout has it in planes. */
+const pageBytes = 4096;
 
 /**
  * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH, PROGRESSIVE_UNSUPPORTED, USAGE for data of a
@@ -86,7 +89,11 @@ function storedLayout({ objects }: FleetRepository, leaves: readonly Leaf[]): We
   const idOf = (leaf: number): Hash => leaves[leaf]!.tensor;
   return storedReader(leaves, {
     storedBytes: (leaf) => storedBytesOf(objects, idOf(leaf)),
-    readHighPlanes: (leaf, planes) => objects.readHighPlanes(idOf(leaf), planes),
+    async readHighPlanes(leaf, planes) {
+      const known = storedBytesOf(objects, idOf(leaf)) <= pageBytes ? allPlanes : planes;
+      return { ...await objects.readHighPlanes(idOf(leaf), known), known };
+    },
+    readFixedPlanes: (leaf, planes) => objects.readFixedPlanes(idOf(leaf), planes),
   });
 }
 

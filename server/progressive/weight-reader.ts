@@ -36,10 +36,10 @@ export function planesAt(shape: readonly number[], level: number): number { retu
 export interface StoredWeights {
   /** Stored bytes that the whole tensor takes, those of what it is coded against included. */
   storedBytes(leaf: number): number;
-  /** The tensor with only its highest `planes` bytes an element, the others nought, and the stored bytes that had to be read. */
-  readHighPlanes(leaf: number, planes: number): Promise<{ readonly bytes: Uint8Array; readonly readBytes: number }>;
+  /** The tensor with only its highest `planes` bytes an element, the others nought, and the stored bytes that had to be read. `known`: how many bytes an element has, where that is more. */
+  readHighPlanes(leaf: number, planes: number): Promise<{ readonly bytes: Uint8Array; readonly readBytes: number; readonly known?: number }>;
   /** What its first fixed planes (1 … 3) say; undefined where it does not lie in any. */
-  readFixedPlanes?(leaf: number, planes: number): Promise<{ readonly levels: FixedLevels; readonly readBytes: number } | undefined>;
+  readFixedPlanes(leaf: number, planes: number): Promise<{ readonly levels: FixedLevels; readonly readBytes: number } | undefined>;
 }
 
 export function storedReader(headers: readonly Pick<TensorHeader, "shape">[], stored: StoredWeights): WeightReader {
@@ -47,10 +47,10 @@ export function storedReader(headers: readonly Pick<TensorHeader, "shape">[], st
     totalBytes: headers.reduce((sum, _, leaf) => sum + stored.storedBytes(leaf), 0),
     async read(leaf, level) {
       const { shape } = headers[leaf]!, planes = planesAt(shape, level);
-      const fixed = planes > fixedPlaneCount ? undefined : await stored.readFixedPlanes?.(leaf, planes);
+      const fixed = planes > fixedPlaneCount ? undefined : await stored.readFixedPlanes(leaf, planes);
       if (fixed !== undefined) return { bounds: fixedBounds(fixed.levels), readBytes: fixed.readBytes };
-      const { bytes, readBytes } = await stored.readHighPlanes(leaf, planes);
-      return { bounds: weightBounds(shape, bytes, planes), readBytes };
+      const { bytes, readBytes, known = planes } = await stored.readHighPlanes(leaf, planes);
+      return { bounds: weightBounds(shape, bytes, known), readBytes };
     },
     async readAll() {
       let sum = 0;

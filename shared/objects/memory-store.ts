@@ -125,6 +125,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
     representation: (id) => representationIn(index, id),
     readCoded: (id) => readCodedFrom(tensors, id),
     readHighPlanes: (id, planes) => reading.highPlanes(id, planes),
+    readFixedPlanes: (id, planes) => reading.fixedPlanes(id, planes),
     begin({ recode = false } = {}) {
       checkWritable();
       return Promise.resolve(new StorePackWriter<MemoryTarget>({

@@ -3,12 +3,13 @@
  * object id (see ../model/model.ts). Implementations: pack-store.ts (file-system packs), memory-store.ts.
  * Identity is not representation: how an object lies on disk may change without its key changing.
  */
+import type { FixedLevels } from "../delta/fixed-planes.js";
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
 import type { ObjectKind } from "../model/model.js";
 
 export interface StoredObject { readonly id: Hash; readonly kind: ObjectKind | "tensor"; /** Bytes of the object itself. */ readonly byteLength: number; /** Bytes it takes in its pack. */ readonly storedBytes: number; readonly header?: TensorHeader }
 
-/** A tensor as it lies or travels coded: `code` and `bytes` are those of shared/delta (0 to 5) or of a float scheme (16 to 31), `base` and `previous` what it was coded against. */
+/** A tensor as it lies or travels coded: `code` and `bytes` are those of shared/delta (0 to 6) or of a float scheme (16 to 31), `base` and `previous` what it was coded against. */
 export interface CodedTensor { readonly id: Hash; readonly header: TensorHeader; readonly code: number; readonly bytes: Uint8Array; readonly base?: Hash; readonly previous?: Hash }
 
 /** How a tensor lies in a store. Depth 0: decoded from its own bytes alone, else one more than what it was coded against. */
@@ -16,6 +17,9 @@ export interface Representation { readonly code: number; readonly base?: Hash; r
 
 /** Some byte planes of a tensor. */
 export interface HighPlanes { /** As long as the tensor; the bytes below the planes asked for are nought. */ readonly bytes: Uint8Array; /** Stored bytes that it takes, those of what it is coded against included, whether they were read now or remembered. */ readonly readBytes: number }
+
+/** What the first fixed planes of a tensor say, and the stored bytes that were read for it. */
+export interface FixedPlanesRead { readonly levels: FixedLevels; readonly readBytes: number }
 
 /** So many tensors at most must be decoded before another one can be. */
 export const maxChainDepth = 32;
@@ -53,6 +57,8 @@ export interface ObjectReader {
    * @throws as openTensor
    */
   readHighPlanes(id: Hash, planes: number): Promise<HighPlanes>;
+  /** What the first `planes` (1 to 3) fixed planes of a tensor say, from no more than the stored bytes that hold them; undefined where it does not lie in fixed planes. @throws as openTensor */
+  readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined>;
 }
 
 /** Everything one save adds, written as one pack. */

@@ -18,7 +18,7 @@ import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { loadPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { storedObject, type Located, type ObjectIndex } from "./object-index.js";
-import type { CodedTensor, CollectionPlan, HighPlanes, Lease, ObjectPruner, PackWriter, ReadOptions, Representation, StoredObject, StoredTensorSource, WriteOptions } from "./object-store.js";
+import type { CodedTensor, CollectionPlan, FixedPlanesRead, HighPlanes, Lease, ObjectPruner, PackWriter, ReadOptions, Representation, StoredObject, StoredTensorSource, WriteOptions } from "./object-store.js";
 import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
 import { rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
@@ -130,6 +130,7 @@ class FilePackStore implements PackStore {
   representation(id: Hash): Representation | undefined { return representationIn(this.#index, id); }
   readCoded(id: Hash): Promise<CodedTensor> { return readCodedFrom(this.#tensors, id); }
   readHighPlanes(id: Hash, planes: number): Promise<HighPlanes> { return this.#reading.highPlanes(id, planes); }
+  readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined> { return this.#reading.fixedPlanes(id, planes); }
 
   begin({ recode = false }: WriteOptions = {}): Promise<PackWriter> {
     this.#checkWritable();

@@ -2,7 +2,9 @@
  * Reads tensors however they lie: decodes what is coded, with everything it was coded against, each once.
  * Bytes come through a port that packs, the store in memory and a pack that is just being written fulfil.
  */
+import type { PlanesCode } from "../delta/codec.js";
 import { encodingCodes } from "../delta/encoded.js";
+import { fixedPlaneCount } from "../delta/fixed-planes.js";
 import { planeBytes } from "../delta/numbers.js";
 import { StemmaError } from "../errors.js";
 import { tensorId } from "../tensor/hash.js";
@@ -10,7 +12,7 @@ import type { Hash, Tensor, TensorHeader } from "../tensor/tensor.js";
 import { isFault, linked, planRetrieval, type ChainFault, type ChainState, type RetrievalStep } from "./chains.js";
 import type { DecodedCache } from "./decoded-cache.js";
 import type { ObjectIndex } from "./object-index.js";
-import { maxCodedTensorBytes, type CodedTensor, type HighPlanes, type ReadOptions, type Representation } from "./object-store.js";
+import { maxCodedTensorBytes, type CodedTensor, type FixedPlanesRead, type HighPlanes, type ReadOptions, type Representation } from "./object-store.js";
 import { rawRepresentation, type PackEntry } from "./pack-format.js";
 import { keepHighPlanes, planesCheck } from "./high-planes.js";
 import { decodeSteps, type DecodingStep } from "./decoding/decode-steps.js";
@@ -118,6 +120,18 @@ export class TensorReading {
     });
   }
 
+  /** See ObjectReader.readFixedPlanes. */
+  async fixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined> {
+    if (!Number.isInteger(planes) || planes < 1 || planes > fixedPlaneCount) throw new StemmaError("INTERNAL", `Of a tensor the first 1 to ${fixedPlaneCount} fixed planes can be read, not ${planes}. Report this with what led to it.`);
+    const decoder = await tensorDecoder();
+    return this.#unmoved(async () => {
+      const entry = this.#store.entry(id), code = entry.representation;
+      if (code !== encodingCodes.fixedPlanes || entry.planeChecks?.[planes - 1] === undefined) return undefined;
+      const { prefix, readBytes } = await this.#prefixOf(decoder, id, entry, code, planes);
+      return { levels: decoder.delta.decodeFixedLevels(entry.header, prefix, planes), readBytes };
+    });
+  }
+
   async #decoded(id: Hash, verify: boolean, retrieval: Retrieval): Promise<Decoded> {
     const found = await this.#unmoved(() => this.#retrieve(id, retrieval));
     if (verify && tensorId(found.entry.header, found.bytes) !== id) throw await this.#unmoved(() => this.#diagnose(id));
@@ -212,17 +226,22 @@ export class TensorReading {
 
   /** The highest planes, what is below them not yet masked. */
   async #planesOf(decoder: TensorDecoder, id: Hash, planes: number): Promise<Planes> {
-    const entry = this.#store.entry(id), { header, representation, storedBytes } = entry, width = planeBytes(header.dtype);
-    const expected = entry.planeChecks?.[planes - 1];
-    if (representation !== encodingCodes.planes || planes >= width || expected === undefined) return this.#wholeOf(id, header);
+    const entry = this.#store.entry(id), { header, representation: code } = entry;
+    if (code !== encodingCodes.planes || planes >= planeBytes(header.dtype) || entry.planeChecks?.[planes - 1] === undefined) return this.#wholeOf(id, header);
     // The base first: while it is read this copy may go, and what is read of it must fit.
     const base = entry.base === undefined ? undefined : await this.#planesOf(decoder, entry.base, planes);
-    const start = await this.#storedAs(id, entry, Math.min(storedBytes, Math.max(firstReadBytes, 1 + 6 * width)));
-    const length = this.#prefix(decoder, entry, start, planes);
-    const prefix = length === undefined ? undefined : length <= start.length ? start.subarray(0, length) : await this.#storedAs(id, entry, length);
-    if (prefix === undefined || planesCheck(prefix) !== expected) throw await this.#diagnose(id);
+    const { prefix, readBytes } = await this.#prefixOf(decoder, id, entry, code, planes);
     const bytes = decoder.delta.decodeHighPlanes(header, prefix, base === undefined ? {} : { base: { ...base.header, bytes: base.bytes } }, planes);
-    return { header, bytes, readBytes: Math.max(start.length, prefix.length) + (base?.readBytes ?? 0), isMasked: true };
+    return { header, bytes, readBytes: readBytes + (base?.readBytes ?? 0), isMasked: true };
+  }
+
+  /** The stored bytes that hold the first planes, compared with their check. */
+  async #prefixOf(decoder: TensorDecoder, id: Hash, entry: TensorEntry, code: PlanesCode, planes: number): Promise<{ readonly prefix: Uint8Array; readonly readBytes: number }> {
+    const start = await this.#storedAs(id, entry, Math.min(entry.storedBytes, Math.max(firstReadBytes, 1 + 6 * planeBytes(entry.header.dtype))));
+    const length = this.#prefixLength(decoder, entry, start, code, planes);
+    const prefix = length === undefined ? undefined : length <= start.length ? start.subarray(0, length) : await this.#storedAs(id, entry, length);
+    if (prefix === undefined || planesCheck(prefix) !== entry.planeChecks?.[planes - 1]) throw await this.#diagnose(id);
+    return { prefix, readBytes: Math.max(start.length, prefix.length) };
   }
 
   async #wholeOf(id: Hash, header: TensorHeader): Promise<Planes> {
@@ -232,9 +251,9 @@ export class TensorReading {
   }
 
   /** undefined where the lengths are none. */
-  #prefix(decoder: TensorDecoder, { header, storedBytes }: TensorEntry, start: Uint8Array, planes: number): number | undefined {
+  #prefixLength(decoder: TensorDecoder, { header, storedBytes }: TensorEntry, start: Uint8Array, code: PlanesCode, planes: number): number | undefined {
     try {
-      const length = decoder.delta.planesPrefix(header, start, planes);
+      const length = decoder.delta.planesPrefix(header, start, planes, code);
       return length <= storedBytes ? length : undefined;
     } catch { return undefined; }
   }

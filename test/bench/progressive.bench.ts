@@ -79,6 +79,7 @@ function progressively({ architecture, tensors }: { readonly architecture: Archi
     weights: layout === "fixed" ? fixedReader(tensors, codec) : storedReader(tensors, {
       storedBytes: (leaf) => tensors[leaf]!.bytes.length,
       readHighPlanes: (leaf, planes) => { const tensor = tensors[leaf]!.bytes; return Promise.resolve({ bytes: masked(tensor, planes), readBytes: tensor.length * planes / 4 }); },
+      readFixedPlanes: () => Promise.resolve(undefined),
     }),
     forward: (samples) => Promise.resolve(Float32Array.from(samples.flatMap((sample) => [...outputs.subarray(sample * width, (sample + 1) * width)]))),
   });

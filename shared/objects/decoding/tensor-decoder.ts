@@ -1,5 +1,5 @@
 /**
- * Which codec decodes which representation of a tensor: shared/delta the codes 0 to 5, a float scheme the
+ * Which codec decodes which representation of a tensor: shared/delta the codes 0 to 6, a float scheme the
  * codes from 16. Knows no store.
  */
 import type { DeltaCodec } from "../../delta/codec.js";

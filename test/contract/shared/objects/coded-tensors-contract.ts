@@ -295,6 +295,33 @@ function planes(start: Start): void {
     await store.close();
   });
 
+  it("reads fixed planes from a part of what is stored, and their tensors whole where bytes in IEEE's order are asked for", async () => {
+    const { store, reopen } = await start();
+    const kernel = weights([64, 80], 21), vector = weights([3000], 22), child = nearlyEqual(kernel, 0.9, 23);
+    await writePack(store, [codedAgainst(kernel, undefined, undefined, "fixed"), codedAgainst(vector, undefined, undefined, "fixed"), codedAgainst(child, kernel, undefined, "planes")]);
+    const id = idOfTensor(kernel), { code: number, storedBytes } = store.representation(id)!;
+    assert.equal(number, encodingCodes.fixedPlanes);
+    const ask = async (from: typeof store): Promise<void> => {
+      let before = 0;
+      for (const planesRead of [1, 2, 3]) {
+        const { levels, readBytes } = (await from.readFixedPlanes(id, planesRead))!;
+        assert.deepEqual([levels.shape, levels.exponents.length, levels.planes.map(({ length }) => length)], [kernel.shape, 80, Array.from({ length: planesRead }, () => 64 * 80)]);
+        assert.ok(readBytes > before && readBytes < storedBytes, `${readBytes} after ${before}`);
+        before = readBytes;
+        for (const tensor of [kernel, child]) assert.deepEqual((await from.readHighPlanes(idOfTensor(tensor), planesRead)).bytes, keepHighPlanes(tensor.bytes, 4, planesRead));
+      }
+      assert.equal((await from.readHighPlanes(id, 1)).readBytes, storedBytes);
+      for (const other of [vector, child]) assert.equal(await from.readFixedPlanes(idOfTensor(other), 1), undefined);
+    };
+    await ask(store);
+    for (const tensor of [kernel, vector, child]) await reads(store, tensor);
+    await assert.rejects(() => store.readFixedPlanes(idOfTensor(weights([2, 2], 1)), 1), code("OBJECT_MISSING"));
+    await assert.rejects(() => store.readFixedPlanes(id, 4), code("INTERNAL"));
+    await store.close();
+    const reopened = await reopen?.();
+    if (reopened !== undefined) { await ask(reopened); await reopened.close(); }
+  });
+
   it("keeps what a float scheme made of a tensor in its compact form", async () => {
     const { store, reopen } = await start();
     const exact = weights([40, 30], 5);

@@ -48,6 +48,7 @@ async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promis
   await ask(() => readBack(store, id));
   const high = async (planes: number): Promise<Uint8Array> => { await store.readHighPlanes(id, planes); return expected ?? new Uint8Array(); };
   for (const planes of [1, 4]) await ask(() => high(planes));
+  await ask(async () => { await store.readFixedPlanes(id, 2); return expected ?? new Uint8Array(); });
   try { const { bytes } = await store.readCoded(id); assert.ok(bytes.length < 2 ** 20); } catch (error) { assert.ok(error instanceof StemmaError, String(error)); codes.add(error.code); }
   store.has(id);
   store.representation(id);

@@ -9,8 +9,7 @@ import { localOperations, openLocalOperations } from "../../../../server/operati
 import { openFleets } from "../../../../server/operations/open-fleets.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { workFolderOf } from "../../../../server/operations/work-folder.js";
-import { loadDeltaCodec } from "../../../../shared/delta/load.js";
-import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
+import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 it("answers as the full precision does, from part of the bytes where that is certain, and refuses what has no classes", { timeout: 240_000 }, async () => {
@@ -50,23 +49,26 @@ it("answers as the full precision does, from part of the bytes where that is cer
   }
 });
 
-it("reads no more of byte planes than the answers need", { timeout: 120_000 }, async () => {
+it("reads no more of byte planes and fixed planes than the answers need", { timeout: 120_000 }, async () => {
   const path = await mkdtemp(join(tmpdir(), "stemma-progressive-")), home = await openNodeHome(path), fleets = openFleets(home), fleet = "local";
   const operations = localOperations({ home, fleets, version: "test" });
   try {
     await operations.addDataset(fleet, { name: "shapes", kind: "images-generated", location: "", parameters: { count: 400 } });
     const { summary } = await operations.train({ fleet, recipe: "image-classify", data: "shapes", name: "pictures", seed: "3", parameters: { epochs: 2, model: "lenet-5" } });
-    const { objects, leaves } = await fleets.get(fleet), codec = await loadDeltaCodec(), writer = await objects.begin({ recode: true });
-    for (const { tensor: id, dtype, shape } of await leaves(summary.versionId)) {
-      const header = { dtype, shape }, { bytes } = await tensorOfSource(objects.openTensor(id)), coded = codec.encodeTensor(header, bytes, {}, { layout: "planes" });
-      await writer.putCoded({ id, header, code: coded.code, bytes: coded.bytes });
+    const { objects, leaves } = await fleets.get(fleet), own = await leaves(summary.versionId), ask = { fleet, model: "pictures", data: "shapes", limit: 30 };
+    const answered: number[] = [];
+    for (const [layout, code] of [["planes", encodingCodes.planes], ["fixed", encodingCodes.fixedPlanes]] as const) {
+      await operations.applyStorage(fleet, { ratio: null, scheme: "independent", layout, timeLimitMs: 500, readBytesPerSecond: 1e8 });
+      assert.ok(own.filter(({ tensor }) => objects.representation(tensor)?.code === code).length >= 2);
+      const { levels, tops, totalBytes } = await operations.evaluateProgressively({ ...ask, check: true });
+      assert.ok(tops.every(({ equal }) => equal === true));
+      assert.equal(totalBytes, own.reduce((sum, { tensor }) => sum + objects.representation(tensor)!.storedBytes, 0));
+      const read = levels.map(({ readBytes }) => readBytes);
+      assert.ok(read.every((bytes, at) => at === 0 || bytes > read[at - 1]!) && read[0]! < 0.35 * totalBytes && (read[2] ?? 0) < 0.9 * totalBytes, `${layout}: read ${read.join(", ")} of ${totalBytes} bytes`);
+      for (const { dataShare, readBytes } of levels) assert.equal(dataShare, readBytes / totalBytes);
+      answered.push(levels.filter(({ level }) => level <= 2).reduce((sum, { tops: [first] }) => sum + first!.decided, 0));
     }
-    await writer.commit();
-    const ask = { fleet, model: "pictures", data: "shapes", limit: 30 };
-    const { levels, tops, totalBytes } = await operations.evaluateProgressively({ ...ask, check: true });
-    assert.ok(tops.every(({ equal }) => equal === true));
-    const read = levels.map(({ readBytes }) => readBytes);
-    assert.ok(read.every((bytes, at) => at === 0 || bytes > read[at - 1]!) && read[0]! < totalBytes / 4 && read[2]! < 0.8 * totalBytes, `read ${read.join(", ")} of ${totalBytes} bytes`);
+    assert.ok(answered[1]! > answered[0]! && answered[1]! >= 25, `two bytes of fixed planes answer ${answered[1]} of 30, of byte planes ${answered[0]}`);
   } finally {
     await fleets.close(); await home.close();
     await rm(path, { recursive: true, force: true });

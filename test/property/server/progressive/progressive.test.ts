@@ -156,6 +156,6 @@ function requestOf(drawn: DrawnNetwork, layout: "planes" | "fixed" = "planes"): 
   return {
     architecture, inputs, count,
     forward: (samples) => Promise.resolve(forward(drawn, Float32Array.from(samples.flatMap((sample) => [...inputs.subarray(sample * size, (sample + 1) * size)])), samples.length)),
-    weights: layout === "fixed" ? fixedReader(tensors, codec) : storedReader(tensors, { storedBytes: (leaf) => tensors[leaf]!.bytes.length, readHighPlanes }),
+    weights: layout === "fixed" ? fixedReader(tensors, codec) : storedReader(tensors, { storedBytes: (leaf) => tensors[leaf]!.bytes.length, readHighPlanes, readFixedPlanes: () => Promise.resolve(undefined) }),
   };
 }

@@ -10,6 +10,7 @@ import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { code, saveTensors, testTensor } from "../../../contract/shared/objects/object-store-contract.js";
 import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
+import { weights } from "../../../helpers/related-tensors.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
 const folder = "/home/packs";
@@ -169,6 +170,26 @@ it("finds every flipped bit of coded tensors too, and names what is damaged, not
     }
     await replace(files, path, whole);
   }
+});
+
+it("finds every flipped bit of the bytes that fixed planes are read from", async () => {
+  const files = memoryFiles(), store = await open(files), kernel = weights([12, 10], 31), id = idOfTensor(kernel);
+  await writePack(store, [codedAgainst(kernel, undefined, undefined, "fixed")]);
+  const { path } = store.packs()[0]!, { storedBytes } = store.stat(id)!, whole = await files.read(path);
+  const levels = await Promise.all([1, 2, 3].map((planes) => store.readFixedPlanes(id, planes)));
+  await store.close();
+  let read = 0;
+  for (let at = 0; at < storedBytes; at++) {
+    await replace(files, path, whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)));
+    const damaged = await open(files);
+    for (const planes of [1, 2, 3]) {
+      await damaged.readFixedPlanes(id, planes).then((found) => { assert.deepEqual(found, levels[planes - 1]); read++; }, (error: unknown) => { assert.ok(error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code), String(error)); });
+    }
+    await assert.rejects(readBack(damaged, id), (error) => error instanceof StemmaError);
+    await damaged.close();
+  }
+  // What comes after the planes asked for does not concern them.
+  assert.ok(read > 0 && read < 2 * storedBytes, `${read} of ${3 * storedBytes}`);
 });
 
 it("heals what is coded against a damaged tensor by a new copy of that, raw or coded, also after reopening", async () => {

@@ -148,7 +148,7 @@ describe("what is wrong is loud", () => {
   before(async () => { line = new Line(); saved = await line.save(opaque({ a: tensor(1), b: tensor(2), c: tensor(3) })); });
   const tampered = (change: (id: Hash, bytes: Uint8Array) => Uint8Array): ObjectReader => ({
     has: (id) => line.store.has(id), stat: (id) => line.store.stat(id), list: () => line.store.list(), read: (kind, id) => line.store.read(kind, id),
-    representation: (id) => line.store.representation(id), readCoded: (id) => line.store.readCoded(id), readHighPlanes: (id, planes) => line.store.readHighPlanes(id, planes),
+    representation: (id) => line.store.representation(id), readCoded: (id) => line.store.readCoded(id), readHighPlanes: (id, planes) => line.store.readHighPlanes(id, planes), readFixedPlanes: (id, planes) => line.store.readFixedPlanes(id, planes),
     openTensor: (id, options) => {
       const source = line.store.openTensor(id, options);
       return { ...source, async *chunks() { for await (const chunk of source.chunks()) yield change(id, chunk.slice()); } };
