@@ -16,7 +16,7 @@ test("a sample says within two per cent how long a matrix will be, whatever its 
   for (const [what, tensor] of [
     ["dense", dense], ["few channels", weights([9000, 3], 3)], ["many channels", weights([60, 900], 4)], ["convolution", weights([3, 3, 64, 96], 5)], ["depthwise", weights([5, 5, 700, 1], 6)],
     ["sparse", altered(dense, (word) => (draw() < 0.8 ? 0 : word))], ["unaligned", { ...dense, bytes: Uint8Array.from([0, ...dense.bytes]).subarray(1) }],
-  ] as const) {
+  ] as readonly (readonly [string, Tensor])[]) {
     const { code, bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }), expected = fixedSizeOf(tensor)!;
     assert.equal(code, encodingCodes.fixedPlanes, what);
     assert.ok(Math.abs(expected - bytes.length) < 0.02 * tensor.bytes.length, `${what}: ${expected} expected, ${bytes.length} taken`);
@@ -27,8 +27,8 @@ test("what has no place in fixed planes is told apart", () => {
   const dense = weights([90, 200], 7);
   for (const [what, tensor] of [
     ["one NaN", altered(dense, (word, i) => (i === 17_001 ? 0x7fc00000 : word))], ["one infinity", altered(dense, (word, i) => (i === 4 ? 0xff800000 : word))], ["denormals alone", altered(dense, (word) => word >>> 10)],
-    ["one large number a channel", altered(dense, (word, i) => (i < 200 ? 0x7f000000 : word))], ["a vector", { ...dense, shape: [18_000] }], ["integers", { ...dense, dtype: "I32" as const }], ["nothing", { ...dense, shape: [0, 4], bytes: new Uint8Array() }],
-  ] as const) {
+    ["one large number a channel", altered(dense, (word, i) => (i < 200 ? 0x7f000000 : word))], ["a vector", { ...dense, shape: [18_000] }], ["integers", { ...dense, dtype: "I32" }], ["nothing", { ...dense, shape: [0, 4], bytes: new Uint8Array() }],
+  ] as readonly (readonly [string, Tensor])[]) {
     assert.equal(fixedSizeOf(tensor), undefined, what);
     assert.notEqual(codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }).code, encodingCodes.fixedPlanes, what);
   }
