@@ -34,7 +34,7 @@ export interface ReadOptions {
 }
 
 export interface StoredTensorSource extends TensorSource {
-  /** All bytes in memory that is the caller's alone, where they come so: what is coded is decoded whole. Undefined where a stream is what they come in. @throws as the stream */
+  /** All bytes in memory that is the caller's alone, where they come so: what is coded is decoded whole, what is not large is read at once. Undefined where a stream is what they come in. @throws as the stream */
   whole(): Promise<Uint8Array | undefined>;
 }
 

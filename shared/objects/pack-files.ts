@@ -9,7 +9,9 @@ import { checkPackHeader, decodePackTrailer, packHeaderBytes, packTrailerBytes, 
 import { packSuffix } from "./pack-file-writer.js";
 
 const maxIdleFiles = 32;
-/** So much is read for whoever reads on, more with every time that it was of use. */
+/** A read below this fetches its neighbourhood; larger ones have a buffer of their own, which nobody has to copy. */
+const smallReadBytes = 256 * 1024;
+/** So much at first, more with every time that it was of use. */
 const firstAheadBytes = 64 * 1024;
 const mostAheadBytes = 4 * 1024 * 1024;
 
@@ -151,14 +153,12 @@ export class PackReader {
       open.lastEnd = at + length;
       return (await ahead.bytes).subarray(at - ahead.at, at - ahead.at + length);
     }
-    // Whoever reads one object after the other gets the next ones with it.
-    const follows = at === open.lastEnd;
+    // Whoever reads one small object after the other gets the next ones with it.
+    const follows = at === open.lastEnd && length < smallReadBytes;
     open.lastEnd = at + length;
-    if (!follows) open.aheadBytes = firstAheadBytes;
-    const more = Math.min(open.aheadBytes, this.#packBytes - at);
-    if (!follows || length >= more) return readFully(open.file, at, length, open.name);
+    if (!follows) { open.aheadBytes = firstAheadBytes; return readFully(open.file, at, length, open.name); }
     // With a byte to spare, that no range is all of the buffer.
-    const next: Ahead = { at, length: more, bytes: readFully(open.file, at, more, open.name, scratch(more + 1).subarray(0, more)) };
+    const more = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at)), next: Ahead = { at, length: more, bytes: readFully(open.file, at, more, open.name, scratch(more + 1).subarray(0, more)) };
     open.aheadBytes = Math.min(mostAheadBytes, open.aheadBytes * 4);
     this.#ahead.put(open, next);
     try { return (await next.bytes).subarray(0, length); } catch (error) {

@@ -26,7 +26,7 @@ import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { readCodedFrom, representationIn, TensorReading } from "./tensor-reading.js";
+import { readCodedFrom, representationIn, TensorReading, type TensorEntry } from "./tensor-reading.js";
 import { inPieces, storedSource, verifiedPieces } from "./tensor-stream.js";
 import { plainSeal } from "./unsealed-entry.js";
 
@@ -49,6 +49,8 @@ export interface PackStore extends ObjectPruner {
 }
 
 const pieceBytes = 4 * 1024 * 1024;
+/** Raw tensors up to this size can be had in one piece: longer ones are hashed while they are read. */
+const mostWholeBytes = 16 * 1024 * 1024;
 const defaultDecodedCacheBytes = 64 * 1024 * 1024;
 
 class FilePackStore implements PackStore {
@@ -109,7 +111,18 @@ class FilePackStore implements PackStore {
   }
 
   async #whole(id: Hash, options: ReadOptions): Promise<Uint8Array | undefined> {
-    return this.#tensors.entry(id).representation === rawRepresentation ? undefined : this.#reading.bytes(id, options);
+    const entry = this.#tensors.entry(id);
+    if (entry.representation !== rawRepresentation) return this.#reading.bytes(id, options);
+    if (entry.storedBytes > mostWholeBytes) return undefined;
+    const bytes = await this.#verified(id, entry, options);
+    return bytes.length === bytes.buffer.byteLength ? bytes : bytes.slice();
+  }
+
+  /** A raw tensor in one read. @throws OBJECT_HASH_MISMATCH */
+  async #verified(id: Hash, entry: TensorEntry, { verify = true }: ReadOptions): Promise<Uint8Array> {
+    const bytes = await this.#tensors.stored(id), actual = verify ? tensorId(entry.header, bytes) : id;
+    if (actual !== id) throw this.#mismatch(id, entry, actual);
+    return bytes;
   }
 
   /** How and where it lies is looked at when the reading begins: it may have been recoded or moved since it was opened. */
@@ -118,8 +131,7 @@ class FilePackStore implements PackStore {
     if (entry.representation !== rawRepresentation) { yield* inPieces(() => this.#reading.bytes(id, options)); return; }
     // Most tensors are small: one read, and no stream around it.
     if (entry.storedBytes <= pieceBytes) {
-      const bytes = await this.#tensors.stored(id), actual = options.verify === false ? id : tensorId(entry.header, bytes);
-      if (actual !== id) throw this.#mismatch(id, entry, actual);
+      const bytes = await this.#verified(id, entry, options);
       if (bytes.length > 0) yield bytes;
       return;
     }
