@@ -19,7 +19,7 @@ export function depthAgainst(objects: Pick<ObjectReader, "representation">, refe
 }
 
 /** Tensors that may wait to be decoded while further ones are read, and their bytes in all. */
-const mostAhead = 64;
+const mostAhead = 512;
 const mostAheadBytes = 32 * 1024 * 1024;
 
 /**

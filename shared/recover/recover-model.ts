@@ -52,8 +52,8 @@ export async function readRecord(store: ObjectReader, versionId: Hash): Promise<
 /** Reads record, tree and owner map, and plans. @throws what resolveRecovery and the store throw */
 export async function planRecovery(store: ObjectReader, versionId: Hash): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable; readonly plan: RecoveryPlan }> {
   const record = await readRecord(store, versionId);
-  const tree = decodeTree(await store.read("tree", record.objects.tree));
-  const ownerMap = decodeOwnerMap(await store.read("owner-map", record.objects.ownerMap), tree.leaves.length);
+  const [treeBytes, ownerMapBytes] = await Promise.all([store.read("tree", record.objects.tree), store.read("owner-map", record.objects.ownerMap)]);
+  const tree = decodeTree(treeBytes), ownerMap = decodeOwnerMap(ownerMapBytes, tree.leaves.length);
   return { record, leaves: tree.leaves, plan: resolveRecovery(versionId, record, tree, ownerMap, (tensor) => store.has(tensor)) };
 }
 
@@ -65,9 +65,12 @@ export async function recoverModel(store: ObjectReader, versionId: Hash, clock: 
   const timer = new StepTimer(clock);
   const { record, leaves, plan } = await planRecovery(store, versionId);
   refuseMissing(plan);
-  const names = decodeNames(await store.read("names", record.objects.names), leaves.length);
-  const environmentBytes = await store.read("environment", record.objects.environment);
-  const architectureBytes = record.objects.architecture === undefined ? undefined : await store.read("architecture", record.objects.architecture);
+  const { objects } = record;
+  const [namesBytes, environmentBytes, architectureBytes] = await Promise.all([
+    store.read("names", objects.names), store.read("environment", objects.environment),
+    objects.architecture === undefined ? undefined : store.read("architecture", objects.architecture),
+  ]);
+  const names = decodeNames(namesBytes, leaves.length);
   timer.mark("loadMs");
 
   const architecture = architectureBytes === undefined ? undefined : decodeArchitecture(architectureBytes);

@@ -117,7 +117,10 @@ async function recoverStep(path: string, cached: string, { tensors: _, versionId
   await first.close();
   const server = await openPair(path);
   globalThis.gc?.();
-  const floor = await spent(() => recoverFloor(cached)), recover = await spent(() => server.repository.recover(versionId));
+  const floor = await spent(() => recoverFloor(cached));
+  // Nor for what the floor left behind.
+  globalThis.gc?.();
+  const recover = await spent(() => server.repository.recover(versionId));
   const leaves = new Set((await server.repository.leaves(versionId)).map(({ tensor }) => tensor));
   const decodings = decodedBytes(server.repository, leaves) / saved.changedBytes;
   await server.close();

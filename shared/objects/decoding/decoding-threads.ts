@@ -95,5 +95,5 @@ function plain({ dtype, shape }: TensorHeader): TensorHeader { return { dtype, s
 function buffersOf({ steps, references }: DecodingJob): readonly ArrayBuffer[] { return movable([...steps.map(({ stored }) => stored), ...[...references.values()].map(({ bytes }) => bytes)]); }
 
 let threads: DecodingThreads | undefined;
-/** Those of this process: as many as leave a core to the event loop. */
-export function decodingThreads(): DecodingThreads { return (threads ??= new DecodingThreads(Math.max(1, Math.min(mostThreads, availableParallelism() - 1)))); }
+/** Those of this process. The event loop shares the cores with them: it reads and hashes meanwhile, and waits most of the time. */
+export function decodingThreads(): DecodingThreads { return (threads ??= new DecodingThreads(Math.min(mostThreads, availableParallelism()))); }
