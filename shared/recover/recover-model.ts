@@ -92,6 +92,8 @@ interface Reading { readonly store: ObjectReader; readonly record: SaveRecord; r
 /** Tensors that are under way at a time, and their bytes in all. */
 const mostUnderWay = 1024;
 const mostUnderWayBytes = 32 * 1024 * 1024;
+/** Asked for in one turn of the event loop. */
+const askedAtOnce = 16;
 
 /**
  * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was
@@ -100,7 +102,7 @@ const mostUnderWayBytes = 32 * 1024 * 1024;
 async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
   const { record, timer } = how;
   const done = new Map<Hash, TensorSource>(), underWay = new Set<Promise<void>>(), stop = { asked: false };
-  let bytes = 0;
+  let bytes = 0, asked = 0;
   const start = (leaf: Leaf): void => {
     const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
     bytes += byteLength;
@@ -114,6 +116,8 @@ async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly
     for (const leaf of longestFirst(how.store, [...new Map(leaves.map((each) => [each.tensor, each])).values()])) {
       while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes)) await Promise.race(underWay);
       start(leaf);
+      // What was asked for first goes on to be decoded while the rest is asked for.
+      if (++asked % askedAtOnce === 0) await new Promise((resolve) => { setImmediate(resolve); });
     }
     await Promise.all(underWay);
   } finally {

@@ -4,7 +4,8 @@
  * stored as it came, recorded) that took in the versions before, and recovered from a repository opened
  * anew, which has decoded nothing yet.
  * Beside each time its floor: what the raw form cannot do without, plus what the codec takes for the same
- * bytes in memory, measured in the same step. After eight steps a chain begins anew with raw tensors.
+ * bytes in memory, measured in the same step. Nothing is collected by force: that drops compiled code, and
+ * what little of it a floor has would count for less than what a repository has. After eight steps a chain begins anew with raw tensors.
  */
 import { mkdtemp, open } from "node:fs/promises";
 import { join } from "node:path";
@@ -98,33 +99,31 @@ type Saved = Omit<CodedStep, "recover" | "recoverFloor" | "decodings"> & { reado
 async function saveStep({ folder, codec, partial, device, server }: Chain, before: Pick<Saved, "versionId" | "tensors">, depth: number): Promise<Saved> {
   const { tensors, changes } = nextOf(before.tensors, partial, depth);
   const { versionId } = (await device.save(opaqueModelSource(tensors), { name: "m", bases: [before.versionId] })).summary;
-  globalThis.gc?.();
   let encoded = encodeAll(codec, changes);
   const encode = await spent(() => { encodeAll(codec, changes); });
   const decode = await spent(() => { changes.forEach(({ tensor, base }, i) => codec.decodeTensor(tensor, encoded[i]!, { base }, tensor.bytes.length)); });
   const floor = await spent(() => saveFloor(folder, changes.map(({ tensor }) => tensor), encoded));
-  globalThis.gc?.();
   const code = await spent(() => { encoded = encodeAll(codec, changes); });
   const taken = await spent(() => takeIn(server, device, versionId, changes, encoded));
   const changedBytes = changes.reduce((sum, { tensor }) => sum + tensor.bytes.length, 0), codedBytes = encoded.reduce((sum, { bytes }) => sum + bytes.length, 0);
   return { depth, versionId, tensors, changedBytes, codedBytes, encode, decode, code, takeIn: taken, saveFloor: floor };
 }
 
-/** Read once, that the system's cache has it; then from a repository that has decoded nothing yet. */
+const openings = 3;
+
+/** From a repository that has decoded nothing yet, the system's cache having all of it: medians of some openings. */
 async function recoverStep(path: string, cached: string, { tensors: _, versionId, ...saved }: Saved): Promise<CodedStep> {
-  const first = await openPair(path);
-  await first.repository.recover(versionId);
-  await first.close();
-  const server = await openPair(path);
-  globalThis.gc?.();
-  const floor = await spent(() => recoverFloor(cached));
-  // Nor for what the floor left behind.
-  globalThis.gc?.();
-  const recover = await spent(() => server.repository.recover(versionId));
-  const leaves = new Set((await server.repository.leaves(versionId)).map(({ tensor }) => tensor));
-  const decodings = decodedBytes(server.repository, leaves) / saved.changedBytes;
-  await server.close();
-  return { ...saved, recover, recoverFloor: floor, decodings };
+  const floors: Cost[] = [], recoveries: Cost[] = [];
+  let decodings = 0;
+  for (let opening = 0; opening <= openings; opening++) {
+    const server = await openPair(path);
+    const floor = await spent(() => recoverFloor(cached)), recover = await spent(() => server.repository.recover(versionId));
+    if (opening > 0) { floors.push(floor); recoveries.push(recover); }
+    decodings = decodedBytes(server.repository, new Set((await server.repository.leaves(versionId)).map(({ tensor }) => tensor))) / saved.changedBytes;
+    await server.close();
+  }
+  const middle = (costs: readonly Cost[]): Cost => ({ clockMs: median(costs.map(({ clockMs }) => clockMs)), processorMs: median(costs.map(({ processorMs }) => processorMs)) });
+  return { ...saved, recover: middle(recoveries), recoverFloor: middle(floors), decodings };
 }
 
 export async function measureCodedChain(within: string, partial: boolean, depth: number): Promise<readonly CodedStep[]> {

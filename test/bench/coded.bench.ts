@@ -46,8 +46,6 @@ function drawn(): Pair {
   return { name: "drawn", base, child: base.map((tensor, i) => ({ ...tensor, ...fineTuned(tensor, 1e-4, 100 + i) })) };
 }
 
-async function timed(run: () => unknown): Promise<Cost> { globalThis.gc?.(); return spent(run); }
-
 interface Times { readonly decode: Cost[]; readonly rawCold: Cost[]; readonly rawWarm: Cost[]; readonly recoverCold: Cost[]; readonly recoverWarm: Cost[]; readonly saveRaw: Cost[]; readonly saveCoded: Cost[] }
 
 /** The child's tensors, each once, against the base's of the same name. */
@@ -73,15 +71,15 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
   })) as [Hash, Hash];
   await writePack(coded.objects, parts.map((part) => part.coded), { recode: true });
   for (let round = 0; round < rounds; round++) {
-    times.decode.push(await timed(() => { for (const { coded: { header, code: number, bytes: stored }, base, byteLength } of parts) codec.decodeTensor(header, { code: number, bytes: stored }, { base }, byteLength); }));
+    times.decode.push(await spent(() => { for (const { coded: { header, code: number, bytes: stored }, base, byteLength } of parts) codec.decodeTensor(header, { code: number, bytes: stored }, { base }, byteLength); }));
     await raw.close();
     raw = await openRepository(homes.raw, "local");
-    times.rawCold.push(await timed(() => raw.recover(rawChild)));
-    times.rawWarm.push(await timed(() => raw.recover(rawChild)));
+    times.rawCold.push(await spent(() => raw.recover(rawChild)));
+    times.rawWarm.push(await spent(() => raw.recover(rawChild)));
     await coded.close();
     coded = await openRepository(homes.coded, "local");
-    times.recoverCold.push(await timed(() => coded.recover(codedChild)));
-    times.recoverWarm.push(await timed(() => coded.recover(codedChild)));
+    times.recoverCold.push(await spent(() => coded.recover(codedChild)));
+    times.recoverWarm.push(await spent(() => coded.recover(codedChild)));
     times.saveRaw.push(await store(raw.objects, parts.map(({ coded: { id } }) => pair.child.find((tensor) => tensorId(tensor, tensor.bytes) === id)!)));
     times.saveCoded.push(await store(coded.objects, parts.map((part) => part.coded)));
   }
@@ -99,7 +97,7 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
 
 /** Writes these once more, which takes what a first save takes. */
 async function store(objects: ObjectWriter, tensors: readonly (Tensor | CodedTensor)[]): Promise<Cost> {
-  return timed(async () => {
+  return spent(async () => {
     const pack = await objects.begin({ recode: true });
     await Promise.all(tensors.map((tensor) => ("code" in tensor ? pack.putCoded(tensor) : pack.putTensor(sourceOfTensor(tensor)))));
     await pack.commit();
