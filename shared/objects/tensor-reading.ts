@@ -60,17 +60,21 @@ type Run = readonly RetrievalStep<TensorEntry>[];
 
 /** Stored and decoded bytes that one job may hold at a time; a tensor that alone is larger is a job of its own. */
 const mostRunBytes = 64 * 1024 * 1024;
+/** The first job is short: while it is done, what the next one needs is read. */
+const firstRunBytes = 4 * 1024 * 1024;
 
-function* runsOf(steps: Run): Iterable<Run> {
+function runsOf(steps: Run): readonly Run[] {
+  const runs: Run[] = [];
   for (let from = 0, to = 0; from < steps.length; from = to) {
-    let bytes = 0;
-    for (; to < steps.length && bytes < mostRunBytes; to++) {
+    const most = runs.length === 0 ? firstRunBytes : mostRunBytes;
+    for (let bytes = 0; to < steps.length && bytes < most; to++) {
       const { representation, storedBytes, byteLength } = (steps[to] as Run[number]).entry;
       // What lies raw is needed by the next one anyway.
       if (representation !== rawRepresentation) bytes += storedBytes + byteLength;
     }
-    yield steps.slice(from, to);
+    runs.push(steps.slice(from, to));
   }
+  return runs;
 }
 
 function stepOf({ id, entry: { header, representation: code, byteLength, base, previous }, lastUseOf }: Run[number], stored: Uint8Array): DecodingStep {
@@ -161,18 +165,24 @@ export class TensorReading {
     if (atHand !== undefined) return { entry, bytes: atHand };
     const held = new Map<Hash, Tensor>();
     const steps = planRetrieval(id, (at) => this.#store.entry(at), (at) => at !== id && this.#hold(at, held));
-    let last: Decoded | undefined;
-    for (const run of runsOf(steps)) last = await this.#decodeRun(run, held, { id, keepsStored });
+    const runs = runsOf(steps);
+    let last: Decoded | undefined, reading = this.#readRun(runs[0]);
+    for (const [i, run] of runs.entries()) {
+      const [stored, next] = [reading, reading = this.#readRun(runs[i + 1])];
+      next.catch(() => undefined); // Awaited in its turn, or never when this run fails.
+      last = await this.#decodeRun(run, await stored, held, { id, keepsStored });
+    }
     return last as Decoded;
   }
 
-  /** Reads and decodes some steps of a retrieval; what later ones need is held then. Returns the last of them. */
-  async #decodeRun(run: Run, held: Map<Hash, Tensor>, { id, keepsStored }: { readonly id: Hash; readonly keepsStored: boolean }): Promise<Decoded> {
+  async #readRun(run: Run = []): Promise<readonly Uint8Array[]> { return Promise.all(run.map((step) => this.#storedAs(step.id, step.entry))); }
+
+  /** Decodes some steps of a retrieval; what later ones need is held then. Returns the last of them. */
+  async #decodeRun(run: Run, stored: readonly Uint8Array[], held: Map<Hash, Tensor>, { id, keepsStored }: { readonly id: Hash; readonly keepsStored: boolean }): Promise<Decoded> {
     // Of raw tensors nothing is remembered: they are read again as fast.
     const isKept = ({ id: at, entry }: Run[number]): boolean => entry.representation !== rawRepresentation && this.#store.isReferred(at) && this.#cache.takes(entry.byteLength);
     const done = new Set(run.flatMap(({ lastUseOf }) => lastUseOf));
     const wanted = new Set(run.filter((step) => !done.has(step.id) || isKept(step)).map((step) => step.id));
-    const stored = await Promise.all(run.map((step) => this.#storedAs(step.id, step.entry)));
     const steps = run.map((step, i) => stepOf(step, stored[i] as Uint8Array));
     const needed = new Set(steps.flatMap(linked)), references = new Map([...held].filter(([at]) => needed.has(at)));
     const { bytes: decoded, malformed } = await decodingThreads().decode({ steps, references, wanted, isStoredGiven: !keepsStored });
