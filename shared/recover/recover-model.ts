@@ -98,32 +98,34 @@ const askedAtOnce = 16;
 /**
  * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was
  * read. Many are under way at a time, so that a store fetches small neighbours together and decodes beside it.
+ * Of several that cannot be had the first leaf is named.
  */
 async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
   const { record, timer } = how;
-  const done = new Map<Hash, TensorSource>(), underWay = new Set<Promise<void>>(), stop = { asked: false };
+  const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()], places = new Map(unique.map(({ tensor }, place) => [tensor, place]));
+  const done = new Map<Hash, TensorSource>(), underWay = new Set<Promise<void>>();
+  const failed: { place: number; error?: unknown } = { place: unique.length };
   let bytes = 0, asked = 0;
-  const start = (leaf: Leaf): void => {
-    const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
-    bytes += byteLength;
-    const reading: Promise<void> = readTensor(how, leaf, stop)
-      .then((source) => { if (source !== undefined) done.set(leaf.tensor, source); })
-      .finally(() => { bytes -= byteLength; underWay.delete(reading); });
-    reading.catch(() => undefined); // Awaited below.
-    underWay.add(reading);
+  /** Never rejects. */
+  const read = async (leaf: Leaf, place: number): Promise<void> => {
+    try {
+      const source = await readTensor(how, leaf, () => failed.place < place);
+      if (source !== undefined) done.set(leaf.tensor, source);
+    } catch (error) { if (place < failed.place) { failed.place = place; failed.error = error; } }
   };
-  try {
-    for (const leaf of longestFirst(how.store, [...new Map(leaves.map((each) => [each.tensor, each])).values()])) {
-      while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes)) await Promise.race(underWay);
-      start(leaf);
-      // What was asked for first goes on to be decoded while the rest is asked for.
-      if (++asked % askedAtOnce === 0) await new Promise((resolve) => { setImmediate(resolve); });
-    }
-    await Promise.all(underWay);
-  } finally {
-    stop.asked = true;
-    await Promise.allSettled(underWay);
+  for (const leaf of longestFirst(how.store, unique)) {
+    const place = places.get(leaf.tensor) as number, byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+    while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes)) await Promise.race(underWay);
+    if (failed.place < place) continue;
+    bytes += byteLength;
+    const reading: Promise<void> = read(leaf, place).finally(() => { bytes -= byteLength; underWay.delete(reading); });
+    underWay.add(reading);
+    // What was asked for first goes on to be decoded while the rest is asked for.
+    if (++asked % askedAtOnce === 0) await new Promise((resolve) => { setImmediate(resolve); });
   }
+  await Promise.all(underWay);
+  if (failed.place < unique.length) throw failed.error;
+  if (done.size !== unique.length) throw new StemmaError("INTERNAL", `Of ${unique.length} tensors of ${record.name} only ${done.size} were read, and nothing says why. Report this with what led to it.`);
   const verifiedRoot = treeRoot(leaves);
   timer.mark("verifyMs");
   if (verifiedRoot !== record.root) throw new StemmaError("ROOT_MISMATCH", `What was read has the root ${verifiedRoot}, the record names ${record.root}. Check the store, and fetch the version again.`, { expected: record.root, actual: verifiedRoot });
@@ -142,8 +144,8 @@ function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Le
   return leaves.toSorted((a, b) => (decoding.get(b) as number) - (decoding.get(a) as number));
 }
 
-/** Reads a tensor and hashes it. undefined where it was stopped. */
-async function readTensor(how: Reading, leaf: Leaf, stop: { readonly asked: boolean }): Promise<TensorSource | undefined> {
+/** Reads a tensor and hashes it. undefined where it is not wanted any more. */
+async function readTensor(how: Reading, leaf: Leaf, isStopped: () => boolean): Promise<TensorSource | undefined> {
   const { record, hold, timer } = how, source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
   const whole = await source.whole(), hasher = tensorHasher(leaf);
   if (whole !== undefined) {
@@ -155,7 +157,7 @@ async function readTensor(how: Reading, leaf: Leaf, stop: { readonly asked: bool
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape), held = hold ? unfilled(byteLength) : undefined;
   let at = 0;
   for await (const piece of source.chunks()) {
-    if (stop.asked) return undefined;
+    if (isStopped()) return undefined;
     if (at + piece.length > byteLength) throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
     held?.set(piece, at);
     at += piece.length;

@@ -164,6 +164,21 @@ describe("what is wrong is loud", () => {
       for (const holdBytes of [0, 1_000]) await assert.rejects(recoverModel(tampered((id, bytes) => (from.has(id) ? change(bytes) : bytes)), saved.versionId, clock, { holdBytes }), refusal("ROOT_MISMATCH", "\"b\""));
     }
   });
+  test("of many tensors whichever is damaged, and of several the first leaf, wherever the store takes its time", async () => {
+    const many = new Line(), { store } = many, { versionId } = await many.save(opaque(Object.fromEntries(Array.from({ length: 70 }, (_, i) => [`t${String(i).padStart(2, "0")}`, tensor(i)]))));
+    const { leaves } = await planRecovery(store, versionId);
+    for (let at = 0; at < leaves.length; at += 3) {
+      const wrong = new Map([at, at + 1, at + 9].flatMap((i) => (i < leaves.length ? [[leaves[i]!.tensor, (leaves.length - i) % 7]] : [])));
+      const slow: ObjectReader = { ...store, openTensor: (id) => {
+        const source = store.openTensor(id, { verify: false });
+        return { ...source, async *chunks() {
+          for (let turns = wrong.get(id) ?? 3; turns > 0; turns--) await new Promise((resolve) => { setImmediate(resolve); });
+          for await (const bytes of source.chunks()) yield wrong.has(id) ? bytes.map((byte) => byte ^ 1) : bytes;
+        } };
+      } };
+      await assert.rejects(recoverModel(slow, versionId, clock), refusal("ROOT_MISMATCH", JSON.stringify(leaves[at]!.path)));
+    }
+  });
   test("a missing tensor is named before anything is read", async () => {
     const { leaves } = await planRecovery(line.store, saved.versionId);
     const store: ObjectReader = { ...tampered((_, bytes) => bytes), has: (id) => id !== leaves[2]?.tensor && line.store.has(id) };
