@@ -89,9 +89,9 @@ export async function recoverModel(store: ObjectReader, versionId: Hash, clock: 
 
 interface Reading { readonly store: ObjectReader; readonly record: SaveRecord; readonly timer: StepTimer; /** Keeps what is read in memory. */ readonly hold: boolean; readonly fromDisk: boolean }
 
-/** Tensors that are under way at a time, and their bytes in all. */
+/** Tensors that are under way at a time, and the bytes that are read and decoded for them in all. */
 const mostUnderWay = 1024;
-const mostUnderWayBytes = 32 * 1024 * 1024;
+const mostUnderWayBytes = 96 * 1024 * 1024;
 /** Asked for in one turn of the event loop. */
 const askedAtOnce = 16;
 
@@ -113,12 +113,12 @@ async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly
       if (source !== undefined) done.set(leaf.tensor, source);
     } catch (error) { if (place < failed.place) { failed.place = place; failed.error = error; } }
   };
-  for (const leaf of longestFirst(how.store, unique)) {
-    const place = places.get(leaf.tensor) as number, byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+  for (const { leaf, workBytes } of longestFirst(how.store, unique)) {
+    const place = places.get(leaf.tensor) as number;
     while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes)) await Promise.race(underWay);
     if (failed.place < place) continue;
-    bytes += byteLength;
-    const reading: Promise<void> = read(leaf, place).finally(() => { bytes -= byteLength; underWay.delete(reading); });
+    bytes += workBytes;
+    const reading: Promise<void> = read(leaf, place).finally(() => { bytes -= workBytes; underWay.delete(reading); });
     underWay.add(reading);
     // What was asked for first goes on to be decoded while the rest is asked for.
     if (++asked % askedAtOnce === 0) await new Promise((resolve) => { setImmediate(resolve); });
@@ -135,13 +135,22 @@ async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly
 /** Decoding this much takes as long as reading all else of a common model. */
 const longDecodingBytes = 1024 * 1024;
 
+/** A tensor to be read. `workBytes`: its own, and what is read and decoded on the way to it. */
+interface Work { readonly leaf: Leaf; readonly workBytes: number; readonly decodingBytes: number }
+
 /** What takes long to decode first, that the rest is read and hashed meanwhile; all else as it lies. */
-function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Leaf[] {
-  const decoding = new Map(leaves.map((leaf) => {
-    const lies = store.representation(leaf.tensor), bytes = lies === undefined || lies.code === 0 ? 0 : (lies.depth + 1) * tensorByteLength(leaf.dtype, leaf.shape);
-    return [leaf, bytes < longDecodingBytes ? 0 : bytes];
-  }));
-  return leaves.toSorted((a, b) => (decoding.get(b) as number) - (decoding.get(a) as number));
+function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Work[] {
+  const works = leaves.map((leaf): Work => {
+    const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+    let storedBytes = 0, decodingBytes = 0;
+    for (let lies = store.representation(leaf.tensor); lies !== undefined; lies = lies.base === undefined ? undefined : store.representation(lies.base)) {
+      storedBytes += lies.storedBytes;
+      if (lies.code !== 0) decodingBytes += byteLength;
+    }
+    return { leaf, workBytes: storedBytes + Math.max(byteLength, decodingBytes), decodingBytes };
+  });
+  const rank = ({ decodingBytes }: Work): number => (decodingBytes < longDecodingBytes ? 0 : decodingBytes);
+  return works.toSorted((a, b) => rank(b) - rank(a));
 }
 
 /** Reads a tensor and hashes it. undefined where it is not wanted any more. */
