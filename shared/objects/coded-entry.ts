@@ -13,21 +13,13 @@ import { planeChecksOf } from "./high-planes.js";
 import { maxCodedTensorBytes, type CodedTensor } from "./object-store.js";
 import type { PackEntry } from "./pack-format.js";
 import { chainRefused } from "./publication.js";
-import type { DecodedSteps } from "./decoding/decode-steps.js";
+import type { DecodingJob } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
 import { tensorDecoder, type TensorDecoder } from "./decoding/tensor-decoder.js";
 import { TensorReading, type StoredTensors, type TensorEntry } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
 interface Host { has(id: Hash): boolean; readonly tensors: StoredTensors; readonly reading: TensorReading; linksOf(id: Hash): Links | undefined }
-
-/** The tensors of the store alone, as they are before a save is done. */
-export class StoredReferences {
-  readonly #host: Host;
-  constructor(host: Host) { this.#host = host; }
-  has(id: Hash): boolean { return this.#host.has(id); }
-  async reference(id: Hash, verify: boolean): Promise<Tensor> { return { ...this.#host.tensors.entry(id).header, bytes: await this.#host.reading.reference(id, verify) }; }
-}
 
 /** The tensors of the store and, where it lacks them, those of a pack that is being written. */
 export class OwnTensors implements StoredTensors {
@@ -77,32 +69,32 @@ function checkForm({ id, header, bytes, code, base, previous }: CodedTensor): nu
   return byteLength;
 }
 
-/** A coded tensor that was decoded to its id. */
-export interface ProvedTensor { readonly links: Links; readonly decoded: Uint8Array }
-
 /**
- * Decodes a tensor and compares its id.
- * @param among where the references are; undefined comes back where one of them is not among these
+ * What its index entry will say, once it was decoded to its id.
+ * @param decoded its bytes, where `decodeEarly` decoded it
  * @throws see PackWriter.putCoded
  */
-export async function proveCoded(tensor: CodedTensor, among: OwnTensors | StoredReferences): Promise<ProvedTensor | undefined> {
+export async function codedEntry(tensor: CodedTensor, tensors: OwnTensors, decoded?: Uint8Array): Promise<EntryDescription> {
+  const byteLength = checkForm(tensor);
+  const { id, code, bytes } = tensor;
+  const header = { dtype: tensor.header.dtype, shape: [...tensor.header.shape] };
+  const decoder = await tensorDecoder();
+  const links = linksNeeded(tensor, decoder);
+  const state = tensors.stateWith(id, links);
+  if (isFault(state)) throw chainRefused(state, id);
+  const proved = decoded ?? await decodeAgainst(tensor, links, byteLength, decoder, tensors);
+  const planeChecks = planeChecksOf(decoder.delta, header, code, bytes);
+  tensors.keep(id, proved);
+  return { id, kind: "tensor", header, byteLength, representation: code, ...links, ...(planeChecks === undefined ? {} : { planeChecks }) };
+}
+
+/** Its bytes, decoded to its id against what the store has already; undefined where it needs what the pack brings. @throws see PackWriter.putCoded */
+export async function decodeEarly(tensor: CodedTensor, { has, tensors, reading }: Host): Promise<Uint8Array | undefined> {
   const byteLength = checkForm(tensor);
   const decoder = await tensorDecoder();
   const links = linksNeeded(tensor, decoder);
-  if (among instanceof OwnTensors) {
-    const state = among.stateWith(tensor.id, links);
-    if (isFault(state)) throw chainRefused(state, tensor.id);
-  } else if (linked(links).some((id) => !among.has(id))) return undefined;
-  return { links, decoded: await decodeAgainst(tensor, links, byteLength, decoder, among) };
-}
-
-/** What its index entry will say. @throws CHAIN_TOO_LONG, CHAIN_CYCLIC, REFERENCE_MISSING */
-export async function codedEntry({ id, header: { dtype, shape }, code, bytes }: CodedTensor, { links, decoded }: ProvedTensor, tensors: OwnTensors): Promise<EntryDescription> {
-  const header = { dtype, shape: [...shape] }, state = tensors.stateWith(id, links);
-  if (isFault(state)) throw chainRefused(state, id);
-  const planeChecks = planeChecksOf((await tensorDecoder()).delta, header, code, bytes);
-  tensors.keep(id, decoded);
-  return { id, kind: "tensor", header, byteLength: decoded.length, representation: code, ...links, ...(planeChecks === undefined ? {} : { planeChecks }) };
+  if (linked(links).some((id) => !has(id))) return undefined;
+  return decodeAgainst(tensor, links, byteLength, decoder, { reference: async (id, verify) => ({ ...tensors.entry(id).header, bytes: await reading.reference(id, verify) }) });
 }
 
 /** What the bytes need, of what they are said to be coded against: what they do not need is not kept for them. */
@@ -113,13 +105,13 @@ function linksNeeded({ id, header, code, bytes, base, previous }: CodedTensor, d
   return needs.previous && previous !== undefined ? { base, previous } : { base };
 }
 
-async function decodeAgainst(tensor: CodedTensor, { base, previous }: Links, byteLength: number, decoder: TensorDecoder, among: Pick<OwnTensors, "reference">): Promise<Uint8Array> {
-  const { id, header, code, bytes } = tensor;
+async function decodeAgainst(tensor: CodedTensor, links: Links, byteLength: number, decoder: TensorDecoder, among: Pick<OwnTensors, "reference">): Promise<Uint8Array> {
+  const { id, header, code, bytes } = tensor, { base, previous } = links;
   const decode = async (verify: boolean): Promise<{ readonly decoded?: Uint8Array; readonly actual?: Hash; readonly cause?: unknown }> => {
     const references = { ...(base && { base: await among.reference(base, verify) }), ...(previous && { previous: await among.reference(previous, verify) }) };
     try {
       // Why bytes are none of a codec's is learned by decoding them here.
-      const decoded = await decodeBeside(tensor, byteLength, references) ?? decoder.decode(header, code, bytes, references, byteLength);
+      const decoded = await decodeBeside(tensor, links, byteLength, references) ?? decoder.decode(header, code, bytes, references, byteLength);
       return { decoded, actual: tensorId(header, decoded) };
     } catch (cause) { return { cause }; }
   };
@@ -132,10 +124,12 @@ async function decodeAgainst(tensor: CodedTensor, { base, previous }: Links, byt
 }
 
 /** undefined where the bytes are none that a codec wrote. */
-async function decodeBeside({ id, header, code, bytes }: CodedTensor, byteLength: number, { base, previous }: References): Promise<Uint8Array | undefined> {
-  const held = new Map<Hash, Tensor>(), names: { base?: Hash; previous?: Hash } = {};
-  for (const [name, reference] of [["base", base], ["previous", previous]] as const) if (reference !== undefined) { held.set(name as Hash, reference); names[name] = name as Hash; }
-  const decode = (): Promise<DecodedSteps> => decodingThreads().decode({ steps: [{ id, header, code, byteLength, stored: bytes, lastUseOf: [], ...names }], references: held, wanted: new Set([id]), isStoredGiven: false });
-  const { bytes: decoded } = await decode().catch((error: unknown) => { if (error instanceof DecodingLost) return decode(); throw error; });
+async function decodeBeside({ id, header, code, bytes }: CodedTensor, links: Links, byteLength: number, { base, previous }: References): Promise<Uint8Array | undefined> {
+  const references = new Map<Hash, Tensor>();
+  if (links.base !== undefined && base !== undefined) references.set(links.base, base);
+  if (links.previous !== undefined && previous !== undefined) references.set(links.previous, previous);
+  const job: DecodingJob = { steps: [{ id, header, code, byteLength, stored: bytes, lastUseOf: [], ...links }], references, wanted: new Set([id]), isStoredGiven: false };
+  // Nothing of it was given away: what a thread that ended left undone can be asked for again.
+  const { bytes: decoded } = await decodingThreads().decode(job).catch((error: unknown) => { if (error instanceof DecodingLost) return decodingThreads().decode(job); throw error; });
   return decoded.get(id);
 }

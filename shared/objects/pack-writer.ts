@@ -5,7 +5,7 @@ import { tensorByteLength } from "../tensor/dtype.js";
 import { objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import type { Pins } from "./leases.js";
-import { codedEntry, OwnTensors, proveCoded, StoredReferences, type ProvedTensor } from "./coded-entry.js";
+import { codedEntry, decodeEarly, OwnTensors } from "./coded-entry.js";
 import type { CodedTensor, PackWriter } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
 import { DecodedCache } from "./decoded-cache.js";
@@ -105,33 +105,30 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   }
 
   putCoded(tensor: CodedTensor): Promise<Hash> {
-    const early = this.#state === "open" ? this.#proveEarly(tensor) : Promise.resolve(undefined);
+    const early = this.#state === "open" ? this.#decodeEarly(tensor) : Promise.resolve(undefined);
     // Awaited in its turn, or by nobody when the save ends before.
     early.catch(() => undefined);
     return this.#inTurn(async () => {
       if (this.#settled(tensor.id)) return tensor.id;
       const target = this.#openTarget();
       // The disk takes it while it is decoded.
-      const [pushed, proved] = await Promise.allSettled([target.push(tensor.bytes), early]);
+      const [pushed, decoded] = await Promise.allSettled([target.push(tensor.bytes), early]);
       if (pushed.status === "rejected") { await this.#fail(); throw pushed.reason; }
-      const entry = await this.#describe(tensor, proved, target).catch(async (error: unknown) => { await target.dropEntry(); throw error; });
+      let entry: EntryDescription;
+      try {
+        if (decoded.status === "rejected") throw decoded.reason;
+        entry = await codedEntry(tensor, new OwnTensors(this.#host, this.#own, this.#decoded, (own) => target.readBack(own)), decoded.value);
+      } catch (error) { await target.dropEntry(); throw error; }
       this.#endEntry(target, { ...entry, anew: this.#host.recode || this.#heals(tensor.id) });
       return tensor.id;
     });
   }
 
-  /** @param proved what came of proving it early */
-  async #describe(tensor: CodedTensor, proved: PromiseSettledResult<ProvedTensor | undefined>, target: Target): Promise<EntryDescription> {
-    if (proved.status === "rejected") throw proved.reason;
-    const tensors = new OwnTensors(this.#host, this.#own, this.#decoded, (own) => target.readBack(own));
-    return codedEntry(tensor, proved.value ?? await proveCoded(tensor, tensors) as ProvedTensor, tensors);
-  }
-
   /** Before its turn, while those before it are written, where the store has all that it was coded against. */
-  async #proveEarly(tensor: CodedTensor): Promise<ProvedTensor | undefined> {
+  async #decodeEarly(tensor: CodedTensor): Promise<Uint8Array | undefined> {
     // What it may be coded against stays from the call on.
     for (const id of [tensor.base, tensor.previous]) if (id !== undefined) this.#host.pins.add(id);
-    return this.#settled(tensor.id) ? undefined : proveCoded(tensor, new StoredReferences(this.#host));
+    return this.#settled(tensor.id) ? undefined : decodeEarly(tensor, this.#host);
   }
 
   commit(): Promise<{ readonly pack: string | null; readonly bytes: number }> {

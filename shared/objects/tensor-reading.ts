@@ -88,7 +88,6 @@ export class TensorReading {
 
   /**
    * A tensor's bytes, in memory that is the caller's alone.
-   * @param keep remembers them, for what is coded against them
    * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH naming what is damaged, PACK_CORRUPT, PACK_FORMAT_UNKNOWN, TENSOR_TOO_LARGE
    */
   async bytes(id: Hash, { verify = true, fromDisk = false }: ReadOptions = {}): Promise<Uint8Array> {

@@ -35,14 +35,15 @@ export class WorkerCalls<Call, Result> {
   /** What ended the thread, if anything did: every further call fails with it. */
   get failure(): StemmaError | undefined { return this.#failure; }
 
-  /** @param moved given away, not copied. @throws what the thread's work throws; INTERNAL, INTERRUPTED where the thread ended */
+  /** @param moved given away, not copied. @throws what the thread's work throws; INTERNAL, INTERRUPTED where the thread ended; DataCloneError for what was given away before */
   call(call: Call, moved: readonly ArrayBuffer[]): Promise<Result> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise<Result>((resolve, reject) => {
+      // Where this throws no answer comes, and nobody may wait for one: the next would get another's.
+      this.#worker.postMessage(call, moved);
       this.#pending.push({ resolve, reject });
       // While a call waits for its answer the process does not end.
       this.#worker.ref();
-      this.#worker.postMessage(call, moved);
     });
   }
 

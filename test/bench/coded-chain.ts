@@ -4,8 +4,8 @@
  * stored as it came, recorded) that took in the versions before, and recovered from a repository opened
  * anew, which has decoded nothing yet.
  * Beside each time its floor: what the raw form cannot do without, plus what the codec takes for the same
- * bytes in memory, measured in the same step. Nothing is collected by force: that drops compiled code, and
- * what little of it a floor has would count for less than what a repository has. After eight steps a chain begins anew with raw tensors.
+ * bytes in memory, measured in the same step. Nothing is collected by force: what runs
+ * after that takes half as long again, and floors, which are little else than the codec, would profit. After eight steps a chain begins anew with raw tensors.
  */
 import { mkdtemp, open } from "node:fs/promises";
 import { join } from "node:path";

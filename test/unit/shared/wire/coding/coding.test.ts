@@ -139,6 +139,16 @@ describe("a coded stream", () => {
     await coder.close();
   });
 
+  it("refuses what was given away before, and answers those after it with what is theirs", async () => {
+    const coder = openTensorCoder(Infinity), given = { ...one, bytes: one.bytes.slice() };
+    const first = coder.encode(given, {}), again = coder.encode(given, {}), after = coder.encode({ ...counts, bytes: counts.bytes.slice() }, {});
+    await assert.rejects(again);
+    assert.equal((await first).against.base, false);
+    const { code, bytes } = await after;
+    assert.deepEqual(await coder.decode(counts, { code, bytes }, {}, counts.bytes.length), counts.bytes);
+    await coder.close();
+  });
+
   it("fails by type when its thread is ended, and hands on the codec's own errors", async () => {
     const coder = openTensorCoder(Infinity);
     await assert.rejects(coder.decode(one, { code: 2, bytes: new Uint8Array(3) }, {}, one.bytes.length), (error) => isStemmaError(error, "DELTA_MALFORMED"));
