@@ -2,23 +2,74 @@
 // randomness or clock between data and tensor.
 import tseslint from "typescript-eslint";
 
-const transcendental = ["exp", "expm1", "log", "log2", "log10", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "cbrt", "hypot"];
+const transcendental = [
+  "exp",
+  "expm1",
+  "log",
+  "log2",
+  "log10",
+  "log1p",
+  "pow",
+  "sin",
+  "cos",
+  "tan",
+  "asin",
+  "acos",
+  "atan",
+  "atan2",
+  "sinh",
+  "cosh",
+  "tanh",
+  "cbrt",
+  "hypot",
+];
 const forbid = (object, properties, message) => properties.map((property) => ({ object, property, message }));
-const randomness = { object: "Math", property: "random", message: "Draw from a named stream (training) or the Random port." };
+const randomness = {
+  object: "Math",
+  property: "random",
+  message: "Draw from a named stream (training) or the Random port.",
+};
 
 export default tseslint.config(
-  { ignores: ["dist/**", "node_modules/**", ".build/**", "**/kernels/assembly/**", "shared/wire/**/*.js", "docs/**", "shared/wire/**/*.d.ts", "shared/wire/*protocol*", ".stemma-demo/**"] },
+  {
+    ignores: [
+      "dist/**",
+      "node_modules/**",
+      ".build/**",
+      "**/kernels/assembly/**",
+      "shared/wire/generated/**",
+      "docs/**",
+      ".stemma-demo/**",
+    ],
+  },
   {
     files: ["**/*.ts"],
     extends: [tseslint.configs.base],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
-      "@typescript-eslint/no-floating-promises": ["error", { allowForKnownSafeCalls: [{ from: "package", package: "node:test", name: ["test", "it", "describe", "suite", "before", "after", "beforeEach", "afterEach"] }] }],
+      "@typescript-eslint/no-floating-promises": [
+        "error",
+        {
+          allowForKnownSafeCalls: [
+            {
+              from: "package",
+              package: "node:test",
+              name: ["test", "it", "describe", "suite", "before", "after", "beforeEach", "afterEach"],
+            },
+          ],
+        },
+      ],
       "@typescript-eslint/no-misused-promises": "error",
       "@typescript-eslint/await-thenable": "error",
       "@typescript-eslint/no-explicit-any": "error",
-      "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_", caughtErrorsIgnorePattern: "^_" }],
-      "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
+      "@typescript-eslint/no-unused-vars": [
+        "error",
+        { argsIgnorePattern: "^_", varsIgnorePattern: "^_", caughtErrorsIgnorePattern: "^_" },
+      ],
+      "@typescript-eslint/switch-exhaustiveness-check": [
+        "error",
+        { considerDefaultExhaustiveForUnions: true },
+      ],
       "no-restricted-properties": ["error", randomness],
       eqeqeq: ["error", "always", { null: "ignore" }],
     },
@@ -26,8 +77,23 @@ export default tseslint.config(
   {
     files: ["shared/train/**/*.ts"],
     rules: {
-      "no-restricted-properties": ["error", randomness, ...forbid("Math", transcendental, "Its bits differ between processors and Node versions; use a table or exact arithmetic.")],
-      "no-restricted-syntax": ["error", { selector: "BinaryExpression[operator='**']:not([left.type='Literal'][right.type='Literal'])", message: "** is Math.pow: its bits differ between processors (powers of two by literals are exact)." }],
+      "no-restricted-properties": [
+        "error",
+        randomness,
+        ...forbid(
+          "Math",
+          transcendental,
+          "Its bits differ between processors and Node versions; use a table or exact arithmetic.",
+        ),
+      ],
+      "no-restricted-syntax": [
+        "error",
+        {
+          selector: "BinaryExpression[operator='**']:not([left.type='Literal'][right.type='Literal'])",
+          message:
+            "** is Math.pow: its bits differ between processors (powers of two by literals are exact).",
+        },
+      ],
     },
   },
 );

@@ -23,13 +23,22 @@ import { maxSocketPathBytes } from "./control/line-server.js";
 import { parseJsonFile } from "./json-file.js";
 
 /** What commands need to find a running agent. */
-export interface RunFile { readonly pid: number; readonly control: string; readonly samples: string; readonly startedAtMs: number }
+export interface RunFile {
+  readonly pid: number;
+  readonly control: string;
+  readonly samples: string;
+  readonly startedAtMs: number;
+}
 
 /**
  * Makes the home, or checks that it is one of this format and of this device.
  * @throws HOME_FORMAT_UNKNOWN, CONFIG_INVALID
  */
-export async function openAgentHome(files: Files, home: string, enrolment: Pick<Enrolment, "fleet" | "device">): Promise<void> {
+export async function openAgentHome(
+  files: Files,
+  home: string,
+  enrolment: Pick<Enrolment, "fleet" | "device">,
+): Promise<void> {
   await makeFolderDurably(files, home);
   const path = join(home, "home.json");
   const own = { format: 1, kind: "stemma-agent-home", fleet: enrolment.fleet, device: enrolment.device };
@@ -38,8 +47,18 @@ export async function openAgentHome(files: Files, home: string, enrolment: Pick<
     return;
   }
   const found = (await parseJsonFile(files, path, "HOME_FORMAT_UNKNOWN")) as Partial<typeof own>;
-  if (found.kind !== own.kind || found.format !== 1) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} is no agent's home of format 1 (its home.json says ${String(found.kind)}, format ${String(found.format)}). Name another folder with --home, or use the Stemma that wrote it.`, { home });
-  if (found.fleet !== own.fleet || found.device !== own.device) throw new StemmaError("CONFIG_INVALID", `${home} belongs to ${found.fleet}/${found.device}, and the enrolment is of ${own.fleet}/${own.device}. Give each device a home of its own.`, { home });
+  if (found.kind !== own.kind || found.format !== 1)
+    throw new StemmaError(
+      "HOME_FORMAT_UNKNOWN",
+      `${home} is no agent's home of format 1 (its home.json says ${String(found.kind)}, format ${String(found.format)}). Name another folder with --home, or use the Stemma that wrote it.`,
+      { home },
+    );
+  if (found.fleet !== own.fleet || found.device !== own.device)
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      `${home} belongs to ${found.fleet}/${found.device}, and the enrolment is of ${own.fleet}/${own.device}. Give each device a home of its own.`,
+      { home },
+    );
 }
 
 /** `<home>/run` where socket paths in it are short enough, else a folder below the system's temporary one. */
@@ -59,8 +78,18 @@ export async function writeRunFile(files: Files, home: string, run: RunFile): Pr
 /** Where the agent of a home listens. @throws AGENT_UNREACHABLE when none ever ran there */
 export async function readRunFile(files: Files, home: string): Promise<RunFile> {
   const path = join(home, "run.json");
-  if ((await files.stat(path)) === undefined) throw new StemmaError("AGENT_UNREACHABLE", `No agent runs with the home ${home}. Start one with \`stemma agent run --home ${home}\`, or name its home.`, { home });
+  if ((await files.stat(path)) === undefined)
+    throw new StemmaError(
+      "AGENT_UNREACHABLE",
+      `No agent runs with the home ${home}. Start one with \`stemma agent run --home ${home}\`, or name its home.`,
+      { home },
+    );
   const run = (await parseJsonFile(files, path, "AGENT_UNREACHABLE")) as Partial<RunFile>;
-  if (typeof run.control !== "string" || typeof run.samples !== "string") throw new StemmaError("AGENT_UNREACHABLE", `${path} does not say where the agent listens. Start the agent again.`, { home });
+  if (typeof run.control !== "string" || typeof run.samples !== "string")
+    throw new StemmaError(
+      "AGENT_UNREACHABLE",
+      `${path} does not say where the agent listens. Start the agent again.`,
+      { home },
+    );
   return run as RunFile;
 }

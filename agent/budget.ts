@@ -26,14 +26,20 @@ export interface DiskVerdict {
 export type DiskPurpose = "train" | "install" | "report" | "sample";
 
 /** Bytes used in all. */
-export function usedBytes(use: DiskUse): number { return use.packs + use.versions + use.samples + use.transfers + use.journal; }
+export function usedBytes(use: DiskUse): number {
+  return use.packs + use.versions + use.samples + use.transfers + use.journal;
+}
 
 /** Reserves that a purpose must leave alone: those of everything that matters more. */
 function reservedAgainst(purpose: DiskPurpose, reserve: Profile["disk"]["reserveBytes"]): number {
   switch (purpose) {
-    case "sample": case "train": return reserve.slots + reserve.outbox + reserve.head;
-    case "install": return reserve.outbox + reserve.head;
-    case "report": return reserve.head;
+    case "sample":
+    case "train":
+      return reserve.slots + reserve.outbox + reserve.head;
+    case "install":
+      return reserve.outbox + reserve.head;
+    case "report":
+      return reserve.head;
   }
 }
 
@@ -41,17 +47,36 @@ function reservedAgainst(purpose: DiskPurpose, reserve: Profile["disk"]["reserve
  * Whether `needBytes` more may be written for a purpose, by the profile's budget and by what the file
  * system has left, whichever is tighter.
  */
-export function judgeDisk(disk: Profile["disk"], use: DiskUse, purpose: DiskPurpose, needBytes: number): DiskVerdict {
+export function judgeDisk(
+  disk: Profile["disk"],
+  use: DiskUse,
+  purpose: DiskPurpose,
+  needBytes: number,
+): DiskVerdict {
   const reserved = reservedAgainst(purpose, disk.reserveBytes);
   const byBudget = disk.budgetBytes - usedBytes(use) - reserved - needBytes;
   const byDisk = use.free - reserved - needBytes;
   const left = Math.min(byBudget, byDisk);
   if (left >= 0) return { allowed: true, left, reason: "enough room" };
-  const limit = byBudget <= byDisk ? `the profile's budget of ${disk.budgetBytes} bytes, of which ${usedBytes(use)} are used` : `the disk, which has ${use.free} bytes free`;
-  return { allowed: false, left, reason: `${needBytes} bytes are needed and ${-left} are missing within ${limit} (${reserved} are reserved)` };
+  const limit =
+    byBudget <= byDisk
+      ? `the profile's budget of ${disk.budgetBytes} bytes, of which ${usedBytes(use)} are used`
+      : `the disk, which has ${use.free} bytes free`;
+  return {
+    allowed: false,
+    left,
+    reason: `${needBytes} bytes are needed and ${-left} are missing within ${limit} (${reserved} are reserved)`,
+  };
 }
 
-export interface KeptVersion { readonly versionId: string; readonly line: string; readonly sequence: number; readonly released: boolean; readonly active: boolean; /** Another kept version lacks this one as its parked base or awaits it. */ readonly needed: boolean }
+export interface KeptVersion {
+  readonly versionId: string;
+  readonly line: string;
+  readonly sequence: number;
+  readonly released: boolean;
+  readonly active: boolean;
+  /** Another kept version lacks this one as its parked base or awaits it. */ readonly needed: boolean;
+}
 
 /**
  * Which versions may be forgotten: released, not active, not needed, and beyond the last N released of
@@ -60,9 +85,13 @@ export interface KeptVersion { readonly versionId: string; readonly line: string
 export function forgettable(versions: readonly KeptVersion[], keepLast: number): readonly string[] {
   const out: KeptVersion[] = [];
   for (const line of new Set(versions.map((version) => version.line))) {
-    const released = versions.filter((version) => version.line === line && version.released).sort((a, b) => b.sequence - a.sequence);
+    const released = versions
+      .filter((version) => version.line === line && version.released)
+      .sort((a, b) => b.sequence - a.sequence);
     for (const version of released.slice(keepLast)) if (!version.active && !version.needed) out.push(version);
   }
-  const stays = new Set(versions.filter((version) => !out.includes(version)).map(({ versionId }) => versionId));
+  const stays = new Set(
+    versions.filter((version) => !out.includes(version)).map(({ versionId }) => versionId),
+  );
   return [...new Set(out.map(({ versionId }) => versionId))].filter((versionId) => !stays.has(versionId));
 }

@@ -11,7 +11,10 @@ export class ClockError {
   #uncertainMs = 0;
   #comparedAtMs = 0;
 
-  /** The server said `serverMs` in answer to something sent at monotonic `askedAtMs`, received at `nowMonotonicMs` and wall time `nowMs`. */
+  /**
+   * The server said `serverMs` in answer to something sent at monotonic `askedAtMs`, received at
+   * `nowMonotonicMs` and wall time `nowMs`.
+   */
   compare(serverMs: number, askedAtMs: number, nowMs: number, nowMonotonicMs: number): void {
     const roundTripMs = Math.max(0, nowMonotonicMs - askedAtMs);
     this.#offsetMs = nowMs - (serverMs + roundTripMs / 2);
@@ -22,6 +25,8 @@ export class ClockError {
   /** Bound of |device clock − server clock| now, in ms; null before the first comparison of this process. */
   errorMs(nowMonotonicMs: number): number | null {
     if (this.#offsetMs === undefined) return null;
-    return Math.ceil(Math.abs(this.#offsetMs) + this.#uncertainMs + (nowMonotonicMs - this.#comparedAtMs) * drift);
+    return Math.ceil(
+      Math.abs(this.#offsetMs) + this.#uncertainMs + (nowMonotonicMs - this.#comparedAtMs) * drift,
+    );
   }
 }

@@ -10,14 +10,25 @@ import type { Hash } from "../shared/tensor/tensor.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
 /** Lines, like devices, appear in topics and folder names: no dots, no slashes. */
-export const lineName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit");
+export const lineName = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/,
+    "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit",
+  );
 const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
 
 const datasetSchema = z.strictObject({
   reader: z.string().min(1).max(64),
-  parameters: z.record(z.string().max(64), z.union([scalar, z.array(z.string().max(256)).max(256)])).default({}),
+  parameters: z
+    .record(z.string().max(64), z.union([scalar, z.array(z.string().max(256)).max(256)]))
+    .default({}),
   location: z.string().max(4096).optional(),
-  hash: z.string().regex(/^[0-9a-f]{64}$/).transform((text) => text as Hash).optional(),
+  hash: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .transform((text) => text as Hash)
+    .optional(),
 });
 
 const lineSchema = z.strictObject({
@@ -29,14 +40,19 @@ const lineSchema = z.strictObject({
   /** What it trains on; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
   /** Decimal seed of all random streams of this line's trainings; from device and line when absent. */
-  seed: z.string().regex(/^\d{1,20}$/).optional(),
+  seed: z
+    .string()
+    .regex(/^\d{1,20}$/)
+    .optional(),
   /** Overrides the profile's schedule for this line. */
-  schedule: z.strictObject({
-    everySeconds: z.number().positive().max(31_536_000).nullable().optional(),
-    afterSamples: z.number().int().min(1).nullable().optional(),
-    /** Scheduled trainings in all; no limit when absent. */
-    rounds: z.number().int().min(0).optional(),
-  }).default({}),
+  schedule: z
+    .strictObject({
+      everySeconds: z.number().positive().max(31_536_000).nullable().optional(),
+      afterSamples: z.number().int().min(1).nullable().optional(),
+      /** Scheduled trainings in all; no limit when absent. */
+      rounds: z.number().int().min(0).optional(),
+    })
+    .default({}),
   /** Folder whose *.jsonl files are taken in as samples and removed; `<home>/inbox/<line>` when absent. */
   watch: z.string().refine(isAbsolute, "must be an absolute path").optional(),
 });
@@ -59,13 +75,22 @@ export type LineConfig = AgentConfig["lines"][string];
  */
 export function parseConfig(value: unknown, where: string): AgentConfig {
   const result = configSchema.safeParse(value);
-  if (!result.success) throw new StemmaError("CONFIG_INVALID", `The agent's configuration ${where} is not usable: ${describeIssues(result.error)}. Correct that field and start the agent again.`, { where });
+  if (!result.success)
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      `The agent's configuration ${where} is not usable: ${describeIssues(result.error)}. Correct that field and start the agent again.`,
+      { where },
+    );
   return result.data;
 }
 
-/** Reads `<home>/agent.json` or the file named; a home without one gets the defaults (lines only receive models). */
+/**
+ * Reads `<home>/agent.json` or the file named; a home without one gets the defaults (lines only receive
+ * models).
+ */
 export async function loadConfig(files: Files, home: string, path?: string): Promise<AgentConfig> {
   const file = path ?? join(home, "agent.json");
-  if (path === undefined && (await files.stat(file)) === undefined) return parseConfig({ format: 1 }, "(none)");
+  if (path === undefined && (await files.stat(file)) === undefined)
+    return parseConfig({ format: 1 }, "(none)");
   return parseConfig(await parseJsonFile(files, file, "CONFIG_INVALID"), file);
 }

@@ -12,18 +12,32 @@ const maxBytes = 1024 * 1024;
 export async function parseJsonFile(files: Files, path: string, code: ErrorCode): Promise<unknown> {
   const stat = await files.stat(path);
   if (stat === undefined) throw new StemmaError(code, `There is no file ${path}. Check the path.`, { path });
-  if (stat.size > maxBytes) throw new StemmaError(code, `The file ${path} has ${stat.size} bytes, more than the ${maxBytes} allowed. Check that it is the right file.`, { path });
+  if (stat.size > maxBytes)
+    throw new StemmaError(
+      code,
+      `The file ${path} has ${stat.size} bytes, more than the ${maxBytes} allowed. Check that it is the right file.`,
+      { path },
+    );
   const text = new TextDecoder().decode(await files.read(path));
   try {
     return JSON.parse(text) as unknown;
   } catch (cause) {
-    throw new StemmaError(code, `The file ${path} is not JSON: ${(cause as Error).message}. Correct it there.`, { path, cause });
+    throw new StemmaError(
+      code,
+      `The file ${path} is not JSON: ${(cause as Error).message}. Correct it there.`,
+      { path, cause },
+    );
   }
 }
 
 /** The first three things wrong with a value, each with its field. */
 export function describeIssues(error: z.ZodError): string {
-  const shown = error.issues.slice(0, 3).map((issue) => `${issue.path.length === 0 ? "the whole" : issue.path.map(String).join(".")}: ${issue.message}`);
+  const shown = error.issues
+    .slice(0, 3)
+    .map(
+      (issue) =>
+        `${issue.path.length === 0 ? "the whole" : issue.path.map(String).join(".")}: ${issue.message}`,
+    );
   const more = error.issues.length - shown.length;
   return shown.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }

@@ -12,7 +12,11 @@ import { maxBlockBytes, maxWindow, minBlockBytes } from "../shared/wire/limits.j
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
 const hour = z.number().int().min(0).max(24);
-const bytes = z.number().int().min(0).max(2 ** 50);
+const bytes = z
+  .number()
+  .int()
+  .min(0)
+  .max(2 ** 50);
 
 export const profileSchema = z.strictObject({
   $schema: z.string().optional(),
@@ -20,26 +24,81 @@ export const profileSchema = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/),
   description: z.string().max(400),
   training: z.strictObject({
-    backends: z.array(z.enum(["wasm", "native"])).min(1).describe("Training backends in order of preference; one that cannot run here is passed over with a reason."),
+    backends: z
+      .array(z.enum(["wasm", "native"]))
+      .min(1)
+      .describe(
+        "Training backends in order of preference; one that cannot run here is passed over with a reason.",
+      ),
     threads: z.number().int().min(1).max(64).describe("Threads of a training."),
-    memoryLimitMb: z.number().int().min(64).max(1_048_576).describe("Memory that a training process may take, in MiB."),
-    dutyHours: z.strictObject({ from: hour, to: hour }).nullable().describe("Local hours in which a scheduled training may begin; from 22 to 6 passes midnight; null: always. A training asked for by command does not wait."),
-    everyHours: z.number().positive().max(8760).nullable().describe("Hours between scheduled trainings of a line; null: none by the clock."),
-    afterSamples: z.number().int().min(1).nullable().describe("New training samples after which a line trains; null: none by count."),
+    memoryLimitMb: z
+      .number()
+      .int()
+      .min(64)
+      .max(1_048_576)
+      .describe("Memory that a training process may take, in MiB."),
+    dutyHours: z
+      .strictObject({ from: hour, to: hour })
+      .nullable()
+      .describe(
+        "Local hours in which a scheduled training may begin; from 22 to 6 passes midnight; null: always. A training asked for by command does not wait.",
+      ),
+    everyHours: z
+      .number()
+      .positive()
+      .max(8760)
+      .nullable()
+      .describe("Hours between scheduled trainings of a line; null: none by the clock."),
+    afterSamples: z
+      .number()
+      .int()
+      .min(1)
+      .nullable()
+      .describe("New training samples after which a line trains; null: none by count."),
   }),
   link: z.strictObject({
-    blockBytes: z.number().int().min(minBlockBytes).max(maxBlockBytes).describe("Bytes of a transfer block this device sends and asks for."),
-    window: z.number().int().min(1).max(maxWindow).describe("Blocks that this device lets be under way to it at once."),
-    bytesPerSecond: z.number().int().min(1024).nullable().describe("Most bytes a second that this device sends in blocks; null: no limit."),
+    blockBytes: z
+      .number()
+      .int()
+      .min(minBlockBytes)
+      .max(maxBlockBytes)
+      .describe("Bytes of a transfer block this device sends and asks for."),
+    window: z
+      .number()
+      .int()
+      .min(1)
+      .max(maxWindow)
+      .describe("Blocks that this device lets be under way to it at once."),
+    bytesPerSecond: z
+      .number()
+      .int()
+      .min(1024)
+      .nullable()
+      .describe("Most bytes a second that this device sends in blocks; null: no limit."),
     keepaliveSeconds: z.number().int().min(30).max(3600).describe("MQTT keep-alive."),
-    coding: z.enum(["auto", "always", "never"]).default("auto").describe("Whether models travel coded against what both sides have: `auto` where that takes less time than sending them raw, or fewer bytes on a metered link."),
+    coding: z
+      .enum(["auto", "always", "never"])
+      .default("auto")
+      .describe(
+        "Whether models travel coded against what both sides have: `auto` where that takes less time than sending them raw, or fewer bytes on a metered link.",
+      ),
     metered: z.boolean().default(false).describe("Whether bytes on this link cost money."),
   }),
   save: z.strictObject({
-    approach: z.enum(["snapshot", "update"]).describe("How a fine-tuned model is saved: all parameters, or the changed tensors against its base."),
-    releasedWhen: z.enum(["stored", "backed-up"]).describe("What lets this device delete a model besides the server's word `released`: `backed-up` also waits until a backup holds it."),
+    approach: z
+      .enum(["snapshot", "update"])
+      .describe("How a fine-tuned model is saved: all parameters, or the changed tensors against its base."),
+    releasedWhen: z
+      .enum(["stored", "backed-up"])
+      .describe(
+        "What lets this device delete a model besides the server's word `released`: `backed-up` also waits until a backup holds it.",
+      ),
   }),
-  activation: z.enum(["after-receipt", "after-outbox"]).describe("When a new model may be used: after the server's receipt, or once it is durable in the outbox."),
+  activation: z
+    .enum(["after-receipt", "after-outbox"])
+    .describe(
+      "When a new model may be used: after the server's receipt, or once it is durable in the outbox.",
+    ),
   disk: z.strictObject({
     budgetBytes: bytes.describe("Bytes that the agent's home may take in all."),
     reserveBytes: z.strictObject({
@@ -47,13 +106,30 @@ export const profileSchema = z.strictObject({
       outbox: bytes.describe("Kept free for models to be reported."),
       head: bytes.describe("Kept free for journals and receipts."),
     }),
-    keepLast: z.number().int().min(1).max(1000).describe("Released models of a line that stay on the device, newest first."),
+    keepLast: z
+      .number()
+      .int()
+      .min(1)
+      .max(1000)
+      .describe("Released models of a line that stay on the device, newest first."),
   }),
   samples: z.strictObject({
-    maxBytes: bytes.describe("Bytes of samples kept per line; the oldest go first, never those that a pending training needs."),
+    maxBytes: bytes.describe(
+      "Bytes of samples kept per line; the oldest go first, never those that a pending training needs.",
+    ),
     maxAgeHours: z.number().positive().nullable().describe("Age after which samples go; null: never by age."),
-    heldOutPercent: z.number().int().min(0).max(50).describe("Share of samples set aside for evaluation when they come in; they never train."),
-    validationPercent: z.number().int().min(0).max(40).describe("Share of samples that early stopping looks at."),
+    heldOutPercent: z
+      .number()
+      .int()
+      .min(0)
+      .max(50)
+      .describe("Share of samples set aside for evaluation when they come in; they never train."),
+    validationPercent: z
+      .number()
+      .int()
+      .min(0)
+      .max(40)
+      .describe("Share of samples that early stopping looks at."),
   }),
 });
 
@@ -68,11 +144,26 @@ export const builtInProfiles = fileURLToPath(new URL("../firmware-profiles/", im
  */
 export function parseProfile(value: unknown, where: string): Profile {
   const result = profileSchema.safeParse(value);
-  if (!result.success) throw new StemmaError("PROFILE_INVALID", `The profile ${where} is not usable: ${describeIssues(result.error)}. Correct that field; firmware-profiles/schema.json describes them all.`, { where });
+  if (!result.success)
+    throw new StemmaError(
+      "PROFILE_INVALID",
+      `The profile ${where} is not usable: ${describeIssues(result.error)}. Correct that field; firmware-profiles/schema.json describes them all.`,
+      { where },
+    );
   const { disk, training } = result.data;
   const reserved = disk.reserveBytes.slots + disk.reserveBytes.outbox + disk.reserveBytes.head;
-  if (reserved >= disk.budgetBytes) throw new StemmaError("PROFILE_INVALID", `The profile ${where} reserves ${reserved} bytes (disk.reserveBytes) of a budget of ${disk.budgetBytes} (disk.budgetBytes), so nothing could ever be trained. Raise the budget or lower the reserves.`, { where });
-  if (training.dutyHours !== null && training.dutyHours.from === training.dutyHours.to) throw new StemmaError("PROFILE_INVALID", `The profile ${where} has duty hours that begin and end at ${training.dutyHours.from} (training.dutyHours). Write null for the whole day.`, { where });
+  if (reserved >= disk.budgetBytes)
+    throw new StemmaError(
+      "PROFILE_INVALID",
+      `The profile ${where} reserves ${reserved} bytes (disk.reserveBytes) of a budget of ${disk.budgetBytes} (disk.budgetBytes), so nothing could ever be trained. Raise the budget or lower the reserves.`,
+      { where },
+    );
+  if (training.dutyHours !== null && training.dutyHours.from === training.dutyHours.to)
+    throw new StemmaError(
+      "PROFILE_INVALID",
+      `The profile ${where} has duty hours that begin and end at ${training.dutyHours.from} (training.dutyHours). Write null for the whole day.`,
+      { where },
+    );
   return result.data;
 }
 
@@ -80,14 +171,32 @@ export function parseProfile(value: unknown, where: string): Profile {
  * Reads a profile by its name (a file of firmware-profiles/) or by an absolute path ending in .json.
  * @throws PROFILE_INVALID
  */
-export async function loadProfile(files: Files, nameOrPath: string, folder: string = builtInProfiles): Promise<Profile> {
-  if (isAbsolute(nameOrPath) && nameOrPath.endsWith(".json")) return parseProfile(await parseJsonFile(files, nameOrPath, "PROFILE_INVALID"), nameOrPath);
+export async function loadProfile(
+  files: Files,
+  nameOrPath: string,
+  folder: string = builtInProfiles,
+): Promise<Profile> {
+  if (isAbsolute(nameOrPath) && nameOrPath.endsWith(".json"))
+    return parseProfile(await parseJsonFile(files, nameOrPath, "PROFILE_INVALID"), nameOrPath);
   const known = await profileNames(files, folder);
-  if (!known.includes(nameOrPath)) throw new StemmaError("PROFILE_INVALID", `There is no profile "${nameOrPath}". Choose one of ${known.join(", ")}, or give the absolute path of a .json file.`, { known });
-  return parseProfile(await parseJsonFile(files, join(folder, `${nameOrPath}.json`), "PROFILE_INVALID"), nameOrPath);
+  if (!known.includes(nameOrPath))
+    throw new StemmaError(
+      "PROFILE_INVALID",
+      `There is no profile "${nameOrPath}". Choose one of ${known.join(", ")}, or give the absolute path of a .json file.`,
+      { known },
+    );
+  return parseProfile(
+    await parseJsonFile(files, join(folder, `${nameOrPath}.json`), "PROFILE_INVALID"),
+    nameOrPath,
+  );
 }
 
 /** Names of the profiles that come with Stemma. */
-export async function profileNames(files: Files, folder: string = builtInProfiles): Promise<readonly string[]> {
-  return (await files.list(folder)).filter((name) => name.endsWith(".json") && name !== "schema.json").map((name) => name.slice(0, -".json".length));
+export async function profileNames(
+  files: Files,
+  folder: string = builtInProfiles,
+): Promise<readonly string[]> {
+  return (await files.list(folder))
+    .filter((name) => name.endsWith(".json") && name !== "schema.json")
+    .map((name) => name.slice(0, -".json".length));
 }

@@ -1,4 +1,7 @@
-/** What an agent says of itself: for `stemma agent status`, for the server's command `report`, for tests. Types and one pure function. */
+/**
+ * What an agent says of itself: for `stemma agent status`, for the server's command `report`, for tests.
+ * Types and one pure function.
+ */
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { IntakeStatus } from "./intake/intake.js";
 import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
@@ -20,13 +23,24 @@ export interface VersionStatus {
   readonly tensorBytes: number;
   readonly metric: OutboxEntry["metric"];
 }
-export interface LineStatus { readonly line: string; readonly active: Hash | null; readonly trainings: number; readonly versions: readonly VersionStatus[]; readonly samples: IntakeStatus | null }
+export interface LineStatus {
+  readonly line: string;
+  readonly active: Hash | null;
+  readonly trainings: number;
+  readonly versions: readonly VersionStatus[];
+  readonly samples: IntakeStatus | null;
+}
 export interface AgentStatus {
   readonly fleet: string;
   readonly device: string;
   readonly profile: string;
   readonly backend: string;
-  readonly link: { readonly phase: string; readonly session: number; readonly welcomed: boolean; readonly lastError: string };
+  readonly link: {
+    readonly phase: string;
+    readonly session: number;
+    readonly welcomed: boolean;
+    readonly lastError: string;
+  };
   readonly training: Running | null;
   /** Transfers to the server under way. */
   readonly uploads: readonly UploadProgress[];
@@ -36,14 +50,32 @@ export interface AgentStatus {
 }
 
 /** The lines' part of the status; versions that were forgotten are left out. */
-export function lineStatus(state: OutboxState, line: string, attempt: (versionId: Hash) => Attempt | undefined, samples: IntakeStatus | null): LineStatus {
+export function lineStatus(
+  state: OutboxState,
+  line: string,
+  attempt: (versionId: Hash) => Attempt | undefined,
+  samples: IntakeStatus | null,
+): LineStatus {
   const lineState = state.lines.get(line);
   const active = activeVersion(state, line);
   const versions = (lineState?.versions ?? []).flatMap((versionId): VersionStatus[] => {
     const entry = state.entries.get(versionId);
     if (entry === undefined || entry.forgotten) return [];
     const { name, version, origin, sequence, standing, refusal, tensorBytes, metric } = entry;
-    return [{ versionId, name: version === undefined ? name : `${name}:${version}`, origin, sequence, standing, phase: standing === "pending" ? (attempt(versionId)?.phase ?? "waiting") : undefined, refusal: refusal === undefined ? undefined : `${refusal.message} [${refusal.code}]`, active: versionId === active, tensorBytes, metric }];
+    return [
+      {
+        versionId,
+        name: version === undefined ? name : `${name}:${version}`,
+        origin,
+        sequence,
+        standing,
+        phase: standing === "pending" ? (attempt(versionId)?.phase ?? "waiting") : undefined,
+        refusal: refusal === undefined ? undefined : `${refusal.message} [${refusal.code}]`,
+        active: versionId === active,
+        tensorBytes,
+        metric,
+      },
+    ];
   });
   return { line, active: active ?? null, trainings: lineState?.trainings ?? 0, versions, samples };
 }

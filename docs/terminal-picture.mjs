@@ -1,15 +1,38 @@
-// Turns captured terminal text into an SVG for the README: node docs/terminal-picture.mjs TITLE < text > picture.svg
+// Turns captured terminal text into an SVG for the README: node docs/terminal-picture.mjs TITLE < text >
+// picture.svg
 import { readFileSync } from "node:fs";
 
 const [title = ""] = process.argv.slice(2);
-const lines = readFileSync(0, "utf8").replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "").replace(/\s+$/, "").split("\n");
-const cell = { width: 7.25, height: 17 }, margin = 16, bar = 28;
-const width = Math.ceil(Math.max(...lines.map((line) => line.length), title.length) * cell.width + 2 * margin);
+const lines = readFileSync(0, "utf8")
+  .replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "")
+  .replace(/\s+$/, "")
+  .split("\n");
+const cell = { width: 7.25, height: 17 },
+  margin = 16,
+  bar = 28;
+const width = Math.ceil(
+  Math.max(...lines.map((line) => line.length), title.length) * cell.width + 2 * margin,
+);
 const height = bar + lines.length * cell.height + 2 * margin;
-const escape = (text) => text.replace(/[&<>"]/g, (character) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;" })[character]);
-const colour = (line) => (/^\s*(VEHICLE|DEVICE)\b/.test(line) ? "#8ab4f8" : /kill -9|\bNO\b/.test(line) ? "#f28b82" : /exact|goes on|yes\s*$/.test(line) ? "#81c995" : "#e8eaed");
-const rows = lines.map((line, index) => `<text x="${margin}" y="${bar + margin + (index + 0.75) * cell.height}" fill="${colour(line)}" textLength="${(line.length * cell.width).toFixed(1)}" xml:space="preserve">${escape(line)}</text>`);
-process.stdout.write(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">
+const escape = (text) =>
+  text.replace(
+    /[&<>"]/g,
+    (character) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[character],
+  );
+const colour = (line) =>
+  /^\s*(VEHICLE|DEVICE)\b/.test(line)
+    ? "#8ab4f8"
+    : /kill -9|\bNO\b/.test(line)
+      ? "#f28b82"
+      : /exact|goes on|yes\s*$/.test(line)
+        ? "#81c995"
+        : "#e8eaed";
+const rows = lines.map(
+  (line, index) =>
+    `<text x="${margin}" y="${bar + margin + (index + 0.75) * cell.height}" fill="${colour(line)}" textLength="${(line.length * cell.width).toFixed(1)}" xml:space="preserve">${escape(line)}</text>`,
+);
+process.stdout
+  .write(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">
 <rect width="100%" height="100%" rx="8" fill="#1f2023"/><rect width="100%" height="${bar}" rx="8" fill="#35363a"/>
 <circle cx="18" cy="14" r="5" fill="#f28b82"/><circle cx="36" cy="14" r="5" fill="#fdd663"/><circle cx="54" cy="14" r="5" fill="#81c995"/>
 <text x="${width / 2}" y="18" fill="#bdc1c6" text-anchor="middle">${escape(title)}</text>

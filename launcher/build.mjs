@@ -10,16 +10,33 @@ import { buildEngineIfStale } from "./engine.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const sourceRoots = ["shared", "agent", "server", "firmware-profiles", "test"];
-const assetExtensions = new Set([".wasm", ".json", ".proto", ".html", ".css", ".svg", ".js", ".mjs", ".cjs", ".bin", ".safetensors"]);
+const assetExtensions = new Set([
+  ".wasm",
+  ".json",
+  ".proto",
+  ".html",
+  ".css",
+  ".svg",
+  ".js",
+  ".mjs",
+  ".cjs",
+  ".bin",
+  ".safetensors",
+]);
 const skippedFolders = new Set(["node_modules", "assembly"]);
 
 async function* filesBelow(folder) {
   let entries;
-  try { entries = await readdir(folder, { withFileTypes: true }); } catch { return; }
+  try {
+    entries = await readdir(folder, { withFileTypes: true });
+  } catch {
+    return;
+  }
   for (const entry of entries) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) { if (!skippedFolders.has(entry.name)) yield* filesBelow(path); }
-    else yield path;
+    if (entry.isDirectory()) {
+      if (!skippedFolders.has(entry.name)) yield* filesBelow(path);
+    } else yield path;
   }
 }
 
@@ -34,22 +51,37 @@ async function isFresh(source, target) {
   try {
     const [from, to] = await Promise.all([stat(source), stat(target)]);
     return to.mtimeMs >= from.mtimeMs;
-  } catch { return false; }
+  } catch {
+    return false;
+  }
 }
 
-/** Whether a file of dist/ has a source now: one that came after the look around was built by another command, and stays. */
+/**
+ * Whether a file of dist/ has a source now: one that came after the look around was built by another command,
+ * and stays.
+ */
 async function hasSource(name) {
   const plain = name.replace(/\.map$/, "");
-  for (const source of [plain, plain.replace(/\.js$/, ".ts")]) if (await stat(join(root, source)).then(() => true, () => false)) return true;
+  for (const source of [plain, plain.replace(/\.js$/, ".ts")])
+    if (
+      await stat(join(root, source)).then(
+        () => true,
+        () => false,
+      )
+    )
+      return true;
   return false;
 }
 
 /** Builds everything that is stale. Returns counts and the list of files that failed. */
 export async function build({ quiet = false } = {}) {
   const outRoot = join(root, "dist");
-  const own = createHash("sha256").update(await readFile(fileURLToPath(import.meta.url))).digest("hex");
+  const own = createHash("sha256")
+    .update(await readFile(fileURLToPath(import.meta.url)))
+    .digest("hex");
   const stampPath = join(outRoot, ".built-by");
-  // Another builder may write other bytes: everything is written again, in place, so that what runs from here goes on.
+  // Another builder may write other bytes: everything is written again, in place, so that what runs from here
+  // goes on.
   const sameBuilder = (await readFile(stampPath, "utf8").catch(() => "")) === own;
   const wanted = new Set([stampPath]);
   const failures = [];
@@ -62,23 +94,49 @@ export async function build({ quiet = false } = {}) {
       const target = join(outRoot, isTypeScript ? name.replace(/\.ts$/, ".js") : name);
       wanted.add(target);
       if (isTypeScript) wanted.add(`${target}.map`);
-      if (sameBuilder && await isFresh(source, target)) continue;
+      if (sameBuilder && (await isFresh(source, target))) continue;
       const bytes = await readFile(source);
-      if (!isTypeScript) { await writeAtomically(target, bytes); written++; continue; }
+      if (!isTypeScript) {
+        await writeAtomically(target, bytes);
+        written++;
+        continue;
+      }
       try {
         const result = await transform(bytes.toString("utf8"), {
-          loader: "ts", format: "esm", target: "node20", sourcemap: true, sourcefile: relative(dirname(target), source),
+          loader: "ts",
+          format: "esm",
+          target: "node20",
+          sourcemap: true,
+          sourcefile: relative(dirname(target), source),
         });
         await writeAtomically(`${target}.map`, result.map);
         await writeAtomically(target, `${result.code}//# sourceMappingURL=${target.split("/").pop()}.map\n`);
         written++;
-      } catch (error) { failures.push({ name, message: String(error.message ?? error) }); }
+      } catch (error) {
+        failures.push({ name, message: String(error.message ?? error) });
+      }
     }
   }
-  try { if (await buildEngineIfStale({ root })) written++; } catch (error) { failures.push({ name: "dist/engine", message: String(error.message ?? error).split("\n").slice(0, 2).join(" ") }); }
+  try {
+    if (await buildEngineIfStale({ root })) written++;
+  } catch (error) {
+    failures.push({
+      name: "dist/engine",
+      message: String(error.message ?? error)
+        .split("\n")
+        .slice(0, 2)
+        .join(" "),
+    });
+  }
   const engineFolder = join(outRoot, "engine");
   for await (const path of filesBelow(outRoot)) {
-    if (wanted.has(path) || path.startsWith(engineFolder) || path.endsWith(".tmp") || await hasSource(relative(outRoot, path))) continue;
+    if (
+      wanted.has(path) ||
+      path.startsWith(engineFolder) ||
+      path.endsWith(".tmp") ||
+      (await hasSource(relative(outRoot, path)))
+    )
+      continue;
     await rm(path, { force: true });
   }
   await writeAtomically(stampPath, own);

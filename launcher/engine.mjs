@@ -8,13 +8,27 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ownRoot = dirname(dirname(fileURLToPath(import.meta.url)));
-const binaries = { "kernels.wasm": "shared/train/kernels/kernels.wasm", "tfjs-backend-wasm-simd.wasm": "node_modules/@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm-simd.wasm" };
+const binaries = {
+  "kernels.wasm": "shared/train/kernels/kernels.wasm",
+  "tfjs-backend-wasm-simd.wasm":
+    "node_modules/@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm-simd.wasm",
+};
 export const engineFiles = ["engine.mjs", ...Object.keys(binaries)];
 
-// The same words as shared/train/engine-id.ts, which a test compares; this program runs before anything is built.
+// The same words as shared/train/engine-id.ts, which a test compares; this program runs before anything is
+// built.
 export async function engineIdOf(folder) {
-  const lines = await Promise.all(engineFiles.map(async (name) => `${name}\0${createHash("sha256").update(await readFile(join(folder, name))).digest("hex")}\n`));
-  return createHash("sha256").update(`stemma-engine-1\0${lines.sort().join("")}`).digest("hex");
+  const lines = await Promise.all(
+    engineFiles.map(
+      async (name) =>
+        `${name}\0${createHash("sha256")
+          .update(await readFile(join(folder, name)))
+          .digest("hex")}\n`,
+    ),
+  );
+  return createHash("sha256")
+    .update(`stemma-engine-1\0${lines.sort().join("")}`)
+    .digest("hex");
 }
 
 // Error codes of other rooms are no part of what decides bits.
@@ -22,17 +36,25 @@ const ownErrors = (root) => ({
   name: "own-errors",
   setup(plugin) {
     plugin.onResolve({ filter: /\/errors\.js$/ }, ({ path, resolveDir }) =>
-      (resolve(resolveDir, path) === join(root, "shared/errors.js") ? { path: join(root, "shared/train/engine/errors.ts") } : undefined));
+      resolve(resolveDir, path) === join(root, "shared/errors.js")
+        ? { path: join(root, "shared/train/engine/errors.ts") }
+        : undefined,
+    );
   },
 });
 
-const banner = "import{createRequire as stemmaCreateRequire}from\"node:module\";import{fileURLToPath as stemmaFileUrl}from\"node:url\";import{dirname as stemmaDirname}from\"node:path\";const require=stemmaCreateRequire(import.meta.url),__filename=stemmaFileUrl(import.meta.url),__dirname=stemmaDirname(__filename);";
+const banner =
+  'import{createRequire as stemmaCreateRequire}from"node:module";import{fileURLToPath as stemmaFileUrl}from"node:url";import{dirname as stemmaDirname}from"node:path";const require=stemmaCreateRequire(import.meta.url),__filename=stemmaFileUrl(import.meta.url),__dirname=stemmaDirname(__filename);';
 
 // Two builds at a time may both come here; whose folder stays does not matter, they are equal.
 async function replaceFolder(from, to) {
   for (let attempt = 1; ; attempt++) {
     await rm(to, { recursive: true, force: true });
-    try { return await rename(from, to); } catch (error) { if (attempt === 5 || !["ENOTEMPTY", "EEXIST"].includes(error.code)) throw error; }
+    try {
+      return await rename(from, to);
+    } catch (error) {
+      if (attempt === 5 || !["ENOTEMPTY", "EEXIST"].includes(error.code)) throw error;
+    }
   }
 }
 
@@ -43,17 +65,37 @@ export async function buildEngine({ root = ownRoot, folder = join(root, "dist/en
   await mkdir(temporary, { recursive: true });
   try {
     const { metafile } = await build({
-      absWorkingDir: root, entryPoints: ["shared/train/engine/main.ts"], outfile: join(temporary, "engine.mjs"), bundle: true, format: "esm", platform: "node", target: "node20",
-      minify: true, legalComments: "none", sourcemap: false, metafile: true, logLevel: "silent", mainFields: ["module", "main"], banner: { js: banner }, plugins: [ownErrors(root)],
-      define: { "process.env.NODE_ENV": "\"production\"" },
+      absWorkingDir: root,
+      entryPoints: ["shared/train/engine/main.ts"],
+      outfile: join(temporary, "engine.mjs"),
+      bundle: true,
+      format: "esm",
+      platform: "node",
+      target: "node20",
+      minify: true,
+      legalComments: "none",
+      sourcemap: false,
+      metafile: true,
+      logLevel: "silent",
+      mainFields: ["module", "main"],
+      banner: { js: banner },
+      plugins: [ownErrors(root)],
+      define: { "process.env.NODE_ENV": '"production"' },
     });
-    for (const [name, source] of Object.entries(binaries)) await copyFile(join(root, source), join(temporary, name));
+    for (const [name, source] of Object.entries(binaries))
+      await copyFile(join(root, source), join(temporary, name));
     const id = await engineIdOf(temporary);
-    const inputs = [...Object.keys(metafile.inputs), ...Object.values(binaries), relative(root, fileURLToPath(import.meta.url))];
+    const inputs = [
+      ...Object.keys(metafile.inputs),
+      ...Object.values(binaries),
+      relative(root, fileURLToPath(import.meta.url)),
+    ];
     await writeFile(join(temporary, "built-from.json"), `${JSON.stringify({ id, inputs: inputs.sort() })}\n`);
     await replaceFolder(temporary, folder);
     return { id, inputs };
-  } finally { await rm(temporary, { recursive: true, force: true }); }
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+  }
 }
 
 // Builds only when an input is newer than the bundle. Returns whether it did.
@@ -62,9 +104,16 @@ export async function buildEngineIfStale({ root = ownRoot } = {}) {
   try {
     const stamp = await stat(join(folder, "built-from.json"));
     const { inputs } = JSON.parse(await readFile(join(folder, "built-from.json"), "utf8"));
-    const times = await Promise.all([...inputs.map((input) => join(root, input)), ...engineFiles.map((name) => join(folder, name))].map(async (path, index) => (index < inputs.length ? (await stat(path)).mtimeMs : (await stat(path)).size === 0 ? Infinity : 0)));
+    const times = await Promise.all(
+      [...inputs.map((input) => join(root, input)), ...engineFiles.map((name) => join(folder, name))].map(
+        async (path, index) =>
+          index < inputs.length ? (await stat(path)).mtimeMs : (await stat(path)).size === 0 ? Infinity : 0,
+      ),
+    );
     if (times.every((time) => time <= stamp.mtimeMs)) return false;
-  } catch { /* missing or unreadable: build it */ }
+  } catch {
+    /* missing or unreadable: build it */
+  }
   await buildEngine({ root, folder });
   return true;
 }
@@ -72,6 +121,7 @@ export async function buildEngineIfStale({ root = ownRoot } = {}) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = process.argv.slice(2).find((argument) => !argument.startsWith("--"));
   const { id } = await buildEngine(folder === undefined ? {} : { folder: resolve(folder) });
-  if (process.argv.includes("--accept")) await writeFile(join(ownRoot, "shared/train/engine-id.json"), `${JSON.stringify({ id })}\n`);
+  if (process.argv.includes("--accept"))
+    await writeFile(join(ownRoot, "shared/train/engine-id.json"), `${JSON.stringify({ id })}\n`);
   console.log(id);
 }

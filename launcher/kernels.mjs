@@ -11,12 +11,33 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Where a module's sources lie (folder/assembly), and what is made of them. */
 export const modules = {
-  train: { folder: "shared/train/kernels", wasm: "kernels.wasm", hashName: "kernelsHash", hashFile: "kernels-hash.ts" },
-  delta: { folder: "shared/delta/kernels", wasm: "delta.wasm", hashName: "deltaHash", hashFile: "delta-hash.ts" },
+  train: {
+    folder: "shared/train/kernels",
+    wasm: "kernels.wasm",
+    hashName: "kernelsHash",
+    hashFile: "kernels-hash.ts",
+  },
+  delta: {
+    folder: "shared/delta/kernels",
+    wasm: "delta.wasm",
+    hashName: "deltaHash",
+    hashFile: "delta-hash.ts",
+  },
 };
 
 /** No runtime, no data, somebody else's memory; `abort` would import a function and is not needed. */
-const compilerOptions = ["--enable", "simd", "--importMemory", "--runtime", "stub", "--use", "abort=", "-O3", "--noAssert", "--converge"];
+const compilerOptions = [
+  "--enable",
+  "simd",
+  "--importMemory",
+  "--runtime",
+  "stub",
+  "--use",
+  "abort=",
+  "-O3",
+  "--noAssert",
+  "--converge",
+];
 
 /** Compiles and returns the bytes; throws with the compiler's messages. */
 export async function compileKernels(name = "train") {
@@ -24,12 +45,21 @@ export async function compileKernels(name = "train") {
   let bytes;
   const { error, stderr } = await asc.main(["index.ts", "--outFile", wasm, ...compilerOptions], {
     readFile: async (file, base) => {
-      try { return await readFile(join(root, folder, "assembly", base === "." ? file : join(base, file)), "utf8"); } catch { return null; }
+      try {
+        return await readFile(join(root, folder, "assembly", base === "." ? file : join(base, file)), "utf8");
+      } catch {
+        return null;
+      }
     },
-    writeFile: (file, contents) => { if (file.endsWith(".wasm")) bytes = contents; },
+    writeFile: (file, contents) => {
+      if (file.endsWith(".wasm")) bytes = contents;
+    },
     listFiles: () => [],
   });
-  if (error || !bytes) throw new Error(`the kernels in ${folder} did not compile: ${error?.message ?? ""}\n${stderr.toString()}`);
+  if (error || !bytes)
+    throw new Error(
+      `the kernels in ${folder} did not compile: ${error?.message ?? ""}\n${stderr.toString()}`,
+    );
   return Buffer.from(bytes);
 }
 

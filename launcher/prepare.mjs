@@ -13,7 +13,9 @@ const minimum = [20, 19];
 function checkNode() {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major > minimum[0] || (major === minimum[0] && minor >= minimum[1])) return;
-  console.error(`stemma needs Node ${minimum.join(".")} or newer; this is ${process.versions.node}. Install a newer Node and run the command again.`);
+  console.error(
+    `stemma needs Node ${minimum.join(".")} or newer; this is ${process.versions.node}. Install a newer Node and run the command again.`,
+  );
   process.exit(1);
 }
 
@@ -21,10 +23,18 @@ function runToEnd(command, args, options) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"], ...options });
     let output = "";
-    child.stdout?.on("data", (chunk) => { output += chunk; });
-    child.stderr?.on("data", (chunk) => { output += chunk; });
+    child.stdout?.on("data", (chunk) => {
+      output += chunk;
+    });
+    child.stderr?.on("data", (chunk) => {
+      output += chunk;
+    });
     child.on("error", reject);
-    child.on("close", (code) => (code === 0 ? resolve(output) : reject(Object.assign(new Error(`${command} ${args.join(" ")} ended with ${code}`), { output }))));
+    child.on("close", (code) =>
+      code === 0
+        ? resolve(output)
+        : reject(Object.assign(new Error(`${command} ${args.join(" ")} ended with ${code}`), { output })),
+    );
   });
 }
 
@@ -32,11 +42,15 @@ async function installWhenChanged() {
   const wanted = createHash("sha256")
     .update(await readFile(join(root, "package-lock.json")))
     .update(await readFile(join(root, ".npmrc")))
-    .update(process.arch).update(process.platform).digest("hex");
+    .update(process.arch)
+    .update(process.platform)
+    .digest("hex");
   const stamp = join(root, "node_modules", ".stemma-installed");
   if ((await readFile(stamp, "utf8").catch(() => "")) === wanted) return 0;
   const began = Date.now();
-  console.error("stemma: installing packages from the npm registry (about 550 MB on disk, once; dependencies' install scripts stay off) …");
+  console.error(
+    "stemma: installing packages from the npm registry (about 550 MB on disk, once; dependencies' install scripts stay off) …",
+  );
   const npm = process.env.npm_execpath;
   const args = ["ci", "--include=dev", "--no-audit", "--no-fund"];
   try {
@@ -44,7 +58,9 @@ async function installWhenChanged() {
     else await runToEnd(process.platform === "win32" ? "npm.cmd" : "npm", args);
   } catch (error) {
     console.error(error.output ?? "");
-    console.error(`stemma: the installation failed: ${error.message}. Is the npm registry reachable? Run the same command again once it is.`);
+    console.error(
+      `stemma: the installation failed: ${error.message}. Is the npm registry reachable? Run the same command again once it is.`,
+    );
     process.exit(1);
   }
   await mkdir(dirname(stamp), { recursive: true });
@@ -58,18 +74,45 @@ async function withLock(work) {
   const owner = join(folder, "pid");
   await mkdir(dirname(folder), { recursive: true });
   for (let told = false; ; told = true) {
-    try { await mkdir(folder); await writeFile(owner, String(process.pid)); break; } catch (error) { if (error.code !== "EEXIST") throw error; }
+    try {
+      await mkdir(folder);
+      await writeFile(owner, String(process.pid));
+      break;
+    } catch (error) {
+      if (error.code !== "EEXIST") throw error;
+    }
     const pid = Number(await readFile(owner, "utf8").catch(() => "0"));
     // No name in it yet: it was just made, or its maker died in that instant; a second tells.
-    if (pid === 0 ? told && (await stat(folder).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs < Date.now() - 5000 : !isAlive(pid)) { await rm(folder, { recursive: true, force: true }); continue; }
-    if (!told) console.error(`stemma: another command${pid ? ` (process ${pid})` : ""} installs or builds here; waiting for it …`);
-    await new Promise((resolve) => { setTimeout(resolve, 200); });
+    if (
+      pid === 0
+        ? told && (await stat(folder).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs < Date.now() - 5000
+        : !isAlive(pid)
+    ) {
+      await rm(folder, { recursive: true, force: true });
+      continue;
+    }
+    if (!told)
+      console.error(
+        `stemma: another command${pid ? ` (process ${pid})` : ""} installs or builds here; waiting for it …`,
+      );
+    await new Promise((resolve) => {
+      setTimeout(resolve, 200);
+    });
   }
-  try { return await work(); } finally { await rm(folder, { recursive: true, force: true }); }
+  try {
+    return await work();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 function isAlive(pid) {
-  try { process.kill(pid, 0); return true; } catch (error) { return error.code === "EPERM"; }
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === "EPERM";
+  }
 }
 
 /** Installs and builds what is missing or stale. Returns the milliseconds each part took. */
@@ -85,7 +128,11 @@ async function installAndBuild({ quiet = false }) {
   const { build } = await import("./build.mjs");
   const { written, failures } = await build({ quiet: true });
   const buildMs = Date.now() - began;
-  if (failures.length > 0) { console.error(`stemma: ${failures.length} files did not build; the messages are above.`); process.exit(1); }
-  if (written > 0 && !quiet) console.error(`stemma: built ${written} files in ${(buildMs / 1000).toFixed(1)} s`);
+  if (failures.length > 0) {
+    console.error(`stemma: ${failures.length} files did not build; the messages are above.`);
+    process.exit(1);
+  }
+  if (written > 0 && !quiet)
+    console.error(`stemma: built ${written} files in ${(buildMs / 1000).toFixed(1)} s`);
   return { installMs, buildMs };
 }

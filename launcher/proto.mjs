@@ -1,4 +1,4 @@
-// Makes shared/wire/stemma-protocol.js and .d.ts from shared/wire/stemma.proto. Both are committed;
+// Makes shared/wire/generated/stemma-protocol.js and .d.ts from shared/wire/stemma.proto. Both are committed;
 // a test makes them again and compares bytes. Static code: no schema is read or compiled at run time.
 import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -12,8 +12,18 @@ const require = createRequire(import.meta.url);
 
 const banner = "// Generated from stemma.proto by `npm run proto`. Do not edit.\n";
 const options = [
-  "-t", "static-module", "-w", "esm", "--dependency", "protobufjs/minimal.js", "--force-number",
-  "--no-convert", "--no-delimited", "--no-typeurl", "--no-verify", "--no-service",
+  "-t",
+  "static-module",
+  "-w",
+  "esm",
+  "--dependency",
+  "protobufjs/minimal.js",
+  "--force-number",
+  "--no-convert",
+  "--no-delimited",
+  "--no-typeurl",
+  "--no-verify",
+  "--no-service",
 ];
 
 /** Returns the text of both generated files. */
@@ -31,7 +41,9 @@ export async function generate() {
     const code = await readFile(file, "utf8");
     const types = await readFile(join(folder, "stemma-protocol.d.ts"), "utf8");
     return { code: banner + code, types: banner + types };
-  } finally { await rm(folder, { recursive: true, force: true }); }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 async function replace(path, text) {
@@ -41,7 +53,9 @@ async function replace(path, text) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { code, types } = await generate();
-  await replace(join(root, "shared/wire/stemma-protocol.js"), code);
-  await replace(join(root, "shared/wire/stemma-protocol.d.ts"), types);
-  console.error(`proto: wrote shared/wire/stemma-protocol.js (${code.length} bytes) and .d.ts (${types.length} bytes)`);
+  await replace(join(root, "shared/wire/generated/stemma-protocol.js"), code);
+  await replace(join(root, "shared/wire/generated/stemma-protocol.d.ts"), types);
+  console.error(
+    `proto: wrote shared/wire/generated/stemma-protocol.js (${code.length} bytes) and .d.ts (${types.length} bytes)`,
+  );
 }

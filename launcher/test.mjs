@@ -20,7 +20,8 @@ async function testFiles() {
     const names = await readdir(folder, { recursive: true });
     for (const name of names.sort()) {
       const path = join(folder, name);
-      if (name.endsWith(".test.js") && (words.length === 0 || words.some((word) => path.includes(word)))) found.push(path);
+      if (name.endsWith(".test.js") && (words.length === 0 || words.some((word) => path.includes(word))))
+        found.push(path);
     }
   }
   return found;
@@ -28,7 +29,11 @@ async function testFiles() {
 
 function run(args, onLine) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, FORCE_COLOR: process.stdout.isTTY ? "1" : "0" } });
+    const child = spawn(process.execPath, args, {
+      cwd: root,
+      stdio: ["ignore", "pipe", "inherit"],
+      env: { ...process.env, FORCE_COLOR: process.stdout.isTTY ? "1" : "0" },
+    });
     let rest = "";
     child.stdout.on("data", (chunk) => {
       process.stdout.write(chunk);
@@ -44,30 +49,46 @@ function run(args, onLine) {
 
 const began = Date.now();
 const seconds = (since) => ((Date.now() - since) / 1000).toFixed(1);
-console.error(`stemma: the whole suite takes about 6 minutes on two cores${process.env.STEMMA_TEST_FULL ? ", much longer with STEMMA_TEST_FULL" : ""}.`);
+console.error(
+  `stemma: the whole suite takes about 6 minutes on two cores${process.env.STEMMA_TEST_FULL ? ", much longer with STEMMA_TEST_FULL" : ""}.`,
+);
 await prepare();
 
 let failed = false;
 if (words.length === 0 && !skipTypes) {
   const since = Date.now();
-  const code = await run([join(root, "node_modules/typescript/bin/tsc"), "-p", "tsconfig.json", "--noEmit"], () => {});
+  const code = await run(
+    [join(root, "node_modules/typescript/bin/tsc"), "-p", "tsconfig.json", "--noEmit"],
+    () => {},
+  );
   console.error(`stemma: types ${code === 0 ? "checked" : "are wrong"} in ${seconds(since)} s`);
   failed ||= code !== 0;
 }
 
 const files = await testFiles();
-if (files.length === 0) { console.error(`stemma: no test file matches ${words.join(" ")}; the folders are ${kinds.join(", ")}.`); process.exit(1); }
+if (files.length === 0) {
+  console.error(`stemma: no test file matches ${words.join(" ")}; the folders are ${kinds.join(", ")}.`);
+  process.exit(1);
+}
 const totals = { pass: 0, fail: 0, cancelled: 0, skipped: 0 };
 const since = Date.now();
 // Two at a time; a test file that hangs is ended by its own limit, not by a person.
 const code = await run(
-  ["--test", "--test-reporter=spec", `--test-concurrency=${Math.min(2, availableParallelism())}`, `--test-timeout=${process.env.STEMMA_TEST_FULL ? 3_600_000 : 600_000}`, ...files.map((file) => relative(root, file))],
+  [
+    "--test",
+    "--test-reporter=spec",
+    `--test-concurrency=${Math.min(2, availableParallelism())}`,
+    `--test-timeout=${process.env.STEMMA_TEST_FULL ? 3_600_000 : 600_000}`,
+    ...files.map((file) => relative(root, file)),
+  ],
   (line) => {
     const match = /^(?:\u001b\[\d+m)?(?:ℹ|#) (pass|fail|cancelled|skipped) (\d+)/.exec(line);
     if (match) totals[match[1]] = Number(match[2]);
   },
 );
 failed ||= code !== 0;
-console.error(`stemma: tests of ${files.length} files in ${seconds(since)} s, everything in ${seconds(began)} s`);
+console.error(
+  `stemma: tests of ${files.length} files in ${seconds(since)} s, everything in ${seconds(began)} s`,
+);
 console.log(`${totals.pass} passed, ${totals.fail + totals.cancelled} failed, ${totals.skipped} skipped`);
 process.exitCode = failed ? 1 : 0;

@@ -4,59 +4,184 @@
  */
 
 /** Exit statuses of the command line (a documented promise). */
-export const exitStatus = { done: 0, failed: 1, usage: 2, notFound: 3, verification: 4, partly: 5, timedOut: 124 } as const;
+export const exitStatus = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  verification: 4,
+  partly: 5,
+  timedOut: 124,
+} as const;
 export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
 
 const { failed, usage, notFound, verification, partly, timedOut } = exitStatus;
 
 /** Area by area: code → exit status. A new code is one line here; the union types follow. */
 const tensorCodes = {
-  DTYPE_UNKNOWN: failed, SHAPE_INVALID: failed, TENSOR_SIZE_MISMATCH: verification, TENSOR_TOO_LARGE: failed,
-  SAFETENSORS_MALFORMED: failed, SAFETENSORS_TRUNCATED: failed,
+  DTYPE_UNKNOWN: failed,
+  SHAPE_INVALID: failed,
+  TENSOR_SIZE_MISMATCH: verification,
+  TENSOR_TOO_LARGE: failed,
+  SAFETENSORS_MALFORMED: failed,
+  SAFETENSORS_TRUNCATED: failed,
 } as const;
 const modelCodes = {
-  ARCHITECTURE_INVALID: failed, ARCHITECTURE_MISMATCH: failed, LAYER_NOT_ALLOWED: failed, MODEL_JSON_MALFORMED: failed,
-  TREE_MALFORMED: verification, RECORD_INVALID: failed, RECORD_TOO_LARGE: failed, OWNER_MAP_INVALID: failed, NAMES_INVALID: failed,
+  ARCHITECTURE_INVALID: failed,
+  ARCHITECTURE_MISMATCH: failed,
+  LAYER_NOT_ALLOWED: failed,
+  MODEL_JSON_MALFORMED: failed,
+  TREE_MALFORMED: verification,
+  RECORD_INVALID: failed,
+  RECORD_TOO_LARGE: failed,
+  OWNER_MAP_INVALID: failed,
+  NAMES_INVALID: failed,
   CANONICAL_JSON_INVALID: failed,
 } as const;
 const objectCodes = {
-  OBJECT_MISSING: notFound, OBJECT_HASH_MISMATCH: verification, OBJECT_KIND_MISMATCH: failed, PACK_CORRUPT: verification, PACK_FORMAT_UNKNOWN: failed,
-  LEASE_EXPIRED: failed, LEASE_UNKNOWN: notFound, REFERENCE_MISSING: failed, COLLECTION_REFUSED: failed, PLAN_STALE: failed, STORE_FAILED: failed,
-  CHAIN_TOO_LONG: failed, CHAIN_CYCLIC: failed,
+  OBJECT_MISSING: notFound,
+  OBJECT_HASH_MISMATCH: verification,
+  OBJECT_KIND_MISMATCH: failed,
+  PACK_CORRUPT: verification,
+  PACK_FORMAT_UNKNOWN: failed,
+  LEASE_EXPIRED: failed,
+  LEASE_UNKNOWN: notFound,
+  REFERENCE_MISSING: failed,
+  COLLECTION_REFUSED: failed,
+  PLAN_STALE: failed,
+  STORE_FAILED: failed,
+  CHAIN_TOO_LONG: failed,
+  CHAIN_CYCLIC: failed,
 } as const;
 const journalCodes = {
-  JOURNAL_CORRUPT: verification, JOURNAL_FORMAT_UNKNOWN: failed, JOURNAL_STOPPED: failed, FACT_INVALID: failed, HEAD_SIGNATURE_INVALID: verification,
+  JOURNAL_CORRUPT: verification,
+  JOURNAL_FORMAT_UNKNOWN: failed,
+  JOURNAL_STOPPED: failed,
+  FACT_INVALID: failed,
+  HEAD_SIGNATURE_INVALID: verification,
 } as const;
-const fileCodes = { FILE_MISSING: notFound, FILE_EXISTS: usage, FILE_FAILED: failed, DISK_FULL: failed, HOME_LOCKED: failed, HOME_FORMAT_UNKNOWN: failed, PATH_TOO_LONG: failed } as const;
+const fileCodes = {
+  FILE_MISSING: notFound,
+  FILE_EXISTS: usage,
+  FILE_FAILED: failed,
+  DISK_FULL: failed,
+  HOME_LOCKED: failed,
+  HOME_FORMAT_UNKNOWN: failed,
+  PATH_TOO_LONG: failed,
+} as const;
 const recoverCodes = {
-  MODEL_NOT_FOUND: notFound, MODEL_AMBIGUOUS: usage, MODEL_RETIRED: notFound, ROOT_MISMATCH: verification, ENVIRONMENT_DIFFERENT: verification,
-  RECOVERY_INCOMPLETE: partly, MODEL_HELD: failed, MODEL_IN_USE: failed, MODEL_REDUCED: usage, RETENTION_RULE_INVALID: usage,
+  MODEL_NOT_FOUND: notFound,
+  MODEL_AMBIGUOUS: usage,
+  MODEL_RETIRED: notFound,
+  ROOT_MISMATCH: verification,
+  ENVIRONMENT_DIFFERENT: verification,
+  RECOVERY_INCOMPLETE: partly,
+  MODEL_HELD: failed,
+  MODEL_IN_USE: failed,
+  MODEL_REDUCED: usage,
+  RETENTION_RULE_INVALID: usage,
 } as const;
 const trainCodes = {
-  BACKEND_UNAVAILABLE: failed, OPERATION_MISSING: failed, MEMORY_EXHAUSTED: failed, NOT_A_NUMBER: failed, OPTIMIZER_REFUSED: usage, RECIPE_UNKNOWN: notFound, RECIPE_PARAMETERS_INVALID: usage,
-  DATASET_UNKNOWN: notFound, DATASET_MALFORMED: failed, DATASET_EMPTY: failed, ENGINE_HASH_MISMATCH: verification, MODEL_OPAQUE: usage, TRAINING_STOPPED: failed, TENSORS_LEAKED: failed,
+  BACKEND_UNAVAILABLE: failed,
+  OPERATION_MISSING: failed,
+  MEMORY_EXHAUSTED: failed,
+  NOT_A_NUMBER: failed,
+  OPTIMIZER_REFUSED: usage,
+  RECIPE_UNKNOWN: notFound,
+  RECIPE_PARAMETERS_INVALID: usage,
+  DATASET_UNKNOWN: notFound,
+  DATASET_MALFORMED: failed,
+  DATASET_EMPTY: failed,
+  ENGINE_HASH_MISMATCH: verification,
+  MODEL_OPAQUE: usage,
+  TRAINING_STOPPED: failed,
+  TENSORS_LEAKED: failed,
 } as const;
 const wireCodes = {
-  ENVELOPE_MALFORMED: failed, ENVELOPE_TOO_LARGE: failed, PROTOCOL_VERSION_UNSUPPORTED: failed, TOPIC_INVALID: failed, TOPIC_FORBIDDEN: failed,
-  TRANSFER_UNKNOWN: notFound, TRANSFER_MANIFEST_INVALID: failed, BLOCK_HASH_MISMATCH: verification, BLOCK_SIZE_MISMATCH: verification, TRANSFER_STALLED: timedOut,
-  SIZE_OVER_LIMIT: failed, IDENTITY_FOREIGN: failed, ANNOUNCE_INVALID: failed, BASE_MISSING: notFound, QUOTA_EXCEEDED: failed, SESSION_STALE: failed, DEVICE_QUARANTINED: failed,
+  ENVELOPE_MALFORMED: failed,
+  ENVELOPE_TOO_LARGE: failed,
+  PROTOCOL_VERSION_UNSUPPORTED: failed,
+  TOPIC_INVALID: failed,
+  TOPIC_FORBIDDEN: failed,
+  TRANSFER_UNKNOWN: notFound,
+  TRANSFER_MANIFEST_INVALID: failed,
+  BLOCK_HASH_MISMATCH: verification,
+  BLOCK_SIZE_MISMATCH: verification,
+  TRANSFER_STALLED: timedOut,
+  SIZE_OVER_LIMIT: failed,
+  IDENTITY_FOREIGN: failed,
+  ANNOUNCE_INVALID: failed,
+  BASE_MISSING: notFound,
+  QUOTA_EXCEEDED: failed,
+  SESSION_STALE: failed,
+  DEVICE_QUARANTINED: failed,
 } as const;
 const trustCodes = {
-  KEY_INVALID: failed, SIGNATURE_INVALID: verification, TOKEN_INVALID: failed, DEVICE_UNKNOWN: notFound, DEVICE_REVOKED: failed, ENROLMENT_INVALID: usage, RECEIPT_INVALID: verification,
+  KEY_INVALID: failed,
+  SIGNATURE_INVALID: verification,
+  TOKEN_INVALID: failed,
+  DEVICE_UNKNOWN: notFound,
+  DEVICE_REVOKED: failed,
+  ENROLMENT_INVALID: usage,
+  RECEIPT_INVALID: verification,
 } as const;
 const serverCodes = {
-  PORT_TAKEN: failed, SERVER_UNREACHABLE: failed, CATALOG_STALE: failed, HTTP_REQUEST_INVALID: usage, NOT_ALLOWED: failed, BACKUP_INVALID: failed, NAME_INVALID: usage,
+  PORT_TAKEN: failed,
+  SERVER_UNREACHABLE: failed,
+  CATALOG_STALE: failed,
+  HTTP_REQUEST_INVALID: usage,
+  NOT_ALLOWED: failed,
+  BACKUP_INVALID: failed,
+  NAME_INVALID: usage,
 } as const;
 const agentCodes = {
-  CONFIG_INVALID: usage, PROFILE_INVALID: usage, OUTBOX_CORRUPT: verification, DISK_BUDGET_EXHAUSTED: failed, SAMPLE_INVALID: failed, SAMPLE_QUOTA: failed, SLOT_CORRUPT: verification, AGENT_UNREACHABLE: failed, LINE_UNKNOWN: notFound, TRAINING_REFUSED: failed,
+  CONFIG_INVALID: usage,
+  PROFILE_INVALID: usage,
+  OUTBOX_CORRUPT: verification,
+  DISK_BUDGET_EXHAUSTED: failed,
+  SAMPLE_INVALID: failed,
+  SAMPLE_QUOTA: failed,
+  SLOT_CORRUPT: verification,
+  AGENT_UNREACHABLE: failed,
+  LINE_UNKNOWN: notFound,
+  TRAINING_REFUSED: failed,
 } as const;
-const deltaCodes = { DELTA_MALFORMED: verification, DELTA_REFERENCE_MISSING: notFound, DELTA_CODE_UNKNOWN: failed } as const;
-const plannerCodes = { STORAGE_GRAPH_INVALID: failed, BUDGET_UNREACHABLE: usage, PLAN_INVALID: verification } as const;
+const deltaCodes = {
+  DELTA_MALFORMED: verification,
+  DELTA_REFERENCE_MISSING: notFound,
+  DELTA_CODE_UNKNOWN: failed,
+} as const;
+const plannerCodes = {
+  STORAGE_GRAPH_INVALID: failed,
+  BUDGET_UNREACHABLE: usage,
+  PLAN_INVALID: verification,
+} as const;
 const progressiveCodes = { PROGRESSIVE_UNSUPPORTED: usage, PROGRESSIVE_DIFFERS: verification } as const;
-const commandCodes = { USAGE: usage, NOT_FOUND: notFound, TIMED_OUT: timedOut, INTERRUPTED: failed, CHECK_FAILED: verification, INTERNAL: failed } as const;
+const commandCodes = {
+  USAGE: usage,
+  NOT_FOUND: notFound,
+  TIMED_OUT: timedOut,
+  INTERRUPTED: failed,
+  CHECK_FAILED: verification,
+  INTERNAL: failed,
+} as const;
 
 const codes = {
-  ...tensorCodes, ...modelCodes, ...objectCodes, ...journalCodes, ...fileCodes, ...recoverCodes, ...trainCodes, ...wireCodes, ...trustCodes, ...serverCodes, ...agentCodes, ...deltaCodes, ...plannerCodes, ...progressiveCodes, ...commandCodes,
+  ...tensorCodes,
+  ...modelCodes,
+  ...objectCodes,
+  ...journalCodes,
+  ...fileCodes,
+  ...recoverCodes,
+  ...trainCodes,
+  ...wireCodes,
+  ...trustCodes,
+  ...serverCodes,
+  ...agentCodes,
+  ...deltaCodes,
+  ...plannerCodes,
+  ...progressiveCodes,
+  ...commandCodes,
 } as const;
 
 export type TensorErrorCode = keyof typeof tensorCodes;
@@ -75,7 +200,10 @@ export type PlannerErrorCode = keyof typeof plannerCodes;
 export type CommandErrorCode = keyof typeof commandCodes;
 export type ErrorCode = keyof typeof codes;
 
-export interface StemmaErrorDetails { readonly cause?: unknown; readonly [field: string]: unknown }
+export interface StemmaErrorDetails {
+  readonly cause?: unknown;
+  readonly [field: string]: unknown;
+}
 
 /** An error with a code to match on and a message that says what happened, where, and what to do next. */
 export class StemmaError<Code extends ErrorCode = ErrorCode> extends Error {
@@ -87,13 +215,20 @@ export class StemmaError<Code extends ErrorCode = ErrorCode> extends Error {
     this.code = code;
     this.details = details;
   }
-  get exitStatus(): ExitStatus { return codes[this.code]; }
+  get exitStatus(): ExitStatus {
+    return codes[this.code];
+  }
 }
 
 /** Whether a caught value is a StemmaError, of the given code where one is named. */
-export function isStemmaError<Code extends ErrorCode>(error: unknown, code?: Code): error is StemmaError<Code> {
+export function isStemmaError<Code extends ErrorCode>(
+  error: unknown,
+  code?: Code,
+): error is StemmaError<Code> {
   return error instanceof StemmaError && (code === undefined || (error.code as ErrorCode) === code);
 }
 
 /** Whether a string received from elsewhere is one of our codes. */
-export function isErrorCode(text: string): text is ErrorCode { return Object.hasOwn(codes, text); }
+export function isErrorCode(text: string): text is ErrorCode {
+  return Object.hasOwn(codes, text);
+}

@@ -15,7 +15,9 @@ export interface Clock {
 }
 
 /** Cryptographic randomness (keys, transfer ids, nonces). Training draws from named streams instead. */
-export interface Random { bytes(count: number): Uint8Array }
+export interface Random {
+  bytes(count: number): Uint8Array;
+}
 
 export type LogFields = Readonly<Record<string, unknown>>;
 /** Structured log; `event` is a stable kebab-case name. */
@@ -33,9 +35,15 @@ export type OpenMode =
   | "create" //     must not exist, read and write
   | "append"; //    created when missing; read and write, the caller gives positions
 
-export interface FileStat { readonly kind: "file" | "folder" | "link"; readonly size: number; readonly modifiedMs: number }
+export interface FileStat {
+  readonly kind: "file" | "folder" | "link";
+  readonly size: number;
+  readonly modifiedMs: number;
+}
 
-/** An open file. Positions and lengths in bytes. Every method throws FILE_FAILED or DISK_FULL with the cause. */
+/**
+ * An open file. Positions and lengths in bytes. Every method throws FILE_FAILED or DISK_FULL with the cause.
+ */
 export interface OpenFile {
   /** Reads up to `target.length` bytes at `position`; returns how many (0 at the end). */
   read(target: Uint8Array, position: number): Promise<number>;
@@ -48,7 +56,10 @@ export interface OpenFile {
   close(): Promise<void>;
 }
 
-/** Files and folders. Paths are absolute. Missing things throw FILE_MISSING; everything else FILE_FAILED or DISK_FULL. */
+/**
+ * Files and folders. Paths are absolute. Missing things throw FILE_MISSING; everything else FILE_FAILED or
+ * DISK_FULL.
+ */
 export interface Files {
   open(path: string, mode: OpenMode): Promise<OpenFile>;
   read(path: string): Promise<Uint8Array>;

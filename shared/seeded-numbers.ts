@@ -1,4 +1,7 @@
-/** Numbers drawn from a seed: for searches and tests that must come out the same again. Not for training, whose streams are named and counted (train/streams.ts), and not for secrets. */
+/**
+ * Numbers drawn from a seed: for searches and tests that must come out the same again. Not for training,
+ * whose streams are named and counted (train/streams.ts), and not for secrets.
+ */
 
 /** Uniform numbers in [0, 1), the same for the same seed (mulberry32). */
 export function seededNumbers(seed: number): () => number {

@@ -17,15 +17,34 @@ import type { Agent } from "../agent.js";
 import { describeIssues } from "../json-file.js";
 import type { Handler, Request } from "./line-server.js";
 
-const trainRequest = z.object({ line: z.string(), recipe: z.string().optional(), parameters: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(), wait: z.boolean().optional() });
-const samplesRequest = z.object({ line: z.string(), samples: z.array(z.unknown()).min(1).max(100_000), batch: z.string().regex(/^[\x21-\x7e]{1,40}$/).optional() });
-const activateRequest = z.object({ line: z.string(), versionId: z.string().refine(isHash, "must be a version id of 64 hex digits") });
+const trainRequest = z.object({
+  line: z.string(),
+  recipe: z.string().optional(),
+  parameters: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
+  wait: z.boolean().optional(),
+});
+const samplesRequest = z.object({
+  line: z.string(),
+  samples: z.array(z.unknown()).min(1).max(100_000),
+  batch: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,40}$/)
+    .optional(),
+});
+const activateRequest = z.object({
+  line: z.string(),
+  versionId: z.string().refine(isHash, "must be a version id of 64 hex digits"),
+});
 const lineRequest = z.object({ line: z.string() });
 
 /** @throws USAGE naming the field */
 function checked<T>(schema: z.ZodType<T>, request: Request): T {
   const result = schema.safeParse(request);
-  if (!result.success) throw new StemmaError("USAGE", `The request "${request.do}" is not usable: ${describeIssues(result.error)}. Correct it and send it again.`);
+  if (!result.success)
+    throw new StemmaError(
+      "USAGE",
+      `The request "${request.do}" is not usable: ${describeIssues(result.error)}. Correct it and send it again.`,
+    );
   return result.data;
 }
 
@@ -33,7 +52,8 @@ export function controlDoor(agent: Agent): Handler {
   const samples = samplesDoor(agent);
   return async (request) => {
     switch (request.do) {
-      case "status": return await agent.status();
+      case "status":
+        return await agent.status();
       case "train": {
         const { line, recipe, parameters, wait } = checked(trainRequest, request);
         const trained = agent.train(line, { recipe, parameters });
@@ -47,7 +67,8 @@ export function controlDoor(agent: Agent): Handler {
         await agent.activate(line, versionId);
         return { line, versionId };
       }
-      default: return await samples(request);
+      default:
+        return await samples(request);
     }
   };
 }
@@ -59,8 +80,13 @@ export function samplesDoor(agent: Agent): Handler {
         const { line, samples, batch } = checked(samplesRequest, request);
         return await agent.takeSamples(line, samples, batch);
       }
-      case "current": return agent.currentFolder(checked(lineRequest, request).line);
-      default: throw new StemmaError("USAGE", `This socket does not know "${request.do.slice(0, 40)}". See agent/control/doors.ts for what it does.`);
+      case "current":
+        return agent.currentFolder(checked(lineRequest, request).line);
+      default:
+        throw new StemmaError(
+          "USAGE",
+          `This socket does not know "${request.do.slice(0, 40)}". See agent/control/doors.ts for what it does.`,
+        );
     }
   };
 }

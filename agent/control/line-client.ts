@@ -1,4 +1,7 @@
-/** Asks a running agent over one of its local sockets (line-server.ts says how); used by commands and by tests. */
+/**
+ * Asks a running agent over one of its local sockets (line-server.ts says how); used by commands and by
+ * tests.
+ */
 import { connect } from "node:net";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 
@@ -6,7 +9,11 @@ import { isErrorCode, StemmaError } from "../../shared/errors.js";
  * Sends one request and returns its result.
  * @throws AGENT_UNREACHABLE when nobody listens, TIMED_OUT, or the agent's own error
  */
-export async function askAgent(socketPath: string, request: { readonly do: string; readonly [field: string]: unknown }, timeoutMs = 30_000): Promise<unknown> {
+export async function askAgent(
+  socketPath: string,
+  request: { readonly do: string; readonly [field: string]: unknown },
+  timeoutMs = 30_000,
+): Promise<unknown> {
   const line = await exchange(socketPath, `${JSON.stringify({ id: 1, ...request })}\n`, timeoutMs);
   const answer = JSON.parse(line) as { ok: boolean; result?: unknown; code?: string; message?: string };
   if (answer.ok) return answer.result;
@@ -18,9 +25,21 @@ function exchange(socketPath: string, text: string, timeoutMs: number): Promise<
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath);
     let received = "";
-    const fail = (error: StemmaError): void => { socket.destroy(); reject(error); };
-    socket.setTimeout(timeoutMs, () => { fail(new StemmaError("TIMED_OUT", `The agent at ${socketPath} did not answer within ${timeoutMs} ms. See its log.`)); });
-    socket.on("connect", () => { socket.write(text); });
+    const fail = (error: StemmaError): void => {
+      socket.destroy();
+      reject(error);
+    };
+    socket.setTimeout(timeoutMs, () => {
+      fail(
+        new StemmaError(
+          "TIMED_OUT",
+          `The agent at ${socketPath} did not answer within ${timeoutMs} ms. See its log.`,
+        ),
+      );
+    });
+    socket.on("connect", () => {
+      socket.write(text);
+    });
     socket.setEncoding("utf8").on("data", (part: string) => {
       received += part;
       const newline = received.indexOf("\n");
@@ -28,7 +47,22 @@ function exchange(socketPath: string, text: string, timeoutMs: number): Promise<
       socket.destroy();
       resolve(received.slice(0, newline));
     });
-    socket.on("error", (cause) => { fail(new StemmaError("AGENT_UNREACHABLE", `No agent answers at ${socketPath} (${cause.message}). Start it with \`stemma agent run\`, or name its home with --home.`, { cause })); });
-    socket.on("end", () => { fail(new StemmaError("AGENT_UNREACHABLE", `The agent at ${socketPath} closed the connection without an answer. See its log.`)); });
+    socket.on("error", (cause) => {
+      fail(
+        new StemmaError(
+          "AGENT_UNREACHABLE",
+          `No agent answers at ${socketPath} (${cause.message}). Start it with \`stemma agent run\`, or name its home with --home.`,
+          { cause },
+        ),
+      );
+    });
+    socket.on("end", () => {
+      fail(
+        new StemmaError(
+          "AGENT_UNREACHABLE",
+          `The agent at ${socketPath} closed the connection without an answer. See its log.`,
+        ),
+      );
+    });
   });
 }

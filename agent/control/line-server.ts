@@ -11,7 +11,11 @@ import { createServer, type Server, type Socket } from "node:net";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 
-export interface Request { readonly id: string | number | null; readonly do: string; readonly [field: string]: unknown }
+export interface Request {
+  readonly id: string | number | null;
+  readonly do: string;
+  readonly [field: string]: unknown;
+}
 export type Handler = (request: Request) => Promise<unknown>;
 
 export interface LineServerOptions {
@@ -28,21 +32,40 @@ export const maxSocketPathBytes = 100;
 
 export class LineServer {
   readonly #sockets = new Set<Socket>();
-  private constructor(private readonly server: Server, readonly path: string) {}
+  private constructor(
+    private readonly server: Server,
+    readonly path: string,
+  ) {}
 
   /**
-   * Listens on a Unix socket. The caller holds the home's lock, so a socket file that is there is a dead one's.
+   * Listens on a Unix socket. The caller holds the home's lock, so a socket file that is there is a dead
+   * one's.
    * @throws PATH_TOO_LONG, FILE_FAILED
    */
   static async listen(options: LineServerOptions, handler: Handler): Promise<LineServer> {
-    if (Buffer.byteLength(options.path) >= maxSocketPathBytes) throw new StemmaError("PATH_TOO_LONG", `The socket path ${options.path} has ${Buffer.byteLength(options.path)} bytes and may have ${maxSocketPathBytes - 1}. Choose a shorter folder.`, { path: options.path });
+    if (Buffer.byteLength(options.path) >= maxSocketPathBytes)
+      throw new StemmaError(
+        "PATH_TOO_LONG",
+        `The socket path ${options.path} has ${Buffer.byteLength(options.path)} bytes and may have ${maxSocketPathBytes - 1}. Choose a shorter folder.`,
+        { path: options.path },
+      );
     await rm(options.path, { force: true });
     const server = createServer();
     const door = new LineServer(server, options.path);
     server.maxConnections = options.maxConnections;
-    server.on("connection", (socket) => { door.#serve(socket, options, handler); });
+    server.on("connection", (socket) => {
+      door.#serve(socket, options, handler);
+    });
     await new Promise<void>((resolve, reject) => {
-      server.once("error", (cause) => { reject(new StemmaError("FILE_FAILED", `The local socket ${options.path} could not be opened: ${cause.message}. Check the folder's permissions.`, { cause })); });
+      server.once("error", (cause) => {
+        reject(
+          new StemmaError(
+            "FILE_FAILED",
+            `The local socket ${options.path} could not be opened: ${cause.message}. Check the folder's permissions.`,
+            { cause },
+          ),
+        );
+      });
       server.listen(options.path, resolve);
     });
     await chmod(options.path, options.mode);
@@ -51,14 +74,22 @@ export class LineServer {
 
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
-    await new Promise<void>((resolve) => { this.server.close(() => { resolve(); }); });
+    await new Promise<void>((resolve) => {
+      this.server.close(() => {
+        resolve();
+      });
+    });
     await rm(this.path, { force: true });
   }
 
   #serve(socket: Socket, options: LineServerOptions, handler: Handler): void {
     this.#sockets.add(socket);
-    socket.on("error", (error) => { options.log.debug("socket-error", { text: error.message }); });
-    socket.on("close", () => { this.#sockets.delete(socket); });
+    socket.on("error", (error) => {
+      options.log.debug("socket-error", { text: error.message });
+    });
+    socket.on("close", () => {
+      this.#sockets.delete(socket);
+    });
     let rest: Buffer = Buffer.alloc(0);
     // One request after the other: answers keep their order, and nothing piles up behind a slow one.
     let queue = Promise.resolve();
@@ -68,10 +99,19 @@ export class LineServer {
         const line = rest.subarray(0, newline);
         rest = rest.subarray(newline + 1);
         socket.pause();
-        queue = queue.then(() => answer(line, handler)).then((text) => { if (!socket.destroyed) { socket.write(text); socket.resume(); } });
+        queue = queue
+          .then(() => answer(line, handler))
+          .then((text) => {
+            if (!socket.destroyed) {
+              socket.write(text);
+              socket.resume();
+            }
+          });
       }
       if (rest.length > options.maxLineBytes) {
-        socket.end(`${JSON.stringify({ id: null, ok: false, code: "USAGE", message: `A line is longer than ${options.maxLineBytes} bytes. Send smaller batches.` })}\n`);
+        socket.end(
+          `${JSON.stringify({ id: null, ok: false, code: "USAGE", message: `A line is longer than ${options.maxLineBytes} bytes. Send smaller batches.` })}\n`,
+        );
         rest = Buffer.alloc(0);
       }
     });
@@ -83,10 +123,18 @@ async function answer(line: Buffer, handler: Handler): Promise<string> {
   let id: Request["id"] = null;
   try {
     const value: unknown = parse(line);
-    if (typeof value !== "object" || value === null || Array.isArray(value)) throw new StemmaError("USAGE", "A request is one JSON object on one line, such as {\"id\": 1, \"do\": \"status\"}. Correct it and send it again.");
+    if (typeof value !== "object" || value === null || Array.isArray(value))
+      throw new StemmaError(
+        "USAGE",
+        'A request is one JSON object on one line, such as {"id": 1, "do": "status"}. Correct it and send it again.',
+      );
     const request = value as Record<string, unknown>;
     id = typeof request["id"] === "string" || typeof request["id"] === "number" ? request["id"] : null;
-    if (typeof request["do"] !== "string") throw new StemmaError("USAGE", "The request names nothing in its field \"do\". Name what to do, such as \"status\".");
+    if (typeof request["do"] !== "string")
+      throw new StemmaError(
+        "USAGE",
+        'The request names nothing in its field "do". Name what to do, such as "status".',
+      );
     return `${JSON.stringify({ id, ok: true, result: (await handler({ ...request, id, do: request["do"] })) ?? null })}\n`;
   } catch (error) {
     const code = isStemmaError(error) ? error.code : "INTERNAL";
@@ -95,5 +143,13 @@ async function answer(line: Buffer, handler: Handler): Promise<string> {
 }
 
 function parse(line: Buffer): unknown {
-  try { return JSON.parse(line.toString("utf8")) as unknown; } catch (cause) { throw new StemmaError("USAGE", `A request line is not JSON: ${(cause as Error).message}. Correct it and send it again.`, { cause }); }
+  try {
+    return JSON.parse(line.toString("utf8")) as unknown;
+  } catch (cause) {
+    throw new StemmaError(
+      "USAGE",
+      `A request line is not JSON: ${(cause as Error).message}. Correct it and send it again.`,
+      { cause },
+    );
+  }
 }

@@ -12,7 +12,10 @@ import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CurrentManifest } from "./read-current.js";
 
-export interface SlotFile { readonly name: string; readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array> }
+export interface SlotFile {
+  readonly name: string;
+  readonly chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
 export type SlotDescription = Pick<CurrentManifest, "versionId" | "name" | "contentId" | "root">;
 
 /** How long a replaced version stays for readers that have resolved the link before. */
@@ -21,25 +24,40 @@ const unfinished = ".unfinished-";
 const leaving = ".leaving-";
 
 export class CurrentStore {
-  /** When a version was replaced, by the monotonic clock of this process; those of earlier processes count from its start. */
+  /**
+   * When a version was replaced, by the monotonic clock of this process; those of earlier processes count
+   * from its start.
+   */
   readonly #replacedAt = new Map<string, number>();
 
-  private constructor(private readonly files: Files, private readonly home: string, private readonly clock: Clock) {}
+  private constructor(
+    private readonly files: Files,
+    private readonly home: string,
+    private readonly clock: Clock,
+  ) {}
 
-  /** Opens `versions/` and `current/` of a home; what an interrupted installation or removal left is cleared away. */
+  /**
+   * Opens `versions/` and `current/` of a home; what an interrupted installation or removal left is cleared
+   * away.
+   */
   static async open(files: Files, home: string, clock: Clock): Promise<CurrentStore> {
     const store = new CurrentStore(files, home, clock);
     await makeFolderDurably(files, join(home, "versions"));
     await makeFolderDurably(files, join(home, "current"));
     for (const name of await files.list(join(home, "versions"))) {
-      if (name.startsWith(unfinished) || name.startsWith(leaving)) await files.remove(join(home, "versions", name));
+      if (name.startsWith(unfinished) || name.startsWith(leaving))
+        await files.remove(join(home, "versions", name));
       else store.#replacedAt.set(name, clock.monotonic());
     }
     return store;
   }
 
-  folderOf(versionId: Hash): string { return join(this.home, "versions", versionId); }
-  async has(versionId: Hash): Promise<boolean> { return (await this.files.stat(this.folderOf(versionId))) !== undefined; }
+  folderOf(versionId: Hash): string {
+    return join(this.home, "versions", versionId);
+  }
+  async has(versionId: Hash): Promise<boolean> {
+    return (await this.files.stat(this.folderOf(versionId))) !== undefined;
+  }
 
   /** The version a line's link names; undefined when it has none. */
   async active(line: string): Promise<Hash | undefined> {
@@ -59,21 +77,30 @@ export class CurrentStore {
     await this.files.remove(temporary);
     await this.files.makeFolder(temporary);
     const listed: Record<string, { bytes: number; sha256: string }> = {};
-    for (const file of files) listed[file.name] = await this.#writeFile(join(temporary, file.name), file.chunks);
+    for (const file of files)
+      listed[file.name] = await this.#writeFile(join(temporary, file.name), file.chunks);
     const manifest: CurrentManifest = { format: 1, ...slot, files: listed };
-    await this.#writeFile(join(temporary, "manifest.json"), [new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`)]);
+    await this.#writeFile(join(temporary, "manifest.json"), [
+      new TextEncoder().encode(`${JSON.stringify(manifest, null, 2)}\n`),
+    ]);
     await this.files.syncFolder(temporary);
     await this.files.rename(temporary, this.folderOf(id));
     await this.files.syncFolder(join(this.home, "versions"));
     this.#replacedAt.set(id, this.clock.monotonic());
   }
 
-  /** Whether a version is installed and every file is the one its manifest names, by size; what a power cut tears, it tears before the rename. */
+  /**
+   * Whether a version is installed and every file is the one its manifest names, by size; what a power cut
+   * tears, it tears before the rename.
+   */
   async isSound(versionId: Hash): Promise<boolean> {
     const folder = this.folderOf(versionId);
     try {
-      const manifest = JSON.parse(new TextDecoder().decode(await this.files.read(join(folder, "manifest.json")))) as CurrentManifest;
-      for (const [name, { bytes }] of Object.entries(manifest.files)) if ((await this.files.stat(join(folder, name)))?.size !== bytes) return false;
+      const manifest = JSON.parse(
+        new TextDecoder().decode(await this.files.read(join(folder, "manifest.json"))),
+      ) as CurrentManifest;
+      for (const [name, { bytes }] of Object.entries(manifest.files))
+        if ((await this.files.stat(join(folder, name)))?.size !== bytes) return false;
       return manifest.versionId === versionId;
     } catch {
       return false;
@@ -92,7 +119,12 @@ export class CurrentStore {
    * @throws SLOT_CORRUPT when the version is not installed
    */
   async activate(line: string, versionId: Hash): Promise<void> {
-    if (!(await this.has(versionId))) throw new StemmaError("SLOT_CORRUPT", `The version ${versionId.slice(0, 12)} is not installed in ${this.home}, so ${line} cannot switch to it. Install it first.`, { line, versionId });
+    if (!(await this.has(versionId)))
+      throw new StemmaError(
+        "SLOT_CORRUPT",
+        `The version ${versionId.slice(0, 12)} is not installed in ${this.home}, so ${line} cannot switch to it. Install it first.`,
+        { line, versionId },
+      );
     const before = await this.active(line);
     if (before === versionId) return;
     await this.files.replaceLink(join("..", "versions", versionId), join(this.home, "current", line));
@@ -106,7 +138,10 @@ export class CurrentStore {
    */
   async sweep(keep: ReadonlySet<string>): Promise<readonly string[]> {
     const active = new Set<string>();
-    for (const line of await this.files.list(join(this.home, "current"))) { const id = await this.active(line); if (id !== undefined) active.add(id); }
+    for (const line of await this.files.list(join(this.home, "current"))) {
+      const id = await this.active(line);
+      if (id !== undefined) active.add(id);
+    }
     const gone: string[] = [];
     for (const name of await this.files.list(join(this.home, "versions"))) {
       if (!isHash(name) || active.has(name) || keep.has(name)) continue;
@@ -124,7 +159,8 @@ export class CurrentStore {
   async bytes(): Promise<number> {
     let sum = 0;
     for (const version of await this.files.list(join(this.home, "versions"))) {
-      for (const name of await this.files.list(join(this.home, "versions", version))) sum += (await this.files.stat(join(this.home, "versions", version, name)))?.size ?? 0;
+      for (const name of await this.files.list(join(this.home, "versions", version)))
+        sum += (await this.files.stat(join(this.home, "versions", version, name)))?.size ?? 0;
     }
     return sum;
   }

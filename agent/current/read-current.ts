@@ -46,7 +46,11 @@ export async function readCurrent(home: string, line: string): Promise<CurrentMo
     const folder = resolve(home, "current", await readlink(join(home, "current", line)));
     try {
       const manifest = JSON.parse(await readFile(join(folder, "manifest.json"), "utf8")) as CurrentManifest;
-      if (manifest.format !== 1 || manifest.versionId !== basename(folder)) throw slotCorrupt(folder, `manifest.json names version ${manifest.versionId} in format ${manifest.format}`);
+      if (manifest.format !== 1 || manifest.versionId !== basename(folder))
+        throw slotCorrupt(
+          folder,
+          `manifest.json names version ${manifest.versionId} in format ${manifest.format}`,
+        );
       return { folder, manifest, read: (name) => readChecked(folder, manifest, name) };
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT" || attempt >= tries) throw error;
@@ -59,10 +63,14 @@ async function readChecked(folder: string, manifest: CurrentManifest, name: stri
   if (expected === undefined) throw slotCorrupt(folder, `the manifest lists no file ${name}`);
   const bytes = await readFile(join(folder, name));
   const sha256 = createHash("sha256").update(bytes).digest("hex");
-  if (bytes.length !== expected.bytes || sha256 !== expected.sha256) throw slotCorrupt(folder, `${name} is not the file the manifest names`);
+  if (bytes.length !== expected.bytes || sha256 !== expected.sha256)
+    throw slotCorrupt(folder, `${name} is not the file the manifest names`);
   return bytes;
 }
 
 function slotCorrupt(folder: string, what: string): Error {
-  return Object.assign(new Error(`The model in ${folder} is damaged: ${what}. Have the agent install it again.`), { code: "SLOT_CORRUPT" });
+  return Object.assign(
+    new Error(`The model in ${folder} is damaged: ${what}. Have the agent install it again.`),
+    { code: "SLOT_CORRUPT" },
+  );
 }

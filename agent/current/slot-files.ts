@@ -16,8 +16,13 @@ export function slotFilesOf(model: RecoveredModel): readonly SlotFile[] {
     const { tensors, options } = safetensorsOfModel(model);
     return [{ name: "model.safetensors", chunks: safetensorsChunks(tensors, options) }];
   }
-  const tensors = model.leaves.map((leaf, at) => ({ name: leaf.path, source: model.sources[at] as TensorSource }));
-  const names = Object.fromEntries(model.leaves.map((leaf, at) => [leaf.path, model.names.leaves[at] ?? leaf.path]));
+  const tensors = model.leaves.map((leaf, at) => ({
+    name: leaf.path,
+    source: model.sources[at] as TensorSource,
+  }));
+  const names = Object.fromEntries(
+    model.leaves.map((leaf, at) => [leaf.path, model.names.leaves[at] ?? leaf.path]),
+  );
   return [
     { name: "model.safetensors", chunks: safetensorsChunks(tensors) },
     { name: "architecture.json", chunks: [encodeArchitecture(model.architecture)] },

@@ -7,13 +7,33 @@
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log, OpenFile } from "../../shared/ports.js";
-import { decodeSegment, encodeSample, segmentMagic, segmentSuffix, type DecodedSegment, type Sample } from "../../shared/train/datasets/sample-format.js";
+import {
+  decodeSegment,
+  encodeSample,
+  segmentMagic,
+  segmentSuffix,
+  type DecodedSegment,
+  type Sample,
+} from "../../shared/train/datasets/sample-format.js";
 import type { Profile } from "../profile.js";
 import { planRetention, type Pin, type SegmentInfo } from "./retention.js";
 import { sampleOfInput } from "./sample-input.js";
 
-export interface IntakeStatus { readonly samples: number; readonly train: number; readonly heldOut: number; readonly bytes: number; readonly segments: number; /** Segments with a torn or damaged record: what follows it there is not read. */ readonly damaged: number; /** One past the newest index. */ readonly end: number }
-export interface Taken { readonly accepted: number; readonly alreadyThere: number; readonly firstIndex: number; readonly end: number }
+export interface IntakeStatus {
+  readonly samples: number;
+  readonly train: number;
+  readonly heldOut: number;
+  readonly bytes: number;
+  readonly segments: number;
+  /** Segments with a torn or damaged record: what follows it there is not read. */ readonly damaged: number;
+  /** One past the newest index. */ readonly end: number;
+}
+export interface Taken {
+  readonly accepted: number;
+  readonly alreadyThere: number;
+  readonly firstIndex: number;
+  readonly end: number;
+}
 
 export interface IntakeOptions {
   readonly files: Files;
@@ -26,12 +46,18 @@ export interface IntakeOptions {
   readonly pins: () => readonly Pin[];
 }
 
-interface Segment extends SegmentInfo { readonly trainIndices: readonly number[]; readonly heldOut: number; readonly ids: readonly string[] }
+interface Segment extends SegmentInfo {
+  readonly trainIndices: readonly number[];
+  readonly heldOut: number;
+  readonly ids: readonly string[];
+}
 
 /** Segments are cut here, so that dropping the oldest frees a little and not everything. */
 const segmentBytes = 1024 * 1024;
 
-export function segmentName(firstIndex: number): string { return `${String(firstIndex).padStart(12, "0")}${segmentSuffix}`; }
+export function segmentName(firstIndex: number): string {
+  return `${String(firstIndex).padStart(12, "0")}${segmentSuffix}`;
+}
 /** Index of a segment's first sample by its file's name; undefined when it is no segment. */
 export function segmentFirstIndex(name: string): number | undefined {
   return /^\d{12}\.samples$/.test(name) ? Number(name.slice(0, 12)) : undefined;
@@ -47,9 +73,14 @@ export class Intake {
 
   private constructor(private readonly options: IntakeOptions) {}
 
-  get folder(): string { return this.options.folder; }
+  get folder(): string {
+    return this.options.folder;
+  }
 
-  /** Opens a line's samples. A torn or damaged segment is never refused: its sound samples count, and writing goes on in a new one. */
+  /**
+   * Opens a line's samples. A torn or damaged segment is never refused: its sound samples count, and writing
+   * goes on in a new one.
+   */
   static async open(options: IntakeOptions): Promise<Intake> {
     const intake = new Intake(options);
     await options.files.makeFolder(options.folder);
@@ -60,9 +91,17 @@ export class Intake {
       const { samples, torn } = decodeLeniently(bytes);
       intake.#put(describeSegment(name, firstIndex, bytes.length, samples));
       // Past the index that a torn segment's next record would have had: its file is never written again.
-      if (torn) { intake.#damaged++; intake.#end = Math.max(intake.#end, firstIndex + samples.length + 1); }
+      if (torn) {
+        intake.#damaged++;
+        intake.#end = Math.max(intake.#end, firstIndex + samples.length + 1);
+      }
     }
-    if (intake.#damaged > 0) options.log.warn("samples-damaged", { line: options.line, segments: intake.#damaged, text: "torn or damaged samples were passed over; all sound ones before them stay" });
+    if (intake.#damaged > 0)
+      options.log.warn("samples-damaged", {
+        line: options.line,
+        segments: intake.#damaged,
+        text: "torn or damaged samples were passed over; all sound ones before them stay",
+      });
     return intake;
   }
 
@@ -71,22 +110,47 @@ export class Intake {
     const heldOut = this.#segments.reduce((sum, segment) => sum + segment.heldOut, 0);
     const samples = this.#segments.reduce((sum, segment) => sum + segment.endIndex - segment.firstIndex, 0);
     const bytes = this.#segments.reduce((sum, segment) => sum + segment.bytes, 0);
-    return { samples, train, heldOut, bytes, segments: this.#segments.length, damaged: this.#damaged, end: this.#end };
+    return {
+      samples,
+      train,
+      heldOut,
+      bytes,
+      segments: this.#segments.length,
+      damaged: this.#damaged,
+      end: this.#end,
+    };
   }
 
   /** How many training samples have an index of at least `from`. */
   trainSince(from: number): number {
-    return this.#segments.reduce((sum, segment) => sum + (segment.endIndex <= from ? 0 : segment.trainIndices.filter((index) => index >= from).length), 0);
+    return this.#segments.reduce(
+      (sum, segment) =>
+        sum + (segment.endIndex <= from ? 0 : segment.trainIndices.filter((index) => index >= from).length),
+      0,
+    );
   }
 
-  /** What a training of now would use: segments as the dataset reader pins them ("name:bytes"), and the indices of their samples. Waits for appends under way. */
+  /**
+   * What a training of now would use: segments as the dataset reader pins them ("name:bytes"), and the
+   * indices of their samples. Waits for appends under way.
+   */
   async snapshot(): Promise<{ readonly segments: readonly string[]; readonly range: Pin }> {
     await this.#queue;
-    return { segments: this.#segments.filter((segment) => segment.endIndex > segment.firstIndex).map(({ name, bytes }) => `${name}:${bytes}`), range: this.range() };
+    return {
+      segments: this.#segments
+        .filter((segment) => segment.endIndex > segment.firstIndex)
+        .map(({ name, bytes }) => `${name}:${bytes}`),
+      range: this.range(),
+    };
   }
 
   /** Index of the oldest sample kept and one past the newest. */
-  range(): Pin { return { from: this.#segments.find((segment) => segment.endIndex > segment.firstIndex)?.firstIndex ?? this.#end, to: this.#end }; }
+  range(): Pin {
+    return {
+      from: this.#segments.find((segment) => segment.endIndex > segment.firstIndex)?.firstIndex ?? this.#end,
+      to: this.#end,
+    };
+  }
 
   /**
    * Takes samples in; resolves once they are fsynced. A sample whose id is kept already is not taken
@@ -113,7 +177,12 @@ export class Intake {
     const seen = new Set<string>();
     for (const [at, value] of values.entries()) {
       const index = firstIndex + samples.length;
-      const sample = sampleOfInput(value, `${at + 1} of ${batch ?? values.length}`, { id: batch === undefined ? `#${index}` : `${batch}:${at}`, index, nowMs, shares: this.options.limits });
+      const sample = sampleOfInput(value, `${at + 1} of ${batch ?? values.length}`, {
+        id: batch === undefined ? `#${index}` : `${batch}:${at}`,
+        index,
+        nowMs,
+        shares: this.options.limits,
+      });
       if (this.#ids.has(sample.id) || seen.has(sample.id)) continue;
       seen.add(sample.id);
       samples.push(sample);
@@ -121,16 +190,27 @@ export class Intake {
     const records = samples.map(encodeSample);
     await this.#makeRoom(records.reduce((sum, record) => sum + record.length, 0));
     for (let at = 0; at < samples.length;) at += await this.#write(samples, records, at);
-    return { accepted: samples.length, alreadyThere: values.length - samples.length, firstIndex, end: this.#end };
+    return {
+      accepted: samples.length,
+      alreadyThere: values.length - samples.length,
+      firstIndex,
+      end: this.#end,
+    };
   }
 
   /** Writes as many as fit in the current segment, durably; returns how many. */
   async #write(samples: readonly Sample[], records: readonly Uint8Array[], at: number): Promise<number> {
     const { files, folder } = this.options;
-    if (this.#current !== undefined && this.#current.segment.bytes >= segmentBytes) { await this.#current.file.close(); this.#current = undefined; }
+    if (this.#current !== undefined && this.#current.segment.bytes >= segmentBytes) {
+      await this.#current.file.close();
+      this.#current = undefined;
+    }
     const isNew = this.#current === undefined;
     // After a restart a new segment begins, so that no file which may end in a tear is written again.
-    const current = this.#current ?? { file: await files.open(join(folder, segmentName(this.#end)), "append"), segment: describeSegment(segmentName(this.#end), this.#end, 0, []) };
+    const current = this.#current ?? {
+      file: await files.open(join(folder, segmentName(this.#end)), "append"),
+      segment: describeSegment(segmentName(this.#end), this.#end, 0, []),
+    };
     const pieces: Uint8Array[] = isNew ? [segmentMagic] : [];
     let length = isNew ? segmentMagic.length : 0;
     let count = 0;
@@ -155,7 +235,10 @@ export class Intake {
     return count;
   }
 
-  /** After a failed write: what of it reached the disk is unknown, so neither its indices nor its file are used again. */
+  /**
+   * After a failed write: what of it reached the disk is unknown, so neither its indices nor its file are
+   * used again.
+   */
   async #giveUpSegment(file: OpenFile, segment: Segment, count: number): Promise<void> {
     this.#current = undefined;
     this.#end += count;
@@ -166,36 +249,75 @@ export class Intake {
 
   async #makeRoom(newBytes: number): Promise<void> {
     const { limits, line, files, folder, clock, log } = this.options;
-    const plan = planRetention(this.#segments, this.options.pins(), { maxBytes: limits.maxBytes - newBytes, maxAgeMs: limits.maxAgeHours === null ? null : limits.maxAgeHours * 3_600_000 }, clock.now());
-    if (plan.bytes + newBytes > limits.maxBytes) throw new StemmaError("SAMPLE_QUOTA", `The line ${line} holds ${plan.bytes} bytes of samples that may not go yet (a pending training needs them, or they are the newest), and ${newBytes} more pass the profile's ${limits.maxBytes} (samples.maxBytes). Send them again later, or raise the limit.`, { line });
+    const plan = planRetention(
+      this.#segments,
+      this.options.pins(),
+      {
+        maxBytes: limits.maxBytes - newBytes,
+        maxAgeMs: limits.maxAgeHours === null ? null : limits.maxAgeHours * 3_600_000,
+      },
+      clock.now(),
+    );
+    if (plan.bytes + newBytes > limits.maxBytes)
+      throw new StemmaError(
+        "SAMPLE_QUOTA",
+        `The line ${line} holds ${plan.bytes} bytes of samples that may not go yet (a pending training needs them, or they are the newest), and ${newBytes} more pass the profile's ${limits.maxBytes} (samples.maxBytes). Send them again later, or raise the limit.`,
+        { line },
+      );
     for (const name of plan.drop) {
       await files.remove(join(folder, name));
-      for (const id of this.#segments.find((segment) => segment.name === name)?.ids ?? []) this.#ids.delete(id);
+      for (const id of this.#segments.find((segment) => segment.name === name)?.ids ?? [])
+        this.#ids.delete(id);
       this.#segments = this.#segments.filter((segment) => segment.name !== name);
     }
-    if (plan.drop.length > 0) log.info("samples-dropped", { line, segments: plan.drop.length, text: "the oldest samples made room for new ones" });
+    if (plan.drop.length > 0)
+      log.info("samples-dropped", {
+        line,
+        segments: plan.drop.length,
+        text: "the oldest samples made room for new ones",
+      });
   }
 
   #put(segment: Segment): void {
-    this.#segments = [...this.#segments.filter((other) => other.name !== segment.name), segment].sort((a, b) => a.firstIndex - b.firstIndex);
+    this.#segments = [...this.#segments.filter((other) => other.name !== segment.name), segment].sort(
+      (a, b) => a.firstIndex - b.firstIndex,
+    );
     this.#end = Math.max(this.#end, segment.endIndex);
     for (const id of segment.ids) this.#ids.add(id);
   }
 }
 
-/** A segment with a sound checksum over something that is no sample was written by another program: damaged, not fatal. */
+/**
+ * A segment with a sound checksum over something that is no sample was written by another program: damaged,
+ * not fatal.
+ */
 function decodeLeniently(bytes: Uint8Array): Pick<DecodedSegment, "samples" | "torn"> {
-  try { return decodeSegment(bytes); } catch { return { samples: [], torn: true }; }
+  try {
+    return decodeSegment(bytes);
+  } catch {
+    return { samples: [], torn: true };
+  }
 }
 
-function describeSegment(name: string, firstIndex: number, bytes: number, samples: readonly Sample[]): Segment {
-  return extend({ name, firstIndex, bytes: 0, endIndex: firstIndex, newestMs: 0, trainIndices: [], heldOut: 0, ids: [] }, bytes, samples);
+function describeSegment(
+  name: string,
+  firstIndex: number,
+  bytes: number,
+  samples: readonly Sample[],
+): Segment {
+  return extend(
+    { name, firstIndex, bytes: 0, endIndex: firstIndex, newestMs: 0, trainIndices: [], heldOut: 0, ids: [] },
+    bytes,
+    samples,
+  );
 }
 
 function extend(segment: Segment, bytes: number, samples: readonly Sample[]): Segment {
   const train = samples.flatMap((sample, at) => (sample.split === "train" ? [segment.endIndex + at] : []));
   return {
-    ...segment, bytes: segment.bytes + bytes, endIndex: segment.endIndex + samples.length,
+    ...segment,
+    bytes: segment.bytes + bytes,
+    endIndex: segment.endIndex + samples.length,
     newestMs: samples.reduce((newest, sample) => Math.max(newest, sample.timeMs), segment.newestMs),
     trainIndices: [...segment.trainIndices, ...train],
     heldOut: segment.heldOut + samples.filter((sample) => sample.split === "held-out").length,

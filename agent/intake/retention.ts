@@ -1,17 +1,34 @@
 /** Which sample segments go when a line has too many bytes or too old ones. Pure. */
 
-export interface SegmentInfo { readonly name: string; readonly bytes: number; readonly firstIndex: number; /** One past the last. */ readonly endIndex: number; readonly newestMs: number }
+export interface SegmentInfo {
+  readonly name: string;
+  readonly bytes: number;
+  readonly firstIndex: number;
+  /** One past the last. */ readonly endIndex: number;
+  readonly newestMs: number;
+}
 /** Samples that a pending training needs to be repeated. */
-export interface Pin { readonly from: number; readonly to: number }
+export interface Pin {
+  readonly from: number;
+  readonly to: number;
+}
 
-export interface Retention { readonly drop: readonly string[]; /** Bytes that stay. */ readonly bytes: number }
+export interface Retention {
+  readonly drop: readonly string[];
+  /** Bytes that stay. */ readonly bytes: number;
+}
 
 /**
  * The oldest segments first until the limits hold; never the newest (it is being written) and never
  * one with a pinned sample in it. What stays may therefore exceed `maxBytes`: the caller then refuses
  * new samples instead of dropping pinned ones.
  */
-export function planRetention(segments: readonly SegmentInfo[], pins: readonly Pin[], limits: { readonly maxBytes: number; readonly maxAgeMs: number | null }, nowMs: number): Retention {
+export function planRetention(
+  segments: readonly SegmentInfo[],
+  pins: readonly Pin[],
+  limits: { readonly maxBytes: number; readonly maxAgeMs: number | null },
+  nowMs: number,
+): Retention {
   const inOrder = [...segments].sort((a, b) => a.firstIndex - b.firstIndex);
   let bytes = inOrder.reduce((sum, segment) => sum + segment.bytes, 0);
   const drop: string[] = [];

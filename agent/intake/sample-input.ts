@@ -1,7 +1,13 @@
 /** What the device's own software hands in as a sample, checked before it is believed. Pure. */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
-import { checkSample, maxSampleBytes, sampleSplits, type Sample, type SampleSplit } from "../../shared/train/datasets/sample-format.js";
+import {
+  checkSample,
+  maxSampleBytes,
+  sampleSplits,
+  type Sample,
+  type SampleSplit,
+} from "../../shared/train/datasets/sample-format.js";
 import { describeIssues } from "../json-file.js";
 import type { Profile } from "../profile.js";
 
@@ -9,7 +15,10 @@ const maxValues = maxSampleBytes / 4;
 
 const sampleInputSchema = z.strictObject({
   /** The sender's own name of it: the same id again is not taken in twice. */
-  id: z.string().regex(/^[\x21-\x7e]{1,64}$/, "must be 1 to 64 visible ASCII characters").optional(),
+  id: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,64}$/, "must be 1 to 64 visible ASCII characters")
+    .optional(),
   /** A class index, or the numbers to predict. */
   label: z.union([z.number(), z.array(z.number()).min(1).max(1024)]),
   /** When it was observed, ms since 1970; when it arrives, if absent. */
@@ -19,7 +28,10 @@ const sampleInputSchema = z.strictObject({
   /** A vector when absent. */
   shape: z.array(z.number().int().min(1).max(maxValues)).max(8).optional(),
   /** Numbers, or float32 little-endian in base64. */
-  values: z.union([z.array(z.number()).min(1).max(maxValues), z.base64().max(Math.ceil(maxSampleBytes / 3) * 4)]),
+  values: z.union([
+    z.array(z.number()).min(1).max(maxValues),
+    z.base64().max(Math.ceil(maxSampleBytes / 3) * 4),
+  ]),
 });
 
 export type SampleInput = z.input<typeof sampleInputSchema>;
@@ -28,16 +40,36 @@ export type SampleInput = z.input<typeof sampleInputSchema>;
  * Checks one sample as handed in and completes it: `index` is its place in the line's samples.
  * @throws SAMPLE_INVALID naming the field
  */
-export function sampleOfInput(value: unknown, where: string, defaults: { readonly id: string; readonly index: number; readonly nowMs: number; readonly shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent"> }): Sample {
-  const refuse = (what: string): never => { throw new StemmaError("SAMPLE_INVALID", `The sample ${where} was not taken in: ${what}. Send {"label": number or numbers, "shape": [10, 3], "values": numbers or base64 of float32}.`, { where }); };
+export function sampleOfInput(
+  value: unknown,
+  where: string,
+  defaults: {
+    readonly id: string;
+    readonly index: number;
+    readonly nowMs: number;
+    readonly shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent">;
+  },
+): Sample {
+  const refuse = (what: string): never => {
+    throw new StemmaError(
+      "SAMPLE_INVALID",
+      `The sample ${where} was not taken in: ${what}. Send {"label": number or numbers, "shape": [10, 3], "values": numbers or base64 of float32}.`,
+      { where },
+    );
+  };
   const result = sampleInputSchema.safeParse(value);
   if (!result.success) return refuse(describeIssues(result.error));
   const input = result.data;
-  const values = typeof input.values === "string" ? floatsOfBase64(input.values) : Float32Array.from(input.values);
+  const values =
+    typeof input.values === "string" ? floatsOfBase64(input.values) : Float32Array.from(input.values);
   if (values === undefined) return refuse("values: its base64 is no whole number of float32 numbers");
   const sample: Sample = {
-    id: input.id ?? defaults.id, timeMs: input.timeMs ?? defaults.nowMs, split: input.split ?? splitByShare(defaults.index, defaults.shares),
-    label: typeof input.label === "number" ? [input.label] : input.label, shape: input.shape ?? [values.length], values,
+    id: input.id ?? defaults.id,
+    timeMs: input.timeMs ?? defaults.nowMs,
+    split: input.split ?? splitByShare(defaults.index, defaults.shares),
+    label: typeof input.label === "number" ? [input.label] : input.label,
+    shape: input.shape ?? [values.length],
+    values,
   };
   checkSample(sample);
   return sample;
@@ -56,7 +88,10 @@ function floatsOfBase64(text: string): Float32Array | undefined {
  * changes sides; 37 is coprime to 100, so any hundred consecutive samples are shared out exactly and
  * neighbours in time land in different parts.
  */
-export function splitByShare(index: number, shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent">): SampleSplit {
+export function splitByShare(
+  index: number,
+  shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent">,
+): SampleSplit {
   const place = (index * 37) % 100;
   if (place < shares.heldOutPercent) return "held-out";
   return place < shares.heldOutPercent + shares.validationPercent ? "validation" : "train";

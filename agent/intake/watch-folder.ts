@@ -16,14 +16,24 @@ const suffix = ".jsonl";
 const later = new Set(["SAMPLE_QUOTA", "DISK_FULL", "DISK_BUDGET_EXHAUSTED", "FILE_FAILED"]);
 
 /** Takes in what lies in the folder now. Returns how many samples are new. */
-export async function takeFolderIn(files: Files, folder: string, intake: Pick<Intake, "append">, log: Log): Promise<number> {
+export async function takeFolderIn(
+  files: Files,
+  folder: string,
+  intake: Pick<Intake, "append">,
+  log: Log,
+): Promise<number> {
   let taken = 0;
   for (const name of (await files.list(folder)).filter((one) => one.endsWith(suffix))) {
     const path = join(folder, name);
     try {
       const stat = await files.stat(path);
       if (stat?.kind !== "file") continue;
-      if (stat.size > maxFileBytes) throw new StemmaError("SAMPLE_INVALID", `The file ${name} has ${stat.size} bytes; at most ${maxFileBytes} are read. Split it.`, { name });
+      if (stat.size > maxFileBytes)
+        throw new StemmaError(
+          "SAMPLE_INVALID",
+          `The file ${name} has ${stat.size} bytes; at most ${maxFileBytes} are read. Split it.`,
+          { name },
+        );
       const bytes = await files.read(path);
       // Named by its content: handed in again after a crash, it adds only what is missing.
       const { accepted } = await intake.append(parseLines(bytes, name), sha256(bytes).slice(0, 24));
@@ -39,14 +49,30 @@ export async function takeFolderIn(files: Files, folder: string, intake: Pick<In
 }
 
 function parseLines(bytes: Uint8Array, name: string): readonly unknown[] {
-  return new TextDecoder().decode(bytes).split("\n").filter((line) => line.trim() !== "").map((line, at) => {
-    try { return JSON.parse(line) as unknown; } catch (cause) { throw new StemmaError("SAMPLE_INVALID", `Line ${at + 1} of ${name} is not JSON: ${(cause as Error).message}. Correct the file and put it into the folder again.`, { name, cause }); }
-  });
+  return new TextDecoder()
+    .decode(bytes)
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map((line, at) => {
+      try {
+        return JSON.parse(line) as unknown;
+      } catch (cause) {
+        throw new StemmaError(
+          "SAMPLE_INVALID",
+          `Line ${at + 1} of ${name} is not JSON: ${(cause as Error).message}. Correct the file and put it into the folder again.`,
+          { name, cause },
+        );
+      }
+    });
 }
 
 async function putAside(files: Files, path: string, reason: string): Promise<void> {
   await files.rename(path, `${path}.refused`);
   await files.remove(`${path}.reason`);
   const note = await files.open(`${path}.reason`, "create");
-  try { await note.write(new TextEncoder().encode(`${reason}\n`), 0); } finally { await note.close(); }
+  try {
+    await note.write(new TextEncoder().encode(`${reason}\n`), 0);
+  } finally {
+    await note.close();
+  }
 }

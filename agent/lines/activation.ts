@@ -8,12 +8,22 @@ import { orderOf, type Activation, type OutboxEntry, type OutboxState } from "..
  * than anything it ever ran. So a late receipt of an older model changes nothing, and neither does
  * one that a person has switched away from.
  */
-export function nextActivation(state: OutboxState, line: string, when: Profile["activation"]): OutboxEntry | undefined {
+export function nextActivation(
+  state: OutboxState,
+  line: string,
+  when: Profile["activation"],
+): OutboxEntry | undefined {
   const lineState = state.lines.get(line);
   if (lineState === undefined) return undefined;
-  const newestRun = Math.max(0, ...lineState.activations.map(({ versionId }) => orderOf(state, line, versionId)));
-  const candidates = lineState.versions.flatMap((versionId) => state.entries.get(versionId) ?? [])
-    .filter((entry) => orderOf(state, line, entry.versionId) > newestRun && !entry.forgotten && mayRun(entry, when));
+  const newestRun = Math.max(
+    0,
+    ...lineState.activations.map(({ versionId }) => orderOf(state, line, versionId)),
+  );
+  const candidates = lineState.versions
+    .flatMap((versionId) => state.entries.get(versionId) ?? [])
+    .filter(
+      (entry) => orderOf(state, line, entry.versionId) > newestRun && !entry.forgotten && mayRun(entry, when),
+    );
   return candidates.at(-1);
 }
 
@@ -27,9 +37,14 @@ export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean
  * One of a version that it has not recorded yet, and all after it, wait for that receipt; one of a
  * version that a restored server has lost and that is gone here too would wait for ever, and is told.
  */
-export function activationsToReport(state: OutboxState, line: string, known: Hash | undefined): readonly Activation[] {
+export function activationsToReport(
+  state: OutboxState,
+  line: string,
+  known: Hash | undefined,
+): readonly Activation[] {
   const activations = state.lines.get(line)?.activations ?? [];
-  const lastKnown = known === undefined ? -1 : activations.findLastIndex(({ versionId }) => versionId === known);
+  const lastKnown =
+    known === undefined ? -1 : activations.findLastIndex(({ versionId }) => versionId === known);
   const unknown = activations.slice(lastKnown + 1);
   const firstPending = unknown.findIndex(({ versionId }) => {
     const entry = state.entries.get(versionId);

@@ -33,10 +33,18 @@ export class Activator {
   #queue: Promise<unknown> = Promise.resolve();
   constructor(private readonly options: ActivatorOptions) {}
 
-  /** Switches a line to a version of its own that is on this device. @throws MODEL_NOT_FOUND, ROOT_MISMATCH, DISK_BUDGET_EXHAUSTED, DISK_FULL */
-  activate(line: string, versionId: Hash): Promise<void> { return this.#exclusively(() => this.#activate(line, versionId)); }
+  /**
+   * Switches a line to a version of its own that is on this device. @throws MODEL_NOT_FOUND, ROOT_MISMATCH,
+   * DISK_BUDGET_EXHAUSTED, DISK_FULL
+   */
+  activate(line: string, versionId: Hash): Promise<void> {
+    return this.#exclusively(() => this.#activate(line, versionId));
+  }
 
-  /** Switches a line to its newest version that may run, if that is newer than all it ever ran. Returns what it switched to. */
+  /**
+   * Switches a line to its newest version that may run, if that is newer than all it ever ran. Returns what
+   * it switched to.
+   */
   activateNewest(line: string): Promise<Hash | undefined> {
     return this.#exclusively(async () => {
       const next = nextActivation(this.options.outbox.state, line, this.options.profile.activation);
@@ -46,7 +54,10 @@ export class Activator {
     });
   }
 
-  /** At the start: the link is what the device's software reads, so it decides; a slot that is gone or damaged is installed again. */
+  /**
+   * At the start: the link is what the device's software reads, so it decides; a slot that is gone or damaged
+   * is installed again.
+   */
   reconcile(lines: readonly string[]): Promise<void> {
     return this.#exclusively(async () => {
       const { outbox, current } = this.options;
@@ -62,11 +73,15 @@ export class Activator {
     });
   }
 
-  /** Removes installed versions that were replaced more than ten minutes ago; the last replaced one of each line stays. */
+  /**
+   * Removes installed versions that were replaced more than ten minutes ago; the last replaced one of each
+   * line stays.
+   */
   sweep(inUse: ReadonlySet<string>): Promise<readonly string[]> {
     return this.#exclusively(async () => {
       const keep = new Set<string>(inUse);
-      for (const line of this.options.outbox.state.lines.values()) for (const { versionId } of line.activations.slice(-2)) keep.add(versionId);
+      for (const line of this.options.outbox.state.lines.values())
+        for (const { versionId } of line.activations.slice(-2)) keep.add(versionId);
       return await this.options.current.sweep(keep);
     });
   }
@@ -74,16 +89,30 @@ export class Activator {
   /** The version whose slot the next training of a line starts from: the one it runs. */
   base(line: string): { readonly versionId: Hash; readonly folder: string } | undefined {
     const versionId = activeVersion(this.options.outbox.state, line);
-    return versionId === undefined ? undefined : { versionId, folder: this.options.current.folderOf(versionId) };
+    return versionId === undefined
+      ? undefined
+      : { versionId, folder: this.options.current.folderOf(versionId) };
   }
 
-  async idle(): Promise<void> { await this.#queue; }
+  async idle(): Promise<void> {
+    await this.#queue;
+  }
 
   async #activate(line: string, versionId: Hash): Promise<void> {
     const { outbox, current, profile } = this.options;
     const entry = outbox.entry(versionId);
-    if (entry === undefined || !entry.lines.includes(line) || entry.forgotten) throw new StemmaError("MODEL_NOT_FOUND", `The line ${line} has no version ${versionId.slice(0, 12)} on this device${entry?.forgotten === true ? " any more" : ""}. Choose one that \`stemma agent status\` lists, or assign it on the server.`, { line, versionId });
-    if (!mayRun(entry, profile.activation)) throw new StemmaError("TRAINING_REFUSED", `The version ${versionId.slice(0, 12)} of ${line} has no receipt of the server yet, and the profile activates after-receipt. Wait until it is recorded.`, { line, versionId });
+    if (entry === undefined || !entry.lines.includes(line) || entry.forgotten)
+      throw new StemmaError(
+        "MODEL_NOT_FOUND",
+        `The line ${line} has no version ${versionId.slice(0, 12)} on this device${entry?.forgotten === true ? " any more" : ""}. Choose one that \`stemma agent status\` lists, or assign it on the server.`,
+        { line, versionId },
+      );
+    if (!mayRun(entry, profile.activation))
+      throw new StemmaError(
+        "TRAINING_REFUSED",
+        `The version ${versionId.slice(0, 12)} of ${line} has no receipt of the server yet, and the profile activates after-receipt. Wait until it is recorded.`,
+        { line, versionId },
+      );
     if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
     await this.#install(line, versionId);
     await current.activate(line, versionId);
@@ -96,17 +125,40 @@ export class Activator {
     await current.discard(versionId);
     const bytes = outbox.entry(versionId)?.tensorBytes ?? 0;
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", bytes);
-    if (!verdict.allowed) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `The model ${versionId.slice(0, 12)} of ${line} cannot be installed: ${verdict.reason}. Free some space or raise the profile's disk budget; the line keeps running what it has.`, { line, versionId });
-    const model = await recoverModel(outbox.objects, versionId, clock, { holdBytes: profile.training.memoryLimitMb * 2 ** 20 * holdShare });
+    if (!verdict.allowed)
+      throw new StemmaError(
+        "DISK_BUDGET_EXHAUSTED",
+        `The model ${versionId.slice(0, 12)} of ${line} cannot be installed: ${verdict.reason}. Free some space or raise the profile's disk budget; the line keeps running what it has.`,
+        { line, versionId },
+      );
+    const model = await recoverModel(outbox.objects, versionId, clock, {
+      holdBytes: profile.training.memoryLimitMb * 2 ** 20 * holdShare,
+    });
     const { record } = model;
-    await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, slotFilesOf(model));
+    await current.install(
+      { versionId, name: record.name, contentId: record.contentId, root: record.root },
+      slotFilesOf(model),
+    );
   }
 
   async #note(line: string, versionId: Hash): Promise<void> {
     const { outbox, clock, log } = this.options;
     const entry = outbox.entry(versionId);
-    await outbox.append({ type: "activated", atMs: Math.round(clock.now()), versionId, line, clockErrorMs: this.options.clockErrorMs(), session: this.options.session() });
-    log.info("activated", { line, version: versionId, name: entry?.name, newest: newestVersion(outbox.state, line)?.versionId === versionId, text: `${line} now runs ${entry?.name ?? "a model"} (${versionId.slice(0, 12)})` });
+    await outbox.append({
+      type: "activated",
+      atMs: Math.round(clock.now()),
+      versionId,
+      line,
+      clockErrorMs: this.options.clockErrorMs(),
+      session: this.options.session(),
+    });
+    log.info("activated", {
+      line,
+      version: versionId,
+      name: entry?.name,
+      newest: newestVersion(outbox.state, line)?.versionId === versionId,
+      text: `${line} now runs ${entry?.name ?? "a model"} (${versionId.slice(0, 12)})`,
+    });
   }
 
   #exclusively<T>(action: () => Promise<T>): Promise<T> {

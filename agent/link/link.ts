@@ -30,7 +30,10 @@ export interface LinkOptions {
   readonly mqtt: IClientOptions;
 }
 
-export interface SendOptions { readonly correlation?: string; readonly expiresMs?: number }
+export interface SendOptions {
+  readonly correlation?: string;
+  readonly expiresMs?: number;
+}
 type Phase = "stopped" | "waiting" | "connecting" | "open";
 
 export class Link {
@@ -46,12 +49,21 @@ export class Link {
   /** The owner has to act: slow attempts from now on. */
   #refused = false;
 
-  constructor(private readonly options: LinkOptions, private readonly handlers: LinkHandlers) {}
+  constructor(
+    private readonly options: LinkOptions,
+    private readonly handlers: LinkHandlers,
+  ) {}
 
-  get phase(): Phase { return this.#phase; }
-  get session(): number { return this.#session; }
+  get phase(): Phase {
+    return this.#phase;
+  }
+  get session(): number {
+    return this.#session;
+  }
   /** Why the last session or attempt ended; empty while all is well. */
-  get lastError(): string { return this.#lastError; }
+  get lastError(): string {
+    return this.#lastError;
+  }
 
   /** Connects now and for as long as it takes. */
   start(): void {
@@ -67,7 +79,13 @@ export class Link {
     const wasOpen = this.#phase === "open";
     this.#phase = "stopped";
     if (client === undefined) return;
-    if (wasOpen) await this.#publish(client, { kind: "state" }, { type: "state", online: false, previousSession: this.#previousSession }, { retain: true }).catch(() => undefined);
+    if (wasOpen)
+      await this.#publish(
+        client,
+        { kind: "state" },
+        { type: "state", online: false, previousSession: this.#previousSession },
+        { retain: true },
+      ).catch(() => undefined);
     await client.endAsync(!wasOpen).catch(() => undefined);
   }
 
@@ -78,29 +96,48 @@ export class Link {
     this.#client?.end(true);
   }
 
-  /** Sends a word at QoS 1. False when no session is open: who reconnects says where it stands, so nothing queues here. */
+  /**
+   * Sends a word at QoS 1. False when no session is open: who reconnects says where it stands, so nothing
+   * queues here.
+   */
   send(body: Body, options: SendOptions = {}): boolean {
     const client = this.#client;
     if (this.#phase !== "open" || client === undefined) return false;
     const birth = body.type === "birth";
-    this.#publish(client, { kind: birth ? "birth" : "up" }, body, { ...options, retain: birth }).catch((error: unknown) => {
-      this.options.log.warn("send-failed", { body: body.type, text: (error as Error).message });
-    });
+    this.#publish(client, { kind: birth ? "birth" : "up" }, body, { ...options, retain: birth }).catch(
+      (error: unknown) => {
+        this.options.log.warn("send-failed", { body: body.type, text: (error as Error).message });
+      },
+    );
     return true;
   }
 
-  /** Sends a block at QoS 0; resolves when it has been handed to the socket (back-pressure), false when no session is open. */
+  /**
+   * Sends a block at QoS 0; resolves when it has been handed to the socket (back-pressure), false when no
+   * session is open.
+   */
   async sendBlock(transfer: string, block: Block): Promise<boolean> {
     const client = this.#client;
     if (this.#phase !== "open" || client === undefined) return false;
     const payload = encodeEnvelope(this.#envelope(block, {}));
     const topic = this.#topic({ kind: "block-up", transfer });
-    return new Promise((resolve) => { client.publish(topic, Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength), { qos: 0 }, (error) => { resolve(error === undefined || error === null); }); });
+    return new Promise((resolve) => {
+      client.publish(
+        topic,
+        Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength),
+        { qos: 0 },
+        (error) => {
+          resolve(error === undefined || error === null);
+        },
+      );
+    });
   }
 
   #wait(delayMs: number): void {
     this.#cancelWait = this.options.clock.after(delayMs, () => {
-      this.#connect().catch((error: unknown) => { this.#ended(`could not begin a session: ${(error as Error).message}`); });
+      this.#connect().catch((error: unknown) => {
+        this.#ended(`could not begin a session: ${(error as Error).message}`);
+      });
     });
   }
 
@@ -109,7 +146,8 @@ export class Link {
     this.#phase = "connecting";
     const { enrolment, counter } = this.options;
     // After an attempt whose end is not known (a lost CONNACK, a kill) the server may have accepted a session
-    // that this device does not know of: then it says "unknown", or honest devices on bad links look like clones.
+    // that this device does not know of: then it says "unknown", or honest devices on bad links look like
+    // clones.
     this.#previousSession = counter.session === counter.accepted ? counter.accepted : 0;
     const session = await counter.next();
     if ((this.#phase as Phase) !== "connecting") return;
@@ -125,8 +163,15 @@ export class Link {
       if (code === 4 || code === 5) refusedByBroker = true;
       this.#lastError = error.message;
     });
-    client.on("message", (topic, payload) => { this.#receive(topic, payload); });
-    client.on("connect", () => { this.#opened(client, session).catch((error: unknown) => { this.#lastError = (error as Error).message; client.end(true); }); });
+    client.on("message", (topic, payload) => {
+      this.#receive(topic, payload);
+    });
+    client.on("connect", () => {
+      this.#opened(client, session).catch((error: unknown) => {
+        this.#lastError = (error as Error).message;
+        client.end(true);
+      });
+    });
     client.once("close", () => {
       client.end(true);
       if (this.#client !== client) return;
@@ -144,23 +189,46 @@ export class Link {
     const { enrolment } = this.options;
     return {
       ...this.options.mqtt,
-      clientId: clientIdOf(enrolment.fleet, enrolment.device), username: enrolment.device, password: enrolment.token,
+      clientId: clientIdOf(enrolment.fleet, enrolment.device),
+      username: enrolment.device,
+      password: enrolment.token,
       ...(enrolment.ca !== undefined && { ca: enrolment.ca }),
       // The will carries the session, so that a late one cannot bury a new session.
-      will: { topic: this.#topic({ kind: "state" }), qos: 1, retain: true, payload: Buffer.from(encodeEnvelope({ protocol: protocolVersion, session, sequence: 0, correlation: "", expiresMs: 0, body: { type: "state", online: false, previousSession: this.#previousSession } })) },
+      will: {
+        topic: this.#topic({ kind: "state" }),
+        qos: 1,
+        retain: true,
+        payload: Buffer.from(
+          encodeEnvelope({
+            protocol: protocolVersion,
+            session,
+            sequence: 0,
+            correlation: "",
+            expiresMs: 0,
+            body: { type: "state", online: false, previousSession: this.#previousSession },
+          }),
+        ),
+      },
     };
   }
 
   async #opened(client: MqttClient, session: number): Promise<void> {
     const { enrolment, counter } = this.options;
     await counter.accept(session);
-    await client.subscribeAsync([...deviceSubscriptions(enrolment.root, enrolment.fleet, enrolment.device)], { qos: 1 });
+    await client.subscribeAsync([...deviceSubscriptions(enrolment.root, enrolment.fleet, enrolment.device)], {
+      qos: 1,
+    });
     if (this.#client !== client || this.#phase !== "connecting") return;
     this.#phase = "open";
     this.#attempt = 0;
     this.#refused = false;
     this.#lastError = "";
-    await this.#publish(client, { kind: "state" }, { type: "state", online: true, previousSession: this.#previousSession }, { retain: true });
+    await this.#publish(
+      client,
+      { kind: "state" },
+      { type: "state", online: true, previousSession: this.#previousSession },
+      { retain: true },
+    );
     this.handlers.onOpen(session);
   }
 
@@ -171,15 +239,23 @@ export class Link {
     this.#phase = "waiting";
     if (wasOpen) this.handlers.onClosed(this.#session, why);
     this.#attempt++;
-    const delayMs = backOffMs(this.#refused ? refusedBackOff : connectBackOff, this.#attempt, this.options.random.bytes(1)[0] ?? 0);
-    this.options.log[wasOpen || isNews || this.#attempt === 1 ? "warn" : "debug"](this.#refused ? "not-admitted" : "disconnected", { session: this.#session, retryMs: delayMs, text: why });
+    const delayMs = backOffMs(
+      this.#refused ? refusedBackOff : connectBackOff,
+      this.#attempt,
+      this.options.random.bytes(1)[0] ?? 0,
+    );
+    this.options.log[wasOpen || isNews || this.#attempt === 1 ? "warn" : "debug"](
+      this.#refused ? "not-admitted" : "disconnected",
+      { session: this.#session, retryMs: delayMs, text: why },
+    );
     this.#wait(delayMs);
   }
 
   #receive(topic: string, payload: Buffer): void {
     const { enrolment, log } = this.options;
     const parsed = parseTopic(enrolment.root, topic);
-    if (parsed === undefined || parsed.fleet !== enrolment.fleet || parsed.device !== enrolment.device) return;
+    if (parsed === undefined || parsed.fleet !== enrolment.fleet || parsed.device !== enrolment.device)
+      return;
     try {
       if (parsed.kind === "down") this.handlers.onWord(decodeEnvelope(payload));
       else if (parsed.kind === "block-down") {
@@ -193,7 +269,14 @@ export class Link {
   }
 
   #envelope(body: Body, { correlation = "", expiresMs = 0 }: SendOptions): Envelope {
-    return { protocol: protocolVersion, session: this.#session, sequence: this.#sequence++, correlation, expiresMs, body };
+    return {
+      protocol: protocolVersion,
+      session: this.#session,
+      sequence: this.#sequence++,
+      correlation,
+      expiresMs,
+      body,
+    };
   }
 
   #topic(channel: { kind: "state" | "birth" | "up" } | { kind: "block-up"; transfer: string }): string {
@@ -201,8 +284,17 @@ export class Link {
     return buildTopic({ root, fleet, device, ...channel });
   }
 
-  async #publish(client: MqttClient, channel: { kind: "state" | "birth" | "up" }, body: Body, { retain = false, ...options }: SendOptions & { readonly retain?: boolean }): Promise<void> {
+  async #publish(
+    client: MqttClient,
+    channel: { kind: "state" | "birth" | "up" },
+    body: Body,
+    { retain = false, ...options }: SendOptions & { readonly retain?: boolean },
+  ): Promise<void> {
     const payload = encodeEnvelope(this.#envelope(body, options));
-    await client.publishAsync(this.#topic(channel), Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength), { qos: 1, retain });
+    await client.publishAsync(
+      this.#topic(channel),
+      Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength),
+      { qos: 1, retain },
+    );
   }
 }

@@ -1,10 +1,16 @@
-/** The link budget: how long to wait before sending so many bytes. A token bucket of one second; pure but for the state it keeps. */
+/**
+ * The link budget: how long to wait before sending so many bytes. A token bucket of one second; pure but for
+ * the state it keeps.
+ */
 export class Pacer {
   #availableBytes: number;
   #atMs: number;
 
   /** @param bytesPerSecond null: no limit */
-  constructor(private readonly bytesPerSecond: number | null, nowMs: number) {
+  constructor(
+    private readonly bytesPerSecond: number | null,
+    nowMs: number,
+  ) {
     this.#availableBytes = bytesPerSecond ?? 0;
     this.#atMs = nowMs;
   }
@@ -12,7 +18,10 @@ export class Pacer {
   /** Books `bytes` at monotonic time `nowMs` and returns the milliseconds to wait before sending them. */
   book(bytes: number, nowMs: number): number {
     if (this.bytesPerSecond === null) return 0;
-    this.#availableBytes = Math.min(this.bytesPerSecond, this.#availableBytes + ((nowMs - this.#atMs) * this.bytesPerSecond) / 1000);
+    this.#availableBytes = Math.min(
+      this.bytesPerSecond,
+      this.#availableBytes + ((nowMs - this.#atMs) * this.bytesPerSecond) / 1000,
+    );
     this.#atMs = nowMs;
     this.#availableBytes -= bytes;
     return this.#availableBytes >= 0 ? 0 : Math.ceil((-this.#availableBytes * 1000) / this.bytesPerSecond);

@@ -9,10 +9,29 @@ import type { Clock, Files, OpenFile } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { minBlockBytes } from "../../shared/wire/limits.js";
-import { checkEncoding, codecFormat, mostEncodedBytes, rawOnly, type AllowedCoding } from "../../shared/wire/coding/encodings.js";
-import type { Block, BlockRequest, CodingTerms, Encoding, Fetch, ManifestPart, ObjectRef, TransferDone } from "../../shared/wire/messages.js";
+import {
+  checkEncoding,
+  codecFormat,
+  mostEncodedBytes,
+  rawOnly,
+  type AllowedCoding,
+} from "../../shared/wire/coding/encodings.js";
+import type {
+  Block,
+  BlockRequest,
+  CodingTerms,
+  Encoding,
+  Fetch,
+  ManifestPart,
+  ObjectRef,
+  TransferDone,
+} from "../../shared/wire/messages.js";
 import type { ReceiverOptions, ReceiverState } from "../../shared/wire/transfer/receiver.js";
-import { runReceiver, type ReceiverPorts, type RunningReceiver } from "../../shared/wire/transfer/run-receiver.js";
+import {
+  runReceiver,
+  type ReceiverPorts,
+  type RunningReceiver,
+} from "../../shared/wire/transfer/run-receiver.js";
 import type { ReadRange } from "../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 
@@ -26,13 +45,28 @@ export interface DownloadsOptions {
   send(body: Fetch | BlockRequest | TransferDone): boolean;
 }
 
-/** A stream that is whole: the wanted objects one after the other. Every block fits its manifest; the ids are still to be checked. */
-export interface Download { readonly refs: readonly ObjectRef[]; /** One an object, or none where all is raw. */ readonly encodings: readonly Encoding[]; readonly read: ReadRange; done(): Promise<void> }
+/**
+ * A stream that is whole: the wanted objects one after the other. Every block fits its manifest; the ids are
+ * still to be checked.
+ */
+export interface Download {
+  readonly refs: readonly ObjectRef[];
+  /** One an object, or none where all is raw. */ readonly encodings: readonly Encoding[];
+  readonly read: ReadRange;
+  done(): Promise<void>;
+}
 
 /** What the server may code a download against: versions that this device holds whole, and their tensors. */
-export interface DownloadTerms { readonly references: readonly Hash[]; readonly tensors: ReadonlySet<Hash> }
+export interface DownloadTerms {
+  readonly references: readonly Hash[];
+  readonly tensors: ReadonlySet<Hash>;
+}
 
-interface Running { readonly receiver: RunningReceiver; fetches(): readonly Fetch[]; cancel(error: StemmaError): void }
+interface Running {
+  readonly receiver: RunningReceiver;
+  fetches(): readonly Fetch[];
+  cancel(error: StemmaError): void;
+}
 
 /** References in one Fetch: 32 bytes each and their heads stay far below a word. */
 const refsPerFetch = 1000;
@@ -40,9 +74,16 @@ const refsPerFetch = 1000;
 const noteEvery = 16;
 
 /** The same wanted things by the same terms have the same transfer, also after a restart. */
-export function transferOf(versionId: Hash, refs: readonly ObjectRef[], blockBytes: number, terms?: DownloadTerms): string {
+export function transferOf(
+  versionId: Hash,
+  refs: readonly ObjectRef[],
+  blockBytes: number,
+  terms?: DownloadTerms,
+): string {
   const coding = terms === undefined ? "" : ` coded ${codecFormat} ${terms.references.join(" ")}`;
-  return sha256(`stemma-fetch ${versionId} ${blockBytes} ${refs.map(({ kind, id }) => `${kind}:${id}`).join(" ")}${coding}`).slice(0, 32);
+  return sha256(
+    `stemma-fetch ${versionId} ${blockBytes} ${refs.map(({ kind, id }) => `${kind}:${id}`).join(" ")}${coding}`,
+  ).slice(0, 32);
 }
 
 /** A stream that is not the one begun, or is no stream at all: what came of it is of no use. */
@@ -51,7 +92,9 @@ const uselessCodes = new Set(["TRANSFER_MANIFEST_INVALID", "DELTA_CODE_UNKNOWN",
 export class Downloads {
   readonly #running = new Map<string, Running>();
   readonly #budget: WindowBudget;
-  constructor(private readonly options: DownloadsOptions) { this.#budget = new WindowBudget(options.blockBytes * options.window); }
+  constructor(private readonly options: DownloadsOptions) {
+    this.#budget = new WindowBudget(options.blockBytes * options.window);
+  }
 
   /**
    * Fetches these objects of a version; resolves when all their blocks are here.
@@ -59,7 +102,12 @@ export class Downloads {
    * @param terms what tensors may be coded against; absent: everything comes raw
    * @throws the receiver's typed errors; DISK_FULL
    */
-  async fetch(versionId: Hash, refs: readonly ObjectRef[], mostBytes: number, terms?: DownloadTerms): Promise<Download> {
+  async fetch(
+    versionId: Hash,
+    refs: readonly ObjectRef[],
+    mostBytes: number,
+    terms?: DownloadTerms,
+  ): Promise<Download> {
     const { files, folder, blockBytes, window } = this.options;
     const transfer = transferOf(versionId, refs, blockBytes, terms);
     await files.makeFolder(folder);
@@ -74,39 +122,89 @@ export class Downloads {
       // Taken before the sync: only blocks that the sync covers may be in it.
       const reached = receiver.machine.state();
       await file.sync();
-      if (reached !== undefined) await writeDurably(files, statePath, new TextEncoder().encode(JSON.stringify(reached)));
+      if (reached !== undefined)
+        await writeDurably(files, statePath, new TextEncoder().encode(JSON.stringify(reached)));
     };
     const rawBytes = refs.reduce((sum, ref) => sum + ref.byteLength, 0);
-    const allowed: AllowedCoding = terms === undefined ? rawOnly : { codec: codecFormat, tensors: terms.tensors };
-    const checks = (encoding: Encoding, index: number): void => { const ref = refs[index]; checkEncoding(encoding, index, ref?.kind === "tensor" ? ref.byteLength : encoding.byteLength, ref?.kind === "tensor" ? allowed : rawOnly); };
-    const receiver: RunningReceiver = startReceiver({ transfer, window, objects: refs.length, rawBytes, maxBytes: Math.max(mostEncodedBytes(rawBytes), mostBytes), maxBlockBytes: Math.max(blockBytes, minBlockBytes), checkEncoding: checks }, {
-      clock: this.options.clock, budget: this.#budget,
-      send: (message) => { this.options.send(message); },
-      write: async (offset, bytes) => {
-        await file.write(bytes, offset);
-        if (++sinceNote < noteEvery) return;
-        sinceNote = 0;
-        noting = noting.then(note);
-        await noting;
+    const allowed: AllowedCoding =
+      terms === undefined ? rawOnly : { codec: codecFormat, tensors: terms.tensors };
+    const checks = (encoding: Encoding, index: number): void => {
+      const ref = refs[index];
+      checkEncoding(
+        encoding,
+        index,
+        ref?.kind === "tensor" ? ref.byteLength : encoding.byteLength,
+        ref?.kind === "tensor" ? allowed : rawOnly,
+      );
+    };
+    const receiver: RunningReceiver = startReceiver(
+      {
+        transfer,
+        window,
+        objects: refs.length,
+        rawBytes,
+        maxBytes: Math.max(mostEncodedBytes(rawBytes), mostBytes),
+        maxBlockBytes: Math.max(blockBytes, minBlockBytes),
+        checkEncoding: checks,
       },
-    }, state);
+      {
+        clock: this.options.clock,
+        budget: this.#budget,
+        send: (message) => {
+          this.options.send(message);
+        },
+        write: async (offset, bytes) => {
+          await file.write(bytes, offset);
+          if (++sinceNote < noteEvery) return;
+          sinceNote = 0;
+          noting = noting.then(note);
+          await noting;
+        },
+      },
+      state,
+    );
     try {
-      const fetches = (): readonly Fetch[] => fetchesOf(versionId, transfer, refs, blockBytes, codingTerms(terms, receiver.machine.progress.byteLength));
+      const fetches = (): readonly Fetch[] =>
+        fetchesOf(
+          versionId,
+          transfer,
+          refs,
+          blockBytes,
+          codingTerms(terms, receiver.machine.progress.byteLength),
+        );
       const encodings = await this.#finish(transfer, receiver, fetches);
-      return { refs: sized(refs, encodings), encodings, read: readerOf(file), done: async () => { this.options.send({ type: "transferDone", transfer }); await noting; await file.close(); await files.remove(statePath); await files.remove(path); } };
+      return {
+        refs: sized(refs, encodings),
+        encodings,
+        read: readerOf(file),
+        done: async () => {
+          this.options.send({ type: "transferDone", transfer });
+          await noting;
+          await file.close();
+          await files.remove(statePath);
+          await files.remove(path);
+        },
+      };
     } catch (error) {
       receiver.stop();
       await noting.catch(() => undefined);
       await file.close();
-      if (isStemmaError(error) && uselessCodes.has(error.code)) { await files.remove(statePath); await files.remove(path); }
+      if (isStemmaError(error) && uselessCodes.has(error.code)) {
+        await files.remove(statePath);
+        await files.remove(path);
+      }
       throw error;
     } finally {
       this.#running.delete(transfer);
     }
   }
 
-  onManifest(part: ManifestPart): void { this.#running.get(part.transfer)?.receiver.onManifest(part); }
-  onBlock(transfer: string, block: Block): void { this.#running.get(transfer)?.receiver.onBlock(block); }
+  onManifest(part: ManifestPart): void {
+    this.#running.get(part.transfer)?.receiver.onManifest(part);
+  }
+  onBlock(transfer: string, block: Block): void {
+    this.#running.get(transfer)?.receiver.onBlock(block);
+  }
   /** The server will not serve this transfer. */
   onRefused(transfer: string, error: StemmaError): boolean {
     const running = this.#running.get(transfer);
@@ -122,11 +220,22 @@ export class Downloads {
     }
   }
 
-  stop(): void { for (const { cancel } of [...this.#running.values()]) cancel(new StemmaError("INTERRUPTED", "The agent stops; the download goes on when it is started again.")); }
+  stop(): void {
+    for (const { cancel } of [...this.#running.values()])
+      cancel(
+        new StemmaError("INTERRUPTED", "The agent stops; the download goes on when it is started again."),
+      );
+  }
 
-  get count(): number { return this.#running.size; }
+  get count(): number {
+    return this.#running.size;
+  }
 
-  #finish(transfer: string, receiver: RunningReceiver, fetches: () => readonly Fetch[]): Promise<readonly Encoding[]> {
+  #finish(
+    transfer: string,
+    receiver: RunningReceiver,
+    fetches: () => readonly Fetch[],
+  ): Promise<readonly Encoding[]> {
     return new Promise((resolve, reject) => {
       this.#running.set(transfer, { receiver, fetches, cancel: reject });
       for (const fetch of fetches()) this.options.send(fetch);
@@ -136,23 +245,47 @@ export class Downloads {
 
   async #readState(statePath: string, path: string): Promise<ReceiverState | undefined> {
     const { files } = this.options;
-    if ((await files.stat(statePath)) === undefined || (await files.stat(path)) === undefined) return undefined;
-    try { return JSON.parse(new TextDecoder().decode(await files.read(statePath))) as ReceiverState; } catch { return undefined; }
+    if ((await files.stat(statePath)) === undefined || (await files.stat(path)) === undefined)
+      return undefined;
+    try {
+      return JSON.parse(new TextDecoder().decode(await files.read(statePath))) as ReceiverState;
+    } catch {
+      return undefined;
+    }
   }
 }
 
 function codingTerms(terms: DownloadTerms | undefined, streamBytes: number | undefined): CodingTerms {
-  return terms === undefined ? {} : { codec: codecFormat, references: terms.references, ...(streamBytes !== undefined && { streamBytes }) };
+  return terms === undefined
+    ? {}
+    : { codec: codecFormat, references: terms.references, ...(streamBytes !== undefined && { streamBytes }) };
 }
 
-function fetchesOf(versionId: Hash, transfer: string, refs: readonly ObjectRef[], blockBytes: number, coding: CodingTerms): readonly Fetch[] {
+function fetchesOf(
+  versionId: Hash,
+  transfer: string,
+  refs: readonly ObjectRef[],
+  blockBytes: number,
+  coding: CodingTerms,
+): readonly Fetch[] {
   const parts = Math.max(1, Math.ceil(refs.length / refsPerFetch));
-  return Array.from({ length: parts }, (_, part): Fetch => ({ type: "fetch", versionId, transfer, objects: refs.slice(part * refsPerFetch, (part + 1) * refsPerFetch), blockBytes, part, parts, ...coding }));
+  return Array.from({ length: parts }, (_, part): Fetch => ({
+    type: "fetch",
+    versionId,
+    transfer,
+    objects: refs.slice(part * refsPerFetch, (part + 1) * refsPerFetch),
+    blockBytes,
+    part,
+    parts,
+    ...coding,
+  }));
 }
 
 /** The sizes of small objects as the sender's encodings say them; tensors keep those that they decode to. */
 function sized(refs: readonly ObjectRef[], encodings: readonly Encoding[]): readonly ObjectRef[] {
-  return refs.map((ref, at) => (ref.kind === "tensor" ? ref : { ...ref, byteLength: encodings[at]?.byteLength ?? ref.byteLength }));
+  return refs.map((ref, at) =>
+    ref.kind === "tensor" ? ref : { ...ref, byteLength: encodings[at]?.byteLength ?? ref.byteLength },
+  );
 }
 
 function readerOf(file: OpenFile): ReadRange {
@@ -163,8 +296,14 @@ function readerOf(file: OpenFile): ReadRange {
 }
 
 /** Goes on from the kept state, or from the beginning where that state does not fit. */
-function startReceiver(options: ReceiverOptions, ports: ReceiverPorts, state: ReceiverState | undefined): RunningReceiver {
-  try { return runReceiver(options, ports, state); } catch (error) {
+function startReceiver(
+  options: ReceiverOptions,
+  ports: ReceiverPorts,
+  state: ReceiverState | undefined,
+): RunningReceiver {
+  try {
+    return runReceiver(options, ports, state);
+  } catch (error) {
     if (state === undefined) throw error;
     return runReceiver(options, ports);
   }

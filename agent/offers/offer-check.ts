@@ -1,4 +1,6 @@
-/** Whether an offered version may be taken, and what of it is lacking. Pure but for the store that is asked. */
+/**
+ * Whether an offered version may be taken, and what of it is lacking. Pure but for the store that is asked.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import { decodeArchitecture, checkLeavesFit } from "../../shared/model/architecture.js";
@@ -21,11 +23,28 @@ export type SmallObjects = Map<Hash, { readonly kind: ObjectKind; readonly bytes
  * Checks an offer against the pinned key and this device's lines; what it carries is taken by hash.
  * @throws SIGNATURE_INVALID, LINE_UNKNOWN, RECORD_INVALID, OBJECT_HASH_MISMATCH
  */
-export function checkOffer(offer: Offer, enrolment: Enrolment): { readonly record: SaveRecord; readonly carried: SmallObjects } {
+export function checkOffer(
+  offer: Offer,
+  enrolment: Enrolment,
+): { readonly record: SaveRecord; readonly carried: SmallObjects } {
   const { fleet, device, serverPublicKey, lines } = enrolment;
-  verifyOffer(serverPublicKey, { fleet, device, line: offer.line, versionId: offer.versionId }, offer.signature);
-  if (!lines.includes(offer.line)) throw new StemmaError("LINE_UNKNOWN", `The server offers a model for the line "${offer.line}", and this device has ${lines.join(", ")}. Enrol the device again with that line, or assign the model to another.`, { line: offer.line });
-  if (versionIdOf(offer.record) !== offer.versionId) throw new StemmaError("OBJECT_HASH_MISMATCH", `The record of the offered model ${offer.versionId.slice(0, 12)} is another one's. It was altered on the way; the offer is ignored.`, { versionId: offer.versionId });
+  verifyOffer(
+    serverPublicKey,
+    { fleet, device, line: offer.line, versionId: offer.versionId },
+    offer.signature,
+  );
+  if (!lines.includes(offer.line))
+    throw new StemmaError(
+      "LINE_UNKNOWN",
+      `The server offers a model for the line "${offer.line}", and this device has ${lines.join(", ")}. Enrol the device again with that line, or assign the model to another.`,
+      { line: offer.line },
+    );
+  if (versionIdOf(offer.record) !== offer.versionId)
+    throw new StemmaError(
+      "OBJECT_HASH_MISMATCH",
+      `The record of the offered model ${offer.versionId.slice(0, 12)} is another one's. It was altered on the way; the offer is ignored.`,
+      { versionId: offer.versionId },
+    );
   const record = decodeSaveRecord(offer.record);
   const named = new Set<Hash>(smallObjectsOf(record).map(({ id }) => id));
   const carried: SmallObjects = new Map();
@@ -37,8 +56,14 @@ export function checkOffer(offer: Offer, enrolment: Enrolment): { readonly recor
 }
 
 /** Small objects that neither the store nor the hand has; their sizes are not known. */
-export function lackingObjects(record: SaveRecord, store: ObjectReader, hand: SmallObjects): readonly ObjectRef[] {
-  return smallObjectsOf(record).filter(({ id }) => !store.has(id) && !hand.has(id)).map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
+export function lackingObjects(
+  record: SaveRecord,
+  store: ObjectReader,
+  hand: SmallObjects,
+): readonly ObjectRef[] {
+  return smallObjectsOf(record)
+    .filter(({ id }) => !store.has(id) && !hand.has(id))
+    .map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
 }
 
 /**
@@ -46,11 +71,20 @@ export function lackingObjects(record: SaveRecord, store: ObjectReader, hand: Sm
  * architecture, that it is allow-listed and its weights are these.
  * @throws ROOT_MISMATCH, TREE_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH
  */
-export async function leavesOfOffer(record: SaveRecord, read: (kind: ObjectKind, id: Hash) => Promise<Uint8Array>): Promise<LeafTable> {
+export async function leavesOfOffer(
+  record: SaveRecord,
+  read: (kind: ObjectKind, id: Hash) => Promise<Uint8Array>,
+): Promise<LeafTable> {
   const { kind, leaves } = decodeTree(await read("tree", record.objects.tree));
   const root = treeRoot(leaves);
-  if (kind !== record.kind || root !== record.root) throw new StemmaError("ROOT_MISMATCH", `The leaves of the offered model "${record.name}" have the root ${root.slice(0, 12)}, its record says ${record.root.slice(0, 12)}. The offer is ignored; check the model on the server with \`stemma model verify\`.`, { expected: record.root, actual: root });
-  if (record.objects.architecture !== undefined) checkLeavesFit(decodeArchitecture(await read("architecture", record.objects.architecture)), leaves);
+  if (kind !== record.kind || root !== record.root)
+    throw new StemmaError(
+      "ROOT_MISMATCH",
+      `The leaves of the offered model "${record.name}" have the root ${root.slice(0, 12)}, its record says ${record.root.slice(0, 12)}. The offer is ignored; check the model on the server with \`stemma model verify\`.`,
+      { expected: record.root, actual: root },
+    );
+  if (record.objects.architecture !== undefined)
+    checkLeavesFit(decodeArchitecture(await read("architecture", record.objects.architecture)), leaves);
   return leaves;
 }
 
@@ -60,6 +94,8 @@ export function lackingTensors(leaves: LeafTable, store: ObjectReader): readonly
   return leaves.flatMap((leaf) => {
     if (store.has(leaf.tensor) || asked.has(leaf.tensor)) return [];
     asked.add(leaf.tensor);
-    return [{ kind: "tensor" as const, id: leaf.tensor, byteLength: tensorByteLength(leaf.dtype, leaf.shape) }];
+    return [
+      { kind: "tensor" as const, id: leaf.tensor, byteLength: tensorByteLength(leaf.dtype, leaf.shape) },
+    ];
   });
 }

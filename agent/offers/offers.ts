@@ -17,7 +17,13 @@ import { decideDownloadCoding } from "../outbox/decide-coding.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Profile } from "../profile.js";
 import type { Download, Downloads, DownloadTerms } from "./downloads.js";
-import { checkOffer, lackingObjects, lackingTensors, leavesOfOffer, type SmallObjects } from "./offer-check.js";
+import {
+  checkOffer,
+  lackingObjects,
+  lackingTensors,
+  leavesOfOffer,
+  type SmallObjects,
+} from "./offer-check.js";
 import { sharedVersions } from "./shared-versions.js";
 
 export interface OffersOptions {
@@ -33,7 +39,14 @@ export interface OffersOptions {
 /** While a download runs, what it may be coded against stays: a day, or until the agent stops. */
 const leaseMs = 24 * 3_600_000;
 /** The tensors can be had raw. */
-const notDecodable = new Set(["DELTA_MALFORMED", "DELTA_REFERENCE_MISSING", "DELTA_CODE_UNKNOWN", "OBJECT_MISSING", "OBJECT_HASH_MISMATCH", "TRANSFER_MANIFEST_INVALID"]);
+const notDecodable = new Set([
+  "DELTA_MALFORMED",
+  "DELTA_REFERENCE_MISSING",
+  "DELTA_CODE_UNKNOWN",
+  "OBJECT_MISSING",
+  "OBJECT_HASH_MISMATCH",
+  "TRANSFER_MANIFEST_INVALID",
+]);
 /** Most that the small objects of one offer may take. */
 const maxSmallBytes = 64 * 1024 * 1024;
 
@@ -45,14 +58,19 @@ export class Offers {
   /**
    * Brings an offered version into the outbox; resolves when it is there. The same offer again while
    * it is being fetched waits for the same.
-   * @throws SIGNATURE_INVALID and the other errors of checkOffer; DISK_BUDGET_EXHAUSTED; the transfer's errors
+   * @throws SIGNATURE_INVALID and the other errors of checkOffer; DISK_BUDGET_EXHAUSTED; the transfer's
+   * errors
    */
   take(offer: Offer): Promise<void> {
     const key = `${offer.line} ${offer.versionId}`;
     const running = this.#taking.get(key);
     if (running !== undefined) return running;
     // One after the other: two lines given the same model fetch it once.
-    const taking = this.#last.then(() => this.#take(offer)).finally(() => { this.#taking.delete(key); });
+    const taking = this.#last
+      .then(() => this.#take(offer))
+      .finally(() => {
+        this.#taking.delete(key);
+      });
     this.#last = taking.catch(() => undefined);
     this.#taking.set(key, taking);
     return taking;
@@ -63,73 +81,177 @@ export class Offers {
     const { record, carried } = checkOffer(offer, enrolment);
     const known = outbox.entry(offer.versionId);
     if (known?.forgotten === false && known.lines.includes(offer.line)) return;
-    log.info("offered", { line: offer.line, version: offer.versionId, name: `${offer.name}:${offer.version}`, text: `the server offers ${offer.name}:${offer.version} to ${offer.line}` });
+    log.info("offered", {
+      line: offer.line,
+      version: offer.versionId,
+      name: `${offer.name}:${offer.version}`,
+      text: `the server offers ${offer.name}:${offer.version} to ${offer.line}`,
+    });
     await this.#fetchObjects(offer, record, carried);
     const leaves = await leavesOfOffer(record, (kind, id) => this.#readSmall(carried, kind, id));
     const bytes = leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
     // Kept in the outbox and installed: twice.
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", 2 * bytes);
-    if (!verdict.allowed) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `The offered model ${offer.name}:${offer.version} does not fit: ${verdict.reason}. Free some space or raise the profile's disk budget.`, { versionId: offer.versionId });
+    if (!verdict.allowed)
+      throw new StemmaError(
+        "DISK_BUDGET_EXHAUSTED",
+        `The offered model ${offer.name}:${offer.version} does not fit: ${verdict.reason}. Free some space or raise the profile's disk budget.`,
+        { versionId: offer.versionId },
+      );
     await this.#fetchTensors(offer, record, leaves, carried, bytes);
-    log.info("fetched", { line: offer.line, version: offer.versionId, bytes, text: `${offer.name}:${offer.version} is here, whole` });
+    log.info("fetched", {
+      line: offer.line,
+      version: offer.versionId,
+      bytes,
+      text: `${offer.name}:${offer.version} is here, whole`,
+    });
   }
 
-  async #fetchObjects(offer: Offer, record: Parameters<typeof lackingObjects>[0], carried: SmallObjects): Promise<void> {
+  async #fetchObjects(
+    offer: Offer,
+    record: Parameters<typeof lackingObjects>[0],
+    carried: SmallObjects,
+  ): Promise<void> {
     const refs = lackingObjects(record, this.options.outbox.objects, carried);
     if (refs.length === 0) return;
     const download = await this.options.downloads.fetch(offer.versionId, refs, maxSmallBytes);
     try {
-      for await (const object of objectsOfStream(download.refs, noTensors, download.read)) if (object.kind === "object") carried.set(object.ref.id, { kind: object.ref.kind as ObjectKind, bytes: object.bytes });
+      for await (const object of objectsOfStream(download.refs, noTensors, download.read))
+        if (object.kind === "object")
+          carried.set(object.ref.id, { kind: object.ref.kind as ObjectKind, bytes: object.bytes });
     } finally {
       await download.done();
     }
   }
 
-  async #fetchTensors(offer: Offer, record: SaveRecord, leaves: LeafTable, carried: SmallObjects, tensorBytes: number): Promise<void> {
+  async #fetchTensors(
+    offer: Offer,
+    record: SaveRecord,
+    leaves: LeafTable,
+    carried: SmallObjects,
+    tensorBytes: number,
+  ): Promise<void> {
     const { outbox } = this.options;
     const refs = lackingTensors(leaves, outbox.objects);
     const shared = await sharedVersions(outbox, offer.line, record);
     const lease = outbox.objects.lease(shared.tensors, leaseMs);
     try {
-      const decision = decideDownloadCoding(this.options.profile.link, refs.reduce((sum, { byteLength }) => sum + byteLength, 0), refs.length, shared.references.length > 0);
-      if (refs.length > 0 && decision.coded && await this.#tryCoded(offer, leaves, carried, tensorBytes, refs, shared)) return;
-      await this.#keep(offer, leaves, carried, tensorBytes, refs.length === 0 ? undefined : await this.options.downloads.fetch(offer.versionId, refs, 0));
-    } finally { outbox.objects.release(lease.id); }
+      const decision = decideDownloadCoding(
+        this.options.profile.link,
+        refs.reduce((sum, { byteLength }) => sum + byteLength, 0),
+        refs.length,
+        shared.references.length > 0,
+      );
+      if (
+        refs.length > 0 &&
+        decision.coded &&
+        (await this.#tryCoded(offer, leaves, carried, tensorBytes, refs, shared))
+      )
+        return;
+      await this.#keep(
+        offer,
+        leaves,
+        carried,
+        tensorBytes,
+        refs.length === 0 ? undefined : await this.options.downloads.fetch(offer.versionId, refs, 0),
+      );
+    } finally {
+      outbox.objects.release(lease.id);
+    }
   }
 
   /** False where what came cannot be decoded here: then it is fetched raw. */
-  async #tryCoded(offer: Offer, leaves: LeafTable, carried: SmallObjects, tensorBytes: number, refs: readonly ObjectRef[], terms: DownloadTerms): Promise<boolean> {
+  async #tryCoded(
+    offer: Offer,
+    leaves: LeafTable,
+    carried: SmallObjects,
+    tensorBytes: number,
+    refs: readonly ObjectRef[],
+    terms: DownloadTerms,
+  ): Promise<boolean> {
     try {
-      await this.#keep(offer, leaves, carried, tensorBytes, await this.options.downloads.fetch(offer.versionId, refs, 0, terms));
+      await this.#keep(
+        offer,
+        leaves,
+        carried,
+        tensorBytes,
+        await this.options.downloads.fetch(offer.versionId, refs, 0, terms),
+      );
       return true;
     } catch (error) {
       if (!isStemmaError(error) || !notDecodable.has(error.code)) throw error;
-      this.options.log.warn("download-not-decoded", { line: offer.line, version: offer.versionId, code: error.code, text: `${offer.name}:${offer.version} came coded and cannot be decoded: ${error.message} It is fetched raw.` });
+      this.options.log.warn("download-not-decoded", {
+        line: offer.line,
+        version: offer.versionId,
+        code: error.code,
+        text: `${offer.name}:${offer.version} came coded and cannot be decoded: ${error.message} It is fetched raw.`,
+      });
       return false;
     }
   }
 
-  async #keep(offer: Offer, leaves: LeafTable, carried: SmallObjects, tensorBytes: number, download: Download | undefined): Promise<void> {
+  async #keep(
+    offer: Offer,
+    leaves: LeafTable,
+    carried: SmallObjects,
+    tensorBytes: number,
+    download: Download | undefined,
+  ): Promise<void> {
     const { outbox, clock } = this.options;
     const headers = new Map(leaves.map((leaf) => [leaf.tensor, leaf]));
-    if (download !== undefined) this.options.log.debug("downloaded", { line: offer.line, version: offer.versionId, bytes: (download.encodings.length > 0 ? download.encodings : download.refs).reduce((sum, { byteLength }) => sum + byteLength, 0), rawBytes: download.refs.reduce((sum, { byteLength }) => sum + byteLength, 0) });
-    const coder = openTensorCoder(download?.encodings.some(({ code }) => code !== 0) === true ? tensorBytes : 0);
-    try {
-      await outbox.adopt({ type: "adopted", atMs: Math.round(clock.now()), versionId: offer.versionId, line: offer.line, name: offer.name, version: offer.version, tensorBytes }, async (pack) => {
-        for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);
-        await pack.put("record", offer.record);
-        if (download === undefined) return;
-        // The pack hashes what it writes and refuses another tensor than the one named.
-        const objects = objectsOfStream(download.refs, (id) => headers.get(id) ?? noTensors(), download.read, { verifyTensors: false, encodings: download.encodings });
-        for await (const object of objects) {
-          if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
-          // Decoded: a coded copy would keep what it was coded against on a disk that is to forget it.
-          if (object.kind === "coded") await pack.putTensor(sourceOfTensor({ ...object.header, bytes: await decodeCoded(outbox.objects, coder, object) }), object.ref.id);
-        }
+    if (download !== undefined)
+      this.options.log.debug("downloaded", {
+        line: offer.line,
+        version: offer.versionId,
+        bytes: (download.encodings.length > 0 ? download.encodings : download.refs).reduce(
+          (sum, { byteLength }) => sum + byteLength,
+          0,
+        ),
+        rawBytes: download.refs.reduce((sum, { byteLength }) => sum + byteLength, 0),
       });
+    const coder = openTensorCoder(
+      download?.encodings.some(({ code }) => code !== 0) === true ? tensorBytes : 0,
+    );
+    try {
+      await outbox.adopt(
+        {
+          type: "adopted",
+          atMs: Math.round(clock.now()),
+          versionId: offer.versionId,
+          line: offer.line,
+          name: offer.name,
+          version: offer.version,
+          tensorBytes,
+        },
+        async (pack) => {
+          for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);
+          await pack.put("record", offer.record);
+          if (download === undefined) return;
+          // The pack hashes what it writes and refuses another tensor than the one named.
+          const objects = objectsOfStream(
+            download.refs,
+            (id) => headers.get(id) ?? noTensors(),
+            download.read,
+            { verifyTensors: false, encodings: download.encodings },
+          );
+          for await (const object of objects) {
+            if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
+            // Decoded: a coded copy would keep what it was coded against on a disk that is to forget it.
+            if (object.kind === "coded")
+              await pack.putTensor(
+                sourceOfTensor({ ...object.header, bytes: await decodeCoded(outbox.objects, coder, object) }),
+                object.ref.id,
+              );
+          }
+        },
+      );
     } catch (error) {
       if (isStemmaError(error)) throw error;
-      throw new StemmaError("STORE_FAILED", `The offered model ${offer.name}:${offer.version} could not be kept: ${(error as Error).message}. It is fetched again when the server offers it again.`, { cause: error });
+      throw new StemmaError(
+        "STORE_FAILED",
+        `The offered model ${offer.name}:${offer.version} could not be kept: ${(error as Error).message}. It is fetched again when the server offers it again.`,
+        { cause: error },
+      );
     } finally {
       await coder.close();
       await download?.done();
@@ -142,4 +264,9 @@ export class Offers {
   }
 }
 
-function noTensors(): never { throw new StemmaError("TRANSFER_MANIFEST_INVALID", "A stream holds a tensor that was not asked for. The transfer is dropped."); }
+function noTensors(): never {
+  throw new StemmaError(
+    "TRANSFER_MANIFEST_INVALID",
+    "A stream holds a tensor that was not asked for. The transfer is dropped.",
+  );
+}

@@ -11,7 +11,11 @@ import { activeVersion } from "../outbox/outbox-state.js";
 import { readVersion } from "../outbox/read-version.js";
 import type { DownloadTerms } from "./downloads.js";
 
-export async function sharedVersions(outbox: Pick<Outbox, "state" | "entry" | "newest" | "objects">, line: string, { bases }: Pick<SaveRecord, "bases">): Promise<DownloadTerms> {
+export async function sharedVersions(
+  outbox: Pick<Outbox, "state" | "entry" | "newest" | "objects">,
+  line: string,
+  { bases }: Pick<SaveRecord, "bases">,
+): Promise<DownloadTerms> {
   const held = new Map<Hash, HeldVersion>();
   const add = async (ids: readonly (Hash | undefined)[]): Promise<void> => {
     for (const id of ids) {
@@ -23,7 +27,10 @@ export async function sharedVersions(outbox: Pick<Outbox, "state" | "entry" | "n
   await add(bases);
   await add([activeVersion(outbox.state, line), outbox.newest(line)?.versionId]);
   await add([...held.values()].flatMap((version) => version.bases));
-  return { references: [...held.keys()], tensors: new Set([...held.values()].flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor))) };
+  return {
+    references: [...held.keys()],
+    tensors: new Set([...held.values()].flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor))),
+  };
 }
 
 /** A version that the server has not recorded is none that it can code against. */

@@ -4,24 +4,80 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-interface At { /** Device clock, ms since 1970. */ readonly atMs: number }
+interface At {
+  /** Device clock, ms since 1970. */ readonly atMs: number;
+}
 
 export type AgentFact =
-  /** A model was fine-tuned and saved; record, objects and changed tensors are in the store. `samples`: those its recipe needs to be repeated. */
-  | (At & { readonly type: "saved"; readonly versionId: Hash; readonly line: string; readonly sequence: number; readonly name: string; readonly bases: readonly Hash[]; readonly tensorBytes: number; readonly metric: Metric | null; readonly samples: { readonly from: number; readonly to: number } | null })
+  /**
+   * A model was fine-tuned and saved; record, objects and changed tensors are in the store. `samples`: those
+   * its recipe needs to be repeated.
+   */
+  | (At & {
+      readonly type: "saved";
+      readonly versionId: Hash;
+      readonly line: string;
+      readonly sequence: number;
+      readonly name: string;
+      readonly bases: readonly Hash[];
+      readonly tensorBytes: number;
+      readonly metric: Metric | null;
+      readonly samples: { readonly from: number; readonly to: number } | null;
+    })
   /** A version of the server's was fetched, and its root found. */
-  | (At & { readonly type: "adopted"; readonly versionId: Hash; readonly line: string; readonly name: string; readonly version: number; readonly tensorBytes: number })
+  | (At & {
+      readonly type: "adopted";
+      readonly versionId: Hash;
+      readonly line: string;
+      readonly name: string;
+      readonly version: number;
+      readonly tensorBytes: number;
+    })
   /** A signed receipt came and was verified. */
-  | (At & { readonly type: "receipt"; readonly kind: "recorded" | "stored" | "released"; readonly versionId: Hash; readonly position: number; readonly backedUpTo: number; readonly name: string; readonly version: number })
-  | (At & { readonly type: "refused"; readonly versionId: Hash; readonly code: string; readonly message: string })
-  | (At & { readonly type: "activated"; readonly versionId: Hash; readonly line: string; readonly clockErrorMs: number | null; readonly session: number })
+  | (At & {
+      readonly type: "receipt";
+      readonly kind: "recorded" | "stored" | "released";
+      readonly versionId: Hash;
+      readonly position: number;
+      readonly backedUpTo: number;
+      readonly name: string;
+      readonly version: number;
+    })
+  | (At & {
+      readonly type: "refused";
+      readonly versionId: Hash;
+      readonly code: string;
+      readonly message: string;
+    })
+  | (At & {
+      readonly type: "activated";
+      readonly versionId: Hash;
+      readonly line: string;
+      readonly clockErrorMs: number | null;
+      readonly session: number;
+    })
   /** The tensors were deleted here; the server holds them. */
   | (At & { readonly type: "forgotten"; readonly versionId: Hash })
   /** A training began; counted, also when it fails, so that no random stream is used twice. */
-  | (At & { readonly type: "training"; readonly line: string; readonly invocation: number; readonly because: string; readonly samplesEnd: number })
+  | (At & {
+      readonly type: "training";
+      readonly line: string;
+      readonly invocation: number;
+      readonly because: string;
+      readonly samplesEnd: number;
+    })
   /** The newest journal head of the server that this device has verified. */
   | (At & { readonly type: "seen"; readonly length: number; readonly chain: Hash })
-  /** The server was restored to an older state: everything it had recorded from `position` on is announced again. */
+  /**
+   * The server was restored to an older state: everything it had recorded from `position` on is announced
+   * again.
+   */
   | (At & { readonly type: "restored"; readonly position: number });
 
-export interface Metric { readonly name: string; readonly unit: string; readonly lowerIsBetter: boolean; readonly before: number; readonly after: number }
+export interface Metric {
+  readonly name: string;
+  readonly unit: string;
+  readonly lowerIsBetter: boolean;
+  readonly before: number;
+  readonly after: number;
+}

@@ -1,4 +1,7 @@
-/** The announcement of a version: its record, the device's signature, and as many small objects as fit into the word. */
+/**
+ * The announcement of a version: its record, the device's signature, and as many small objects as fit into
+ * the word.
+ */
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Signer } from "../../shared/trust/keys.js";
 import { signAnnounce } from "../../shared/trust/signatures.js";
@@ -15,7 +18,11 @@ const overheadBytes = 1024;
 const objectOverheadBytes = 64;
 
 /** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
-export async function announcementOf(objects: ObjectReader, versionId: Hash, device: Signer): Promise<Announce> {
+export async function announcementOf(
+  objects: ObjectReader,
+  versionId: Hash,
+  device: Signer,
+): Promise<Announce> {
   const recordBytes = await objects.read("record", versionId);
   const record = decodeSaveRecord(recordBytes);
   const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
@@ -28,7 +35,10 @@ export async function announcementOf(objects: ObjectReader, versionId: Hash, dev
     left -= size;
   }
   return {
-    type: "announce", record: recordBytes, signature: signAnnounce(device, versionId), objects: inline,
+    type: "announce",
+    record: recordBytes,
+    signature: signAnnounce(device, versionId),
+    objects: inline,
     tensorBytes: leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0),
   };
 }

@@ -21,35 +21,66 @@ export const announceWindow = 4;
 const firstRetryMs = 30_000;
 const mostRetryMs = 10 * 60_000;
 
-export function retryDelayMs(count: number): number { return Math.min(mostRetryMs, firstRetryMs * 2 ** Math.min(Math.max(count - 1, 0), 20)); }
+export function retryDelayMs(count: number): number {
+  return Math.min(mostRetryMs, firstRetryMs * 2 ** Math.min(Math.max(count - 1, 0), 20));
+}
 
-export interface Announcing { readonly now: readonly Hash[]; /** When to ask again, monotonic; undefined: only when something changes. */ readonly wakeAtMs: number | undefined }
+export interface Announcing {
+  readonly now: readonly Hash[];
+  /** When to ask again, monotonic; undefined: only when something changes. */ readonly wakeAtMs:
+    number | undefined;
+}
 
 export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowMs: number): Announcing {
   const pending = toAnnounce(state);
   const unrecorded = new Set(pending.map(({ versionId }) => versionId));
   const refused = new Set<Hash>();
-  /** Lines whose next version waits for its base: what follows waits too, so that a line arrives in its order. */
+  /**
+   * Lines whose next version waits for its base: what follows waits too, so that a line arrives in its order.
+   */
   const held = new Set<string>();
   const now: Hash[] = [];
-  let open = pending.filter(({ versionId }) => { const attempt = attempts.get(versionId); return attempt !== undefined && attempt.phase !== "refused" && attempt.phase !== "parked" && attempt.retryAtMs > nowMs; }).length;
+  let open = pending.filter(({ versionId }) => {
+    const attempt = attempts.get(versionId);
+    return (
+      attempt !== undefined &&
+      attempt.phase !== "refused" &&
+      attempt.phase !== "parked" &&
+      attempt.retryAtMs > nowMs
+    );
+  }).length;
   let wakeAtMs: number | undefined;
-  const wake = (atMs: number): void => { wakeAtMs = wakeAtMs === undefined ? atMs : Math.min(wakeAtMs, atMs); };
+  const wake = (atMs: number): void => {
+    wakeAtMs = wakeAtMs === undefined ? atMs : Math.min(wakeAtMs, atMs);
+  };
   for (const entry of pending) {
     const attempt = attempts.get(entry.versionId);
-    if (attempt?.phase === "refused" || entry.bases.some((base) => refused.has(base))) { refused.add(entry.versionId); continue; }
+    if (attempt?.phase === "refused" || entry.bases.some((base) => refused.has(base))) {
+      refused.add(entry.versionId);
+      continue;
+    }
     if (held.has(entry.line)) continue;
-    if (entry.bases.some((base) => unrecorded.has(base))) { held.add(entry.line); continue; }
-    if (attempt !== undefined && attempt.retryAtMs > nowMs) { wake(attempt.retryAtMs); continue; }
+    if (entry.bases.some((base) => unrecorded.has(base))) {
+      held.add(entry.line);
+      continue;
+    }
+    if (attempt !== undefined && attempt.retryAtMs > nowMs) {
+      wake(attempt.retryAtMs);
+      continue;
+    }
     if (open >= announceWindow) continue;
     now.push(entry.versionId);
     open++;
   }
-  // Recorded ones that still wait for `stored` or `released`: their receipt may have been lost with a session.
+  // Recorded ones that still wait for `stored` or `released`: their receipt may have been lost with a
+  // session.
   for (const { versionId } of awaitingReceipts(state)) {
     const attempt = attempts.get(versionId);
     if (attempt?.phase === "refused") continue;
-    if (attempt !== undefined && attempt.retryAtMs > nowMs) { wake(attempt.retryAtMs); continue; }
+    if (attempt !== undefined && attempt.retryAtMs > nowMs) {
+      wake(attempt.retryAtMs);
+      continue;
+    }
     if (open >= announceWindow) continue;
     now.push(versionId);
     open++;
@@ -60,13 +91,27 @@ export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowM
 /** The attempts after these were announced at `nowMs`. */
 export function afterAnnouncing(attempts: Attempts, versionId: Hash, nowMs: number): Attempts {
   const count = (attempts.get(versionId)?.count ?? 0) + 1;
-  return new Map(attempts).set(versionId, { phase: "announced", count, retryAtMs: nowMs + retryDelayMs(count) });
+  return new Map(attempts).set(versionId, {
+    phase: "announced",
+    count,
+    retryAtMs: nowMs + retryDelayMs(count),
+  });
 }
 
-export interface Answer { readonly phase: Attempt["phase"]; /** How long until it is announced again if nothing else is heard; its back-off when absent. */ readonly retryInMs?: number }
+export interface Answer {
+  readonly phase: Attempt["phase"];
+  /**
+   * How long until it is announced again if nothing else is heard; its back-off when absent.
+   */
+  readonly retryInMs?: number;
+}
 
 /** The attempts after an answer about a version was heard. */
 export function afterAnswer(attempts: Attempts, versionId: Hash, answer: Answer, nowMs: number): Attempts {
   const count = attempts.get(versionId)?.count ?? 0;
-  return new Map(attempts).set(versionId, { phase: answer.phase, count, retryAtMs: nowMs + (answer.retryInMs ?? retryDelayMs(Math.max(count, 1))) });
+  return new Map(attempts).set(versionId, {
+    phase: answer.phase,
+    count,
+    retryAtMs: nowMs + (answer.retryInMs ?? retryDelayMs(Math.max(count, 1))),
+  });
 }

@@ -15,7 +15,10 @@ export interface CodingQuestion {
   readonly codedBytes: number;
   readonly tensors: number;
 }
-export interface CodingDecision { readonly coded: boolean; readonly because: string }
+export interface CodingDecision {
+  readonly coded: boolean;
+  readonly because: string;
+}
 
 /** A link that says nothing of its rate and has not been seen at work: 100 Mbit/s. */
 const assumedBytesPerSecond = 12_500_000;
@@ -24,24 +27,62 @@ export const encodingBytes = 80;
 /** Less gain than this is within what an estimate and a rate may be wrong by. */
 const leastGain = 0.97;
 
-/** In total time: coding takes the processor before a byte moves, raw bytes take the link longer. On a metered link bytes decide. */
-export function decideCoding({ link, seenBytesPerSecond, coderBytesPerSecond, rawBytes, codedBytes, tensors }: CodingQuestion): CodingDecision {
-  if (link.coding !== "auto") return { coded: link.coding === "always", because: `the profile says ${link.coding}` };
+/**
+ * In total time: coding takes the processor before a byte moves, raw bytes take the link longer. On a metered
+ * link bytes decide.
+ */
+export function decideCoding({
+  link,
+  seenBytesPerSecond,
+  coderBytesPerSecond,
+  rawBytes,
+  codedBytes,
+  tensors,
+}: CodingQuestion): CodingDecision {
+  if (link.coding !== "auto")
+    return { coded: link.coding === "always", because: `the profile says ${link.coding}` };
   const bytes = codedBytes + encodingBytes * tensors;
-  if (bytes >= leastGain * rawBytes) return { coded: false, because: `coded it would take ${bytes} bytes of ${rawBytes}` };
-  if (link.metered) return { coded: true, because: `the link is metered, and coding spares ${rawBytes - bytes} bytes of ${rawBytes}` };
-  const rate = Math.min(link.bytesPerSecond ?? Infinity, seenBytesPerSecond ?? (link.bytesPerSecond === null ? assumedBytesPerSecond : Infinity));
-  const rawMs = (1000 * rawBytes) / rate, codedMs = (1000 * bytes) / rate + (1000 * rawBytes) / coderBytesPerSecond;
+  if (bytes >= leastGain * rawBytes)
+    return { coded: false, because: `coded it would take ${bytes} bytes of ${rawBytes}` };
+  if (link.metered)
+    return {
+      coded: true,
+      because: `the link is metered, and coding spares ${rawBytes - bytes} bytes of ${rawBytes}`,
+    };
+  const rate = Math.min(
+    link.bytesPerSecond ?? Infinity,
+    seenBytesPerSecond ?? (link.bytesPerSecond === null ? assumedBytesPerSecond : Infinity),
+  );
+  const rawMs = (1000 * rawBytes) / rate,
+    codedMs = (1000 * bytes) / rate + (1000 * rawBytes) / coderBytesPerSecond;
   const times = `${Math.round(codedMs)} ms coded, ${Math.round(rawMs)} ms raw at ${Math.round(rate)} bytes a second`;
   return { coded: codedMs < leastGain * rawMs, because: times };
 }
 
-/** What a version coded against related ones, or alone, takes of its raw bytes as a rule; and what a server codes a second, whoever it is. */
+/**
+ * What a version coded against related ones, or alone, takes of its raw bytes as a rule; and what a server
+ * codes a second, whoever it is.
+ */
 const usualShare = { related: 0.7, alone: 0.85 };
 const serverBytesPerSecond = 100_000_000;
 
-/** The same for what comes from the server, which this device can only guess at before. @param related whether it holds anything that the server may code against */
-export function decideDownloadCoding(link: CodingQuestion["link"], rawBytes: number, tensors: number, related: boolean): CodingDecision {
+/**
+ * The same for what comes from the server, which this device can only guess at before. @param related whether
+ * it holds anything that the server may code against
+ */
+export function decideDownloadCoding(
+  link: CodingQuestion["link"],
+  rawBytes: number,
+  tensors: number,
+  related: boolean,
+): CodingDecision {
   const codedBytes = rawBytes * (related ? usualShare.related : usualShare.alone);
-  return decideCoding({ link, seenBytesPerSecond: undefined, coderBytesPerSecond: serverBytesPerSecond, rawBytes, codedBytes, tensors });
+  return decideCoding({
+    link,
+    seenBytesPerSecond: undefined,
+    coderBytesPerSecond: serverBytesPerSecond,
+    rawBytes,
+    codedBytes,
+    tensors,
+  });
 }

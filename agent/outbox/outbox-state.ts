@@ -38,7 +38,13 @@ export interface OutboxEntry {
   readonly forgotten: boolean;
 }
 
-export interface Activation { readonly versionId: Hash; readonly line: string; readonly atMs: number; readonly clockErrorMs: number | null; readonly session: number }
+export interface Activation {
+  readonly versionId: Hash;
+  readonly line: string;
+  readonly atMs: number;
+  readonly clockErrorMs: number | null;
+  readonly session: number;
+}
 
 export interface LineState {
   readonly line: string;
@@ -60,23 +66,78 @@ export interface OutboxState {
   readonly restoredAt: readonly number[];
 }
 
-export const emptyOutbox: OutboxState = { entries: new Map(), lines: new Map(), seen: undefined, restoredAt: [] };
+export const emptyOutbox: OutboxState = {
+  entries: new Map(),
+  lines: new Map(),
+  seen: undefined,
+  restoredAt: [],
+};
 
-function emptyLine(line: string): LineState { return { line, versions: [], sequence: 0, activations: [], trainings: 0, lastTrainingMs: undefined, samplesEnd: 0 }; }
+function emptyLine(line: string): LineState {
+  return {
+    line,
+    versions: [],
+    sequence: 0,
+    activations: [],
+    trainings: 0,
+    lastTrainingMs: undefined,
+    samplesEnd: 0,
+  };
+}
 
-/** The state after one more fact. Facts about versions that are not known here are passed over: the journal may be older than what it speaks of. */
+/**
+ * The state after one more fact. Facts about versions that are not known here are passed over: the journal
+ * may be older than what it speaks of.
+ */
 export function applyFact(state: OutboxState, fact: AgentFact): OutboxState {
   switch (fact.type) {
-    case "saved": case "adopted": return addVersion(state, fact);
-    case "receipt": return noteBackup(withEntry(state, fact.versionId, (entry) => ({
-      ...entry, standing: later(entry.standing, fact.kind), position: fact.position, name: fact.name || entry.name, version: fact.version || entry.version, refusal: undefined,
-    })), fact.backedUpTo);
-    case "refused": return withEntry(state, fact.versionId, (entry) => ({ ...entry, refusal: { code: fact.code, message: fact.message, atMs: fact.atMs } }));
-    case "activated": return withLine(state, fact.line, (line) => ({ ...line, activations: [...line.activations, { versionId: fact.versionId, line: fact.line, atMs: fact.atMs, clockErrorMs: fact.clockErrorMs, session: fact.session }] }));
-    case "forgotten": return withEntry(state, fact.versionId, (entry) => ({ ...entry, forgotten: true }));
-    case "training": return withLine(state, fact.line, (line) => ({ ...line, trainings: Math.max(line.trainings, fact.invocation), lastTrainingMs: fact.atMs, samplesEnd: Math.max(line.samplesEnd, fact.samplesEnd) }));
-    case "seen": return { ...state, seen: { length: fact.length, chain: fact.chain } };
-    case "restored": return afterRestore(state, fact.position);
+    case "saved":
+    case "adopted":
+      return addVersion(state, fact);
+    case "receipt":
+      return noteBackup(
+        withEntry(state, fact.versionId, (entry) => ({
+          ...entry,
+          standing: later(entry.standing, fact.kind),
+          position: fact.position,
+          name: fact.name || entry.name,
+          version: fact.version || entry.version,
+          refusal: undefined,
+        })),
+        fact.backedUpTo,
+      );
+    case "refused":
+      return withEntry(state, fact.versionId, (entry) => ({
+        ...entry,
+        refusal: { code: fact.code, message: fact.message, atMs: fact.atMs },
+      }));
+    case "activated":
+      return withLine(state, fact.line, (line) => ({
+        ...line,
+        activations: [
+          ...line.activations,
+          {
+            versionId: fact.versionId,
+            line: fact.line,
+            atMs: fact.atMs,
+            clockErrorMs: fact.clockErrorMs,
+            session: fact.session,
+          },
+        ],
+      }));
+    case "forgotten":
+      return withEntry(state, fact.versionId, (entry) => ({ ...entry, forgotten: true }));
+    case "training":
+      return withLine(state, fact.line, (line) => ({
+        ...line,
+        trainings: Math.max(line.trainings, fact.invocation),
+        lastTrainingMs: fact.atMs,
+        samplesEnd: Math.max(line.samplesEnd, fact.samplesEnd),
+      }));
+    case "seen":
+      return { ...state, seen: { length: fact.length, chain: fact.chain } };
+    case "restored":
+      return afterRestore(state, fact.position);
   }
 }
 
@@ -86,60 +147,144 @@ export function foldFacts(facts: Iterable<AgentFact>, from: OutboxState = emptyO
   return state;
 }
 
-function later(a: Standing, b: Standing): Standing { return standings.indexOf(a) >= standings.indexOf(b) ? a : b; }
-
-function addVersion(state: OutboxState, fact: Extract<AgentFact, { type: "saved" | "adopted" }>): OutboxState {
-  const known = state.entries.get(fact.versionId);
-  if (known?.forgotten === false && known.lines.includes(fact.line)) return state;
-  if (known?.forgotten === false) return withLine(withEntry(state, fact.versionId, (entry) => ({ ...entry, lines: [...entry.lines, fact.line] })), fact.line, (line) => ({ ...line, versions: [...line.versions, fact.versionId] }));
-  const common = { versionId: fact.versionId, line: fact.line, lines: [fact.line], tensorBytes: fact.tensorBytes, savedAtMs: fact.atMs, name: fact.name, refusal: undefined, forgotten: false, position: undefined };
-  const entry: OutboxEntry = fact.type === "saved"
-    ? { ...common, origin: "trained", sequence: fact.sequence, bases: fact.bases, metric: fact.metric, samples: fact.samples, standing: "pending", backedUp: false, version: undefined }
-    : { ...common, origin: "adopted", sequence: 0, bases: [], metric: null, samples: null, standing: "released", backedUp: true, version: fact.version };
-  return withLine({ ...state, entries: new Map(state.entries).set(fact.versionId, entry) }, fact.line, (before) => ({
-    ...before, versions: [...before.versions, fact.versionId], sequence: fact.type === "saved" ? Math.max(before.sequence, fact.sequence) : before.sequence,
-  }));
+function later(a: Standing, b: Standing): Standing {
+  return standings.indexOf(a) >= standings.indexOf(b) ? a : b;
 }
 
-/** A receipt says up to which position of the server's journal a backup exists: that is true of every version before it. */
+function addVersion(
+  state: OutboxState,
+  fact: Extract<AgentFact, { type: "saved" | "adopted" }>,
+): OutboxState {
+  const known = state.entries.get(fact.versionId);
+  if (known?.forgotten === false && known.lines.includes(fact.line)) return state;
+  if (known?.forgotten === false)
+    return withLine(
+      withEntry(state, fact.versionId, (entry) => ({ ...entry, lines: [...entry.lines, fact.line] })),
+      fact.line,
+      (line) => ({ ...line, versions: [...line.versions, fact.versionId] }),
+    );
+  const common = {
+    versionId: fact.versionId,
+    line: fact.line,
+    lines: [fact.line],
+    tensorBytes: fact.tensorBytes,
+    savedAtMs: fact.atMs,
+    name: fact.name,
+    refusal: undefined,
+    forgotten: false,
+    position: undefined,
+  };
+  const entry: OutboxEntry =
+    fact.type === "saved"
+      ? {
+          ...common,
+          origin: "trained",
+          sequence: fact.sequence,
+          bases: fact.bases,
+          metric: fact.metric,
+          samples: fact.samples,
+          standing: "pending",
+          backedUp: false,
+          version: undefined,
+        }
+      : {
+          ...common,
+          origin: "adopted",
+          sequence: 0,
+          bases: [],
+          metric: null,
+          samples: null,
+          standing: "released",
+          backedUp: true,
+          version: fact.version,
+        };
+  return withLine(
+    { ...state, entries: new Map(state.entries).set(fact.versionId, entry) },
+    fact.line,
+    (before) => ({
+      ...before,
+      versions: [...before.versions, fact.versionId],
+      sequence: fact.type === "saved" ? Math.max(before.sequence, fact.sequence) : before.sequence,
+    }),
+  );
+}
+
+/**
+ * A receipt says up to which position of the server's journal a backup exists: that is true of every version
+ * before it.
+ */
 function noteBackup(state: OutboxState, backedUpTo: number): OutboxState {
-  const fresh = [...state.entries.values()].filter((entry) => !entry.backedUp && entry.position !== undefined && entry.position < backedUpTo);
+  const fresh = [...state.entries.values()].filter(
+    (entry) => !entry.backedUp && entry.position !== undefined && entry.position < backedUpTo,
+  );
   if (fresh.length === 0) return state;
   const entries = new Map(state.entries);
   for (const entry of fresh) entries.set(entry.versionId, { ...entry, backedUp: true });
   return { ...state, entries };
 }
 
-/** Everything recorded from `position` on counts as never received; what is forgotten already cannot be told again. */
+/**
+ * Everything recorded from `position` on counts as never received; what is forgotten already cannot be told
+ * again.
+ */
 function afterRestore(state: OutboxState, position: number): OutboxState {
   const entries = new Map(state.entries);
   for (const entry of entries.values()) {
-    if (entry.origin === "trained" && entry.position !== undefined && entry.position >= position) entries.set(entry.versionId, { ...entry, standing: "pending", backedUp: false, position: undefined, version: undefined });
+    if (entry.origin === "trained" && entry.position !== undefined && entry.position >= position)
+      entries.set(entry.versionId, {
+        ...entry,
+        standing: "pending",
+        backedUp: false,
+        position: undefined,
+        version: undefined,
+      });
   }
   return { ...state, entries, seen: undefined, restoredAt: [...state.restoredAt, position] };
 }
 
-function withEntry(state: OutboxState, versionId: Hash, change: (entry: OutboxEntry) => OutboxEntry): OutboxState {
+function withEntry(
+  state: OutboxState,
+  versionId: Hash,
+  change: (entry: OutboxEntry) => OutboxEntry,
+): OutboxState {
   const entry = state.entries.get(versionId);
-  return entry === undefined ? state : { ...state, entries: new Map(state.entries).set(versionId, change(entry)) };
+  return entry === undefined
+    ? state
+    : { ...state, entries: new Map(state.entries).set(versionId, change(entry)) };
 }
 
 function withLine(state: OutboxState, name: string, change: (line: LineState) => LineState): OutboxState {
-  return { ...state, lines: new Map(state.lines).set(name, change(state.lines.get(name) ?? emptyLine(name))) };
+  return {
+    ...state,
+    lines: new Map(state.lines).set(name, change(state.lines.get(name) ?? emptyLine(name))),
+  };
 }
 
 // Questions.
 
 /** Counts everything that came to a line here, trained or adopted; 0: it never had this version. */
-export function orderOf(state: OutboxState, line: string, versionId: Hash): number { return (state.lines.get(line)?.versions.lastIndexOf(versionId) ?? -1) + 1; }
-
-function inOrder(state: OutboxState, entries: readonly OutboxEntry[]): readonly OutboxEntry[] {
-  return [...entries].sort((a, b) => (a.line === b.line ? orderOf(state, a.line, a.versionId) - orderOf(state, b.line, b.versionId) : a.line < b.line ? -1 : 1));
+export function orderOf(state: OutboxState, line: string, versionId: Hash): number {
+  return (state.lines.get(line)?.versions.lastIndexOf(versionId) ?? -1) + 1;
 }
 
-export function activeVersion(state: OutboxState, line: string): Hash | undefined { return state.lines.get(line)?.activations.at(-1)?.versionId; }
+function inOrder(state: OutboxState, entries: readonly OutboxEntry[]): readonly OutboxEntry[] {
+  return [...entries].sort((a, b) =>
+    a.line === b.line
+      ? orderOf(state, a.line, a.versionId) - orderOf(state, b.line, b.versionId)
+      : a.line < b.line
+        ? -1
+        : 1,
+  );
+}
 
-/** The newest version of a line here, trained or adopted: what the next fine-tuning starts from when `after-outbox`, else the active one. */
+export function activeVersion(state: OutboxState, line: string): Hash | undefined {
+  return state.lines.get(line)?.activations.at(-1)?.versionId;
+}
+
+/**
+ * The newest version of a line here, trained or adopted: what the next fine-tuning starts from when
+ * `after-outbox`, else the active one.
+ */
 export function newestVersion(state: OutboxState, line: string): OutboxEntry | undefined {
   const id = state.lines.get(line)?.versions.at(-1);
   return id === undefined ? undefined : state.entries.get(id);
@@ -147,38 +292,82 @@ export function newestVersion(state: OutboxState, line: string): OutboxEntry | u
 
 /** What the server has to be told of still, base before child: lines by name, each in its order. */
 export function toAnnounce(state: OutboxState): readonly OutboxEntry[] {
-  return inOrder(state, [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing === "pending" && !entry.forgotten));
+  return inOrder(
+    state,
+    [...state.entries.values()].filter(
+      (entry) => entry.origin === "trained" && entry.standing === "pending" && !entry.forgotten,
+    ),
+  );
 }
 
-/** Versions recorded whose further receipts may have been lost: announced again, they are answered by the same receipts. */
+/**
+ * Versions recorded whose further receipts may have been lost: announced again, they are answered by the same
+ * receipts.
+ */
 export function awaitingReceipts(state: OutboxState): readonly OutboxEntry[] {
-  return inOrder(state, [...state.entries.values()].filter((entry) => entry.origin === "trained" && (entry.standing === "recorded" || entry.standing === "stored") && !entry.forgotten));
+  return inOrder(
+    state,
+    [...state.entries.values()].filter(
+      (entry) =>
+        entry.origin === "trained" &&
+        (entry.standing === "recorded" || entry.standing === "stored") &&
+        !entry.forgotten,
+    ),
+  );
 }
 
-/** Trained versions here that the server has not released; what a restoration lost and is gone here too is owed to nobody. */
+/**
+ * Trained versions here that the server has not released; what a restoration lost and is gone here too is
+ * owed to nobody.
+ */
 export function unreleased(state: OutboxState): readonly OutboxEntry[] {
-  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.standing !== "released" && !entry.forgotten);
+  return [...state.entries.values()].filter(
+    (entry) => entry.origin === "trained" && entry.standing !== "released" && !entry.forgotten,
+  );
 }
 
-/** Versions on this device, as the rule of forgetting sees them. `releasedWhen`: whether the server's word is enough, or a backup too. */
-export function keptVersions(state: OutboxState, releasedWhen: "stored" | "backed-up"): readonly KeptVersion[] {
+/**
+ * Versions on this device, as the rule of forgetting sees them. `releasedWhen`: whether the server's word is
+ * enough, or a backup too.
+ */
+export function keptVersions(
+  state: OutboxState,
+  releasedWhen: "stored" | "backed-up",
+): readonly KeptVersion[] {
   const kept = [...state.entries.values()].filter((entry) => !entry.forgotten);
-  // What a transfer that may still go on is coded against: the version's bases, and theirs. Without them it would begin anew.
+  // What a transfer that may still go on is coded against: the version's bases, and theirs. Without them it
+  // would begin anew.
   const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
   const neededBases = new Set([...bases, ...bases.flatMap((base) => state.entries.get(base)?.bases ?? [])]);
-  return kept.flatMap((entry) => entry.lines.map((line) => ({
-    versionId: entry.versionId, line, sequence: orderOf(state, line, entry.versionId),
-    released: entry.standing === "released" && (releasedWhen === "stored" || entry.backedUp),
-    active: activeVersion(state, line) === entry.versionId, needed: neededBases.has(entry.versionId),
-  })));
+  return kept.flatMap((entry) =>
+    entry.lines.map((line) => ({
+      versionId: entry.versionId,
+      line,
+      sequence: orderOf(state, line, entry.versionId),
+      released: entry.standing === "released" && (releasedWhen === "stored" || entry.backedUp),
+      active: activeVersion(state, line) === entry.versionId,
+      needed: neededBases.has(entry.versionId),
+    })),
+  );
 }
 
 /** Samples that trainings whose models are not released yet were made from. */
-export function pinnedSamples(state: OutboxState, line: string): readonly { readonly from: number; readonly to: number }[] {
-  return unreleased(state).flatMap((entry) => (entry.line === line && entry.samples !== null ? [entry.samples] : []));
+export function pinnedSamples(
+  state: OutboxState,
+  line: string,
+): readonly { readonly from: number; readonly to: number }[] {
+  return unreleased(state).flatMap((entry) =>
+    entry.line === line && entry.samples !== null ? [entry.samples] : [],
+  );
 }
 
 /** What a restoration to `position` takes from the server that this device cannot give back. */
 export function lostByRestore(state: OutboxState, position: number): readonly OutboxEntry[] {
-  return [...state.entries.values()].filter((entry) => entry.origin === "trained" && entry.position !== undefined && entry.position >= position && entry.forgotten);
+  return [...state.entries.values()].filter(
+    (entry) =>
+      entry.origin === "trained" &&
+      entry.position !== undefined &&
+      entry.position >= position &&
+      entry.forgotten,
+  );
 }

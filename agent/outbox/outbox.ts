@@ -12,11 +12,24 @@ import { decodeTree } from "../../shared/model/tree-object.js";
 import type { ObjectPruner, PackWriter } from "../../shared/objects/object-store.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
-import { loadSaveBase, saveModel, type SavedModel, type SaveModelOptions } from "../../shared/save/save-model.js";
+import {
+  loadSaveBase,
+  saveModel,
+  type SavedModel,
+  type SaveModelOptions,
+} from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { forgettable } from "../budget.js";
 import type { AgentFact, Metric } from "./agent-fact.js";
-import { applyFact, emptyOutbox, foldFacts, keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
+import {
+  applyFact,
+  emptyOutbox,
+  foldFacts,
+  keptVersions,
+  newestVersion,
+  type OutboxEntry,
+  type OutboxState,
+} from "./outbox-state.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
 export interface OutboxOptions {
@@ -25,7 +38,10 @@ export interface OutboxOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** After a failed fsync what is on the disk is unknown: nothing may be acknowledged until the outbox is opened again. */
+  /**
+   * After a failed fsync what is on the disk is unknown: nothing may be acknowledged until the outbox is
+   * opened again.
+   */
   readonly onFatal?: (error: StemmaError) => void;
 }
 
@@ -39,18 +55,37 @@ export type TrainedOptions = Omit<SaveModelOptions, "sequence" | "bases"> & {
 export class Outbox {
   #state: OutboxState = emptyOutbox;
   readonly #listeners = new Set<() => void>();
-  /** Saves, adoptions and forgetting one after the other: a pack whose fact is still to come must not look like garbage. */
+  /**
+   * Saves, adoptions and forgetting one after the other: a pack whose fact is still to come must not look
+   * like garbage.
+   */
   #queue: Promise<unknown> = Promise.resolve();
 
-  private constructor(private readonly options: OutboxOptions, private readonly journal: FileJournal<AgentFact>, readonly objects: ObjectPruner) {}
+  private constructor(
+    private readonly options: OutboxOptions,
+    private readonly journal: FileJournal<AgentFact>,
+    readonly objects: ObjectPruner,
+  ) {}
 
-  /** Opens the outbox in a folder; a torn tail was never acknowledged and is cut off. @throws OUTBOX_CORRUPT when the journal is damaged */
+  /**
+   * Opens the outbox in a folder; a torn tail was never acknowledged and is cut off. @throws OUTBOX_CORRUPT
+   * when the journal is damaged
+   */
   static async open(options: OutboxOptions): Promise<Outbox> {
-    const objects = await openPackStore(options.files, join(options.folder, "packs"), { clock: options.clock, random: options.random });
-    const journal = await openJournal<AgentFact>(options.files, join(options.folder, "journal"), {}).catch((cause: unknown) => {
-      if (!isStemmaError(cause, "JOURNAL_CORRUPT")) throw cause;
-      throw new StemmaError("OUTBOX_CORRUPT", `The outbox in ${options.folder} is damaged: ${cause.message} Nothing was removed. Restore the folder from a copy, or enrol the device again and recover its models from the server.`, { cause });
+    const objects = await openPackStore(options.files, join(options.folder, "packs"), {
+      clock: options.clock,
+      random: options.random,
     });
+    const journal = await openJournal<AgentFact>(options.files, join(options.folder, "journal"), {}).catch(
+      (cause: unknown) => {
+        if (!isStemmaError(cause, "JOURNAL_CORRUPT")) throw cause;
+        throw new StemmaError(
+          "OUTBOX_CORRUPT",
+          `The outbox in ${options.folder} is damaged: ${cause.message} Nothing was removed. Restore the folder from a copy, or enrol the device again and recover its models from the server.`,
+          { cause },
+        );
+      },
+    );
     const outbox = new Outbox(options, journal, objects);
     const facts: AgentFact[] = [];
     for await (const { fact } of journal.entries()) facts.push(fact);
@@ -59,12 +94,18 @@ export class Outbox {
     return outbox;
   }
 
-  get state(): OutboxState { return this.#state; }
-  entry(versionId: Hash): OutboxEntry | undefined { return this.#state.entries.get(versionId); }
+  get state(): OutboxState {
+    return this.#state;
+  }
+  entry(versionId: Hash): OutboxEntry | undefined {
+    return this.#state.entries.get(versionId);
+  }
   /** Calls back after every change; returns how to stop that. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
-    return () => { this.#listeners.delete(listener); };
+    return () => {
+      this.#listeners.delete(listener);
+    };
   }
 
   /** Appends facts; the state has them when this resolves, and not before they are durable. */
@@ -75,22 +116,45 @@ export class Outbox {
   }
 
   /** Saves a fine-tuned model: durable, and in the state, when this resolves. */
-  saveTrained(model: ModelSource, { base, metric, samples, ...options }: TrainedOptions): Promise<SavedModel> {
+  saveTrained(
+    model: ModelSource,
+    { base, metric, samples, ...options }: TrainedOptions,
+  ): Promise<SavedModel> {
     return this.#exclusively(async () => {
       const { clock } = this.options;
       const sequence = (this.#state.lines.get(options.line)?.sequence ?? 0) + 1;
       const bases = base === undefined ? [] : [await loadSaveBase(this.objects, base)];
       const saved = await saveModel(this.objects, model, { ...options, sequence, bases }, clock);
-      await this.append({ type: "saved", atMs: Math.round(clock.now()), versionId: saved.versionId, line: options.line, sequence, name: options.name, bases: saved.record.bases, tensorBytes: saved.tensorBytes, metric, samples });
+      await this.append({
+        type: "saved",
+        atMs: Math.round(clock.now()),
+        versionId: saved.versionId,
+        line: options.line,
+        sequence,
+        name: options.name,
+        bases: saved.record.bases,
+        tensorBytes: saved.tensorBytes,
+        metric,
+        samples,
+      });
       return saved;
     });
   }
 
   /** Keeps a version of the server's: `write` puts what is lacking into one pack, then the fact follows. */
-  adopt(fact: Extract<AgentFact, { type: "adopted" }>, write: (pack: PackWriter) => Promise<void>): Promise<void> {
+  adopt(
+    fact: Extract<AgentFact, { type: "adopted" }>,
+    write: (pack: PackWriter) => Promise<void>,
+  ): Promise<void> {
     return this.#exclusively(async () => {
       const pack = await this.objects.begin();
-      try { await write(pack); await pack.commit(); } catch (error) { await pack.abort(); throw error; }
+      try {
+        await write(pack);
+        await pack.commit();
+      } catch (error) {
+        await pack.abort();
+        throw error;
+      }
       await this.append(fact);
     });
   }
@@ -106,7 +170,9 @@ export class Outbox {
   }
 
   /** What the next fine-tuning of a line may inherit from: its newest version here. */
-  newest(line: string): OutboxEntry | undefined { return newestVersion(this.#state, line); }
+  newest(line: string): OutboxEntry | undefined {
+    return newestVersion(this.#state, line);
+  }
 
   /**
    * Forgets what the rule allows (released, not active, beyond the last N of its line): first the
@@ -142,27 +208,41 @@ export class Outbox {
   }
 
   async #watched<T>(work: Promise<T>): Promise<T> {
-    try { return await work; } catch (error) {
-      if (isStemmaError(error, "JOURNAL_STOPPED") || isStemmaError(error, "STORE_FAILED")) this.options.onFatal?.(error);
+    try {
+      return await work;
+    } catch (error) {
+      if (isStemmaError(error, "JOURNAL_STOPPED") || isStemmaError(error, "STORE_FAILED"))
+        this.options.onFatal?.(error);
       throw error;
     }
   }
 
-  /** Everything that kept versions are made of; undefined when that cannot be told for sure: then nothing at all is deleted. */
+  /**
+   * Everything that kept versions are made of; undefined when that cannot be told for sure: then nothing at
+   * all is deleted.
+   */
   async #live(): Promise<Set<Hash> | undefined> {
     const live = new Set<Hash>();
     let whole = true;
     for (const entry of this.#state.entries.values()) {
       if (entry.forgotten) continue;
       let ids: readonly Hash[] | undefined;
-      try { ids = await this.#objectsOf(entry.versionId); } catch (error) {
-        // Only what is surely gone or altered is given up, and only of a model that the server has; a disk that fails now may not fail later.
-        if (!isStemmaError(error, "OBJECT_MISSING") && !isStemmaError(error, "OBJECT_HASH_MISMATCH")) whole = false;
+      try {
+        ids = await this.#objectsOf(entry.versionId);
+      } catch (error) {
+        // Only what is surely gone or altered is given up, and only of a model that the server has; a disk
+        // that fails now may not fail later.
+        if (!isStemmaError(error, "OBJECT_MISSING") && !isStemmaError(error, "OBJECT_HASH_MISMATCH"))
+          whole = false;
       }
       for (const id of ids ?? []) if (this.objects.has(id)) live.add(id);
       if (entry.standing !== "released" && (ids === undefined || ids.some((id) => !this.objects.has(id)))) {
         whole = false;
-        this.options.log.error("model-damaged", { line: entry.line, version: entry.versionId, text: `a model that the server has not released is damaged in ${this.options.folder}; nothing is deleted there until it is restored from a copy` });
+        this.options.log.error("model-damaged", {
+          line: entry.line,
+          version: entry.versionId,
+          text: `a model that the server has not released is damaged in ${this.options.folder}; nothing is deleted there until it is restored from a copy`,
+        });
       }
     }
     return whole ? live : undefined;
@@ -170,7 +250,11 @@ export class Outbox {
 
   async #objectsOf(versionId: Hash): Promise<readonly Hash[]> {
     const { record } = await this.record(versionId);
-    return [versionId, ...smallObjectsOf(record).map(({ id }) => id), ...(await this.leaves(record)).map(({ tensor }) => tensor)];
+    return [
+      versionId,
+      ...smallObjectsOf(record).map(({ id }) => id),
+      ...(await this.leaves(record)).map(({ tensor }) => tensor),
+    ];
   }
 
   /** Deletes what no kept version needs: after forgetting, and what a crash left between pack and fact. */
@@ -184,7 +268,8 @@ export class Outbox {
       this.options.log.debug("outbox-tidied", { freedBytes, objects: plan.dead.length });
     } catch (error) {
       if (!isStemmaError(error)) throw error;
-      // Space is not worth stopping for: what cannot be freed now is tried again with the next model that is forgotten.
+      // Space is not worth stopping for: what cannot be freed now is tried again with the next model that is
+      // forgotten.
       this.options.log.warn("outbox-not-tidied", { code: error.code, text: error.message });
     }
   }

@@ -6,7 +6,10 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
 
 /** undefined where its record or tree is not here (any more). @throws OBJECT_HASH_MISMATCH */
-export async function readVersion(objects: Pick<ObjectReader, "has" | "read">, versionId: Hash): Promise<HeldVersion | undefined> {
+export async function readVersion(
+  objects: Pick<ObjectReader, "has" | "read">,
+  versionId: Hash,
+): Promise<HeldVersion | undefined> {
   if (!objects.has(versionId)) return undefined;
   const { bases, objects: named } = decodeSaveRecord(await objects.read("record", versionId));
   if (!objects.has(named.tree)) return undefined;

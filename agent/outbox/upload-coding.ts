@@ -34,7 +34,11 @@ export interface UploadCodingOptions {
 }
 
 /** A stream ready to be sent; `remove` gives its space back. */
-export interface CodedUpload { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[]; remove(): Promise<void> }
+export interface CodedUpload {
+  readonly objects: readonly StreamObject[];
+  readonly encodings: readonly Encoding[];
+  remove(): Promise<void>;
+}
 
 /** Streams up to this length stay in memory. */
 const memorySpoolBytes = 256 * 1024;
@@ -48,64 +52,134 @@ export class UploadCoding {
 
   /** Removes what a killed run left: it is coded again, to the same bytes. */
   static async clear(files: Files, folder: string): Promise<void> {
-    for (const name of await files.list(folder)) if (name.endsWith(codingSpoolEnding)) await files.remove(join(folder, name));
+    for (const name of await files.list(folder))
+      if (name.endsWith(codingSpoolEnding)) await files.remove(join(folder, name));
   }
 
   /** Whether this want may be answered by coded tensors at all. */
-  mayCode(want: Want): boolean { return this.options.link.coding !== "never" && (want.codec ?? 0) >= codecFormat && want.reason !== "objects" && want.tensorIndices.length > 0; }
+  mayCode(want: Want): boolean {
+    return (
+      this.options.link.coding !== "never" &&
+      (want.codec ?? 0) >= codecFormat &&
+      want.reason !== "objects" &&
+      want.tensorIndices.length > 0
+    );
+  }
 
   /**
    * The coded stream of a want's tensors; undefined where raw is better or coding fails.
    * @param seenBytesPerSecond what earlier transfers moved
    */
-  prepare(want: Want, refs: readonly ObjectRef[], seenBytesPerSecond: number | undefined, signal: AbortSignal): Promise<CodedUpload | undefined> {
-    const prepared = this.#turn.then(() => this.#prepare(want, refs, seenBytesPerSecond, signal)).catch((error: unknown) => {
-      if (!signal.aborted) this.options.log.warn("upload-not-coded", { version: want.versionId, transfer: want.transfer, code: isStemmaError(error) ? error.code : undefined, text: `sent raw: ${(error as Error).message}` });
-      return undefined;
-    });
+  prepare(
+    want: Want,
+    refs: readonly ObjectRef[],
+    seenBytesPerSecond: number | undefined,
+    signal: AbortSignal,
+  ): Promise<CodedUpload | undefined> {
+    const prepared = this.#turn
+      .then(() => this.#prepare(want, refs, seenBytesPerSecond, signal))
+      .catch((error: unknown) => {
+        if (!signal.aborted)
+          this.options.log.warn("upload-not-coded", {
+            version: want.versionId,
+            transfer: want.transfer,
+            code: isStemmaError(error) ? error.code : undefined,
+            text: `sent raw: ${(error as Error).message}`,
+          });
+        return undefined;
+      });
     this.#turn = prepared;
     return prepared;
   }
 
-  async #prepare(want: Want, refs: readonly ObjectRef[], seenBytesPerSecond: number | undefined, signal: AbortSignal): Promise<CodedUpload | undefined> {
+  async #prepare(
+    want: Want,
+    refs: readonly ObjectRef[],
+    seenBytesPerSecond: number | undefined,
+    signal: AbortSignal,
+  ): Promise<CodedUpload | undefined> {
     const { log } = this.options;
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
     // The stream that the server has a part of was raw.
     if (signal.aborted || want.streamBytes === rawBytes) return undefined;
-    if (!(await this.options.mayTake(mostEncodedBytes(rawBytes)))) throw new StemmaError("DISK_BUDGET_EXHAUSTED", `there is no room for a coded copy of ${rawBytes} bytes beside the model.`);
+    if (!(await this.options.mayTake(mostEncodedBytes(rawBytes))))
+      throw new StemmaError(
+        "DISK_BUDGET_EXHAUSTED",
+        `there is no room for a coded copy of ${rawBytes} bytes beside the model.`,
+      );
     const coder = openTensorCoder(rawBytes);
     try {
       const work: CodingWork = {
-        tensors: refs.map(({ id }) => id), references: await this.#references(want), objects: this.options.objects, coder, signal,
+        tensors: refs.map(({ id }) => id),
+        references: await this.#references(want),
+        objects: this.options.objects,
+        coder,
+        signal,
         maxTensorBytes: (this.options.memoryLimitMb * 2 ** 20) / 16,
       };
       // One that goes on was decided before, maybe in another run: it must be the same stream again.
       if (want.streamBytes === undefined) {
         const decision = await this.#decide(work, seenBytesPerSecond);
-        log.debug("coding-decided", { version: want.versionId, transfer: want.transfer, coded: decision.coded, text: `${decision.coded ? "coded" : "raw"}: ${decision.because}` });
+        log.debug("coding-decided", {
+          version: want.versionId,
+          transfer: want.transfer,
+          coded: decision.coded,
+          text: `${decision.coded ? "coded" : "raw"}: ${decision.because}`,
+        });
         if (!decision.coded) return undefined;
       }
       return await this.#code(want, work, rawBytes);
-    } finally { await coder.close(); }
+    } finally {
+      await coder.close();
+    }
   }
 
   async #code(want: Want, work: CodingWork, rawBytes: number): Promise<CodedUpload | undefined> {
     const { files, folder, clock, log } = this.options;
     const began = clock.monotonic();
     await files.makeFolder(folder);
-    const spool = await openCodingSpool(files, join(folder, `${want.transfer}${codingSpoolEnding}`), mostEncodedBytes(rawBytes), memorySpoolBytes);
+    const spool = await openCodingSpool(
+      files,
+      join(folder, `${want.transfer}${codingSpoolEnding}`),
+      mostEncodedBytes(rawBytes),
+      memorySpoolBytes,
+    );
     try {
       const { objects, encodings, byteLength } = await codeStream(work, spool);
-      log.debug("coded", { version: want.versionId, transfer: want.transfer, rawBytes, bytes: byteLength, tookMs: clock.monotonic() - began, text: `${byteLength} bytes on the wire for ${rawBytes}` });
+      log.debug("coded", {
+        version: want.versionId,
+        transfer: want.transfer,
+        rawBytes,
+        bytes: byteLength,
+        tookMs: clock.monotonic() - began,
+        text: `${byteLength} bytes on the wire for ${rawBytes}`,
+      });
       return { objects, encodings, remove: () => spool.remove() };
-    } catch (error) { await spool.remove(); throw error; }
+    } catch (error) {
+      await spool.remove();
+      throw error;
+    }
   }
 
-  async #decide(work: CodingWork, seenBytesPerSecond: number | undefined): Promise<{ readonly coded: boolean; readonly because: string }> {
+  async #decide(
+    work: CodingWork,
+    seenBytesPerSecond: number | undefined,
+  ): Promise<{ readonly coded: boolean; readonly because: string }> {
     const { link } = this.options;
     const needsFigures = link.coding === "auto";
-    const { rawBytes, codedBytes } = needsFigures ? await estimateStream(work) : { rawBytes: 0, codedBytes: 0 };
-    return decideCoding({ link, seenBytesPerSecond, coderBytesPerSecond: needsFigures ? this.#coderBytesPerSecond ??= await this.#measure(work.coder) : Infinity, rawBytes, codedBytes, tensors: work.tensors.length });
+    const { rawBytes, codedBytes } = needsFigures
+      ? await estimateStream(work)
+      : { rawBytes: 0, codedBytes: 0 };
+    return decideCoding({
+      link,
+      seenBytesPerSecond,
+      coderBytesPerSecond: needsFigures
+        ? (this.#coderBytesPerSecond ??= await this.#measure(work.coder))
+        : Infinity,
+      rawBytes,
+      codedBytes,
+      tensors: work.tensors.length,
+    });
   }
 
   /** Once a process: a megabyte of float32 and a step from it. The first coding warms the codec up. */
@@ -117,18 +191,25 @@ export class UploadCoding {
     return (4 * measuredNumbers * 1000) / Math.max(clock.monotonic() - began, 0.001);
   }
 
-  /** What the wanted tensors are coded against: of the versions that the server offers, those that this device has records and trees of. */
+  /**
+   * What the wanted tensors are coded against: of the versions that the server offers, those that this device
+   * has records and trees of.
+   */
   async #references({ versionId, references = [] }: Want): Promise<ReturnType<typeof referencesOfTensors>> {
     const own = await readVersion(this.options.objects, versionId);
     if (own === undefined) return new Map();
     const held: HeldVersion[] = [];
-    for (const id of references) { const version = await readVersion(this.options.objects, id); if (version !== undefined) held.push(version); }
+    for (const id of references) {
+      const version = await readVersion(this.options.objects, id);
+      if (version !== undefined) held.push(version);
+    }
     return referencesOfTensors(own, held);
   }
 }
 
 function ramp(step: number): Tensor {
   const values = new Float32Array(measuredNumbers);
-  for (let i = 0; i < values.length; i++) values[i] = ((i * 2_654_435_761) % 65_536) / 65_536 - 0.5 + (step * ((i * 40_503) % 1024)) / 1e7;
+  for (let i = 0; i < values.length; i++)
+    values[i] = ((i * 2_654_435_761) % 65_536) / 65_536 - 0.5 + (step * ((i * 40_503) % 1024)) / 1e7;
   return { dtype: "F32", shape: [measuredNumbers / 512, 512], bytes: new Uint8Array(values.buffer) };
 }

@@ -9,7 +9,14 @@ import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
-import type { Block, BlockRequest, Encoding, ManifestPart, ObjectRef, Want } from "../../shared/wire/messages.js";
+import type {
+  Block,
+  BlockRequest,
+  Encoding,
+  ManifestPart,
+  ObjectRef,
+  Want,
+} from "../../shared/wire/messages.js";
 import { boundedBlockBytes } from "../../shared/wire/transfer/manifest.js";
 import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
 import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transfer/stream.js";
@@ -27,14 +34,25 @@ export interface UploadsOptions {
   send(transfer: string, message: ManifestPart | Block): Promise<boolean>;
 }
 
-export interface UploadProgress { readonly versionId: Hash; readonly transfer: string; /** 0 while it is being coded. */ readonly byteLength: number; readonly sentBytes: number }
+export interface UploadProgress {
+  readonly versionId: Hash;
+  readonly transfer: string;
+  /** 0 while it is being coded. */ readonly byteLength: number;
+  readonly sentBytes: number;
+}
 
-/** Transfers kept at a time; the one that was asked for longest ago goes first, and its want is answered anew. */
+/**
+ * Transfers kept at a time; the one that was asked for longest ago goes first, and its want is answered anew.
+ */
 const maxUploads = 16;
 /** A transfer shorter than this says little of the link. */
 const tellingBytes = 256 * 1024;
 
-interface Stream { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[]; remove?(): Promise<void> }
+interface Stream {
+  readonly objects: readonly StreamObject[];
+  readonly encodings: readonly Encoding[];
+  remove?(): Promise<void>;
+}
 interface Upload {
   readonly want: Want;
   readonly progress: { sentBytes: number; firstMs: number; lastMs: number };
@@ -55,51 +73,108 @@ export class Uploads {
 
   /** Bytes sent and due, of all transfers under way. */
   progress(): readonly UploadProgress[] {
-    return [...this.#running].map(([transfer, { want: { versionId }, sender, progress }]) => ({ versionId, transfer, byteLength: sender?.machine.shape.byteLength ?? 0, sentBytes: progress.sentBytes }));
+    return [...this.#running].map(
+      ([
+        transfer,
+        {
+          want: { versionId },
+          sender,
+          progress,
+        },
+      ]) => ({
+        versionId,
+        transfer,
+        byteLength: sender?.machine.shape.byteLength ?? 0,
+        sentBytes: progress.sentBytes,
+      }),
+    );
   }
-  isMoving(versionId: Hash): boolean { return [...this.#running.values()].some(({ want }) => want.versionId === versionId); }
+  isMoving(versionId: Hash): boolean {
+    return [...this.#running.values()].some(({ want }) => want.versionId === versionId);
+  }
 
   /**
-   * Begins (or, after a restart of either side, begins again) to answer a whole want. Resolves when it is taken on;
-   * coding goes on in the background, and requests that come before its end are answered after it.
+   * Begins (or, after a restart of either side, begins again) to answer a whole want. Resolves when it is
+   * taken on; coding goes on in the background, and requests that come before its end are answered after it.
    * @throws OBJECT_MISSING when something wanted is not here any more
    */
   async begin(want: Want): Promise<void> {
     const before = this.#running.get(want.transfer);
     // The same again, after a lost answer: what is coded already, or being coded, is not coded again.
-    if (before !== undefined && answers(before, want)) { before.sender?.reconnected(); return; }
+    if (before !== undefined && answers(before, want)) {
+      before.sender?.reconnected();
+      return;
+    }
     const { refs, raw } = await refsOfWant(this.options.objects, want);
     const objects = await Promise.all(refs.map((ref) => this.#streamObject(ref)));
     // Sizes that the receiver could not know are said by encodings; code 0 is raw.
-    const uncoded: Stream = { objects, encodings: raw ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })) };
+    const uncoded: Stream = {
+      objects,
+      encodings: raw ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })),
+    };
     await this.end(want.transfer);
-    const upload: Upload = { want, progress: { sentBytes: 0, firstMs: 0, lastMs: 0 }, abort: new AbortController(), sender: undefined, stream: undefined, early: undefined };
+    const upload: Upload = {
+      want,
+      progress: { sentBytes: 0, firstMs: 0, lastMs: 0 },
+      abort: new AbortController(),
+      sender: undefined,
+      stream: undefined,
+      early: undefined,
+    };
     this.#running.set(want.transfer, upload);
     const others = [...this.#running].filter(([, one]) => one !== upload);
-    if (others.length >= maxUploads) await this.end(others.sort(([, a], [, b]) => (a.sender?.machine.lastRequestMs ?? 0) - (b.sender?.machine.lastRequestMs ?? 0))[0]?.[0] ?? "");
+    if (others.length >= maxUploads)
+      await this.end(
+        others.sort(
+          ([, a], [, b]) => (a.sender?.machine.lastRequestMs ?? 0) - (b.sender?.machine.lastRequestMs ?? 0),
+        )[0]?.[0] ?? "",
+      );
     const { coding } = this.options;
-    if (coding === undefined || !raw || !coding.mayCode(want)) { this.#send(upload, uncoded); return; }
-    const preparing = coding.prepare(want, refs, this.#seenBytesPerSecond, upload.abort.signal).then(async (coded) => {
-      // Ended meanwhile, by the server's word or by a newer want.
-      if (this.#running.get(want.transfer) === upload) this.#send(upload, coded ?? uncoded);
-      else await coded?.remove();
-    }).catch((error: unknown) => { this.#failed(upload, error); }).finally(() => { this.#preparing.delete(preparing); });
+    if (coding === undefined || !raw || !coding.mayCode(want)) {
+      this.#send(upload, uncoded);
+      return;
+    }
+    const preparing = coding
+      .prepare(want, refs, this.#seenBytesPerSecond, upload.abort.signal)
+      .then(async (coded) => {
+        // Ended meanwhile, by the server's word or by a newer want.
+        if (this.#running.get(want.transfer) === upload) this.#send(upload, coded ?? uncoded);
+        else await coded?.remove();
+      })
+      .catch((error: unknown) => {
+        this.#failed(upload, error);
+      })
+      .finally(() => {
+        this.#preparing.delete(preparing);
+      });
     this.#preparing.add(preparing);
   }
 
   #send(upload: Upload, stream: Stream): void {
     const { want, progress } = upload;
-    const blockBytes = boundedBlockBytes(Math.min(this.options.blockBytes, want.blockBytes === 0 ? Infinity : want.blockBytes));
+    const blockBytes = boundedBlockBytes(
+      Math.min(this.options.blockBytes, want.blockBytes === 0 ? Infinity : want.blockBytes),
+    );
     upload.stream = stream;
-    upload.sender = runSender({ transfer: want.transfer, blockBytes, encodings: stream.encodings }, stream.objects, {
-      clock: this.options.clock,
-      send: async (message) => {
-        if (message.type === "block") progress.firstMs ||= this.options.clock.monotonic();
-        if (!(await this.options.send(want.transfer, message))) throw new StemmaError("SERVER_UNREACHABLE", "No session is open; the block is asked for again.");
-        if (message.type === "block") { progress.sentBytes += message.data.length; progress.lastMs = this.options.clock.monotonic(); }
+    upload.sender = runSender(
+      { transfer: want.transfer, blockBytes, encodings: stream.encodings },
+      stream.objects,
+      {
+        clock: this.options.clock,
+        send: async (message) => {
+          if (message.type === "block") progress.firstMs ||= this.options.clock.monotonic();
+          if (!(await this.options.send(want.transfer, message)))
+            throw new StemmaError("SERVER_UNREACHABLE", "No session is open; the block is asked for again.");
+          if (message.type === "block") {
+            progress.sentBytes += message.data.length;
+            progress.lastMs = this.options.clock.monotonic();
+          }
+        },
+        onFailed: (error) => {
+          this.#failed(upload, error);
+        },
       },
-      onFailed: (error) => { this.#failed(upload, error); },
-    });
+    );
     if (upload.early !== undefined) upload.sender.onRequest(upload.early);
     upload.early = undefined;
   }
@@ -113,7 +188,9 @@ export class Uploads {
   /** False when the transfer is not known here (a restart): the version is then announced again. */
   onRequest(request: BlockRequest): boolean {
     const upload = this.#running.get(request.transfer);
-    if (upload?.sender === undefined) { if (upload !== undefined) upload.early = request; } else upload.sender.onRequest(request);
+    if (upload?.sender === undefined) {
+      if (upload !== undefined) upload.early = request;
+    } else upload.sender.onRequest(request);
     return upload !== undefined;
   }
 
@@ -125,16 +202,25 @@ export class Uploads {
     const { sender, progress, want } = upload;
     await sender?.stop();
     await upload.stream?.remove?.();
-    if (progress.sentBytes >= tellingBytes && progress.lastMs > progress.firstMs) this.#seenBytesPerSecond = (1000 * progress.sentBytes) / (progress.lastMs - progress.firstMs);
-    this.options.log.debug("upload-ended", { version: want.versionId, transfer, sentBytes: progress.sentBytes, byteLength: sender?.machine.shape.byteLength ?? 0 });
+    if (progress.sentBytes >= tellingBytes && progress.lastMs > progress.firstMs)
+      this.#seenBytesPerSecond = (1000 * progress.sentBytes) / (progress.lastMs - progress.firstMs);
+    this.options.log.debug("upload-ended", {
+      version: want.versionId,
+      transfer,
+      sentBytes: progress.sentBytes,
+      byteLength: sender?.machine.shape.byteLength ?? 0,
+    });
   }
 
   /** The server has it all: whatever still runs for this version ends. */
   async endVersion(versionId: Hash): Promise<void> {
-    for (const [transfer, upload] of [...this.#running]) if (upload.want.versionId === versionId) await this.end(transfer);
+    for (const [transfer, upload] of [...this.#running])
+      if (upload.want.versionId === versionId) await this.end(transfer);
   }
 
-  reconnected(): void { for (const { sender } of this.#running.values()) sender?.reconnected(); }
+  reconnected(): void {
+    for (const { sender } of this.#running.values()) sender?.reconnected();
+  }
 
   /** Resolves when nothing is sent and nothing coded any more. */
   async stop(): Promise<void> {
@@ -149,23 +235,52 @@ export class Uploads {
   }
 }
 
-/** Whether a want asks for what is under way: the same objects by the same terms, and a stream of the length that this one has. */
+/**
+ * Whether a want asks for what is under way: the same objects by the same terms, and a stream of the length
+ * that this one has.
+ */
 function answers({ want, sender }: Upload, asked: Want): boolean {
-  const terms = (one: Want): string => JSON.stringify([one.reason, one.versionId, one.blockBytes, one.objects, one.tensorIndices, one.codec ?? 0, one.references ?? []]);
-  return terms(want) === terms(asked) && (asked.streamBytes === undefined || sender === undefined || asked.streamBytes === sender.machine.shape.byteLength);
+  const terms = (one: Want): string =>
+    JSON.stringify([
+      one.reason,
+      one.versionId,
+      one.blockBytes,
+      one.objects,
+      one.tensorIndices,
+      one.codec ?? 0,
+      one.references ?? [],
+    ]);
+  return (
+    terms(want) === terms(asked) &&
+    (asked.streamBytes === undefined ||
+      sender === undefined ||
+      asked.streamBytes === sender.machine.shape.byteLength)
+  );
 }
 
 /**
  * The objects of a whole want, in the order of the stream, and whether the receiver knows their sizes.
  * @throws OBJECT_MISSING, ENVELOPE_MALFORMED for an index outside the tree
  */
-async function refsOfWant(objects: ObjectReader, want: Want): Promise<{ readonly refs: readonly ObjectRef[]; readonly raw: boolean }> {
-  if (want.tensorIndices.length === 0) return { refs: want.objects, raw: want.objects.every(({ id, byteLength }) => objects.stat(id)?.byteLength === byteLength) };
+async function refsOfWant(
+  objects: ObjectReader,
+  want: Want,
+): Promise<{ readonly refs: readonly ObjectRef[]; readonly raw: boolean }> {
+  if (want.tensorIndices.length === 0)
+    return {
+      refs: want.objects,
+      raw: want.objects.every(({ id, byteLength }) => objects.stat(id)?.byteLength === byteLength),
+    };
   const record = decodeSaveRecord(await objects.read("record", want.versionId));
   const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
   const refs = want.tensorIndices.map((index): ObjectRef => {
     const leaf = leaves[index];
-    if (leaf === undefined) throw new StemmaError("ENVELOPE_MALFORMED", `The server wants tensor ${index} of a model that has ${leaves.length}. It is ignored.`, { index });
+    if (leaf === undefined)
+      throw new StemmaError(
+        "ENVELOPE_MALFORMED",
+        `The server wants tensor ${index} of a model that has ${leaves.length}. It is ignored.`,
+        { index },
+      );
     return { kind: "tensor", id: leaf.tensor, byteLength: objects.stat(leaf.tensor)?.byteLength ?? 0 };
   });
   return { refs, raw: true };

@@ -12,12 +12,23 @@ export type ServerHistory =
   | { readonly verdict: "restored"; readonly position: number }
   | { readonly verdict: "rewritten"; readonly text: string };
 
-export function judgeHistory(state: Pick<OutboxState, "seen" | "restoredAt">, welcome: Pick<Welcome, "head" | "restored" | "restoredPosition">): ServerHistory {
+export function judgeHistory(
+  state: Pick<OutboxState, "seen" | "restoredAt">,
+  welcome: Pick<Welcome, "head" | "restored" | "restoredPosition">,
+): ServerHistory {
   const { seen, restoredAt } = state;
   const { head, restored, restoredPosition } = welcome;
-  const wentBack = seen !== undefined && head !== undefined && (head.length < seen.length || (head.length === seen.length && head.chain !== seen.chain));
+  const wentBack =
+    seen !== undefined &&
+    head !== undefined &&
+    (head.length < seen.length || (head.length === seen.length && head.chain !== seen.chain));
   // The word `restored` stays true for ever; it is news once, or when the journal is not the one seen since.
-  if (restored && (wentBack || !restoredAt.includes(restoredPosition))) return { verdict: "restored", position: restoredPosition };
-  if (wentBack) return { verdict: "rewritten", text: `the server's journal has ${head.length} entries where ${seen.length} were seen before, and it does not say that it was restored; nothing is told to it or deleted on its word` };
+  if (restored && (wentBack || !restoredAt.includes(restoredPosition)))
+    return { verdict: "restored", position: restoredPosition };
+  if (wentBack)
+    return {
+      verdict: "rewritten",
+      text: `the server's journal has ${head.length} entries where ${seen.length} were seen before, and it does not say that it was restored; nothing is told to it or deleted on its word`,
+    };
   return { verdict: "grown" };
 }

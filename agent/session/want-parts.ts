@@ -1,4 +1,6 @@
-/** Joins a want that came in parts. Bounded: a want whose parts never all come is forgotten for newer ones. */
+/**
+ * Joins a want that came in parts. Bounded: a want whose parts never all come is forgotten for newer ones.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import type { Want } from "../../shared/wire/messages.js";
 
@@ -11,16 +13,31 @@ export class WantParts {
   /** The whole want once its last part is here; undefined before. @throws ENVELOPE_MALFORMED */
   join(want: Want): Want | undefined {
     if (want.parts <= 1) return want;
-    if (want.parts > maxParts || want.part >= want.parts) throw new StemmaError("ENVELOPE_MALFORMED", `A want has part ${want.part} of ${want.parts}; at most ${maxParts} are read. It is ignored.`, { transfer: want.transfer });
+    if (want.parts > maxParts || want.part >= want.parts)
+      throw new StemmaError(
+        "ENVELOPE_MALFORMED",
+        `A want has part ${want.part} of ${want.parts}; at most ${maxParts} are read. It is ignored.`,
+        { transfer: want.transfer },
+      );
     const parts = this.#partsOf(want);
     parts[want.part] = want;
     const whole = parts.filter((part) => part !== undefined);
     if (whole.length < want.parts) return undefined;
     this.#open.delete(want.transfer);
-    return { ...want, part: 0, parts: 1, more: false, objects: whole.flatMap(({ objects }) => objects), tensorIndices: whole.flatMap(({ tensorIndices }) => tensorIndices), bases: whole.flatMap(({ bases }) => bases) };
+    return {
+      ...want,
+      part: 0,
+      parts: 1,
+      more: false,
+      objects: whole.flatMap(({ objects }) => objects),
+      tensorIndices: whole.flatMap(({ tensorIndices }) => tensorIndices),
+      bases: whole.flatMap(({ bases }) => bases),
+    };
   }
 
-  clear(): void { this.#open.clear(); }
+  clear(): void {
+    this.#open.clear();
+  }
 
   #partsOf({ transfer, parts }: Want): (Want | undefined)[] {
     const known = this.#open.get(transfer);

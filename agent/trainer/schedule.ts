@@ -1,4 +1,7 @@
-/** When a line trains. Pure: clock readings, counts and the disk's verdict come in, a decision with its reason goes out. */
+/**
+ * When a line trains. Pure: clock readings, counts and the disk's verdict come in, a decision with its reason
+ * goes out.
+ */
 import type { DiskVerdict } from "../budget.js";
 import type { LineConfig } from "../config.js";
 import type { Profile } from "../profile.js";
@@ -17,7 +20,10 @@ export interface ScheduleInput {
   readonly newSamples: number;
   readonly hasBase: boolean;
   readonly disk: DiskVerdict;
-  /** The model before is on its way to a server that answers: its receipt comes soon, and this one should build on it. */
+  /**
+   * The model before is on its way to a server that answers: its receipt comes soon, and this one should
+   * build on it.
+   */
   readonly awaitsReceipt: boolean;
   /** The last scheduled training failed, and its pause is not over. */
   readonly pausesAfterFailure: boolean;
@@ -26,14 +32,25 @@ export interface ScheduleInput {
 }
 
 /** Pause after so many scheduled trainings that failed in a row: 15 s, doubled up to an hour. */
-export function pauseAfterFailuresMs(failures: number): number { return Math.min(15_000 * 2 ** Math.max(0, failures - 1), 3_600_000); }
+export function pauseAfterFailuresMs(failures: number): number {
+  return Math.min(15_000 * 2 ** Math.max(0, failures - 1), 3_600_000);
+}
 
 export type ScheduleDecision =
   | { readonly train: true; readonly because: "asked" | "clock" | "samples" }
-  | { readonly train: false; readonly because: "no-base" | "disk" | "off-duty" | "rounds-done" | "receipt" | "failed-before" | "not-due"; readonly text: string };
+  | {
+      readonly train: false;
+      readonly because:
+        "no-base" | "disk" | "off-duty" | "rounds-done" | "receipt" | "failed-before" | "not-due";
+      readonly text: string;
+    };
 
 /** Whether an hour of the day lies in the duty window; from 22 to 6 passes midnight. */
-export function onDuty(duty: Profile["training"]["dutyHours"], nowMs: number, utcOffsetMinutes: number): boolean {
+export function onDuty(
+  duty: Profile["training"]["dutyHours"],
+  nowMs: number,
+  utcOffsetMinutes: number,
+): boolean {
   if (duty === null) return true;
   const hour = (((nowMs / 3_600_000 + utcOffsetMinutes / 60) % 24) + 24) % 24;
   return duty.from < duty.to ? hour >= duty.from && hour < duty.to : hour >= duty.from || hour < duty.to;
@@ -41,24 +58,46 @@ export function onDuty(duty: Profile["training"]["dutyHours"], nowMs: number, ut
 
 /** Whether the line is due by clock or by samples, before base, disk and duty hours are asked. */
 function dueBecause(input: ScheduleInput): "clock" | "samples" | undefined {
-  const everyMs = input.schedule.everySeconds !== undefined
-    ? (input.schedule.everySeconds === null ? null : input.schedule.everySeconds * 1000)
-    : (input.training.everyHours === null ? null : input.training.everyHours * 3_600_000);
-  const afterSamples = input.schedule.afterSamples !== undefined ? input.schedule.afterSamples : input.training.afterSamples;
+  const everyMs =
+    input.schedule.everySeconds !== undefined
+      ? input.schedule.everySeconds === null
+        ? null
+        : input.schedule.everySeconds * 1000
+      : input.training.everyHours === null
+        ? null
+        : input.training.everyHours * 3_600_000;
+  const afterSamples =
+    input.schedule.afterSamples !== undefined ? input.schedule.afterSamples : input.training.afterSamples;
   if (afterSamples !== null && input.newSamples >= afterSamples) return "samples";
-  // A clock set back must not silence a line for the length of the step: a last training in the future counts as due.
-  if (everyMs !== null && (input.lastTrainingMs === undefined || input.nowMs - input.lastTrainingMs >= everyMs || input.nowMs < input.lastTrainingMs)) return "clock";
+  // A clock set back must not silence a line for the length of the step: a last training in the future counts
+  // as due.
+  if (
+    everyMs !== null &&
+    (input.lastTrainingMs === undefined ||
+      input.nowMs - input.lastTrainingMs >= everyMs ||
+      input.nowMs < input.lastTrainingMs)
+  )
+    return "clock";
   return undefined;
 }
 
 export function decideTraining(input: ScheduleInput): ScheduleDecision {
   const due = input.asked ? "asked" : dueBecause(input);
   if (due === undefined) return { train: false, because: "not-due", text: "not due yet" };
-  if (!input.asked && input.schedule.rounds !== undefined && input.trainings >= input.schedule.rounds) return { train: false, because: "rounds-done", text: `all ${input.schedule.rounds} scheduled trainings are done` };
-  if (!input.asked && input.pausesAfterFailure) return { train: false, because: "failed-before", text: "the last training failed; the next try waits" };
-  if (!input.hasBase) return { train: false, because: "no-base", text: "the line has no model to start from yet" };
-  if (!input.asked && input.awaitsReceipt) return { train: false, because: "receipt", text: "the model before is being reported" };
+  if (!input.asked && input.schedule.rounds !== undefined && input.trainings >= input.schedule.rounds)
+    return {
+      train: false,
+      because: "rounds-done",
+      text: `all ${input.schedule.rounds} scheduled trainings are done`,
+    };
+  if (!input.asked && input.pausesAfterFailure)
+    return { train: false, because: "failed-before", text: "the last training failed; the next try waits" };
+  if (!input.hasBase)
+    return { train: false, because: "no-base", text: "the line has no model to start from yet" };
+  if (!input.asked && input.awaitsReceipt)
+    return { train: false, because: "receipt", text: "the model before is being reported" };
   if (!input.disk.allowed) return { train: false, because: "disk", text: input.disk.reason };
-  if (!input.asked && !onDuty(input.training.dutyHours, input.nowMs, input.utcOffsetMinutes)) return { train: false, because: "off-duty", text: "outside the profile's duty hours" };
+  if (!input.asked && !onDuty(input.training.dutyHours, input.nowMs, input.utcOffsetMinutes))
+    return { train: false, because: "off-duty", text: "outside the profile's duty hours" };
   return { train: true, because: due };
 }

@@ -1,4 +1,7 @@
-/** What a plan leaves to be done in a store as it is now: what to write anew and in which order, what is done already, what the plan no longer fits. Pure over what the store says. */
+/**
+ * What a plan leaves to be done in a store as it is now: what to write anew and in which order, what is done
+ * already, what the plan no longer fits. Pure over what the store says.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import type { ObjectReader, Representation } from "../../shared/objects/object-store.js";
@@ -8,9 +11,19 @@ import { previousOf, type ArchiveLayout, type ArchivePlan } from "./archive-plan
 import { edgeKinds } from "./storage-edges.js";
 
 /** One tensor to be written anew. */
-export interface ApplyItem { readonly id: Hash; readonly kind: string; readonly base?: Hash; readonly previous?: Hash; readonly plannedBytes: number }
+export interface ApplyItem {
+  readonly id: Hash;
+  readonly kind: string;
+  readonly base?: Hash;
+  readonly previous?: Hash;
+  readonly plannedBytes: number;
+}
 /** A tensor that the plan no longer fits: it stays as it is. */
-export interface StaleTensor { readonly tensor: Hash; readonly code: "PLAN_STALE"; readonly message: string }
+export interface StaleTensor {
+  readonly tensor: Hash;
+  readonly code: "PLAN_STALE";
+  readonly message: string;
+}
 export interface ApplyWork {
   /** What is coded against another of these after it. */
   readonly items: readonly ApplyItem[];
@@ -23,31 +36,71 @@ export interface ApplyWork {
 }
 
 /** Kinds that can be written here; other sources of edges bring who writes theirs. */
-const writable: ReadonlySet<string> = new Set([edgeKinds.raw, edgeKinds.packed, edgeKinds.planes, edgeKinds.fixed, edgeKinds.delta, edgeKinds.deltaPlanes]);
-export function layoutOf(kind: string): ArchiveLayout { return kind === edgeKinds.fixed ? "fixed" : kind === edgeKinds.planes || kind === edgeKinds.deltaPlanes ? "planes" : "packed"; }
+const writable: ReadonlySet<string> = new Set([
+  edgeKinds.raw,
+  edgeKinds.packed,
+  edgeKinds.planes,
+  edgeKinds.fixed,
+  edgeKinds.delta,
+  edgeKinds.deltaPlanes,
+]);
+export function layoutOf(kind: string): ArchiveLayout {
+  return kind === edgeKinds.fixed
+    ? "fixed"
+    : kind === edgeKinds.planes || kind === edgeKinds.deltaPlanes
+      ? "planes"
+      : "packed";
+}
 
 /** Whether a tensor lies as planned. An encoder may have found less to refer to than it was offered. */
-function liesAsPlanned({ code, base, previous }: Representation, { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem): boolean {
+function liesAsPlanned(
+  { code, base, previous }: Representation,
+  { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem,
+): boolean {
   if (base !== plannedBase || previous !== plannedPrevious) return false;
   if (kind === edgeKinds.raw) return code === encodingCodes.raw;
-  const { raw, planes, fixedPlanes } = encodingCodes, layout = layoutOf(kind);
-  return layout === "fixed" ? code === fixedPlanes : layout === "planes" ? code === planes : code !== raw && code !== planes && code !== fixedPlanes;
+  const { raw, planes, fixedPlanes } = encodingCodes,
+    layout = layoutOf(kind);
+  return layout === "fixed"
+    ? code === fixedPlanes
+    : layout === "planes"
+      ? code === planes
+      : code !== raw && code !== planes && code !== fixedPlanes;
 }
 
 /**
  * @param kept tensors that kept versions have now
  * @throws PLAN_INVALID where the plan has a kind of edge that nobody here can write
  */
-export function workOf({ plan, members }: ArchivePlan, objects: Pick<ObjectReader, "has" | "representation">, kept: ReadonlySet<Hash>): ApplyWork {
-  const items = new Map<Hash, ApplyItem>(), stale: StaleTensor[] = [];
-  let done = 0, keptCount = 0;
-  const refuse = (tensor: Hash, message: string): void => { stale.push({ tensor, code: "PLAN_STALE", message }); };
+export function workOf(
+  { plan, members }: ArchivePlan,
+  objects: Pick<ObjectReader, "has" | "representation">,
+  kept: ReadonlySet<Hash>,
+): ApplyWork {
+  const items = new Map<Hash, ApplyItem>(),
+    stale: StaleTensor[] = [];
+  let done = 0,
+    keptCount = 0;
+  const refuse = (tensor: Hash, message: string): void => {
+    stale.push({ tensor, code: "PLAN_STALE", message });
+  };
   for (const vertex of plan.vertices) {
-    if (vertex.kind === edgeKinds.current) { keptCount++; continue; }
-    if (!writable.has(vertex.kind)) throw new StemmaError("PLAN_INVALID", `The storage plan stores a tensor as ${JSON.stringify(vertex.kind)}, which this Stemma cannot write. Use the one that made the plan, or plan again.`, { kind: vertex.kind });
-    const item = itemOf(vertex), lies = objects.representation(item.id);
-    if (lies === undefined || !kept.has(item.id)) refuse(item.id, "no version that is kept has this tensor any more, or it cannot be read");
-    else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id))) refuse(item.id, "what it was to be coded against is gone");
+    if (vertex.kind === edgeKinds.current) {
+      keptCount++;
+      continue;
+    }
+    if (!writable.has(vertex.kind))
+      throw new StemmaError(
+        "PLAN_INVALID",
+        `The storage plan stores a tensor as ${JSON.stringify(vertex.kind)}, which this Stemma cannot write. Use the one that made the plan, or plan again.`,
+        { kind: vertex.kind },
+      );
+    const item = itemOf(vertex),
+      lies = objects.representation(item.id);
+    if (lies === undefined || !kept.has(item.id))
+      refuse(item.id, "no version that is kept has this tensor any more, or it cannot be read");
+    else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id)))
+      refuse(item.id, "what it was to be coded against is gone");
     else if (liesAsPlanned(lies, item)) done++;
     else items.set(item.id, item);
   }
@@ -59,15 +112,36 @@ export function workOf({ plan, members }: ArchivePlan, objects: Pick<ObjectReade
 
 function itemOf(vertex: PlannedVertex): ApplyItem {
   const previous = previousOf(vertex);
-  return { id: vertex.vertex as Hash, kind: vertex.kind, plannedBytes: vertex.storageCost, ...(vertex.from === null ? {} : { base: vertex.from as Hash }), ...(previous === undefined ? {} : { previous }) };
+  return {
+    id: vertex.vertex as Hash,
+    kind: vertex.kind,
+    plannedBytes: vertex.storageCost,
+    ...(vertex.from === null ? {} : { base: vertex.from as Hash }),
+    ...(previous === undefined ? {} : { previous }),
+  };
 }
 
-/** Version after version, because what was saved together lies together and its pack can go as a whole; what an item is coded against before it. */
-function inOrder(items: ReadonlyMap<Hash, ApplyItem>, vertices: readonly PlannedVertex[], members: ArchivePlan["members"]): readonly ApplyItem[] {
+/**
+ * Version after version, because what was saved together lies together and its pack can go as a whole; what
+ * an item is coded against before it.
+ */
+function inOrder(
+  items: ReadonlyMap<Hash, ApplyItem>,
+  vertices: readonly PlannedVertex[],
+  members: ArchivePlan["members"],
+): readonly ApplyItem[] {
   const ordered = new Set<ApplyItem>();
   const add = (first: ApplyItem | undefined): void => {
-    const waiting: ApplyItem[] = [], seen = new Set<ApplyItem>();
-    for (let item = first; item !== undefined && !ordered.has(item) && !seen.has(item); item = item.base === undefined ? undefined : items.get(item.base)) { waiting.push(item); seen.add(item); }
+    const waiting: ApplyItem[] = [],
+      seen = new Set<ApplyItem>();
+    for (
+      let item = first;
+      item !== undefined && !ordered.has(item) && !seen.has(item);
+      item = item.base === undefined ? undefined : items.get(item.base)
+    ) {
+      waiting.push(item);
+      seen.add(item);
+    }
     for (const item of waiting.reverse()) ordered.add(item);
   };
   for (const own of members) for (const at of own) add(items.get(vertices[at]!.vertex as Hash));

@@ -1,4 +1,7 @@
-/** Codes tensors for the archive: a small one at once, a large one in a thread, so that nobody who is served waits for it. */
+/**
+ * Codes tensors for the archive: a small one at once, a large one in a thread, so that nobody who is served
+ * waits for it.
+ */
 import type { EncodedTensor, References } from "../../shared/delta/encoded.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
@@ -17,7 +20,14 @@ export function archiveCoder(mostInlineBytes = inlineBytes): ArchiveCoder {
   const here = openTensorCoder(0);
   let thread: TensorCoder | undefined;
   return {
-    encode: (tensor, references, layout) => (tensor.bytes.length <= mostInlineBytes ? here : thread ??= openTensorCoder(Number.POSITIVE_INFINITY)).encode(tensor, references, { layout }),
-    async close() { await here.close(); await thread?.close(); },
+    encode: (tensor, references, layout) =>
+      (tensor.bytes.length <= mostInlineBytes
+        ? here
+        : (thread ??= openTensorCoder(Number.POSITIVE_INFINITY))
+      ).encode(tensor, references, { layout }),
+    async close() {
+      await here.close();
+      await thread?.close();
+    },
   };
 }

@@ -12,12 +12,22 @@ import { ratesSchema, type ArchiveRates } from "./archive-rates.js";
 
 export const archivePlanFormat = 1;
 export const archiveLayouts = ["packed", "planes", "fixed"] as const;
-/** `packed` is smallest; `planes` keeps the high-order bytes of every number readable alone; `fixed` does so with float32 matrices in fixed planes, by which evaluation is certain of more with fewer bytes. */
+/**
+ * `packed` is smallest; `planes` keeps the high-order bytes of every number readable alone; `fixed` does so
+ * with float32 matrices in fixed planes, by which evaluation is certain of more with fewer bytes.
+ */
 export type ArchiveLayout = (typeof archiveLayouts)[number];
 
 /** Tensors and bytes (with their entries in an index) of one kind of edge. */
-export interface KindSummary { readonly kind: string; readonly tensors: number; readonly storedBytes: number }
-export interface RecreationSummary { readonly largestUs: number; readonly meanUs: number }
+export interface KindSummary {
+  readonly kind: string;
+  readonly tensors: number;
+  readonly storedBytes: number;
+}
+export interface RecreationSummary {
+  readonly largestUs: number;
+  readonly meanUs: number;
+}
 export interface ArchiveSummary {
   readonly versions: number;
   readonly tensors: number;
@@ -32,7 +42,10 @@ export interface ArchiveSummary {
   readonly rewrittenTensors: number;
   readonly rewrittenBytes: number;
   readonly kinds: readonly KindSummary[];
-  /** What a version costs to rebuild: all stored for speed (the ratio's 1.0), as it lies now (null where that was not asked or cannot be said), and as planned. */
+  /**
+   * What a version costs to rebuild: all stored for speed (the ratio's 1.0), as it lies now (null where that
+   * was not asked or cannot be said), and as planned.
+   */
   readonly materialised: RecreationSummary;
   readonly now: RecreationSummary | null;
   readonly planned: RecreationSummary;
@@ -64,17 +77,56 @@ const detail = z.record(word, z.union([z.string().max(256), z.number(), z.boolea
 const mostVertices = 2_000_000;
 const recreation = z.object({ largestUs: cost, meanUs: cost });
 const storagePlan = z.object({
-  format: z.literal(storagePlanFormat), scheme, algorithm: z.enum(planAlgorithms), isRefined: z.boolean(), isCutShort: z.boolean(), storageCost: cost, leastStorageCost: cost,
-  candidates: z.array(z.object({ algorithm: z.enum(planAlgorithms), storageCost: cost, isWithinBudgets: z.boolean() })).max(64),
-  vertices: z.array(z.object({ vertex: id, from: id.nullable(), kind: word, storageCost: cost, recreationCost: cost, detail: detail.optional() })).max(mostVertices),
-  snapshots: z.array(z.object({ snapshot: id, budget: cost.nullable(), independent: cost, parallel: cost, reusable: cost })).max(mostVertices),
+  format: z.literal(storagePlanFormat),
+  scheme,
+  algorithm: z.enum(planAlgorithms),
+  isRefined: z.boolean(),
+  isCutShort: z.boolean(),
+  storageCost: cost,
+  leastStorageCost: cost,
+  candidates: z
+    .array(z.object({ algorithm: z.enum(planAlgorithms), storageCost: cost, isWithinBudgets: z.boolean() }))
+    .max(64),
+  vertices: z
+    .array(
+      z.object({
+        vertex: id,
+        from: id.nullable(),
+        kind: word,
+        storageCost: cost,
+        recreationCost: cost,
+        detail: detail.optional(),
+      }),
+    )
+    .max(mostVertices),
+  snapshots: z
+    .array(
+      z.object({ snapshot: id, budget: cost.nullable(), independent: cost, parallel: cost, reusable: cost }),
+    )
+    .max(mostVertices),
 });
 const archivePlan = z.object({
-  format: z.literal(archivePlanFormat), fleet: z.string().min(1).max(256), madeAtMs: z.number(), layout: z.enum(archiveLayouts), scheme, ratio: z.number().min(1).nullable(),
+  format: z.literal(archivePlanFormat),
+  fleet: z.string().min(1).max(256),
+  madeAtMs: z.number(),
+  layout: z.enum(archiveLayouts),
+  scheme,
+  ratio: z.number().min(1).nullable(),
   rates: ratesSchema,
   summary: z.object({
-    versions: count, tensors: count, unreadable: count, tensorBytes: cost, bytesNow: cost, bytesPlanned: cost, rewrittenTensors: count, rewrittenBytes: cost,
-    kinds: z.array(z.object({ kind: word, tensors: count, storedBytes: cost })).max(64), materialised: recreation, now: recreation.nullable(), planned: recreation, diskNeeded: cost,
+    versions: count,
+    tensors: count,
+    unreadable: count,
+    tensorBytes: cost,
+    bytesNow: cost,
+    bytesPlanned: cost,
+    rewrittenTensors: count,
+    rewrittenBytes: cost,
+    kinds: z.array(z.object({ kind: word, tensors: count, storedBytes: cost })).max(64),
+    materialised: recreation,
+    now: recreation.nullable(),
+    planned: recreation,
+    diskNeeded: cost,
   }),
   plan: storagePlan,
   members: z.array(z.array(count)).max(mostVertices),
@@ -89,7 +141,11 @@ export const maxPlanBytes = 256 * 1024 * 1024;
  */
 export function readArchivePlan(value: unknown): ArchivePlan {
   const parsed = archivePlan.safeParse(value);
-  if (!parsed.success) throw new StemmaError("PLAN_INVALID", `This is no storage plan that can be used: ${z.prettifyError(parsed.error).split("\n").slice(0, 4).join(" ")}. Make one with \`stemma storage plan --out FILE\`.`);
+  if (!parsed.success)
+    throw new StemmaError(
+      "PLAN_INVALID",
+      `This is no storage plan that can be used: ${z.prettifyError(parsed.error).split("\n").slice(0, 4).join(" ")}. Make one with \`stemma storage plan --out FILE\`.`,
+    );
   const plan: ArchivePlan = parsed.data as ArchivePlan;
   checkArchivePlan(plan);
   return plan;
@@ -97,23 +153,45 @@ export function readArchivePlan(value: unknown): ArchivePlan {
 
 /** Everything is stored once, in no circle, sums as stated, budgets kept. @throws PLAN_INVALID */
 export function checkArchivePlan({ plan, members }: ArchivePlan): void {
-  if (members.length !== plan.snapshots.length || members.some((own) => own.some((at) => at >= plan.vertices.length))) {
-    throw new StemmaError("PLAN_INVALID", "The storage plan cannot be used: it does not say which tensors its versions have. Plan again.");
+  if (
+    members.length !== plan.snapshots.length ||
+    members.some((own) => own.some((at) => at >= plan.vertices.length))
+  ) {
+    throw new StemmaError(
+      "PLAN_INVALID",
+      "The storage plan cannot be used: it does not say which tensors its versions have. Plan again.",
+    );
   }
   try {
-    checkPlan(buildStorageGraph({
-      vertices: plan.vertices.map(({ vertex }) => ({ id: vertex, byteLength: 0 })),
-      edges: plan.vertices.map(({ vertex, from, kind, storageCost, recreationCost, detail: own }) => ({ to: vertex, kind, storageCost, recreationCost, ...(from === null ? {} : { from }), ...(own === undefined ? {} : { detail: own }) })),
-      snapshots: plan.snapshots.map(({ snapshot }, s) => ({ id: snapshot, members: members[s]!.map((at) => plan.vertices[at]!.vertex) })),
-    }), plan);
+    checkPlan(
+      buildStorageGraph({
+        vertices: plan.vertices.map(({ vertex }) => ({ id: vertex, byteLength: 0 })),
+        edges: plan.vertices.map(({ vertex, from, kind, storageCost, recreationCost, detail: own }) => ({
+          to: vertex,
+          kind,
+          storageCost,
+          recreationCost,
+          ...(from === null ? {} : { from }),
+          ...(own === undefined ? {} : { detail: own }),
+        })),
+        snapshots: plan.snapshots.map(({ snapshot }, s) => ({
+          id: snapshot,
+          members: members[s]!.map((at) => plan.vertices[at]!.vertex),
+        })),
+      }),
+      plan,
+    );
   } catch (cause) {
-    if (cause instanceof StemmaError && cause.code === "STORAGE_GRAPH_INVALID") throw new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${cause.message}`, { cause });
+    if (cause instanceof StemmaError && cause.code === "STORAGE_GRAPH_INVALID")
+      throw new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${cause.message}`, { cause });
     throw cause;
   }
 }
 
 /** What a planned tensor is to be predicted with beside its base. */
-export function previousOf(vertex: { readonly detail?: StoragePlan["vertices"][number]["detail"] }): Hash | undefined {
+export function previousOf(vertex: {
+  readonly detail?: StoragePlan["vertices"][number]["detail"];
+}): Hash | undefined {
   const previous = vertex.detail?.["previous"];
-  return typeof previous === "string" ? previous as Hash : undefined;
+  return typeof previous === "string" ? (previous as Hash) : undefined;
 }

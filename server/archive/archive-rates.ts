@@ -22,43 +22,79 @@ export interface ArchiveRates {
 }
 
 export const ratesSchema = z.object({
-  readUsPerByte: z.number().positive(), hashUsPerByte: z.number().positive(), aloneUsPerNumber: z.number().positive(), deltaUsPerNumber: z.number().positive(),
-  extrapolatedUsPerNumber: z.number().positive(), planesUsPerByte: z.number().positive(), objectUs: z.number().positive(),
+  readUsPerByte: z.number().positive(),
+  hashUsPerByte: z.number().positive(),
+  aloneUsPerNumber: z.number().positive(),
+  deltaUsPerNumber: z.number().positive(),
+  extrapolatedUsPerNumber: z.number().positive(),
+  planesUsPerByte: z.number().positive(),
+  objectUs: z.number().positive(),
 });
 const ratesFormat = 1;
 
 /** Rates as a file keeps them. */
-export function encodeRates(rates: ArchiveRates, machine: string): Uint8Array { return Buffer.from(`${JSON.stringify({ format: ratesFormat, machine, rates })}\n`); }
+export function encodeRates(rates: ArchiveRates, machine: string): Uint8Array {
+  return Buffer.from(`${JSON.stringify({ format: ratesFormat, machine, rates })}\n`);
+}
 /** undefined: no rates, or another machine's. Never throws. */
 export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | undefined {
   let value: unknown;
-  try { value = JSON.parse(Buffer.from(bytes).toString("utf8")); } catch { return undefined; }
-  const parsed = z.object({ format: z.literal(ratesFormat), machine: z.literal(machine), rates: ratesSchema }).safeParse(value);
+  try {
+    value = JSON.parse(Buffer.from(bytes).toString("utf8"));
+  } catch {
+    return undefined;
+  }
+  const parsed = z
+    .object({ format: z.literal(ratesFormat), machine: z.literal(machine), rates: ratesSchema })
+    .safeParse(value);
   return parsed.success ? parsed.data.rates : undefined;
 }
 
-/** Numbers of the tensors that are timed, and how often; the fastest counts, because others work on this machine too. */
-const timedNumbers = 2 ** 17, smallNumbers = 64, rounds = 15;
+/**
+ * Numbers of the tensors that are timed, and how often; the fastest counts, because others work on this
+ * machine too.
+ */
+const timedNumbers = 2 ** 17,
+  smallNumbers = 64,
+  rounds = 15;
 
 /**
  * @param readUsPerByte of the disk, past its cache: a model that is seldom recovered is not in it
  */
 export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: number): ArchiveRates {
-  const base = walk(timedNumbers, undefined, 1), child = walk(timedNumbers, base, 2), further = walk(timedNumbers, child, 3);
-  const perNumber = (references: { readonly base?: Tensor; readonly previous?: Tensor }, tensor: Tensor, layout: "packed" | "planes" = "packed"): number => {
+  const base = walk(timedNumbers, undefined, 1),
+    child = walk(timedNumbers, base, 2),
+    further = walk(timedNumbers, child, 3);
+  const perNumber = (
+    references: { readonly base?: Tensor; readonly previous?: Tensor },
+    tensor: Tensor,
+    layout: "packed" | "planes" = "packed",
+  ): number => {
     const encoded = codec.encodeTensor(tensor, tensor.bytes, references, { layout });
-    return fastest(clock, () => { codec.decodeTensor(tensor, encoded, references, tensor.bytes.length); }) / timedNumbers;
+    return (
+      fastest(clock, () => {
+        codec.decodeTensor(tensor, encoded, references, tensor.bytes.length);
+      }) / timedNumbers
+    );
   };
-  const small = walk(smallNumbers, undefined, 4), encodedSmall = codec.encodeTensor(small, small.bytes);
+  const small = walk(smallNumbers, undefined, 4),
+    encodedSmall = codec.encodeTensor(small, small.bytes);
   const deltaUsPerNumber = perNumber({ base }, child);
-  const hashUs = fastest(clock, () => { tensorHasher(base).update(base.bytes).digest(); });
+  const hashUs = fastest(clock, () => {
+    tensorHasher(base).update(base.bytes).digest();
+  });
   return {
-    readUsPerByte, hashUsPerByte: hashUs / base.bytes.length,
-    aloneUsPerNumber: perNumber({}, child), deltaUsPerNumber,
-    // It does all that the other does, and more: what a busy moment says otherwise must not make it the cheaper one.
+    readUsPerByte,
+    hashUsPerByte: hashUs / base.bytes.length,
+    aloneUsPerNumber: perNumber({}, child),
+    deltaUsPerNumber,
+    // It does all that the other does, and more: what a busy moment says otherwise must not make it the
+    // cheaper one.
     extrapolatedUsPerNumber: Math.max(deltaUsPerNumber, perNumber({ base: child, previous: base }, further)),
     planesUsPerByte: perNumber({ base }, child, "planes") / 4,
-    objectUs: fastest(clock, () => { codec.decodeTensor(small, encodedSmall, {}, small.bytes.length); }),
+    objectUs: fastest(clock, () => {
+      codec.decodeTensor(small, encodedSmall, {}, small.bytes.length);
+    }),
   };
 }
 
@@ -75,7 +111,8 @@ function fastest(clock: Clock, work: () => void): number {
 
 /** Weights about a tenth in size, or a step of training away from others. */
 function walk(count: number, from: Tensor | undefined, seed: number): Tensor {
-  const values = new Float32Array(count), before = from === undefined ? undefined : new Float32Array(from.bytes.buffer);
+  const values = new Float32Array(count),
+    before = from === undefined ? undefined : new Float32Array(from.bytes.buffer);
   let state = seed;
   for (let i = 0; i < count; i++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -86,13 +123,33 @@ function walk(count: number, from: Tensor | undefined, seed: number): Tensor {
 }
 
 /** How a tensor would lie: its stored bytes, and what decoding asks for. */
-export interface EdgeMeasure { readonly storedBytes: number; readonly byteLength: number; readonly numbers: number; readonly decoding: "raw" | "alone" | "delta" | "extrapolated" | "planes"; readonly from: "nothing" | "tensor" }
+export interface EdgeMeasure {
+  readonly storedBytes: number;
+  readonly byteLength: number;
+  readonly numbers: number;
+  readonly decoding: "raw" | "alone" | "delta" | "extrapolated" | "planes";
+  readonly from: "nothing" | "tensor";
+}
 
 /**
  * Microseconds to rebuild a tensor by an edge: what is read, what is decoded. A tensor that is handed out is
  * hashed once, however long its path; every path begins at exactly one edge from nothing, so that bears it.
  */
-export function recreationUs(rates: ArchiveRates, { storedBytes, byteLength, numbers, decoding, from }: EdgeMeasure): number {
-  const decodeUs = { raw: 0, alone: rates.aloneUsPerNumber * numbers, delta: rates.deltaUsPerNumber * numbers, extrapolated: rates.extrapolatedUsPerNumber * numbers, planes: rates.planesUsPerByte * byteLength }[decoding];
-  return rates.objectUs + rates.readUsPerByte * storedBytes + decodeUs + (from === "nothing" ? rates.hashUsPerByte * byteLength : 0);
+export function recreationUs(
+  rates: ArchiveRates,
+  { storedBytes, byteLength, numbers, decoding, from }: EdgeMeasure,
+): number {
+  const decodeUs = {
+    raw: 0,
+    alone: rates.aloneUsPerNumber * numbers,
+    delta: rates.deltaUsPerNumber * numbers,
+    extrapolated: rates.extrapolatedUsPerNumber * numbers,
+    planes: rates.planesUsPerByte * byteLength,
+  }[decoding];
+  return (
+    rates.objectUs +
+    rates.readUsPerByte * storedBytes +
+    decodeUs +
+    (from === "nothing" ? rates.hashUsPerByte * byteLength : 0)
+  );
 }

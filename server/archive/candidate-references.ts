@@ -5,7 +5,11 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-export interface ArchiveLeaf { readonly path: string; readonly name: string; readonly tensor: Hash }
+export interface ArchiveLeaf {
+  readonly path: string;
+  readonly name: string;
+  readonly tensor: Hash;
+}
 /** A version whose tensors are kept. */
 export interface ArchiveVersion {
   readonly versionId: Hash;
@@ -25,7 +29,12 @@ export type Lineage = (versionId: Hash) => readonly Hash[];
 export const relations = ["ancestor", "descendant", "sibling", "neighbour"] as const;
 export type Relation = (typeof relations)[number];
 /** `to` may be coded against `from`, and predicted on the line through `from` and `previous`. */
-export interface CandidateReference { readonly to: Hash; readonly from: Hash; readonly previous?: Hash; readonly relation: Relation }
+export interface CandidateReference {
+  readonly to: Hash;
+  readonly from: Hash;
+  readonly previous?: Hash;
+  readonly relation: Relation;
+}
 
 /** Candidates of one tensor, in all and of each relation. */
 export const mostCandidates = 8;
@@ -35,7 +44,10 @@ const mostSteps = 64;
 const siblingsEachSide = 2;
 
 /** Candidates of every tensor, the likeliest first. */
-export function candidateReferences(versions: readonly ArchiveVersion[], lineage: Lineage = () => []): ReadonlyMap<Hash, readonly CandidateReference[]> {
+export function candidateReferences(
+  versions: readonly ArchiveVersion[],
+  lineage: Lineage = () => [],
+): ReadonlyMap<Hash, readonly CandidateReference[]> {
   const finder = new Finder(versions, lineage);
   for (const version of versions) finder.visit(version);
   return finder.found();
@@ -46,9 +58,14 @@ class Places {
   private readonly byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
   private readonly byName = new Map<Hash, ReadonlyMap<string, Hash>>();
   at(version: ArchiveVersion, leaf: ArchiveLeaf, as: ArchiveVersion): Hash | undefined {
-    const byPath = version.architecture === as.architecture, index = byPath ? this.byPath : this.byName;
+    const byPath = version.architecture === as.architecture,
+      index = byPath ? this.byPath : this.byName;
     let places = index.get(version.versionId);
-    if (places === undefined) index.set(version.versionId, places = new Map(version.leaves.map((own) => [byPath ? own.path : own.name, own.tensor])));
+    if (places === undefined)
+      index.set(
+        version.versionId,
+        (places = new Map(version.leaves.map((own) => [byPath ? own.path : own.name, own.tensor]))),
+      );
     return places.get(byPath ? leaf.path : leaf.name);
   }
 }
@@ -60,7 +77,10 @@ class Finder {
   private readonly places = new Places();
   private readonly candidates = new Map<Hash, CandidateReference[]>();
 
-  constructor(versions: readonly ArchiveVersion[], private readonly lineage: Lineage) {
+  constructor(
+    versions: readonly ArchiveVersion[],
+    private readonly lineage: Lineage,
+  ) {
     this.byId = new Map(versions.map((version) => [version.versionId, version]));
     for (const version of [...versions].sort((a, b) => a.position - b.position)) {
       for (const base of version.bases) push(this.children, base, version);
@@ -69,11 +89,24 @@ class Finder {
   }
 
   visit(version: ArchiveVersion): void {
-    const siblings = this.siblingsOf(version), neighbours = near(this.series.get(version.series) ?? [], version, 1);
+    const siblings = this.siblingsOf(version),
+      neighbours = near(this.series.get(version.series) ?? [], version, 1);
     for (const leaf of version.leaves) {
       this.addAncestors(version, leaf);
-      for (const { sibling, base } of siblings) this.add({ to: leaf.tensor, from: this.places.at(sibling, leaf, version), previous: base && this.places.at(base, leaf, version), relation: "sibling" });
-      for (const neighbour of neighbours) this.add({ to: leaf.tensor, from: this.places.at(neighbour, leaf, version), previous: undefined, relation: "neighbour" });
+      for (const { sibling, base } of siblings)
+        this.add({
+          to: leaf.tensor,
+          from: this.places.at(sibling, leaf, version),
+          previous: base && this.places.at(base, leaf, version),
+          relation: "sibling",
+        });
+      for (const neighbour of neighbours)
+        this.add({
+          to: leaf.tensor,
+          from: this.places.at(neighbour, leaf, version),
+          previous: undefined,
+          relation: "neighbour",
+        });
     }
   }
 
@@ -93,22 +126,44 @@ class Finder {
   /** The tensors that stood here before, nearest first, each another than the one after it; three at most. */
   private changesBefore(base: Hash, leaf: ArchiveLeaf, as: ArchiveVersion): readonly Hash[] {
     const found: Hash[] = [];
-    let last = leaf.tensor, at: Hash | undefined = base;
+    let last = leaf.tensor,
+      at: Hash | undefined = base;
     for (let step = 0; at !== undefined && step < mostSteps && found.length < 3; step++) {
-      const version = this.byId.get(at), tensor = version === undefined ? undefined : this.places.at(version, leaf, as);
+      const version = this.byId.get(at),
+        tensor = version === undefined ? undefined : this.places.at(version, leaf, as);
       // Who did not train this tensor has nothing to add: its base did, and is asked for itself.
       if (step === 0 && tensor === leaf.tensor) return found;
-      if (tensor !== undefined && tensor !== last) { found.push(tensor); last = tensor; }
+      if (tensor !== undefined && tensor !== last) {
+        found.push(tensor);
+        last = tensor;
+      }
       at = (version === undefined ? this.lineage(at) : version.bases)[0];
     }
     return found;
   }
 
-  private siblingsOf(version: ArchiveVersion): readonly { readonly sibling: ArchiveVersion; readonly base: ArchiveVersion | undefined }[] {
-    return version.bases.flatMap((base) => near(this.children.get(base) ?? [], version, siblingsEachSide).map((sibling) => ({ sibling, base: this.byId.get(base) })));
+  private siblingsOf(
+    version: ArchiveVersion,
+  ): readonly { readonly sibling: ArchiveVersion; readonly base: ArchiveVersion | undefined }[] {
+    return version.bases.flatMap((base) =>
+      near(this.children.get(base) ?? [], version, siblingsEachSide).map((sibling) => ({
+        sibling,
+        base: this.byId.get(base),
+      })),
+    );
   }
 
-  private add({ to, from, previous, relation }: { readonly to: Hash; readonly from: Hash | undefined; readonly previous: Hash | undefined; readonly relation: Relation }): void {
+  private add({
+    to,
+    from,
+    previous,
+    relation,
+  }: {
+    readonly to: Hash;
+    readonly from: Hash | undefined;
+    readonly previous: Hash | undefined;
+    readonly relation: Relation;
+  }): void {
     if (from === undefined || from === to) return;
     const known = previous === undefined || previous === to || previous === from ? undefined : previous;
     this.put({ to, from, relation, ...(known === undefined ? {} : { previous: known }) });
@@ -118,14 +173,24 @@ class Finder {
   /** Once a pair: what is known of a previous is added to it. */
   private put(candidate: CandidateReference): void {
     let own = this.candidates.get(candidate.to);
-    if (own === undefined) this.candidates.set(candidate.to, own = []);
+    if (own === undefined) this.candidates.set(candidate.to, (own = []));
     const at = own.findIndex(({ from }) => from === candidate.from);
     if (at < 0) own.push(candidate);
-    else if (own[at]!.previous === undefined && candidate.previous !== undefined) own[at] = { ...own[at]!, previous: candidate.previous };
+    else if (own[at]!.previous === undefined && candidate.previous !== undefined)
+      own[at] = { ...own[at]!, previous: candidate.previous };
   }
 
   found(): ReadonlyMap<Hash, readonly CandidateReference[]> {
-    return new Map([...this.candidates].map(([to, own]) => [to, relations.flatMap((relation) => own.filter((candidate) => candidate.relation === relation).slice(0, mostOf[relation])).slice(0, mostCandidates)]));
+    return new Map(
+      [...this.candidates].map(([to, own]) => [
+        to,
+        relations
+          .flatMap((relation) =>
+            own.filter((candidate) => candidate.relation === relation).slice(0, mostOf[relation]),
+          )
+          .slice(0, mostCandidates),
+      ]),
+    );
   }
 }
 
@@ -136,9 +201,15 @@ function push<Key, Value>(rows: Map<Key, Value[]>, key: Key, value: Value): void
 }
 
 /** The versions beside one in an ordered row, nearest first. */
-function near(row: readonly ArchiveVersion[], version: ArchiveVersion, eachSide: number): readonly ArchiveVersion[] {
-  const at = row.indexOf(version), found: ArchiveVersion[] = [];
+function near(
+  row: readonly ArchiveVersion[],
+  version: ArchiveVersion,
+  eachSide: number,
+): readonly ArchiveVersion[] {
+  const at = row.indexOf(version),
+    found: ArchiveVersion[] = [];
   if (at < 0) return found;
-  for (let away = 1; away <= eachSide; away++) for (const other of [row[at - away], row[at + away]]) if (other !== undefined) found.push(other);
+  for (let away = 1; away <= eachSide; away++)
+    for (const other of [row[at - away], row[at + away]]) if (other !== undefined) found.push(other);
   return found;
 }

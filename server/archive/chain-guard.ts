@@ -5,7 +5,10 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 /** What a tensor is coded against; nothing where it is decoded from its own bytes. */
-export interface CodedAgainst { readonly base?: Hash | undefined; readonly previous?: Hash | undefined }
+export interface CodedAgainst {
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
+}
 
 export class ChainGuard {
   private readonly forms = new Map<Hash, CodedAgainst>();
@@ -22,7 +25,9 @@ export class ChainGuard {
       else own.add(id);
     }
   }
-  get(id: Hash): CodedAgainst | undefined { return this.forms.get(id); }
+  get(id: Hash): CodedAgainst | undefined {
+    return this.forms.get(id);
+  }
 
   private sourcesOf(id: Hash): readonly Hash[] {
     const { base, previous } = this.forms.get(id) ?? {};
@@ -35,7 +40,10 @@ export class ChainGuard {
     if (found !== undefined) return found;
     // Should there be a circle after all, it counts as too deep and not for ever.
     known.set(id, Number.POSITIVE_INFINITY);
-    const depth = this.sourcesOf(id).reduce((most, source) => Math.max(most, 1 + this.depth(source, known)), 0);
+    const depth = this.sourcesOf(id).reduce(
+      (most, source) => Math.max(most, 1 + this.depth(source, known)),
+      0,
+    );
     known.set(id, depth);
     return depth;
   }
@@ -46,7 +54,8 @@ export class ChainGuard {
     if (found !== undefined) return found;
     known.set(id, Number.POSITIVE_INFINITY);
     let height = 0;
-    for (const dependant of this.dependants.get(id) ?? []) height = Math.max(height, 1 + this.height(dependant, known));
+    for (const dependant of this.dependants.get(id) ?? [])
+      height = Math.max(height, 1 + this.height(dependant, known));
     known.set(id, height);
     return height;
   }

@@ -9,7 +9,12 @@ import { pasMt } from "../planner/pas-mt.js";
 import { planStorage } from "../planner/plan-storage.js";
 import { snapshotCosts, type PlanningScheme } from "../planner/retrieval.js";
 import { leastRecreation } from "../planner/shortest-path-tree.js";
-import { buildStorageGraph, type ParentEdges, type StorageGraph, type StorageGraphInput } from "../planner/storage-graph.js";
+import {
+  buildStorageGraph,
+  type ParentEdges,
+  type StorageGraph,
+  type StorageGraphInput,
+} from "../planner/storage-graph.js";
 import { checkPlan, describePlan, type PlanAlgorithm, type StoragePlan } from "../planner/storage-plan.js";
 import { StorageTree } from "../planner/storage-tree.js";
 import { previousOf } from "./archive-plan.js";
@@ -19,13 +24,24 @@ export interface PlanQuestion {
   readonly scheme: PlanningScheme;
   /** α; null: none. */
   readonly ratio: number | null;
-  /** How long better plans are looked for; as long again at most for bringing them into a form that can be written. */
+  /**
+   * How long better plans are looked for; as long again at most for bringing them into a form that can be
+   * written.
+   */
   readonly timeLimitMs: number;
   /** Tensors to decode before any other one, at most. */
   readonly mostDepth: number;
 }
-/** Costs of every snapshot under the plan's scheme: stored for speed, and as it lies now (null where some tensor cannot stay as it lies). */
-export interface PlanAnswer { readonly plan: StoragePlan; readonly members: readonly (readonly number[])[]; readonly least: readonly number[]; readonly now: readonly number[] | null }
+/**
+ * Costs of every snapshot under the plan's scheme: stored for speed, and as it lies now (null where some
+ * tensor cannot stay as it lies).
+ */
+export interface PlanAnswer {
+  readonly plan: StoragePlan;
+  readonly members: readonly (readonly number[])[];
+  readonly least: readonly number[];
+  readonly now: readonly number[] | null;
+}
 
 /** Everything is not rearranged for less than this share: estimates and measured rates move by as much. */
 const rearrangingShare = 0.02;
@@ -33,46 +49,103 @@ const rearrangingShare = 0.02;
 const writtenShare = 0.5;
 
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID */
-export function makePlan(input: StorageGraphInput, { scheme, ratio, timeLimitMs, mostDepth }: PlanQuestion, clock: Clock, onProgress: (line: string) => void = () => undefined): PlanAnswer {
-  const graph = buildStorageGraph(input), endMs = clock.monotonic() + 2 * timeLimitMs, isTimeUp = (): boolean => clock.monotonic() >= endMs;
+export function makePlan(
+  input: StorageGraphInput,
+  { scheme, ratio, timeLimitMs, mostDepth }: PlanQuestion,
+  clock: Clock,
+  onProgress: (line: string) => void = () => undefined,
+): PlanAnswer {
+  const graph = buildStorageGraph(input),
+    endMs = clock.monotonic() + 2 * timeLimitMs,
+    isTimeUp = (): boolean => clock.monotonic() >= endMs;
   const none = new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY);
-  const found = planStorage(graph, ratio === null ? { costs: none } : { ratio }, { scheme, time: { clock, limitMs: timeLimitMs }, onProgress: ({ step, storageCost }) => { onProgress(`${step}: ${Math.round(storageCost)} bytes`); } });
-  const budgets = Float64Array.from(found.snapshots, ({ budget }) => budget ?? Number.POSITIVE_INFINITY), settling = { budgets, scheme, mostDepth, isTimeUp };
+  const found = planStorage(graph, ratio === null ? { costs: none } : { ratio }, {
+    scheme,
+    time: { clock, limitMs: timeLimitMs },
+    onProgress: ({ step, storageCost }) => {
+      onProgress(`${step}: ${Math.round(storageCost)} bytes`);
+    },
+  });
+  const budgets = Float64Array.from(found.snapshots, ({ budget }) => budget ?? Number.POSITIVE_INFINITY),
+    settling = { budgets, scheme, mostDepth, isTimeUp };
   const settle = (tree: ParentEdges): ParentEdges => settleTree(graph, tree, settling);
-  const repair = (tree: ParentEdges): ParentEdges => pasMt(graph, tree, limitsOf(graph, budgets, scheme), { isTimeUp, ...(scheme === "parallel" ? { snapshotsOnce: graph.members } : {}) });
+  const repair = (tree: ParentEdges): ParentEdges =>
+    pasMt(graph, tree, limitsOf(graph, budgets, scheme), {
+      isTimeUp,
+      ...(scheme === "parallel" ? { snapshotsOnce: graph.members } : {}),
+    });
   const storage = (tree: ParentEdges): number => new StorageTree(graph, tree).storageCost;
-  // What the planner found leans on predictions that may not stand together; what was found without any has room for those that do.
-  const first = settle(checkPlan(graph, found)), second = settle(repair(plainTree(graph)));
-  const settled = isWithinBudgets(graph, second, budgets, scheme) && storage(second) < storage(first) ? second : first;
-  const lies = currentTree(graph), near = lies === undefined ? undefined : settle(repair(lies));
-  const isNearEnough = near !== undefined && isWithinBudgets(graph, near, budgets, scheme) && storage(near) <= (1 + rearrangingShare) * storage(settled) && written(graph, near) < writtenShare * written(graph, settled);
+  // What the planner found leans on predictions that may not stand together; what was found without any has
+  // room for those that do.
+  const first = settle(checkPlan(graph, found)),
+    second = settle(repair(plainTree(graph)));
+  const settled =
+    isWithinBudgets(graph, second, budgets, scheme) && storage(second) < storage(first) ? second : first;
+  const lies = currentTree(graph),
+    near = lies === undefined ? undefined : settle(repair(lies));
+  const isNearEnough =
+    near !== undefined &&
+    isWithinBudgets(graph, near, budgets, scheme) &&
+    storage(near) <= (1 + rearrangingShare) * storage(settled) &&
+    written(graph, near) < writtenShare * written(graph, settled);
   const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.algorithm;
   const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found, algorithm });
-  return { plan, members: membersOf(graph, plan), least: [...snapshotCosts(graph, leastRecreation(graph), scheme)], now: lies === undefined ? null : [...snapshotCosts(graph, new StorageTree(graph, lies).recreation, scheme)] };
+  return {
+    plan,
+    members: membersOf(graph, plan),
+    least: [...snapshotCosts(graph, leastRecreation(graph), scheme)],
+    now:
+      lies === undefined ? null : [...snapshotCosts(graph, new StorageTree(graph, lies).recreation, scheme)],
+  };
 }
 
 /** The tree that is cheapest to store where nothing is predicted with a second tensor. */
 function plainTree(graph: StorageGraph): ParentEdges {
-  return minimumArborescence(graph, { first: graph.storage, second: graph.recreation, usable: (edge) => previousOf({ detail: graph.details[edge] }) === undefined });
+  return minimumArborescence(graph, {
+    first: graph.storage,
+    second: graph.recreation,
+    usable: (edge) => previousOf({ detail: graph.details[edge] }) === undefined,
+  });
 }
 
-function isWithinBudgets(graph: StorageGraph, edges: ParentEdges, budgets: Float64Array, scheme: PlanningScheme): boolean {
-  return snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme).every((cost, s) => isWithin(cost, budgets[s]!));
+function isWithinBudgets(
+  graph: StorageGraph,
+  edges: ParentEdges,
+  budgets: Float64Array,
+  scheme: PlanningScheme,
+): boolean {
+  return snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme).every((cost, s) =>
+    isWithin(cost, budgets[s]!),
+  );
 }
 
 /** Bytes that are to be written for a tree. */
 function written(graph: StorageGraph, edges: ParentEdges): number {
-  return edges.reduce((sum, edge) => (edge < 0 || graph.kinds[edge] === "current" ? sum : sum + graph.storage[edge]!), 0);
+  return edges.reduce(
+    (sum, edge) => (edge < 0 || graph.kinds[edge] === "current" ? sum : sum + graph.storage[edge]!),
+    0,
+  );
 }
 
 /** How everything lies; undefined where some tensor cannot stay so. */
 function currentTree(graph: StorageGraph): ParentEdges | undefined {
   const lies = new Int32Array(graph.vertexCount).fill(-1);
-  graph.kinds.forEach((kind, edge) => { if (kind === "current") lies[graph.to[edge]!] = edge; });
-  return lies.indexOf(-1, 1) >= 0 || new StorageTree(graph, lies).subtree(0).length < graph.vertexCount ? undefined : lies;
+  graph.kinds.forEach((kind, edge) => {
+    if (kind === "current") lies[graph.to[edge]!] = edge;
+  });
+  return lies.indexOf(-1, 1) >= 0 || new StorageTree(graph, lies).subtree(0).length < graph.vertexCount
+    ? undefined
+    : lies;
 }
 
-function membersOf({ snapshotIds, members, vertexIds }: StorageGraph, { vertices }: StoragePlan): readonly (readonly number[])[] {
+function membersOf(
+  { snapshotIds, members, vertexIds }: StorageGraph,
+  { vertices }: StoragePlan,
+): readonly (readonly number[])[] {
   const place = new Map(vertices.map(({ vertex }, at) => [vertex, at]));
-  return snapshotIds.map((_, s) => Array.from(members.items.subarray(members.start[s], members.start[s + 1]), (v) => place.get(vertexIds[v]!)!));
+  return snapshotIds.map((_, s) =>
+    Array.from(members.items.subarray(members.start[s], members.start[s + 1]), (v) =>
+      place.get(vertexIds[v]!)!,
+    ),
+  );
 }

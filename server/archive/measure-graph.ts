@@ -10,7 +10,13 @@ import type { ArchiveLayout } from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
 import { candidateReferences, type ArchiveVersion } from "./candidate-references.js";
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
-import { asItIs, defaultEdgeSources, isAboutOneTensor, type EdgeContext, type EdgeSource } from "./storage-edges.js";
+import {
+  asItIs,
+  defaultEdgeSources,
+  isAboutOneTensor,
+  type EdgeContext,
+  type EdgeSource,
+} from "./storage-edges.js";
 import { tensorSamples } from "./tensor-samples.js";
 
 export interface MeasureOptions {
@@ -24,33 +30,62 @@ export interface MeasureOptions {
   readonly signal?: AbortSignal;
 }
 
-/** `unmeasured`: tensors that could not be read. @throws FILE_FAILED where the disk fails; the signal's reason */
-export async function measureGraph(objects: Pick<ArchiveSource["objects"], "openTensor">, { versions, tensors, lineage }: ArchiveContent, options: MeasureOptions): Promise<StorageGraphInput & { readonly unmeasured: readonly Hash[] }> {
+/**
+ * `unmeasured`: tensors that could not be read. @throws FILE_FAILED where the disk fails; the signal's reason
+ */
+export async function measureGraph(
+  objects: Pick<ArchiveSource["objects"], "openTensor">,
+  { versions, tensors, lineage }: ArchiveContent,
+  options: MeasureOptions,
+): Promise<StorageGraphInput & { readonly unmeasured: readonly Hash[] }> {
   const { layout, codec, rates, sources = defaultEdgeSources, isTurnOver, onProgress, signal } = options;
   const candidates = candidateReferences(versions, lineage);
   const open = (id: Hash): ReturnType<typeof objects.openTensor> => objects.openTensor(id, { verify: false });
   const context: EdgeContext = {
-    layout, codec, rates, samples: tensorSamples(open), tensor: (id) => tensors.get(id), candidates: (id) => candidates.get(id) ?? [], load: (id) => tensorOfSource(open(id)),
+    layout,
+    codec,
+    rates,
+    samples: tensorSamples(open),
+    tensor: (id) => tensors.get(id),
+    candidates: (id) => candidates.get(id) ?? [],
+    load: (id) => tensorOfSource(open(id)),
   };
-  const edges: EdgeInput[] = [], unmeasured: Hash[] = [], order = inPlaces(versions);
+  const edges: EdgeInput[] = [],
+    unmeasured: Hash[] = [],
+    order = inPlaces(versions);
   for (const [at, id] of order.entries()) {
     signal?.throwIfAborted();
     const tensor = tensors.get(id)!;
-    edges.push(...await edgesOf(context, tensor, sources, unmeasured));
-    if (isTurnOver()) { onProgress?.(at + 1, order.length); await new Promise(setImmediate); }
+    edges.push(...(await edgesOf(context, tensor, sources, unmeasured)));
+    if (isTurnOver()) {
+      onProgress?.(at + 1, order.length);
+      await new Promise(setImmediate);
+    }
   }
   return {
     unmeasured,
-    vertices: order.map((id) => ({ id, byteLength: tensors.get(id)!.byteLength })), edges,
-    snapshots: versions.map(({ versionId, leaves }) => ({ id: versionId, members: leaves.map(({ tensor }) => tensor) })),
+    vertices: order.map((id) => ({ id, byteLength: tensors.get(id)!.byteLength })),
+    edges,
+    snapshots: versions.map(({ versionId, leaves }) => ({
+      id: versionId,
+      members: leaves.map(({ tensor }) => tensor),
+    })),
   };
 }
 
-/** A tensor that is damaged, or was collected meanwhile, keeps nobody from planning the others: it stays as it lies. */
-async function edgesOf(context: EdgeContext, tensor: ArchiveTensor, sources: readonly EdgeSource[], unmeasured: Hash[]): Promise<readonly EdgeInput[]> {
+/**
+ * A tensor that is damaged, or was collected meanwhile, keeps nobody from planning the others: it stays as it
+ * lies.
+ */
+async function edgesOf(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  sources: readonly EdgeSource[],
+  unmeasured: Hash[],
+): Promise<readonly EdgeInput[]> {
   try {
     const edges: EdgeInput[] = [];
-    for (const source of sources) edges.push(...await source(context, tensor));
+    for (const source of sources) edges.push(...(await source(context, tensor)));
     return edges;
   } catch (error) {
     if (!isAboutOneTensor(error)) throw error;
@@ -65,7 +100,7 @@ function inPlaces(versions: readonly ArchiveVersion[]): readonly Hash[] {
   for (const { leaves } of [...versions].sort((a, b) => a.position - b.position)) {
     for (const { path, tensor } of leaves) {
       let place = places.get(path);
-      if (place === undefined) places.set(path, place = new Set());
+      if (place === undefined) places.set(path, (place = new Set()));
       place.add(tensor);
     }
   }

@@ -1,11 +1,21 @@
-/** Plans a fleet's storage: reads what is kept, measures the graph, plans in a thread, sums up. Changes nothing. */
+/**
+ * Plans a fleet's storage: reads what is kept, measures the graph, plans in a thread, sums up. Changes
+ * nothing.
+ */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { maxChainDepth } from "../../shared/objects/object-store.js";
 import type { Clock } from "../../shared/ports.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
 import type { StoragePlan } from "../planner/storage-plan.js";
 import { applyDefaults } from "./apply-plan.js";
-import { archivePlanFormat, type ArchiveLayout, type ArchivePlan, type ArchiveSummary, type KindSummary, type RecreationSummary } from "./archive-plan.js";
+import {
+  archivePlanFormat,
+  type ArchiveLayout,
+  type ArchivePlan,
+  type ArchiveSummary,
+  type KindSummary,
+  type RecreationSummary,
+} from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
 import { measureGraph } from "./measure-graph.js";
 import { planInWorker } from "./plan-in-worker.js";
@@ -13,7 +23,11 @@ import type { PlanAnswer } from "./make-plan.js";
 import { readArchive, type ArchiveContent, type ArchiveSource } from "./read-versions.js";
 import { edgeKinds, entryBytes, type EdgeSource } from "./storage-edges.js";
 
-export interface PlanTools { readonly codec: DeltaCodec; readonly rates: ArchiveRates; readonly clock: Clock }
+export interface PlanTools {
+  readonly codec: DeltaCodec;
+  readonly rates: ArchiveRates;
+  readonly clock: Clock;
+}
 export interface PlanArchiveOptions {
   /** α: what a version may cost to rebuild, against all stored for speed; null: whatever it costs. */
   readonly ratio: number | null;
@@ -26,36 +40,97 @@ export interface PlanArchiveOptions {
   readonly onProgress?: (line: string) => void;
 }
 
-/** Chains are planned shorter than a store reads, so that what devices send coded against the newest has room. */
+/**
+ * Chains are planned shorter than a store reads, so that what devices send coded against the newest has room.
+ */
 export const mostPlannedDepth = Math.floor((3 * maxChainDepth) / 4);
 const defaultTimeLimitMs = 10_000;
 /** Estimating gives way to others after this. */
 const turnMs = 8;
 
 /** @throws BUDGET_UNREACHABLE, COLLECTION_REFUSED where a kept version cannot be read, the signal's reason */
-export async function planArchive(fleet: string, source: ArchiveSource, { codec, rates, clock }: PlanTools, options: PlanArchiveOptions): Promise<ArchivePlan> {
-  const { ratio, scheme = "independent", layout = "packed", timeLimitMs = defaultTimeLimitMs, sources, signal, onProgress } = options;
+export async function planArchive(
+  fleet: string,
+  source: ArchiveSource,
+  { codec, rates, clock }: PlanTools,
+  options: PlanArchiveOptions,
+): Promise<ArchivePlan> {
+  const {
+    ratio,
+    scheme = "independent",
+    layout = "packed",
+    timeLimitMs = defaultTimeLimitMs,
+    sources,
+    signal,
+    onProgress,
+  } = options;
   const content = await readArchive(source);
   let turnEndMs = clock.monotonic() + turnMs;
-  const isTurnOver = (): boolean => { const now = clock.monotonic(); if (now < turnEndMs) return false; turnEndMs = now + turnMs; return true; };
+  const isTurnOver = (): boolean => {
+    const now = clock.monotonic();
+    if (now < turnEndMs) return false;
+    turnEndMs = now + turnMs;
+    return true;
+  };
   const input = await measureGraph(source.objects, content, {
-    layout, codec, rates, isTurnOver, ...(sources === undefined ? {} : { sources }), ...(signal === undefined ? {} : { signal }),
-    onProgress: (done, total) => { onProgress?.(`measured ${done} of ${total} tensors`); },
+    layout,
+    codec,
+    rates,
+    isTurnOver,
+    ...(sources === undefined ? {} : { sources }),
+    ...(signal === undefined ? {} : { signal }),
+    onProgress: (done, total) => {
+      onProgress?.(`measured ${done} of ${total} tensors`);
+    },
   });
-  const answer = await planInWorker(input, { scheme, ratio, timeLimitMs, mostDepth: mostPlannedDepth }, {
-    ...(signal === undefined ? {} : { signal }), onProgress: (line) => { onProgress?.(`planning, ${line}`); },
-  });
-  return { format: archivePlanFormat, fleet, madeAtMs: clock.now(), layout, scheme, ratio, rates, summary: summarise(content, answer, scheme, content.unreadable.length + input.unmeasured.length), plan: answer.plan, members: answer.members };
+  const answer = await planInWorker(
+    input,
+    { scheme, ratio, timeLimitMs, mostDepth: mostPlannedDepth },
+    {
+      ...(signal === undefined ? {} : { signal }),
+      onProgress: (line) => {
+        onProgress?.(`planning, ${line}`);
+      },
+    },
+  );
+  return {
+    format: archivePlanFormat,
+    fleet,
+    madeAtMs: clock.now(),
+    layout,
+    scheme,
+    ratio,
+    rates,
+    summary: summarise(content, answer, scheme, content.unreadable.length + input.unmeasured.length),
+    plan: answer.plan,
+    members: answer.members,
+  };
 }
 
-function summarise({ versions, tensors }: ArchiveContent, { plan, least, now }: PlanAnswer, scheme: PlanningScheme, unreadable: number): ArchiveSummary {
-  const all = [...tensors.values()], changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current), rewrittenBytes = sum(changed.map(({ storageCost }) => storageCost));
+function summarise(
+  { versions, tensors }: ArchiveContent,
+  { plan, least, now }: PlanAnswer,
+  scheme: PlanningScheme,
+  unreadable: number,
+): ArchiveSummary {
+  const all = [...tensors.values()],
+    changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current),
+    rewrittenBytes = sum(changed.map(({ storageCost }) => storageCost));
   return {
-    versions: versions.length, tensors: all.length, unreadable, tensorBytes: sum(all.map(({ byteLength }) => byteLength)),
-    bytesNow: sum(all.map(({ header, current }) => current.storedBytes + entryBytes(header, current))), bytesPlanned: plan.storageCost,
-    rewrittenTensors: changed.length, rewrittenBytes, kinds: kindsOf(plan),
-    materialised: recreationOf(least), now: now === null ? null : recreationOf(now), planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),
-    // New copies between two collections, and about as much again for packs that are rewritten because some of them stays.
+    versions: versions.length,
+    tensors: all.length,
+    unreadable,
+    tensorBytes: sum(all.map(({ byteLength }) => byteLength)),
+    bytesNow: sum(all.map(({ header, current }) => current.storedBytes + entryBytes(header, current))),
+    bytesPlanned: plan.storageCost,
+    rewrittenTensors: changed.length,
+    rewrittenBytes,
+    kinds: kindsOf(plan),
+    materialised: recreationOf(least),
+    now: now === null ? null : recreationOf(now),
+    planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),
+    // New copies between two collections, and about as much again for packs that are rewritten because some
+    // of them stays.
     diskNeeded: 2 * Math.min(rewrittenBytes, applyDefaults.collectBytes + applyDefaults.batchBytes),
   };
 }
@@ -66,8 +141,17 @@ function kindsOf({ vertices }: StoragePlan): readonly KindSummary[] {
     const known = kinds.get(kind) ?? { tensors: 0, storedBytes: 0 };
     kinds.set(kind, { tensors: known.tensors + 1, storedBytes: known.storedBytes + storageCost });
   }
-  return [...kinds].map(([kind, counts]) => ({ kind, ...counts })).sort((a, b) => b.storedBytes - a.storedBytes);
+  return [...kinds]
+    .map(([kind, counts]) => ({ kind, ...counts }))
+    .sort((a, b) => b.storedBytes - a.storedBytes);
 }
 
-function sum(values: readonly number[]): number { return values.reduce((total, value) => total + value, 0); }
-function recreationOf(costs: readonly number[]): RecreationSummary { return { largestUs: costs.reduce((most, cost) => Math.max(most, cost), 0), meanUs: costs.length === 0 ? 0 : sum(costs) / costs.length }; }
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+function recreationOf(costs: readonly number[]): RecreationSummary {
+  return {
+    largestUs: costs.reduce((most, cost) => Math.max(most, cost), 0),
+    meanUs: costs.length === 0 ? 0 : sum(costs) / costs.length,
+  };
+}

@@ -8,7 +8,14 @@ import type { FromPlanWorker, ToPlanWorker } from "./plan-worker.js";
 const edgesAPiece = 4000;
 
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID, the signal's reason */
-export async function planInWorker({ vertices, edges, snapshots }: StorageGraphInput, question: PlanQuestion, { signal, onProgress }: { readonly signal?: AbortSignal; readonly onProgress?: (line: string) => void } = {}): Promise<PlanAnswer> {
+export async function planInWorker(
+  { vertices, edges, snapshots }: StorageGraphInput,
+  question: PlanQuestion,
+  {
+    signal,
+    onProgress,
+  }: { readonly signal?: AbortSignal; readonly onProgress?: (line: string) => void } = {},
+): Promise<PlanAnswer> {
   signal?.throwIfAborted();
   const worker = new Worker(new URL("plan-worker.js", import.meta.url));
   const answered = new Promise<PlanAnswer>((resolve, reject) => {
@@ -18,11 +25,26 @@ export async function planInWorker({ vertices, edges, snapshots }: StorageGraphI
       else reject(errorOf(message.error));
     });
     worker.on("error", reject);
-    worker.on("exit", () => { reject(new StemmaError("INTERNAL", "The thread that plans the storage ended without a plan. Plan again, with a shorter time or fewer versions if memory is short.")); });
-    signal?.addEventListener("abort", () => { reject(signal.reason as Error); }, { once: true });
+    worker.on("exit", () => {
+      reject(
+        new StemmaError(
+          "INTERNAL",
+          "The thread that plans the storage ended without a plan. Plan again, with a shorter time or fewer versions if memory is short.",
+        ),
+      );
+    });
+    signal?.addEventListener(
+      "abort",
+      () => {
+        reject(signal.reason as Error);
+      },
+      { once: true },
+    );
   });
   answered.catch(() => undefined);
-  const say = (message: ToPlanWorker): void => { worker.postMessage(message); };
+  const say = (message: ToPlanWorker): void => {
+    worker.postMessage(message);
+  };
   try {
     for (let at = 0; at < edges.length && signal?.aborted !== true; at += edgesAPiece) {
       say({ edges: edges.slice(at, at + edgesAPiece) });
@@ -30,9 +52,13 @@ export async function planInWorker({ vertices, edges, snapshots }: StorageGraphI
     }
     say({ vertices, snapshots, question });
     return await answered;
-  } finally { await worker.terminate(); }
+  } finally {
+    await worker.terminate();
+  }
 }
 
 function errorOf({ code, message, details }: Extract<FromPlanWorker, { error: unknown }>["error"]): Error {
-  return code !== undefined && isErrorCode(code) ? new StemmaError(code, message, details) : new Error(message);
+  return code !== undefined && isErrorCode(code)
+    ? new StemmaError(code, message, details)
+    : new Error(message);
 }

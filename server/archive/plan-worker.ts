@@ -1,4 +1,6 @@
-/** The thread in which plans are made: planning computes for seconds without a pause. Takes a graph in pieces. */
+/**
+ * The thread in which plans are made: planning computes for seconds without a pause. Takes a graph in pieces.
+ */
 import { parentPort } from "node:worker_threads";
 import { nodeClock } from "../../shared/adapters/node-clock.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -6,16 +8,56 @@ import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import { makePlan, type PlanAnswer, type PlanQuestion } from "./make-plan.js";
 
 /** To the worker: edges in pieces, then what is asked. */
-export type ToPlanWorker = { readonly edges: readonly EdgeInput[] } | { readonly vertices: StorageGraphInput["vertices"]; readonly snapshots: StorageGraphInput["snapshots"]; readonly question: PlanQuestion };
-export type FromPlanWorker = { readonly answer: PlanAnswer } | { readonly progress: string } | { readonly error: { readonly code: string | undefined; readonly message: string; readonly details: Readonly<Record<string, unknown>> } };
+export type ToPlanWorker =
+  | { readonly edges: readonly EdgeInput[] }
+  | {
+      readonly vertices: StorageGraphInput["vertices"];
+      readonly snapshots: StorageGraphInput["snapshots"];
+      readonly question: PlanQuestion;
+    };
+export type FromPlanWorker =
+  | { readonly answer: PlanAnswer }
+  | { readonly progress: string }
+  | {
+      readonly error: {
+        readonly code: string | undefined;
+        readonly message: string;
+        readonly details: Readonly<Record<string, unknown>>;
+      };
+    };
 
-const port = parentPort, edges: EdgeInput[] = [];
-const say = (message: FromPlanWorker): void => { port?.postMessage(message); };
+const port = parentPort,
+  edges: EdgeInput[] = [];
+const say = (message: FromPlanWorker): void => {
+  port?.postMessage(message);
+};
 port?.on("message", (message: ToPlanWorker) => {
-  if ("edges" in message) { for (const edge of message.edges) edges.push(edge); return; }
+  if ("edges" in message) {
+    for (const edge of message.edges) edges.push(edge);
+    return;
+  }
   const { vertices, snapshots, question } = message;
-  try { say({ answer: makePlan({ vertices, edges, snapshots }, question, nodeClock(), (progress) => { say({ progress }); }) }); } catch (error) {
-    say({ error: error instanceof StemmaError ? { code: error.code, message: error.message, details: JSON.parse(JSON.stringify(error.details)) as Record<string, unknown> } : { code: undefined, message: error instanceof Error ? error.stack ?? error.message : String(error), details: {} } });
+  try {
+    say({
+      answer: makePlan({ vertices, edges, snapshots }, question, nodeClock(), (progress) => {
+        say({ progress });
+      }),
+    });
+  } catch (error) {
+    say({
+      error:
+        error instanceof StemmaError
+          ? {
+              code: error.code,
+              message: error.message,
+              details: JSON.parse(JSON.stringify(error.details)) as Record<string, unknown>,
+            }
+          : {
+              code: undefined,
+              message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+              details: {},
+            },
+    });
   }
   port.close();
 });

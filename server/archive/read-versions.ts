@@ -1,4 +1,7 @@
-/** What a fleet keeps, as planning sees it: versions with their leaves, and every distinct tensor with how it lies now. Reads trees and names, no tensor. */
+/**
+ * What a fleet keeps, as planning sees it: versions with their leaves, and every distinct tensor with how it
+ * lies now. Reads trees and names, no tensor.
+ */
 import { decodeNames } from "../../shared/model/names.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { ObjectReader, Representation } from "../../shared/objects/object-store.js";
@@ -7,13 +10,23 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import type { ArchiveVersion, Lineage } from "./candidate-references.js";
 
 /** What of a repository planning asks. */
-export type ArchiveSource = Pick<FleetRepository, "versions" | "liveObjects"> & { readonly objects: Pick<ObjectReader, "read" | "stat" | "has" | "representation" | "openTensor"> };
+export type ArchiveSource = Pick<FleetRepository, "versions" | "liveObjects"> & {
+  readonly objects: Pick<ObjectReader, "read" | "stat" | "has" | "representation" | "openTensor">;
+};
 
-export interface ArchiveTensor { readonly id: Hash; readonly header: TensorHeader; readonly byteLength: number; readonly current: Representation }
+export interface ArchiveTensor {
+  readonly id: Hash;
+  readonly header: TensorHeader;
+  readonly byteLength: number;
+  readonly current: Representation;
+}
 export interface ArchiveContent {
   readonly versions: readonly ArchiveVersion[];
   readonly tensors: ReadonlyMap<Hash, ArchiveTensor>;
-  /** Tensors that kept versions name and the store cannot decode now: they stay as they are, and so do their versions. */
+  /**
+   * Tensors that kept versions name and the store cannot decode now: they stay as they are, and so do their
+   * versions.
+   */
   readonly unreadable: readonly Hash[];
   readonly lineage: Lineage;
 }
@@ -22,41 +35,70 @@ export interface ArchiveContent {
 const versionsATurn = 16;
 
 /**
- * Reads all versions that are kept. A version with a tensor that cannot be decoded now is left out: its cost cannot be told.
+ * Reads all versions that are kept. A version with a tensor that cannot be decoded now is left out: its cost
+ * cannot be told.
  * @throws COLLECTION_REFUSED where a kept version's tree cannot be read
  */
 export async function readArchive(source: ArchiveSource): Promise<ArchiveContent> {
   const live = await source.liveObjects();
   const summaries = source.versions({ includeRetired: true });
-  const tensors = new Map<Hash, ArchiveTensor>(), unreadable = new Set<Hash>(), versions: ArchiveVersion[] = [];
+  const tensors = new Map<Hash, ArchiveTensor>(),
+    unreadable = new Set<Hash>(),
+    versions: ArchiveVersion[] = [];
   let turn = 0;
   for (const summary of summaries) {
     // A retired version is kept where it is held or in use; then its tree is live.
     if (!live.has(summary.record.objects.tree)) continue;
     const version = await readVersion(source.objects, summary);
-    if (version.leaves.map(({ tensor }) => addTensor(source.objects, tensors, unreadable, tensor)).every(Boolean)) versions.push(version);
+    if (
+      version.leaves
+        .map(({ tensor }) => addTensor(source.objects, tensors, unreadable, tensor))
+        .every(Boolean)
+    )
+      versions.push(version);
     if (++turn % versionsATurn === 0) await new Promise(setImmediate);
   }
   const needed = new Set(versions.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor)));
   for (const id of tensors.keys()) if (!needed.has(id)) tensors.delete(id);
   const bases = new Map(summaries.map(({ versionId, record }) => [versionId, record.bases]));
-  return { versions, tensors, unreadable: [...unreadable], lineage: (versionId) => bases.get(versionId) ?? [] };
+  return {
+    versions,
+    tensors,
+    unreadable: [...unreadable],
+    lineage: (versionId) => bases.get(versionId) ?? [],
+  };
 }
 
-async function readVersion(objects: Pick<ObjectReader, "read">, { versionId, name, version, position, record }: VersionSummary): Promise<ArchiveVersion> {
+async function readVersion(
+  objects: Pick<ObjectReader, "read">,
+  { versionId, name, version, position, record }: VersionSummary,
+): Promise<ArchiveVersion> {
   const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
   const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
   return {
-    versionId, label: `${name}:${version}`, bases: record.bases, position, architecture: record.architecture,
+    versionId,
+    label: `${name}:${version}`,
+    bases: record.bases,
+    position,
+    architecture: record.architecture,
     series: JSON.stringify([record.device, record.line, record.name]),
     leaves: leaves.map(({ path, tensor }, i) => ({ path, tensor, name: names.leaves[i] ?? path })),
   };
 }
 
-function addTensor(objects: ArchiveSource["objects"], tensors: Map<Hash, ArchiveTensor>, unreadable: Set<Hash>, id: Hash): boolean {
+function addTensor(
+  objects: ArchiveSource["objects"],
+  tensors: Map<Hash, ArchiveTensor>,
+  unreadable: Set<Hash>,
+  id: Hash,
+): boolean {
   if (tensors.has(id)) return true;
-  const stored = objects.has(id) ? objects.stat(id) : undefined, current = objects.representation(id);
-  if (stored?.header === undefined || current === undefined) { unreadable.add(id); return false; }
+  const stored = objects.has(id) ? objects.stat(id) : undefined,
+    current = objects.representation(id);
+  if (stored?.header === undefined || current === undefined) {
+    unreadable.add(id);
+    return false;
+  }
   tensors.set(id, { id, header: stored.header, byteLength: stored.byteLength, current });
   return true;
 }

@@ -10,10 +10,14 @@ import type { ParentEdges, StorageGraph } from "../planner/storage-graph.js";
 import { StorageTree } from "../planner/storage-tree.js";
 import { previousOf } from "./archive-plan.js";
 
-/** A tensor is written anew for speed, or where that saves more than this share of its bytes: estimates are no better. */
+/**
+ * A tensor is written anew for speed, or where that saves more than this share of its bytes: estimates are no
+ * better.
+ */
 const worthwhileShare = 0.02;
 /** Rounds of improving at most; each one but the last gains something. */
-const mostRounds = 12, repairRounds = 4;
+const mostRounds = 12,
+  repairRounds = 4;
 
 export interface SettleOptions {
   /** Of every snapshot, Infinity where there is none; and the scheme they are meant under. */
@@ -26,7 +30,11 @@ export interface SettleOptions {
 }
 
 /** @returns the edges of the settled tree */
-export function settleTree(graph: StorageGraph, parentEdge: ParentEdges, options: SettleOptions): ParentEdges {
+export function settleTree(
+  graph: StorageGraph,
+  parentEdge: ParentEdges,
+  options: SettleOptions,
+): ParentEdges {
   const settler = new Settler(graph, parentEdge, options);
   settler.keepWhatLies();
   settler.repair();
@@ -42,31 +50,46 @@ class Settler {
   private readonly mostDepth: number;
   private readonly isTimeUp: () => boolean;
 
-  constructor(private readonly graph: StorageGraph, parentEdge: ParentEdges, { budgets, scheme, mostDepth, isTimeUp = () => false }: SettleOptions) {
+  constructor(
+    private readonly graph: StorageGraph,
+    parentEdge: ParentEdges,
+    { budgets, scheme, mostDepth, isTimeUp = () => false }: SettleOptions,
+  ) {
     this.meter = new LimitMeter(new StorageTree(graph, parentEdge), limitsOf(graph, budgets, scheme));
     this.tree = this.meter.tree;
     this.mostDepth = mostDepth;
     this.isTimeUp = isTimeUp;
     const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
     // A previous tensor that is no vertex can be above nothing: such an edge is never sound.
-    this.previous = Int32Array.from(graph.details, (detail) => { const id = previousOf({ detail }); return id === undefined ? -1 : number.get(id) ?? graph.vertexCount; });
+    this.previous = Int32Array.from(graph.details, (detail) => {
+      const id = previousOf({ detail });
+      return id === undefined ? -1 : (number.get(id) ?? graph.vertexCount);
+    });
   }
 
-  get edges(): ParentEdges { return this.tree.parentEdge; }
+  get edges(): ParentEdges {
+    return this.tree.parentEdge;
+  }
 
   keepWhatLies(): void {
     const { graph, tree, meter } = this;
     graph.kinds.forEach((kind, edge) => {
-      const v = graph.to[edge]!, planned = tree.parentEdge[v]!;
+      const v = graph.to[edge]!,
+        planned = tree.parentEdge[v]!;
       if (kind !== "current" || planned === edge || !this.isSound(v, edge)) return;
-      if (graph.storage[planned]! >= (1 - worthwhileShare) * graph.storage[edge]! && tree.recreationChange(v, edge) <= 0) meter.move(v, edge);
+      if (
+        graph.storage[planned]! >= (1 - worthwhileShare) * graph.storage[edge]! &&
+        tree.recreationChange(v, edge) <= 0
+      )
+        meter.move(v, edge);
     });
   }
 
   /**
-   * What cannot be as it is goes to the cheapest place where it can. That place may have to move itself later, so
-   * this is done some rounds; whoever still cannot be in the last one is stored from nothing. Then all can: from
-   * parents to children, whether a tensor can be depends on what is above it alone, and that is settled.
+   * What cannot be as it is goes to the cheapest place where it can. That place may have to move itself
+   * later, so this is done some rounds; whoever still cannot be in the last one is stored from nothing. Then
+   * all can: from parents to children, whether a tensor can be depends on what is above it alone, and that is
+   * settled.
    */
   repair(): void {
     for (let round = 0; round < repairRounds; round++) if (!this.repairAll((v) => this.bestWay(v))) return;
@@ -85,29 +108,58 @@ class Settler {
   }
 
   private bestWay(v: number): number {
-    return this.waysInto(v).find((edge) => this.isSound(v, edge) && this.depth(this.graph.from[edge]!) < this.mostDepth && this.meter.admits(v, edge)) ?? this.fromNothing(v);
+    return (
+      this.waysInto(v).find(
+        (edge) =>
+          this.isSound(v, edge) &&
+          this.depth(this.graph.from[edge]!) < this.mostDepth &&
+          this.meter.admits(v, edge),
+      ) ?? this.fromNothing(v)
+    );
   }
 
-  /** Moves single tensors to where they are stored in less, as long as there are any and nothing below them suffers. */
+  /**
+   * Moves single tensors to where they are stored in less, as long as there are any and nothing below them
+   * suffers.
+   */
   improve(): void {
     const { graph, tree } = this;
     for (let round = 0, moved = true; moved && round < mostRounds; round++) {
       moved = false;
       for (let v = 1; v < graph.vertexCount; v++) {
         if (v % 256 === 0 && this.isTimeUp()) return;
-        const now = tree.parentEdge[v]!, worthwhile = graph.storage[now]! * (graph.kinds[now] === "current" ? 1 - worthwhileShare : 1);
-        moved = this.waysInto(v).some((edge) => graph.storage[edge]! < worthwhile && this.isSound(v, edge) && this.meter.admits(v, edge) && this.tryMove(v, edge)) || moved;
+        const now = tree.parentEdge[v]!,
+          worthwhile = graph.storage[now]! * (graph.kinds[now] === "current" ? 1 - worthwhileShare : 1);
+        moved =
+          this.waysInto(v).some(
+            (edge) =>
+              graph.storage[edge]! < worthwhile &&
+              this.isSound(v, edge) &&
+              this.meter.admits(v, edge) &&
+              this.tryMove(v, edge),
+          ) || moved;
       }
     }
   }
 
   /** Cheapest to store first. */
-  private waysInto(v: number): readonly number[] { const { start, items } = this.graph.incoming; return Array.from(items.subarray(start[v], start[v + 1])); }
+  private waysInto(v: number): readonly number[] {
+    const { start, items } = this.graph.incoming;
+    return Array.from(items.subarray(start[v], start[v + 1]));
+  }
 
-  /** Whether the source is not rebuilt through v, and what it is predicted with is needed for the source already. */
+  /**
+   * Whether the source is not rebuilt through v, and what it is predicted with is needed for the source
+   * already.
+   */
   private isSound(v: number, edge: number): boolean {
-    const source = this.graph.from[edge]!, previous = this.previous[edge]!;
-    return !this.tree.isBelow(source, v) && (previous < 0 || (previous < this.graph.vertexCount && source !== 0 && this.tree.isBelow(source, previous)));
+    const source = this.graph.from[edge]!,
+      previous = this.previous[edge]!;
+    return (
+      !this.tree.isBelow(source, v) &&
+      (previous < 0 ||
+        (previous < this.graph.vertexCount && source !== 0 && this.tree.isBelow(source, previous)))
+    );
   }
 
   /** Tensors to decode before v. */
@@ -120,14 +172,20 @@ class Settler {
   private tryMove(v: number, edge: number): boolean {
     const before = this.tree.parentEdge[v]!;
     this.meter.move(v, edge);
-    const isFine = this.tree.subtree(v).every((x) => this.depth(x) <= this.mostDepth && this.isSound(x, this.tree.parentEdge[x]!));
+    const isFine = this.tree
+      .subtree(v)
+      .every((x) => this.depth(x) <= this.mostDepth && this.isSound(x, this.tree.parentEdge[x]!));
     if (!isFine) this.meter.move(v, before);
     return isFine;
   }
 
   /** The one that costs least to rebuild: no budget that can be kept is broken by it. */
   private fromNothing(v: number): number {
-    const { graph } = this, ways = this.waysInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);
-    return ways.reduce((best, edge) => (graph.recreation[edge]! < graph.recreation[best]! ? edge : best), ways[0]!);
+    const { graph } = this,
+      ways = this.waysInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);
+    return ways.reduce(
+      (best, edge) => (graph.recreation[edge]! < graph.recreation[best]! ? edge : best),
+      ways[0]!,
+    );
   }
 }

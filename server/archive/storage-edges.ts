@@ -24,7 +24,15 @@ import type { ArchiveTensor } from "./read-versions.js";
 import { isSampled, sampleOf, type TensorSamples } from "./tensor-samples.js";
 
 /** Kinds of the edges made here. `delta-planes`: byte planes of the difference. `fixed`: fixed planes. */
-export const edgeKinds = { current: "current", raw: "raw", packed: "packed", planes: "planes", fixed: "fixed", delta: "delta", deltaPlanes: "delta-planes" } as const;
+export const edgeKinds = {
+  current: "current",
+  raw: "raw",
+  packed: "packed",
+  planes: "planes",
+  fixed: "fixed",
+  delta: "delta",
+  deltaPlanes: "delta-planes",
+} as const;
 
 export interface EdgeContext {
   readonly layout: ArchiveLayout;
@@ -36,27 +44,61 @@ export interface EdgeContext {
   /** A whole tensor, for those that are compared by a block. */
   readonly load: (id: Hash) => Promise<Tensor>;
 }
-/** Ways to store one tensor. The planner takes whatever edges come; who applies a plan must know their kinds. */
-export type EdgeSource = (context: EdgeContext, tensor: ArchiveTensor) => Promise<readonly EdgeInput[]> | readonly EdgeInput[];
+/**
+ * Ways to store one tensor. The planner takes whatever edges come; who applies a plan must know their kinds.
+ */
+export type EdgeSource = (
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+) => Promise<readonly EdgeInput[]> | readonly EdgeInput[];
 
 /** An entry in the index of a pack of coded tensors, with the ids of what the tensor was coded against. */
-export function entryBytes(header: TensorHeader, { base, previous }: { readonly base?: Hash | undefined; readonly previous?: Hash | undefined } = {}): number {
-  return indexEntryBytes({ header, ...(base === undefined ? {} : { base }), ...(previous === undefined ? {} : { previous }) }, 2);
+export function entryBytes(
+  header: TensorHeader,
+  { base, previous }: { readonly base?: Hash | undefined; readonly previous?: Hash | undefined } = {},
+): number {
+  return indexEntryBytes(
+    { header, ...(base === undefined ? {} : { base }), ...(previous === undefined ? {} : { previous }) },
+    2,
+  );
 }
 /** Tables and heads that an estimate from a sample does not count (measured: 10 to 60 bytes, by size). */
-function sideBytes(byteLength: number): number { return 10 + Math.min(80, byteLength / 64); }
+function sideBytes(byteLength: number): number {
+  return 10 + Math.min(80, byteLength / 64);
+}
 /** Whoever saves less than this share is not worth decoding. */
 const leastGain = 0.98;
 
-function numbersOf({ header: { dtype }, byteLength }: ArchiveTensor): number { return byteLength / (numberKind(dtype)?.bytes ?? 1); }
-function isCodable({ header: { dtype }, byteLength }: ArchiveTensor): boolean { return byteLength > 0 && byteLength <= maxCodedTensorBytes && isSampled(dtype); }
+function numbersOf({ header: { dtype }, byteLength }: ArchiveTensor): number {
+  return byteLength / (numberKind(dtype)?.bytes ?? 1);
+}
+function isCodable({ header: { dtype }, byteLength }: ArchiveTensor): boolean {
+  return byteLength > 0 && byteLength <= maxCodedTensorBytes && isSampled(dtype);
+}
 
 /** What an edge costs; `storedBytes` without its index entry. */
-function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, kind: string, storedBytes: number, decoding: EdgeMeasure["decoding"], from?: Hash, previous?: Hash): EdgeInput {
+function edgeOf(
+  { rates }: EdgeContext,
+  tensor: ArchiveTensor,
+  kind: string,
+  storedBytes: number,
+  decoding: EdgeMeasure["decoding"],
+  from?: Hash,
+  previous?: Hash,
+): EdgeInput {
   return {
-    to: tensor.id, kind, ...(from === undefined ? {} : { from }), ...(previous === undefined ? {} : { detail: { previous } }),
+    to: tensor.id,
+    kind,
+    ...(from === undefined ? {} : { from }),
+    ...(previous === undefined ? {} : { detail: { previous } }),
     storageCost: Math.ceil(storedBytes) + entryBytes(tensor.header, { base: from, previous }),
-    recreationCost: recreationUs(rates, { storedBytes, byteLength: tensor.byteLength, numbers: numbersOf(tensor), decoding, from: from === undefined ? "nothing" : "tensor" }),
+    recreationCost: recreationUs(rates, {
+      storedBytes,
+      byteLength: tensor.byteLength,
+      numbers: numbersOf(tensor),
+      decoding,
+      from: from === undefined ? "nothing" : "tensor",
+    }),
   };
 }
 
@@ -66,38 +108,81 @@ function decodingOf({ code, base, previous }: Representation): EdgeMeasure["deco
   return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";
 }
 
-const damages: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["OBJECT_MISSING", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT", "REFERENCE_MISSING", "DELTA_MALFORMED", "DELTA_CODE_UNKNOWN", "DELTA_REFERENCE_MISSING", "FILE_MISSING"]);
+const damages: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "OBJECT_MISSING",
+  "OBJECT_HASH_MISMATCH",
+  "PACK_CORRUPT",
+  "REFERENCE_MISSING",
+  "DELTA_MALFORMED",
+  "DELTA_CODE_UNKNOWN",
+  "DELTA_REFERENCE_MISSING",
+  "FILE_MISSING",
+]);
 /** Whether an error says that one tensor is damaged or gone, and not that the disk fails. */
-export function isAboutOneTensor(error: unknown): boolean { return error instanceof StemmaError && damages.has(error.code); }
+export function isAboutOneTensor(error: unknown): boolean {
+  return error instanceof StemmaError && damages.has(error.code);
+}
 
-/** As it lies, for a tensor that cannot be read and so cannot lie otherwise; what it is coded against then stays for it whatever the plan says. */
-export function asItIs(context: EdgeContext, tensor: ArchiveTensor): EdgeInput { return edgeOf(context, tensor, edgeKinds.current, tensor.current.storedBytes, "raw"); }
+/**
+ * As it lies, for a tensor that cannot be read and so cannot lie otherwise; what it is coded against then
+ * stays for it whatever the plan says.
+ */
+export function asItIs(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
+  return edgeOf(context, tensor, edgeKinds.current, tensor.current.storedBytes, "raw");
+}
 
-/** As it lies; nothing is written for it. Not on offer where it is coded against what no kept version has, or is not in the layout asked for: what lies in fixed planes was put there for their sake. */
+/**
+ * As it lies; nothing is written for it. Not on offer where it is coded against what no kept version has, or
+ * is not in the layout asked for: what lies in fixed planes was put there for their sake.
+ */
 export const currentEdge: EdgeSource = async (context, tensor) => {
   const { code, base, previous, storedBytes } = tensor.current;
   if ([base, previous].some((id) => id !== undefined && context.tensor(id) === undefined)) return [];
-  const { layout } = await wantedOf(context, tensor), isFixed = code === encodingCodes.fixedPlanes;
-  if (layout === "packed" ? isFixed : layout === "planes" ? code !== encodingCodes.planes : !isFixed) return [];
-  return [edgeOf(context, tensor, edgeKinds.current, storedBytes, decodingOf(tensor.current), base, previous)];
+  const { layout } = await wantedOf(context, tensor),
+    isFixed = code === encodingCodes.fixedPlanes;
+  if (layout === "packed" ? isFixed : layout === "planes" ? code !== encodingCodes.planes : !isFixed)
+    return [];
+  return [
+    edgeOf(context, tensor, edgeKinds.current, storedBytes, decodingOf(tensor.current), base, previous),
+  ];
 };
 
-/** Byte planes mean something only where elements have several bytes, and an index entry's worth of them; a reduced tensor is smaller in its scheme's form than in any of them. */
+/**
+ * Byte planes mean something only where elements have several bytes, and an index entry's worth of them; a
+ * reduced tensor is smaller in its scheme's form than in any of them.
+ */
 const leastInPlanes = 4096;
-function isInPlanes(tensor: ArchiveTensor): boolean { return isCodable(tensor) && !isSchemeCode(tensor.current.code) && tensor.byteLength >= leastInPlanes && planeBytes(tensor.header.dtype) > 1; }
+function isInPlanes(tensor: ArchiveTensor): boolean {
+  return (
+    isCodable(tensor) &&
+    !isSchemeCode(tensor.current.code) &&
+    tensor.byteLength >= leastInPlanes &&
+    planeBytes(tensor.header.dtype) > 1
+  );
+}
 
-/** A matrix larger than this is not read whole to see whether it has a place in fixed planes: that is taken for granted, and about so much of raw. */
-const mostForFixed = 64 * 1024 * 1024, usualFixedShare = 0.86;
+/**
+ * A matrix larger than this is not read whole to see whether it has a place in fixed planes: that is taken
+ * for granted, and about so much of raw.
+ */
+const mostForFixed = 64 * 1024 * 1024,
+  usualFixedShare = 0.86;
 
-/** The layout in which a tensor is wanted; `bytes`: about how long it would be in fixed planes, where it does not lie so. */
-interface Wanted { readonly layout: ArchiveLayout; readonly bytes?: number }
+/**
+ * The layout in which a tensor is wanted; `bytes`: about how long it would be in fixed planes, where it does
+ * not lie so.
+ */
+interface Wanted {
+  readonly layout: ArchiveLayout;
+  readonly bytes?: number;
+}
 const wanted = new WeakMap<EdgeContext, WeakMap<ArchiveTensor, Promise<Wanted>>>();
 
 function wantedOf(context: EdgeContext, tensor: ArchiveTensor): Promise<Wanted> {
   let known = wanted.get(context);
-  if (known === undefined) wanted.set(context, known = new WeakMap<ArchiveTensor, Promise<Wanted>>());
+  if (known === undefined) wanted.set(context, (known = new WeakMap<ArchiveTensor, Promise<Wanted>>()));
   let found = known.get(tensor);
-  if (found === undefined) known.set(tensor, found = findWanted(context, tensor));
+  if (found === undefined) known.set(tensor, (found = findWanted(context, tensor)));
   return found;
 }
 
@@ -105,36 +190,70 @@ async function findWanted({ layout, load }: EdgeContext, tensor: ArchiveTensor):
   if (layout === "packed" || !isInPlanes(tensor)) return { layout: "packed" };
   if (layout === "planes" || !isFixedKind(tensor.header)) return { layout: "planes" };
   if (tensor.current.code === encodingCodes.fixedPlanes) return { layout };
-  const bytes = tensor.byteLength > mostForFixed ? usualFixedShare * tensor.byteLength : fixedSizeOf(await load(tensor.id));
+  const bytes =
+    tensor.byteLength > mostForFixed
+      ? usualFixedShare * tensor.byteLength
+      : fixedSizeOf(await load(tensor.id));
   return bytes === undefined ? { layout: "planes" } : { layout, bytes };
 }
 
 /** None of a tensor that somebody reduced by a float scheme: to lie compact is what it is for. */
 export const rawEdge: EdgeSource = async (context, tensor) => {
-  if (tensor.current.code === encodingCodes.raw || isSchemeCode(tensor.current.code) || (await wantedOf(context, tensor)).layout !== "packed") return [];
+  if (
+    tensor.current.code === encodingCodes.raw ||
+    isSchemeCode(tensor.current.code) ||
+    (await wantedOf(context, tensor)).layout !== "packed"
+  )
+    return [];
   return [edgeOf(context, tensor, edgeKinds.raw, tensor.byteLength, "raw")];
 };
 
 /** Coded from nothing: packed, in byte planes or in fixed planes. */
 export const aloneEdge: EdgeSource = async (context, tensor) => {
-  const { layout, bytes: fixedBytes } = await wantedOf(context, tensor), inPlanes = layout === "planes";
-  if (layout === "fixed") return fixedBytes === undefined ? [] : [edgeOf(context, tensor, edgeKinds.fixed, fixedBytes + sideBytes(tensor.byteLength), "planes")];
+  const { layout, bytes: fixedBytes } = await wantedOf(context, tensor),
+    inPlanes = layout === "planes";
+  if (layout === "fixed")
+    return fixedBytes === undefined
+      ? []
+      : [edgeOf(context, tensor, edgeKinds.fixed, fixedBytes + sideBytes(tensor.byteLength), "planes")];
   if (!isCodable(tensor) || liesAlone(tensor, inPlanes)) return [];
-  const sample = await context.samples.get(tensor.id), { bytes } = estimateSample(context, sample);
-  const storedBytes = scaled(bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
-  if (inPlanes) return [edgeOf(context, tensor, edgeKinds.planes, Math.min(storedBytes, tensor.byteLength + sideBytes(tensor.byteLength)), "planes")];
-  return storedBytes > leastGain * tensor.byteLength ? [] : [edgeOf(context, tensor, edgeKinds.packed, storedBytes, "alone")];
+  const sample = await context.samples.get(tensor.id),
+    { bytes } = estimateSample(context, sample);
+  const storedBytes =
+    scaled(bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
+  if (inPlanes)
+    return [
+      edgeOf(
+        context,
+        tensor,
+        edgeKinds.planes,
+        Math.min(storedBytes, tensor.byteLength + sideBytes(tensor.byteLength)),
+        "planes",
+      ),
+    ];
+  return storedBytes > leastGain * tensor.byteLength
+    ? []
+    : [edgeOf(context, tensor, edgeKinds.packed, storedBytes, "alone")];
 };
 
 /** Whether it lies coded from nothing already, packed or in byte planes. */
-function liesAlone({ header: { dtype }, current: { code, base } }: ArchiveTensor, inPlanes: boolean): boolean {
+function liesAlone(
+  { header: { dtype }, current: { code, base } }: ArchiveTensor,
+  inPlanes: boolean,
+): boolean {
   if (base !== undefined || code === encodingCodes.raw || code === encodingCodes.fixedPlanes) return false;
   // Of types whose numbers the codec does not know planes are what packed is.
-  return inPlanes || numberKind(dtype) === undefined ? code === encodingCodes.planes : code !== encodingCodes.planes;
+  return inPlanes || numberKind(dtype) === undefined
+    ? code === encodingCodes.planes
+    : code !== encodingCodes.planes;
 }
 
 /** Types whose numbers the codec does not know are coded in planes: of these the sample is coded. */
-function estimateSample({ codec }: EdgeContext, sample: Tensor, references: { readonly base?: Tensor; readonly previous?: Tensor } = {}): { readonly bytes: number; readonly predictor: Predictor } {
+function estimateSample(
+  { codec }: EdgeContext,
+  sample: Tensor,
+  references: { readonly base?: Tensor; readonly previous?: Tensor } = {},
+): { readonly bytes: number; readonly predictor: Predictor } {
   if (numberKind(sample.dtype) !== undefined) return codec.estimate(sample, sample.bytes, references);
   const { bytes, against } = codec.encodeTensor(sample, sample.bytes, references);
   return { bytes: bytes.length, predictor: against.base ? "base" : "none" };
@@ -143,9 +262,14 @@ function estimateSample({ codec }: EdgeContext, sample: Tensor, references: { re
 /** Planes are a little longer than what is packed (measured: 1 to 5 %). */
 const planesShare = 1.03;
 
-function scaled(bytes: number, sample: Tensor, { byteLength }: { readonly byteLength: number }): number { return sample.bytes.length === 0 ? 0 : (bytes / sample.bytes.length) * byteLength; }
+function scaled(bytes: number, sample: Tensor, { byteLength }: { readonly byteLength: number }): number {
+  return sample.bytes.length === 0 ? 0 : (bytes / sample.bytes.length) * byteLength;
+}
 
-/** As the difference from each candidate that a sample says is worth it (retrained models are not, ModelHub §V-B). */
+/**
+ * As the difference from each candidate that a sample says is worth it (retrained models are not, ModelHub
+ * §V-B).
+ */
 export const deltaEdges: EdgeSource = async (context, tensor) => {
   if (!isCodable(tensor)) return [];
   const edges: EdgeInput[] = [];
@@ -153,26 +277,67 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
     const from = context.tensor(candidate.from);
     if (from === undefined || from.header.dtype !== tensor.header.dtype || !isCodable(from)) continue;
     // Another tensor's damage is no matter of this one.
-    try { edges.push(...(isSameShape(from.header, tensor.header) ? await alikeEdges(context, tensor, candidate) : await blockEdges(context, tensor, from))); } catch (error) { if (!isAboutOneTensor(error)) throw error; }
+    try {
+      edges.push(
+        ...(isSameShape(from.header, tensor.header)
+          ? await alikeEdges(context, tensor, candidate)
+          : await blockEdges(context, tensor, from)),
+      );
+    } catch (error) {
+      if (!isAboutOneTensor(error)) throw error;
+    }
   }
   return edges;
 };
 
-function isSameShape(a: TensorHeader, b: TensorHeader): boolean { return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]); }
+function isSameShape(a: TensorHeader, b: TensorHeader): boolean {
+  return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
+}
 
-async function alikeEdges(context: EdgeContext, tensor: ArchiveTensor, { from, previous: named }: CandidateReference): Promise<readonly EdgeInput[]> {
-  const { layout } = await wantedOf(context, tensor), inPlanes = layout === "planes", known = named === undefined ? undefined : context.tensor(named);
+async function alikeEdges(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  { from, previous: named }: CandidateReference,
+): Promise<readonly EdgeInput[]> {
+  const { layout } = await wantedOf(context, tensor),
+    inPlanes = layout === "planes",
+    known = named === undefined ? undefined : context.tensor(named);
   if (layout === "fixed") return [];
-  const previous = !inPlanes && known !== undefined && isSameShape(known.header, tensor.header) && known.header.dtype === tensor.header.dtype ? known.id : undefined;
-  const [sample, base, before] = [await context.samples.get(tensor.id), await context.samples.get(from), previous === undefined ? undefined : await context.samples.get(previous)];
+  const previous =
+    !inPlanes &&
+    known !== undefined &&
+    isSameShape(known.header, tensor.header) &&
+    known.header.dtype === tensor.header.dtype
+      ? known.id
+      : undefined;
+  const [sample, base, before] = [
+    await context.samples.get(tensor.id),
+    await context.samples.get(from),
+    previous === undefined ? undefined : await context.samples.get(previous),
+  ];
   const edges: EdgeInput[] = [];
   const offer = (withPrevious: boolean): void => {
-    const { current } = tensor, isThere = current.base === from && current.previous === (withPrevious ? previous : undefined) && (current.code === encodingCodes.planes) === inPlanes;
+    const { current } = tensor,
+      isThere =
+        current.base === from &&
+        current.previous === (withPrevious ? previous : undefined) &&
+        (current.code === encodingCodes.planes) === inPlanes;
     const found = estimateSample(context, sample, { base, ...(withPrevious ? { previous: before } : {}) });
     if (isThere || found.predictor !== (withPrevious ? "extrapolated" : "base")) return;
-    const storedBytes = scaled(found.bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
+    const storedBytes =
+      scaled(found.bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
     if (storedBytes > leastGain * tensor.byteLength) return;
-    edges.push(edgeOf(context, tensor, inPlanes ? edgeKinds.deltaPlanes : edgeKinds.delta, storedBytes, inPlanes ? "planes" : withPrevious ? "extrapolated" : "delta", from, withPrevious ? previous : undefined));
+    edges.push(
+      edgeOf(
+        context,
+        tensor,
+        inPlanes ? edgeKinds.deltaPlanes : edgeKinds.delta,
+        storedBytes,
+        inPlanes ? "planes" : withPrevious ? "extrapolated" : "delta",
+        from,
+        withPrevious ? previous : undefined,
+      ),
+    );
   };
   offer(false);
   if (before !== undefined) offer(true);
@@ -182,21 +347,61 @@ async function alikeEdges(context: EdgeContext, tensor: ArchiveTensor, { from, p
 /** Tensors that are compared by a block are read whole; beyond this they are not. */
 const mostForBlock = 64 * 1024 * 1024;
 
-/** Another shape (a last layer that was replaced, ModelHub fn 3): what both have in common as a difference, the rest alone. */
-async function blockEdges(context: EdgeContext, tensor: ArchiveTensor, from: ArchiveTensor): Promise<readonly EdgeInput[]> {
-  const { header: { dtype, shape } } = tensor, block = commonBlock(shape, from.header.shape);
-  if (context.layout !== "packed" || block === undefined || numberKind(dtype) === undefined || Math.max(tensor.byteLength, from.byteLength) > mostForBlock || tensor.current.base === from.id) return [];
-  const [own, other] = [await context.load(tensor.id), await context.load(from.id)], elementBytes = dtypeBits(dtype) / 8, blockBytes = tensorByteLength(dtype, block);
-  const [sample, base] = await Promise.all([own, other].map(({ bytes, shape: whole }) => sampleBytes(dtype, block, cutBlock(bytes, whole, block, elementBytes)))) as [Tensor, Tensor];
+/**
+ * Another shape (a last layer that was replaced, ModelHub fn 3): what both have in common as a difference,
+ * the rest alone.
+ */
+async function blockEdges(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  from: ArchiveTensor,
+): Promise<readonly EdgeInput[]> {
+  const {
+      header: { dtype, shape },
+    } = tensor,
+    block = commonBlock(shape, from.header.shape);
+  if (
+    context.layout !== "packed" ||
+    block === undefined ||
+    numberKind(dtype) === undefined ||
+    Math.max(tensor.byteLength, from.byteLength) > mostForBlock ||
+    tensor.current.base === from.id
+  )
+    return [];
+  const [own, other] = [await context.load(tensor.id), await context.load(from.id)],
+    elementBytes = dtypeBits(dtype) / 8,
+    blockBytes = tensorByteLength(dtype, block);
+  const [sample, base] = (await Promise.all(
+    [own, other].map(({ bytes, shape: whole }) =>
+      sampleBytes(dtype, block, cutBlock(bytes, whole, block, elementBytes)),
+    ),
+  )) as [Tensor, Tensor];
   const found = context.codec.estimate(sample, sample.bytes, { base });
   if (found.predictor !== "base") return [];
-  const alone = await context.samples.get(tensor.id), rest = scaled(context.codec.estimate(alone, alone.bytes).bytes, alone, { byteLength: tensor.byteLength - blockBytes });
-  const storedBytes = scaled(found.bytes, sample, { byteLength: blockBytes }) + rest + 2 * sideBytes(tensor.byteLength);
-  return storedBytes > leastGain * tensor.byteLength ? [] : [edgeOf(context, tensor, edgeKinds.delta, storedBytes, "delta", from.id)];
+  const alone = await context.samples.get(tensor.id),
+    rest = scaled(context.codec.estimate(alone, alone.bytes).bytes, alone, {
+      byteLength: tensor.byteLength - blockBytes,
+    });
+  const storedBytes =
+    scaled(found.bytes, sample, { byteLength: blockBytes }) + rest + 2 * sideBytes(tensor.byteLength);
+  return storedBytes > leastGain * tensor.byteLength
+    ? []
+    : [edgeOf(context, tensor, edgeKinds.delta, storedBytes, "delta", from.id)];
 }
 
-async function sampleBytes(dtype: Tensor["dtype"], shape: readonly number[], bytes: Uint8Array): Promise<Tensor> {
-  return await sampleOf({ dtype, shape, byteLength: bytes.length, chunks: async function* () { yield await Promise.resolve(bytes); } });
+async function sampleBytes(
+  dtype: Tensor["dtype"],
+  shape: readonly number[],
+  bytes: Uint8Array,
+): Promise<Tensor> {
+  return await sampleOf({
+    dtype,
+    shape,
+    byteLength: bytes.length,
+    chunks: async function* () {
+      yield await Promise.resolve(bytes);
+    },
+  });
 }
 
 export const defaultEdgeSources: readonly EdgeSource[] = [currentEdge, rawEdge, aloneEdge, deltaEdges];

@@ -11,10 +11,15 @@ export const sampleElements = 16_384;
 const runElements = 64;
 
 /** Whether samples of a type can be taken: elements are whole bytes. */
-export function isSampled(dtype: DType): boolean { return dtypeBits(dtype) % 8 === 0; }
+export function isSampled(dtype: DType): boolean {
+  return dtypeBits(dtype) % 8 === 0;
+}
 
 /** Byte ranges of the sample within a tensor, in order. */
-export function sampleRanges(elements: number, elementBytes: number): readonly { readonly from: number; readonly to: number }[] {
+export function sampleRanges(
+  elements: number,
+  elementBytes: number,
+): readonly { readonly from: number; readonly to: number }[] {
   if (elements <= sampleElements) return [{ from: 0, to: elements * elementBytes }];
   const runs = sampleElements / runElements;
   return Array.from({ length: runs }, (_, i) => {
@@ -24,13 +29,20 @@ export function sampleRanges(elements: number, elementBytes: number): readonly {
 }
 
 /** Cuts the sample out of a tensor that passes by in pieces. */
-export async function sampleOf(source: Pick<TensorSource, "dtype" | "shape" | "byteLength" | "chunks">): Promise<Tensor> {
-  const elementBytes = dtypeBits(source.dtype) / 8, ranges = sampleRanges(source.byteLength / elementBytes, elementBytes);
+export async function sampleOf(
+  source: Pick<TensorSource, "dtype" | "shape" | "byteLength" | "chunks">,
+): Promise<Tensor> {
+  const elementBytes = dtypeBits(source.dtype) / 8,
+    ranges = sampleRanges(source.byteLength / elementBytes, elementBytes);
   const bytes = new Uint8Array(ranges.reduce((sum, { from, to }) => sum + to - from, 0));
-  let at = 0, filled = 0, range = 0;
+  let at = 0,
+    filled = 0,
+    range = 0;
   for await (const chunk of source.chunks()) {
     for (; range < ranges.length; range++) {
-      const { from, to } = ranges[range]!, begin = Math.max(from, at), end = Math.min(to, at + chunk.length);
+      const { from, to } = ranges[range]!,
+        begin = Math.max(from, at),
+        end = Math.min(to, at + chunk.length);
       if (begin >= end) break;
       bytes.set(chunk.subarray(begin - at, end - at), filled);
       filled += end - begin;
@@ -53,13 +65,21 @@ const defaultHeldBytes = 128 * 1024 * 1024;
 /** Samples of a store's tensors, the ones asked for last held. */
 export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defaultHeldBytes): TensorSamples {
   const held = new Map<Hash, Tensor>();
-  let bytes = 0, readBytes = 0;
+  let bytes = 0,
+    readBytes = 0;
   return {
-    get readBytes() { return readBytes; },
+    get readBytes() {
+      return readBytes;
+    },
     async get(id) {
       const known = held.get(id);
-      if (known !== undefined) { held.delete(id); held.set(id, known); return known; }
-      const source = open(id), sample = await sampleOf(source);
+      if (known !== undefined) {
+        held.delete(id);
+        held.set(id, known);
+        return known;
+      }
+      const source = open(id),
+        sample = await sampleOf(source);
       readBytes += source.byteLength;
       held.set(id, sample);
       bytes += sample.bytes.length;
@@ -72,4 +92,3 @@ export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defa
     },
   };
 }
-

@@ -21,11 +21,20 @@ export function maySubscribe(root: string, identity: DeviceIdentity, filter: str
   const own = ownTopic(root, identity, filter);
   return own !== undefined && downward.has(own.kind);
 }
-export function mayRetain(topic: Topic): boolean { return topic.kind === "state" || topic.kind === "birth"; }
+export function mayRetain(topic: Topic): boolean {
+  return topic.kind === "state" || topic.kind === "birth";
+}
 
-export function blockFilter(root: string, { fleet, device }: DeviceIdentity): string { return `${deviceTopic(root, fleet, device)}/block/down/+`; }
+export function blockFilter(root: string, { fleet, device }: DeviceIdentity): string {
+  return `${deviceTopic(root, fleet, device)}/block/down/+`;
+}
 /** The filter under which a device's client has subscribed to a topic; undefined where it has not. */
-export function subscribedFilter(root: string, topic: Topic, filters: Readonly<Record<string, unknown>>, text: string): string | undefined {
+export function subscribedFilter(
+  root: string,
+  topic: Topic,
+  filters: Readonly<Record<string, unknown>>,
+  text: string,
+): string | undefined {
   if (text in filters) return text;
   const wildcard = topic.kind === "block-down" ? blockFilter(root, topic) : undefined;
   return wildcard !== undefined && wildcard in filters ? wildcard : undefined;

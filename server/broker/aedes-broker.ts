@@ -4,14 +4,31 @@
  * accepted, dropped and answered. Nothing of a device is routed to another client at all.
  */
 import type { Socket } from "node:net";
-import { Aedes, type AedesPublishPacket, type AuthenticateError, type Client, type PublishPacket, type Subscription } from "aedes";
+import {
+  Aedes,
+  type AedesPublishPacket,
+  type AuthenticateError,
+  type Client,
+  type PublishPacket,
+  type Subscription,
+} from "aedes";
 import type { Clock, Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
 import { buildTopic, clientIdOf, parseTopic, type Topic } from "../../shared/wire/topics.js";
 import { maySubscribe, mayRetain, publishable, subscribedFilter } from "./access.js";
 import type { BrokerLimits } from "./broker-limits.js";
-import type { Authenticate, BrokerEvent, BrokerPort, BrokerStats, Delivery, DeviceIdentity, EventHandler, MessageHandler, PublishOptions } from "./broker-port.js";
+import type {
+  Authenticate,
+  BrokerEvent,
+  BrokerPort,
+  BrokerStats,
+  Delivery,
+  DeviceIdentity,
+  EventHandler,
+  MessageHandler,
+  PublishOptions,
+} from "./broker-port.js";
 import type { Connection, Connections } from "./connections.js";
 import { DeviceQueues } from "./device-queues.js";
 import { RetainedQuota } from "./retained-quota.js";
@@ -28,8 +45,16 @@ export interface AedesBrokerOptions {
 }
 
 /** What aedes' types leave out and its documentation names. */
-interface ConnectPacket { clientId: string; clean: boolean; keepalive: number; will?: { topic: string; payload?: Uint8Array | string } }
-type KnownClient = Client & { conn: Socket; subscriptions: Readonly<Record<string, { readonly qos: number } | undefined>> };
+interface ConnectPacket {
+  clientId: string;
+  clean: boolean;
+  keepalive: number;
+  will?: { topic: string; payload?: Uint8Array | string };
+}
+type KnownClient = Client & {
+  conn: Socket;
+  subscriptions: Readonly<Record<string, { readonly qos: number } | undefined>>;
+};
 
 /** Where handled messages go inside aedes: nobody may subscribe to it. */
 const nowhere = "$stemma/handled";
@@ -70,30 +95,51 @@ export class AedesBroker {
       drainTimeout: options.limits.drainTimeoutMs,
       maxInflightInbound: maxInflightQos2,
       maxTopicLevels: 8,
-      preConnect: (client, packet, done) => { broker.#preConnect(client, packet as unknown as ConnectPacket); done(null, true); },
+      preConnect: (client, packet, done) => {
+        broker.#preConnect(client, packet as unknown as ConnectPacket);
+        done(null, true);
+      },
       authenticate: (client, username, password, done) => {
         broker.#authenticate(client as KnownClient, username ?? "", password ?? new Uint8Array(0)).then(
-          (refused) => { if (refused === undefined) done(null, true); else done(notAuthorised(), false); },
-          (error: unknown) => { options.log.error("broker-authenticate-failed", { message: String(error) }); done(notAuthorised(), false); },
+          (refused) => {
+            if (refused === undefined) done(null, true);
+            else done(notAuthorised(), false);
+          },
+          (error: unknown) => {
+            options.log.error("broker-authenticate-failed", { message: String(error) });
+            done(notAuthorised(), false);
+          },
         );
       },
-      authorizePublish: (client, packet, done) => { broker.#receive(client as KnownClient | null, packet, done); },
-      authorizeSubscribe: (client, subscription, done) => { done(null, broker.#judgeSubscription(client as KnownClient, subscription)); },
+      authorizePublish: (client, packet, done) => {
+        broker.#receive(client as KnownClient | null, packet, done);
+      },
+      authorizeSubscribe: (client, subscription, done) => {
+        done(null, broker.#judgeSubscription(client as KnownClient, subscription));
+      },
     });
     broker.#aedes = aedes;
-    aedes.on("clientReady", (client) => { broker.#ready(client as KnownClient); });
-    aedes.on("clientDisconnect", (client) => { broker.#gone(client as KnownClient); });
+    aedes.on("clientReady", (client) => {
+      broker.#ready(client as KnownClient);
+    });
+    aedes.on("clientDisconnect", (client) => {
+      broker.#gone(client as KnownClient);
+    });
     aedes.on("clientError", () => undefined);
     aedes.on("connectionError", () => undefined);
     return broker;
   }
 
-  handle(socket: Socket): void { this.#aedes?.handle(socket); }
+  handle(socket: Socket): void {
+    this.#aedes?.handle(socket);
+  }
 
   port(): BrokerPort {
     return {
       publish: (topic, payload, options) => this.#publish(topic, payload, options),
-      onMessage: (handler) => { this.#messageHandlers.push(handler); },
+      onMessage: (handler) => {
+        this.#messageHandlers.push(handler);
+      },
       onEvent: this.#options.onEvent,
       disconnect: (identity) => this.#disconnect(identity),
       stats: () => this.#stats(),
@@ -105,18 +151,43 @@ export class AedesBroker {
     // who reconnects says where it stands: no session is kept, so no offline queue can grow
     packet.clean = true;
     const { will } = packet;
-    if (will !== undefined) this.#wills.set(client, { topic: will.topic, payload: typeof will.payload === "string" ? Buffer.from(will.payload) : will.payload ?? new Uint8Array(0) });
+    if (will !== undefined)
+      this.#wills.set(client, {
+        topic: will.topic,
+        payload:
+          typeof will.payload === "string" ? Buffer.from(will.payload) : (will.payload ?? new Uint8Array(0)),
+      });
   }
 
   /** Why the client may not connect; undefined where it may. */
-  async #authenticate(client: KnownClient, username: string, password: Uint8Array): Promise<string | undefined> {
+  async #authenticate(
+    client: KnownClient,
+    username: string,
+    password: Uint8Array,
+  ): Promise<string | undefined> {
     const connection = this.#options.connections.of(client.conn);
     if (connection === undefined) return "its socket is closed";
     const will = this.#wills.get(client);
-    const answer = await this.#options.authenticate({ clientId: client.id, username, password, address: connection.address, ...(will !== undefined && { will }) });
-    const reason = "refused" in answer ? answer.refused : client.id !== clientIdOf(answer.fleet, answer.device) ? "its client id is not that of its credentials" : undefined;
+    const answer = await this.#options.authenticate({
+      clientId: client.id,
+      username,
+      password,
+      address: connection.address,
+      ...(will !== undefined && { will }),
+    });
+    const reason =
+      "refused" in answer
+        ? answer.refused
+        : client.id !== clientIdOf(answer.fleet, answer.device)
+          ? "its client id is not that of its credentials"
+          : undefined;
     if (reason !== undefined || "refused" in answer) {
-      this.#options.emit({ type: "refused", clientId: client.id.slice(0, 200), address: connection.address, reason: reason ?? "" });
+      this.#options.emit({
+        type: "refused",
+        clientId: client.id.slice(0, 200),
+        address: connection.address,
+        reason: reason ?? "",
+      });
       return reason;
     }
     this.#identities.set(client, answer);
@@ -134,28 +205,62 @@ export class AedesBroker {
     const identity = this.#identities.get(client);
     if (identity === undefined || this.#clients.get(keyOf(identity)) !== client) return;
     this.#clients.delete(keyOf(identity));
-    this.#options.emit({ type: "disconnected", identity, address: this.#connectionOf(client)?.address ?? "" });
+    this.#options.emit({
+      type: "disconnected",
+      identity,
+      address: this.#connectionOf(client)?.address ?? "",
+    });
   }
-  #connectionOf(client: KnownClient): Connection | undefined { return this.#options.connections.of(client.conn); }
+  #connectionOf(client: KnownClient): Connection | undefined {
+    return this.#options.connections.of(client.conn);
+  }
 
-  /** Takes a device's message (or will) out of aedes' hands. `done` is called when the device may send more, never with an error. */
+  /**
+   * Takes a device's message (or will) out of aedes' hands. `done` is called when the device may send more,
+   * never with an error.
+   */
   #receive(client: KnownClient | null, packet: PublishPacket, done: (error?: Error | null) => void): void {
     const identity = client === null ? undefined : this.#identities.get(client);
     const { topic: text, payload: raw, qos } = packet;
     const payload = typeof raw === "string" ? Buffer.from(raw) : raw;
     const topic = identity && publishable(this.#options.root, identity, text);
-    const isRetained = packet.retain && identity !== undefined && topic !== undefined && this.#mayRetain(identity, topic, text, payload.length);
+    const isRetained =
+      packet.retain &&
+      identity !== undefined &&
+      topic !== undefined &&
+      this.#mayRetain(identity, topic, text, payload.length);
     if (!isRetained) {
       packet.topic = nowhere;
       packet.payload = Buffer.alloc(0);
       packet.retain = false;
     }
-    if (identity === undefined) { done(); return; }
-    if (topic === undefined) { this.#refuseTopic(client as KnownClient, identity, text, "publish"); done(); return; }
+    if (identity === undefined) {
+      done();
+      return;
+    }
+    if (topic === undefined) {
+      this.#refuseTopic(client as KnownClient, identity, text, "publish");
+      done();
+      return;
+    }
     this.#counts.received++;
-    this.#queues.push(keyOf(identity), payload.length, async () => {
-      for (const handler of this.#messageHandlers) await handler({ identity, topic, payload, qos });
-    }, (error) => { this.#options.log.error("message-handler-failed", { device: keyOf(identity), topic: text, message: error instanceof Error ? error.message : String(error) }); }, () => { done(); });
+    this.#queues.push(
+      keyOf(identity),
+      payload.length,
+      async () => {
+        for (const handler of this.#messageHandlers) await handler({ identity, topic, payload, qos });
+      },
+      (error) => {
+        this.#options.log.error("message-handler-failed", {
+          device: keyOf(identity),
+          topic: text,
+          message: error instanceof Error ? error.message : String(error),
+        });
+      },
+      () => {
+        done();
+      },
+    );
   }
   #mayRetain(identity: DeviceIdentity, topic: Topic, text: string, bytes: number): boolean {
     if (mayRetain(topic) && this.#retained.replace(keyOf(identity), text, bytes)) return true;
@@ -173,20 +278,49 @@ export class AedesBroker {
     return null;
   }
 
-  #refuseTopic(client: KnownClient, identity: DeviceIdentity, topic: string, what: "publish" | "subscribe"): void {
+  #refuseTopic(
+    client: KnownClient,
+    identity: DeviceIdentity,
+    topic: string,
+    what: "publish" | "subscribe",
+  ): void {
     const connection = this.#connectionOf(client);
     if (connection === undefined) return;
     const nowMs = this.#options.clock.monotonic();
     const isToTell = connection.toldAtMs === undefined || nowMs - connection.toldAtMs >= tellEveryMs;
-    if (isToTell) { connection.toldAtMs = nowMs; connection.refusals = 0; }
-    if (++connection.refusals <= maxRefusalEvents) this.#options.emit({ type: "topic-refused", identity, topic: topic.slice(0, 200), what });
+    if (isToTell) {
+      connection.toldAtMs = nowMs;
+      connection.refusals = 0;
+    }
+    if (++connection.refusals <= maxRefusalEvents)
+      this.#options.emit({ type: "topic-refused", identity, topic: topic.slice(0, 200), what });
     if (!isToTell) return;
     const message = `The topic ${JSON.stringify(topic.slice(0, 200))} is not one of this device's to ${what === "publish" ? "publish on" : "subscribe to"}; nothing was stored. Use the topics of ${identity.fleet}/${identity.device}.`;
-    const answer = encodeEnvelope({ protocol: protocolVersion, session: 0, sequence: 0, correlation: "", expiresMs: 0, body: { type: "refusal", code: "TOPIC_FORBIDDEN", message, transfer: "", retry: false, retryAfterMs: 0 } });
-    void this.#publish(buildTopic({ root: this.#options.root, ...identity, kind: "down" }), answer, { qos: 1 });
+    const answer = encodeEnvelope({
+      protocol: protocolVersion,
+      session: 0,
+      sequence: 0,
+      correlation: "",
+      expiresMs: 0,
+      body: {
+        type: "refusal",
+        code: "TOPIC_FORBIDDEN",
+        message,
+        transfer: "",
+        retry: false,
+        retryAfterMs: 0,
+      },
+    });
+    void this.#publish(buildTopic({ root: this.#options.root, ...identity, kind: "down" }), answer, {
+      qos: 1,
+    });
   }
 
-  async #publish(text: string, payload: Uint8Array, { qos = 0, retain = false }: PublishOptions = {}): Promise<Delivery> {
+  async #publish(
+    text: string,
+    payload: Uint8Array,
+    { qos = 0, retain = false }: PublishOptions = {},
+  ): Promise<Delivery> {
     const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength);
     if (retain) await this.#retain(text, bytes, qos);
     const topic = parseTopic(this.#options.root, text);
@@ -197,7 +331,8 @@ export class AedesBroker {
     const backlog = (this.#unwritten.get(client) ?? 0) + client.conn.writableLength;
     if (backlog + bytes.length > this.#options.limits.maxBacklogBytes) {
       this.#counts.dropped++;
-      if (!this.#frozen.has(client)) this.#options.emit({ type: "frozen", identity: topic as DeviceIdentity, bytes: backlog });
+      if (!this.#frozen.has(client))
+        this.#options.emit({ type: "frozen", identity: topic as DeviceIdentity, bytes: backlog });
       this.#frozen.add(client);
       return "dropped";
     }
@@ -206,32 +341,60 @@ export class AedesBroker {
     const granted = Math.min(qos, client.subscriptions[filter]?.qos ?? 0) as 0 | 1;
     this.#counts.sent++;
     return await new Promise<Delivery>((resolve) => {
-      client.publish({ cmd: "publish", topic: text, payload: bytes, qos: granted, retain: false, dup: false }, () => {
-        this.#unwritten.set(client, (this.#unwritten.get(client) ?? 0) - bytes.length);
-        resolve(client.closed ? "offline" : "sent");
-      });
+      client.publish(
+        { cmd: "publish", topic: text, payload: bytes, qos: granted, retain: false, dup: false },
+        () => {
+          this.#unwritten.set(client, (this.#unwritten.get(client) ?? 0) - bytes.length);
+          resolve(client.closed ? "offline" : "sent");
+        },
+      );
     });
   }
   #retain(topic: string, payload: Buffer, qos: 0 | 1): Promise<void> {
-    return new Promise((resolve) => { this.#aedes?.publish({ cmd: "publish", topic, payload, qos, retain: true, dup: false } as AedesPublishPacket, () => { resolve(); }); });
+    return new Promise((resolve) => {
+      this.#aedes?.publish(
+        { cmd: "publish", topic, payload, qos, retain: true, dup: false } as AedesPublishPacket,
+        () => {
+          resolve();
+        },
+      );
+    });
   }
 
   async #disconnect(identity: DeviceIdentity): Promise<void> {
     const client = this.#clients.get(keyOf(identity));
-    if (client !== undefined) await new Promise<void>((resolve) => { client.close(() => { resolve(); }); });
+    if (client !== undefined)
+      await new Promise<void>((resolve) => {
+        client.close(() => {
+          resolve();
+        });
+      });
   }
 
   #stats(): BrokerStats {
-    return { connections: this.#options.connections.size, devices: this.#clients.size, retainedBytes: this.#retained.bytes, queuedBytes: this.#queues.bytes, ...this.#counts };
+    return {
+      connections: this.#options.connections.size,
+      devices: this.#clients.size,
+      retainedBytes: this.#retained.bytes,
+      queuedBytes: this.#queues.bytes,
+      ...this.#counts,
+    };
   }
 
   /** Closes clients, then waits until what they sent has been handled. */
   async close(): Promise<void> {
     const aedes = this.#aedes;
-    if (aedes !== undefined) await new Promise<void>((resolve) => { aedes.close(() => { resolve(); }); });
+    if (aedes !== undefined)
+      await new Promise<void>((resolve) => {
+        aedes.close(() => {
+          resolve();
+        });
+      });
     await this.#queues.idle();
   }
 }
 
 /** CONNACK 5, "not authorized", and no more than that. */
-function notAuthorised(): AuthenticateError { return Object.assign(new Error("not authorised"), { returnCode: 5 as AuthenticateError["returnCode"] }); }
+function notAuthorised(): AuthenticateError {
+  return Object.assign(new Error("not authorised"), { returnCode: 5 as AuthenticateError["returnCode"] });
+}

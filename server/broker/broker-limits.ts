@@ -1,20 +1,29 @@
 /** Bounds of the embedded broker; every one may be set, none may be switched off. */
-import { blockOverheadBytes, maxBlockBytes, maxWordBytes, publishOverheadBytes } from "../../shared/wire/limits.js";
+import {
+  blockOverheadBytes,
+  maxBlockBytes,
+  maxWordBytes,
+  publishOverheadBytes,
+} from "../../shared/wire/limits.js";
 
 export interface BrokerLimits {
   /** Longest MQTT frame of a device that is known: a block, its envelope and its topic. Bytes. */
   readonly maxFrameBytes: number;
   /** Everything a connection may send before it is known: a CONNECT with its will. Bytes. */
   readonly maxConnectBytes: number;
-  /** From the first byte to an accepted CONNECT (TLS handshake included), and from a frame's first byte to its last. */
+  /**
+   * From the first byte to an accepted CONNECT (TLS handshake included), and from a frame's first byte to its
+   * last.
+   */
   readonly connectDeadlineMs: number;
   readonly frameDeadlineMs: number;
   /** Longest keepalive accepted; a client without one is held to it too. */
   readonly maxSilenceMs: number;
   /**
-   * A client whose link takes nothing for this long is cut off. Longer than a block takes on a slow link (256 KiB in 30 s
-   * are 70 kbit/s), or a device behind one would be cut off in the middle of every block; a client that has stopped
-   * reading holds up nobody meanwhile, because messages for devices do not pass through the broker's routing.
+   * A client whose link takes nothing for this long is cut off. Longer than a block takes on a slow link (256
+   * KiB in 30 s are 70 kbit/s), or a device behind one would be cut off in the middle of every block; a
+   * client that has stopped reading holds up nobody meanwhile, because messages for devices do not pass
+   * through the broker's routing.
    */
   readonly drainTimeoutMs: number;
   readonly maxConnections: number;

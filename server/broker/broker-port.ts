@@ -6,9 +6,14 @@
 import type { Topic } from "../../shared/wire/topics.js";
 
 /** Who a connection is, as its credentials say. */
-export interface DeviceIdentity { readonly fleet: string; readonly device: string }
+export interface DeviceIdentity {
+  readonly fleet: string;
+  readonly device: string;
+}
 
-/** A CONNECT as it came. The will is the device's retained state, so its envelope tells the session counter. */
+/**
+ * A CONNECT as it came. The will is the device's retained state, so its envelope tells the session counter.
+ */
 export interface ConnectAttempt {
   readonly clientId: string;
   readonly username: string;
@@ -17,7 +22,9 @@ export interface ConnectAttempt {
   readonly address: string;
 }
 /** Who may not connect; `reason` is for the log, the device sees CONNACK 5 and nothing else. */
-export interface Refused { readonly refused: string }
+export interface Refused {
+  readonly refused: string;
+}
 export type Authenticate = (attempt: ConnectAttempt) => Promise<DeviceIdentity | Refused>;
 
 /** A message on one of a device's own topics. */
@@ -28,23 +35,50 @@ export interface DeviceMessage {
   readonly payload: Uint8Array;
   readonly qos: 0 | 1 | 2;
 }
-/** Called one message at a time for each device, in the order of arrival; devices run beside each other. What it throws is logged and changes nothing. */
+/**
+ * Called one message at a time for each device, in the order of arrival; devices run beside each other. What
+ * it throws is logged and changes nothing.
+ */
 export type MessageHandler = (message: DeviceMessage) => Promise<void>;
 
 export type BrokerEvent =
-  | { readonly type: "connected" | "disconnected"; readonly identity: DeviceIdentity; readonly address: string }
+  | {
+      readonly type: "connected" | "disconnected";
+      readonly identity: DeviceIdentity;
+      readonly address: string;
+    }
   | { readonly type: "refused"; readonly clientId: string; readonly address: string; readonly reason: string }
-  /** A frame that is too long, malformed or out of place: the connection was closed before the broker buffered it. */
-  | { readonly type: "frame-refused"; readonly identity?: DeviceIdentity; readonly address: string; readonly reason: string; readonly bytes: number }
+  /**
+   * A frame that is too long, malformed or out of place: the connection was closed before the broker buffered
+   * it.
+   */
+  | {
+      readonly type: "frame-refused";
+      readonly identity?: DeviceIdentity;
+      readonly address: string;
+      readonly reason: string;
+      readonly bytes: number;
+    }
   /** A publish or subscription outside the device's own topics: accepted, dropped. */
-  | { readonly type: "topic-refused"; readonly identity: DeviceIdentity; readonly topic: string; readonly what: "publish" | "subscribe" | "retain" }
+  | {
+      readonly type: "topic-refused";
+      readonly identity: DeviceIdentity;
+      readonly topic: string;
+      readonly what: "publish" | "subscribe" | "retain";
+    }
   /** A client that does not read: what was meant for it is dropped. */
   | { readonly type: "frozen"; readonly identity: DeviceIdentity; readonly bytes: number }
   | { readonly type: "connection-refused"; readonly address: string; readonly reason: string };
 export type EventHandler = (event: BrokerEvent) => void;
 
-export interface PublishOptions { readonly qos?: 0 | 1; readonly retain?: boolean }
-/** `offline`: no such connection, or it has not subscribed; `dropped`: its link is full. The protocol expects both. */
+export interface PublishOptions {
+  readonly qos?: 0 | 1;
+  readonly retain?: boolean;
+}
+/**
+ * `offline`: no such connection, or it has not subscribed; `dropped`: its link is full. The protocol expects
+ * both.
+ */
 export type Delivery = "sent" | "offline" | "dropped";
 
 export interface BrokerStats {

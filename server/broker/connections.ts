@@ -39,11 +39,17 @@ export class Connections {
     this.#clock = clock;
     this.#emit = emit;
     this.#sweepMs = Math.min(mostSweepMs, limits.connectDeadlineMs / 2, limits.frameDeadlineMs / 2);
-    this.#cancelSweep = clock.after(this.#sweepMs, () => { this.#sweep(); });
+    this.#cancelSweep = clock.after(this.#sweepMs, () => {
+      this.#sweep();
+    });
   }
 
-  get size(): number { return this.#open.size; }
-  of(socket: unknown): Connection | undefined { return this.#open.get(socket as Socket); }
+  get size(): number {
+    return this.#open.size;
+  }
+  of(socket: unknown): Connection | undefined {
+    return this.#open.get(socket as Socket);
+  }
 
   /** Takes a new socket under the quotas and guards it; undefined where it was closed instead. */
   admit(socket: Socket): Connection | undefined {
@@ -58,21 +64,27 @@ export class Connections {
     socket.on("error", () => undefined);
     const meter = guardFrames(socket, this.#limits, {
       monotonic: () => this.#clock.monotonic(),
-      onViolation: ({ reason: why, bytes }) => { this.#emit({ type: "frame-refused", identity: connection.identity, address, reason: why, bytes }); },
+      onViolation: ({ reason: why, bytes }) => {
+        this.#emit({ type: "frame-refused", identity: connection.identity, address, reason: why, bytes });
+      },
     });
     const connection: Connection = { socket, address, meter, sinceMs: this.#clock.monotonic(), refusals: 0 };
     this.#open.set(socket, connection);
     this.#unknown++;
     this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);
-    socket.once("close", () => { this.#closed(connection); });
+    socket.once("close", () => {
+      this.#closed(connection);
+    });
     return connection;
   }
 
   #whyNot(address: string): string | undefined {
     const { maxConnections, maxUnknownConnections, maxConnectionsPerAddress } = this.#limits;
     if (this.#open.size >= maxConnections) return `${maxConnections} connections are open`;
-    if (this.#unknown >= maxUnknownConnections) return `${maxUnknownConnections} connections have not said who they are`;
-    if ((this.#perAddress.get(address) ?? 0) >= maxConnectionsPerAddress) return `${maxConnectionsPerAddress} connections come from this address`;
+    if (this.#unknown >= maxUnknownConnections)
+      return `${maxUnknownConnections} connections have not said who they are`;
+    if ((this.#perAddress.get(address) ?? 0) >= maxConnectionsPerAddress)
+      return `${maxConnectionsPerAddress} connections come from this address`;
     return undefined;
   }
 
@@ -82,14 +94,17 @@ export class Connections {
     connection.identity = identity;
     connection.meter.accept();
     this.#unknown--;
-    connection.socket.setTimeout(this.#limits.maxSilenceMs, () => { connection.socket.destroy(); });
+    connection.socket.setTimeout(this.#limits.maxSilenceMs, () => {
+      connection.socket.destroy();
+    });
   }
 
   #closed(connection: Connection): void {
     if (!this.#open.delete(connection.socket)) return;
     if (connection.identity === undefined) this.#unknown--;
     const left = (this.#perAddress.get(connection.address) ?? 1) - 1;
-    if (left > 0) this.#perAddress.set(connection.address, left); else this.#perAddress.delete(connection.address);
+    if (left > 0) this.#perAddress.set(connection.address, left);
+    else this.#perAddress.delete(connection.address);
   }
 
   /** Cuts off who did not finish a CONNECT or a frame in time. */
@@ -97,12 +112,21 @@ export class Connections {
     const nowMs = this.#clock.monotonic();
     for (const { identity, sinceMs, meter, socket, address } of this.#open.values()) {
       const isLateConnect = identity === undefined && nowMs - sinceMs > this.#limits.connectDeadlineMs;
-      const isLateFrame = meter.frameSinceMs !== undefined && nowMs - meter.frameSinceMs > this.#limits.frameDeadlineMs;
+      const isLateFrame =
+        meter.frameSinceMs !== undefined && nowMs - meter.frameSinceMs > this.#limits.frameDeadlineMs;
       if (!isLateConnect && !isLateFrame) continue;
-      this.#emit({ type: "frame-refused", identity, address, reason: isLateConnect ? "no CONNECT in time" : "a frame that did not end in time", bytes: 0 });
+      this.#emit({
+        type: "frame-refused",
+        identity,
+        address,
+        reason: isLateConnect ? "no CONNECT in time" : "a frame that did not end in time",
+        bytes: 0,
+      });
       socket.destroy();
     }
-    this.#cancelSweep = this.#clock.after(this.#sweepMs, () => { this.#sweep(); });
+    this.#cancelSweep = this.#clock.after(this.#sweepMs, () => {
+      this.#sweep();
+    });
   }
 
   close(): void {

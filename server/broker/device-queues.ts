@@ -3,29 +3,55 @@
  * asynchronous hooks would reorder them), while devices run beside each other. Counts bytes, so that
  * who fills a queue can be made to wait.
  */
-/** What a waiting message costs beside its payload: without it, empty messages could queue without end. Bytes. */
+/**
+ * What a waiting message costs beside its payload: without it, empty messages could queue without end. Bytes.
+ */
 const messageOverheadBytes = 1024;
 
-interface Queue { tail: Promise<void>; bytes: number; messages: number; readonly waiting: (() => void)[] }
+interface Queue {
+  tail: Promise<void>;
+  bytes: number;
+  messages: number;
+  readonly waiting: (() => void)[];
+}
 
 export class DeviceQueues {
   readonly #queues = new Map<string, Queue>();
   readonly #maxBytes: number;
   #bytes = 0;
 
-  constructor(maxBytes: number) { this.#maxBytes = maxBytes; }
-  get bytes(): number { return this.#bytes; }
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+  get bytes(): number {
+    return this.#bytes;
+  }
 
-  /** Runs `work` after everything before it in this queue; `onError` gets what it throws. Calls `ready` when the queue may take more. */
-  push(key: string, payloadBytes: number, work: () => Promise<void>, onError: (error: unknown) => void, ready: () => void): void {
+  /**
+   * Runs `work` after everything before it in this queue; `onError` gets what it throws. Calls `ready` when
+   * the queue may take more.
+   */
+  push(
+    key: string,
+    payloadBytes: number,
+    work: () => Promise<void>,
+    onError: (error: unknown) => void,
+    ready: () => void,
+  ): void {
     const bytes = payloadBytes + messageOverheadBytes;
     const queue = this.#queues.get(key) ?? { tail: Promise.resolve(), bytes: 0, messages: 0, waiting: [] };
     this.#queues.set(key, queue);
     queue.bytes += bytes;
     queue.messages++;
     this.#bytes += bytes;
-    queue.tail = queue.tail.then(work).catch(onError).then(() => { this.#left(key, queue, bytes); });
-    if (queue.bytes <= this.#maxBytes) ready(); else queue.waiting.push(ready);
+    queue.tail = queue.tail
+      .then(work)
+      .catch(onError)
+      .then(() => {
+        this.#left(key, queue, bytes);
+      });
+    if (queue.bytes <= this.#maxBytes) ready();
+    else queue.waiting.push(ready);
   }
   #left(key: string, queue: Queue, bytes: number): void {
     queue.bytes -= bytes;
@@ -36,5 +62,7 @@ export class DeviceQueues {
   }
 
   /** Resolves when everything pushed so far has been handled. */
-  async idle(): Promise<void> { await Promise.all([...this.#queues.values()].map((queue) => queue.tail)); }
+  async idle(): Promise<void> {
+    await Promise.all([...this.#queues.values()].map((queue) => queue.tail));
+  }
 }

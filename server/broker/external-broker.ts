@@ -34,8 +34,17 @@ export interface ExternalBrokerOptions {
 export async function connectBroker(options: ExternalBrokerOptions): Promise<BrokerPort> {
   const { url, clientId, username, password, ca, connectTimeoutMs = 30_000, reconnectMs = 1000 } = options;
   const client = mqtt.connect(url, {
-    protocolVersion: 4, clean: true, clientId, connectTimeout: connectTimeoutMs, reconnectPeriod: reconnectMs, resubscribe: true, queueQoSZero: false, keepalive: 30,
-    ...(username !== undefined && { username }), ...(password !== undefined && { password }), ...(ca !== undefined && { ca }),
+    protocolVersion: 4,
+    clean: true,
+    clientId,
+    connectTimeout: connectTimeoutMs,
+    reconnectPeriod: reconnectMs,
+    resubscribe: true,
+    queueQoSZero: false,
+    keepalive: 30,
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(ca !== undefined && { ca }),
   });
   const broker = new ExternalBroker(client, options);
   try {
@@ -44,19 +53,30 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Bro
   } catch (cause) {
     client.end(true);
     if (cause instanceof StemmaError) throw cause;
-    throw new StemmaError("SERVER_UNREACHABLE", `The MQTT broker ${url} did not let this server in (${cause instanceof Error ? cause.message : String(cause)}). Check its address, its certificate and the credentials.`, { cause, url });
+    throw new StemmaError(
+      "SERVER_UNREACHABLE",
+      `The MQTT broker ${url} did not let this server in (${cause instanceof Error ? cause.message : String(cause)}). Check its address, its certificate and the credentials.`,
+      { cause, url },
+    );
   }
-  client.on("close", () => { options.log.warn("broker-link-closed", {}); });
+  client.on("close", () => {
+    options.log.warn("broker-link-closed", {});
+  });
   return broker;
 }
 
 function firstConnection(client: MqttClient): Promise<void> {
   return new Promise((resolve, reject) => {
-    const closed = (): void => { reject(new Error("the connection was closed")); };
+    const closed = (): void => {
+      reject(new Error("the connection was closed"));
+    };
     // stays for later errors too: those of a link that comes back by itself end nothing
     client.on("error", reject);
     client.once("close", closed);
-    client.once("connect", () => { client.removeListener("close", closed); resolve(); });
+    client.once("connect", () => {
+      client.removeListener("close", closed);
+      resolve();
+    });
   });
 }
 
@@ -72,14 +92,21 @@ class ExternalBroker implements BrokerPort {
     this.#client = client;
     this.#options = options;
     // aedes' own port closes the socket of who sends too much; here the message is all there is to refuse
-    client.handleMessage = (packet, done) => { this.#receive(packet.topic, packet.payload, packet.qos, done); };
+    client.handleMessage = (packet, done) => {
+      this.#receive(packet.topic, packet.payload, packet.qos, done);
+    };
   }
 
   async subscribe(): Promise<void> {
     const filters = this.#options.fleets.flatMap((fleet) => fleetSubscriptions(this.#options.root, fleet));
     const granted = await this.#client.subscribeAsync(filters, { qos: 1 });
     const refused = granted.filter(({ qos }) => qos > 2);
-    if (refused.length > 0) throw new StemmaError("NOT_ALLOWED", `The MQTT broker refuses the subscription to ${refused.map(({ topic }) => topic).join(", ")}. Allow it to this server's user.`, { url: this.#options.url });
+    if (refused.length > 0)
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `The MQTT broker refuses the subscription to ${refused.map(({ topic }) => topic).join(", ")}. Allow it to this server's user.`,
+        { url: this.#options.url },
+      );
   }
 
   /** `done` lets the next packet in: a full queue of one device holds the link, as a slow disk should. */
@@ -96,23 +123,63 @@ class ExternalBroker implements BrokerPort {
     this.#counts.received++;
     const key = `${topic.fleet}/${topic.device}`;
     this.#devices.add(key);
-    this.#queues.push(key, bytes.length, async () => {
-      for (const handler of this.#handlers) await handler({ identity: { fleet: topic.fleet, device: topic.device }, topic, payload: bytes, qos });
-    }, (error) => { this.#options.log.error("message-handler-failed", { device: key, topic: text, message: error instanceof Error ? error.message : String(error) }); }, done);
+    this.#queues.push(
+      key,
+      bytes.length,
+      async () => {
+        for (const handler of this.#handlers)
+          await handler({
+            identity: { fleet: topic.fleet, device: topic.device },
+            topic,
+            payload: bytes,
+            qos,
+          });
+      },
+      (error) => {
+        this.#options.log.error("message-handler-failed", {
+          device: key,
+          topic: text,
+          message: error instanceof Error ? error.message : String(error),
+        });
+      },
+      done,
+    );
   }
 
-  async publish(topic: string, payload: Uint8Array, { qos = 0, retain = false }: PublishOptions = {}): Promise<Delivery> {
+  async publish(
+    topic: string,
+    payload: Uint8Array,
+    { qos = 0, retain = false }: PublishOptions = {},
+  ): Promise<Delivery> {
     if (!this.#client.connected) return "offline";
     const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength);
     this.#counts.sent++;
-    return await new Promise<Delivery>((resolve) => { this.#client.publish(topic, bytes, { qos, retain }, (error) => { resolve(error === undefined || error === null ? "sent" : "offline"); }); });
+    return await new Promise<Delivery>((resolve) => {
+      this.#client.publish(topic, bytes, { qos, retain }, (error) => {
+        resolve(error === undefined || error === null ? "sent" : "offline");
+      });
+    });
   }
-  onMessage(handler: MessageHandler): void { this.#handlers.push(handler); }
+  onMessage(handler: MessageHandler): void {
+    this.#handlers.push(handler);
+  }
   /** A client of another broker sees no connections. */
-  onEvent(): void { return; }
+  onEvent(): void {
+    return;
+  }
   /** MQTT 3.1.1 has no word for it: the broker's own administration ends connections. */
-  async disconnect(identity: { readonly fleet: string; readonly device: string }): Promise<void> { this.#options.log.warn("broker-cannot-disconnect", { ...identity }); }
-  stats(): BrokerStats { return { connections: this.#client.connected ? 1 : 0, devices: this.#devices.size, retainedBytes: 0, queuedBytes: this.#queues.bytes, ...this.#counts }; }
+  async disconnect(identity: { readonly fleet: string; readonly device: string }): Promise<void> {
+    this.#options.log.warn("broker-cannot-disconnect", { ...identity });
+  }
+  stats(): BrokerStats {
+    return {
+      connections: this.#client.connected ? 1 : 0,
+      devices: this.#devices.size,
+      retainedBytes: 0,
+      queuedBytes: this.#queues.bytes,
+      ...this.#counts,
+    };
+  }
   async close(): Promise<void> {
     await this.#client.endAsync(true);
     await this.#queues.idle();

@@ -4,8 +4,14 @@
  * 256 MiB. Pure: bytes in, verdict out; frame-guard.ts puts it before a socket.
  */
 
-export interface FrameLimits { readonly maxFrameBytes: number; readonly maxConnectBytes: number }
-export interface FrameViolation { readonly reason: string; readonly bytes: number }
+export interface FrameLimits {
+  readonly maxFrameBytes: number;
+  readonly maxConnectBytes: number;
+}
+export interface FrameViolation {
+  readonly reason: string;
+  readonly bytes: number;
+}
 
 /** Control packet types that a client may send, with the longest remaining length that makes sense. */
 const packetTypes = { connect: 1, publish: 3, subscribe: 8, unsubscribe: 10 } as const;
@@ -24,19 +30,28 @@ export class FrameMeter {
   #unknownBytes = 0;
   #frameSinceMs: number | undefined;
 
-  constructor(limits: FrameLimits) { this.#limits = limits; }
+  constructor(limits: FrameLimits) {
+    this.#limits = limits;
+  }
 
   /** The connection's CONNECT was accepted: frames of full length may come. */
-  accept(): void { this.#isKnown = true; }
-  get isKnown(): boolean { return this.#isKnown; }
+  accept(): void {
+    this.#isKnown = true;
+  }
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
   /** When the frame that is not complete yet began; undefined between frames. */
-  get frameSinceMs(): number | undefined { return this.#frameSinceMs; }
+  get frameSinceMs(): number | undefined {
+    return this.#frameSinceMs;
+  }
 
   /** Takes the next bytes. A violation is final: close the connection and feed nothing more. */
   feed(chunk: Uint8Array, nowMs: number): FrameViolation | undefined {
     if (!this.#isKnown) {
       this.#unknownBytes += chunk.length;
-      if (this.#unknownBytes > this.#limits.maxConnectBytes) return { reason: "too many bytes before the connection was accepted", bytes: this.#unknownBytes };
+      if (this.#unknownBytes > this.#limits.maxConnectBytes)
+        return { reason: "too many bytes before the connection was accepted", bytes: this.#unknownBytes };
     }
     for (let at = 0; at < chunk.length;) {
       if (this.#bodyLeft > 0) {
@@ -61,7 +76,10 @@ export class FrameMeter {
       return undefined;
     }
     this.#length += (byte & 0x7f) * 128 ** this.#lengthBytes++;
-    if (byte >= 0x80) return this.#lengthBytes < 4 ? undefined : { reason: "a length of more than four bytes", bytes: this.#length };
+    if (byte >= 0x80)
+      return this.#lengthBytes < 4
+        ? undefined
+        : { reason: "a length of more than four bytes", bytes: this.#length };
     this.#lengthBytes = -1;
     this.#bodyLeft = this.#length;
     if (this.#length === 0) this.#frameSinceMs = undefined;
@@ -70,18 +88,30 @@ export class FrameMeter {
 
   #judge(): FrameViolation | undefined {
     const isConnect = this.#type === packetTypes.connect;
-    if (isConnect === this.#sawConnect) return { reason: isConnect ? "a second CONNECT" : "something else before CONNECT", bytes: this.#length };
+    if (isConnect === this.#sawConnect)
+      return {
+        reason: isConnect ? "a second CONNECT" : "something else before CONNECT",
+        bytes: this.#length,
+      };
     this.#sawConnect = true;
     const most = this.#mostBytes();
-    if (most === undefined) return { reason: `a packet of type ${this.#type}, which no client sends`, bytes: this.#length };
-    return this.#length > most ? { reason: `a frame of ${this.#length} bytes where ${most} are allowed`, bytes: this.#length } : undefined;
+    if (most === undefined)
+      return { reason: `a packet of type ${this.#type}, which no client sends`, bytes: this.#length };
+    return this.#length > most
+      ? { reason: `a frame of ${this.#length} bytes where ${most} are allowed`, bytes: this.#length }
+      : undefined;
   }
   #mostBytes(): number | undefined {
     switch (this.#type) {
-      case packetTypes.connect: return this.#limits.maxConnectBytes;
-      case packetTypes.publish: return this.#isKnown ? this.#limits.maxFrameBytes : this.#limits.maxConnectBytes;
-      case packetTypes.subscribe: case packetTypes.unsubscribe: return maxSubscribeBytes;
-      default: return fixedLengths[this.#type];
+      case packetTypes.connect:
+        return this.#limits.maxConnectBytes;
+      case packetTypes.publish:
+        return this.#isKnown ? this.#limits.maxFrameBytes : this.#limits.maxConnectBytes;
+      case packetTypes.subscribe:
+      case packetTypes.unsubscribe:
+        return maxSubscribeBytes;
+      default:
+        return fixedLengths[this.#type];
     }
   }
 }

@@ -1,12 +1,22 @@
-/** Counts retained bytes by topic, so that no device and no crowd of devices can fill the broker's memory. Pure bookkeeping. */
-export interface RetainedLimits { readonly maxRetainedBytesPerDevice: number; readonly maxRetainedBytes: number }
+/**
+ * Counts retained bytes by topic, so that no device and no crowd of devices can fill the broker's memory.
+ * Pure bookkeeping.
+ */
+export interface RetainedLimits {
+  readonly maxRetainedBytesPerDevice: number;
+  readonly maxRetainedBytes: number;
+}
 
 export class RetainedQuota {
   readonly #limits: RetainedLimits;
   readonly #devices = new Map<string, Map<string, number>>();
   #bytes = 0;
-  constructor(limits: RetainedLimits) { this.#limits = limits; }
-  get bytes(): number { return this.#bytes; }
+  constructor(limits: RetainedLimits) {
+    this.#limits = limits;
+  }
+  get bytes(): number {
+    return this.#bytes;
+  }
 
   /** Whether the message may be retained; if so it is counted instead of the topic's last one. */
   replace(device: string, topic: string, bytes: number): boolean {
@@ -14,10 +24,17 @@ export class RetainedQuota {
     const before = topics.get(topic) ?? 0;
     let own = bytes - before;
     for (const each of topics.values()) own += each;
-    if (bytes > before && (own > this.#limits.maxRetainedBytesPerDevice || this.#bytes + bytes - before > this.#limits.maxRetainedBytes)) return false;
+    if (
+      bytes > before &&
+      (own > this.#limits.maxRetainedBytesPerDevice ||
+        this.#bytes + bytes - before > this.#limits.maxRetainedBytes)
+    )
+      return false;
     this.#bytes += bytes - before;
-    if (bytes === 0) topics.delete(topic); else topics.set(topic, bytes);
-    if (topics.size === 0) this.#devices.delete(device); else this.#devices.set(device, topics);
+    if (bytes === 0) topics.delete(topic);
+    else topics.set(topic, bytes);
+    if (topics.size === 0) this.#devices.delete(device);
+    else this.#devices.set(device, topics);
     return true;
   }
 }

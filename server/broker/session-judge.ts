@@ -11,7 +11,9 @@ export interface SessionHistory {
 }
 export interface SessionClaim {
   readonly counter: number;
-  /** The session that the device believes was accepted last (`State.previousSession`); 0 or absent: unknown. */
+  /**
+   * The session that the device believes was accepted last (`State.previousSession`); 0 or absent: unknown.
+   */
   readonly previous?: number;
 }
 export type SessionVerdict =
@@ -25,20 +27,29 @@ const rememberedMs = 10 * 60_000;
 const returnsOfAClone = 2;
 
 /**
- * A higher counter takes over. A counter not higher than the last seen is a clone. So is a superseded session that comes
- * back with a counter of its own twice in ten minutes: it names another session as its last accepted one than the server
- * does. Once is forgiven, because a CONNACK may be lost on the way to an honest device.
+ * A higher counter takes over. A counter not higher than the last seen is a clone. So is a superseded session
+ * that comes back with a counter of its own twice in ten minutes: it names another session as its last
+ * accepted one than the server does. Once is forgiven, because a CONNACK may be lost on the way to an honest
+ * device.
  */
 export function judgeSession(history: SessionHistory, claim: SessionClaim, nowMs: number): SessionVerdict {
   const recent = history.returnsAtMs.filter((atMs) => nowMs - atMs < rememberedMs && atMs <= nowMs);
   if (!Number.isSafeInteger(claim.counter) || claim.counter <= history.lastSeen) {
-    return { verdict: "clone", because: `session ${claim.counter} came after session ${history.lastSeen}`, history: { ...history, returnsAtMs: recent } };
+    return {
+      verdict: "clone",
+      because: `session ${claim.counter} came after session ${history.lastSeen}`,
+      history: { ...history, returnsAtMs: recent },
+    };
   }
   const previous = claim.previous ?? 0;
   const isReturn = previous !== 0 && history.lastSeen !== 0 && previous !== history.lastSeen;
   const returnsAtMs = isReturn ? [...recent, nowMs] : recent;
   if (returnsAtMs.length >= returnsOfAClone) {
-    return { verdict: "clone", because: `superseded sessions came back ${returnsAtMs.length} times in ten minutes, the last one as session ${claim.counter} after ${previous} while ${history.lastSeen} was the accepted one`, history: { lastSeen: history.lastSeen, returnsAtMs } };
+    return {
+      verdict: "clone",
+      because: `superseded sessions came back ${returnsAtMs.length} times in ten minutes, the last one as session ${claim.counter} after ${previous} while ${history.lastSeen} was the accepted one`,
+      history: { lastSeen: history.lastSeen, returnsAtMs },
+    };
   }
   return { verdict: "take-over", history: { lastSeen: claim.counter, returnsAtMs } };
 }

@@ -43,20 +43,46 @@ export async function startBroker(options: BrokerOptions): Promise<RunningBroker
     for (const handler of handlers) handler(event);
   };
   const connections = new Connections(limits, clock, emit);
-  const brokerOptions: AedesBrokerOptions = { root: options.root, authenticate: options.authenticate, clock, log, limits, connections, emit, onEvent: (handler) => { handlers.push(handler); } };
+  const brokerOptions: AedesBrokerOptions = {
+    root: options.root,
+    authenticate: options.authenticate,
+    clock,
+    log,
+    limits,
+    connections,
+    emit,
+    onEvent: (handler) => {
+      handlers.push(handler);
+    },
+  };
   const broker = await AedesBroker.start(brokerOptions);
-  const accept = (socket: Socket): void => { if (connections.admit(socket) !== undefined) broker.handle(socket); };
-  const server = options.tls === undefined ? createServer(accept) : tlsServer(options.tls, limits, connections, accept, log);
+  const accept = (socket: Socket): void => {
+    if (connections.admit(socket) !== undefined) broker.handle(socket);
+  };
+  const server =
+    options.tls === undefined
+      ? createServer(accept)
+      : tlsServer(options.tls, limits, connections, accept, log);
   // room for the sockets that are accepted, refused or in a handshake
   server.maxConnections = limits.maxConnections + limits.maxUnknownConnections;
-  try { await listen(server, host, port); } catch (error) { connections.close(); await broker.close(); throw error; }
+  try {
+    await listen(server, host, port);
+  } catch (error) {
+    connections.close();
+    await broker.close();
+    throw error;
+  }
   const actualPort = (server.address() as AddressInfo).port;
   const publicHost = host.includes(":") ? `[${host}]` : host;
   return Object.assign(broker.port(), {
     port: actualPort,
     url: `${options.tls === undefined ? "mqtt" : "mqtts"}://${publicHost}:${actualPort}`,
     close: async () => {
-      const closed = new Promise<void>((resolve) => { server.close(() => { resolve(); }); });
+      const closed = new Promise<void>((resolve) => {
+        server.close(() => {
+          resolve();
+        });
+      });
       await broker.close();
       connections.close();
       await closed;
@@ -64,26 +90,51 @@ export async function startBroker(options: BrokerOptions): Promise<RunningBroker
   });
 }
 
-function tlsServer({ key, cert }: { readonly key: string; readonly cert: string }, limits: BrokerLimits, connections: Connections, accept: (socket: Socket) => void, log: Log): Server {
-  const server = createTlsServer({ key, cert, minVersion: "TLSv1.2", handshakeTimeout: limits.connectDeadlineMs }, accept);
+function tlsServer(
+  { key, cert }: { readonly key: string; readonly cert: string },
+  limits: BrokerLimits,
+  connections: Connections,
+  accept: (socket: Socket) => void,
+  log: Log,
+): Server {
+  const server = createTlsServer(
+    { key, cert, minVersion: "TLSv1.2", handshakeTimeout: limits.connectDeadlineMs },
+    accept,
+  );
   // handshakes are work before anybody is known: only so many at once
   let open = 0;
   server.on("connection", (socket: Socket) => {
     open++;
-    socket.once("close", () => { open--; });
+    socket.once("close", () => {
+      open--;
+    });
     if (open - connections.size > limits.maxUnknownConnections) socket.destroy();
   });
-  server.on("tlsClientError", (error) => { log.debug("broker-tls-refused", { message: error.message }); });
+  server.on("tlsClientError", (error) => {
+    log.debug("broker-tls-refused", { message: error.message });
+  });
   return server;
 }
 
 async function listen(server: Server, host: string, port: number): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
-      reject(cause.code === "EADDRINUSE" || cause.code === "EACCES"
-        ? new StemmaError("PORT_TAKEN", `The MQTT port ${port} on ${host} cannot be used (${cause.code}). Choose another with --mqtt-port, or 0 for a free one.`, { cause, port, host })
-        : new StemmaError("SERVER_UNREACHABLE", `The MQTT broker cannot listen on ${host}:${port} (${cause.message}). Check the address.`, { cause, port, host }));
+      reject(
+        cause.code === "EADDRINUSE" || cause.code === "EACCES"
+          ? new StemmaError(
+              "PORT_TAKEN",
+              `The MQTT port ${port} on ${host} cannot be used (${cause.code}). Choose another with --mqtt-port, or 0 for a free one.`,
+              { cause, port, host },
+            )
+          : new StemmaError(
+              "SERVER_UNREACHABLE",
+              `The MQTT broker cannot listen on ${host}:${port} (${cause.message}). Check the address.`,
+              { cause, port, host },
+            ),
+      );
     });
-    server.listen(port, host, () => { resolve(); });
+    server.listen(port, host, () => {
+      resolve();
+    });
   });
 }

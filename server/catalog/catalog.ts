@@ -35,28 +35,53 @@ export interface Catalog {
   readonly comfortableModels: number;
   /** Inserts, or replaces by version id. */
   put(entries: readonly CatalogEntry[]): Promise<void>;
-  /** Version ids in the order asked for, by journal position. @throws HTTP_REQUEST_INVALID for what `checkQuery` refuses */
+  /**
+   * Version ids in the order asked for, by journal position. @throws HTTP_REQUEST_INVALID for what
+   * `checkQuery` refuses
+   */
   find(query: VersionQuery): Promise<readonly Hash[]>;
   count(): Promise<number>;
   clear(): Promise<void>;
 }
 
-const hash = z.string().regex(/^[0-9a-f]{64}$/).transform((text) => text as Hash);
+const hash = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/)
+  .transform((text) => text as Hash);
 const text = z.string().max(256);
 const time = z.number().min(-8.64e15).max(8.64e15);
-const condition = z.strictObject({ key: text, is: z.enum(["=", "<", "<=", ">", ">="]), value: z.union([text, z.number(), z.boolean()]) });
+const condition = z.strictObject({
+  key: text,
+  is: z.enum(["=", "<", "<=", ">", ">="]),
+  value: z.union([text, z.number(), z.boolean()]),
+});
 
-/** Exactly the fields of a query, of exactly their types: no object from outside can become an operator of an index. */
-const querySchema = z.strictObject({
-  namePrefix: text, name: text, device: text, line: text,
-  approach: z.enum(["snapshot", "update", "provenance"]), kind: z.enum(["architecture", "opaque"]),
-  state: z.enum(["recorded", "stored", "released", "retired"]),
-  contentId: hash, architecture: hash, base: hash, tag: text,
-  recordedFromMs: time, recordedUntilMs: time,
-  metadata: z.array(condition).max(16),
-  includeRetired: z.boolean(), order: z.enum(["newest", "oldest"]),
-  offset: z.number().int().min(0).max(1e9), limit: z.number().int().min(1).max(10_000),
-}).partial();
+/**
+ * Exactly the fields of a query, of exactly their types: no object from outside can become an operator of an
+ * index.
+ */
+const querySchema = z
+  .strictObject({
+    namePrefix: text,
+    name: text,
+    device: text,
+    line: text,
+    approach: z.enum(["snapshot", "update", "provenance"]),
+    kind: z.enum(["architecture", "opaque"]),
+    state: z.enum(["recorded", "stored", "released", "retired"]),
+    contentId: hash,
+    architecture: hash,
+    base: hash,
+    tag: text,
+    recordedFromMs: time,
+    recordedUntilMs: time,
+    metadata: z.array(condition).max(16),
+    includeRetired: z.boolean(),
+    order: z.enum(["newest", "oldest"]),
+    offset: z.number().int().min(0).max(1e9),
+    limit: z.number().int().min(1).max(10_000),
+  })
+  .partial();
 
 /** @throws HTTP_REQUEST_INVALID naming the field */
 export function checkQuery(query: unknown): VersionQuery {
@@ -64,7 +89,11 @@ export function checkQuery(query: unknown): VersionQuery {
   if (checked.success) return checked.data;
   const [issue] = checked.error.issues;
   const where = issue?.path.join(".") || "query";
-  throw new StemmaError("HTTP_REQUEST_INVALID", `The search cannot be read at ${where}: ${issue?.message ?? "unknown field"}. Correct it and ask again.`, { where });
+  throw new StemmaError(
+    "HTTP_REQUEST_INVALID",
+    `The search cannot be read at ${where}: ${issue?.message ?? "unknown field"}. Correct it and ask again.`,
+    { where },
+  );
 }
 
 export const defaultLimit = 100;

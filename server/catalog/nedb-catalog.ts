@@ -11,7 +11,11 @@ import { checkQuery, defaultLimit, type Catalog, type CatalogEntry, type Metadat
 /** A document: fixed field names, metadata as a list of pairs, so that its keys are values too. */
 interface CatalogDocument extends Omit<CatalogEntry, "versionId" | "metadata"> {
   readonly _id: string;
-  readonly metadata: readonly { readonly key: string; readonly type: string; readonly value: MetadataValue }[];
+  readonly metadata: readonly {
+    readonly key: string;
+    readonly type: string;
+    readonly value: MetadataValue;
+  }[];
 }
 
 type Condition = Readonly<Record<string, unknown>>;
@@ -21,7 +25,8 @@ const chunkEntries = 1000;
 
 export async function openNedbCatalog(): Promise<Catalog> {
   const store = NeDB.create({ inMemoryOnly: true, timestampData: false });
-  for (const fieldName of ["name", "position", "device", "contentId", "bases"]) await store.ensureIndex({ fieldName });
+  for (const fieldName of ["name", "position", "device", "contentId", "bases"])
+    await store.ensureIndex({ fieldName });
   return {
     comfortableModels: 50_000,
     async put(entries) {
@@ -34,18 +39,26 @@ export async function openNedbCatalog(): Promise<Catalog> {
     },
     async find(query) {
       const checked = checkQuery(query);
-      const found = await store.find<CatalogDocument>(conditionsOf(checked), { _id: 1 })
+      const found = await store
+        .find<CatalogDocument>(conditionsOf(checked), { _id: 1 })
         .sort({ position: checked.order === "oldest" ? 1 : -1 })
-        .skip(checked.offset ?? 0).limit(checked.limit ?? defaultLimit);
+        .skip(checked.offset ?? 0)
+        .limit(checked.limit ?? defaultLimit);
       return found.map(({ _id }) => _id as Hash);
     },
     count: () => store.count({}),
-    async clear() { await store.remove({}, { multi: true }); },
+    async clear() {
+      await store.remove({}, { multi: true });
+    },
   };
 }
 
 function documentOf({ versionId, metadata, ...entry }: CatalogEntry): CatalogDocument {
-  return { _id: versionId, ...entry, metadata: Object.entries(metadata).map(([key, value]) => ({ key, type: typeof value, value })) };
+  return {
+    _id: versionId,
+    ...entry,
+    metadata: Object.entries(metadata).map(([key, value]) => ({ key, type: typeof value, value })),
+  };
 }
 
 const operators = { "=": undefined, "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte" } as const;
@@ -53,19 +66,38 @@ const operators = { "=": undefined, "<": "$lt", "<=": "$lte", ">": "$gt", ">=": 
 /** NeDB's conditions for a checked query: every operator is written here, every value is a plain one. */
 function conditionsOf(query: VersionQuery): Condition {
   const all: Condition[] = [];
-  for (const field of ["name", "device", "line", "approach", "kind", "state", "contentId", "architecture"] as const) {
+  for (const field of [
+    "name",
+    "device",
+    "line",
+    "approach",
+    "kind",
+    "state",
+    "contentId",
+    "architecture",
+  ] as const) {
     const value = query[field];
     if (value !== undefined) all.push({ [field]: value });
   }
-  if (query.namePrefix !== undefined && query.namePrefix !== "") all.push({ name: { $gte: query.namePrefix, $lt: `${query.namePrefix}\uffff\uffff` } });
+  if (query.namePrefix !== undefined && query.namePrefix !== "")
+    all.push({ name: { $gte: query.namePrefix, $lt: `${query.namePrefix}\uffff\uffff` } });
   if (query.tag !== undefined) all.push({ tags: query.tag });
   if (query.base !== undefined) all.push({ bases: query.base });
   if (query.recordedFromMs !== undefined) all.push({ recordedAtMs: { $gte: query.recordedFromMs } });
   if (query.recordedUntilMs !== undefined) all.push({ recordedAtMs: { $lt: query.recordedUntilMs } });
-  if (query.includeRetired !== true && query.state === undefined) all.push({ state: { $in: ["recorded", "stored", "released"] } });
+  if (query.includeRetired !== true && query.state === undefined)
+    all.push({ state: { $in: ["recorded", "stored", "released"] } });
   for (const { key, is, value } of query.metadata ?? []) {
     const operator = operators[is];
-    all.push({ metadata: { $elemMatch: { key, type: typeof value, value: operator === undefined ? value : { [operator]: value } } } });
+    all.push({
+      metadata: {
+        $elemMatch: {
+          key,
+          type: typeof value,
+          value: operator === undefined ? value : { [operator]: value },
+        },
+      },
+    });
   }
   return all.length === 0 ? {} : { $and: all };
 }

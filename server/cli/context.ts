@@ -9,22 +9,38 @@ import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../operations/operations.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
-export interface GlobalOptions { readonly home: string; readonly server?: string; readonly fleet: string; readonly output: OutputForm; readonly verbose: boolean }
+export interface GlobalOptions {
+  readonly home: string;
+  readonly server?: string;
+  readonly fleet: string;
+  readonly output: OutputForm;
+  readonly verbose: boolean;
+}
 
 /** Options that every command takes, wherever they stand on the line. */
 export function addGlobalOptions(command: Command): Command {
   return command
     .option("--home <dir>", "Stemma's own folder (or STEMMA_HOME; default ~/.stemma)")
-    .option("--server <url>", "talk to this running server instead of a home on this machine (token in STEMMA_TOKEN)")
+    .option(
+      "--server <url>",
+      "talk to this running server instead of a home on this machine (token in STEMMA_TOKEN)",
+    )
     .option("--fleet <name>", "the fleet that owns devices and models (or STEMMA_FLEET; default local)")
     .option("-o, --output <form>", `form of the answer: ${outputForms.join(", ")}`, "table")
     .option("--verbose", "say more on stderr; stack traces of errors", false);
 }
 
 export function globalOptionsOf(command: Command): GlobalOptions {
-  const options = command.optsWithGlobals<{ home?: string; server?: string; fleet?: string; output?: string; verbose?: boolean }>();
+  const options = command.optsWithGlobals<{
+    home?: string;
+    server?: string;
+    fleet?: string;
+    output?: string;
+    verbose?: boolean;
+  }>();
   const form = options.output ?? "table";
-  if (!(outputForms as readonly string[]).includes(form)) throw new StemmaError("USAGE", `-o ${form} is no output form. Use one of ${outputForms.join(", ")}.`);
+  if (!(outputForms as readonly string[]).includes(form))
+    throw new StemmaError("USAGE", `-o ${form} is no output form. Use one of ${outputForms.join(", ")}.`);
   return {
     home: resolve(options.home ?? process.env["STEMMA_HOME"] ?? join(homedir(), ".stemma")),
     server: options.server ?? process.env["STEMMA_SERVER"],
@@ -34,30 +50,50 @@ export function globalOptionsOf(command: Command): GlobalOptions {
   };
 }
 
-export interface CommandContext { readonly options: GlobalOptions; readonly output: Output; readonly operations: () => Promise<ServerOperations>; readonly signal: AbortSignal }
+export interface CommandContext {
+  readonly options: GlobalOptions;
+  readonly output: Output;
+  readonly operations: () => Promise<ServerOperations>;
+  readonly signal: AbortSignal;
+}
 
 /** Runs a command's body with its context; closes what was opened. */
-export async function withContext(command: Command, body: (context: CommandContext) => Promise<void>): Promise<void> {
+export async function withContext(
+  command: Command,
+  body: (context: CommandContext) => Promise<void>,
+): Promise<void> {
   const options = globalOptionsOf(command);
   const output = new Output(options.output);
   const abort = new AbortController();
-  const interrupt = (): void => { abort.abort(new StemmaError("INTERRUPTED", "Interrupted.")); };
+  const interrupt = (): void => {
+    abort.abort(new StemmaError("INTERRUPTED", "Interrupted."));
+  };
   process.once("SIGINT", interrupt);
   process.once("SIGTERM", interrupt);
   let opened: Promise<ServerOperations> | undefined;
   try {
-    await body({ options, output, operations: () => (opened ??= openOperations(options)), signal: abort.signal });
+    await body({
+      options,
+      output,
+      operations: () => (opened ??= openOperations(options)),
+      signal: abort.signal,
+    });
   } finally {
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", interrupt);
-    if (opened) await opened.then((operations) => operations.close(), () => undefined);
+    if (opened)
+      await opened.then(
+        (operations) => operations.close(),
+        () => undefined,
+      );
   }
 }
 
 /** A running server where one is named or holds the home; else the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
   const { connectOperations, findLocalServer } = await import("../http/client.js");
-  if (options.server !== undefined) return connectOperations({ url: options.server, token: process.env["STEMMA_TOKEN"] });
+  if (options.server !== undefined)
+    return connectOperations({ url: options.server, token: process.env["STEMMA_TOKEN"] });
   const running = await findLocalServer(options.home);
   if (running) return connectOperations({ socketPath: running.socketPath });
   const { openLocalOperations } = await import("../operations/local-operations.js");

@@ -32,9 +32,17 @@ Data goes to stdout, everything else to stderr; -o json gives every answer to pr
 
 export function buildProgram(): Command {
   const program = new Command("stemma");
-  const version = (JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string }).version;
-  program.description("Lineage, exact recovery and rollout of the models of a fleet.").version(version).exitOverride().addHelpText("after", overview);
-  program.configureHelp({ showGlobalOptions: true, sortSubcommands: false }).showHelpAfterError("(add --help to see how the command is used)");
+  const version = (
+    JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string }
+  ).version;
+  program
+    .description("Lineage, exact recovery and rollout of the models of a fleet.")
+    .version(version)
+    .exitOverride()
+    .addHelpText("after", overview);
+  program
+    .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
+    .showHelpAfterError("(add --help to see how the command is used)");
   addDemoCommand(program);
   addServerCommand(program);
   addAgentCommands(program);
@@ -73,7 +81,10 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
 }
 
 // A reader that goes away (| head) is no error of ours.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => { if (error.code === "EPIPE") process.exit(exitStatus.done); throw error; });
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(exitStatus.done);
+  throw error;
+});
 exitWithParent();
 process.exitCode = await runCommandLine(process.argv.slice(2));
 if (process.env["STEMMA_EXIT_WITH_STDIN"] === "1") process.stdin.destroy();

@@ -5,13 +5,18 @@ import { StemmaError } from "../../shared/errors.js";
 import type { RecoveryReport, RecoveryStream } from "../operations/operations.js";
 
 function exists(path: string): StemmaError {
-  return new StemmaError("FILE_EXISTS", `${path} is there already, and was left as it is. Name another file, or write over it with --force.`, { path });
+  return new StemmaError(
+    "FILE_EXISTS",
+    `${path} is there already, and was left as it is. Name another file, or write over it with --force.`,
+    { path },
+  );
 }
 
 /** Before anything is recovered for nothing. @throws FILE_EXISTS, USAGE where a folder bears the name */
 export async function refuseExisting(path: string, overwrite: boolean): Promise<void> {
   const found = await lstat(path).catch(() => undefined);
-  if (found?.isDirectory() === true) throw new StemmaError("USAGE", `${path} is a folder. Name a file in it.`, { path });
+  if (found?.isDirectory() === true)
+    throw new StemmaError("USAGE", `${path} is a folder. Name a file in it.`, { path });
   if (found !== undefined && !overwrite) throw exists(path);
 }
 
@@ -21,7 +26,12 @@ export async function refuseExisting(path: string, overwrite: boolean): Promise<
  * path the bytes are only read and verified.
  * @throws FILE_EXISTS where `overwrite` is not said and the name was taken meanwhile
  */
-export async function writeStreamDurably(stream: RecoveryStream, path: string | undefined, { overwrite }: { readonly overwrite: boolean }, onBytes: (done: number) => void): Promise<RecoveryReport> {
+export async function writeStreamDurably(
+  stream: RecoveryStream,
+  path: string | undefined,
+  { overwrite }: { readonly overwrite: boolean },
+  onBytes: (done: number) => void,
+): Promise<RecoveryReport> {
   // The report may reject while the stream is still read; its reader below sees that rejection.
   stream.report.catch(() => undefined);
   let done = 0;
@@ -34,7 +44,8 @@ export async function writeStreamDurably(stream: RecoveryStream, path: string | 
   const file = await open(temporary, "w");
   try {
     for await (const chunk of stream.chunks) {
-      for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at, chunk.length - at)).bytesWritten;
+      for (let at = 0; at < chunk.length;)
+        at += (await file.write(chunk, at, chunk.length - at)).bytesWritten;
       onBytes((done += chunk.length));
     }
     const report = await stream.report;
@@ -53,7 +64,9 @@ export async function writeStreamDurably(stream: RecoveryStream, path: string | 
 
 /** A rename replaces what is there; a link does not, even if it came a moment ago. @throws FILE_EXISTS */
 async function renameToFree(temporary: string, path: string): Promise<void> {
-  try { await link(temporary, path); } catch (error) {
+  try {
+    await link(temporary, path);
+  } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
     // A file system without hard links: the look a moment before must do.
     await refuseExisting(path, false);

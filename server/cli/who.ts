@@ -1,10 +1,17 @@
 /** Who sits at the command line, as the machine knows them. */
 import { hostname, userInfo } from "node:os";
 
-/** "ann@workshop": what is kept with a hold or a rule, so that the next person knows whom to ask. Nobody has checked it. */
+/**
+ * "ann@workshop": what is kept with a hold or a rule, so that the next person knows whom to ask. Nobody has
+ * checked it.
+ */
 export function whoAmI(): string {
   let user = process.env["USER"] ?? "somebody";
   // A container's user may have no entry.
-  try { user = userInfo().username; } catch { /* the environment's word stands */ }
+  try {
+    user = userInfo().username;
+  } catch {
+    /* the environment's word stands */
+  }
   return `${user}@${hostname()}`.slice(0, 256);
 }

@@ -12,22 +12,40 @@ export interface StartedProcess {
   readonly pid: number;
   /** Resolves when the process has ended, with its status or signal. */
   readonly ended: Promise<number | NodeJS.Signals>;
-  /** Resolves with the first line for which `pick` returns something. @throws CHECK_FAILED when it ends before */
+  /**
+   * Resolves with the first line for which `pick` returns something. @throws CHECK_FAILED when it ends before
+   */
   waitFor<T>(pick: (line: string) => T | undefined): Promise<T>;
   kill(signal: NodeJS.Signals): void;
 }
 
 export class ChildProcesses {
   readonly #running = new Map<number, ChildProcess>();
-  readonly #onExit = (): void => { for (const child of this.#running.values()) child.kill("SIGKILL"); };
+  readonly #onExit = (): void => {
+    for (const child of this.#running.values()) child.kill("SIGKILL");
+  };
 
   /** @param logFolder every child's output is kept there, one file a name */
-  constructor(private readonly logFolder: string) { process.on("exit", this.#onExit); }
+  constructor(private readonly logFolder: string) {
+    process.on("exit", this.#onExit);
+  }
 
-  start(name: string, args: readonly string[], environment: Readonly<Record<string, string>> = {}): StartedProcess {
+  start(
+    name: string,
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+  ): StartedProcess {
     // Its standard input is a pipe from us: when we die by SIGKILL it closes, and the child ends itself.
-    const child = spawn(process.execPath, [...args], { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" }, detached: true });
-    if (child.pid === undefined || child.stdout === null || child.stderr === null) throw new StemmaError("CHECK_FAILED", `The process ${name} could not be started: ${process.execPath} ${args.join(" ")}. Is there memory and are there process slots left?`);
+    const child = spawn(process.execPath, [...args], {
+      stdio: ["pipe", "pipe", "pipe"],
+      env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
+      detached: true,
+    });
+    if (child.pid === undefined || child.stdout === null || child.stderr === null)
+      throw new StemmaError(
+        "CHECK_FAILED",
+        `The process ${name} could not be started: ${process.execPath} ${args.join(" ")}. Is there memory and are there process slots left?`,
+      );
     const pid = child.pid;
     this.#running.set(pid, child);
     const log = createWriteStream(`${this.logFolder}/${name}.log`, { flags: "a" });
@@ -42,32 +60,65 @@ export class ChildProcesses {
       });
     }
     const ended = new Promise<number | NodeJS.Signals>((resolve) => {
-      child.on("close", (code, signal) => { this.#running.delete(pid); log.end(); resolve(signal ?? code ?? 1); });
+      child.on("close", (code, signal) => {
+        this.#running.delete(pid);
+        log.end();
+        resolve(signal ?? code ?? 1);
+      });
     });
     return {
-      name, pid, ended,
-      kill: (signal) => { child.kill(signal); },
-      waitFor: (pick) => new Promise((resolve, reject) => {
-        const listener = (line: string): void => {
-          const picked = pick(line);
-          if (picked === undefined) return;
-          listeners.delete(listener);
-          resolve(picked);
-        };
-        listeners.add(listener);
-        for (const line of tail) { if (listeners.has(listener)) listener(line); }
-        void ended.then((how) => { if (listeners.delete(listener)) reject(new StemmaError("CHECK_FAILED", `${name} ended (${how}) before it was ready. Its last words, also in ${this.logFolder}/${name}.log:\n${tail.join("\n")}`)); });
-      }),
+      name,
+      pid,
+      ended,
+      kill: (signal) => {
+        child.kill(signal);
+      },
+      waitFor: (pick) =>
+        new Promise((resolve, reject) => {
+          const listener = (line: string): void => {
+            const picked = pick(line);
+            if (picked === undefined) return;
+            listeners.delete(listener);
+            resolve(picked);
+          };
+          listeners.add(listener);
+          for (const line of tail) {
+            if (listeners.has(listener)) listener(line);
+          }
+          void ended.then((how) => {
+            if (listeners.delete(listener))
+              reject(
+                new StemmaError(
+                  "CHECK_FAILED",
+                  `${name} ended (${how}) before it was ready. Its last words, also in ${this.logFolder}/${name}.log:\n${tail.join("\n")}`,
+                ),
+              );
+          });
+        }),
     };
   }
 
   /** Asks all to end, waits up to `graceMs`, then kills the rest. */
   async stopAll(graceMs = 8000): Promise<void> {
     const children = [...this.#running.values()];
-    if (children.length === 0) { process.off("exit", this.#onExit); return; }
-    const gone = Promise.all(children.map((child) => new Promise<void>((resolve) => { child.once("close", () => { resolve(); }); })));
+    if (children.length === 0) {
+      process.off("exit", this.#onExit);
+      return;
+    }
+    const gone = Promise.all(
+      children.map(
+        (child) =>
+          new Promise<void>((resolve) => {
+            child.once("close", () => {
+              resolve();
+            });
+          }),
+      ),
+    );
     for (const child of children) child.kill("SIGTERM");
-    const timer = setTimeout(() => { for (const child of this.#running.values()) child.kill("SIGKILL"); }, graceMs);
+    const timer = setTimeout(() => {
+      for (const child of this.#running.values()) child.kill("SIGKILL");
+    }, graceMs);
     await gone;
     clearTimeout(timer);
     process.off("exit", this.#onExit);

@@ -7,13 +7,28 @@ import type { AvailableData } from "./demo-plan.js";
 
 const markName = "stemma-demo.json";
 
-export interface DemoFolders { readonly home: string; readonly server: string; readonly agents: string; readonly logs: string }
+export interface DemoFolders {
+  readonly home: string;
+  readonly server: string;
+  readonly agents: string;
+  readonly logs: string;
+}
 
 export async function prepareDemoHome(home: string): Promise<DemoFolders> {
-  const folders = { home, server: join(home, "server"), agents: join(home, "agents"), logs: join(home, "logs") };
+  const folders = {
+    home,
+    server: join(home, "server"),
+    agents: join(home, "agents"),
+    logs: join(home, "logs"),
+  };
   for (const folder of Object.values(folders)) await mkdir(folder, { recursive: true });
   const running = await findLocalServer(folders.server);
-  if (running) throw new StemmaError("HOME_LOCKED", `A demo runs on ${home} already (process ${running.pid}). Wait for it, or stop it with Ctrl-C in its terminal.`, { pid: running.pid });
+  if (running)
+    throw new StemmaError(
+      "HOME_LOCKED",
+      `A demo runs on ${home} already (process ${running.pid}). Wait for it, or stop it with Ctrl-C in its terminal.`,
+      { pid: running.pid },
+    );
   await writeFile(join(home, markName), `${JSON.stringify({ kind: "stemma-demo", format: 1 })}\n`);
   return folders;
 }
@@ -21,16 +36,24 @@ export async function prepareDemoHome(home: string): Promise<DemoFolders> {
 /** Removes the folder, only when it is a demo's and none runs on it. Returns whether there was one. */
 export async function cleanDemo(home: string): Promise<boolean> {
   if ((await stat(home).catch(() => undefined)) === undefined) return false;
-  if ((await readFile(join(home, markName)).catch(() => undefined)) === undefined) throw new StemmaError("USAGE", `${home} is no folder of the demo (it has no ${markName}), so it is not removed. Remove it by hand if you are sure.`);
+  if ((await readFile(join(home, markName)).catch(() => undefined)) === undefined)
+    throw new StemmaError(
+      "USAGE",
+      `${home} is no folder of the demo (it has no ${markName}), so it is not removed. Remove it by hand if you are sure.`,
+    );
   const running = await findLocalServer(join(home, "server"));
-  if (running) throw new StemmaError("HOME_LOCKED", `A demo runs on ${home} (process ${running.pid}). Stop it first.`, { pid: running.pid });
+  if (running)
+    throw new StemmaError("HOME_LOCKED", `A demo runs on ${home} (process ${running.pid}). Stop it first.`, {
+      pid: running.pid,
+    });
   await rm(home, { recursive: true });
   return true;
 }
 
 /** Looks for the real data below STEMMA_DATA (default ../shared/data). */
 export async function findData(root: string): Promise<AvailableData> {
-  const has = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined)) !== undefined;
+  const has = async (path: string): Promise<boolean> =>
+    (await stat(path).catch(() => undefined)) !== undefined;
   const battery = join(root, "nasa-battery");
   const mnist = join(root, "mnist");
   return {

@@ -1,5 +1,11 @@
 /** The table at the demo's end: one row a saved version, figures that were measured in this run. */
-import { formatBytes, formatDuration, renderTable, type Column, type Output } from "../../shared/cli/output.js";
+import {
+  formatBytes,
+  formatDuration,
+  renderTable,
+  type Column,
+  type Output,
+} from "../../shared/cli/output.js";
 import type { ResultMetadata } from "../../shared/train/result-metadata.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerOperations } from "../operations/operations.js";
@@ -7,26 +13,54 @@ import { demoFleet, type DemoPlan } from "./demo-plan.js";
 import type { FleetWatch, ReportFigures } from "./fleet-watch.js";
 import type { Proof } from "./prove-recoveries.js";
 
-export interface DemoRow { readonly model: VersionSummary; readonly figures: ReportFigures | undefined; readonly metric: string; readonly proof: Proof | undefined }
+export interface DemoRow {
+  readonly model: VersionSummary;
+  readonly figures: ReportFigures | undefined;
+  readonly metric: string;
+  readonly proof: Proof | undefined;
+}
 
 /** Measured values as the trainer recorded them with the version; an imported model has none. */
 type MetricMetadata = Partial<ResultMetadata>;
 
-export async function demoRows(operations: ServerOperations, plan: DemoPlan, watch: FleetWatch, proofs: readonly Proof[]): Promise<DemoRow[]> {
+export async function demoRows(
+  operations: ServerOperations,
+  plan: DemoPlan,
+  watch: FleetWatch,
+  proofs: readonly Proof[],
+): Promise<DemoRow[]> {
   const rows: DemoRow[] = [];
   const initial = new Map<string, number | undefined>();
   for (const model of await operations.models(demoFleet)) {
-    const metadata = ((await operations.model({ fleet: demoFleet, model: model.versionId })).metadata ?? {}) as MetricMetadata;
+    const metadata = ((await operations.model({ fleet: demoFleet, model: model.versionId })).metadata ??
+      {}) as MetricMetadata;
     const line = `${model.record.device}\0${model.record.line}\0${model.name}`;
     if (!initial.has(line)) initial.set(line, metadata["metric.before"]);
-    rows.push({ model, figures: watch.figures.get(model.versionId), metric: describeMetric(metadata, initial.get(line)), proof: proofs.find((proof) => proof.versionId === model.versionId) });
+    rows.push({
+      model,
+      figures: watch.figures.get(model.versionId),
+      metric: describeMetric(metadata, initial.get(line)),
+      proof: proofs.find((proof) => proof.versionId === model.versionId),
+    });
   }
-  const order = ({ model }: DemoRow): string => [model.record.bases.length === 0 ? "" : model.record.device, model.record.line, model.name, String(model.version).padStart(8)].join("\0");
+  const order = ({ model }: DemoRow): string =>
+    [
+      model.record.bases.length === 0 ? "" : model.record.device,
+      model.record.line,
+      model.name,
+      String(model.version).padStart(8),
+    ].join("\0");
   return rows.sort((a, b) => (order(a) < order(b) ? -1 : 1));
 }
 
-/** "SoH error 3.1 % → 1.9 %": what the line's first base reached on this device's held-out data, and what this version reaches. */
-export function describeMetric(metadata: MetricMetadata, before: number | undefined = metadata["metric.before"]): string {
+/**
+ * "SoH error 3.1 % → 1.9 %": what the line's first base reached on this device's held-out data, and what this
+ * version reaches.
+ */
+export function describeMetric(
+  metadata: MetricMetadata,
+  before: number | undefined = metadata["metric.before"],
+): string {
   const { "metric.name": name, "metric.unit": unit = "", "metric.after": after } = metadata;
   if (name === undefined || before === undefined || after === undefined) return "-";
   return `${name} ${before.toFixed(1)} ${unit} → ${after.toFixed(1)} ${unit}`;
@@ -43,9 +77,24 @@ const columns: readonly Column<DemoRow>[] = [
   { title: "LINE", value: ({ model }) => model.record.line || "-" },
   { title: "VERSION", value: ({ model }) => `${model.name}:${model.version}` },
   { title: "APPROACH", value: ({ model }) => model.record.approach },
-  { title: "ON THE WIRE / FULL", value: ({ model, figures }) => describeWire(figures?.wireBytes, model.tensorBytes), align: "right" },
-  { title: "SAVE", value: ({ figures }) => (figures === undefined ? "-" : formatDuration(figures.tookMs)), align: "right" },
-  { title: "RECOVER", value: ({ proof }) => (proof?.report === undefined ? "-" : formatDuration(Object.values(proof.report.steps).reduce((sum, ms) => sum + ms, 0))), align: "right" },
+  {
+    title: "ON THE WIRE / FULL",
+    value: ({ model, figures }) => describeWire(figures?.wireBytes, model.tensorBytes),
+    align: "right",
+  },
+  {
+    title: "SAVE",
+    value: ({ figures }) => (figures === undefined ? "-" : formatDuration(figures.tookMs)),
+    align: "right",
+  },
+  {
+    title: "RECOVER",
+    value: ({ proof }) =>
+      proof?.report === undefined
+        ? "-"
+        : formatDuration(Object.values(proof.report.steps).reduce((sum, ms) => sum + ms, 0)),
+    align: "right",
+  },
   { title: "HELD-OUT: INITIAL MODEL → THIS", value: ({ metric }) => metric },
   { title: "EXACT", value: ({ proof }) => (proof === undefined ? "not picked" : proof.exact ? "yes" : "NO") },
 ];
@@ -54,7 +103,20 @@ export function printDemoTable(rows: readonly DemoRow[], proofs: readonly Proof[
   const exact = proofs.filter((proof) => proof.exact).length;
   const withFile = proofs.filter((proof) => proof.comparedWith === "the device's own file").length;
   output.print({
-    data: { rows: rows.map(({ model, figures, metric, proof }) => ({ versionId: model.versionId, name: model.name, version: model.version, device: model.record.device, line: model.record.line, approach: model.record.approach, tensorBytes: model.tensorBytes, figures, metric, proof })) },
+    data: {
+      rows: rows.map(({ model, figures, metric, proof }) => ({
+        versionId: model.versionId,
+        name: model.name,
+        version: model.version,
+        device: model.record.device,
+        line: model.record.line,
+        approach: model.record.approach,
+        tensorBytes: model.tensorBytes,
+        figures,
+        metric,
+        proof,
+      })),
+    },
     names: rows.map(({ model }) => `${model.name}:${model.version}`),
     text: `\n${renderTable(rows, columns)}\n${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on the device, ${proofs.length - withFile} with the recorded Merkle root.\nON THE WIRE: all that came for a version, its tensors coded against what device and server share; FULL: a snapshot of all its tensors.\nSAVE: from the announcement to the signed receipt after fsync. RECOVER: load, rebuild, check environment, verify.`,
   });

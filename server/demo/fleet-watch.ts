@@ -11,10 +11,16 @@ import { demoFleet, type DemoPlan, type DemoVehicle } from "./demo-plan.js";
 import { applyEvent, initialState, keyOf, withNote, type DemoState } from "./demo-state.js";
 import { LiveScreen } from "./live-screen.js";
 
-export interface Restarter { restart(vehicle: DemoVehicle): StartedProcess }
+export interface Restarter {
+  restart(vehicle: DemoVehicle): StartedProcess;
+}
 
 /** What was measured of one version while it was reported. */
-export interface ReportFigures { readonly wireBytes: number; readonly tensorBytes: number; readonly tookMs: number }
+export interface ReportFigures {
+  readonly wireBytes: number;
+  readonly tensorBytes: number;
+  readonly tookMs: number;
+}
 
 /** Longest time in which no model is reported or activated; a round takes seconds. */
 const patienceMs = 120_000;
@@ -29,22 +35,47 @@ export class FleetWatch {
   /** What the cut showed, once it has happened: bytes already there when the transfer went on. */
   cut: { readonly atBytes: number; readonly resumedBytes: number; readonly totalBytes: number } | undefined;
 
-  constructor(private readonly plan: DemoPlan, private readonly output: Output) {
-    this.#state = initialState(plan.vehicles.flatMap((vehicle) => vehicle.lines.map((line) => ({ device: vehicle.device, line: line.line }))));
-    this.#timer = setInterval(() => { this.#draw(); }, 125);
+  constructor(
+    private readonly plan: DemoPlan,
+    private readonly output: Output,
+  ) {
+    this.#state = initialState(
+      plan.vehicles.flatMap((vehicle) =>
+        vehicle.lines.map((line) => ({ device: vehicle.device, line: line.line })),
+      ),
+    );
+    this.#timer = setInterval(() => {
+      this.#draw();
+    }, 125);
     this.#timer.unref();
   }
 
-  say(line: string): void { this.#screen.say(`• ${line}`); }
-  progress(line: string): void { if (!this.#fleetShown) this.output.progress(line); }
+  say(line: string): void {
+    this.#screen.say(`• ${line}`);
+  }
+  progress(line: string): void {
+    if (!this.#fleetShown) this.output.progress(line);
+  }
   #fleetShown = false;
-  #draw(): void { if (this.#fleetShown) this.#screen.draw(this.#state, "Stemma: a fleet at work"); }
-  end(): void { clearInterval(this.#timer); this.#fleetShown = false; }
+  #draw(): void {
+    if (this.#fleetShown) this.#screen.draw(this.#state, "Stemma: a fleet at work");
+  }
+  end(): void {
+    clearInterval(this.#timer);
+    this.#fleetShown = false;
+  }
 
   /** A version that no event of this run will name. */
-  named(versionId: string, name: string): void { this.#state = { ...this.#state, names: new Map(this.#state.names).set(versionId, name) }; }
+  named(versionId: string, name: string): void {
+    this.#state = { ...this.#state, names: new Map(this.#state.names).set(versionId, name) };
+  }
 
-  roundsBefore(device: string): number { return Math.max(0, ...[...this.#earlier].filter(([key]) => key.startsWith(`${device}/`)).map(([, count]) => count)); }
+  roundsBefore(device: string): number {
+    return Math.max(
+      0,
+      ...[...this.#earlier].filter(([key]) => key.startsWith(`${device}/`)).map(([, count]) => count),
+    );
+  }
 
   async countEarlierRounds(operations: ServerOperations, vehicle: DemoVehicle): Promise<void> {
     for (const line of vehicle.lines) {
@@ -58,7 +89,12 @@ export class FleetWatch {
     try {
       for await (const event of operations.events(signal)) {
         this.#state = applyEvent(this.#state, event);
-        if (event.event === "recorded") this.figures.set(event.versionId, { wireBytes: event.wireBytes, tensorBytes: event.tensorBytes, tookMs: event.tookMs });
+        if (event.event === "recorded")
+          this.figures.set(event.versionId, {
+            wireBytes: event.wireBytes,
+            tensorBytes: event.tensorBytes,
+            tookMs: event.tookMs,
+          });
         if (!this.#screen.isTerminal) this.#plainLine(event);
         for (const listener of this.#listeners) listener(event);
       }
@@ -69,23 +105,60 @@ export class FleetWatch {
 
   #plainLine(event: ServerEvent): void {
     switch (event.event) {
-      case "device-connected": this.say(`${event.device} is online`); break;
-      case "recorded": this.say(`${event.device} ${event.line}: ${event.name}:${event.version} recorded, ${formatBytes(event.wireBytes)} on the wire of ${formatBytes(event.tensorBytes)}`); break;
-      case "activated": this.say(`${event.device} ${event.line}: runs ${this.#state.names.get(event.versionId) ?? event.versionId.slice(0, 8)}`); break;
-      case "refused": this.say(`${event.device}: refused, ${event.message}`); break;
-      default: break;
+      case "device-connected":
+        this.say(`${event.device} is online`);
+        break;
+      case "recorded":
+        this.say(
+          `${event.device} ${event.line}: ${event.name}:${event.version} recorded, ${formatBytes(event.wireBytes)} on the wire of ${formatBytes(event.tensorBytes)}`,
+        );
+        break;
+      case "activated":
+        this.say(
+          `${event.device} ${event.line}: runs ${this.#state.names.get(event.versionId) ?? event.versionId.slice(0, 8)}`,
+        );
+        break;
+      case "refused":
+        this.say(`${event.device}: refused, ${event.message}`);
+        break;
+      default:
+        break;
     }
   }
 
   /** Resolves when every line has saved and activated its rounds, with the cut done on the way. */
-  async allDone(agents: Map<string, StartedProcess>, restarter: Restarter, signal: AbortSignal): Promise<void> {
+  async allDone(
+    agents: Map<string, StartedProcess>,
+    restarter: Restarter,
+    signal: AbortSignal,
+  ): Promise<void> {
     this.#fleetShown = true;
     const thin = this.plan.vehicles.find((vehicle) => vehicle.thinLink);
-    const missing = new Map(this.plan.vehicles.flatMap((vehicle) => vehicle.lines.map((line) => [keyOf(vehicle.device, line.line), this.plan.rounds] as const)));
+    const missing = new Map(
+      this.plan.vehicles.flatMap((vehicle) =>
+        vehicle.lines.map((line) => [keyOf(vehicle.device, line.line), this.plan.rounds] as const),
+      ),
+    );
     const initial = new Set<string>();
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => { reject(new StemmaError("TIMED_OUT", `No vehicle has got on for ${formatDuration(patienceMs)}: ${[...missing].filter(([, count]) => count > 0).map(([key, count]) => `${key} lacks ${count} rounds`).join(", ")}. What every process said lies in the demo's logs folder; run it again, and it goes on from here.`)); }, patienceMs);
-      const finish = (how: () => void): void => { clearTimeout(timer); this.#listeners.delete(listener); how(); };
+      const timer = setTimeout(() => {
+        reject(
+          new StemmaError(
+            "TIMED_OUT",
+            `No vehicle has got on for ${formatDuration(patienceMs)}: ${[...missing]
+              .filter(([, count]) => count > 0)
+              .map(([key, count]) => `${key} lacks ${count} rounds`)
+              .join(
+                ", ",
+              )}. What every process said lies in the demo's logs folder; run it again, and it goes on from here.`,
+          ),
+        );
+      }, patienceMs);
+      const finish = (how: () => void): void => {
+        clearTimeout(timer);
+        this.#listeners.delete(listener);
+        how();
+      };
       const listener = (event: ServerEvent): void => {
         if (event.event === "recorded" || event.event === "activated") timer.refresh();
         if (event.event === "recorded") initial.add(event.versionId);
@@ -94,10 +167,21 @@ export class FleetWatch {
           missing.set(key, Math.max(0, (missing.get(key) ?? 0) - 1));
           if ([...missing.values()].every((count) => count === 0)) finish(resolve);
         }
-        if (thin !== undefined && event.event === "transfer" && event.device === thin.device) this.#cutOrResume(event, thin, agents, restarter);
+        if (thin !== undefined && event.event === "transfer" && event.device === thin.device)
+          this.#cutOrResume(event, thin, agents, restarter);
       };
       this.#listeners.add(listener);
-      signal.addEventListener("abort", () => { finish(() => { reject(isStemmaError(signal.reason) ? signal.reason : new StemmaError("INTERRUPTED", "Interrupted.")); }); }, { once: true });
+      signal.addEventListener(
+        "abort",
+        () => {
+          finish(() => {
+            reject(
+              isStemmaError(signal.reason) ? signal.reason : new StemmaError("INTERRUPTED", "Interrupted."),
+            );
+          });
+        },
+        { once: true },
+      );
     });
     this.#draw();
     this.#fleetShown = false;
@@ -112,8 +196,16 @@ export class FleetWatch {
           if (watched.has(agent)) continue;
           watched.add(agent);
           void agent.ended.then((how) => {
-            if (how === "SIGKILL" && this.#cutAt !== undefined) { watch(); return; }
-            reject(new StemmaError("CHECK_FAILED", `The agent of ${agent.name} ended (${how}) while it was needed. What it said is in ${logFolder}/${agent.name}.log.`));
+            if (how === "SIGKILL" && this.#cutAt !== undefined) {
+              watch();
+              return;
+            }
+            reject(
+              new StemmaError(
+                "CHECK_FAILED",
+                `The agent of ${agent.name} ended (${how}) while it was needed. What it said is in ${logFolder}/${agent.name}.log.`,
+              ),
+            );
           });
         }
       };
@@ -124,19 +216,36 @@ export class FleetWatch {
   #onRestart: () => void = () => undefined;
 
   #cutAt: { readonly bytes: number; readonly transfer: string } | undefined;
-  #cutOrResume(event: Extract<ServerEvent, { event: "transfer" }>, vehicle: DemoVehicle, agents: Map<string, StartedProcess>, restarter: Restarter): void {
+  #cutOrResume(
+    event: Extract<ServerEvent, { event: "transfer" }>,
+    vehicle: DemoVehicle,
+    agents: Map<string, StartedProcess>,
+    restarter: Restarter,
+  ): void {
     const share = event.bytes / event.totalBytes;
     if (this.#cutAt === undefined && share >= 0.3 && share <= 0.8) {
       this.#cutAt = { bytes: event.bytes, transfer: event.transfer };
       const agent = agents.get(vehicle.device);
-      this.#note(`kill -9 of ${vehicle.device} (process ${agent?.pid ?? "?"}) at ${Math.round(100 * share)} % of a transfer`);
+      this.#note(
+        `kill -9 of ${vehicle.device} (process ${agent?.pid ?? "?"}) at ${Math.round(100 * share)} % of a transfer`,
+      );
       agent?.kill("SIGKILL");
-      void agent?.ended.then(() => { agents.set(vehicle.device, restarter.restart(vehicle)); this.#onRestart(); this.#note(`${vehicle.device} starts again`); });
+      void agent?.ended.then(() => {
+        agents.set(vehicle.device, restarter.restart(vehicle));
+        this.#onRestart();
+        this.#note(`${vehicle.device} starts again`);
+      });
       return;
     }
     if (this.#cutAt !== undefined && this.cut === undefined && event.resumedBytes > 0) {
-      this.cut = { atBytes: this.#cutAt.bytes, resumedBytes: event.resumedBytes, totalBytes: event.totalBytes };
-      this.#note(`the transfer of ${vehicle.device} goes on from ${Math.round((100 * event.resumedBytes) / event.totalBytes)} %: ${formatBytes(event.resumedBytes)} were not sent again`);
+      this.cut = {
+        atBytes: this.#cutAt.bytes,
+        resumedBytes: event.resumedBytes,
+        totalBytes: event.totalBytes,
+      };
+      this.#note(
+        `the transfer of ${vehicle.device} goes on from ${Math.round((100 * event.resumedBytes) / event.totalBytes)} %: ${formatBytes(event.resumedBytes)} were not sent again`,
+      );
     }
   }
 

@@ -6,7 +6,9 @@ import { builtInEngineFolder } from "../../shared/train/engine.js";
 import type { Finding } from "./examine.js";
 
 /** (module (func (result v128) i32.const 0 i8x16.splat)): valid only where SIMD is. */
-const simdModule = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11]);
+const simdModule = new Uint8Array([
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11,
+]);
 
 export async function examineTraining(): Promise<Finding[]> {
   const simd = WebAssembly.validate(simdModule);
@@ -14,8 +16,18 @@ export async function examineTraining(): Promise<Finding[]> {
   const built = (await stat(script).catch(() => undefined)) !== undefined;
   const { backend, reason } = chooseBackend({});
   return [
-    { what: "WebAssembly SIMD", state: simd ? "good" : "wrong", found: simd ? "there" : "missing", advice: simd ? undefined : "Training gives other bits without it and is refused; use another machine." },
-    { what: "training engine", state: built ? "good" : "wrong", found: built ? script : `no bundle at ${script}`, advice: built ? undefined : "Build it: npm run build" },
+    {
+      what: "WebAssembly SIMD",
+      state: simd ? "good" : "wrong",
+      found: simd ? "there" : "missing",
+      advice: simd ? undefined : "Training gives other bits without it and is refused; use another machine.",
+    },
+    {
+      what: "training engine",
+      state: built ? "good" : "wrong",
+      found: built ? script : `no bundle at ${script}`,
+      advice: built ? undefined : "Build it: npm run build",
+    },
     { what: "training backend", state: "good", found: `${backend} (${reason})` },
   ];
 }

@@ -11,33 +11,65 @@ import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { findLocalServer } from "../http/client.js";
 import { examineTraining } from "./examine-training.js";
 
-export interface Finding { readonly what: string; readonly state: "good" | "warning" | "wrong"; readonly found: string; readonly advice?: string }
-export interface Subject { readonly home: string }
+export interface Finding {
+  readonly what: string;
+  readonly state: "good" | "warning" | "wrong";
+  readonly found: string;
+  readonly advice?: string;
+}
+export interface Subject {
+  readonly home: string;
+}
 
 /** Models in one NeDB catalog beyond which it should move to PostgreSQL. */
 const catalogLimit = 50_000;
 
 export async function examine(subject: Subject): Promise<Finding[]> {
-  const questions = [examineNode, examineMachine, examineDisk, examineFsync, examineClock, examinePorts, examineHome, examineTraining] as const;
+  const questions = [
+    examineNode,
+    examineMachine,
+    examineDisk,
+    examineFsync,
+    examineClock,
+    examinePorts,
+    examineHome,
+    examineTraining,
+  ] as const;
   const findings: Finding[] = [];
-  for (const question of questions) findings.push(...await question(subject));
+  for (const question of questions) findings.push(...(await question(subject)));
   return findings;
 }
 
 async function examineNode(): Promise<Finding[]> {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   const good = major > 20 || (major === 20 && minor >= 19);
-  return [{ what: "node", state: good ? "good" : "wrong", found: `${process.version} on ${process.platform} ${process.arch}`, advice: good ? undefined : "Install Node 20.19 or newer." }];
+  return [
+    {
+      what: "node",
+      state: good ? "good" : "wrong",
+      found: `${process.version} on ${process.platform} ${process.arch}`,
+      advice: good ? undefined : "Install Node 20.19 or newer.",
+    },
+  ];
 }
 
 async function examineMachine(): Promise<Finding[]> {
   const low = freemem() < 1.5e9;
-  return [{ what: "cores and memory", state: low ? "warning" : "good", found: `${availableParallelism()} cores, ${formatBytes(freemem())} of ${formatBytes(totalmem())} free`, advice: low ? "A training takes up to 1 GB; end other programs first." : undefined }];
+  return [
+    {
+      what: "cores and memory",
+      state: low ? "warning" : "good",
+      found: `${availableParallelism()} cores, ${formatBytes(freemem())} of ${formatBytes(totalmem())} free`,
+      advice: low ? "A training takes up to 1 GB; end other programs first." : undefined,
+    },
+  ];
 }
 
 /** The nearest folder above that exists: a home that is not there yet lies on its disk. */
 async function existingFolder(path: string): Promise<string> {
-  return (await stat(path).catch(() => undefined))?.isDirectory() === true || path === dirname(path) ? path : existingFolder(dirname(path));
+  return (await stat(path).catch(() => undefined))?.isDirectory() === true || path === dirname(path)
+    ? path
+    : existingFolder(dirname(path));
 }
 
 async function examineDisk({ home }: Subject): Promise<Finding[]> {
@@ -45,7 +77,14 @@ async function examineDisk({ home }: Subject): Promise<Finding[]> {
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const state = free < 2e8 ? "wrong" : free < 5e9 ? "warning" : "good";
-  return [{ what: "disk", state, found: `${formatBytes(free)} free at ${folder}`, advice: state === "good" ? undefined : "Free space there, or choose another home with --home." }];
+  return [
+    {
+      what: "disk",
+      state,
+      found: `${formatBytes(free)} free at ${folder}`,
+      advice: state === "good" ? undefined : "Free space there, or choose another home with --home.",
+    },
+  ];
 }
 
 /** Writes, syncs, renames and syncs the folder, as every save does. */
@@ -55,14 +94,39 @@ async function examineFsync({ home }: Subject): Promise<Finding[]> {
   const began = performance.now();
   try {
     const file = await open(path, "w");
-    try { await file.write(Buffer.alloc(4096, 7)); await file.sync(); } finally { await file.close(); }
+    try {
+      await file.write(Buffer.alloc(4096, 7));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
     await rename(path, `${path}.renamed`);
     const handle = await open(folder, "r");
-    try { await handle.sync(); } finally { await handle.close(); }
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
     const whole = (await readFile(`${path}.renamed`)).length === 4096;
-    return [{ what: "durable writes", state: whole ? "good" : "wrong", found: whole ? `write, fsync, rename and folder fsync work (${formatDuration(performance.now() - began)})` : "what was written did not come back", advice: whole ? undefined : "Do not keep models on this file system." }];
+    return [
+      {
+        what: "durable writes",
+        state: whole ? "good" : "wrong",
+        found: whole
+          ? `write, fsync, rename and folder fsync work (${formatDuration(performance.now() - began)})`
+          : "what was written did not come back",
+        advice: whole ? undefined : "Do not keep models on this file system.",
+      },
+    ];
   } catch (error) {
-    return [{ what: "durable writes", state: "wrong", found: `failed at ${folder}: ${(error as Error).message}`, advice: "Check the folder's permissions, or choose another home with --home." }];
+    return [
+      {
+        what: "durable writes",
+        state: "wrong",
+        found: `failed at ${folder}: ${(error as Error).message}`,
+        advice: "Check the folder's permissions, or choose another home with --home.",
+      },
+    ];
   } finally {
     await rm(path, { force: true });
     await rm(`${path}.renamed`, { force: true });
@@ -72,40 +136,97 @@ async function examineFsync({ home }: Subject): Promise<Finding[]> {
 async function examineClock(): Promise<Finding[]> {
   const built = (await stat(new URL(import.meta.url))).mtimeMs;
   const wrong = Date.now() < built - 86_400_000;
-  return [{ what: "clock", state: wrong ? "wrong" : "good", found: new Date().toISOString(), advice: wrong ? "The clock is behind the time this program was built; set it (times of saves and activations are recorded)." : undefined }];
+  return [
+    {
+      what: "clock",
+      state: wrong ? "wrong" : "good",
+      found: new Date().toISOString(),
+      advice: wrong
+        ? "The clock is behind the time this program was built; set it (times of saves and activations are recorded)."
+        : undefined,
+    },
+  ];
 }
 
 async function examinePorts({ home }: Subject): Promise<Finding[]> {
   const running = await findLocalServer(home);
-  if (running) return [{ what: "server", state: "good", found: `runs on this home, process ${running.pid}: ${running.mqttUrl}, ${running.httpUrl}` }];
+  if (running)
+    return [
+      {
+        what: "server",
+        state: "good",
+        found: `runs on this home, process ${running.pid}: ${running.mqttUrl}, ${running.httpUrl}`,
+      },
+    ];
   const taken: number[] = [];
-  for (const port of [1883, 8083]) if (!await portIsFree(port)) taken.push(port);
-  return [{ what: "ports", state: taken.length === 0 ? "good" : "warning", found: taken.length === 0 ? "1883 and 8083 are free" : `${taken.join(" and ")} taken`, advice: taken.length === 0 ? undefined : "No error: the server then takes a free port and says which; or name one with --mqtt-port, --http-port." }];
+  for (const port of [1883, 8083]) if (!(await portIsFree(port))) taken.push(port);
+  return [
+    {
+      what: "ports",
+      state: taken.length === 0 ? "good" : "warning",
+      found: taken.length === 0 ? "1883 and 8083 are free" : `${taken.join(" and ")} taken`,
+      advice:
+        taken.length === 0
+          ? undefined
+          : "No error: the server then takes a free port and says which; or name one with --mqtt-port, --http-port.",
+    },
+  ];
 }
 
 function portIsFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = createServer();
-    probe.once("error", () => { resolve(false); });
-    probe.listen(port, "127.0.0.1", () => { probe.close(() => { resolve(true); }); });
+    probe.once("error", () => {
+      resolve(false);
+    });
+    probe.listen(port, "127.0.0.1", () => {
+      probe.close(() => {
+        resolve(true);
+      });
+    });
   });
 }
 
 async function examineHome({ home }: Subject): Promise<Finding[]> {
-  if ((await stat(home).catch(() => undefined)) === undefined) return [{ what: "home", state: "good", found: `${home} is not there yet; the first command makes it` }];
+  if ((await stat(home).catch(() => undefined)) === undefined)
+    return [{ what: "home", state: "good", found: `${home} is not there yet; the first command makes it` }];
   try {
     const running = await findLocalServer(home);
     const { connectOperations } = await import("../http/client.js");
     const { openLocalOperations } = await import("../operations/local-operations.js");
-    const operations = running ? connectOperations({ socketPath: running.socketPath }) : await openLocalOperations({ home });
+    const operations = running
+      ? connectOperations({ socketPath: running.socketPath })
+      : await openLocalOperations({ home });
     try {
       const fleets = await operations.fleets();
       const crowded = fleets.filter(({ versions }) => versions > catalogLimit);
-      const counts = fleets.map(({ fleet, versions }) => `fleet ${fleet} has ${versions} versions`).join(", ") || "no fleet yet";
-      return [{ what: "home", state: crowded.length > 0 ? "warning" : "good", found: `${home}: format and journal are readable, ${counts}`, advice: crowded.length > 0 ? `Beyond ${catalogLimit} models the embedded catalog is slow; split the fleet.` : undefined }];
-    } finally { await operations.close(); }
+      const counts =
+        fleets.map(({ fleet, versions }) => `fleet ${fleet} has ${versions} versions`).join(", ") ||
+        "no fleet yet";
+      return [
+        {
+          what: "home",
+          state: crowded.length > 0 ? "warning" : "good",
+          found: `${home}: format and journal are readable, ${counts}`,
+          advice:
+            crowded.length > 0
+              ? `Beyond ${catalogLimit} models the embedded catalog is slow; split the fleet.`
+              : undefined,
+        },
+      ];
+    } finally {
+      await operations.close();
+    }
   } catch (error) {
     const text = isStemmaError(error) ? `${error.message} [${error.code}]` : (error as Error).message;
-    return [{ what: "home", state: "wrong", found: text, advice: "Nothing was changed. Run stemma storage check for what is damaged, and restore from a backup if it is." }];
+    return [
+      {
+        what: "home",
+        state: "wrong",
+        found: text,
+        advice:
+          "Nothing was changed. Run stemma storage check for what is damaged, and restore from a backup if it is.",
+      },
+    ];
   }
 }

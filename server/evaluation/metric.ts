@@ -1,10 +1,15 @@
-/** How an evaluation's main figure is called: as the training of the model or of an ancestor called it, else by its task. */
+/**
+ * How an evaluation's main figure is called: as the training of the model or of an ancestor called it, else
+ * by its task.
+ */
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import { metricValue, type Evaluation } from "../../shared/train/evaluation.js";
 import type { Metric } from "../../shared/train/recipes/recipe.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 
-export interface MeasuredMetric extends Metric { readonly value: number }
+export interface MeasuredMetric extends Metric {
+  readonly value: number;
+}
 
 /** Ancestors that are asked. */
 const mostAncestors = 100;
@@ -15,13 +20,19 @@ const byTask = {
 } as const satisfies Record<Evaluation["task"], Metric>;
 
 /** @returns value in the metric's unit: percentage points of error, or per cent right */
-export async function metricOf(repository: Pick<FleetRepository, "lineage" | "objects">, { versionId }: Pick<VersionSummary, "versionId">, evaluation: Evaluation): Promise<MeasuredMetric> {
-  const known = byTask[evaluation.task], value = metricValue(evaluation);
+export async function metricOf(
+  repository: Pick<FleetRepository, "lineage" | "objects">,
+  { versionId }: Pick<VersionSummary, "versionId">,
+  evaluation: Evaluation,
+): Promise<MeasuredMetric> {
+  const known = byTask[evaluation.task],
+    value = metricValue(evaluation);
   for (const { record, state } of repository.lineage(versionId).slice(0, mostAncestors)) {
     if (record.objects.metadata === undefined || state === "retired") continue;
     const metadata = decodeMetadata(await repository.objects.read("metadata", record.objects.metadata));
     const { "metric.name": name, "metric.unit": unit, "metric.lowerIsBetter": lowerIsBetter } = metadata;
-    if (typeof name === "string" && typeof unit === "string" && lowerIsBetter === known.lowerIsBetter) return { name, unit, lowerIsBetter, value };
+    if (typeof name === "string" && typeof unit === "string" && lowerIsBetter === known.lowerIsBetter)
+      return { name, unit, lowerIsBetter, value };
   }
   return { ...known, value };
 }

@@ -1,9 +1,19 @@
-/** Keeps reduced models (through a float scheme, lossy) from devices, which run exact ones unless somebody says otherwise. Pure. */
+/**
+ * Keeps reduced models (through a float scheme, lossy) from devices, which run exact ones unless somebody
+ * says otherwise. Pure.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 
 /** @throws MODEL_REDUCED */
-export function refuseReduced({ name, version, versionId, record }: Pick<VersionSummary, "name" | "version" | "versionId" | "record">, allowed = false): void {
+export function refuseReduced(
+  { name, version, versionId, record }: Pick<VersionSummary, "name" | "version" | "versionId" | "record">,
+  allowed = false,
+): void {
   if (record.scheme === undefined || allowed) return;
-  throw new StemmaError("MODEL_REDUCED", `${name}:${version} is a reduced model (${record.scheme}): its numbers are not those that were trained. Name the exact one (see \`stemma model log ${name}:${version}\`), or say --allow-reduced if this one is meant.`, { versionId, scheme: record.scheme });
+  throw new StemmaError(
+    "MODEL_REDUCED",
+    `${name}:${version} is a reduced model (${record.scheme}): its numbers are not those that were trained. Name the exact one (see \`stemma model log ${name}:${version}\`), or say --allow-reduced if this one is meant.`,
+    { versionId, scheme: record.scheme },
+  );
 }

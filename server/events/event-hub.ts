@@ -4,7 +4,8 @@
  */
 import type { Clock } from "../../shared/ports.js";
 
-type Event<Type extends string, Fields> = Readonly<{ event: Type; atMs: number; fleet: string }> & Readonly<Fields>;
+type Event<Type extends string, Fields> = Readonly<{ event: Type; atMs: number; fleet: string }> &
+  Readonly<Fields>;
 
 export type ServerEvent =
   | Event<"device-connected", { device: string; session: number; profile: string }>
@@ -12,16 +13,45 @@ export type ServerEvent =
   | Event<"device-quarantined", { device: string; because: string }>
   | Event<"announced", { device: string; line: string; name: string; versionId: string; tensorBytes: number }>
   | Event<"parked", { device: string; line: string; versionId: string; bases: readonly string[] }>
-  | Event<"wanted", { device: string; line: string; versionId: string; reason: string; objects: number; bytes: number }>
+  | Event<
+      "wanted",
+      { device: string; line: string; versionId: string; reason: string; objects: number; bytes: number }
+    >
   /** `resumedBytes`: what was already here when this transfer went on after an interruption. */
-  | Event<"transfer", { device: string; line: string; versionId: string; transfer: string; bytes: number; totalBytes: number; resumedBytes: number }>
-  | Event<"recorded" | "stored" | "released", { device: string; line: string; versionId: string; name: string; version: number; wireBytes: number; tensorBytes: number; tookMs: number }>
+  | Event<
+      "transfer",
+      {
+        device: string;
+        line: string;
+        versionId: string;
+        transfer: string;
+        bytes: number;
+        totalBytes: number;
+        resumedBytes: number;
+      }
+    >
+  | Event<
+      "recorded" | "stored" | "released",
+      {
+        device: string;
+        line: string;
+        versionId: string;
+        name: string;
+        version: number;
+        wireBytes: number;
+        tensorBytes: number;
+        tookMs: number;
+      }
+    >
   /** What was read back is not what was recorded: the device keeps its copy, and a person must look. */
   | Event<"damaged", { device: string; line: string; versionId: string; code: string; message: string }>
   | Event<"refused", { device: string; versionId: string | null; code: string; message: string }>
   | Event<"offered", { device: string; line: string; versionId: string }>
   | Event<"activated", { device: string; line: string; versionId: string }>
-  | Event<"retired", { device: string; line: string; versionId: string; name: string; version: number; because: string }>
+  | Event<
+      "retired",
+      { device: string; line: string; versionId: string; name: string; version: number; because: string }
+    >
   /** Rules were applied; `freedBytes` is null where nothing was collected with it. */
   | Event<"retention", { retired: number; kept: number; freedBytes: number | null }>
   | Event<"device-event", { device: string; line: string; name: string; text: string }>
@@ -52,11 +82,20 @@ export function eventHub(clock: Pick<Clock, "now">, queueLimit = 4096): EventHub
       const listener = new Listener(queueLimit, () => clock.now());
       // Joined at the call, not at the first read: what happens in between is not lost.
       if (!signal.aborted) listeners.add(listener);
-      signal.addEventListener("abort", () => { listeners.delete(listener); listener.end(); }, { once: true });
+      signal.addEventListener(
+        "abort",
+        () => {
+          listeners.delete(listener);
+          listener.end();
+        },
+        { once: true },
+      );
       if (signal.aborted) listener.end();
       return listener.events(() => listeners.delete(listener));
     },
-    get listeners() { return listeners.size; },
+    get listeners() {
+      return listeners.size;
+    },
   };
 }
 
@@ -65,14 +104,23 @@ class Listener {
   #missed = 0;
   #ended = false;
   #wake: (() => void) | undefined;
-  constructor(private readonly limit: number, private readonly now: () => number) {}
+  constructor(
+    private readonly limit: number,
+    private readonly now: () => number,
+  ) {}
 
   push(event: ServerEvent): void {
-    if (this.#queue.length >= this.limit) { this.#queue.shift(); this.#missed++; }
+    if (this.#queue.length >= this.limit) {
+      this.#queue.shift();
+      this.#missed++;
+    }
     this.#queue.push(event);
     this.#wake?.();
   }
-  end(): void { this.#ended = true; this.#wake?.(); }
+  end(): void {
+    this.#ended = true;
+    this.#wake?.();
+  }
 
   async *events(leave: () => void): AsyncGenerator<ServerEvent> {
     try {
@@ -84,11 +132,18 @@ class Listener {
           continue;
         }
         const event = this.#queue.shift();
-        if (event !== undefined) { yield event; continue; }
+        if (event !== undefined) {
+          yield event;
+          continue;
+        }
         if (this.#ended) return;
-        await new Promise<void>((resolve) => { this.#wake = resolve; });
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
         this.#wake = undefined;
       }
-    } finally { leave(); }
+    } finally {
+      leave();
+    }
   }
 }

@@ -31,38 +31,86 @@ export interface HttpParts {
   readonly stopping: AbortSignal;
 }
 
-/** The longest a request's body may take to arrive: an import of a large model over a thin line. Its head has the HTTP server's own 60 s. */
+/**
+ * The longest a request's body may take to arrive: an import of a large model over a thin line. Its head has
+ * the HTTP server's own 60 s.
+ */
 const longestRequestMs = 60 * 60_000;
 /** Connections open at a time; event streams count. */
 const maxConnections = 1024;
 
-/** @param access "trusted" for the local socket, else the bearer token that every route but /v1/health asks for */
-export function buildHttpApp(parts: HttpParts, access: "trusted" | { readonly token: string }): FastifyInstance {
-  const app = Fastify({ logger: false, bodyLimit: 1024 * 1024, connectionTimeout: 0, requestTimeout: longestRequestMs, keepAliveTimeout: 5_000, forceCloseConnections: true, routerOptions: { maxParamLength: 512 } });
+/**
+ * @param access "trusted" for the local socket, else the bearer token that every route but /v1/health asks
+ * for
+ */
+export function buildHttpApp(
+  parts: HttpParts,
+  access: "trusted" | { readonly token: string },
+): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: 1024 * 1024,
+    connectionTimeout: 0,
+    requestTimeout: longestRequestMs,
+    keepAliveTimeout: 5_000,
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: 512 },
+  });
   app.server.maxConnections = maxConnections;
   // Bodies are JSON, or streams that their route reads itself.
-  app.addContentTypeParser(["application/octet-stream", "application/vnd.stemma.import"], (_request, payload, done) => done(null, payload));
+  app.addContentTypeParser(
+    ["application/octet-stream", "application/vnd.stemma.import"],
+    (_request, payload, done) => done(null, payload),
+  );
   if (access !== "trusted") {
     app.addHook("onRequest", async (request) => {
       if (request.routeOptions.url === "/v1/health") return;
-      if (!bearerMatches(request.headers.authorization, access.token)) throw new StemmaError("TOKEN_INVALID", "This server's HTTP port asks for its bearer token. It is in the file http-token of the server's home; give it in STEMMA_TOKEN, or work on the server's own machine with --home.");
+      if (!bearerMatches(request.headers.authorization, access.token))
+        throw new StemmaError(
+          "TOKEN_INVALID",
+          "This server's HTTP port asks for its bearer token. It is in the file http-token of the server's home; give it in STEMMA_TOKEN, or work on the server's own machine with --home.",
+        );
     });
   }
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-    // fastify's own refusals (malformed JSON, a body over the limit) are the asker's fault; everything else untyped is ours.
+    // fastify's own refusals (malformed JSON, a body over the limit) are the asker's fault; everything else
+    // untyped is ours.
     const status = error.statusCode ?? 500;
-    const shown = error instanceof StemmaError || status >= 500 ? error
-      : new StemmaError(status === 413 ? "SIZE_OVER_LIMIT" : "HTTP_REQUEST_INVALID", `${error.message}. Look at the request and send it again.`, {});
-    if (httpStatusOf(shown) >= 500) parts.log.error("http-failed", { method: request.method, url: request.url, message: error.message, stack: error.stack });
+    const shown =
+      error instanceof StemmaError || status >= 500
+        ? error
+        : new StemmaError(
+            status === 413 ? "SIZE_OVER_LIMIT" : "HTTP_REQUEST_INVALID",
+            `${error.message}. Look at the request and send it again.`,
+            {},
+          );
+    if (httpStatusOf(shown) >= 500)
+      parts.log.error("http-failed", {
+        method: request.method,
+        url: request.url,
+        message: error.message,
+        stack: error.stack,
+      });
     if (!reply.sent) void reply.status(httpStatusOf(shown)).send(errorBodyOf(shown));
   });
   app.setNotFoundHandler((request, reply) => {
-    void reply.status(404).send(errorBodyOf(new StemmaError("NOT_FOUND", `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`)));
+    void reply
+      .status(404)
+      .send(
+        errorBodyOf(
+          new StemmaError(
+            "NOT_FOUND",
+            `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`,
+          ),
+        ),
+      );
   });
   // To who has no token it says that it lives, and nothing of where and what.
   app.get("/v1/health", async (request) => {
     const health = await parts.operations.health();
-    return access === "trusted" || bearerMatches(request.headers.authorization, access.token) ? health : { version: health.version };
+    return access === "trusted" || bearerMatches(request.headers.authorization, access.token)
+      ? health
+      : { version: health.version };
   });
   app.get("/metrics", async (_request, reply) => {
     const text = await parts.metrics.metrics();

@@ -13,15 +13,32 @@ export const maxImportOptionsBytes = 64 * 1024 * 1024;
 
 const text = z.string().min(1).max(256);
 export const importOptionsSchema = z.object({
-  name: text, base: text.optional(), architecture: z.string().max(maxImportOptionsBytes).optional(), device: text.optional(), line: text.optional(),
-  metadata: z.record(z.string().max(256), z.union([z.string().max(65536), z.number(), z.boolean()])).optional(),
-  attachments: z.array(z.object({ name: text, base64: z.string() })).max(256).optional(),
+  name: text,
+  base: text.optional(),
+  architecture: z.string().max(maxImportOptionsBytes).optional(),
+  device: text.optional(),
+  line: text.optional(),
+  metadata: z
+    .record(z.string().max(256), z.union([z.string().max(65536), z.number(), z.boolean()]))
+    .optional(),
+  attachments: z
+    .array(z.object({ name: text, base64: z.string() }))
+    .max(256)
+    .optional(),
   dryRun: z.boolean().optional(),
 });
 
 export function encodeImportOptions(options: ImportOptions): Uint8Array {
   const { fleet: _fleet, attachments, ...rest } = options;
-  const json = Buffer.from(JSON.stringify({ ...rest, attachments: attachments?.map(({ name, bytes }) => ({ name, base64: Buffer.from(bytes).toString("base64") })) }));
+  const json = Buffer.from(
+    JSON.stringify({
+      ...rest,
+      attachments: attachments?.map(({ name, bytes }) => ({
+        name,
+        base64: Buffer.from(bytes).toString("base64"),
+      })),
+    }),
+  );
   const frame = Buffer.alloc(4 + json.length);
   frame.writeUInt32LE(json.length, 0);
   json.copy(frame, 4);
@@ -29,28 +46,67 @@ export function encodeImportOptions(options: ImportOptions): Uint8Array {
 }
 
 /** Splits a body into its options and the rest. @throws HTTP_REQUEST_INVALID, SIZE_OVER_LIMIT */
-export async function decodeImport(fleet: string, body: AsyncIterable<Uint8Array>): Promise<{ readonly options: ImportOptions; readonly file: AsyncIterable<Uint8Array> }> {
+export async function decodeImport(
+  fleet: string,
+  body: AsyncIterable<Uint8Array>,
+): Promise<{ readonly options: ImportOptions; readonly file: AsyncIterable<Uint8Array> }> {
   const reader = body[Symbol.asyncIterator]();
   let held: Buffer = Buffer.alloc(0);
   const need = async (count: number): Promise<void> => {
     while (held.length < count) {
       const { done, value } = await reader.next();
-      if (done === true) throw new StemmaError("HTTP_REQUEST_INVALID", `The import ended after ${held.length} bytes, before its options were whole. Send it again with the stemma command, or as plain safetensors with ?name=.`);
-      held = held.length === 0 ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : Buffer.concat([held, value]);
+      if (done === true)
+        throw new StemmaError(
+          "HTTP_REQUEST_INVALID",
+          `The import ended after ${held.length} bytes, before its options were whole. Send it again with the stemma command, or as plain safetensors with ?name=.`,
+        );
+      held =
+        held.length === 0
+          ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+          : Buffer.concat([held, value]);
     }
   };
   await need(4);
   const length = held.readUInt32LE(0);
-  if (length > maxImportOptionsBytes) throw new StemmaError("SIZE_OVER_LIMIT", `The import's options claim ${length} bytes; ${maxImportOptionsBytes} are allowed. Leave large attachments out.`, { length });
+  if (length > maxImportOptionsBytes)
+    throw new StemmaError(
+      "SIZE_OVER_LIMIT",
+      `The import's options claim ${length} bytes; ${maxImportOptionsBytes} are allowed. Leave large attachments out.`,
+      { length },
+    );
   await need(4 + length);
   let json: unknown;
-  try { json = JSON.parse(held.toString("utf8", 4, 4 + length)); } catch (cause) { throw new StemmaError("HTTP_REQUEST_INVALID", "The import's options are no JSON. Send it again with the stemma command, or as plain safetensors with ?name=.", { cause }); }
+  try {
+    json = JSON.parse(held.toString("utf8", 4, 4 + length));
+  } catch (cause) {
+    throw new StemmaError(
+      "HTTP_REQUEST_INVALID",
+      "The import's options are no JSON. Send it again with the stemma command, or as plain safetensors with ?name=.",
+      { cause },
+    );
+  }
   const parsed = importOptionsSchema.safeParse(json);
-  if (!parsed.success) throw new StemmaError("HTTP_REQUEST_INVALID", `The import's options are not valid: ${z.prettifyError(parsed.error)}`, {});
+  if (!parsed.success)
+    throw new StemmaError(
+      "HTTP_REQUEST_INVALID",
+      `The import's options are not valid: ${z.prettifyError(parsed.error)}`,
+      {},
+    );
   const { attachments, ...rest } = parsed.data;
   const first = held.subarray(4 + length);
   return {
-    options: { fleet, ...rest, ...(attachments === undefined ? {} : { attachments: attachments.map(({ name, base64 }) => ({ name, bytes: Buffer.from(base64, "base64") })) }) },
+    options: {
+      fleet,
+      ...rest,
+      ...(attachments === undefined
+        ? {}
+        : {
+            attachments: attachments.map(({ name, base64 }) => ({
+              name,
+              bytes: Buffer.from(base64, "base64"),
+            })),
+          }),
+    },
     file: (async function* () {
       if (first.length > 0) yield first;
       for (;;) {

@@ -42,37 +42,82 @@ export interface JobKind<Request, Progress, Report> {
   readonly limits: { readonly running: number; readonly kept: number };
 }
 
-interface Entry<Progress, Report> { job: Job<Progress, Report>; readonly abort: AbortController; ended: Promise<void> }
+interface Entry<Progress, Report> {
+  job: Job<Progress, Report>;
+  readonly abort: AbortController;
+  ended: Promise<void>;
+}
 
-export function startJobs<Request extends { readonly fleet: string; readonly name: string }, Progress, Report>({ what, hint, run, clock, limits }: JobKind<Request, Progress, Report>): Jobs<Request, Progress, Report> {
+export function startJobs<
+  Request extends { readonly fleet: string; readonly name: string },
+  Progress,
+  Report,
+>({ what, hint, run, clock, limits }: JobKind<Request, Progress, Report>): Jobs<Request, Progress, Report> {
   const jobs = new Map<string, Entry<Progress, Report>>();
   const find = (fleet: string, id: string): Entry<Progress, Report> => {
     const found = jobs.get(id);
-    if (found === undefined || found.job.fleet !== fleet) throw new StemmaError("NOT_FOUND", `There is no ${what} ${id} in the fleet ${fleet}; it may have ended before the server last started. ${hint}`, { job: id });
+    if (found === undefined || found.job.fleet !== fleet)
+      throw new StemmaError(
+        "NOT_FOUND",
+        `There is no ${what} ${id} in the fleet ${fleet}; it may have ended before the server last started. ${hint}`,
+        { job: id },
+      );
     return found;
   };
   return {
     start(request) {
       const running = [...jobs.values()].filter(({ job }) => job.state === "running").length;
-      if (running >= limits.running) throw new StemmaError("QUOTA_EXCEEDED", `${running} of this server's jobs (${what}) run already, which is its limit. Wait for one to end, or stop one.`, { running });
-      for (const [id, { job }] of jobs) if (jobs.size >= limits.kept && job.state !== "running") jobs.delete(id);
+      if (running >= limits.running)
+        throw new StemmaError(
+          "QUOTA_EXCEEDED",
+          `${running} of this server's jobs (${what}) run already, which is its limit. Wait for one to end, or stop one.`,
+          { running },
+        );
+      for (const [id, { job }] of jobs)
+        if (jobs.size >= limits.kept && job.state !== "running") jobs.delete(id);
       const id = randomUUID();
       const entry: Entry<Progress, Report> = {
-        abort: new AbortController(), ended: Promise.resolve(),
-        job: { job: id, fleet: request.fleet, name: request.name, state: "running", startedAtMs: clock.now(), endedAtMs: null, progress: null, report: null, error: null },
+        abort: new AbortController(),
+        ended: Promise.resolve(),
+        job: {
+          job: id,
+          fleet: request.fleet,
+          name: request.name,
+          state: "running",
+          startedAtMs: clock.now(),
+          endedAtMs: null,
+          progress: null,
+          report: null,
+          error: null,
+        },
       };
-      entry.ended = run(request, (progress) => { entry.job = { ...entry.job, progress }; }, entry.abort.signal).then(
-        (report) => { entry.job = { ...entry.job, state: "done", endedAtMs: clock.now(), report }; },
-        (error: unknown) => { entry.job = { ...entry.job, state: "failed", endedAtMs: clock.now(), error: errorBodyOf(error) }; },
+      entry.ended = run(
+        request,
+        (progress) => {
+          entry.job = { ...entry.job, progress };
+        },
+        entry.abort.signal,
+      ).then(
+        (report) => {
+          entry.job = { ...entry.job, state: "done", endedAtMs: clock.now(), report };
+        },
+        (error: unknown) => {
+          entry.job = { ...entry.job, state: "failed", endedAtMs: clock.now(), error: errorBodyOf(error) };
+        },
       );
       jobs.set(id, entry);
       return entry.job;
     },
     get: (fleet, id) => find(fleet, id).job,
     list: (fleet) => [...jobs.values()].map(({ job }) => job).filter((job) => job.fleet === fleet),
-    cancel(fleet, id) { const found = find(fleet, id); found.abort.abort(new StemmaError("INTERRUPTED", `The ${what} was asked to stop.`)); return found.job; },
+    cancel(fleet, id) {
+      const found = find(fleet, id);
+      found.abort.abort(new StemmaError("INTERRUPTED", `The ${what} was asked to stop.`));
+      return found.job;
+    },
     async close() {
-      for (const { abort } of jobs.values()) abort.abort(new StemmaError("INTERRUPTED", `The ${what} was stopped because the server stops.`));
+      for (const { abort } of jobs.values())
+        abort.abort(new StemmaError("INTERRUPTED", `The ${what} was stopped because the server stops.`));
       await Promise.all([...jobs.values()].map(({ ended }) => ended));
     },
   };

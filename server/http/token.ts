@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { Random } from "../../shared/ports.js";
 
-export function httpTokenPath(home: string): string { return join(home, "http-token"); }
+export function httpTokenPath(home: string): string {
+  return join(home, "http-token");
+}
 
 /** Reads the home's token; undefined where no server ever ran on it. */
 export async function readHttpToken(home: string): Promise<string | undefined> {
@@ -21,15 +23,29 @@ export async function ensureHttpToken(home: string, random: Random): Promise<str
   const path = httpTokenPath(home);
   try {
     const file = await open(path, "w", 0o600);
-    try { await file.writeFile(`${token}\n`); await file.sync(); } finally { await file.close(); }
+    try {
+      await file.writeFile(`${token}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
     await chmod(path, 0o600);
-  } catch (cause) { throw new StemmaError("FILE_FAILED", `The HTTP token could not be written to ${path}. Check the folder's rights and free space.`, { cause, path }); }
+  } catch (cause) {
+    throw new StemmaError(
+      "FILE_FAILED",
+      `The HTTP token could not be written to ${path}. Check the folder's rights and free space.`,
+      { cause, path },
+    );
+  }
   return token;
 }
 
-/** Whether an Authorization header carries the token; takes the same time for every wrong one of its length. */
+/**
+ * Whether an Authorization header carries the token; takes the same time for every wrong one of its length.
+ */
 export function bearerMatches(header: string | undefined, token: string): boolean {
   if (header === undefined || !header.startsWith("Bearer ")) return false;
-  const given = Buffer.from(header.slice(7)), wanted = Buffer.from(token);
+  const given = Buffer.from(header.slice(7)),
+    wanted = Buffer.from(token);
   return given.length === wanted.length && timingSafeEqual(given, wanted);
 }

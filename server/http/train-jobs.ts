@@ -8,6 +8,16 @@ export type TrainJob = Job<TrainProgress, TrainReport>;
 export type TrainJobs = Jobs<TrainRequest, TrainProgress, TrainReport>;
 
 /** @param limits running jobs at a time, and jobs remembered in all */
-export function trainJobs(operations: Pick<ServerOperations, "train">, clock: Pick<Clock, "now">, limits = { running: 2, kept: 100 }): TrainJobs {
-  return startJobs({ what: "training", hint: "Trainings that ended well are in `stemma model list`.", run: (request, onProgress, signal) => operations.train(request, onProgress, signal), clock, limits });
+export function trainJobs(
+  operations: Pick<ServerOperations, "train">,
+  clock: Pick<Clock, "now">,
+  limits = { running: 2, kept: 100 },
+): TrainJobs {
+  return startJobs({
+    what: "training",
+    hint: "Trainings that ended well are in `stemma model list`.",
+    run: (request, onProgress, signal) => operations.train(request, onProgress, signal),
+    clock,
+    limits,
+  });
 }

@@ -8,7 +8,12 @@ import { isTokenOf } from "../../shared/trust/token.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import { buildTopic, clientIdOf } from "../../shared/wire/topics.js";
 import type { ConnectAttempt, DeviceIdentity, Refused } from "../broker/broker-port.js";
-import { emptySessionHistory, judgeSession, type SessionClaim, type SessionHistory } from "../broker/session-judge.js";
+import {
+  emptySessionHistory,
+  judgeSession,
+  type SessionClaim,
+  type SessionHistory,
+} from "../broker/session-judge.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface AdmissionParts {
@@ -30,8 +35,15 @@ export class Admission {
   /** Judges a CONNECT; two of one device one after the other. */
   authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {
     const before = this.#deciding.get(attempt.username) ?? Promise.resolve();
-    const decided = before.then(() => this.#decide(attempt), () => this.#decide(attempt));
-    const settled = decided.catch(() => undefined).finally(() => { if (this.#deciding.get(attempt.username) === settled) this.#deciding.delete(attempt.username); });
+    const decided = before.then(
+      () => this.#decide(attempt),
+      () => this.#decide(attempt),
+    );
+    const settled = decided
+      .catch(() => undefined)
+      .finally(() => {
+        if (this.#deciding.get(attempt.username) === settled) this.#deciding.delete(attempt.username);
+      });
     this.#deciding.set(attempt.username, settled);
     return decided;
   }
@@ -41,13 +53,18 @@ export class Admission {
     const { fleet } = repository;
     const device = attempt.username;
     const known = repository.device(device);
-    if (known === undefined || !isTokenOf(attempt.password, known.tokenHash)) return { refused: "unknown device or wrong token" };
-    if (attempt.clientId !== clientIdOf(fleet, device)) return { refused: "the client id is not the one of these credentials" };
+    if (known === undefined || !isTokenOf(attempt.password, known.tokenHash))
+      return { refused: "unknown device or wrong token" };
+    if (attempt.clientId !== clientIdOf(fleet, device))
+      return { refused: "the client id is not the one of these credentials" };
     if (known.state !== "enrolled") return { refused: known.state };
     const claim = this.#claimOf(device, attempt.will);
     if (claim === undefined) return { refused: "the will names no session" };
     const remembered = this.#returns.get(device);
-    const returnsAtMs = remembered?.enrolledAtMs === known.enrolledAtMs ? remembered.history.returnsAtMs : emptySessionHistory.returnsAtMs;
+    const returnsAtMs =
+      remembered?.enrolledAtMs === known.enrolledAtMs
+        ? remembered.history.returnsAtMs
+        : emptySessionHistory.returnsAtMs;
     const verdict = judgeSession({ lastSeen: known.session, returnsAtMs }, claim, clock.now());
     this.#returns.set(device, { enrolledAtMs: known.enrolledAtMs, history: verdict.history });
     if (verdict.verdict === "clone") {
@@ -63,10 +80,16 @@ export class Admission {
 
   #claimOf(device: string, will: ConnectAttempt["will"]): SessionClaim | undefined {
     const { root, repository, log } = this.parts;
-    if (will === undefined || will.topic !== buildTopic({ root, fleet: repository.fleet, device, kind: "state" })) return undefined;
+    if (
+      will === undefined ||
+      will.topic !== buildTopic({ root, fleet: repository.fleet, device, kind: "state" })
+    )
+      return undefined;
     try {
       const { session, body } = decodeEnvelope(will.payload);
-      return body.type === "state" && session > 0 ? { counter: session, previous: body.previousSession } : undefined;
+      return body.type === "state" && session > 0
+        ? { counter: session, previous: body.previousSession }
+        : undefined;
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       log.warn("will-unreadable", { device, code: error.code });

@@ -25,9 +25,15 @@ export interface Announcer {
 }
 
 /** A small object that is here but not stored yet. */
-export interface HeldObject { readonly kind: ObjectKind; readonly bytes: Uint8Array }
+export interface HeldObject {
+  readonly kind: ObjectKind;
+  readonly bytes: Uint8Array;
+}
 
-/** An announcement that may go on. Small objects are keyed by their ids, which are their hashes: nothing else gets in. */
+/**
+ * An announcement that may go on. Small objects are keyed by their ids, which are their hashes: nothing else
+ * gets in.
+ */
 export interface Accepted {
   readonly verdict: "accepted";
   readonly versionId: Hash;
@@ -36,38 +42,98 @@ export interface Accepted {
   readonly tensorBytes: number;
   readonly objects: ReadonlyMap<Hash, HeldObject>;
 }
-export interface Refused { readonly verdict: "refused"; readonly versionId: Hash; readonly code: ErrorCode; readonly message: string }
+export interface Refused {
+  readonly verdict: "refused";
+  readonly versionId: Hash;
+  readonly code: ErrorCode;
+  readonly message: string;
+}
 
-export function judgeAnnouncement(announce: Announce, announcer: Announcer, limits: Pick<IngestLimits, "maxModelBytes">): Accepted | Refused {
+export function judgeAnnouncement(
+  announce: Announce,
+  announcer: Announcer,
+  limits: Pick<IngestLimits, "maxModelBytes">,
+): Accepted | Refused {
   const versionId = versionIdOf(announce.record);
-  const refuse = (code: ErrorCode, message: string): Refused => ({ verdict: "refused", versionId, code, message });
+  const refuse = (code: ErrorCode, message: string): Refused => ({
+    verdict: "refused",
+    versionId,
+    code,
+    message,
+  });
   let record: SaveRecord;
-  try { record = decodeSaveRecord(announce.record); }
-  catch (error) { return refuse(isStemmaError(error) ? error.code : "ANNOUNCE_INVALID", error instanceof Error ? error.message : String(error)); }
+  try {
+    record = decodeSaveRecord(announce.record);
+  } catch (error) {
+    return refuse(
+      isStemmaError(error) ? error.code : "ANNOUNCE_INVALID",
+      error instanceof Error ? error.message : String(error),
+    );
+  }
   // Whose it is comes before what it is: who announces for another learns nothing about the other.
   if (record.fleet !== announcer.fleet || record.device !== announcer.device) {
-    return refuse("IDENTITY_FOREIGN", `The record is of ${record.fleet}/${record.device}, and ${announcer.fleet}/${announcer.device} announced it. A device reports its own models only; check which enrolment file it uses.`);
+    return refuse(
+      "IDENTITY_FOREIGN",
+      `The record is of ${record.fleet}/${record.device}, and ${announcer.fleet}/${announcer.device} announced it. A device reports its own models only; check which enrolment file it uses.`,
+    );
   }
-  if (!announcer.lines.includes(record.line)) return refuse("IDENTITY_FOREIGN", `The device ${announcer.device} has no line "${record.line}" (it has ${announcer.lines.join(", ")}). Enrol it again with this line, or name the right one.`);
-  try { verifyAnnounce(announcer.publicKey, versionId, announce.signature); }
-  catch { return refuse("SIGNATURE_INVALID", `The announcement of ${versionId} is not signed by the key that ${announcer.device} was enrolled with. If the device was set up anew, enrol it again.`); }
+  if (!announcer.lines.includes(record.line))
+    return refuse(
+      "IDENTITY_FOREIGN",
+      `The device ${announcer.device} has no line "${record.line}" (it has ${announcer.lines.join(", ")}). Enrol it again with this line, or name the right one.`,
+    );
+  try {
+    verifyAnnounce(announcer.publicKey, versionId, announce.signature);
+  } catch {
+    return refuse(
+      "SIGNATURE_INVALID",
+      `The announcement of ${versionId} is not signed by the key that ${announcer.device} was enrolled with. If the device was set up anew, enrol it again.`,
+    );
+  }
   const holder = announcer.versionAt(record.line, record.sequence);
-  if (holder !== undefined && holder !== versionId) return refuse("ANNOUNCE_INVALID", `Number ${record.sequence} of ${announcer.device}/${record.line} is ${holder} already. A device counts each model of a line once; if its disk was restored to an older state, enrol it again.`);
-  if (announce.tensorBytes > limits.maxModelBytes) return refuse("SIZE_OVER_LIMIT", `The announcement declares ${announce.tensorBytes} bytes of tensors; this server takes ${limits.maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`);
+  if (holder !== undefined && holder !== versionId)
+    return refuse(
+      "ANNOUNCE_INVALID",
+      `Number ${record.sequence} of ${announcer.device}/${record.line} is ${holder} already. A device counts each model of a line once; if its disk was restored to an older state, enrol it again.`,
+    );
+  if (announce.tensorBytes > limits.maxModelBytes)
+    return refuse(
+      "SIZE_OVER_LIMIT",
+      `The announcement declares ${announce.tensorBytes} bytes of tensors; this server takes ${limits.maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`,
+    );
   const wanted = new Map(smallObjectsOf(record).map(({ kind, id }) => [id, kind]));
   const objects = new Map<Hash, HeldObject>();
   for (const { kind, data } of announce.objects) {
     const id = objectId(kind, data);
-    if (wanted.get(id) !== kind) return refuse("ANNOUNCE_INVALID", `The announcement carries an object of kind ${kind} that its record does not name. The device should announce the model again.`);
+    if (wanted.get(id) !== kind)
+      return refuse(
+        "ANNOUNCE_INVALID",
+        `The announcement carries an object of kind ${kind} that its record does not name. The device should announce the model again.`,
+      );
     objects.set(id, { kind, bytes: data });
   }
-  return { verdict: "accepted", versionId, record, recordBytes: announce.record, tensorBytes: announce.tensorBytes, objects };
+  return {
+    verdict: "accepted",
+    versionId,
+    record,
+    recordBytes: announce.record,
+    tensorBytes: announce.tensorBytes,
+    objects,
+  };
 }
 
-/** The leaves in a tree object, if it is the one the record was made of. @returns undefined where it is malformed, of another kind, or has another root */
-export function leavesOf(record: Pick<SaveRecord, "kind" | "root">, treeBytes: Uint8Array): LeafTable | undefined {
+/**
+ * The leaves in a tree object, if it is the one the record was made of. @returns undefined where it is
+ * malformed, of another kind, or has another root
+ */
+export function leavesOf(
+  record: Pick<SaveRecord, "kind" | "root">,
+  treeBytes: Uint8Array,
+): LeafTable | undefined {
   try {
     const { kind, leaves } = decodeTree(treeBytes);
     return kind === record.kind && treeRoot(leaves) === record.root ? leaves : undefined;
-  } catch { return undefined; }
+  } catch {
+    return undefined;
+  }
 }

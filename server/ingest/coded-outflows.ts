@@ -28,9 +28,16 @@ export interface CodedOutflowParts {
 }
 
 /** A stream that is sent; `release` when it is not any more. */
-export interface CodedOutflow extends Pick<CodedStream, "objects" | "encodings"> { release(): Promise<void> }
+export interface CodedOutflow extends Pick<CodedStream, "objects" | "encodings"> {
+  release(): Promise<void>;
+}
 
-interface Coded { readonly stream: Promise<CodedStream | undefined>; users: number; remove(): Promise<void>; readonly reservedBytes: number }
+interface Coded {
+  readonly stream: Promise<CodedStream | undefined>;
+  users: number;
+  remove(): Promise<void>;
+  readonly reservedBytes: number;
+}
 
 /** Streams up to this length stay in memory. */
 const memorySpoolBytes = 256 * 1024;
@@ -42,17 +49,35 @@ export class CodedOutflows {
 
   /** What a killed process left is coded again when it is asked for. */
   static async open(parts: CodedOutflowParts): Promise<CodedOutflows> {
-    for (const name of await parts.files.list(parts.folder)) if (name.endsWith(codingSpoolEnding)) await parts.files.remove(join(parts.folder, name));
+    for (const name of await parts.files.list(parts.folder))
+      if (name.endsWith(codingSpoolEnding)) await parts.files.remove(join(parts.folder, name));
     return new CodedOutflows(parts);
   }
 
   /** The coded stream for a fetch; undefined where it is to be sent raw. */
-  async acquire(summary: VersionSummary, fetch: Fetch, refs: readonly ObjectRef[]): Promise<CodedOutflow | undefined> {
+  async acquire(
+    summary: VersionSummary,
+    fetch: Fetch,
+    refs: readonly ObjectRef[],
+  ): Promise<CodedOutflow | undefined> {
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    const allowed = this.parts.limits.coding && (fetch.codec ?? 0) >= codecFormat && rawBytes > 0 && refs.every(({ kind }) => kind === "tensor") && fetch.streamBytes !== rawBytes;
+    const allowed =
+      this.parts.limits.coding &&
+      (fetch.codec ?? 0) >= codecFormat &&
+      rawBytes > 0 &&
+      refs.every(({ kind }) => kind === "tensor") &&
+      fetch.streamBytes !== rawBytes;
     if (!allowed) return undefined;
     const key = sha256(JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? []]));
-    const coded = this.#coded.get(key) ?? this.#begin(key, summary, fetch.references ?? [], refs.map(({ id }) => id), mostEncodedBytes(rawBytes));
+    const coded =
+      this.#coded.get(key) ??
+      this.#begin(
+        key,
+        summary,
+        fetch.references ?? [],
+        refs.map(({ id }) => id),
+        mostEncodedBytes(rawBytes),
+      );
     if (coded === undefined) return undefined;
     coded.users++;
     const release = async (): Promise<void> => {
@@ -66,35 +91,81 @@ export class CodedOutflows {
     return undefined;
   }
 
-  #begin(key: string, summary: VersionSummary, references: readonly Hash[], tensors: readonly Hash[], mostBytes: number): Coded | undefined {
+  #begin(
+    key: string,
+    summary: VersionSummary,
+    references: readonly Hash[],
+    tensors: readonly Hash[],
+    mostBytes: number,
+  ): Coded | undefined {
     const { limits, files, folder, log } = this.parts;
     const reserved = [...this.#coded.values()].reduce((sum, { reservedBytes }) => sum + reservedBytes, 0);
     if (reserved + mostBytes > limits.spoolBytes) return undefined;
     let spool: Awaited<ReturnType<typeof openCodingSpool>> | undefined;
-    const stream = this.#turn.then(async () => {
-      await files.makeFolder(folder);
-      spool = await openCodingSpool(files, join(folder, `${key}${codingSpoolEnding}`), mostBytes, memorySpoolBytes);
-      return await this.#code(summary, references, tensors, mostBytes, spool);
-    }).catch((error: unknown) => {
-      log.warn("model-not-coded", { versionId: summary.versionId, code: isStemmaError(error) ? error.code : undefined, message: error instanceof Error ? error.message : String(error) });
-      return undefined;
-    });
+    const stream = this.#turn
+      .then(async () => {
+        await files.makeFolder(folder);
+        spool = await openCodingSpool(
+          files,
+          join(folder, `${key}${codingSpoolEnding}`),
+          mostBytes,
+          memorySpoolBytes,
+        );
+        return await this.#code(summary, references, tensors, mostBytes, spool);
+      })
+      .catch((error: unknown) => {
+        log.warn("model-not-coded", {
+          versionId: summary.versionId,
+          code: isStemmaError(error) ? error.code : undefined,
+          message: error instanceof Error ? error.message : String(error),
+        });
+        return undefined;
+      });
     this.#turn = stream;
-    const coded: Coded = { stream, users: 0, reservedBytes: mostBytes, remove: async () => { await stream; await spool?.remove(); } };
+    const coded: Coded = {
+      stream,
+      users: 0,
+      reservedBytes: mostBytes,
+      remove: async () => {
+        await stream;
+        await spool?.remove();
+      },
+    };
     this.#coded.set(key, coded);
     return coded;
   }
 
-  async #code(summary: VersionSummary, references: readonly Hash[], tensors: readonly Hash[], mostBytes: number, spool: Awaited<ReturnType<typeof openCodingSpool>>): Promise<CodedStream> {
+  async #code(
+    summary: VersionSummary,
+    references: readonly Hash[],
+    tensors: readonly Hash[],
+    mostBytes: number,
+    spool: Awaited<ReturnType<typeof openCodingSpool>>,
+  ): Promise<CodedStream> {
     const { repository, limits } = this.parts;
     const held: HeldVersion[] = [];
-    for (const id of references) { const version = await heldVersion(repository, id); if (version !== undefined) held.push(version); }
+    for (const id of references) {
+      const version = await heldVersion(repository, id);
+      if (version !== undefined) held.push(version);
+    }
     const lease = repository.objects.lease([...tensors, ...tensorsOf(held)], limits.leaseMs);
     const coder = openTensorCoder(mostBytes);
     try {
       // The device names what it holds, best first: any of it may be the base.
-      const against = referencesOfTensors({ bases: held.map(({ versionId }) => versionId), leaves: await repository.leaves(summary.versionId) }, held);
-      return await codeStream({ tensors, references: against, objects: repository.objects, coder, maxTensorBytes: maxWireCodedTensorBytes }, spool);
+      const against = referencesOfTensors(
+        { bases: held.map(({ versionId }) => versionId), leaves: await repository.leaves(summary.versionId) },
+        held,
+      );
+      return await codeStream(
+        {
+          tensors,
+          references: against,
+          objects: repository.objects,
+          coder,
+          maxTensorBytes: maxWireCodedTensorBytes,
+        },
+        spool,
+      );
     } finally {
       await coder.close();
       repository.objects.release(lease.id);
@@ -102,5 +173,7 @@ export class CodedOutflows {
   }
 
   /** Resolves when nothing is being coded. */
-  async idle(): Promise<void> { await this.#turn; }
+  async idle(): Promise<void> {
+    await this.#turn;
+  }
 }

@@ -9,12 +9,20 @@ import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 
-/** Tensors that have to be decoded before one as it came, at most: what a recovery costs stays bounded whatever devices send. */
+/**
+ * Tensors that have to be decoded before one as it came, at most: what a recovery costs stays bounded
+ * whatever devices send.
+ */
 export const keyframeDepth = 8;
 
 /** What a tensor that is coded against these would lie at. */
-export function depthAgainst(objects: Pick<ObjectReader, "representation">, references: readonly (Hash | undefined)[]): number {
-  const depths = references.map((id) => (id === undefined ? 0 : 1 + (objects.representation(id)?.depth ?? 0)));
+export function depthAgainst(
+  objects: Pick<ObjectReader, "representation">,
+  references: readonly (Hash | undefined)[],
+): number {
+  const depths = references.map((id) =>
+    id === undefined ? 0 : 1 + (objects.representation(id)?.depth ?? 0),
+  );
   return Math.max(0, ...depths);
 }
 
@@ -26,10 +34,20 @@ const mostAheadBytes = 32 * 1024 * 1024;
  * Puts the tensors of a stream, a few coded ones being decoded at a time.
  * @throws as putCodedTensor and PackWriter.putTensor; nothing is under way any more then
  */
-export async function putReceivedTensors(pack: PackWriter, objects: ObjectReader, coder: TensorCoder, stream: AsyncIterable<ReceivedObject>): Promise<void> {
+export async function putReceivedTensors(
+  pack: PackWriter,
+  objects: ObjectReader,
+  coder: TensorCoder,
+  stream: AsyncIterable<ReceivedObject>,
+): Promise<void> {
   const started: { readonly byteLength: number; readonly done: Promise<void> }[] = [];
   let ahead = 0;
-  const finishFirst = async (): Promise<void> => { const first = started[0]; await first?.done; started.shift(); ahead -= first?.byteLength ?? 0; };
+  const finishFirst = async (): Promise<void> => {
+    const first = started[0];
+    await first?.done;
+    started.shift();
+    ahead -= first?.byteLength ?? 0;
+  };
   try {
     for await (const object of stream) {
       if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
@@ -41,26 +59,73 @@ export async function putReceivedTensors(pack: PackWriter, objects: ObjectReader
       while (started.length > mostAhead || ahead > mostAheadBytes) await finishFirst();
     }
     while (started.length > 0) await finishFirst();
-  } finally { await Promise.allSettled(started.map(({ done }) => done)); }
+  } finally {
+    await Promise.allSettled(started.map(({ done }) => done));
+  }
 }
 
 /**
  * Either way the id is compared with the bytes that come out.
- * @throws OBJECT_HASH_MISMATCH; DELTA_MALFORMED, DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN; REFERENCE_MISSING, OBJECT_MISSING where a reference is not here any more
+ * @throws OBJECT_HASH_MISMATCH; DELTA_MALFORMED, DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN;
+ * REFERENCE_MISSING, OBJECT_MISSING where a reference is not here any more
  */
-export async function putCodedTensor(pack: PackWriter, objects: ObjectReader, coder: TensorCoder, received: ReceivedCoded): Promise<void> {
-  const { ref, header, encoding: { code, against, previous }, bytes } = received;
-  if (objects.has(ref.id)) { await pack.putTensor(objects.openTensor(ref.id), ref.id); return; }
-  if (depthAgainst(objects, [against, previous]) <= keyframeDepth) {
-    await pack.putCoded({ id: ref.id, header, code, bytes, ...(against && { base: against }), ...(previous && { previous }) });
+export async function putCodedTensor(
+  pack: PackWriter,
+  objects: ObjectReader,
+  coder: TensorCoder,
+  received: ReceivedCoded,
+): Promise<void> {
+  const {
+    ref,
+    header,
+    encoding: { code, against, previous },
+    bytes,
+  } = received;
+  if (objects.has(ref.id)) {
+    await pack.putTensor(objects.openTensor(ref.id), ref.id);
     return;
   }
-  await pack.putTensor(sourceOfTensor({ dtype: header.dtype, shape: header.shape, bytes: await decodeCoded(objects, coder, received) }), ref.id);
+  if (depthAgainst(objects, [against, previous]) <= keyframeDepth) {
+    await pack.putCoded({
+      id: ref.id,
+      header,
+      code,
+      bytes,
+      ...(against && { base: against }),
+      ...(previous && { previous }),
+    });
+    return;
+  }
+  await pack.putTensor(
+    sourceOfTensor({
+      dtype: header.dtype,
+      shape: header.shape,
+      bytes: await decodeCoded(objects, coder, received),
+    }),
+    ref.id,
+  );
 }
 
 /** The tensors can be had raw: what they were coded against went, or is damaged here. */
-const referenceLost = new Set<ErrorCode>(["REFERENCE_MISSING", "DELTA_REFERENCE_MISSING", "OBJECT_MISSING", "CHAIN_TOO_LONG", "CHAIN_CYCLIC"]);
+const referenceLost = new Set<ErrorCode>([
+  "REFERENCE_MISSING",
+  "DELTA_REFERENCE_MISSING",
+  "OBJECT_MISSING",
+  "CHAIN_TOO_LONG",
+  "CHAIN_CYCLIC",
+]);
 /** The stream is none that the codec made of these tensors. */
-const malformed = new Set<ErrorCode>(["DELTA_MALFORMED", "DELTA_CODE_UNKNOWN", "OBJECT_HASH_MISMATCH", "TENSOR_SIZE_MISMATCH", "TENSOR_TOO_LARGE", "PACK_FORMAT_UNKNOWN"]);
-export function isReferenceLost(error: unknown): boolean { return isStemmaError(error) && referenceLost.has(error.code); }
-export function isMalformedCoding(error: unknown): boolean { return isStemmaError(error) && malformed.has(error.code); }
+const malformed = new Set<ErrorCode>([
+  "DELTA_MALFORMED",
+  "DELTA_CODE_UNKNOWN",
+  "OBJECT_HASH_MISMATCH",
+  "TENSOR_SIZE_MISMATCH",
+  "TENSOR_TOO_LARGE",
+  "PACK_FORMAT_UNKNOWN",
+]);
+export function isReferenceLost(error: unknown): boolean {
+  return isStemmaError(error) && referenceLost.has(error.code);
+}
+export function isMalformedCoding(error: unknown): boolean {
+  return isStemmaError(error) && malformed.has(error.code);
+}

@@ -25,7 +25,10 @@ export interface Confirmations {
 export interface ConfirmationParts {
   readonly repository: Pick<FleetRepository, "get" | "confirmStored" | "release" | "versions" | "backedUpTo">;
   readonly log: Log;
-  /** Models read back at a time, so that their facts share fsyncs; together at most so many bytes, or one larger model alone. */
+  /**
+   * Models read back at a time, so that their facts share fsyncs; together at most so many bytes, or one
+   * larger model alone.
+   */
   readonly atOnce: number;
   readonly bytesAtOnce: number;
   policyOf(summary: VersionSummary): ReleasePolicy;
@@ -51,10 +54,18 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
       if (running.size > 0 && underWay + bytes > parts.bytesAtOnce) break;
       queue.shift();
       underWay += bytes;
-      const work = confirm(parts, versionId).finally(() => { running.delete(work); known.delete(versionId); underWay -= bytes; next(); });
+      const work = confirm(parts, versionId).finally(() => {
+        running.delete(work);
+        known.delete(versionId);
+        underWay -= bytes;
+        next();
+      });
       running.add(work);
     }
-    if (running.size === 0 && (queue.length === 0 || closed)) { for (const wake of idleWaiters) wake(); idleWaiters = []; }
+    if (running.size === 0 && (queue.length === 0 || closed)) {
+      for (const wake of idleWaiters) wake();
+      idleWaiters = [];
+    }
   };
   const add = (versionId: Hash): void => {
     if (closed || known.has(versionId)) return;
@@ -62,13 +73,25 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
     queue.push(versionId);
     next();
   };
-  const idle = (): Promise<void> => (running.size === 0 && queue.length === 0 ? Promise.resolve() : new Promise((resolve) => idleWaiters.push(resolve)));
+  const idle = (): Promise<void> =>
+    running.size === 0 && queue.length === 0
+      ? Promise.resolve()
+      : new Promise((resolve) => idleWaiters.push(resolve));
   return {
     add,
-    backedUp() { for (const summary of parts.repository.versions()) if (summary.state === "stored") add(summary.versionId); },
-    get waiting() { return queue.length + running.size; },
+    backedUp() {
+      for (const summary of parts.repository.versions())
+        if (summary.state === "stored") add(summary.versionId);
+    },
+    get waiting() {
+      return queue.length + running.size;
+    },
     idle,
-    async close() { closed = true; queue.length = 0; await Promise.all(running); },
+    async close() {
+      closed = true;
+      queue.length = 0;
+      await Promise.all(running);
+    },
   };
 }
 
@@ -84,8 +107,12 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
     if (because === undefined) return;
     parts.released(await parts.repository.release(versionId, because));
   } catch (error) {
-    // A journal that stopped is no damage of this model: who runs the server is told elsewhere, and the next start confirms again.
-    if (isStemmaError(error, "JOURNAL_STOPPED")) { parts.log.error("confirmation-stopped", { versionId, message: error.message }); return; }
+    // A journal that stopped is no damage of this model: who runs the server is told elsewhere, and the next
+    // start confirms again.
+    if (isStemmaError(error, "JOURNAL_STOPPED")) {
+      parts.log.error("confirmation-stopped", { versionId, message: error.message });
+      return;
+    }
     // Retired, and perhaps collected, while it was read: nobody waits for it any more.
     if (parts.repository.get(versionId)?.state === "retired") return;
     parts.damaged(versionId, error);
@@ -93,6 +120,9 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
 }
 
 function releaseReason(parts: ConfirmationParts, summary: VersionSummary): string | undefined {
-  if (parts.policyOf(summary) === "stored") return "the server read it back from its own disk and found its root";
-  return parts.repository.backedUpTo() > summary.position ? `a backup holds everything before journal position ${parts.repository.backedUpTo()}` : undefined;
+  if (parts.policyOf(summary) === "stored")
+    return "the server read it back from its own disk and found its root";
+  return parts.repository.backedUpTo() > summary.position
+    ? `a backup holds everything before journal position ${parts.repository.backedUpTo()}`
+    : undefined;
 }

@@ -13,23 +13,35 @@ type Known = Pick<FleetRepository, "objects" | "get">;
 export type KnownToDevice = Known & Pick<FleetRepository, "wasAssigned">;
 
 /**
- * Whether the version is the device's own or was given to it. With a model that it may have, and a difference, a
- * device could work out the other side of that: so nothing else is coded against, and what it says of itself counts for nothing.
+ * Whether the version is the device's own or was given to it. With a model that it may have, and a
+ * difference, a device could work out the other side of that: so nothing else is coded against, and what it
+ * says of itself counts for nothing.
  */
-export function hasHad(repository: Pick<KnownToDevice, "get" | "wasAssigned">, device: string, versionId: Hash): boolean {
+export function hasHad(
+  repository: Pick<KnownToDevice, "get" | "wasAssigned">,
+  device: string,
+  versionId: Hash,
+): boolean {
   return repository.get(versionId)?.record.device === device || repository.wasAssigned(device, versionId);
 }
 
 /** The version, if it may be coded against: known, not retired, every tensor stored. */
 export async function heldVersion(repository: Known, versionId: Hash): Promise<HeldVersion | undefined> {
-  const { objects } = repository, summary = repository.get(versionId);
-  if (summary === undefined || summary.state === "retired" || !objects.has(summary.record.objects.tree)) return undefined;
+  const { objects } = repository,
+    summary = repository.get(versionId);
+  if (summary === undefined || summary.state === "retired" || !objects.has(summary.record.objects.tree))
+    return undefined;
   const { leaves } = decodeTree(await objects.read("tree", summary.record.objects.tree));
-  return leaves.every(({ tensor }) => objects.has(tensor)) ? { versionId, bases: summary.record.bases, leaves } : undefined;
+  return leaves.every(({ tensor }) => objects.has(tensor))
+    ? { versionId, bases: summary.record.bases, leaves }
+    : undefined;
 }
 
 /** Bases first, then their bases; at most what a want can name. */
-export async function heldVersionsFor(repository: KnownToDevice, { bases, device }: Pick<SaveRecord, "bases" | "device">): Promise<readonly HeldVersion[]> {
+export async function heldVersionsFor(
+  repository: KnownToDevice,
+  { bases, device }: Pick<SaveRecord, "bases" | "device">,
+): Promise<readonly HeldVersion[]> {
   const held = new Map<Hash, HeldVersion>();
   const add = async (ids: readonly Hash[]): Promise<void> => {
     for (const id of ids) {
@@ -44,4 +56,6 @@ export async function heldVersionsFor(repository: KnownToDevice, { bases, device
 }
 
 /** Everything that keeps these versions' tensors readable. */
-export function tensorsOf(held: readonly HeldVersion[]): ReadonlySet<Hash> { return new Set(held.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor))); }
+export function tensorsOf(held: readonly HeldVersion[]): ReadonlySet<Hash> {
+  return new Set(held.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor)));
+}

@@ -1,29 +1,44 @@
-/** Which version holds which number of which line: asked at every announcement and birth, so it is kept and not searched. Filled from what is recorded; holds nothing that the journal does not. */
+/**
+ * Which version holds which number of which line: asked at every announcement and birth, so it is kept and
+ * not searched. Filled from what is recorded; holds nothing that the journal does not.
+ */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 
-interface Place { readonly versionId: Hash; readonly sequence: number; readonly recordedAtMs: number }
+interface Place {
+  readonly versionId: Hash;
+  readonly sequence: number;
+  readonly recordedAtMs: number;
+}
 
 export class LineIndex {
   readonly #lines = new Map<string, Map<number, Place>>();
 
-  constructor(versions: Iterable<VersionSummary>) { for (const summary of versions) this.note(summary); }
+  constructor(versions: Iterable<VersionSummary>) {
+    for (const summary of versions) this.note(summary);
+  }
 
-  /** A version is recorded. Of two with one number (a device enrolled anew counts afresh) the later holds it. */
+  /**
+   * A version is recorded. Of two with one number (a device enrolled anew counts afresh) the later holds it.
+   */
   note({ versionId, record: { device, line, sequence }, recordedAtMs }: VersionSummary): void {
     const key = `${device}\0${line}`;
     let places = this.#lines.get(key);
-    if (places === undefined) this.#lines.set(key, places = new Map<number, Place>());
+    if (places === undefined) this.#lines.set(key, (places = new Map<number, Place>()));
     const before = places.get(sequence);
-    if (before === undefined || before.recordedAtMs <= recordedAtMs) places.set(sequence, { versionId, sequence, recordedAtMs });
+    if (before === undefined || before.recordedAtMs <= recordedAtMs)
+      places.set(sequence, { versionId, sequence, recordedAtMs });
   }
 
-  at(device: string, line: string, sequence: number): Place | undefined { return this.#lines.get(`${device}\0${line}`)?.get(sequence); }
+  at(device: string, line: string, sequence: number): Place | undefined {
+    return this.#lines.get(`${device}\0${line}`)?.get(sequence);
+  }
 
   /** The highest number of a line. */
   head(device: string, line: string): Place | undefined {
     let head: Place | undefined;
-    for (const place of this.#lines.get(`${device}\0${line}`)?.values() ?? []) if (head === undefined || place.sequence > head.sequence) head = place;
+    for (const place of this.#lines.get(`${device}\0${line}`)?.values() ?? [])
+      if (head === undefined || place.sequence > head.sequence) head = place;
     return head;
   }
 }

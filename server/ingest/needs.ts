@@ -24,11 +24,21 @@ export interface NeedsView {
   readonly baseless: boolean;
 }
 
-export interface NeedsRefusal { readonly step: "refuse"; readonly code: "SIZE_OVER_LIMIT" | "ANNOUNCE_INVALID"; readonly message: string }
+export interface NeedsRefusal {
+  readonly step: "refuse";
+  readonly code: "SIZE_OVER_LIMIT" | "ANNOUNCE_INVALID";
+  readonly message: string;
+}
 export type Needs =
   | { readonly step: "bases"; readonly bases: readonly Hash[] }
   | { readonly step: "objects"; readonly objects: readonly ObjectRef[] }
-  | { readonly step: "tensors"; readonly reason: "tensors" | "raw"; readonly objects: readonly ObjectRef[]; readonly indices: readonly number[]; readonly bytes: number }
+  | {
+      readonly step: "tensors";
+      readonly reason: "tensors" | "raw";
+      readonly objects: readonly ObjectRef[];
+      readonly indices: readonly number[];
+      readonly bytes: number;
+    }
   | { readonly step: "commit" }
   | NeedsRefusal;
 
@@ -37,30 +47,67 @@ export function reliedOn(record: SaveRecord, leaves: LeafTable | undefined): rea
   return [...smallObjectsOf(record).map(({ id }) => id), ...(leaves ?? []).map(({ tensor }) => tensor)];
 }
 
-/** The next thing to ask for. Bases come first (a child is answered after them), then small objects, then tensors. */
-export function needsOf(view: NeedsView, declaredBytes: number, limits: Pick<IngestLimits, "maxModelBytes" | "maxTensors">): Needs {
+/**
+ * The next thing to ask for. Bases come first (a child is answered after them), then small objects, then
+ * tensors.
+ */
+export function needsOf(
+  view: NeedsView,
+  declaredBytes: number,
+  limits: Pick<IngestLimits, "maxModelBytes" | "maxTensors">,
+): Needs {
   const unknown = view.record.bases.filter((base) => view.base(base) === "unknown");
   if (unknown.length > 0 && !view.baseless) return { step: "bases", bases: unknown };
   const objects = smallObjectsOf(view.record).filter(({ id }) => !view.stored(id) && !view.inHand(id));
-  if (objects.length > 0) return { step: "objects", objects: objects.map(({ kind, id }) => ({ kind, id, byteLength: 0 })) };
+  if (objects.length > 0)
+    return { step: "objects", objects: objects.map(({ kind, id }) => ({ kind, id, byteLength: 0 })) };
   const { leaves } = view;
-  if (leaves === undefined) return { step: "refuse", code: "ANNOUNCE_INVALID", message: "The announced version's tree cannot be read. The device should save the model again." };
+  if (leaves === undefined)
+    return {
+      step: "refuse",
+      code: "ANNOUNCE_INVALID",
+      message: "The announced version's tree cannot be read. The device should save the model again.",
+    };
   const refusal = judgeSizes(leaves, declaredBytes, limits);
   if (refusal !== undefined) return refusal;
-  return tensorNeeds(view, leaves, unknown.length > 0 || view.record.bases.some((base) => view.base(base) === "retired"));
+  return tensorNeeds(
+    view,
+    leaves,
+    unknown.length > 0 || view.record.bases.some((base) => view.base(base) === "retired"),
+  );
 }
 
-function judgeSizes(leaves: LeafTable, declaredBytes: number, limits: Pick<IngestLimits, "maxModelBytes" | "maxTensors">): NeedsRefusal | undefined {
-  if (leaves.length > limits.maxTensors) return { step: "refuse", code: "SIZE_OVER_LIMIT", message: `The model has ${leaves.length} tensors; this server takes ${limits.maxTensors}. Raise the server's limit, or report a smaller model.` };
+function judgeSizes(
+  leaves: LeafTable,
+  declaredBytes: number,
+  limits: Pick<IngestLimits, "maxModelBytes" | "maxTensors">,
+): NeedsRefusal | undefined {
+  if (leaves.length > limits.maxTensors)
+    return {
+      step: "refuse",
+      code: "SIZE_OVER_LIMIT",
+      message: `The model has ${leaves.length} tensors; this server takes ${limits.maxTensors}. Raise the server's limit, or report a smaller model.`,
+    };
   const bytes = leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
-  if (bytes > limits.maxModelBytes) return { step: "refuse", code: "SIZE_OVER_LIMIT", message: `The model has ${bytes} bytes; this server takes ${limits.maxModelBytes}. Raise the server's limit, or report a smaller model.` };
-  if (bytes !== declaredBytes) return { step: "refuse", code: "ANNOUNCE_INVALID", message: `The announcement declares ${declaredBytes} bytes of tensors, its tree ${bytes}. The device should save the model again.` };
+  if (bytes > limits.maxModelBytes)
+    return {
+      step: "refuse",
+      code: "SIZE_OVER_LIMIT",
+      message: `The model has ${bytes} bytes; this server takes ${limits.maxModelBytes}. Raise the server's limit, or report a smaller model.`,
+    };
+  if (bytes !== declaredBytes)
+    return {
+      step: "refuse",
+      code: "ANNOUNCE_INVALID",
+      message: `The announcement declares ${declaredBytes} bytes of tensors, its tree ${bytes}. The device should save the model again.`,
+    };
   return undefined;
 }
 
 function tensorNeeds(view: NeedsView, leaves: LeafTable, raw: boolean): Needs {
   const asked = new Set<Hash>();
-  const indices: number[] = [], objects: ObjectRef[] = [];
+  const indices: number[] = [],
+    objects: ObjectRef[] = [];
   leaves.forEach(({ tensor, dtype, shape }, index) => {
     if (asked.has(tensor) || view.stored(tensor)) return;
     asked.add(tensor);
@@ -68,5 +115,11 @@ function tensorNeeds(view: NeedsView, leaves: LeafTable, raw: boolean): Needs {
     objects.push({ kind: "tensor", id: tensor, byteLength: tensorByteLength(dtype, shape) });
   });
   if (objects.length === 0) return { step: "commit" };
-  return { step: "tensors", reason: raw ? "raw" : "tensors", objects, indices, bytes: objects.reduce((sum, { byteLength }) => sum + byteLength, 0) };
+  return {
+    step: "tensors",
+    reason: raw ? "raw" : "tensors",
+    objects,
+    indices,
+    bytes: objects.reduce((sum, { byteLength }) => sum + byteLength, 0),
+  };
 }

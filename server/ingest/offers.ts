@@ -31,10 +31,21 @@ export interface OfferParts {
   offered(device: string, line: string, versionId: Hash): void;
 }
 
-interface Outflow { readonly device: string; readonly transfer: string; readonly sender: RunningSender; readonly leaseId: string; readonly coded: CodedOutflow | undefined }
-interface FetchList { readonly parts: (readonly ObjectRef[] | undefined)[] }
+interface Outflow {
+  readonly device: string;
+  readonly transfer: string;
+  readonly sender: RunningSender;
+  readonly leaseId: string;
+  readonly coded: CodedOutflow | undefined;
+}
+interface FetchList {
+  readonly parts: (readonly ObjectRef[] | undefined)[];
+}
 
-/** How long a request for blocks waits for the fetch it belongs to, which it may have overtaken; and how many wait. */
+/**
+ * How long a request for blocks waits for the fetch it belongs to, which it may have overtaken; and how many
+ * wait.
+ */
 const earlyMs = 5_000;
 const maxEarly = 1024;
 /** Most streams that one device draws at a time, and parts of one list. */
@@ -51,17 +62,30 @@ export class Offers {
   /** Streams that are being coded, with the newest request that came meanwhile. */
   readonly #preparing = new Map<string, { readonly device: string; request: BlockRequest | undefined }>();
   /** Requests that came before their fetch. */
-  readonly #early = new Map<string, { readonly device: string; readonly request: BlockRequest; cancel(): void }>();
-  /** Assignments of this process that no activation has answered yet, by device and line: a version given again counts even where the line has built on it since. */
+  readonly #early = new Map<
+    string,
+    { readonly device: string; readonly request: BlockRequest; cancel(): void }
+  >();
+  /**
+   * Assignments of this process that no activation has answered yet, by device and line: a version given
+   * again counts even where the line has built on it since.
+   */
   readonly #given = new Map<string, Hash>();
   constructor(private readonly parts: OfferParts) {}
 
   /** A version was assigned just now. */
-  given(device: string, line: string, versionId: Hash): void { this.#given.set(`${device}\0${line}`, versionId); }
+  given(device: string, line: string, versionId: Hash): void {
+    this.#given.set(`${device}\0${line}`, versionId);
+  }
   /** The device runs this version now. */
-  activated(device: string, line: string, versionId: Hash): void { if (this.#given.get(`${device}\0${line}`) === versionId) this.#given.delete(`${device}\0${line}`); }
+  activated(device: string, line: string, versionId: Hash): void {
+    if (this.#given.get(`${device}\0${line}`) === versionId) this.#given.delete(`${device}\0${line}`);
+  }
 
-  /** Offers what is assigned to the device's lines and neither runs there nor is behind what runs. @param reported active versions that the device itself named in its birth */
+  /**
+   * Offers what is assigned to the device's lines and neither runs there nor is behind what runs. @param
+   * reported active versions that the device itself named in its birth
+   */
   async offerAll(device: string, reported: readonly Hash[] = []): Promise<void> {
     const { repository } = this.parts;
     const known = repository.device(device);
@@ -71,9 +95,17 @@ export class Offers {
       if (assigned === undefined) continue;
       const active = [known.active[line]?.versionId, ...reported].filter((id) => id !== undefined);
       const isNew = this.#given.get(`${device}\0${line}`) === assigned;
-      const has = active.some((id) => id === assigned) || !isNew && active.some((id) => repository.get(id) !== undefined && repository.lineage(id).some(({ versionId }) => versionId === assigned));
+      const has =
+        active.some((id) => id === assigned) ||
+        (!isNew &&
+          active.some(
+            (id) =>
+              repository.get(id) !== undefined &&
+              repository.lineage(id).some(({ versionId }) => versionId === assigned),
+          ));
       const summary = repository.get(assigned);
-      if (!has && summary !== undefined && summary.state !== "retired") await this.#offer(device, line, summary);
+      if (!has && summary !== undefined && summary.state !== "retired")
+        await this.#offer(device, line, summary);
     }
   }
 
@@ -84,32 +116,65 @@ export class Offers {
     const objects: SmallObject[] = [];
     for (const { kind, id } of smallObjectsOf(summary.record)) {
       const stat = repository.objects.stat(id);
-      if (stat !== undefined && stat.byteLength <= 16 * 1024) objects.push({ kind, data: await repository.objects.read(kind, id) });
+      if (stat !== undefined && stat.byteLength <= 16 * 1024)
+        objects.push({ kind, data: await repository.objects.read(kind, id) });
     }
     const signature = signOffer(signer, { fleet: repository.fleet, device, line, versionId });
-    await voice.say(device, { type: "offer", line, versionId, record, objects: fittingInline(objects, record.length), signature, name, version });
+    await voice.say(device, {
+      type: "offer",
+      line,
+      versionId,
+      record,
+      objects: fittingInline(objects, record.length),
+      signature,
+      name,
+      version,
+    });
     this.parts.offered(device, line, versionId);
   }
 
-  /** A (part of a) list of what a device lacks; answers with the manifest and blocks it then asks for. @throws nothing: refusals go to the device */
+  /**
+   * A (part of a) list of what a device lacks; answers with the manifest and blocks it then asks for. @throws
+   * nothing: refusals go to the device
+   */
   async fetch(device: string, fetch: Fetch, correlation: string): Promise<void> {
     const { voice } = this.parts;
     try {
       const objects = this.#joined(device, fetch);
       if (objects !== undefined) await this.#begin(device, fetch, objects);
     } catch (error) {
-      const known = isStemmaError(error) ? error : new StemmaError("INTERNAL", "The server failed inside while preparing a model for the device. Its log names the cause.", { cause: error });
-      await voice.refuse(device, { code: known.code, message: known.message, versionId: fetch.versionId, transfer: fetch.transfer }, correlation);
+      const known = isStemmaError(error)
+        ? error
+        : new StemmaError(
+            "INTERNAL",
+            "The server failed inside while preparing a model for the device. Its log names the cause.",
+            { cause: error },
+          );
+      await voice.refuse(
+        device,
+        { code: known.code, message: known.message, versionId: fetch.versionId, transfer: fetch.transfer },
+        correlation,
+      );
     }
   }
 
   #joined(device: string, fetch: Fetch): readonly ObjectRef[] | undefined {
     const parts = Math.max(1, fetch.parts);
-    if (parts > maxFetchParts || fetch.part >= parts) throw new StemmaError("ANNOUNCE_INVALID", `A fetch has part ${fetch.part} of ${parts}; at most ${maxFetchParts} parts are allowed. Ask for less at a time.`);
+    if (parts > maxFetchParts || fetch.part >= parts)
+      throw new StemmaError(
+        "ANNOUNCE_INVALID",
+        `A fetch has part ${fetch.part} of ${parts}; at most ${maxFetchParts} parts are allowed. Ask for less at a time.`,
+      );
     if (parts === 1) return fetch.objects;
     const key = outflowKey(device, fetch.transfer);
-    const list = this.#lists.get(key) ?? { parts: new Array<readonly ObjectRef[] | undefined>(parts).fill(undefined) };
-    if (list.parts.length !== parts) throw new StemmaError("ANNOUNCE_INVALID", "A fetch changed the number of its parts. Ask again with a new transfer.");
+    const list = this.#lists.get(key) ?? {
+      parts: new Array<readonly ObjectRef[] | undefined>(parts).fill(undefined),
+    };
+    if (list.parts.length !== parts)
+      throw new StemmaError(
+        "ANNOUNCE_INVALID",
+        "A fetch changed the number of its parts. Ask again with a new transfer.",
+      );
     list.parts[fetch.part] = fetch.objects;
     if (list.parts.some((part) => part === undefined)) {
       if (this.#lists.size > 1024) this.#lists.delete(this.#lists.keys().next().value ?? "");
@@ -121,16 +186,32 @@ export class Offers {
   }
 
   async #begin(device: string, fetch: Fetch, refs: readonly ObjectRef[]): Promise<void> {
-    const { repository } = this.parts, { versionId, transfer } = fetch;
+    const { repository } = this.parts,
+      { versionId, transfer } = fetch;
     const key = outflowKey(device, transfer);
     // Asked for again while it is being coded: the answer is on its way.
     if (this.#preparing.has(key)) return;
     const present = this.#outflows.get(key);
     // The same list asked for again: the device came back, and its receiver goes on.
-    if (present !== undefined) { present.sender.reconnected(); await this.#stop(present); }
-    if ([...this.#outflows.values(), ...this.#preparing.values()].filter((one) => one.device === device).length >= outflowsPerDevice) throw new StemmaError("QUOTA_EXCEEDED", `The device draws ${outflowsPerDevice} models already. Ask again when one is here.`);
+    if (present !== undefined) {
+      present.sender.reconnected();
+      await this.#stop(present);
+    }
+    if (
+      [...this.#outflows.values(), ...this.#preparing.values()].filter((one) => one.device === device)
+        .length >= outflowsPerDevice
+    )
+      throw new StemmaError(
+        "QUOTA_EXCEEDED",
+        `The device draws ${outflowsPerDevice} models already. Ask again when one is here.`,
+      );
     const summary = repository.get(versionId);
-    if (summary === undefined || !this.#mayHave(device, summary)) throw new StemmaError("NOT_ALLOWED", `The version ${versionId} is not given to ${device}. Assign it with \`stemma device assign\`.`, { versionId });
+    if (summary === undefined || !this.#mayHave(device, summary))
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `The version ${versionId} is not given to ${device}. Assign it with \`stemma device assign\`.`,
+        { versionId },
+      );
     const early = this.#early.get(key)?.request;
     this.#forgetEarly(key);
     const preparing = { device, request: early };
@@ -140,20 +221,45 @@ export class Offers {
       const references = (fetch.references ?? []).filter((id) => hasHad(repository, device, id));
       const coded = await this.parts.coded.acquire(summary, { ...fetch, references }, sized);
       // The device went meanwhile, or asked for it anew.
-      if (this.#preparing.get(key) !== preparing) { await coded?.release(); return; }
+      if (this.#preparing.get(key) !== preparing) {
+        await coded?.release();
+        return;
+      }
       const sender = this.#send(device, fetch, refs, coded ?? { objects, encodings }, coded);
       if (preparing.request !== undefined) sender.onRequest(preparing.request);
-    } finally { if (this.#preparing.get(key) === preparing) this.#preparing.delete(key); }
+    } finally {
+      if (this.#preparing.get(key) === preparing) this.#preparing.delete(key);
+    }
   }
 
-  #send(device: string, { transfer, blockBytes }: Fetch, refs: readonly ObjectRef[], { objects, encodings }: Pick<CodedOutflow, "objects" | "encodings">, coded: CodedOutflow | undefined): RunningSender {
+  #send(
+    device: string,
+    { transfer, blockBytes }: Fetch,
+    refs: readonly ObjectRef[],
+    { objects, encodings }: Pick<CodedOutflow, "objects" | "encodings">,
+    coded: CodedOutflow | undefined,
+  ): RunningSender {
     const { repository, voice, clock, limits } = this.parts;
-    const lease = repository.objects.lease(refs.map(({ id }) => id), limits.leaseMs);
-    const sender = runSender({ transfer, blockBytes: boundedBlockBytes(blockBytes === 0 ? limits.blockBytes : blockBytes, limits.blockBytes), encodings }, objects, {
-      clock,
-      send: (message) => message.type === "block" ? voice.block(device, transfer, message) : voice.say(device, message),
-      onFailed: (error) => { void this.#failed(device, transfer, error); },
-    });
+    const lease = repository.objects.lease(
+      refs.map(({ id }) => id),
+      limits.leaseMs,
+    );
+    const sender = runSender(
+      {
+        transfer,
+        blockBytes: boundedBlockBytes(blockBytes === 0 ? limits.blockBytes : blockBytes, limits.blockBytes),
+        encodings,
+      },
+      objects,
+      {
+        clock,
+        send: (message) =>
+          message.type === "block" ? voice.block(device, transfer, message) : voice.say(device, message),
+        onFailed: (error) => {
+          void this.#failed(device, transfer, error);
+        },
+      },
+    );
     this.#outflows.set(outflowKey(device, transfer), { device, transfer, sender, leaseId: lease.id, coded });
     return sender;
   }
@@ -161,28 +267,59 @@ export class Offers {
   #mayHave(device: string, summary: VersionSummary): boolean {
     const known = this.parts.repository.device(device);
     if (known?.state !== "enrolled") return false;
-    return summary.record.device === device || known.lines.some((line) => this.parts.repository.assignment(device, line) === summary.versionId);
+    return (
+      summary.record.device === device ||
+      known.lines.some((line) => this.parts.repository.assignment(device, line) === summary.versionId)
+    );
   }
 
   /** Only what belongs to the version is served, under the sizes it has. */
-  async #streamOf(summary: VersionSummary, refs: readonly ObjectRef[]): Promise<{ readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[]; readonly sized: readonly ObjectRef[] }> {
+  async #streamOf(
+    summary: VersionSummary,
+    refs: readonly ObjectRef[],
+  ): Promise<{
+    readonly objects: readonly StreamObject[];
+    readonly encodings: readonly Encoding[];
+    readonly sized: readonly ObjectRef[];
+  }> {
     const { repository } = this.parts;
-    const small = new Map<Hash, ObjectKind>([[summary.versionId, "record"], ...smallObjectsOf(summary.record).map(({ kind, id }) => [id, kind] as const)]);
+    const small = new Map<Hash, ObjectKind>([
+      [summary.versionId, "record"],
+      ...smallObjectsOf(summary.record).map(({ kind, id }) => [id, kind] as const),
+    ]);
     const tensors = new Map((await repository.leaves(summary.versionId)).map((leaf) => [leaf.tensor, leaf]));
-    const objects: StreamObject[] = [], encodings: Encoding[] = [];
+    const objects: StreamObject[] = [],
+      encodings: Encoding[] = [];
     for (const { kind, id } of refs) {
       const leaf = tensors.get(id);
       const smallKind = small.get(id);
-      if (kind === "tensor" && leaf !== undefined) objects.push({ byteLength: tensorByteLength(leaf.dtype, leaf.shape), chunks: () => repository.objects.openTensor(id, { verify: false }).chunks() });
-      else if (smallKind !== undefined && smallKind === kind) objects.push(streamObjectOfBytes(await repository.objects.read(smallKind, id)));
-      else throw new StemmaError("NOT_ALLOWED", `The object ${id} is not part of the version ${summary.versionId}. Ask for what its tree and record name.`, { id });
+      if (kind === "tensor" && leaf !== undefined)
+        objects.push({
+          byteLength: tensorByteLength(leaf.dtype, leaf.shape),
+          chunks: () => repository.objects.openTensor(id, { verify: false }).chunks(),
+        });
+      else if (smallKind !== undefined && smallKind === kind)
+        objects.push(streamObjectOfBytes(await repository.objects.read(smallKind, id)));
+      else
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          `The object ${id} is not part of the version ${summary.versionId}. Ask for what its tree and record name.`,
+          { id },
+        );
       encodings.push({ code: 0, byteLength: objects.at(-1)?.byteLength ?? 0 });
     }
     // Tensors' sizes are known to both; small objects' are told.
-    return { objects, encodings: refs.every(({ kind }) => kind === "tensor") ? [] : encodings, sized: refs.map((ref, at) => ({ ...ref, byteLength: objects[at]?.byteLength ?? 0 })) };
+    return {
+      objects,
+      encodings: refs.every(({ kind }) => kind === "tensor") ? [] : encodings,
+      sized: refs.map((ref, at) => ({ ...ref, byteLength: objects[at]?.byteLength ?? 0 })),
+    };
   }
 
-  /** A request for blocks of one of the streams going to this device. One that overtook its fetch waits for it a while. */
+  /**
+   * A request for blocks of one of the streams going to this device. One that overtook its fetch waits for it
+   * a while.
+   */
   request(device: string, request: BlockRequest): void {
     const { transfer } = request;
     const key = outflowKey(device, transfer);
@@ -193,12 +330,19 @@ export class Offers {
       return;
     }
     const preparing = this.#preparing.get(key);
-    if (preparing !== undefined) { preparing.request = request; return; }
+    if (preparing !== undefined) {
+      preparing.request = request;
+      return;
+    }
     if (this.#early.has(key)) return;
     if (this.#early.size >= maxEarly) this.#forgetEarly(this.#early.keys().next().value ?? "");
     const cancel = this.parts.clock.after(earlyMs, () => {
       this.#early.delete(key);
-      void this.parts.voice.refuse(device, { code: "TRANSFER_UNKNOWN", message: "The server does not send this transfer (any more). Fetch the version again.", transfer });
+      void this.parts.voice.refuse(device, {
+        code: "TRANSFER_UNKNOWN",
+        message: "The server does not send this transfer (any more). Fetch the version again.",
+        transfer,
+      });
     });
     this.#early.set(key, { device, request, cancel });
   }
@@ -212,15 +356,29 @@ export class Offers {
   }
   /** The device is gone, or the server stops. */
   async gone(device?: string): Promise<void> {
-    for (const [key, early] of this.#early) if (device === undefined || early.device === device) this.#forgetEarly(key);
-    for (const [key, preparing] of this.#preparing) if (device === undefined || preparing.device === device) this.#preparing.delete(key);
-    for (const outflow of this.#outflows.values()) if (device === undefined || outflow.device === device) await this.#stop(outflow);
+    for (const [key, early] of this.#early)
+      if (device === undefined || early.device === device) this.#forgetEarly(key);
+    for (const [key, preparing] of this.#preparing)
+      if (device === undefined || preparing.device === device) this.#preparing.delete(key);
+    for (const outflow of this.#outflows.values())
+      if (device === undefined || outflow.device === device) await this.#stop(outflow);
   }
 
   async #failed(device: string, transfer: string, error: unknown): Promise<void> {
     const outflow = this.#outflows.get(outflowKey(device, transfer));
-    const known = isStemmaError(error) ? error : new StemmaError("INTERNAL", "The server failed inside while reading a model for the device. Its log names the cause.", { cause: error });
-    await this.parts.voice.refuse(device, { code: known.code, message: known.message, transfer, retryAfterMs: 60_000 });
+    const known = isStemmaError(error)
+      ? error
+      : new StemmaError(
+          "INTERNAL",
+          "The server failed inside while reading a model for the device. Its log names the cause.",
+          { cause: error },
+        );
+    await this.parts.voice.refuse(device, {
+      code: known.code,
+      message: known.message,
+      transfer,
+      retryAfterMs: 60_000,
+    });
     if (outflow !== undefined) await this.#stop(outflow);
   }
   async #stop(outflow: Outflow): Promise<void> {
@@ -228,6 +386,9 @@ export class Offers {
     if (this.#outflows.get(key) === outflow) this.#outflows.delete(key);
     this.parts.repository.objects.release(outflow.leaseId);
     // Not waited for: a reader may be in the middle of a piece, and nobody depends on its end.
-    void outflow.sender.stop().finally(() => outflow.coded?.release()).catch(() => undefined);
+    void outflow.sender
+      .stop()
+      .finally(() => outflow.coded?.release())
+      .catch(() => undefined);
   }
 }

@@ -5,23 +5,51 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { IngestLimits } from "./limits.js";
 
-export interface ParkedItem<T> { readonly versionId: Hash; readonly device: string; readonly bases: readonly Hash[]; readonly bytes: number; readonly expiresAtMs: number; readonly item: T }
+export interface ParkedItem<T> {
+  readonly versionId: Hash;
+  readonly device: string;
+  readonly bases: readonly Hash[];
+  readonly bytes: number;
+  readonly expiresAtMs: number;
+  readonly item: T;
+}
 
 export class ParkingLot<T> {
   readonly #parked = new Map<Hash, ParkedItem<T>>();
   #bytes = 0;
-  constructor(private readonly limits: Pick<IngestLimits, "parkedPerDevice" | "parkedTotal" | "parkedBytes" | "parkedMs">) {}
+  constructor(
+    private readonly limits: Pick<
+      IngestLimits,
+      "parkedPerDevice" | "parkedTotal" | "parkedBytes" | "parkedMs"
+    >,
+  ) {}
 
-  get count(): number { return this.#parked.size; }
-  get bytes(): number { return this.#bytes; }
-  has(versionId: Hash): boolean { return this.#parked.has(versionId); }
-  all(): Iterable<ParkedItem<T>> { return this.#parked.values(); }
+  get count(): number {
+    return this.#parked.size;
+  }
+  get bytes(): number {
+    return this.#bytes;
+  }
+  has(versionId: Hash): boolean {
+    return this.#parked.has(versionId);
+  }
+  all(): Iterable<ParkedItem<T>> {
+    return this.#parked.values();
+  }
 
-  /** Parks an announcement, again from now where it was parked already. Returns undefined where a bound is reached: the device announces again later. */
+  /**
+   * Parks an announcement, again from now where it was parked already. Returns undefined where a bound is
+   * reached: the device announces again later.
+   */
   park(entry: Omit<ParkedItem<T>, "expiresAtMs">, nowMs: number): ParkedItem<T> | undefined {
     this.#remove(entry.versionId);
     const ofDevice = [...this.#parked.values()].filter(({ device }) => device === entry.device).length;
-    if (ofDevice >= this.limits.parkedPerDevice || this.#parked.size >= this.limits.parkedTotal || this.#bytes + entry.bytes > this.limits.parkedBytes) return undefined;
+    if (
+      ofDevice >= this.limits.parkedPerDevice ||
+      this.#parked.size >= this.limits.parkedTotal ||
+      this.#bytes + entry.bytes > this.limits.parkedBytes
+    )
+      return undefined;
     const parked = { ...entry, expiresAtMs: nowMs + this.limits.parkedMs };
     this.#parked.set(entry.versionId, parked);
     this.#bytes += entry.bytes;
@@ -29,10 +57,18 @@ export class ParkingLot<T> {
   }
 
   /** Takes out what waited for `base`, in the order in which it came. */
-  takeWaitingFor(base: Hash): ParkedItem<T>[] { return this.#take(({ bases }) => bases.includes(base)); }
-  takeExpired(nowMs: number): ParkedItem<T>[] { return this.#take(({ expiresAtMs }) => expiresAtMs <= nowMs); }
-  take(versionId: Hash): ParkedItem<T> | undefined { return this.#take((item) => item.versionId === versionId)[0]; }
-  takeOfDevice(device: string): ParkedItem<T>[] { return this.#take((item) => item.device === device); }
+  takeWaitingFor(base: Hash): ParkedItem<T>[] {
+    return this.#take(({ bases }) => bases.includes(base));
+  }
+  takeExpired(nowMs: number): ParkedItem<T>[] {
+    return this.#take(({ expiresAtMs }) => expiresAtMs <= nowMs);
+  }
+  take(versionId: Hash): ParkedItem<T> | undefined {
+    return this.#take((item) => item.versionId === versionId)[0];
+  }
+  takeOfDevice(device: string): ParkedItem<T>[] {
+    return this.#take((item) => item.device === device);
+  }
 
   #take(chosen: (item: ParkedItem<T>) => boolean): ParkedItem<T>[] {
     const taken = [...this.#parked.values()].filter(chosen);

@@ -7,15 +7,42 @@ import type { VersionSummary } from "../repository/fleet-repository.js";
 export type ReceptionEnd =
   | { readonly end: "recorded"; readonly summary: VersionSummary }
   | { readonly end: "bases"; readonly bases: readonly Hash[] }
-  | { readonly end: "refused"; readonly error: StemmaError; readonly retryAfterMs?: number; readonly uselessCoding?: boolean }
+  | {
+      readonly end: "refused";
+      readonly error: StemmaError;
+      readonly retryAfterMs?: number;
+      readonly uselessCoding?: boolean;
+    }
   | { readonly end: "interrupted" };
 
 /** Codes after which the same announcement may go well later. */
-const passing = new Set<string>(["TRANSFER_STALLED", "QUOTA_EXCEEDED", "DISK_FULL", "FILE_FAILED", "STORE_FAILED", "JOURNAL_STOPPED", "REFERENCE_MISSING", "LEASE_EXPIRED", "LEASE_UNKNOWN"]);
+const passing = new Set<string>([
+  "TRANSFER_STALLED",
+  "QUOTA_EXCEEDED",
+  "DISK_FULL",
+  "FILE_FAILED",
+  "STORE_FAILED",
+  "JOURNAL_STOPPED",
+  "REFERENCE_MISSING",
+  "LEASE_EXPIRED",
+  "LEASE_UNKNOWN",
+]);
 
-/** @param useless what came coded is no coding of these tensors; announced again, the version is asked for raw */
+/**
+ * @param useless what came coded is no coding of these tensors; announced again, the version is asked for raw
+ */
 export function refusalOf(error: unknown, useless: boolean): ReceptionEnd {
-  if (isStemmaError(error)) return { end: "refused", error, uselessCoding: useless, ...(useless ? { retryAfterMs: 1_000 } : passing.has(error.code) ? { retryAfterMs: 30_000 } : {}) };
-  const unexpected = new StemmaError("INTERNAL", "The server failed inside while taking in this version. Its log names the cause; the device keeps the model and tries again.", { cause: error });
+  if (isStemmaError(error))
+    return {
+      end: "refused",
+      error,
+      uselessCoding: useless,
+      ...(useless ? { retryAfterMs: 1_000 } : passing.has(error.code) ? { retryAfterMs: 30_000 } : {}),
+    };
+  const unexpected = new StemmaError(
+    "INTERNAL",
+    "The server failed inside while taking in this version. Its log names the cause; the device keeps the model and tries again.",
+    { cause: error },
+  );
   return { end: "refused", error: unexpected, retryAfterMs: 60_000 };
 }

@@ -26,7 +26,10 @@ export interface Spool {
   close(): Promise<void>;
 }
 
-export interface Resumed { readonly spool: Spool; readonly state: Uint8Array }
+export interface Resumed {
+  readonly spool: Spool;
+  readonly state: Uint8Array;
+}
 
 export interface SpoolFolder {
   /** A fresh spool for a version; what lay there before is dropped. Undefined where the quota is reached. */
@@ -44,12 +47,19 @@ const maxMemoryBytes = 64 * 1024 * 1024;
 type Ports = { readonly files: Files; readonly clock: Pick<Clock, "now">; readonly log: Log };
 
 /** Opens the folder and counts what is in it. */
-export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick<IngestLimits, "spoolBytes" | "spoolMs" | "memorySpoolBytes">): Promise<SpoolFolder> {
+export async function openSpoolFolder(
+  ports: Ports,
+  folder: string,
+  limits: Pick<IngestLimits, "spoolBytes" | "spoolMs" | "memorySpoolBytes">,
+): Promise<SpoolFolder> {
   const { files, clock, log } = ports;
   await files.makeFolder(folder);
   const sizes = new Map<string, number>();
   /** Small streams, by version: bytes, and the state that an interrupted transfer left. */
-  const inMemory = new Map<string, { readonly bytes: Uint8Array; state: Uint8Array | undefined; touchedMs: number }>();
+  const inMemory = new Map<
+    string,
+    { readonly bytes: Uint8Array; state: Uint8Array | undefined; touchedMs: number }
+  >();
   const dataPath = (versionId: string): string => join(folder, `${versionId}.data`);
   const statePath = (versionId: string): string => join(folder, `${versionId}.state`);
   const memoryBytes = (): number => [...inMemory.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
@@ -61,7 +71,8 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
     open.delete(versionId);
     inMemory.delete(versionId);
     if (!onDisk) return;
-    for (const path of [statePath(versionId), `${statePath(versionId)}.tmp`, dataPath(versionId)]) await files.remove(path);
+    for (const path of [statePath(versionId), `${statePath(versionId)}.tmp`, dataPath(versionId)])
+      await files.remove(path);
   };
   const fileSpool = (versionId: Hash, file: OpenFile, byteLength: number): Spool => {
     open.add(versionId);
@@ -75,11 +86,21 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
         const temporary = `${statePath(versionId)}.tmp`;
         await files.remove(temporary);
         const out = await files.open(temporary, "create");
-        try { await out.write(state, 0); } finally { await out.close(); }
+        try {
+          await out.write(state, 0);
+        } finally {
+          await out.close();
+        }
         await files.rename(temporary, statePath(versionId));
       },
-      async remove() { await file.close(); await remove(versionId); },
-      async close() { open.delete(versionId); await file.close(); },
+      async remove() {
+        await file.close();
+        await remove(versionId);
+      },
+      async close() {
+        open.delete(versionId);
+        await file.close();
+      },
     };
   };
   const memorySpool = (versionId: Hash, bytes: Uint8Array): Spool => {
@@ -90,16 +111,31 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
       return Promise.resolve(piece.length);
     };
     return {
-      byteLength: bytes.length, read,
-      write(position, block) { bytes.set(block, position); return Promise.resolve(); },
+      byteLength: bytes.length,
+      read,
+      write(position, block) {
+        bytes.set(block, position);
+        return Promise.resolve();
+      },
       chunks: (position, length) => chunksOf(read, position, length),
-      saveState(state) { const held = inMemory.get(versionId); if (held !== undefined) { held.state = state; held.touchedMs = clock.now(); } return Promise.resolve(); },
+      saveState(state) {
+        const held = inMemory.get(versionId);
+        if (held !== undefined) {
+          held.state = state;
+          held.touchedMs = clock.now();
+        }
+        return Promise.resolve();
+      },
       remove: () => remove(versionId),
-      close() { open.delete(versionId); return Promise.resolve(); },
+      close() {
+        open.delete(versionId);
+        return Promise.resolve();
+      },
     };
   };
   const expire = async (): Promise<void> => {
-    for (const [versionId, { touchedMs }] of inMemory) if (!open.has(versionId) && clock.now() - touchedMs >= limits.spoolMs) inMemory.delete(versionId);
+    for (const [versionId, { touchedMs }] of inMemory)
+      if (!open.has(versionId) && clock.now() - touchedMs >= limits.spoolMs) inMemory.delete(versionId);
     for (const name of await files.list(folder)) {
       const versionId = name.split(".")[0] ?? "";
       if (open.has(versionId)) continue;
@@ -129,7 +165,8 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
       let file: OpenFile | undefined;
       try {
         file = await files.open(dataPath(versionId), "create");
-        // Its whole length from the start (a hole where nothing is yet): so the size of what lies there tells the quota.
+        // Its whole length from the start (a hole where nothing is yet): so the size of what lies there tells
+        // the quota.
         await file.truncate(byteLength);
         return fileSpool(versionId, file, byteLength);
       } catch (error) {
@@ -141,7 +178,10 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
     async resume(versionId, maxBytes) {
       if (open.has(versionId)) return undefined;
       const held = inMemory.get(versionId);
-      if (held !== undefined) return held.state === undefined ? undefined : { spool: memorySpool(versionId, held.bytes), state: held.state };
+      if (held !== undefined)
+        return held.state === undefined
+          ? undefined
+          : { spool: memorySpool(versionId, held.bytes), state: held.state };
       const stat = await files.stat(statePath(versionId));
       if (stat === undefined || stat.size > maxStateBytes) return undefined;
       let file: OpenFile | undefined;
@@ -161,7 +201,9 @@ export async function openSpoolFolder(ports: Ports, folder: string, limits: Pick
       }
     },
     expire,
-    get bytes() { return used(); },
+    get bytes() {
+      return used();
+    },
   };
 }
 
@@ -177,7 +219,11 @@ async function readFully(file: OpenFile, position: number, target: Uint8Array): 
 
 /** Pieces small enough to be cheap to hold, large enough to be cheap to read. */
 const pieceBytes = Math.min(4 * 1024 * 1024, maxChunkBytes);
-async function* chunksOf(read: (position: number, target: Uint8Array) => Promise<number>, position: number, length: number): AsyncGenerator<Uint8Array> {
+async function* chunksOf(
+  read: (position: number, target: Uint8Array) => Promise<number>,
+  position: number,
+  length: number,
+): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < length; at += pieceBytes) {
     const piece = new Uint8Array(Math.min(pieceBytes, length - at));
     const got = await read(position + at, piece);

@@ -8,18 +8,43 @@ import type { OperationsContext } from "./operations-context.js";
 import type { ServerOperations } from "./operations.js";
 import { workFolderOf } from "./work-folder.js";
 
-export function archiveOperations({ fleets, home }: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
+export function archiveOperations({
+  fleets,
+  home,
+}: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
   const { files, clock } = home.ports;
   const archive = openArchive({
-    clock, files, ratesPath: join(home.path, "storage-rates.json"), machine: `${hostname()}/${cpus()[0]?.model ?? ""}`, freeBytes: () => files.freeBytes(home.path),
-    workFolder: async () => { const folder = workFolderOf(home); await makeFolderDurably(files, folder); return folder; },
+    clock,
+    files,
+    ratesPath: join(home.path, "storage-rates.json"),
+    machine: `${hostname()}/${cpus()[0]?.model ?? ""}`,
+    freeBytes: () => files.freeBytes(home.path),
+    workFolder: async () => {
+      const folder = workFolderOf(home);
+      await makeFolderDurably(files, folder);
+      return folder;
+    },
   });
   return {
-    planStorage: async (fleet, options, onProgress, signal) => archive.plan(await fleets.get(fleet), { ...options, onProgress, signal }),
-    applyStorage: async (fleet, { plan: given, dryRun, diskBytes, timeMs, ...options }, onProgress, signal) => {
+    planStorage: async (fleet, options, onProgress, signal) =>
+      archive.plan(await fleets.get(fleet), { ...options, onProgress, signal }),
+    applyStorage: async (
+      fleet,
+      { plan: given, dryRun, diskBytes, timeMs, ...options },
+      onProgress,
+      signal,
+    ) => {
       const repository = await fleets.get(fleet);
-      const plan = given ?? await archive.plan(repository, { ...options, onProgress, signal });
-      const report = await archive.apply(repository, plan, { dryRun, diskBytes, timeMs, signal, onProgress: (progress) => { onProgress?.(lineOf(progress)); } });
+      const plan = given ?? (await archive.plan(repository, { ...options, onProgress, signal }));
+      const report = await archive.apply(repository, plan, {
+        dryRun,
+        diskBytes,
+        timeMs,
+        signal,
+        onProgress: (progress) => {
+          onProgress?.(lineOf(progress));
+        },
+      });
       const { plan: _vertices, members: _members, ...planned } = plan;
       return { planned, report };
     },
@@ -27,5 +52,7 @@ export function archiveOperations({ fleets, home }: OperationsContext): Pick<Ser
 }
 
 function lineOf({ done, total, writtenBytes, step }: ApplyProgress): string {
-  return step === "collecting" ? `${done} of ${total} tensors, dropping superseded copies` : `${done} of ${total} tensors written anew, ${(writtenBytes / 1e6).toFixed(1)} MB in packs`;
+  return step === "collecting"
+    ? `${done} of ${total} tensors, dropping superseded copies`
+    : `${done} of ${total} tensors written anew, ${(writtenBytes / 1e6).toFixed(1)} MB in packs`;
 }

@@ -7,18 +7,34 @@ import type { DatasetSummary, ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
 
 /** @throws DATASET_UNKNOWN */
-export async function needDataset({ fleets }: OperationsContext, fleet: string, name: string): Promise<DatasetSummary> {
+export async function needDataset(
+  { fleets }: OperationsContext,
+  fleet: string,
+  name: string,
+): Promise<DatasetSummary> {
   const found = (await fleets.get(fleet)).datasets().find((dataset) => dataset.name === name);
-  if (found === undefined) throw new StemmaError("DATASET_UNKNOWN", `The fleet ${fleet} has no data named "${name}". See \`stemma data list\`, or add it with \`stemma data add\`.`, { name });
+  if (found === undefined)
+    throw new StemmaError(
+      "DATASET_UNKNOWN",
+      `The fleet ${fleet} has no data named "${name}". See \`stemma data list\`, or add it with \`stemma data add\`.`,
+      { name },
+    );
   return found;
 }
 
 /** What a training is told of named data. */
 export function referenceOf({ kind, location, parameters, hash }: DatasetSummary): DatasetReference {
-  return { reader: kind, parameters, ...(location === "" ? {} : { location }), ...(hash !== null && isHash(hash) ? { hash } : {}) };
+  return {
+    reader: kind,
+    parameters,
+    ...(location === "" ? {} : { location }),
+    ...(hash !== null && isHash(hash) ? { hash } : {}),
+  };
 }
 
-export function datasetOperations(context: OperationsContext): Pick<ServerOperations, "datasets" | "addDataset" | "checkDataset"> {
+export function datasetOperations(
+  context: OperationsContext,
+): Pick<ServerOperations, "datasets" | "addDataset" | "checkDataset"> {
   const { fleets, home } = context;
   return {
     datasets: async (fleet) => (await fleets.get(fleet)).datasets(),
@@ -26,14 +42,30 @@ export function datasetOperations(context: OperationsContext): Pick<ServerOperat
       const repository = await fleets.get(fleet, { create: true });
       const { hash } = await checkDatasetAt({ kind, location, parameters });
       if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
-      await repository.append({ type: "data", atMs: home.ports.clock.now(), name, kind, location, parameters, hash });
+      await repository.append({
+        type: "data",
+        atMs: home.ports.clock.now(),
+        name,
+        kind,
+        location,
+        parameters,
+        hash,
+      });
       return { name, kind, location, parameters, hash };
     },
     checkDataset: async (fleet, name) => {
       const dataset = await needDataset(context, fleet, name);
       const { samples, hash } = await checkDatasetAt(dataset);
       const ok = dataset.hash === null || dataset.hash === hash;
-      return { ok, samples, hash, expected: dataset.hash, message: ok ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}` : `${name} has the hash ${hash.slice(0, 16)}, registered was ${dataset.hash?.slice(0, 16) ?? "-"}; models trained on it cannot be trained again from what lies there now` };
+      return {
+        ok,
+        samples,
+        hash,
+        expected: dataset.hash,
+        message: ok
+          ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}`
+          : `${name} has the hash ${hash.slice(0, 16)}, registered was ${dataset.hash?.slice(0, 16) ?? "-"}; models trained on it cannot be trained again from what lies there now`,
+      };
     },
   };
 }

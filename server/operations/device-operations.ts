@@ -9,45 +9,86 @@ import type { DeviceSummary, FleetRepository, VersionSummary } from "../reposito
 import type { Enrolment, EnrolmentOptions, ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
 
-type DeviceOperations = Pick<ServerOperations, "devices" | "device" | "enroll" | "revoke" | "assign" | "command" | "trainOnDevice">;
+type DeviceOperations = Pick<
+  ServerOperations,
+  "devices" | "device" | "enroll" | "revoke" | "assign" | "command" | "trainOnDevice"
+>;
 
 const defaultMqttUrl = "mqtt://127.0.0.1:1883";
 
 function needDevice(repository: FleetRepository, device: string): DeviceSummary {
   const found = repository.device(device);
-  if (found === undefined) throw new StemmaError("DEVICE_UNKNOWN", `The fleet ${repository.fleet} has no device "${device}". See \`stemma device list\`, or enrol it with \`stemma device enroll\`.`, { device });
+  if (found === undefined)
+    throw new StemmaError(
+      "DEVICE_UNKNOWN",
+      `The fleet ${repository.fleet} has no device "${device}". See \`stemma device list\`, or enrol it with \`stemma device enroll\`.`,
+      { device },
+    );
   return found;
 }
 
 function runsOf(repository: FleetRepository, { active }: DeviceSummary): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(active).map(([line, { versionId }]) => {
-    const version = repository.get(versionId);
-    return [line, version === undefined ? versionId.slice(0, 12) : `${version.name}:${version.version}`];
-  }));
+  return Object.fromEntries(
+    Object.entries(active).map(([line, { versionId }]) => {
+      const version = repository.get(versionId);
+      return [line, version === undefined ? versionId.slice(0, 12) : `${version.name}:${version.version}`];
+    }),
+  );
 }
 
 function checkName(what: string, name: string): void {
-  if (!isName(name)) throw new StemmaError("NAME_INVALID", `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: use letters, digits, "-" and "_", beginning with a letter or digit, at most 64 of them.`, { what });
+  if (!isName(name))
+    throw new StemmaError(
+      "NAME_INVALID",
+      `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: use letters, digits, "-" and "_", beginning with a letter or digit, at most 64 of them.`,
+      { what },
+    );
 }
 
 export function deviceOperations(context: OperationsContext): DeviceOperations {
   const { fleets, live, home } = context;
-  const isOnline = async (fleet: string, device: string): Promise<boolean> => (await live?.fleet(fleet))?.isOnline(device) ?? false;
-  const command = async (fleet: string, device: string, name: string, body: unknown, timeoutMs = 30_000): Promise<{ readonly code: string; readonly result: unknown }> => {
-    if (live === undefined) throw new StemmaError("SERVER_UNREACHABLE", "A device can only be asked through a running server, and none runs on this home. Start one with `stemma server`.");
+  const isOnline = async (fleet: string, device: string): Promise<boolean> =>
+    (await live?.fleet(fleet))?.isOnline(device) ?? false;
+  const command = async (
+    fleet: string,
+    device: string,
+    name: string,
+    body: unknown,
+    timeoutMs = 30_000,
+  ): Promise<{ readonly code: string; readonly result: unknown }> => {
+    if (live === undefined)
+      throw new StemmaError(
+        "SERVER_UNREACHABLE",
+        "A device can only be asked through a running server, and none runs on this home. Start one with `stemma server`.",
+      );
     needDevice(await fleets.get(fleet), device);
     const liveFleet = await live.fleet(fleet);
-    if (!liveFleet.isOnline(device)) throw new StemmaError("SERVER_UNREACHABLE", `The device ${device} is not connected now. Ask again when \`stemma device list\` shows it online.`, { device });
+    if (!liveFleet.isOnline(device))
+      throw new StemmaError(
+        "SERVER_UNREACHABLE",
+        `The device ${device} is not connected now. Ask again when \`stemma device list\` shows it online.`,
+        { device },
+      );
     return liveFleet.command(device, name, body, timeoutMs);
   };
   return {
     devices: async (fleet) => {
       const repository = await fleets.get(fleet);
-      return Promise.all(repository.devices().map(async (device) => ({ ...device, online: await isOnline(fleet, device.device), runs: runsOf(repository, device) })));
+      return Promise.all(
+        repository.devices().map(async (device) => ({
+          ...device,
+          online: await isOnline(fleet, device.device),
+          runs: runsOf(repository, device),
+        })),
+      );
     },
     device: async (fleet, device) => {
       const repository = await fleets.get(fleet);
-      return { ...needDevice(repository, device), online: await isOnline(fleet, device), versions: repository.versions({ device, includeRetired: true }).length };
+      return {
+        ...needDevice(repository, device),
+        online: await isOnline(fleet, device),
+        versions: repository.versions({ device, includeRetired: true }).length,
+      };
     },
     enroll: (options) => enroll(context, options),
     revoke: async (fleet, device, because) => {
@@ -64,51 +105,151 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     },
     command,
     trainOnDevice: async (fleet, device, line, parameters) => {
-      const { code, result } = await command(fleet, device, "train", { line, ...(parameters === undefined ? {} : { parameters }) });
-      const message = typeof result === "object" && result !== null && "message" in result ? String(result.message) : typeof result === "string" ? result : code;
-      return { accepted: code === "" || code.toLowerCase() === "ok" || code.toLowerCase() === "accepted", message };
+      const { code, result } = await command(fleet, device, "train", {
+        line,
+        ...(parameters === undefined ? {} : { parameters }),
+      });
+      const message =
+        typeof result === "object" && result !== null && "message" in result
+          ? String(result.message)
+          : typeof result === "string"
+            ? result
+            : code;
+      return {
+        accepted: code === "" || code.toLowerCase() === "ok" || code.toLowerCase() === "accepted",
+        message,
+      };
     },
   };
 }
 
 /** What a line starts from must exist and be readable; a retired version has nothing to give. */
-function assignable(repository: FleetRepository, device: DeviceSummary, line: string, model: string, allowReduced?: boolean): VersionSummary {
-  if (!device.lines.includes(line)) throw new StemmaError("LINE_UNKNOWN", `The device ${device.device} has no line "${line}" (it has ${device.lines.join(", ")}). Enrol it again with this line, or name one of those.`, { line });
+function assignable(
+  repository: FleetRepository,
+  device: DeviceSummary,
+  line: string,
+  model: string,
+  allowReduced?: boolean,
+): VersionSummary {
+  if (!device.lines.includes(line))
+    throw new StemmaError(
+      "LINE_UNKNOWN",
+      `The device ${device.device} has no line "${line}" (it has ${device.lines.join(", ")}). Enrol it again with this line, or name one of those.`,
+      { line },
+    );
   const summary = repository.resolve(model);
-  if (summary.state === "retired") throw new StemmaError("MODEL_RETIRED", `${summary.name}:${summary.version} is retired, so it cannot be given to a device. Name another version.`, { versionId: summary.versionId });
+  if (summary.state === "retired")
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${summary.name}:${summary.version} is retired, so it cannot be given to a device. Name another version.`,
+      { versionId: summary.versionId },
+    );
   refuseReduced(summary, allowReduced);
   return summary;
 }
 
-async function assign({ home }: OperationsContext, repository: FleetRepository, device: string, line: string, model: string, allowReduced?: boolean): Promise<VersionSummary> {
+async function assign(
+  { home }: OperationsContext,
+  repository: FleetRepository,
+  device: string,
+  line: string,
+  model: string,
+  allowReduced?: boolean,
+): Promise<VersionSummary> {
   const summary = assignable(repository, needDevice(repository, device), line, model, allowReduced);
-  await repository.append({ type: "assigned", atMs: home.ports.clock.now(), device, line, versionId: summary.versionId });
+  await repository.append({
+    type: "assigned",
+    atMs: home.ports.clock.now(),
+    device,
+    line,
+    versionId: summary.versionId,
+  });
   return summary;
 }
 
-/** Keys and token are made here and leave with the answer; the server keeps the public key and the token's hash. */
-async function enroll(context: OperationsContext, { fleet, device, lines, profile, initial = {}, allowReduced = false, dryRun = false }: EnrolmentOptions): Promise<Enrolment> {
+/**
+ * Keys and token are made here and leave with the answer; the server keeps the public key and the token's
+ * hash.
+ */
+async function enroll(
+  context: OperationsContext,
+  { fleet, device, lines, profile, initial = {}, allowReduced = false, dryRun = false }: EnrolmentOptions,
+): Promise<Enrolment> {
   const { fleets, home, live } = context;
   checkName("fleet", fleet);
   checkName("device", device);
-  if (lines.length === 0) throw new StemmaError("ENROLMENT_INVALID", "A device needs at least one line of models. Name it: --line pack-soh.");
+  if (lines.length === 0)
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      "A device needs at least one line of models. Name it: --line pack-soh.",
+    );
   for (const line of lines) checkName("line", line);
   const repository = await fleets.get(fleet, { create: true });
   const known = repository.device(device);
   if (known?.state === "enrolled" && live !== undefined && (await live.fleet(fleet)).isOnline(device)) {
-    throw new StemmaError("ENROLMENT_INVALID", `The device ${device} is enrolled and connected now; a new enrolment would cut it off. Revoke it first, or choose another name.`, { device });
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      `The device ${device} is enrolled and connected now; a new enrolment would cut it off. Revoke it first, or choose another name.`,
+      { device },
+    );
   }
   const { random, clock } = home.ports;
-  const key = generateKey(random), token = generateToken(random);
-  const subject: DeviceSummary = { device, profile, lines, enrolledAtMs: clock.now(), state: "enrolled", session: 0, publicKey: key.publicKey, tokenHash: hashToken(token), active: {} };
-  const given = Object.entries(initial).map(([line, model]) => ({ line, summary: assignable(repository, subject, line, model, allowReduced) }));
-  const enrolment = parseEnrolment({
-    kind: "stemma-enrolment", format: 1, fleet, device, lines, mqtt: [live?.mqttUrl ?? defaultMqttUrl], ...(live === undefined ? {} : { http: live.httpUrl }), ...(live?.ca === undefined ? {} : { ca: live.ca }),
-    root: live?.rootTopic ?? defaultRoot, token, deviceSeed: key.seed, devicePublicKey: key.publicKey, serverPublicKey: home.signer.publicKey, profile,
-  }, `the enrolment of ${device}`);
+  const key = generateKey(random),
+    token = generateToken(random);
+  const subject: DeviceSummary = {
+    device,
+    profile,
+    lines,
+    enrolledAtMs: clock.now(),
+    state: "enrolled",
+    session: 0,
+    publicKey: key.publicKey,
+    tokenHash: hashToken(token),
+    active: {},
+  };
+  const given = Object.entries(initial).map(([line, model]) => ({
+    line,
+    summary: assignable(repository, subject, line, model, allowReduced),
+  }));
+  const enrolment = parseEnrolment(
+    {
+      kind: "stemma-enrolment",
+      format: 1,
+      fleet,
+      device,
+      lines,
+      mqtt: [live?.mqttUrl ?? defaultMqttUrl],
+      ...(live === undefined ? {} : { http: live.httpUrl }),
+      ...(live?.ca === undefined ? {} : { ca: live.ca }),
+      root: live?.rootTopic ?? defaultRoot,
+      token,
+      deviceSeed: key.seed,
+      devicePublicKey: key.publicKey,
+      serverPublicKey: home.signer.publicKey,
+      profile,
+    },
+    `the enrolment of ${device}`,
+  );
   if (dryRun) return {};
   const atMs = clock.now();
-  await repository.append({ type: "enrolled", atMs, device, publicKey: key.publicKey, tokenHash: hashToken(token), profile, lines });
-  if (given.length > 0) await repository.append(...given.map(({ line, summary }) => ({ type: "assigned" as const, atMs, device, line, versionId: summary.versionId })));
+  await repository.append({
+    type: "enrolled",
+    atMs,
+    device,
+    publicKey: key.publicKey,
+    tokenHash: hashToken(token),
+    profile,
+    lines,
+  });
+  if (given.length > 0)
+    await repository.append(
+      ...given.map(({ line, summary }) => ({
+        type: "assigned" as const,
+        atMs,
+        device,
+        line,
+        versionId: summary.versionId,
+      })),
+    );
   return enrolment;
 }

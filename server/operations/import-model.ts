@@ -1,4 +1,7 @@
-/** Import: a safetensors stream becomes a version. The file is taken to disk first, because a model is hashed before it is known what of it is new. */
+/**
+ * Import: a safetensors stream becomes a version. The file is taken to disk first, because a model is hashed
+ * before it is known what of it is new.
+ */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
@@ -18,9 +21,14 @@ import { workFolderOf } from "./work-folder.js";
 const reserveBytes = 64 * 1024 * 1024;
 
 /**
- * @throws SAFETENSORS_MALFORMED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH, MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL
+ * @throws SAFETENSORS_MALFORMED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH,
+ * MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL
  */
-export async function importModel(context: OperationsContext, stream: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> }, options: ImportOptions): Promise<ImportReport> {
+export async function importModel(
+  context: OperationsContext,
+  stream: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> },
+  options: ImportOptions,
+): Promise<ImportReport> {
   const { home, fleets } = context;
   const { files, random } = home.ports;
   const repository = await fleets.get(options.fleet, { create: options.dryRun !== true });
@@ -32,53 +40,129 @@ export async function importModel(context: OperationsContext, stream: { readonly
     await receive(files, temporary, folder, stream);
     const file = await files.open(temporary, "read");
     try {
-      const modelJson = options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
-      const model = await modelSourceOfSafetensors(file, `The file given for ${JSON.stringify(options.name)}`, modelJson === undefined ? {} : { modelJson });
-      return options.dryRun === true ? await reportDry(repository, model, base) : await save(context, repository, model, base, options);
-    } finally { await file.close(); }
-  } finally { await files.remove(temporary); }
+      const modelJson =
+        options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
+      const model = await modelSourceOfSafetensors(
+        file,
+        `The file given for ${JSON.stringify(options.name)}`,
+        modelJson === undefined ? {} : { modelJson },
+      );
+      return options.dryRun === true
+        ? await reportDry(repository, model, base)
+        : await save(context, repository, model, base, options);
+    } finally {
+      await file.close();
+    }
+  } finally {
+    await files.remove(temporary);
+  }
 }
 
-async function receive(files: Files, path: string, folder: string, { byteLength, chunks }: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> }): Promise<void> {
+async function receive(
+  files: Files,
+  path: string,
+  folder: string,
+  { byteLength, chunks }: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> },
+): Promise<void> {
   const free = await files.freeBytes(folder);
-  if (byteLength + reserveBytes > free) throw new StemmaError("DISK_FULL", `The import needs ${byteLength + reserveBytes} bytes free on the disk of ${folder} (its own ${byteLength}, and ${reserveBytes} that stay free for the journal), and ${free} are. Free some, for example with \`stemma storage gc\`.`, { byteLength, free, reserveBytes });
+  if (byteLength + reserveBytes > free)
+    throw new StemmaError(
+      "DISK_FULL",
+      `The import needs ${byteLength + reserveBytes} bytes free on the disk of ${folder} (its own ${byteLength}, and ${reserveBytes} that stay free for the journal), and ${free} are. Free some, for example with \`stemma storage gc\`.`,
+      { byteLength, free, reserveBytes },
+    );
   const file = await files.open(path, "create");
   try {
     let at = 0;
-    for await (const chunk of chunks) { await file.write(chunk, at); at += chunk.length; }
-    if (byteLength >= 0 && at !== byteLength) throw new StemmaError("SAFETENSORS_TRUNCATED", `${at} of ${byteLength} bytes of the import came. Send the file again.`, { expected: byteLength, actual: at });
-  } finally { await file.close(); }
+    for await (const chunk of chunks) {
+      await file.write(chunk, at);
+      at += chunk.length;
+    }
+    if (byteLength >= 0 && at !== byteLength)
+      throw new StemmaError(
+        "SAFETENSORS_TRUNCATED",
+        `${at} of ${byteLength} bytes of the import came. Send the file again.`,
+        { expected: byteLength, actual: at },
+      );
+  } finally {
+    await file.close();
+  }
 }
 
-function totalBytes(model: ModelSource): number { return model.leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0); }
+function totalBytes(model: ModelSource): number {
+  return model.leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
+}
 
-async function save({ live }: OperationsContext, repository: FleetRepository, model: ModelSource, base: VersionSummary | undefined, options: ImportOptions): Promise<ImportReport> {
+async function save(
+  { live }: OperationsContext,
+  repository: FleetRepository,
+  model: ModelSource,
+  base: VersionSummary | undefined,
+  options: ImportOptions,
+): Promise<ImportReport> {
   const { name, device, line, metadata, attachments } = options;
   const report = await repository.save(model, {
-    name, ...(device === undefined ? {} : { device }), ...(line === undefined ? {} : { line }), bases: base === undefined ? [] : [base.versionId],
-    ...(metadata === undefined || Object.keys(metadata).length === 0 ? {} : { metadata }), ...(attachments === undefined || attachments.length === 0 ? {} : { attachments }),
+    name,
+    ...(device === undefined ? {} : { device }),
+    ...(line === undefined ? {} : { line }),
+    bases: base === undefined ? [] : [base.versionId],
+    ...(metadata === undefined || Object.keys(metadata).length === 0 ? {} : { metadata }),
+    ...(attachments === undefined || attachments.length === 0 ? {} : { attachments }),
   });
   const { summary } = report;
   const liveFleet = await live?.fleet(repository.fleet);
   if (liveFleet !== undefined) liveFleet.saved(summary.versionId);
   const plan = await planAgainst(repository, model, base);
   return {
-    summary, approach: report.approach, changed: plan.changed, tensors: model.leaves.length, tensorBytes: totalBytes(model), newTensorBytes: report.newTensorBytes, overheadBytes: report.overheadBytes,
+    summary,
+    approach: report.approach,
+    changed: plan.changed,
+    tensors: model.leaves.length,
+    tensorBytes: totalBytes(model),
+    newTensorBytes: report.newTensorBytes,
+    overheadBytes: report.overheadBytes,
     unchanged: base !== undefined && base.record.contentId === summary.record.contentId,
   };
 }
 
-async function planAgainst(repository: FleetRepository, model: ModelSource, base: VersionSummary | undefined): Promise<{ readonly approach: "snapshot" | "update"; readonly changed: number }> {
+async function planAgainst(
+  repository: FleetRepository,
+  model: ModelSource,
+  base: VersionSummary | undefined,
+): Promise<{ readonly approach: "snapshot" | "update"; readonly changed: number }> {
   const against = base === undefined ? undefined : await loadSaveBase(repository.objects, base.versionId);
-  const { approach, changed } = planSave({ architecture: model.architecture === undefined ? zeroHash : architectureHash(model.architecture), leaves: model.leaves }, against);
+  const { approach, changed } = planSave(
+    {
+      architecture: model.architecture === undefined ? zeroHash : architectureHash(model.architecture),
+      leaves: model.leaves,
+    },
+    against,
+  );
   return { approach, changed: changed.length };
 }
 
-async function reportDry(repository: FleetRepository, model: ModelSource, base: VersionSummary | undefined): Promise<ImportReport> {
+async function reportDry(
+  repository: FleetRepository,
+  model: ModelSource,
+  base: VersionSummary | undefined,
+): Promise<ImportReport> {
   const { approach, changed } = await planAgainst(repository, model, base);
-  const lacking = new Map(model.leaves.filter(({ tensor }) => !repository.objects.has(tensor)).map((leaf) => [leaf.tensor, tensorByteLength(leaf.dtype, leaf.shape)]));
+  const lacking = new Map(
+    model.leaves
+      .filter(({ tensor }) => !repository.objects.has(tensor))
+      .map((leaf) => [leaf.tensor, tensorByteLength(leaf.dtype, leaf.shape)]),
+  );
   return {
-    summary: undefined, approach, changed, tensors: model.leaves.length, tensorBytes: totalBytes(model), newTensorBytes: [...lacking.values()].reduce((sum, bytes) => sum + bytes, 0), overheadBytes: 0,
-    unchanged: base !== undefined && changed === 0 && model.leaves.length === (await repository.leaves(base.versionId)).length,
+    summary: undefined,
+    approach,
+    changed,
+    tensors: model.leaves.length,
+    tensorBytes: totalBytes(model),
+    newTensorBytes: [...lacking.values()].reduce((sum, bytes) => sum + bytes, 0),
+    overheadBytes: 0,
+    unchanged:
+      base !== undefined &&
+      changed === 0 &&
+      model.leaves.length === (await repository.leaves(base.versionId)).length,
   };
 }

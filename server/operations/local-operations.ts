@@ -21,24 +21,48 @@ import { progressiveOnServer } from "../progressive/progressive-on-server.js";
 import { trainOnServer } from "../training/train-on-server.js";
 
 /** The operations of a home without a server; closing them closes the home. */
-export async function openLocalOperations({ home: path }: { readonly home: string }): Promise<ServerOperations> {
+export async function openLocalOperations({
+  home: path,
+}: {
+  readonly home: string;
+}): Promise<ServerOperations> {
   const home = await openNodeHome(path);
   await clearWorkFolder(home);
   const fleets = openFleets(home);
   const operations = localOperations({ home, fleets, version: programVersion() });
-  return { ...operations, close: async () => { await fleets.close(); await home.close(); } };
+  return {
+    ...operations,
+    close: async () => {
+      await fleets.close();
+      await home.close();
+    },
+  };
 }
 
 export function localOperations(context: OperationsContext): ServerOperations {
   const { home, fleets, live, version } = context;
   return {
     health: async () => ({
-      version, pid: process.pid, home: home.path, ...(live === undefined ? {} : { mqttUrl: live.mqttUrl, httpUrl: live.httpUrl }), publicKey: home.signer.publicKey, fleets: await fleets.names(),
+      version,
+      pid: process.pid,
+      home: home.path,
+      ...(live === undefined ? {} : { mqttUrl: live.mqttUrl, httpUrl: live.httpUrl }),
+      publicKey: home.signer.publicKey,
+      fleets: await fleets.names(),
     }),
-    fleets: async () => Promise.all((await fleets.names()).map(async (fleet) => {
-      const repository = await fleets.get(fleet);
-      return { fleet, versions: repository.versions().length, devices: repository.devices().length, online: (await live?.fleet(fleet))?.onlineCount ?? 0, journalLength: repository.journal.head().length };
-    })),
+    fleets: async () =>
+      Promise.all(
+        (await fleets.names()).map(async (fleet) => {
+          const repository = await fleets.get(fleet);
+          return {
+            fleet,
+            versions: repository.versions().length,
+            devices: repository.devices().length,
+            online: (await live?.fleet(fleet))?.onlineCount ?? 0,
+            journalLength: repository.journal.head().length,
+          };
+        }),
+      ),
     ...deviceOperations(context),
     ...modelOperations(context),
     ...datasetOperations(context),
@@ -50,7 +74,11 @@ export function localOperations(context: OperationsContext): ServerOperations {
     evaluate: (request, signal) => evaluateOnServer(context, request, signal),
     evaluateProgressively: (request, signal) => progressiveOnServer(context, request, signal),
     events: (signal) => {
-      if (live === undefined) throw new StemmaError("SERVER_UNREACHABLE", "Events come from a running server, and none runs on this home. Start one with `stemma server`.");
+      if (live === undefined)
+        throw new StemmaError(
+          "SERVER_UNREACHABLE",
+          "Events come from a running server, and none runs on this home. Start one with `stemma server`.",
+        );
       return live.events.listen(signal);
     },
     close: async () => undefined,

@@ -1,4 +1,6 @@
-/** Operations on models: list, show, log, diff, recover, verify, as of a moment, import, tag, hold, retire. */
+/**
+ * Operations on models: list, show, log, diff, recover, verify, as of a moment, import, tag, hold, retire.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import { decodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { decodeMetadata } from "../../shared/model/metadata.js";
@@ -15,25 +17,49 @@ import type { ModelDescription, ModelReference, ServerOperations } from "./opera
 import type { OperationsContext } from "./operations-context.js";
 import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
-type ModelOperations = Pick<ServerOperations, "models" | "model" | "log" | "diff" | "recover" | "verify" | "asOf" | "import" | "tag" | "hold" | "retire">;
+type ModelOperations = Pick<
+  ServerOperations,
+  "models" | "model" | "log" | "diff" | "recover" | "verify" | "asOf" | "import" | "tag" | "hold" | "retire"
+>;
 
 export function modelOperations(context: OperationsContext): ModelOperations {
   const { fleets } = context;
-  const at = async ({ fleet, model }: ModelReference): Promise<{ readonly repository: FleetRepository; readonly summary: VersionSummary }> => {
+  const at = async ({
+    fleet,
+    model,
+  }: ModelReference): Promise<{ readonly repository: FleetRepository; readonly summary: VersionSummary }> => {
     const repository = await fleets.get(fleet);
     return { repository, summary: repository.resolve(model) };
   };
   return {
-    models: async (fleet, { all = false, ...filter } = {}) => (await fleets.get(fleet)).versions({ ...filter, includeRetired: all }),
-    model: async (reference) => { const { repository, summary } = await at(reference); return describe(repository, summary); },
-    log: async (reference) => { const { repository, summary } = await at(reference); return repository.lineage(summary.versionId); },
+    models: async (fleet, { all = false, ...filter } = {}) =>
+      (await fleets.get(fleet)).versions({ ...filter, includeRetired: all }),
+    model: async (reference) => {
+      const { repository, summary } = await at(reference);
+      return describe(repository, summary);
+    },
+    log: async (reference) => {
+      const { repository, summary } = await at(reference);
+      return repository.lineage(summary.versionId);
+    },
     diff: async (a, b) => {
-      if (a.fleet !== b.fleet) throw new StemmaError("NOT_ALLOWED", "Models of two fleets are not compared: what one fleet stores is not the other's. Recover one and import it into the other's fleet.");
-      const left = await at(a), right = await at(b);
+      if (a.fleet !== b.fleet)
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          "Models of two fleets are not compared: what one fleet stores is not the other's. Recover one and import it into the other's fleet.",
+        );
+      const left = await at(a),
+        right = await at(b);
       return left.repository.diff(left.summary.versionId, right.summary.versionId);
     },
-    recover: async (reference, options) => { const { repository, summary } = await at(reference); return recoverAsStream(repository, summary, options?.environment); },
-    verify: async (reference) => { const { repository, summary } = await at(reference); return verifyModel(repository, summary); },
+    recover: async (reference, options) => {
+      const { repository, summary } = await at(reference);
+      return recoverAsStream(repository, summary, options?.environment);
+    },
+    verify: async (reference) => {
+      const { repository, summary } = await at(reference);
+      return verifyModel(repository, summary);
+    },
     asOf: async (fleet, atMs) => (await fleets.get(fleet)).asOf(atMs),
     import: (stream, options) => importModel(context, stream, options),
     tag: async (reference, tag, remove = false) => {
@@ -52,45 +78,92 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       if (dryRun) repository.checkRetirable(summary.versionId);
       else if (summary.state !== "retired") {
         await repository.retire(summary.versionId, because);
-        const { versionId, name, version, record: { device, line } } = summary;
-        context.live?.events.emit({ event: "retired", fleet: reference.fleet, device, line, versionId, name, version, because });
+        const {
+          versionId,
+          name,
+          version,
+          record: { device, line },
+        } = summary;
+        context.live?.events.emit({
+          event: "retired",
+          fleet: reference.fleet,
+          device,
+          line,
+          versionId,
+          name,
+          version,
+          because,
+        });
       }
       return repository.resolve(summary.versionId);
     },
   };
 }
 
-interface NamedVersion { readonly versionId: Hash; readonly name: string; readonly version: number }
+interface NamedVersion {
+  readonly versionId: Hash;
+  readonly name: string;
+  readonly version: number;
+}
 function nameIn(repository: FleetRepository, versionId: Hash): NamedVersion & { readonly state: string } {
   const known = repository.get(versionId);
-  return known === undefined ? { versionId, name: "(not known here)", version: 0, state: "unknown" } : { versionId, name: known.name, version: known.version, state: known.state };
+  return known === undefined
+    ? { versionId, name: "(not known here)", version: 0, state: "unknown" }
+    : { versionId, name: known.name, version: known.version, state: known.state };
 }
 
 async function describe(repository: FleetRepository, summary: VersionSummary): Promise<ModelDescription> {
   const { record, versionId } = summary;
   const bases = record.bases.map((base) => nameIn(repository, base));
-  const derived = repository.versions({ includeRetired: true }).filter((version) => version.record.bases.includes(versionId)).map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
-  // Of a retired version its name, parents and times stay, whatever lies here still; of another that cannot be read, what is known is shown too.
-  const isHere = summary.state !== "retired" && repository.objects.has(record.objects.tree) && repository.objects.has(record.objects.names) && repository.objects.has(record.objects.ownerMap);
+  const derived = repository
+    .versions({ includeRetired: true })
+    .filter((version) => version.record.bases.includes(versionId))
+    .map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
+  // Of a retired version its name, parents and times stay, whatever lies here still; of another that cannot
+  // be read, what is known is shown too.
+  const isHere =
+    summary.state !== "retired" &&
+    repository.objects.has(record.objects.tree) &&
+    repository.objects.has(record.objects.names) &&
+    repository.objects.has(record.objects.ownerMap);
   if (!isHere) return { ...summary, leaves: [], environment: {}, bases, derived };
-  return { ...summary, ...await contentOf(repository, summary), bases, derived };
+  return { ...summary, ...(await contentOf(repository, summary)), bases, derived };
 }
 
-async function contentOf({ objects, leaves: leavesOf, get }: FleetRepository, { record, versionId }: VersionSummary): Promise<Pick<ModelDescription, "leaves" | "layers" | "environment" | "measurements" | "metadata" | "provenance">> {
+async function contentOf(
+  { objects, leaves: leavesOf, get }: FleetRepository,
+  { record, versionId }: VersionSummary,
+): Promise<
+  Pick<ModelDescription, "leaves" | "layers" | "environment" | "measurements" | "metadata" | "provenance">
+> {
   const leaves = await leavesOf(versionId);
   const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
   const owners = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
   const { architecture, environment, measurements, metadata, provenance } = record.objects;
-  const layers = architecture === undefined ? undefined : decodeArchitecture(await objects.read("architecture", architecture)).layers.map(({ className }, index) => ({ name: names.layers?.[index] ?? `${index}`, className }));
+  const layers =
+    architecture === undefined
+      ? undefined
+      : decodeArchitecture(await objects.read("architecture", architecture)).layers.map(
+          ({ className }, index) => ({ name: names.layers?.[index] ?? `${index}`, className }),
+        );
   return {
     leaves: leaves.map(({ path, dtype, shape }, index) => {
       const owner = ownerOf(owners, index, versionId);
       const known = get(owner);
-      return { path, name: names.leaves[index] ?? path, dtype, shape, bytes: tensorByteLength(dtype, shape), owner: { versionId: owner, name: known?.name ?? "(not known here)", version: known?.version ?? 0 } };
+      return {
+        path,
+        name: names.leaves[index] ?? path,
+        dtype,
+        shape,
+        bytes: tensorByteLength(dtype, shape),
+        owner: { versionId: owner, name: known?.name ?? "(not known here)", version: known?.version ?? 0 },
+      };
     }),
     ...(layers === undefined ? {} : { layers }),
     environment: decodeEnvironment(await objects.read("environment", environment)),
-    ...(measurements === undefined ? {} : { measurements: jsonOf(await objects.read("measurements", measurements)) as readonly Measurement[] }),
+    ...(measurements === undefined
+      ? {}
+      : { measurements: jsonOf(await objects.read("measurements", measurements)) as readonly Measurement[] }),
     ...(metadata === undefined ? {} : { metadata: decodeMetadata(await objects.read("metadata", metadata)) }),
     ...(provenance === undefined ? {} : { provenance: jsonOf(await objects.read("provenance", provenance)) }),
   };
@@ -100,14 +173,25 @@ async function contentOf({ objects, leaves: leavesOf, get }: FleetRepository, { 
 function jsonOf(bytes: Uint8Array): unknown {
   const text = Buffer.from(bytes).toString("utf8");
   // Canonical bytes hold numbers as bits; people and programs are given the numbers.
-  try { return plainOf(decodeCanonical(bytes)); } catch { /* another JSON, or none */ }
-  try { return JSON.parse(text) as unknown; } catch { return text.slice(0, 4096); }
+  try {
+    return plainOf(decodeCanonical(bytes));
+  } catch {
+    /* another JSON, or none */
+  }
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text.slice(0, 4096);
+  }
 }
 
 /** JSON has no integers beyond 2^53. */
 function plainOf(value: CanonicalValue | undefined): unknown {
   if (typeof value === "bigint") return String(value);
   if (Array.isArray(value)) return value.map(plainOf);
-  if (typeof value === "object" && value !== null) return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, plainOf(member as CanonicalValue)]));
+  if (typeof value === "object" && value !== null)
+    return Object.fromEntries(
+      Object.entries(value).map(([key, member]) => [key, plainOf(member as CanonicalValue)]),
+    );
   return value;
 }

@@ -1,4 +1,7 @@
-/** The fleets of one open home: each repository opened once, when it is first needed, and closed with all others. Knows no commands. */
+/**
+ * The fleets of one open home: each repository opened once, when it is first needed, and closed with all
+ * others. Knows no commands.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Home } from "../repository/home.js";
@@ -19,7 +22,11 @@ export function openFleets(home: Home): OpenFleets {
   const open = async (fleet: string, create: boolean): Promise<FleetRepository> => {
     if (!create && !(await home.fleets()).includes(fleet)) {
       const names = await home.fleets();
-      throw new StemmaError("NOT_FOUND", `The home ${home.path} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or begin this one with an import or an enrolment.`, { fleet });
+      throw new StemmaError(
+        "NOT_FOUND",
+        `The home ${home.path} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or begin this one with an import or an enrolment.`,
+        { fleet },
+      );
     }
     const repository = await openRepository(home, fleet);
     opened.set(fleet, repository);

@@ -12,7 +12,12 @@ export interface LiveFleet {
   assigned(device: string, line: string, versionId: Hash): Promise<void>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
-  command(device: string, name: string, body: unknown, timeoutMs: number): Promise<{ readonly code: string; readonly result: unknown }>;
+  command(
+    device: string,
+    name: string,
+    body: unknown,
+    timeoutMs: number,
+  ): Promise<{ readonly code: string; readonly result: unknown }>;
   /** A version was saved here: it is to be read back, and children may wait for it. */
   saved(versionId: Hash): void;
   backedUp(): void;

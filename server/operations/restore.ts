@@ -3,6 +3,10 @@ import { nodeHomePorts } from "../repository/node-home.js";
 import { restoreBackup, type RestoredFleet } from "../repository/restore.js";
 
 /** @throws BACKUP_INVALID where the target is not empty or the backup is not whole */
-export async function restoreHome(folder: string, home: string, options: { readonly dryRun?: boolean } = {}): Promise<readonly RestoredFleet[]> {
+export async function restoreHome(
+  folder: string,
+  home: string,
+  options: { readonly dryRun?: boolean } = {},
+): Promise<readonly RestoredFleet[]> {
   return restoreBackup(folder, home, nodeHomePorts(), options);
 }

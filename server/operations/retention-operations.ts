@@ -5,40 +5,64 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RetentionReport, ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
 
-type RetentionOperations = Pick<ServerOperations, "retention" | "setRetention" | "forecastRetention" | "applyRetention">;
+type RetentionOperations = Pick<
+  ServerOperations,
+  "retention" | "setRetention" | "forecastRetention" | "applyRetention"
+>;
 
 export function retentionOperations(context: OperationsContext): RetentionOperations {
   const { fleets } = context;
   return {
     retention: async (fleet) => (await fleets.get(fleet)).retention.settings(),
     setRetention: async (fleet, scope, rule, by) => (await fleets.get(fleet)).retention.set(scope, rule, by),
-    forecastRetention: async (fleet, options = {}) => (await fleets.get(fleet)).retention.forecast({ ...options, busy: await underWayIn(context, fleet) }),
+    forecastRetention: async (fleet, options = {}) =>
+      (await fleets.get(fleet)).retention.forecast({ ...options, busy: await underWayIn(context, fleet) }),
     applyRetention: (fleet, options) => applyRetention(context, fleet, options),
   };
 }
 
 /** What devices are sending or being sent now, and so rely on. */
-async function underWayIn({ live }: OperationsContext, fleet: string): Promise<() => ReadonlyMap<Hash, string>> {
+async function underWayIn(
+  { live }: OperationsContext,
+  fleet: string,
+): Promise<() => ReadonlyMap<Hash, string>> {
   const liveFleet = await live?.fleet(fleet);
   return () => liveFleet?.underWay() ?? new Map();
 }
 
-async function applyRetention(context: OperationsContext, fleet: string, { collect = false }: { readonly collect?: boolean } = {}): Promise<RetentionReport> {
+async function applyRetention(
+  context: OperationsContext,
+  fleet: string,
+  { collect = false }: { readonly collect?: boolean } = {},
+): Promise<RetentionReport> {
   const { fleets, live } = context;
   const repository = await fleets.get(fleet);
   const outcome = await repository.retention.apply({ busy: await underWayIn(context, fleet) });
-  for (const { versionId, name, version, device, line, because } of outcome.retired) live?.events.emit({ event: "retired", fleet, device, line, versionId, name, version, because });
+  for (const { versionId, name, version, device, line, because } of outcome.retired)
+    live?.events.emit({ event: "retired", fleet, device, line, versionId, name, version, because });
   const freed = collect ? await collectNow(repository) : undefined;
-  live?.events.emit({ event: "retention", fleet, retired: outcome.retired.length, kept: outcome.kept, freedBytes: freed ?? null });
+  live?.events.emit({
+    event: "retention",
+    fleet,
+    retired: outcome.retired.length,
+    kept: outcome.kept,
+    freedBytes: freed ?? null,
+  });
   return { ...outcome, ...(freed === undefined ? {} : { freedBytes: freed }) };
 }
 
 const mostPlans = 3;
 
-/** A collection between plan and execution (a person's, the archive's) makes the plan stale: made again, a few times. */
+/**
+ * A collection between plan and execution (a person's, the archive's) makes the plan stale: made again, a few
+ * times.
+ */
 async function collectNow(repository: Pick<FleetRepository, "planCollection" | "collect">): Promise<number> {
   for (let plans = 1; ; plans++) {
-    try { return (await repository.collect(await repository.planCollection())).freedBytes; }
-    catch (error) { if (plans === mostPlans || !isStemmaError(error, "PLAN_STALE")) throw error; }
+    try {
+      return (await repository.collect(await repository.planCollection())).freedBytes;
+    } catch (error) {
+      if (plans === mostPlans || !isStemmaError(error, "PLAN_STALE")) throw error;
+    }
   }
 }

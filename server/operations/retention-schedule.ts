@@ -24,8 +24,16 @@ export interface RetentionSchedule {
   close(): Promise<void>;
 }
 
-export function startRetentionSchedule({ operations, fleets, clock, log, firstMs = hourMs, everyMs = 24 * hourMs }: RetentionScheduleParts): RetentionSchedule {
-  let closed = false, round: Promise<void> = Promise.resolve();
+export function startRetentionSchedule({
+  operations,
+  fleets,
+  clock,
+  log,
+  firstMs = hourMs,
+  everyMs = 24 * hourMs,
+}: RetentionScheduleParts): RetentionSchedule {
+  let closed = false,
+    round: Promise<void> = Promise.resolve();
   let cancel = clock.after(firstMs, next);
   function next(): void {
     if (closed) return;
@@ -35,7 +43,11 @@ export function startRetentionSchedule({ operations, fleets, clock, log, firstMs
   }
   async function applyToAll(): Promise<void> {
     let names: readonly string[] = [];
-    try { names = await fleets(); } catch (error) { log.error("retention-failed", describe(error)); }
+    try {
+      names = await fleets();
+    } catch (error) {
+      log.error("retention-failed", describe(error));
+    }
     for (const fleet of names) {
       if (closed) return;
       try {
@@ -43,15 +55,24 @@ export function startRetentionSchedule({ operations, fleets, clock, log, firstMs
         const { retired, kept } = await operations.applyRetention(fleet);
         // What was retired is an event too, and told as that.
         log.debug("retention-applied", { fleet, retired: retired.length, kept });
-      } catch (error) { log.error("retention-failed", { fleet, ...describe(error) }); }
+      } catch (error) {
+        log.error("retention-failed", { fleet, ...describe(error) });
+      }
     }
   }
   return {
     settled: () => round,
-    async close() { closed = true; cancel(); await round; },
+    async close() {
+      closed = true;
+      cancel();
+      await round;
+    },
   };
 }
 
 function describe(error: unknown): { readonly code: string; readonly message: string } {
-  return { code: isStemmaError(error) ? error.code : "INTERNAL", message: error instanceof Error ? error.message : String(error) };
+  return {
+    code: isStemmaError(error) ? error.code : "INTERNAL",
+    message: error instanceof Error ? error.message : String(error),
+  };
 }

@@ -4,7 +4,10 @@ import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "./operations.js";
 import type { OperationsContext } from "./operations-context.js";
 
-type StorageOperations = Pick<ServerOperations, "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup">;
+type StorageOperations = Pick<
+  ServerOperations,
+  "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup"
+>;
 
 export function storageOperations({ fleets, live }: OperationsContext): StorageOperations {
   return {
@@ -15,7 +18,12 @@ export function storageOperations({ fleets, live }: OperationsContext): StorageO
     reindex: async (fleet) => (await fleets.get(fleet)).reindex(),
     backup: async (fleet, folder) => {
       // A server's current folder is not the asker's.
-      if (!isAbsolute(folder)) throw new StemmaError("USAGE", `The backup's folder ${folder} is relative. Name it from the root of the file system.`, { folder });
+      if (!isAbsolute(folder))
+        throw new StemmaError(
+          "USAGE",
+          `The backup's folder ${folder} is relative. Name it from the root of the file system.`,
+          { folder },
+        );
       const report = await (await fleets.get(fleet)).backup(folder);
       const liveFleet = await live?.fleet(fleet);
       if (liveFleet !== undefined) liveFleet.backedUp();

@@ -1,10 +1,18 @@
-/** Where imports and trainings put what they work on: below the home's run folder, emptied when the home is opened, since nothing in it outlives its process. */
+/**
+ * Where imports and trainings put what they work on: below the home's run folder, emptied when the home is
+ * opened, since nothing in it outlives its process.
+ */
 import { join } from "node:path";
 import type { Home } from "../repository/home.js";
 
-export function workFolderOf(home: Pick<Home, "path">): string { return join(home.path, "run", "work"); }
+export function workFolderOf(home: Pick<Home, "path">): string {
+  return join(home.path, "run", "work");
+}
 
-/** Removes what a process that was killed left behind. Call when the home's lock is held and before any work begins. */
+/**
+ * Removes what a process that was killed left behind. Call when the home's lock is held and before any work
+ * begins.
+ */
 export async function clearWorkFolder(home: Pick<Home, "path" | "ports">): Promise<void> {
   const { files } = home.ports;
   await files.remove(workFolderOf(home));

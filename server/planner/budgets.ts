@@ -8,39 +8,90 @@ import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
 import { rowsOf, type Rows, type StorageGraph } from "./storage-graph.js";
 import type { StorageTree } from "./storage-tree.js";
 
-/** A cost may pass its budget by this share of it: sums in another order differ by less, and nothing else does. */
+/**
+ * A cost may pass its budget by this share of it: sums in another order differ by less, and nothing else
+ * does.
+ */
 export const budgetTolerance = 1e-9;
-export function isWithin(cost: number, budget: number): boolean { return cost <= budget * (1 + budgetTolerance); }
+export function isWithin(cost: number, budget: number): boolean {
+  return cost <= budget * (1 + budgetTolerance);
+}
 
 /** α · C_r(SPT, s) for every snapshot (MH §V-B); ratios from 1 on can always be met. */
-export function budgetsByRatio(graph: StorageGraph, least: Float64Array, ratio: number, scheme: PlanningScheme): Float64Array {
-  if (!(ratio >= 1)) throw new StemmaError("BUDGET_UNREACHABLE", `A recreation budget of ${ratio} times the least possible cannot be met. Give a ratio of 1 or more.`, { ratio });
+export function budgetsByRatio(
+  graph: StorageGraph,
+  least: Float64Array,
+  ratio: number,
+  scheme: PlanningScheme,
+): Float64Array {
+  if (!(ratio >= 1))
+    throw new StemmaError(
+      "BUDGET_UNREACHABLE",
+      `A recreation budget of ${ratio} times the least possible cannot be met. Give a ratio of 1 or more.`,
+      { ratio },
+    );
   return snapshotCosts(graph, least, scheme).map((cost) => cost * ratio);
 }
 
-/** @throws BUDGET_UNREACHABLE where no plan can meet a budget, naming the snapshot furthest from it; USAGE where their number is wrong. */
-export function requireReachable(graph: StorageGraph, least: Float64Array, budgets: Float64Array, scheme: PlanningScheme): void {
-  if (budgets.length !== graph.snapshotIds.length) throw new StemmaError("USAGE", `There are ${graph.snapshotIds.length} snapshots and ${budgets.length} budgets. Give one for each, Infinity where there is none.`);
+/**
+ * @throws BUDGET_UNREACHABLE where no plan can meet a budget, naming the snapshot furthest from it; USAGE
+ * where their number is wrong.
+ */
+export function requireReachable(
+  graph: StorageGraph,
+  least: Float64Array,
+  budgets: Float64Array,
+  scheme: PlanningScheme,
+): void {
+  if (budgets.length !== graph.snapshotIds.length)
+    throw new StemmaError(
+      "USAGE",
+      `There are ${graph.snapshotIds.length} snapshots and ${budgets.length} budgets. Give one for each, Infinity where there is none.`,
+    );
   const costs = snapshotCosts(graph, least, scheme);
-  let worst = -1, excess = 0;
+  let worst = -1,
+    excess = 0;
   costs.forEach((cost, s) => {
     const over = cost - budgets[s]!;
-    if (!isWithin(cost, budgets[s]!) && !(over <= excess)) { worst = s; excess = over; }
+    if (!isWithin(cost, budgets[s]!) && !(over <= excess)) {
+      worst = s;
+      excess = over;
+    }
   });
-  if (worst >= 0) throw new StemmaError("BUDGET_UNREACHABLE", `The snapshot ${graph.snapshotIds[worst]} cannot be rebuilt for ${budgets[worst]}: even stored for speed it costs ${costs[worst]} (${scheme}). Raise its budget.`, { snapshot: graph.snapshotIds[worst], budget: budgets[worst], least: costs[worst] });
+  if (worst >= 0)
+    throw new StemmaError(
+      "BUDGET_UNREACHABLE",
+      `The snapshot ${graph.snapshotIds[worst]} cannot be rebuilt for ${budgets[worst]}: even stored for speed it costs ${costs[worst]} (${scheme}). Raise its budget.`,
+      { snapshot: graph.snapshotIds[worst], budget: budgets[worst], least: costs[worst] },
+    );
 }
 
 /** Groups of vertices whose summed recreation cost is bounded. */
-export interface Limits { readonly count: number; readonly limit: Float64Array; readonly members: Rows; readonly groupsOf: Rows }
+export interface Limits {
+  readonly count: number;
+  readonly limit: Float64Array;
+  readonly members: Rows;
+  readonly groupsOf: Rows;
+}
 
 export function limitsOf(graph: StorageGraph, budgets: Float64Array, scheme: PlanningScheme): Limits {
   const padded = (budget: number): number => budget * (1 + budgetTolerance / 2);
-  if (scheme === "independent") return { count: budgets.length, limit: budgets.map(padded), members: graph.members, groupsOf: graph.memberships };
+  if (scheme === "independent")
+    return {
+      count: budgets.length,
+      limit: budgets.map(padded),
+      members: graph.members,
+      groupsOf: graph.memberships,
+    };
   const limit = new Float64Array(graph.vertexCount).fill(Number.POSITIVE_INFINITY);
   for (let v = 0; v < graph.vertexCount; v++) {
-    for (let at = graph.memberships.start[v]!; at < graph.memberships.start[v + 1]!; at++) limit[v] = Math.min(limit[v]!, padded(budgets[graph.memberships.items[at]!]!));
+    for (let at = graph.memberships.start[v]!; at < graph.memberships.start[v + 1]!; at++)
+      limit[v] = Math.min(limit[v]!, padded(budgets[graph.memberships.items[at]!]!));
   }
-  const alone = rowsOf(graph.vertexCount, Int32Array.from({ length: graph.vertexCount }, (_, v) => v));
+  const alone = rowsOf(
+    graph.vertexCount,
+    Int32Array.from({ length: graph.vertexCount }, (_, v) => v),
+  );
   return { count: graph.vertexCount, limit, members: alone, groupsOf: alone };
 }
 
@@ -52,7 +103,10 @@ export class LimitMeter {
   private readonly rise: Float64Array;
   private readonly touched: Int32Array;
 
-  constructor(readonly tree: StorageTree, readonly limits: Limits) {
+  constructor(
+    readonly tree: StorageTree,
+    readonly limits: Limits,
+  ) {
     this.cost = new Float64Array(limits.count);
     this.rise = new Float64Array(limits.count);
     this.touched = new Int32Array(limits.count);
@@ -61,47 +115,62 @@ export class LimitMeter {
 
   /** Everything anew, recreation costs included. */
   recompute(): void {
-    const { tree, limits: { count, members } } = this;
+    const {
+      tree,
+      limits: { count, members },
+    } = this;
     tree.recompute();
     this.exceeded = 0;
     for (let group = 0; group < count; group++) {
       let sum = 0;
-      for (let at = members.start[group]!; at < members.start[group + 1]!; at++) sum += tree.recreation[members.items[at]!]!;
+      for (let at = members.start[group]!; at < members.start[group + 1]!; at++)
+        sum += tree.recreation[members.items[at]!]!;
       this.cost[group] = sum;
       if (this.isOver(group)) this.exceeded++;
     }
   }
 
-  isOver(group: number): boolean { return this.cost[group]! > this.limits.limit[group]!; }
+  isOver(group: number): boolean {
+    return this.cost[group]! > this.limits.limit[group]!;
+  }
 
   /** Whether every group that a move touches stays within its limit, or was over it and does not grow. */
   admits(v: number, edge: number): boolean {
     const change = this.tree.recreationChange(v, edge);
     if (change <= 0) return true;
     const { groupsOf, limit } = this.limits;
-    let touchedCount = 0, isAdmitted = true;
+    let touchedCount = 0,
+      isAdmitted = true;
     search: for (const x of this.tree.subtree(v)) {
       for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
         const group = groupsOf.items[at]!;
         if (this.rise[group] === 0) this.touched[touchedCount++] = group;
         this.rise[group]! += change;
-        if (this.cost[group]! + this.rise[group]! > limit[group]!) { isAdmitted = false; break search; }
+        if (this.cost[group]! + this.rise[group]! > limit[group]!) {
+          isAdmitted = false;
+          break search;
+        }
       }
     }
     for (let at = 0; at < touchedCount; at++) this.rise[this.touched[at]!] = 0;
     return isAdmitted;
   }
 
-  /** Moves v and keeps the books; returns how many vertices cost something else now. `onCross` hears of every group that comes to be over its limit, or no longer is. */
+  /**
+   * Moves v and keeps the books; returns how many vertices cost something else now. `onCross` hears of every
+   * group that comes to be over its limit, or no longer is.
+   */
   move(v: number, edge: number, onCross?: (group: number, isOver: boolean) => void): number {
     const change = this.tree.recreationChange(v, edge);
     this.tree.move(v, edge);
     if (change === 0) return 0;
     const { groupsOf } = this.limits;
-    const crossed: number[] = [], changed = this.tree.subtree(v);
+    const crossed: number[] = [],
+      changed = this.tree.subtree(v);
     for (const x of changed) {
       for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
-        const group = groupsOf.items[at]!, wasOver = this.isOver(group);
+        const group = groupsOf.items[at]!,
+          wasOver = this.isOver(group);
         this.cost[group]! += change;
         if (this.isOver(group) === wasOver) continue;
         this.exceeded += wasOver ? -1 : 1;

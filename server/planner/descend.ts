@@ -1,4 +1,7 @@
-/** Takes a tree that keeps its budgets down to one where no single swap saves storage within them. Pure local search. */
+/**
+ * Takes a tree that keeps its budgets down to one where no single swap saves storage within them. Pure local
+ * search.
+ */
 import type { LimitMeter } from "./budgets.js";
 
 /** Savings below this share of an edge's cost are rounding. */
@@ -10,8 +13,15 @@ const leastSavingShare = 1e-12;
  * cost, because that makes room. Never adds storage, never breaks a limit that holds.
  */
 export function descend(meter: LimitMeter, isTimeUp: () => boolean = () => false): void {
-  const { tree, tree: { graph } } = meter;
-  const { storage, from, incoming: { start, items } } = graph;
+  const {
+    tree,
+    tree: { graph },
+  } = meter;
+  const {
+    storage,
+    from,
+    incoming: { start, items },
+  } = graph;
   const saving = (v: number): number => storage[tree.parentEdge[v]!]! - storage[items[start[v]!]!]!;
   let waiting = Int32Array.from({ length: graph.vertexCount - 1 }, (_, at) => at + 1);
   for (let hasChanged = true; hasChanged && !isTimeUp();) {
@@ -21,10 +31,15 @@ export function descend(meter: LimitMeter, isTimeUp: () => boolean = () => false
     for (const v of waiting) {
       const now = tree.parentEdge[v]!;
       for (let at = start[v]!; at < start[v + 1]!; at++) {
-        const edge = items[at]!, saved = storage[now]! - storage[edge]!;
+        const edge = items[at]!,
+          saved = storage[now]! - storage[edge]!;
         if (saved < 0) break;
         const isCheaper = saved > storage[now]! * leastSavingShare;
-        if (edge === now || (!isCheaper && tree.recreationChange(v, edge) >= -tree.recreation[v]! * leastSavingShare * 100)) continue;
+        if (
+          edge === now ||
+          (!isCheaper && tree.recreationChange(v, edge) >= -tree.recreation[v]! * leastSavingShare * 100)
+        )
+          continue;
         if (tree.isBelow(from[edge]!, v) || !meter.admits(v, edge)) continue;
         meter.move(v, edge);
         hasChanged = true;

@@ -10,34 +10,71 @@ import { roundingShare, TreeEditor, type Effort } from "./tree-editor.js";
 
 /** Tries every cheaper edge of a vertex, making room where it breaks limits; says whether one was taken. */
 export function exchangeAt(editor: TreeEditor, v: number): boolean {
-  const { tree, tree: { graph: { storage, from, incoming: { start, items } } } } = editor;
+  const {
+    tree,
+    tree: {
+      graph: {
+        storage,
+        from,
+        incoming: { start, items },
+      },
+    },
+  } = editor;
   for (let at = start[v]!; at < start[v + 1]!; at++) {
-    const edge = items[at]!, saved = -tree.storageChange(v, edge);
+    const edge = items[at]!,
+      saved = -tree.storageChange(v, edge);
     if (saved <= storage[tree.parentEdge[v]!]! * roundingShare) return false;
     editor.effort.left--;
     if (tree.isBelow(from[edge]!, v)) continue;
-    const mark = editor.mark, before = editor.added;
+    const mark = editor.mark,
+      before = editor.added;
     editor.move(v, edge);
-    if ((editor.isWithinLimits() || editor.makeRoom(new Set([v]), saved)) && before - editor.added > saved * roundingShare) return true;
+    if (
+      (editor.isWithinLimits() || editor.makeRoom(new Set([v]), saved)) &&
+      before - editor.added > saved * roundingShare
+    )
+      return true;
     editor.undoTo(mark);
   }
   return false;
 }
 
-/** Passes over all vertices, those with most to save first, until nothing changes or the effort is spent. Never adds storage, never breaks a limit. */
+/**
+ * Passes over all vertices, those with most to save first, until nothing changes or the effort is spent.
+ * Never adds storage, never breaks a limit.
+ */
 export function exchange(meter: LimitMeter, effort: Effort, isTimeUp: () => boolean): void {
-  const { tree, tree: { graph: { storage, vertexCount, incoming: { start, items } } } } = meter;
+  const {
+    tree,
+    tree: {
+      graph: {
+        storage,
+        vertexCount,
+        incoming: { start, items },
+      },
+    },
+  } = meter;
   for (let hasChanged = true; hasChanged;) {
     hasChanged = false;
     const editor = new TreeEditor(meter, effort);
-    const saving = Float64Array.from({ length: vertexCount }, (_, v) => (v === 0 ? 0 : storage[tree.parentEdge[v]!]! - storage[items[start[v]!]!]!));
-    const order = Int32Array.from({ length: vertexCount - 1 }, (_, at) => at + 1).sort((a, b) => saving[b]! - saving[a]! || a - b);
+    const saving = Float64Array.from({ length: vertexCount }, (_, v) =>
+      v === 0 ? 0 : storage[tree.parentEdge[v]!]! - storage[items[start[v]!]!]!,
+    );
+    const order = Int32Array.from({ length: vertexCount - 1 }, (_, at) => at + 1).sort(
+      (a, b) => saving[b]! - saving[a]! || a - b,
+    );
     for (const v of order) {
       if (effort.left <= 0 || isTimeUp()) return;
       if (!(saving[v]! > 0)) break;
-      if (exchangeAt(editor, v)) { editor.keep(); hasChanged = true; }
+      if (exchangeAt(editor, v)) {
+        editor.keep();
+        hasChanged = true;
+      }
     }
-    if (hasChanged) { meter.recompute(); descend(meter, isTimeUp); }
+    if (hasChanged) {
+      meter.recompute();
+      descend(meter, isTimeUp);
+    }
   }
 }
 
@@ -51,21 +88,40 @@ const mostAround = 200;
  * what did not come out dearer: leaves local optima that exchanges cannot. The same numbers from `random`
  * give the same tree.
  */
-export function disturb(meter: LimitMeter, effort: Effort, random: () => number, isTimeUp: () => boolean): void {
-  const { tree, tree: { graph: { vertexCount, incoming: { start, items }, from } } } = meter;
+export function disturb(
+  meter: LimitMeter,
+  effort: Effort,
+  random: () => number,
+  isTimeUp: () => boolean,
+): void {
+  const {
+    tree,
+    tree: {
+      graph: {
+        vertexCount,
+        incoming: { start, items },
+        from,
+      },
+    },
+  } = meter;
   const editor = new TreeEditor(meter, effort);
   const pick = (count: number): number => Math.floor(random() * count);
   for (let round = 0; effort.left > 0 && !isTimeUp(); round++) {
     if (round % 4096 === 4095) meter.recompute();
-    const before = editor.added, fixed = new Set<number>();
+    const before = editor.added,
+      fixed = new Set<number>();
     let v = 1 + pick(vertexCount - 1);
     for (let count = 1 + pick(mostDisturbed); count > 0; count--) {
       const edge = items[start[v]! + pick(start[v + 1]! - start[v]!)]!;
-      if (!fixed.has(v) && edge !== tree.parentEdge[v] && !tree.isBelow(from[edge]!, v)) { editor.move(v, edge); fixed.add(v); }
+      if (!fixed.has(v) && edge !== tree.parentEdge[v] && !tree.isBelow(from[edge]!, v)) {
+        editor.move(v, edge);
+        fixed.add(v);
+      }
       v = neighbour(meter, v, pick);
     }
     effort.left -= 8;
-    if (editor.makeRoom(fixed, Number.POSITIVE_INFINITY)) settleAround(editor, around(meter, editor.movedSince(0)));
+    if (editor.makeRoom(fixed, Number.POSITIVE_INFINITY))
+      settleAround(editor, around(meter, editor.movedSince(0)));
     if (!editor.isWithinLimits() || editor.added > before) editor.undoTo(0);
     editor.keep();
   }
@@ -73,12 +129,20 @@ export function disturb(meter: LimitMeter, effort: Effort, random: () => number,
 
 /** A vertex that shares an edge or a group with v. */
 function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: number) => number): number {
-  const groups = graph.memberships, count = groups.start[v + 1]! - groups.start[v]!;
+  const groups = graph.memberships,
+    count = groups.start[v + 1]! - groups.start[v]!;
   if (count > 0 && pick(2) === 0) {
     const group = groups.items[groups.start[v]! + pick(count)]!;
-    return graph.members.items[graph.members.start[group]! + pick(graph.members.start[group + 1]! - graph.members.start[group]!)]!;
+    return graph.members.items[
+      graph.members.start[group]! + pick(graph.members.start[group + 1]! - graph.members.start[group]!)
+    ]!;
   }
-  const from = graph.from[graph.incoming.items[graph.incoming.start[v]! + pick(graph.incoming.start[v + 1]! - graph.incoming.start[v]!)]!]!;
+  const from =
+    graph.from[
+      graph.incoming.items[
+        graph.incoming.start[v]! + pick(graph.incoming.start[v + 1]! - graph.incoming.start[v]!)
+      ]!
+    ]!;
   return from === 0 ? v : from;
 }
 
@@ -86,10 +150,20 @@ function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: num
 function around({ tree: { graph } }: LimitMeter, moved: readonly number[]): readonly number[] {
   const found = new Set<number>(moved);
   for (const v of moved) {
-    for (let at = graph.outgoing.start[v]!; at < graph.outgoing.start[v + 1]! && found.size < mostAround; at++) found.add(graph.to[graph.outgoing.items[at]!]!);
-    for (let at = graph.memberships.start[v]!; at < graph.memberships.start[v + 1]! && found.size < mostAround; at++) {
+    for (
+      let at = graph.outgoing.start[v]!;
+      at < graph.outgoing.start[v + 1]! && found.size < mostAround;
+      at++
+    )
+      found.add(graph.to[graph.outgoing.items[at]!]!);
+    for (
+      let at = graph.memberships.start[v]!;
+      at < graph.memberships.start[v + 1]! && found.size < mostAround;
+      at++
+    ) {
       const group = graph.memberships.items[at]!;
-      for (let i = graph.members.start[group]!; i < graph.members.start[group + 1]!; i++) found.add(graph.members.items[i]!);
+      for (let i = graph.members.start[group]!; i < graph.members.start[group + 1]!; i++)
+        found.add(graph.members.items[i]!);
     }
   }
   return [...found];

@@ -11,7 +11,12 @@ import type { ParentEdges, StorageGraph } from "./storage-graph.js";
  * whose edges have one weight, storage is within 1 + 2/ε of the cheapest tree's. Where the graph has edges
  * the other way they are used on the way back up, as there.
  */
-export function lastTree(graph: StorageGraph, cheapest: ParentEdges, shortest: ParentEdges, ratio: number): ParentEdges {
+export function lastTree(
+  graph: StorageGraph,
+  cheapest: ParentEdges,
+  shortest: ParentEdges,
+  ratio: number,
+): ParentEdges {
   const { from, to, recreation } = graph;
   const walked = new StorageTree(graph, cheapest);
   const least = new StorageTree(graph, shortest).recreation;
@@ -21,7 +26,10 @@ export function lastTree(graph: StorageGraph, cheapest: ParentEdges, shortest: P
   cost[0] = 0;
   const relax = (edge: number): void => {
     const through = cost[from[edge]!]! + recreation[edge]!;
-    if (through < cost[to[edge]!]!) { cost[to[edge]!] = through; parentEdge[to[edge]!] = edge; }
+    if (through < cost[to[edge]!]!) {
+      cost[to[edge]!] = through;
+      parentEdge[to[edge]!] = edge;
+    }
   };
   const splice = (v: number): void => {
     const path: number[] = [];
@@ -50,14 +58,21 @@ function childrenOf(tree: StorageTree): number[][] {
   return children;
 }
 
-/** For each vertex the edge from it to its parent that is cheapest to apply; −1 where there is none (materialised, or one-way). */
+/**
+ * For each vertex the edge from it to its parent that is cheapest to apply; −1 where there is none
+ * (materialised, or one-way).
+ */
 function leastReverseEdges(graph: StorageGraph, tree: ParentEdges): Int32Array {
   const reverse = new Int32Array(graph.vertexCount).fill(-1);
   for (let v = 1; v < graph.vertexCount; v++) {
     const parent = graph.from[tree[v]!]!;
     for (let at = graph.outgoing.start[v]!; parent !== 0 && at < graph.outgoing.start[v + 1]!; at++) {
       const edge = graph.outgoing.items[at]!;
-      if (graph.to[edge] === parent && (reverse[v]! < 0 || graph.recreation[edge]! < graph.recreation[reverse[v]!]!)) reverse[v] = edge;
+      if (
+        graph.to[edge] === parent &&
+        (reverse[v]! < 0 || graph.recreation[edge]! < graph.recreation[reverse[v]!]!)
+      )
+        reverse[v] = edge;
     }
   }
   return reverse;

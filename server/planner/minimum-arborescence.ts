@@ -30,20 +30,30 @@ class EdgeHeaps {
     if (byFirst === 0 && bySecond === 0) return;
     if (this.left[node]! >= 0) this.add(this.left[node]!, byFirst, bySecond);
     if (this.right[node]! >= 0) this.add(this.right[node]!, byFirst, bySecond);
-    this.addFirst[node] = 0; this.addSecond[node] = 0;
+    this.addFirst[node] = 0;
+    this.addSecond[node] = 0;
   }
   private add(heap: number, byFirst: number, bySecond: number): void {
-    this.first[heap]! += byFirst; this.second[heap]! += bySecond;
-    this.addFirst[heap]! += byFirst; this.addSecond[heap]! += bySecond;
+    this.first[heap]! += byFirst;
+    this.second[heap]! += bySecond;
+    this.addFirst[heap]! += byFirst;
+    this.addSecond[heap]! += bySecond;
   }
   /** The heap of both; −1 is the empty heap. Recursion follows right spines, which are logarithmic. */
   merge(a: number, b: number): number {
     if (a < 0) return b;
     if (b < 0) return a;
-    if (this.first[b]! < this.first[a]! || (this.first[b] === this.first[a] && this.second[b]! < this.second[a]!)) [a, b] = [b, a];
+    if (
+      this.first[b]! < this.first[a]! ||
+      (this.first[b] === this.first[a] && this.second[b]! < this.second[a]!)
+    )
+      [a, b] = [b, a];
     this.push(a);
     this.right[a] = this.merge(this.right[a]!, b);
-    const [leftRank, rightRank] = [this.left[a]! < 0 ? 0 : this.rank[this.left[a]!]!, this.rank[this.right[a]!]!];
+    const [leftRank, rightRank] = [
+      this.left[a]! < 0 ? 0 : this.rank[this.left[a]!]!,
+      this.rank[this.right[a]!]!,
+    ];
     if (leftRank < rightRank) [this.left[a], this.right[a]] = [this.right[a]!, this.left[a]!];
     this.rank[a] = 1 + Math.min(leftRank, rightRank);
     return a;
@@ -65,9 +75,16 @@ class EdgeHeaps {
 class RollbackSets {
   private readonly parent: Int32Array;
   private readonly undo: number[] = [];
-  constructor(count: number) { this.parent = new Int32Array(count).fill(-1); }
-  find(x: number): number { while (this.parent[x]! >= 0) x = this.parent[x]!; return x; }
-  get moment(): number { return this.undo.length; }
+  constructor(count: number) {
+    this.parent = new Int32Array(count).fill(-1);
+  }
+  find(x: number): number {
+    while (this.parent[x]! >= 0) x = this.parent[x]!;
+    return x;
+  }
+  get moment(): number {
+    return this.undo.length;
+  }
   join(a: number, b: number): void {
     [a, b] = [this.find(a), this.find(b)];
     if (a === b) return;
@@ -78,23 +95,35 @@ class RollbackSets {
   }
   rollback(moment: number): void {
     while (this.undo.length > moment) {
-      const size = this.undo.pop()!, b = this.undo.pop()!;
+      const size = this.undo.pop()!,
+        b = this.undo.pop()!;
       this.parent[this.parent[b]!]! -= size;
       this.parent[b] = size;
     }
   }
 }
 
-interface Contraction { readonly set: number; readonly moment: number; readonly edges: readonly number[] }
+interface Contraction {
+  readonly set: number;
+  readonly moment: number;
+  readonly edges: readonly number[];
+}
 
-export interface EdgeWeights { readonly first: Float64Array; readonly second: Float64Array; /** Edges that may be used; absent: all. */ readonly usable?: (edge: number) => boolean }
+export interface EdgeWeights {
+  readonly first: Float64Array;
+  readonly second: Float64Array;
+  /** Edges that may be used; absent: all. */ readonly usable?: (edge: number) => boolean;
+}
 
 /**
  * The spanning arborescence from vertex 0 with the least sum of first weights, among those the least sum of
  * second weights. Exact where sums of weights are (integers below 2⁵³); otherwise to rounding.
  * @throws STORAGE_GRAPH_INVALID where the usable edges do not reach every vertex.
  */
-export function minimumArborescence(graph: StorageGraph, { first, second, usable }: EdgeWeights): ParentEdges {
+export function minimumArborescence(
+  graph: StorageGraph,
+  { first, second, usable }: EdgeWeights,
+): ParentEdges {
   const { vertexCount, from, to, incoming } = graph;
   const heaps = new EdgeHeaps(first, second);
   const heap = new Int32Array(vertexCount).fill(-1);
@@ -111,19 +140,28 @@ export function minimumArborescence(graph: StorageGraph, { first, second, usable
   const contractions: Contraction[] = [];
   for (let origin = 1; origin < vertexCount; origin++) {
     let u = sets.find(origin);
-    const pathSets: number[] = [], pathEdges: number[] = [];
+    const pathSets: number[] = [],
+      pathEdges: number[] = [];
     while (seenFrom[u]! < 0) {
       let edge = heap[u]!;
       while (edge >= 0 && sets.find(from[edge]!) === u) edge = heaps.pop(edge);
-      if (edge < 0) throw new StemmaError("STORAGE_GRAPH_INVALID", `No usable edge leads to the vertex ${graph.vertexIds[origin]} or to what it is rebuilt from.`, { vertex: graph.vertexIds[origin] });
+      if (edge < 0)
+        throw new StemmaError(
+          "STORAGE_GRAPH_INVALID",
+          `No usable edge leads to the vertex ${graph.vertexIds[origin]} or to what it is rebuilt from.`,
+          { vertex: graph.vertexIds[origin] },
+        );
       heap[u] = heaps.popAndSubtract(edge);
-      pathSets.push(u); pathEdges.push(edge);
+      pathSets.push(u);
+      pathEdges.push(edge);
       seenFrom[u] = origin;
       u = sets.find(from[edge]!);
       if (seenFrom[u] !== origin) continue;
       // A cycle: from here on one vertex, entered by the cheapest edge into any of its members.
-      const moment = sets.moment, edges: number[] = [];
-      let merged = -1, w: number;
+      const moment = sets.moment,
+        edges: number[] = [];
+      let merged = -1,
+        w: number;
       do {
         w = pathSets.pop()!;
         edges.push(pathEdges.pop()!);
@@ -146,7 +184,10 @@ export function minimumArborescence(graph: StorageGraph, { first, second, usable
   return chosen;
 }
 
-/** The cheapest tree to store (MST of the paper); of several, the one with the least sum of edges' recreation costs. */
+/**
+ * The cheapest tree to store (MST of the paper); of several, the one with the least sum of edges' recreation
+ * costs.
+ */
 export function minimumStorageTree(graph: StorageGraph): ParentEdges {
   return minimumArborescence(graph, { first: graph.storage, second: graph.recreation });
 }

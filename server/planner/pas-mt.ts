@@ -12,10 +12,21 @@ import type { ParentEdges, Rows, StorageGraph } from "./storage-graph.js";
  * (equation 1). Under the parallel scheme the paper's equation 2 counts each snapshot over budget once,
  * by its largest change, which is the same for everything below v; `snapshotsOnce` does that.
  */
-export interface RepairOptions { readonly isTimeUp?: () => boolean; /** Members of each snapshot, to count snapshots instead of vertices (equation 2). */ readonly snapshotsOnce?: Rows }
+export interface RepairOptions {
+  readonly isTimeUp?: () => boolean;
+  /**
+   * Members of each snapshot, to count snapshots instead of vertices (equation 2).
+   */
+  readonly snapshotsOnce?: Rows;
+}
 
 /** PAS-MT from the cheapest tree. The result may still be over budget where no single swap gains anything. */
-export function pasMt(graph: StorageGraph, cheapest: ParentEdges, limits: Limits, options: RepairOptions = {}): ParentEdges {
+export function pasMt(
+  graph: StorageGraph,
+  cheapest: ParentEdges,
+  limits: Limits,
+  options: RepairOptions = {},
+): ParentEdges {
   const meter = new LimitMeter(new StorageTree(graph, cheapest), limits);
   reparentUntilWithin(meter, options);
   return meter.tree.parentEdge;
@@ -26,8 +37,12 @@ export function pasMt(graph: StorageGraph, cheapest: ParentEdges, limits: Limits
  * Swaps that cost no storage come first, the largest gain foremost; then by gain per storage added.
  * A swap with a gain never makes a cycle: whatever is below v costs at least as much to rebuild as v.
  */
-export function reparentUntilWithin(meter: LimitMeter, { isTimeUp = () => false, snapshotsOnce }: RepairOptions = {}): boolean {
-  const weights = snapshotsOnce === undefined ? new MemberWeights(meter) : new SnapshotWeights(meter, snapshotsOnce);
+export function reparentUntilWithin(
+  meter: LimitMeter,
+  { isTimeUp = () => false, snapshotsOnce }: RepairOptions = {},
+): boolean {
+  const weights =
+    snapshotsOnce === undefined ? new MemberWeights(meter) : new SnapshotWeights(meter, snapshotsOnce);
   const swaps = new SwapTable(meter.tree);
   for (let step = 0; meter.exceeded > 0; step++) {
     if (step % 64 === 0 && isTimeUp()) return false;
@@ -67,20 +82,32 @@ class SwapTable {
 
   /** The swap to take, or −1 where none gains. */
   best(weight: Float64Array): number {
-    let free = -1, freeGain = 0, paid = -1, paidRatio = 0;
+    let free = -1,
+      freeGain = 0,
+      paid = -1,
+      paidRatio = 0;
     for (let v = 1; v < weight.length; v++) {
       const count = weight[v]!;
       if (count === 0) continue;
       if (this.isStale[v] === 1) this.look(v);
-      if (this.freeGain[v]! * count > freeGain) { freeGain = this.freeGain[v]! * count; free = this.freeEdge[v]!; }
-      if (this.paidRatio[v]! * count > paidRatio) { paidRatio = this.paidRatio[v]! * count; paid = this.paidEdge[v]!; }
+      if (this.freeGain[v]! * count > freeGain) {
+        freeGain = this.freeGain[v]! * count;
+        free = this.freeEdge[v]!;
+      }
+      if (this.paidRatio[v]! * count > paidRatio) {
+        paidRatio = this.paidRatio[v]! * count;
+        paid = this.paidEdge[v]!;
+      }
     }
     return free >= 0 ? free : paid;
   }
 
   /** Tells the table that v was moved. */
   moved(v: number): void {
-    const { outgoing: { start, items }, to } = this.tree.graph;
+    const {
+      outgoing: { start, items },
+      to,
+    } = this.tree.graph;
     for (const x of this.tree.subtree(v)) {
       this.isStale[x] = 1;
       for (let at = start[x]!; at < start[x + 1]!; at++) this.isStale[to[items[at]!]!] = 1;
@@ -88,17 +115,42 @@ class SwapTable {
   }
 
   private look(v: number): void {
-    const { recreation, parentEdge, graph: { from, storage, recreation: apply, incoming: { start, items } } } = this.tree;
-    const now = recreation[v]!, paid = storage[parentEdge[v]!]!;
-    let freeGain = 0, freeEdge = -1, paidRatio = 0, paidEdge = -1;
+    const {
+      recreation,
+      parentEdge,
+      graph: {
+        from,
+        storage,
+        recreation: apply,
+        incoming: { start, items },
+      },
+    } = this.tree;
+    const now = recreation[v]!,
+      paid = storage[parentEdge[v]!]!;
+    let freeGain = 0,
+      freeEdge = -1,
+      paidRatio = 0,
+      paidEdge = -1;
     for (let at = start[v]!; at < start[v + 1]!; at++) {
-      const edge = items[at]!, gain = now - recreation[from[edge]!]! - apply[edge]!;
+      const edge = items[at]!,
+        gain = now - recreation[from[edge]!]! - apply[edge]!;
       if (gain <= now * leastGainShare) continue;
       const added = storage[edge]! - paid;
-      if (added <= 0) { if (gain > freeGain) { freeGain = gain; freeEdge = edge; } }
-      else if (gain > paidRatio * added) { paidRatio = gain / added; paidEdge = edge; }
+      if (added <= 0) {
+        if (gain > freeGain) {
+          freeGain = gain;
+          freeEdge = edge;
+        }
+      } else if (gain > paidRatio * added) {
+        paidRatio = gain / added;
+        paidEdge = edge;
+      }
     }
-    this.freeGain[v] = freeGain; this.freeEdge[v] = freeEdge; this.paidRatio[v] = paidRatio; this.paidEdge[v] = paidEdge; this.isStale[v] = 0;
+    this.freeGain[v] = freeGain;
+    this.freeEdge[v] = freeEdge;
+    this.paidRatio[v] = paidRatio;
+    this.paidEdge[v] = paidEdge;
+    this.isStale[v] = 0;
   }
 }
 
@@ -109,9 +161,12 @@ class MemberWeights {
     this.weight = new Float64Array(meter.tree.graph.vertexCount);
     for (let group = 0; group < meter.limits.count; group++) if (meter.isOver(group)) this.count(group, 1);
   }
-  refresh(): void { /* every move keeps it up */ }
+  refresh(): void {
+    /* every move keeps it up */
+  }
   move(v: number, edge: number): void {
-    const { meter, weight } = this, own = weight[v]!;
+    const { meter, weight } = this,
+      own = weight[v]!;
     this.addAlong(meter.tree.parent(v), -own);
     this.addAlong(meter.tree.graph.from[edge]!, own);
     meter.move(v, edge, (group, isOver) => this.count(group, isOver ? 1 : -1));
@@ -130,20 +185,33 @@ class MemberWeights {
 class SnapshotWeights {
   readonly weight: Float64Array;
   private readonly seenBy: Int32Array;
-  constructor(private readonly meter: LimitMeter, private readonly snapshots: Rows) {
+  constructor(
+    private readonly meter: LimitMeter,
+    private readonly snapshots: Rows,
+  ) {
     this.weight = new Float64Array(meter.tree.graph.vertexCount);
     this.seenBy = new Int32Array(this.weight.length);
   }
   refresh(): void {
-    const { meter, weight, seenBy, snapshots: { start, items } } = this;
+    const {
+      meter,
+      weight,
+      seenBy,
+      snapshots: { start, items },
+    } = this;
     weight.fill(0);
     seenBy.fill(-1);
     for (let snapshot = 0; snapshot + 1 < start.length; snapshot++) {
       for (let at = start[snapshot]!; at < start[snapshot + 1]!; at++) {
         if (!meter.isOver(items[at]!)) continue;
-        for (let v = items[at]!; v > 0 && seenBy[v] !== snapshot; v = meter.tree.parent(v)) { seenBy[v] = snapshot; weight[v]!++; }
+        for (let v = items[at]!; v > 0 && seenBy[v] !== snapshot; v = meter.tree.parent(v)) {
+          seenBy[v] = snapshot;
+          weight[v]!++;
+        }
       }
     }
   }
-  move(v: number, edge: number): void { this.meter.move(v, edge); }
+  move(v: number, edge: number): void {
+    this.meter.move(v, edge);
+  }
 }

@@ -12,7 +12,12 @@ import type { ParentEdges, StorageGraph } from "./storage-graph.js";
  * PAS-PT. Vertices that are not in the tree yet count with their least recreation cost (the paper takes
  * c_r(v0, v), which is more where the edge from v0 is not the cheapest way). The result may be over budget.
  */
-export function pasPt(graph: StorageGraph, shortest: ParentEdges, limits: Limits, options: RepairOptions = {}): ParentEdges {
+export function pasPt(
+  graph: StorageGraph,
+  shortest: ParentEdges,
+  limits: Limits,
+  options: RepairOptions = {},
+): ParentEdges {
   const least = new StorageTree(graph, shortest).recreation;
   const growth = new Growth(graph, least, limits);
   growth.run(options.isTimeUp ?? (() => false));
@@ -33,12 +38,17 @@ class Growth {
   /** Cost of each group: actual for its members in the tree, the least for those outside. */
   private readonly estimate: Float64Array;
 
-  constructor(private readonly graph: StorageGraph, private readonly least: Float64Array, private readonly limits: Limits) {
+  constructor(
+    private readonly graph: StorageGraph,
+    private readonly least: Float64Array,
+    private readonly limits: Limits,
+  ) {
     this.tree = new StorageTree(graph, new Int32Array(graph.vertexCount).fill(-1));
     this.queue = new EdgeQueue(graph);
     this.estimate = new Float64Array(limits.count);
     for (let group = 0; group < limits.count; group++) {
-      for (let at = limits.members.start[group]!; at < limits.members.start[group + 1]!; at++) this.estimate[group]! += least[limits.members.items[at]!]!;
+      for (let at = limits.members.start[group]!; at < limits.members.start[group + 1]!; at++)
+        this.estimate[group]! += least[limits.members.items[at]!]!;
     }
   }
 
@@ -68,17 +78,23 @@ class Growth {
   }
   private charge(v: number, rise: number): void {
     const { groupsOf } = this.limits;
-    for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++) this.estimate[groupsOf.items[at]!]! += rise;
+    for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++)
+      this.estimate[groupsOf.items[at]!]! += rise;
   }
   private enqueueFrom(v: number): void {
     const { outgoing, to } = this.graph;
-    for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++) if (!this.tree.isAttached(to[outgoing.items[at]!]!)) this.queue.push(outgoing.items[at]!);
+    for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++)
+      if (!this.tree.isAttached(to[outgoing.items[at]!]!)) this.queue.push(outgoing.items[at]!);
   }
   /** Stores vertices of the tree by the new one where that is cheaper to store and no dearer to rebuild. */
   private reparentTo(v: number): void {
-    const { graph: { outgoing, to }, tree } = this;
+    const {
+      graph: { outgoing, to },
+      tree,
+    } = this;
     for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++) {
-      const edge = outgoing.items[at]!, target = to[edge]!;
+      const edge = outgoing.items[at]!,
+        target = to[edge]!;
       if (!tree.isAttached(target) || tree.storageChange(target, edge) >= 0) continue;
       const change = tree.recreationChange(target, edge);
       if (change > 0 || tree.isBelow(v, target)) continue;
@@ -94,20 +110,28 @@ class EdgeQueue {
   constructor(private readonly graph: StorageGraph) {}
   private precedes(a: number, b: number): boolean {
     const { storage, recreation } = this.graph;
-    return storage[a]! < storage[b]! || (storage[a] === storage[b] && (recreation[a]! < recreation[b]! || (recreation[a] === recreation[b] && a < b)));
+    return (
+      storage[a]! < storage[b]! ||
+      (storage[a] === storage[b] &&
+        (recreation[a]! < recreation[b]! || (recreation[a] === recreation[b] && a < b)))
+    );
   }
   push(edge: number): void {
     const { heap } = this;
     let at = heap.length;
     heap.push(edge);
-    for (let up = (at - 1) >> 1; at > 0 && this.precedes(edge, heap[up]!); up = (at - 1) >> 1) { heap[at] = heap[up]!; at = up; }
+    for (let up = (at - 1) >> 1; at > 0 && this.precedes(edge, heap[up]!); up = (at - 1) >> 1) {
+      heap[at] = heap[up]!;
+      at = up;
+    }
     heap[at] = edge;
   }
   /** The least edge, or −1. */
   pop(): number {
     const { heap } = this;
     if (heap.length === 0) return -1;
-    const least = heap[0]!, last = heap.pop()!;
+    const least = heap[0]!,
+      last = heap.pop()!;
     if (heap.length === 0) return least;
     let at = 0;
     for (;;) {
@@ -115,7 +139,8 @@ class EdgeQueue {
       if (down >= heap.length) break;
       if (down + 1 < heap.length && this.precedes(heap[down + 1]!, heap[down]!)) down++;
       if (!this.precedes(heap[down]!, last)) break;
-      heap[at] = heap[down]!; at = down;
+      heap[at] = heap[down]!;
+      at = down;
     }
     heap[at] = last;
     return least;

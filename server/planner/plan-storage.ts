@@ -19,27 +19,44 @@ import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 import { describePlan, type PlanAlgorithm, type PlanCandidate, type StoragePlan } from "./storage-plan.js";
 import { StorageTree } from "./storage-tree.js";
 
-/** Every snapshot's budget: a ratio α to its least possible cost, or one cost each in the graph's order (Infinity: none). */
+/**
+ * Every snapshot's budget: a ratio α to its least possible cost, or one cost each in the graph's order
+ * (Infinity: none).
+ */
 export type Budgets = { readonly ratio: number } | { readonly costs: ArrayLike<number> };
 
-export interface PlanProgress { readonly step: PlanAlgorithm; /** Least storage found within budgets so far. */ readonly storageCost: number }
+export interface PlanProgress {
+  readonly step: PlanAlgorithm;
+  /** Least storage found within budgets so far. */ readonly storageCost: number;
+}
 export interface PlanOptions {
   readonly scheme?: PlanningScheme;
-  /** Stops looking for better plans after this time; a plan within the budgets comes back in any case. Without it the same input gives the same plan. */
+  /**
+   * Stops looking for better plans after this time; a plan within the budgets comes back in any case. Without
+   * it the same input gives the same plan.
+   */
   readonly time?: { readonly clock: Clock; readonly limitMs: number };
-  /** Work of the search beyond the paper's algorithms, in edges looked at; 0: none but single swaps. Default by the graph's size, a few seconds at most. */
+  /**
+   * Work of the search beyond the paper's algorithms, in edges looked at; 0: none but single swaps. Default
+   * by the graph's size, a few seconds at most.
+   */
   readonly effort?: number;
   readonly seed?: number;
   readonly onProgress?: (progress: PlanProgress) => void;
 }
 
 /** A tree that an algorithm returned. */
-export interface ReferenceTree { readonly algorithm: PlanAlgorithm; readonly tree: ParentEdges }
+export interface ReferenceTree {
+  readonly algorithm: PlanAlgorithm;
+  readonly tree: ParentEdges;
+}
 
 /** Effort when the caller names none: by edge, and at most. */
-const effortPerEdge = 2e4, mostEffort = 6e7;
+const effortPerEdge = 2e4,
+  mostEffort = 6e7;
 /** How many of the improved trees go through exchanges, and which share of the effort each may take. */
-const mostExchanged = 3, exchangeShare = 0.5;
+const mostExchanged = 3,
+  exchangeShare = 0.5;
 
 /**
  * @throws BUDGET_UNREACHABLE where no plan can keep a budget.
@@ -47,7 +64,10 @@ const mostExchanged = 3, exchangeShare = 0.5;
 export function planStorage(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): StoragePlan {
   const scheme = options.scheme ?? "independent";
   const least = leastRecreation(graph);
-  const costs = "ratio" in budgets ? budgetsByRatio(graph, least, budgets.ratio, scheme) : Float64Array.from(budgets.costs);
+  const costs =
+    "ratio" in budgets
+      ? budgetsByRatio(graph, least, budgets.ratio, scheme)
+      : Float64Array.from(budgets.costs);
   requireReachable(graph, least, costs, scheme);
   const limits = limitsOf(graph, costs, scheme);
   const isTimeUp = deadline(options.time);
@@ -59,22 +79,43 @@ export function planStorage(graph: StorageGraph, budgets: Budgets, options: Plan
   const leastStorageCost = keeper.storageOf("mst");
   if (keeper.best.algorithm !== "mst") search(graph, limits, keeper, options, isTimeUp);
   const { algorithm, tree, isRefined } = keeper.best;
-  return describePlan(graph, tree, costs, { scheme, algorithm, isRefined, isCutShort: isTimeUp(), leastStorageCost, candidates: keeper.candidates });
+  return describePlan(graph, tree, costs, {
+    scheme,
+    algorithm,
+    isRefined,
+    isCutShort: isTimeUp(),
+    leastStorageCost,
+    candidates: keeper.candidates,
+  });
 }
 
 /**
  * The trees of the paper's algorithms, cheap ones first; MST, PAS-MT and PAS-PT may break budgets, the
  * others never do. LAST gets the largest ratio that all budgets admit.
  */
-export function* referenceTrees(graph: StorageGraph, costs: Float64Array, { scheme, isTimeUp = () => false, limits = limitsOf(graph, costs, scheme) }: { readonly scheme: PlanningScheme; readonly isTimeUp?: () => boolean; readonly limits?: Limits }): Generator<ReferenceTree> {
+export function* referenceTrees(
+  graph: StorageGraph,
+  costs: Float64Array,
+  {
+    scheme,
+    isTimeUp = () => false,
+    limits = limitsOf(graph, costs, scheme),
+  }: { readonly scheme: PlanningScheme; readonly isTimeUp?: () => boolean; readonly limits?: Limits },
+): Generator<ReferenceTree> {
   const cheapest = minimumStorageTree(graph);
   yield { algorithm: "mst", tree: cheapest };
   const least = leastRecreation(graph);
   const shortest = shortestPathTree(graph, least);
   yield { algorithm: "spt", tree: shortest };
   const leastCosts = snapshotCosts(graph, least, scheme);
-  const ratio = leastCosts.reduce((ratio, cost, s) => (cost > 0 ? Math.min(ratio, costs[s]! / cost) : ratio), Number.POSITIVE_INFINITY);
-  yield { algorithm: "last", tree: Number.isFinite(ratio) ? lastTree(graph, cheapest, shortest, ratio) : shortest };
+  const ratio = leastCosts.reduce(
+    (ratio, cost, s) => (cost > 0 ? Math.min(ratio, costs[s]! / cost) : ratio),
+    Number.POSITIVE_INFINITY,
+  );
+  yield {
+    algorithm: "last",
+    tree: Number.isFinite(ratio) ? lastTree(graph, cheapest, shortest, ratio) : shortest,
+  };
   const options = { isTimeUp, ...(scheme === "parallel" ? { snapshotsOnce: graph.members } : {}) };
   yield { algorithm: "pas-mt", tree: pasMt(graph, cheapest, limits, options) };
   yield { algorithm: "pas-pt", tree: pasPt(graph, shortest, limits, options) };
@@ -86,20 +127,36 @@ function deadline(time: PlanOptions["time"]): () => boolean {
   return () => time.clock.monotonic() >= endMs;
 }
 
-interface Kept { readonly algorithm: PlanAlgorithm; readonly tree: ParentEdges; readonly storageCost: number; readonly isRefined: boolean }
+interface Kept {
+  readonly algorithm: PlanAlgorithm;
+  readonly tree: ParentEdges;
+  readonly storageCost: number;
+  readonly isRefined: boolean;
+}
 
 /** Judges every tree by costs summed anew, and keeps the cheapest that keeps all budgets. */
 class BestKeeper {
   readonly candidates: PlanCandidate[] = [];
   readonly trees: ReferenceTree[] = [];
   private kept: Kept | undefined;
-  constructor(private readonly graph: StorageGraph, private readonly costs: Float64Array, private readonly scheme: PlanningScheme, private readonly onProgress: PlanOptions["onProgress"]) {}
+  constructor(
+    private readonly graph: StorageGraph,
+    private readonly costs: Float64Array,
+    private readonly scheme: PlanningScheme,
+    private readonly onProgress: PlanOptions["onProgress"],
+  ) {}
 
   get best(): Kept {
-    if (this.kept === undefined) throw new StemmaError("INTERNAL", "No tree keeps the budgets although the one stored for speed must. This is a fault of the planner.");
+    if (this.kept === undefined)
+      throw new StemmaError(
+        "INTERNAL",
+        "No tree keeps the budgets although the one stored for speed must. This is a fault of the planner.",
+      );
     return this.kept;
   }
-  storageOf(algorithm: PlanAlgorithm): number { return this.candidates.find((candidate) => candidate.algorithm === algorithm)!.storageCost; }
+  storageOf(algorithm: PlanAlgorithm): number {
+    return this.candidates.find((candidate) => candidate.algorithm === algorithm)!.storageCost;
+  }
 
   /** What an algorithm of the paper returned; says whether it keeps the budgets. */
   offer(algorithm: PlanAlgorithm, tree: ParentEdges): boolean {
@@ -109,9 +166,15 @@ class BestKeeper {
     return isWithinBudgets;
   }
   /** A tree made from one that was offered. */
-  consider(algorithm: PlanAlgorithm, tree: ParentEdges, isRefined: boolean): { readonly storageCost: number; readonly isWithinBudgets: boolean } {
+  consider(
+    algorithm: PlanAlgorithm,
+    tree: ParentEdges,
+    isRefined: boolean,
+  ): { readonly storageCost: number; readonly isWithinBudgets: boolean } {
     const { recreation, storageCost } = new StorageTree(this.graph, tree);
-    const isWithinBudgets = snapshotCosts(this.graph, recreation, this.scheme).every((cost, s) => isWithin(cost, this.costs[s]!));
+    const isWithinBudgets = snapshotCosts(this.graph, recreation, this.scheme).every((cost, s) =>
+      isWithin(cost, this.costs[s]!),
+    );
     if (isWithinBudgets && (this.kept === undefined || storageCost < this.kept.storageCost)) {
       this.kept = { algorithm, tree: tree.slice(), storageCost, isRefined };
       this.onProgress?.({ step: algorithm, storageCost });
@@ -120,8 +183,19 @@ class BestKeeper {
   }
 }
 
-function search(graph: StorageGraph, limits: Limits, keeper: BestKeeper, options: PlanOptions, isTimeUp: () => boolean): void {
-  const descended = keeper.trees.map(({ algorithm, tree }) => ({ algorithm, meter: new LimitMeter(new StorageTree(graph, tree), limits) })).filter(({ meter }) => meter.exceeded === 0);
+function search(
+  graph: StorageGraph,
+  limits: Limits,
+  keeper: BestKeeper,
+  options: PlanOptions,
+  isTimeUp: () => boolean,
+): void {
+  const descended = keeper.trees
+    .map(({ algorithm, tree }) => ({
+      algorithm,
+      meter: new LimitMeter(new StorageTree(graph, tree), limits),
+    }))
+    .filter(({ meter }) => meter.exceeded === 0);
   for (const { algorithm, meter } of descended) {
     descend(meter, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);

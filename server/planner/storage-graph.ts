@@ -28,13 +28,26 @@ export interface EdgeInput {
   readonly detail?: EdgeDetail;
 }
 /** Vertices that are retrieved together. A vertex may be in several. */
-export interface SnapshotInput { readonly id: string; readonly members: readonly string[] }
-export interface StorageGraphInput { readonly vertices: readonly VertexInput[]; readonly edges: readonly EdgeInput[]; readonly snapshots: readonly SnapshotInput[] }
+export interface SnapshotInput {
+  readonly id: string;
+  readonly members: readonly string[];
+}
+export interface StorageGraphInput {
+  readonly vertices: readonly VertexInput[];
+  readonly edges: readonly EdgeInput[];
+  readonly snapshots: readonly SnapshotInput[];
+}
 
 /** Lists of numbers by row, side by side: those of row i are `items[start[i]] … items[start[i + 1] − 1]`. */
-export interface Rows { readonly start: Int32Array; readonly items: Int32Array }
+export interface Rows {
+  readonly start: Int32Array;
+  readonly items: Int32Array;
+}
 
-/** The graph by number, checked. Plain data: it can be handed to a worker. Vertex 0 is the empty one and has the id "". */
+/**
+ * The graph by number, checked. Plain data: it can be handed to a worker. Vertex 0 is the empty one and has
+ * the id "".
+ */
 export interface StorageGraph {
   /** Vertices with the empty one. */
   readonly vertexCount: number;
@@ -78,22 +91,45 @@ export function buildStorageGraph(input: StorageGraphInput): StorageGraph {
   input.edges.forEach((edge, at) => {
     const place = `edge ${at} (${edge.kind}, from ${edge.from ?? "nothing"} to ${edge.to})`;
     const [source, target] = [edge.from === undefined ? 0 : number.get(edge.from), number.get(edge.to)];
-    if (source === undefined || target === undefined) throw invalid(`${place} names a vertex that is not listed. List every tensor it touches.`, { edge: at });
-    if (source === target) throw invalid(`${place} leads from a vertex to itself. Leave it out.`, { edge: at });
-    for (const [name, cost] of [["storage", edge.storageCost], ["recreation", edge.recreationCost]] as const) {
-      if (!Number.isFinite(cost) || cost < 0) throw invalid(`the ${name} cost of ${place} is ${cost}; it must be a finite number from 0 on.`, { edge: at });
+    if (source === undefined || target === undefined)
+      throw invalid(`${place} names a vertex that is not listed. List every tensor it touches.`, {
+        edge: at,
+      });
+    if (source === target)
+      throw invalid(`${place} leads from a vertex to itself. Leave it out.`, { edge: at });
+    for (const [name, cost] of [
+      ["storage", edge.storageCost],
+      ["recreation", edge.recreationCost],
+    ] as const) {
+      if (!Number.isFinite(cost) || cost < 0)
+        throw invalid(`the ${name} cost of ${place} is ${cost}; it must be a finite number from 0 on.`, {
+          edge: at,
+        });
     }
-    from[at] = source; to[at] = target; storage[at] = edge.storageCost; recreation[at] = edge.recreationCost;
+    from[at] = source;
+    to[at] = target;
+    storage[at] = edge.storageCost;
+    recreation[at] = edge.recreationCost;
   });
   const incoming = rowsOf(vertexCount, to);
   for (let v = 0; v < vertexCount; v++) {
-    incoming.items.subarray(incoming.start[v], incoming.start[v + 1]).sort((a, b) => storage[a]! - storage[b]! || recreation[a]! - recreation[b]! || a - b);
+    incoming.items
+      .subarray(incoming.start[v], incoming.start[v + 1])
+      .sort((a, b) => storage[a]! - storage[b]! || recreation[a]! - recreation[b]! || a - b);
   }
   const graph: StorageGraph = {
-    vertexCount, edgeCount, from, to, storage, recreation, incoming, outgoing: rowsOf(vertexCount, from),
+    vertexCount,
+    edgeCount,
+    from,
+    to,
+    storage,
+    recreation,
+    incoming,
+    outgoing: rowsOf(vertexCount, from),
     vertexIds: ["", ...input.vertices.map(({ id }) => id)],
     byteLengths: Float64Array.from([0, ...input.vertices.map(({ byteLength }) => byteLength)]),
-    kinds: input.edges.map(({ kind }) => kind), details: input.edges.map(({ detail }) => detail),
+    kinds: input.edges.map(({ kind }) => kind),
+    details: input.edges.map(({ detail }) => detail),
     ...numberSnapshots(input.snapshots, number, vertexCount),
   };
   requireReachable(graph);
@@ -104,14 +140,22 @@ function numberVertices(vertices: readonly VertexInput[]): Map<string, number> {
   const number = new Map<string, number>();
   vertices.forEach(({ id, byteLength }, at) => {
     if (id === "") throw invalid(`vertex ${at} has no name. The empty name is the empty vertex's.`);
-    if (number.has(id)) throw invalid(`the vertex ${id} is listed twice. A tensor is one vertex, however many snapshots share it.`);
-    if (!Number.isFinite(byteLength) || byteLength < 0) throw invalid(`the vertex ${id} has ${byteLength} bytes; it must be a finite number from 0 on.`);
+    if (number.has(id))
+      throw invalid(
+        `the vertex ${id} is listed twice. A tensor is one vertex, however many snapshots share it.`,
+      );
+    if (!Number.isFinite(byteLength) || byteLength < 0)
+      throw invalid(`the vertex ${id} has ${byteLength} bytes; it must be a finite number from 0 on.`);
     number.set(id, at + 1);
   });
   return number;
 }
 
-function numberSnapshots(snapshots: readonly SnapshotInput[], number: ReadonlyMap<string, number>, vertexCount: number): Pick<StorageGraph, "snapshotIds" | "members" | "memberships"> {
+function numberSnapshots(
+  snapshots: readonly SnapshotInput[],
+  number: ReadonlyMap<string, number>,
+  vertexCount: number,
+): Pick<StorageGraph, "snapshotIds" | "members" | "memberships"> {
   const seen = new Set<string>();
   const start = new Int32Array(snapshots.length + 1);
   const items: number[] = [];
@@ -121,14 +165,19 @@ function numberSnapshots(snapshots: readonly SnapshotInput[], number: ReadonlyMa
     const own = new Set<number>();
     for (const member of members) {
       const vertex = number.get(member);
-      if (vertex === undefined) throw invalid(`the snapshot ${id} names ${member}, which is not listed as a vertex.`);
+      if (vertex === undefined)
+        throw invalid(`the snapshot ${id} names ${member}, which is not listed as a vertex.`);
       own.add(vertex);
     }
     items.push(...own);
     start[at + 1] = items.length;
   });
   const members: Rows = { start, items: Int32Array.from(items) };
-  return { snapshotIds: snapshots.map(({ id }) => id), members, memberships: transpose(members, vertexCount) };
+  return {
+    snapshotIds: snapshots.map(({ id }) => id),
+    members,
+    memberships: transpose(members, vertexCount),
+  };
 }
 
 /** Rows by key: row k lists the positions at which `keys` holds k. */
@@ -138,7 +187,9 @@ export function rowsOf(rowCount: number, keys: Int32Array): Rows {
   for (let row = 0; row < rowCount; row++) start[row + 1]! += start[row]!;
   const next = start.slice(0, rowCount);
   const items = new Int32Array(keys.length);
-  keys.forEach((key, at) => { items[next[key]!++] = at; });
+  keys.forEach((key, at) => {
+    items[next[key]!++] = at;
+  });
   return { start, items };
 }
 
@@ -157,9 +208,16 @@ function requireReachable(graph: StorageGraph): void {
   for (let v = waiting.pop(); v !== undefined; v = waiting.pop()) {
     for (let at = graph.outgoing.start[v]!; at < graph.outgoing.start[v + 1]!; at++) {
       const target = graph.to[graph.outgoing.items[at]!]!;
-      if (reached[target] === 0) { reached[target] = 1; waiting.push(target); }
+      if (reached[target] === 0) {
+        reached[target] = 1;
+        waiting.push(target);
+      }
     }
   }
   const lost = reached.indexOf(0);
-  if (lost >= 0) throw invalid(`nothing leads from the empty vertex to ${graph.vertexIds[lost]}, so it could not be rebuilt. Give it, or what it is rebuilt from, an edge from nothing.`, { vertex: graph.vertexIds[lost] });
+  if (lost >= 0)
+    throw invalid(
+      `nothing leads from the empty vertex to ${graph.vertexIds[lost]}, so it could not be rebuilt. Give it, or what it is rebuilt from, an edge from nothing.`,
+      { vertex: graph.vertexIds[lost] },
+    );
 }

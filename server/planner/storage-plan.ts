@@ -10,7 +10,10 @@ import { StorageTree } from "./storage-tree.js";
 
 export const storagePlanFormat = 1;
 
-/** `search` is the one of exchange.ts, from the best tree that the others gave; `current` changes what lies already as little as it can. */
+/**
+ * `search` is the one of exchange.ts, from the best tree that the others gave; `current` changes what lies
+ * already as little as it can.
+ */
 export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"] as const;
 export type PlanAlgorithm = (typeof planAlgorithms)[number];
 
@@ -34,7 +37,11 @@ export interface PlannedSnapshot {
   readonly reusable: number;
 }
 /** What one algorithm reached, for the comparison that a plan shows. */
-export interface PlanCandidate { readonly algorithm: PlanAlgorithm; readonly storageCost: number; readonly isWithinBudgets: boolean }
+export interface PlanCandidate {
+  readonly algorithm: PlanAlgorithm;
+  readonly storageCost: number;
+  readonly isWithinBudgets: boolean;
+}
 export interface StoragePlan {
   readonly format: typeof storagePlanFormat;
   readonly scheme: PlanningScheme;
@@ -53,31 +60,54 @@ export interface StoragePlan {
   readonly snapshots: readonly PlannedSnapshot[];
 }
 
-export type PlanHeader = Pick<StoragePlan, "scheme" | "algorithm" | "isRefined" | "isCutShort" | "leastStorageCost" | "candidates">;
+export type PlanHeader = Pick<
+  StoragePlan,
+  "scheme" | "algorithm" | "isRefined" | "isCutShort" | "leastStorageCost" | "candidates"
+>;
 
 /** Words a tree as a plan; costs are summed anew from the graph. */
-export function describePlan(graph: StorageGraph, parentEdge: ParentEdges, budgets: Float64Array, header: PlanHeader): StoragePlan {
+export function describePlan(
+  graph: StorageGraph,
+  parentEdge: ParentEdges,
+  budgets: Float64Array,
+  header: PlanHeader,
+): StoragePlan {
   const tree = new StorageTree(graph, parentEdge);
-  const [independent, parallel] = [snapshotCosts(graph, tree.recreation, "independent"), snapshotCosts(graph, tree.recreation, "parallel")];
+  const [independent, parallel] = [
+    snapshotCosts(graph, tree.recreation, "independent"),
+    snapshotCosts(graph, tree.recreation, "parallel"),
+  ];
   return {
-    format: storagePlanFormat, ...header, storageCost: tree.storageCost,
+    format: storagePlanFormat,
+    ...header,
+    storageCost: tree.storageCost,
     vertices: Array.from(tree.subtree(0).slice(1), (v) => {
-      const edge = parentEdge[v]!, detail = graph.details[edge];
+      const edge = parentEdge[v]!,
+        detail = graph.details[edge];
       return {
-        vertex: graph.vertexIds[v]!, from: graph.from[edge] === 0 ? null : graph.vertexIds[graph.from[edge]!]!, kind: graph.kinds[edge]!,
-        storageCost: graph.storage[edge]!, recreationCost: graph.recreation[edge]!, ...(detail === undefined ? {} : { detail }),
+        vertex: graph.vertexIds[v]!,
+        from: graph.from[edge] === 0 ? null : graph.vertexIds[graph.from[edge]!]!,
+        kind: graph.kinds[edge]!,
+        storageCost: graph.storage[edge]!,
+        recreationCost: graph.recreation[edge]!,
+        ...(detail === undefined ? {} : { detail }),
       };
     }),
     snapshots: graph.snapshotIds.map((snapshot, s) => ({
-      snapshot, budget: Number.isFinite(budgets[s]!) ? budgets[s]! : null,
-      independent: independent[s]!, parallel: parallel[s]!, reusable: retrieveShared(graph, parentEdge, s).cost,
+      snapshot,
+      budget: Number.isFinite(budgets[s]!) ? budgets[s]! : null,
+      independent: independent[s]!,
+      parallel: parallel[s]!,
+      reusable: retrieveShared(graph, parentEdge, s).cost,
     })),
   };
 }
 
 /** Sums in another order differ by no more than this share. */
 const roundingShare = 1e-9;
-function isAbout(a: number, b: number): boolean { return Math.abs(a - b) <= roundingShare * Math.max(Math.abs(a), Math.abs(b)); }
+function isAbout(a: number, b: number): boolean {
+  return Math.abs(a - b) <= roundingShare * Math.max(Math.abs(a), Math.abs(b));
+}
 
 /**
  * Checks a plan, however it came here, against a graph, and returns the edges it stands for: every vertex
@@ -86,8 +116,10 @@ function isAbout(a: number, b: number): boolean { return Math.abs(a - b) <= roun
  * @throws PLAN_INVALID naming what is wrong; the plan must then be made anew.
  */
 export function checkPlan(graph: StorageGraph, plan: StoragePlan): ParentEdges {
-  const refuse = (what: string): StemmaError => new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${what}. Plan again.`);
-  if (plan.format !== storagePlanFormat) throw refuse(`its format is ${String(plan.format)}, this program knows ${storagePlanFormat}`);
+  const refuse = (what: string): StemmaError =>
+    new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${what}. Plan again.`);
+  if (plan.format !== storagePlanFormat)
+    throw refuse(`its format is ${String(plan.format)}, this program knows ${storagePlanFormat}`);
   const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
   const parentEdge: ParentEdges = new Int32Array(graph.vertexCount).fill(-1);
   for (const planned of plan.vertices) {
@@ -95,36 +127,65 @@ export function checkPlan(graph: StorageGraph, plan: StoragePlan): ParentEdges {
     if (v === undefined) throw refuse(`it stores ${planned.vertex}, which is not there`);
     if (parentEdge[v]! >= 0) throw refuse(`it stores ${planned.vertex} twice`);
     const edge = findEdge(graph, v, planned, planned.from === null ? 0 : number.get(planned.from));
-    if (edge < 0) throw refuse(`it stores ${planned.vertex} as ${planned.kind} from ${planned.from ?? "nothing"} at costs ${planned.storageCost} and ${planned.recreationCost}, which is no longer on offer`);
+    if (edge < 0)
+      throw refuse(
+        `it stores ${planned.vertex} as ${planned.kind} from ${planned.from ?? "nothing"} at costs ${planned.storageCost} and ${planned.recreationCost}, which is no longer on offer`,
+      );
     parentEdge[v] = edge;
   }
   const missing = parentEdge.indexOf(-1, 1);
   if (missing >= 0) throw refuse(`it leaves out ${graph.vertexIds[missing]}`);
   const tree = new StorageTree(graph, parentEdge);
-  if (tree.subtree(0).length < graph.vertexCount) throw refuse("some tensors are rebuilt only from one another, in a circle");
-  if (!isAbout(tree.storageCost, plan.storageCost)) throw refuse(`its edges store ${tree.storageCost} and it states ${plan.storageCost}`);
+  if (tree.subtree(0).length < graph.vertexCount)
+    throw refuse("some tensors are rebuilt only from one another, in a circle");
+  if (!isAbout(tree.storageCost, plan.storageCost))
+    throw refuse(`its edges store ${tree.storageCost} and it states ${plan.storageCost}`);
   checkSnapshots(graph, tree, plan, refuse);
   return parentEdge;
 }
 
-function findEdge(graph: StorageGraph, v: number, planned: PlannedVertex, source: number | undefined): number {
+function findEdge(
+  graph: StorageGraph,
+  v: number,
+  planned: PlannedVertex,
+  source: number | undefined,
+): number {
   const { start, items } = graph.incoming;
   for (let at = start[v]!; at < start[v + 1]!; at++) {
     const edge = items[at]!;
-    if (graph.from[edge] === source && graph.kinds[edge] === planned.kind && graph.storage[edge] === planned.storageCost && graph.recreation[edge] === planned.recreationCost
-      && JSON.stringify(graph.details[edge]) === JSON.stringify(planned.detail)) return edge;
+    if (
+      graph.from[edge] === source &&
+      graph.kinds[edge] === planned.kind &&
+      graph.storage[edge] === planned.storageCost &&
+      graph.recreation[edge] === planned.recreationCost &&
+      JSON.stringify(graph.details[edge]) === JSON.stringify(planned.detail)
+    )
+      return edge;
   }
   return -1;
 }
 
-function checkSnapshots(graph: StorageGraph, tree: StorageTree, plan: StoragePlan, refuse: (what: string) => StemmaError): void {
-  if (plan.snapshots.length !== graph.snapshotIds.length) throw refuse(`it names ${plan.snapshots.length} snapshots of ${graph.snapshotIds.length}`);
+function checkSnapshots(
+  graph: StorageGraph,
+  tree: StorageTree,
+  plan: StoragePlan,
+  refuse: (what: string) => StemmaError,
+): void {
+  if (plan.snapshots.length !== graph.snapshotIds.length)
+    throw refuse(`it names ${plan.snapshots.length} snapshots of ${graph.snapshotIds.length}`);
   for (const scheme of ["independent", "parallel"] as const) {
     const costs = snapshotCosts(graph, tree.recreation, scheme);
     plan.snapshots.forEach((planned, s) => {
-      if (planned.snapshot !== graph.snapshotIds[s]) throw refuse(`its snapshot ${s} is ${planned.snapshot} and not ${graph.snapshotIds[s]}`);
-      if (!isAbout(costs[s]!, planned[scheme])) throw refuse(`${planned.snapshot} costs ${costs[s]} to rebuild (${scheme}) and it states ${planned[scheme]}`);
-      if (scheme === plan.scheme && planned.budget !== null && !isWithin(costs[s]!, planned.budget)) throw refuse(`${planned.snapshot} costs ${costs[s]} to rebuild, over its budget of ${planned.budget}`);
+      if (planned.snapshot !== graph.snapshotIds[s])
+        throw refuse(`its snapshot ${s} is ${planned.snapshot} and not ${graph.snapshotIds[s]}`);
+      if (!isAbout(costs[s]!, planned[scheme]))
+        throw refuse(
+          `${planned.snapshot} costs ${costs[s]} to rebuild (${scheme}) and it states ${planned[scheme]}`,
+        );
+      if (scheme === plan.scheme && planned.budget !== null && !isWithin(costs[s]!, planned.budget))
+        throw refuse(
+          `${planned.snapshot} costs ${costs[s]} to rebuild, over its budget of ${planned.budget}`,
+        );
     });
   }
 }

@@ -14,7 +14,10 @@ export class StorageTree {
   private readonly previous: Int32Array;
   private readonly stack: Int32Array;
 
-  constructor(readonly graph: StorageGraph, parentEdge: ParentEdges) {
+  constructor(
+    readonly graph: StorageGraph,
+    parentEdge: ParentEdges,
+  ) {
     const count = graph.vertexCount;
     this.parentEdge = parentEdge.slice();
     this.recreation = new Float64Array(count);
@@ -22,16 +25,28 @@ export class StorageTree {
     this.next = new Int32Array(count).fill(-1);
     this.previous = new Int32Array(count).fill(-1);
     this.stack = new Int32Array(count);
-    for (let v = 1; v < count; v++) if (this.parentEdge[v]! >= 0) this.link(v, graph.from[this.parentEdge[v]!]!);
+    for (let v = 1; v < count; v++)
+      if (this.parentEdge[v]! >= 0) this.link(v, graph.from[this.parentEdge[v]!]!);
     this.recompute();
   }
 
-  isAttached(v: number): boolean { return v === 0 || this.parentEdge[v]! >= 0; }
+  isAttached(v: number): boolean {
+    return v === 0 || this.parentEdge[v]! >= 0;
+  }
   /** The vertex from which v is rebuilt; −1 for the empty one. */
-  parent(v: number): number { const edge = this.parentEdge[v]!; return edge < 0 ? -1 : this.graph.from[edge]!; }
-  /** By how much the recreation costs of v and everything below it change where v is stored by `edge` instead. */
-  recreationChange(v: number, edge: number): number { return this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]! - this.recreation[v]!; }
-  storageChange(v: number, edge: number): number { return this.graph.storage[edge]! - this.graph.storage[this.parentEdge[v]!]!; }
+  parent(v: number): number {
+    const edge = this.parentEdge[v]!;
+    return edge < 0 ? -1 : this.graph.from[edge]!;
+  }
+  /**
+   * By how much the recreation costs of v and everything below it change where v is stored by `edge` instead.
+   */
+  recreationChange(v: number, edge: number): number {
+    return this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]! - this.recreation[v]!;
+  }
+  storageChange(v: number, edge: number): number {
+    return this.graph.storage[edge]! - this.graph.storage[this.parentEdge[v]!]!;
+  }
 
   get storageCost(): number {
     let sum = 0;
@@ -54,7 +69,8 @@ export class StorageTree {
     let length = 0;
     stack[length++] = v;
     for (let at = 0; at < length; at++) {
-      for (let child = this.firstChild[stack[at]!]!; child >= 0; child = this.next[child]!) stack[length++] = child;
+      for (let child = this.firstChild[stack[at]!]!; child >= 0; child = this.next[child]!)
+        stack[length++] = child;
     }
     return stack.subarray(0, length);
   }

@@ -1,9 +1,17 @@
-/** A tree under limits whose moves can be taken back, and that makes room for moves that broke limits. Knows no strategy. */
+/**
+ * A tree under limits whose moves can be taken back, and that makes room for moves that broke limits. Knows
+ * no strategy.
+ */
 import type { LimitMeter } from "./budgets.js";
 import type { StorageTree } from "./storage-tree.js";
 
-/** Work that may still be done, in edges looked at and vertices moved, so that a search ends by count and not by the clock. */
-export interface Effort { left: number }
+/**
+ * Work that may still be done, in edges looked at and vertices moved, so that a search ends by count and not
+ * by the clock.
+ */
+export interface Effort {
+  left: number;
+}
 
 /** Room is not made where more limits than this are broken: that would rearrange a whole family. */
 const mostBroken = 24;
@@ -20,19 +28,29 @@ export class TreeEditor {
   private readonly broken = new Set<number>();
   private readonly weight: Float64Array;
 
-  constructor(readonly meter: LimitMeter, readonly effort: Effort) {
+  constructor(
+    readonly meter: LimitMeter,
+    readonly effort: Effort,
+  ) {
     this.tree = meter.tree;
     this.weight = new Float64Array(this.tree.graph.vertexCount);
   }
 
   /** A point to return to. */
-  get mark(): number { return this.log.length; }
+  get mark(): number {
+    return this.log.length;
+  }
   /** Vertices moved since a mark. */
-  movedSince(mark: number): number[] { return this.log.slice(mark).map(({ vertex }) => vertex); }
-  isWithinLimits(): boolean { return this.broken.size === 0; }
+  movedSince(mark: number): number[] {
+    return this.log.slice(mark).map(({ vertex }) => vertex);
+  }
+  isWithinLimits(): boolean {
+    return this.broken.size === 0;
+  }
 
   move(v: number, edge: number): void {
-    const { tree } = this, now = tree.parentEdge[v]!;
+    const { tree } = this,
+      now = tree.parentEdge[v]!;
     this.log.push({ vertex: v, edge: now });
     this.shift(v, edge);
   }
@@ -43,14 +61,24 @@ export class TreeEditor {
     }
   }
   /** Makes what was done final. */
-  keep(): void { this.log.length = 0; }
+  keep(): void {
+    this.log.length = 0;
+  }
 
   private shift(v: number, edge: number): void {
     this.added += this.tree.storageChange(v, edge);
-    this.effort.left -= 4 + this.meter.move(v, edge, (group, isOver) => { if (isOver) this.broken.add(group); else this.broken.delete(group); });
+    this.effort.left -=
+      4 +
+      this.meter.move(v, edge, (group, isOver) => {
+        if (isOver) this.broken.add(group);
+        else this.broken.delete(group);
+      });
   }
 
-  /** Re-parents members of broken groups, but not `fixed` vertices, until all limits hold, for less than `most` storage; says whether it could. */
+  /**
+   * Re-parents members of broken groups, but not `fixed` vertices, until all limits hold, for less than
+   * `most` storage; says whether it could.
+   */
   makeRoom(fixed: ReadonlySet<number>, most: number): boolean {
     for (let repairs = 0; this.broken.size > 0; repairs++) {
       if (this.broken.size > mostBroken || repairs === mostRepairs) return false;
@@ -63,33 +91,58 @@ export class TreeEditor {
     return true;
   }
 
-  /** The swap with the most needed recreation cost taken off per storage added, for less than `most`; −1 where there is none. */
+  /**
+   * The swap with the most needed recreation cost taken off per storage added, for less than `most`; −1 where
+   * there is none.
+   */
   private cheapestRoom(fixed: ReadonlySet<number>, most: number): number {
     const { tree, weight } = this;
-    const { from, storage, recreation: apply, incoming: { start, items } } = tree.graph;
+    const {
+      from,
+      storage,
+      recreation: apply,
+      incoming: { start, items },
+    } = tree.graph;
     const { touched, excess } = this.weigh();
-    let best = -1, bestRatio = 0;
+    let best = -1,
+      bestRatio = 0;
     for (const x of touched) {
-      const count = weight[x]!, now = tree.recreation[x]!, paid = storage[tree.parentEdge[x]!]!;
+      const count = weight[x]!,
+        now = tree.recreation[x]!,
+        paid = storage[tree.parentEdge[x]!]!;
       weight[x] = 0;
       if (fixed.has(x)) continue;
       this.effort.left -= start[x + 1]! - start[x]!;
       for (let at = start[x]!; at < start[x + 1]!; at++) {
-        const edge = items[at]!, added = storage[edge]! - paid;
+        const edge = items[at]!,
+          added = storage[edge]! - paid;
         if (added >= most) break;
         const gain = now - tree.recreation[from[edge]!]! - apply[edge]!;
         if (gain <= now * roundingShare) continue;
         // What saves storage as well is best of all; more than the excess is not needed.
         const ratio = added <= 0 ? Number.POSITIVE_INFINITY : Math.min(gain * count, excess) / added;
-        if (ratio > bestRatio) { bestRatio = ratio; best = edge; }
+        if (ratio > bestRatio) {
+          bestRatio = ratio;
+          best = edge;
+        }
       }
     }
     return best;
   }
 
-  /** Counts, in `weight`, the members of broken groups below each vertex, and sums by how much the groups are over. */
+  /**
+   * Counts, in `weight`, the members of broken groups below each vertex, and sums by how much the groups are
+   * over.
+   */
   private weigh(): { readonly touched: readonly number[]; readonly excess: number } {
-    const { meter: { cost, limits: { members, limit } }, tree, weight } = this;
+    const {
+      meter: {
+        cost,
+        limits: { members, limit },
+      },
+      tree,
+      weight,
+    } = this;
     const touched: number[] = [];
     let excess = 0;
     for (const group of this.broken) {

@@ -12,13 +12,19 @@ export interface Activation {
   /** Whether float32 gives the very value; else it may err by `error`. */
   readonly exact: boolean;
   readonly error?: (y: number) => number;
-  /** Where the function less a line of this slope may turn: its kinks, and the points where its own slope is that. */
+  /**
+   * Where the function less a line of this slope may turn: its kinks, and the points where its own slope is
+   * that.
+   */
   readonly turns?: (slope: number) => readonly number[];
   /** Lines below and above, instead of the two along the chord. */
   readonly lines?: (low: number, high: number) => Lines;
 }
 /** below[0]·x + below[1] ≤ f(x) ≤ above[0]·x + above[1] for x between low and high. */
-export interface Lines { readonly below: readonly [number, number]; readonly above: readonly [number, number] }
+export interface Lines {
+  readonly below: readonly [number, number];
+  readonly above: readonly [number, number];
+}
 
 const flat = (value: number): readonly [number, number] => [0, value];
 
@@ -35,35 +41,80 @@ function rampLines(low: number, high: number, top: number): Lines {
   if (low >= top) return { below: flat(top), above: flat(top) };
   if (high <= top) {
     const slope = high / (high - low);
-    return { below: high > -low ? [1, 0] : flat(0), above: slope > leastSlope ? [slope, -slope * low + high * 2 ** -45 + smallest] : flat(high) };
+    return {
+      below: high > -low ? [1, 0] : flat(0),
+      above: slope > leastSlope ? [slope, -slope * low + high * 2 ** -45 + smallest] : flat(high),
+    };
   }
   if (low >= 0) {
     const slope = (top - low) / (high - low);
-    return { below: [slope, low * (1 - slope) - top * 2 ** -45 - smallest], above: high - top < top - low ? [1, 0] : flat(top) };
+    return {
+      below: [slope, low * (1 - slope) - top * 2 ** -45 - smallest],
+      above: high - top < top - low ? [1, 0] : flat(top),
+    };
   }
   const rise = top / (top - low);
-  return { below: high > -low ? [(top / high) * (1 - 2 ** -45), 0] : flat(0), above: top - low > high - top ? [rise, -rise * low + top * 2 ** -45 + smallest] : flat(top) };
+  return {
+    below: high > -low ? [(top / high) * (1 - 2 ** -45), 0] : flat(0),
+    above: top - low > high - top ? [rise, -rise * low + top * 2 ** -45 + smallest] : flat(top),
+  };
 }
 
 function ramp(top: number): Activation {
-  return { exact: true, value: (x) => Math.min(top, Math.max(0, x)), lines: (low, high) => rampLines(low, high, top) };
+  return {
+    exact: true,
+    value: (x) => Math.min(top, Math.max(0, x)),
+    lines: (low, high) => rampLines(low, high, top),
+  };
 }
 
 const exponential = (x: number): number => 1 / (1 + Math.exp(-x));
-const scale = 1.0507009873554805, scaleBelow = scale * 1.6732632423543772;
-/** Formed so that slopes near nought, of intervals that reach far, lose no digits. The points right and left of nought of a slope that depends on the distance alone. */
+const scale = 1.0507009873554805,
+  scaleBelow = scale * 1.6732632423543772;
+/**
+ * Formed so that slopes near nought, of intervals that reach far, lose no digits. The points right and left
+ * of nought of a slope that depends on the distance alone.
+ */
 const bothSides = (x: number): readonly number[] => [x, -x];
 
 export const activations = {
   relu: ramp(Infinity),
   relu6: ramp(6),
-  sigmoid: { exact: false, value: exponential, turns: (slope) => bothSides(Math.log((1 + Math.sqrt(1 - 4 * slope)) / (2 * slope) - 1)) },
-  tanh: { exact: false, value: Math.tanh, turns: (slope) => bothSides(Math.log((1 + Math.sqrt(1 - slope)) / Math.sqrt(slope))) },
-  hardSigmoid: { exact: false, value: (x) => Math.min(1, Math.max(0, 0.2 * x + 0.5)), turns: () => bothSides(2.5) },
-  elu: { exact: false, value: (x) => (x >= 0 ? x : Math.expm1(x)), turns: (slope) => [Math.min(0, Math.log(slope))] },
-  selu: { exact: false, value: (x) => (x >= 0 ? scale * x : scaleBelow * Math.expm1(x)), turns: (slope) => [0, Math.min(0, Math.log(slope / scaleBelow))] },
-  softplus: { exact: false, value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))), turns: (slope) => [Math.log(slope / (1 - slope))] },
-  softsign: { exact: false, value: (x) => x / (1 + Math.abs(x)), turns: (slope) => bothSides(1 / Math.sqrt(slope) - 1) },
+  sigmoid: {
+    exact: false,
+    value: exponential,
+    turns: (slope) => bothSides(Math.log((1 + Math.sqrt(1 - 4 * slope)) / (2 * slope) - 1)),
+  },
+  tanh: {
+    exact: false,
+    value: Math.tanh,
+    turns: (slope) => bothSides(Math.log((1 + Math.sqrt(1 - slope)) / Math.sqrt(slope))),
+  },
+  hardSigmoid: {
+    exact: false,
+    value: (x) => Math.min(1, Math.max(0, 0.2 * x + 0.5)),
+    turns: () => bothSides(2.5),
+  },
+  elu: {
+    exact: false,
+    value: (x) => (x >= 0 ? x : Math.expm1(x)),
+    turns: (slope) => [Math.min(0, Math.log(slope))],
+  },
+  selu: {
+    exact: false,
+    value: (x) => (x >= 0 ? scale * x : scaleBelow * Math.expm1(x)),
+    turns: (slope) => [0, Math.min(0, Math.log(slope / scaleBelow))],
+  },
+  softplus: {
+    exact: false,
+    value: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+    turns: (slope) => [Math.log(slope / (1 - slope))],
+  },
+  softsign: {
+    exact: false,
+    value: (x) => x / (1 + Math.abs(x)),
+    turns: (slope) => bothSides(1 / Math.sqrt(slope) - 1),
+  },
 } as const satisfies Readonly<Record<string, Activation>>;
 
 /** relu clipped at `top`. */
@@ -71,78 +122,122 @@ export const clippedRelu = ramp;
 
 /** Below nought multiplied by `slope`, 0 … 1; two roundings, of the slope and of the product. */
 export function leakyRelu(slope: number): Activation {
-  return { exact: false, error: (y) => (y < 0 ? 4 * unit * -y : 0) + 2 ** -148, value: (x) => (x >= 0 ? x : slope * x), turns: () => [0] };
+  return {
+    exact: false,
+    error: (y) => (y < 0 ? 4 * unit * -y : 0) + 2 ** -148,
+    value: (x) => (x >= 0 ? x : slope * x),
+    turns: () => [0],
+  };
 }
 
 export class ActivationLayer implements BoundLayer {
   readonly #known = new WeakMap<Bounds, Float64Array>();
-  constructor(readonly shape: readonly number[], private readonly activation: Activation) {}
+  constructor(
+    readonly shape: readonly number[],
+    private readonly activation: Activation,
+  ) {}
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape), { low, high } = input!, { value, exact, error = functionError } = this.activation;
+    const out = newBounds(this.shape),
+      { low, high } = input!,
+      { value, exact, error = functionError } = this.activation;
     for (let i = 0; i < low.length; i++) {
-      const l = value(low[i]!), h = value(high[i]!);
-      if (exact) setBounds(out, i, l, h); else setBounds(out, i, l - error(l) * pad, h + error(h) * pad);
+      const l = value(low[i]!),
+        h = value(high[i]!);
+      if (exact) setBounds(out, i, l, h);
+      else setBounds(out, i, l - error(l) * pad, h + error(h) * pad);
     }
     return { out };
   }
 
-  back(coefficients: Float64Array, _passed: Passed, [input]: readonly Bounds[], [into]: readonly Float64Array[], constant: Constant): void {
-    const { low, high } = input!, lines = this.#linesOf(input!);
+  back(
+    coefficients: Float64Array,
+    _passed: Passed,
+    [input]: readonly Bounds[],
+    [into]: readonly Float64Array[],
+    constant: Constant,
+  ): void {
+    const { low, high } = input!,
+      lines = this.#linesOf(input!);
     for (let i = 0; i < coefficients.length; i++) {
       const coefficient = coefficients[i]!;
       if (coefficient === 0) continue;
-      const at = 4 * i + (coefficient > 0 ? 0 : 2), slope = lines[at]!, offset = lines[at + 1]!;
+      const at = 4 * i + (coefficient > 0 ? 0 : 2),
+        slope = lines[at]!,
+        offset = lines[at + 1]!;
       into![i]! += coefficient * slope;
       constant.value += coefficient * offset;
-      constant.magnitude += Math.abs(coefficient) * (Math.abs(offset) + slope * Math.max(Math.abs(low[i]!), Math.abs(high[i]!)));
+      constant.magnitude +=
+        Math.abs(coefficient) * (Math.abs(offset) + slope * Math.max(Math.abs(low[i]!), Math.abs(high[i]!)));
     }
   }
 
-  /** Slope and offset below, slope and offset above, element by element; the same input is asked for often. */
+  /**
+   * Slope and offset below, slope and offset above, element by element; the same input is asked for often.
+   */
   #linesOf(input: Bounds): Float64Array {
     const known = this.#known.get(input);
     if (known !== undefined) return known;
     const all = new Float64Array(4 * input.low.length);
-    input.low.forEach((low, i) => { const { below, above } = this.#lines(low, input.high[i]!); all.set(below, 4 * i); all.set(above, 4 * i + 2); });
+    input.low.forEach((low, i) => {
+      const { below, above } = this.#lines(low, input.high[i]!);
+      all.set(below, 4 * i);
+      all.set(above, 4 * i + 2);
+    });
     this.#known.set(input, all);
     return all;
   }
 
-  /** Two parallels to the chord: the function less that slope is largest and smallest at an end or where it turns, whatever the slope is. */
+  /**
+   * Two parallels to the chord: the function less that slope is largest and smallest at an end or where it
+   * turns, whatever the slope is.
+   */
   #lines(low: number, high: number): Lines {
     const { value, lines, turns, error = functionError } = this.activation;
     if (lines !== undefined) return lines(low, high);
-    const chord = (value(high) - value(low)) / (high - low), slope = chord > leastSlope && chord < Infinity ? chord : 0;
-    let least = Infinity, most = -Infinity;
+    const chord = (value(high) - value(low)) / (high - low),
+      slope = chord > leastSlope && chord < Infinity ? chord : 0;
+    let least = Infinity,
+      most = -Infinity;
     for (const x of [low, high, ...(turns?.(slope) ?? [])]) {
       if (!(x >= low && x <= high)) continue;
-      const y = value(x), room = error(y) * pad + (Math.abs(y) + Math.abs(slope * x)) * 2 ** -45 + smallest;
-      least = Math.min(least, y - slope * x - room); most = Math.max(most, y - slope * x + room);
+      const y = value(x),
+        room = error(y) * pad + (Math.abs(y) + Math.abs(slope * x)) * 2 ** -45 + smallest;
+      least = Math.min(least, y - slope * x - room);
+      most = Math.max(most, y - slope * x + room);
     }
     return { below: [slope, least], above: [slope, most] };
   }
 }
 const pad = 1 + 2 ** -20;
 
-/** Error of a float32 softmax beside its exact value: exponentials of differences up to 88, a sum of n, a division; flushes below 2⁻¹²⁰. */
-function softmaxError(y: number, n: number): number { return y * (2 ** -16 + n * unit) + 2 ** -120; }
+/**
+ * Error of a float32 softmax beside its exact value: exponentials of differences up to 88, a sum of n, a
+ * division; flushes below 2⁻¹²⁰.
+ */
+function softmaxError(y: number, n: number): number {
+  return y * (2 ** -16 + n * unit) + 2 ** -120;
+}
 
 /** Softmax over the last axis. */
 export class SoftmaxLayer implements BoundLayer {
   constructor(readonly shape: readonly number[]) {}
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape), { low, high } = input!, n = this.shape.at(-1)!;
+    const out = newBounds(this.shape),
+      { low, high } = input!,
+      n = this.shape.at(-1)!;
     for (let from = 0; from < low.length; from += n) {
       for (let i = 0; i < n; i++) {
-        let most = 1, least = 1;
+        let most = 1,
+          least = 1;
         for (let j = 0; j < n; j++) {
           if (j === i) continue;
           most += Math.exp(high[from + j]! - low[from + i]!);
           least += Math.exp(low[from + j]! - high[from + i]!);
         }
-        const l = 1 / most, h = 1 / least;
+        const l = 1 / most,
+          h = 1 / least;
         // A NaN anywhere in the row makes every sum a NaN.
         setBounds(out, from + i, Math.max(0, l - softmaxError(l, n)), h + softmaxError(h, n));
       }

@@ -7,12 +7,18 @@ import type { Bounds } from "./bounds.js";
 /** Output of a layer for one sample. */
 export interface Passed {
   readonly out: Bounds;
-  /** Of layers that are linear but for this: |output − linear part| for each element, uncertain weights and rounding together. */
+  /**
+   * Of layers that are linear but for this: |output − linear part| for each element, uncertain weights and
+   * rounding together.
+   */
   readonly slack?: Float64Array;
 }
 
 /** Collects the constant part of a lower bound; `magnitude` is what rounding in float64 is measured by. */
-export interface Constant { value: number; magnitude: number }
+export interface Constant {
+  value: number;
+  magnitude: number;
+}
 
 export interface BoundLayer {
   /** Of the output, without the batch dimension. */
@@ -24,5 +30,11 @@ export interface BoundLayer {
    * Given that something is at least Σ coefficients·output + rest, adds to `into` (one array an input) and
    * `constant` so that it is at least Σ into·inputs + constant + rest. Absent: the output's own bounds serve.
    */
-  back?(coefficients: Float64Array, passed: Passed, inputs: readonly Bounds[], into: readonly Float64Array[], constant: Constant): void;
+  back?(
+    coefficients: Float64Array,
+    passed: Passed,
+    inputs: readonly Bounds[],
+    into: readonly Float64Array[],
+    constant: Constant,
+  ): void;
 }

@@ -6,12 +6,22 @@
 import { largestFloat32 } from "./rounding.js";
 
 /** `shape` without the batch dimension; row-major. */
-export interface Bounds { readonly shape: readonly number[]; readonly low: Float64Array; readonly high: Float64Array }
+export interface Bounds {
+  readonly shape: readonly number[];
+  readonly low: Float64Array;
+  readonly high: Float64Array;
+}
 
 /** The same as mid ± radius; `reach` ≥ |value|. */
-export interface Spread { readonly mid: Float64Array; readonly radius: Float64Array; readonly reach: Float64Array }
+export interface Spread {
+  readonly mid: Float64Array;
+  readonly radius: Float64Array;
+  readonly reach: Float64Array;
+}
 
-export function sizeOf(shape: readonly number[]): number { return shape.reduce((product, extent) => product * extent, 1); }
+export function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
 
 export function newBounds(shape: readonly number[]): Bounds {
   const size = sizeOf(shape);
@@ -34,9 +44,13 @@ export function setBounds(bounds: Bounds, i: number, low: number, high: number):
 export function spreadOf({ low, high }: Bounds): Spread {
   const { length } = low;
   if (low === high) return { mid: low, radius: new Float64Array(length), reach: low.map(Math.abs) };
-  const mid = new Float64Array(length), radius = new Float64Array(length), reach = new Float64Array(length);
+  const mid = new Float64Array(length),
+    radius = new Float64Array(length),
+    reach = new Float64Array(length);
   for (let i = 0; i < length; i++) {
-    const l = low[i]!, h = high[i]!, m = l + (h - l) / 2;
+    const l = low[i]!,
+      h = high[i]!,
+      m = l + (h - l) / 2;
     mid[i] = m;
     // Rounded up: m − l and h − m are exact to half a unit in the last place.
     const r = l === h ? 0 : Math.max(h - m, m - l) * (1 + 2 ** -50) + Number.MIN_VALUE;
@@ -47,7 +61,11 @@ export function spreadOf({ low, high }: Bounds): Spread {
 }
 
 /** Whether every element is one number. */
-export function isExact({ low, high }: Bounds): boolean { return low === high; }
+export function isExact({ low, high }: Bounds): boolean {
+  return low === high;
+}
 
 /** Whether any element may be anything. */
-export function hasAnything({ low }: Bounds): boolean { return low.some(Number.isNaN); }
+export function hasAnything({ low }: Bounds): boolean {
+  return low.some(Number.isNaN);
+}

@@ -15,17 +15,44 @@ export function decideInThread(signal?: AbortSignal): DecideLevel {
         worker.on("message", (message: FromDecideThread) => {
           if ("answers" in message) resolve(message.answers);
           else if ("done" in message) void onSample?.(message.done, message.of);
-          else reject(message.error.code !== undefined && isErrorCode(message.error.code) ? new StemmaError(message.error.code, message.error.message) : new Error(message.error.message));
+          else
+            reject(
+              message.error.code !== undefined && isErrorCode(message.error.code)
+                ? new StemmaError(message.error.code, message.error.message)
+                : new Error(message.error.message),
+            );
         });
         worker.on("error", reject);
-        worker.on("exit", () => { reject(new StemmaError("INTERNAL", "The thread that evaluates over bounds ended without an answer. Try fewer samples (--limit) if memory is short.")); });
-        signal?.addEventListener("abort", () => { reject(stopped(signal)); }, { once: true, signal: onAbort.signal });
+        worker.on("exit", () => {
+          reject(
+            new StemmaError(
+              "INTERNAL",
+              "The thread that evaluates over bounds ended without an answer. Try fewer samples (--limit) if memory is short.",
+            ),
+          );
+        });
+        signal?.addEventListener(
+          "abort",
+          () => {
+            reject(stopped(signal));
+          },
+          { once: true, signal: onAbort.signal },
+        );
         worker.postMessage(job);
       });
-    } finally { onAbort.abort(); await worker.terminate(); }
+    } finally {
+      onAbort.abort();
+      await worker.terminate();
+    }
   };
 }
 
 function stopped({ reason }: AbortSignal): StemmaError {
-  return reason instanceof StemmaError ? reason : new StemmaError("INTERRUPTED", "The evaluation was stopped. Nothing was saved; start it again when it may run.", { cause: reason });
+  return reason instanceof StemmaError
+    ? reason
+    : new StemmaError(
+        "INTERRUPTED",
+        "The evaluation was stopped. Nothing was saved; start it again when it may run.",
+        { cause: reason },
+      );
 }

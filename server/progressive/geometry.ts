@@ -16,10 +16,21 @@ export interface Windows {
   readonly positions: Int32Array;
 }
 
-export interface WindowForm { readonly size: readonly [number, number]; readonly strides: readonly [number, number]; readonly dilation: readonly [number, number]; readonly padding: "same" | "valid" }
+export interface WindowForm {
+  readonly size: readonly [number, number];
+  readonly strides: readonly [number, number];
+  readonly dilation: readonly [number, number];
+  readonly padding: "same" | "valid";
+}
 
 /** One axis: how many outputs, and what lies ahead of the first input. */
-function axisOf(extent: number, size: number, stride: number, dilation: number, padding: WindowForm["padding"]): { readonly out: number; readonly before: number } {
+function axisOf(
+  extent: number,
+  size: number,
+  stride: number,
+  dilation: number,
+  padding: WindowForm["padding"],
+): { readonly out: number; readonly before: number } {
   const reach = (size - 1) * dilation + 1;
   if (padding === "valid") return { out: Math.floor((extent - reach) / stride) + 1, before: 0 };
   const out = Math.ceil(extent / stride);
@@ -27,10 +38,21 @@ function axisOf(extent: number, size: number, stride: number, dilation: number, 
 }
 
 /** @throws ARCHITECTURE_INVALID where a window does not fit its input */
-export function windowsOf(height: number, width: number, { size, strides, dilation, padding }: WindowForm): Windows {
-  const rows = axisOf(height, size[0], strides[0], dilation[0], padding), columns = axisOf(width, size[1], strides[1], dilation[1], padding);
-  if (rows.out < 1 || columns.out < 1) throw new StemmaError("ARCHITECTURE_INVALID", `A window of ${size.join(" × ")} does not fit an input of ${height} × ${width}. Check the model's architecture.`);
-  const starts = new Int32Array(rows.out * columns.out + 1), taps: number[] = [], positions: number[] = [];
+export function windowsOf(
+  height: number,
+  width: number,
+  { size, strides, dilation, padding }: WindowForm,
+): Windows {
+  const rows = axisOf(height, size[0], strides[0], dilation[0], padding),
+    columns = axisOf(width, size[1], strides[1], dilation[1], padding);
+  if (rows.out < 1 || columns.out < 1)
+    throw new StemmaError(
+      "ARCHITECTURE_INVALID",
+      `A window of ${size.join(" × ")} does not fit an input of ${height} × ${width}. Check the model's architecture.`,
+    );
+  const starts = new Int32Array(rows.out * columns.out + 1),
+    taps: number[] = [],
+    positions: number[] = [];
   for (let y = 0, p = 0; y < rows.out; y++) {
     for (let x = 0; x < columns.out; x++) {
       for (let dy = 0; dy < size[0]; dy++) {
@@ -46,10 +68,22 @@ export function windowsOf(height: number, width: number, { size, strides, dilati
       starts[++p] = taps.length;
     }
   }
-  return { outHeight: rows.out, outWidth: columns.out, starts, taps: Int32Array.from(taps), positions: Int32Array.from(positions) };
+  return {
+    outHeight: rows.out,
+    outWidth: columns.out,
+    starts,
+    taps: Int32Array.from(taps),
+    positions: Int32Array.from(positions),
+  };
 }
 
 /** Every position reads itself alone: a dense layer over the last axis. */
 export function pointWindows(count: number): Windows {
-  return { outHeight: count, outWidth: 1, starts: Int32Array.from({ length: count + 1 }, (_, p) => p), taps: new Int32Array(count), positions: Int32Array.from({ length: count }, (_, p) => p) };
+  return {
+    outHeight: count,
+    outWidth: 1,
+    starts: Int32Array.from({ length: count + 1 }, (_, p) => p),
+    taps: new Int32Array(count),
+    positions: Int32Array.from({ length: count }, (_, p) => p),
+  };
 }

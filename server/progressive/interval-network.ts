@@ -10,7 +10,10 @@ import { exactBounds, hasAnything, isExact, type Bounds } from "./bounds.js";
 import { sumGuard } from "./rounding.js";
 
 /** A step: a layer with the steps its inputs come from; no layer: the sample itself. */
-export interface Step { readonly layer: BoundLayer | undefined; readonly inputs: readonly number[] }
+export interface Step {
+  readonly layer: BoundLayer | undefined;
+  readonly inputs: readonly number[];
+}
 
 /** One sample on its way: what every step gave. */
 export type Passage = readonly Passed[];
@@ -30,14 +33,19 @@ export interface IntervalNetwork {
 export function pass(network: IntervalNetwork, sample: ArrayLike<number>): Passage {
   const passage: Passed[] = [];
   for (const { layer, inputs } of network.steps) {
-    passage.push(layer === undefined ? { out: exactBounds(network.inputShape, sample) } : layer.forward(inputs.map((step) => passage[step]!.out)));
+    passage.push(
+      layer === undefined
+        ? { out: exactBounds(network.inputShape, sample) }
+        : layer.forward(inputs.map((step) => passage[step]!.out)),
+    );
   }
   return passage;
 }
 
 /** Least value of Σ coefficients·x within bounds, and the size of what was summed. */
 function least({ low, high }: Bounds, coefficients: Float64Array): Constant {
-  let value = 0, magnitude = 0;
+  let value = 0,
+    magnitude = 0;
   for (let i = 0; i < coefficients.length; i++) {
     const c = coefficients[i]!;
     if (c === 0) continue;
@@ -47,21 +55,39 @@ function least({ low, high }: Bounds, coefficients: Float64Array): Constant {
   return { value, magnitude };
 }
 
-/** A lower bound of output[first] − output[second] of a step; see leastOf. −Infinity where nothing can be said. */
-export function leastLead(network: IntervalNetwork, passage: Passage, from: number, first: number, second: number, enough: number): number {
+/**
+ * A lower bound of output[first] − output[second] of a step; see leastOf. −Infinity where nothing can be
+ * said.
+ */
+export function leastLead(
+  network: IntervalNetwork,
+  passage: Passage,
+  from: number,
+  first: number,
+  second: number,
+  enough: number,
+): number {
   const target = passage[from]!.out;
   if (hasAnything(target)) return -Infinity;
   const start = new Float64Array(target.low.length);
-  start[first] = 1; start[second] = -1;
+  start[first] = 1;
+  start[second] = -1;
   return leastOf(network, passage, from, start, enough);
 }
 
 /**
- * A lower bound of Σ start·output of a step whose bounds are numbers; the best of those met on the way back, which
- * ends where one exceeds `enough`. `start` is used up.
+ * A lower bound of Σ start·output of a step whose bounds are numbers; the best of those met on the way back,
+ * which ends where one exceeds `enough`. `start` is used up.
  */
-export function leastOf({ steps }: IntervalNetwork, passage: Passage, from: number, start: Float64Array, enough: number): number {
-  const waiting = new Map<number, Float64Array>([[from, start]]), constant: Constant = { value: 0, magnitude: 0 };
+export function leastOf(
+  { steps }: IntervalNetwork,
+  passage: Passage,
+  from: number,
+  start: Float64Array,
+  enough: number,
+): number {
+  const waiting = new Map<number, Float64Array>([[from, start]]),
+    constant: Constant = { value: 0, magnitude: 0 };
   let best = -Infinity;
   for (let at = from; at >= 0; at--) {
     const coefficients = waiting.get(at);
@@ -71,9 +97,19 @@ export function leastOf({ steps }: IntervalNetwork, passage: Passage, from: numb
     if (bound > best) best = bound;
     const { layer, inputs } = steps[at]!;
     const bounds = inputs.map((step) => passage[step]!.out);
-    if (best > enough || layer === undefined || [...waiting.keys()].every((step) => steps[step]!.inputs.every((input) => isExact(passage[input]!.out)))) return best;
+    if (
+      best > enough ||
+      layer === undefined ||
+      [...waiting.keys()].every((step) => steps[step]!.inputs.every((input) => isExact(passage[input]!.out)))
+    )
+      return best;
     waiting.delete(at);
-    if (layer.back === undefined) { const own = least(passage[at]!.out, coefficients); constant.value += own.value; constant.magnitude += own.magnitude; continue; }
+    if (layer.back === undefined) {
+      const own = least(passage[at]!.out, coefficients);
+      constant.value += own.value;
+      constant.magnitude += own.magnitude;
+      continue;
+    }
     const into = inputs.map((step) => {
       const found = waiting.get(step) ?? new Float64Array(passage[step]!.out.low.length);
       waiting.set(step, found);
@@ -85,24 +121,52 @@ export function leastOf({ steps }: IntervalNetwork, passage: Passage, from: numb
 }
 
 /**
- * What output[first] would lead output[second] by if bounds of activations were points and only the layers' own errors
- * (slack) counted, each at its worst. No bound: it says where bounds may succeed.
+ * What output[first] would lead output[second] by if bounds of activations were points and only the layers'
+ * own errors (slack) counted, each at its worst. No bound: it says where bounds may succeed.
  */
-export function firstOrderLead({ steps, ranking }: IntervalNetwork, passage: Passage, first: number, second: number): number {
-  const points = passage.map(({ out }) => { const middle = out.low.map((low, i) => low + (out.high[i]! - low) / 2); return { shape: out.shape, low: middle, high: middle }; });
-  const start = new Float64Array(points[ranking]!.low.length), waiting = new Map<number, Float64Array>([[ranking, start]]), constant: Constant = { value: 0, magnitude: 0 };
-  start[first] = 1; start[second] = -1;
+export function firstOrderLead(
+  { steps, ranking }: IntervalNetwork,
+  passage: Passage,
+  first: number,
+  second: number,
+): number {
+  const points = passage.map(({ out }) => {
+    const middle = out.low.map((low, i) => low + (out.high[i]! - low) / 2);
+    return { shape: out.shape, low: middle, high: middle };
+  });
+  const start = new Float64Array(points[ranking]!.low.length),
+    waiting = new Map<number, Float64Array>([[ranking, start]]),
+    constant: Constant = { value: 0, magnitude: 0 };
+  start[first] = 1;
+  start[second] = -1;
   for (let at = ranking; at >= 0; at--) {
-    const coefficients = waiting.get(at), { layer, inputs } = steps[at]!;
+    const coefficients = waiting.get(at),
+      { layer, inputs } = steps[at]!;
     if (coefficients === undefined) continue;
-    if (layer?.back === undefined) { constant.value += least(points[at]!, coefficients).value; continue; }
-    const into = inputs.map((step) => { const found = waiting.get(step) ?? new Float64Array(points[step]!.low.length); waiting.set(step, found); return found; });
-    layer.back(coefficients, passage[at]!, inputs.map((step) => points[step]!), into, constant);
+    if (layer?.back === undefined) {
+      constant.value += least(points[at]!, coefficients).value;
+      continue;
+    }
+    const into = inputs.map((step) => {
+      const found = waiting.get(step) ?? new Float64Array(points[step]!.low.length);
+      waiting.set(step, found);
+      return found;
+    });
+    layer.back(
+      coefficients,
+      passage[at]!,
+      inputs.map((step) => points[step]!),
+      into,
+      constant,
+    );
   }
   return constant.value;
 }
 
-/** The bound as it stands, by the bounds of all steps that wait; what they sum also measures the rounding so far. */
+/**
+ * The bound as it stands, by the bounds of all steps that wait; what they sum also measures the rounding so
+ * far.
+ */
 function boundOf(waiting: ReadonlyMap<number, Float64Array>, passage: Passage, constant: Constant): number {
   let { value } = constant;
   for (const [step, coefficients] of waiting) {

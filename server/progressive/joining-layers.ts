@@ -1,27 +1,51 @@
-/** Layers that move numbers or join several inputs: routing (flatten, pad, concatenate …), sums, products, extremes. */
+/**
+ * Layers that move numbers or join several inputs: routing (flatten, pad, concatenate …), sums, products,
+ * extremes.
+ */
 import type { BoundLayer, Constant, Passed } from "./bound-layer.js";
 import { newBounds, setBounds, sizeOf, type Bounds } from "./bounds.js";
 import { gamma, guard, underflow, unit } from "./rounding.js";
 
-/** Every output element is one input element, or nought: flatten, reshape, permute, pad, crop, repeat, concatenate. */
+/**
+ * Every output element is one input element, or nought: flatten, reshape, permute, pad, crop, repeat,
+ * concatenate.
+ */
 export class RoutingLayer implements BoundLayer {
-  /** @param sources of each output element its index in all inputs one after the other; −1 for nought; undefined for the first input as it is */
-  constructor(readonly shape: readonly number[], private readonly sources?: Int32Array) {}
+  /**
+   * @param sources of each output element its index in all inputs one after the other; −1 for nought;
+   * undefined for the first input as it is
+   */
+  constructor(
+    readonly shape: readonly number[],
+    private readonly sources?: Int32Array,
+  ) {}
 
   forward(inputs: readonly Bounds[]): Passed {
-    const [first] = inputs, { sources } = this;
+    const [first] = inputs,
+      { sources } = this;
     if (sources === undefined) return { out: { shape: this.shape, low: first!.low, high: first!.high } };
     const join = (pick: (bounds: Bounds) => Float64Array): Float64Array => {
       const all = inputs.length === 1 ? pick(first!) : concatenated(inputs.map(pick));
       return Float64Array.from(sources, (source) => (source < 0 ? 0 : all[source]!));
     };
-    const low = join((bounds) => bounds.low), exact = inputs.every((bounds) => bounds.low === bounds.high);
+    const low = join((bounds) => bounds.low),
+      exact = inputs.every((bounds) => bounds.low === bounds.high);
     return { out: { shape: this.shape, low, high: exact ? low : join((bounds) => bounds.high) } };
   }
 
-  back(coefficients: Float64Array, _passed: Passed, _inputs: readonly Bounds[], into: readonly Float64Array[]): void {
+  back(
+    coefficients: Float64Array,
+    _passed: Passed,
+    _inputs: readonly Bounds[],
+    into: readonly Float64Array[],
+  ): void {
     const { sources } = this;
-    if (sources === undefined) { coefficients.forEach((coefficient, i) => { into[0]![i]! += coefficient; }); return; }
+    if (sources === undefined) {
+      coefficients.forEach((coefficient, i) => {
+        into[0]![i]! += coefficient;
+      });
+      return;
+    }
     const ends: number[] = [];
     for (const part of into) ends.push((ends.at(-1) ?? 0) + part.length);
     sources.forEach((source, i) => {
@@ -35,19 +59,34 @@ export class RoutingLayer implements BoundLayer {
 function concatenated(parts: readonly Float64Array[]): Float64Array {
   const all = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
-  for (const part of parts) { all.set(part, at); at += part.length; }
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
   return all;
 }
 
 /** Sum, or mean, of inputs of one shape, in any order. */
 export class AddingLayer implements BoundLayer {
-  constructor(readonly shape: readonly number[], private readonly factor: number) {}
+  constructor(
+    readonly shape: readonly number[],
+    private readonly factor: number,
+  ) {}
 
   forward(inputs: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape), slack = new Float64Array(out.low.length), rounding = gamma(inputs.length + 2), { factor } = this;
+    const out = newBounds(this.shape),
+      slack = new Float64Array(out.low.length),
+      rounding = gamma(inputs.length + 2),
+      { factor } = this;
     for (let i = 0; i < slack.length; i++) {
-      let l = 0, h = 0, reach = 0;
-      for (const { low, high } of inputs) { l += low[i]!; h += high[i]!; reach += Math.max(Math.abs(low[i]!), Math.abs(high[i]!)); }
+      let l = 0,
+        h = 0,
+        reach = 0;
+      for (const { low, high } of inputs) {
+        l += low[i]!;
+        h += high[i]!;
+        reach += Math.max(Math.abs(low[i]!), Math.abs(high[i]!));
+      }
       const error = (rounding * reach * factor + underflow(1)) * guard;
       slack[i] = error;
       setBounds(out, i, l * factor - error, h * factor + error);
@@ -55,30 +94,54 @@ export class AddingLayer implements BoundLayer {
     return { out, slack };
   }
 
-  back(coefficients: Float64Array, { slack }: Passed, _inputs: readonly Bounds[], into: readonly Float64Array[], constant: Constant): void {
+  back(
+    coefficients: Float64Array,
+    { slack }: Passed,
+    _inputs: readonly Bounds[],
+    into: readonly Float64Array[],
+    constant: Constant,
+  ): void {
     for (let i = 0; i < coefficients.length; i++) {
-      const coefficient = coefficients[i]! * this.factor, error = Math.abs(coefficients[i]!) * slack![i]!;
+      const coefficient = coefficients[i]! * this.factor,
+        error = Math.abs(coefficients[i]!) * slack![i]!;
       if (coefficient === 0) continue;
       for (const part of into) part[i]! += coefficient;
-      constant.value -= error; constant.magnitude += error;
+      constant.value -= error;
+      constant.magnitude += error;
     }
   }
 }
 
 /** Products, largest or smallest of inputs of one shape. */
 export class MixingLayer implements BoundLayer {
-  constructor(readonly shape: readonly number[], private readonly kind: "multiply" | "maximum" | "minimum") {}
+  constructor(
+    readonly shape: readonly number[],
+    private readonly kind: "multiply" | "maximum" | "minimum",
+  ) {}
 
   forward(inputs: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape), { kind } = this;
+    const out = newBounds(this.shape),
+      { kind } = this;
     for (let i = 0; i < out.low.length; i++) {
-      let l = inputs[0]!.low[i]!, h = inputs[0]!.high[i]!;
+      let l = inputs[0]!.low[i]!,
+        h = inputs[0]!.high[i]!;
       for (const { low, high } of inputs.slice(1)) {
-        const a = low[i]!, b = high[i]!;
-        if (kind === "maximum") { l = Math.max(l, a); h = Math.max(h, b); continue; }
-        if (kind === "minimum") { l = Math.min(l, a); h = Math.min(h, b); continue; }
-        const corners = [l * a, l * b, h * a, h * b], error = 2 * unit * Math.max(...corners.map(Math.abs)) + underflow(1);
-        l = Math.min(...corners) - error; h = Math.max(...corners) + error;
+        const a = low[i]!,
+          b = high[i]!;
+        if (kind === "maximum") {
+          l = Math.max(l, a);
+          h = Math.max(h, b);
+          continue;
+        }
+        if (kind === "minimum") {
+          l = Math.min(l, a);
+          h = Math.min(h, b);
+          continue;
+        }
+        const corners = [l * a, l * b, h * a, h * b],
+          error = 2 * unit * Math.max(...corners.map(Math.abs)) + underflow(1);
+        l = Math.min(...corners) - error;
+        h = Math.max(...corners) + error;
       }
       setBounds(out, i, l, h);
     }
@@ -91,24 +154,47 @@ function stridesOf(shape: readonly number[]): number[] {
   return shape.map((_, axis) => sizeOf(shape.slice(axis + 1)));
 }
 
-/** Sources of an output whose element at `place` is the input's at `from(place)`, or nought where that gives undefined. */
-export function routeBy(shape: readonly number[], inputShape: readonly number[], from: (place: readonly number[]) => readonly number[] | undefined): Int32Array {
-  const strides = stridesOf(shape), inputStrides = stridesOf(inputShape);
+/**
+ * Sources of an output whose element at `place` is the input's at `from(place)`, or nought where that gives
+ * undefined.
+ */
+export function routeBy(
+  shape: readonly number[],
+  inputShape: readonly number[],
+  from: (place: readonly number[]) => readonly number[] | undefined,
+): Int32Array {
+  const strides = stridesOf(shape),
+    inputStrides = stridesOf(inputShape);
   return Int32Array.from({ length: sizeOf(shape) }, (_, index) => {
     const place = strides.map((stride, axis) => Math.floor(index / stride) % shape[axis]!);
     const source = from(place);
-    return source === undefined ? -1 : source.reduce((sum, coordinate, axis) => sum + coordinate * inputStrides[axis]!, 0);
+    return source === undefined
+      ? -1
+      : source.reduce((sum, coordinate, axis) => sum + coordinate * inputStrides[axis]!, 0);
   });
 }
 
 /** Sources of inputs joined along an axis. */
-export function routeJoined(shapes: readonly (readonly number[])[], axis: number): { readonly shape: readonly number[]; readonly sources: Int32Array } {
-  const total = shapes.reduce((sum, shape) => sum + shape[axis]!, 0), shape = shapes[0]!.map((extent, i) => (i === axis ? total : extent));
-  const outer = sizeOf(shape.slice(0, axis)), inner = sizeOf(shape.slice(axis + 1)), sources = new Int32Array(sizeOf(shape));
+export function routeJoined(
+  shapes: readonly (readonly number[])[],
+  axis: number,
+): { readonly shape: readonly number[]; readonly sources: Int32Array } {
+  const total = shapes.reduce((sum, shape) => sum + shape[axis]!, 0),
+    shape = shapes[0]!.map((extent, i) => (i === axis ? total : extent));
+  const outer = sizeOf(shape.slice(0, axis)),
+    inner = sizeOf(shape.slice(axis + 1)),
+    sources = new Int32Array(sizeOf(shape));
   const offsets: number[] = [];
   let ahead = 0;
-  for (const each of shapes) { offsets.push(ahead); ahead += sizeOf(each); }
+  for (const each of shapes) {
+    offsets.push(ahead);
+    ahead += sizeOf(each);
+  }
   let at = 0;
-  for (let o = 0; o < outer; o++) shapes.forEach((each, s) => { const run = each[axis]! * inner; for (let i = 0; i < run; i++) sources[at++] = offsets[s]! + o * run + i; });
+  for (let o = 0; o < outer; o++)
+    shapes.forEach((each, s) => {
+      const run = each[axis]! * inner;
+      for (let i = 0; i < run; i++) sources[at++] = offsets[s]! + o * run + i;
+    });
   return { shape, sources };
 }

@@ -8,7 +8,12 @@ import { newBounds, setBounds, type Bounds } from "./bounds.js";
 import { guard, underflow, unit } from "./rounding.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
-export interface NormalizationWeights { readonly gamma: WeightBounds | undefined; readonly beta: WeightBounds | undefined; readonly mean: WeightBounds; readonly variance: WeightBounds }
+export interface NormalizationWeights {
+  readonly gamma: WeightBounds | undefined;
+  readonly beta: WeightBounds | undefined;
+  readonly mean: WeightBounds;
+  readonly variance: WeightBounds;
+}
 
 const rounding = 16 * unit;
 
@@ -21,38 +26,74 @@ export class NormalizationLayer implements BoundLayer {
   readonly #beta: Float64Array;
   readonly #betaRadius: Float64Array;
 
-  constructor(readonly shape: readonly number[], private readonly channels: number, epsilon: number, { gamma, beta, mean, variance }: NormalizationWeights) {
-    this.#slope = new Float64Array(channels); this.#slopeRadius = new Float64Array(channels);
+  constructor(
+    readonly shape: readonly number[],
+    private readonly channels: number,
+    epsilon: number,
+    { gamma, beta, mean, variance }: NormalizationWeights,
+  ) {
+    this.#slope = new Float64Array(channels);
+    this.#slopeRadius = new Float64Array(channels);
     for (let c = 0; c < channels; c++) {
-      const least = variance.mid[c]! - variance.radius[c]! + epsilon * (1 - unit), most = variance.mid[c]! + variance.radius[c]! + epsilon * (1 + unit);
+      const least = variance.mid[c]! - variance.radius[c]! + epsilon * (1 - unit),
+        most = variance.mid[c]! + variance.radius[c]! + epsilon * (1 + unit);
       // A negative variance gives NaN in both directions.
-      const low = least > 0 ? 1 / Math.sqrt(most) : NaN, high = 1 / Math.sqrt(least), middle = (low + high) / 2, radius = (high - low) / 2 + high * 2 ** -48;
-      const g = gamma?.mid[c] ?? 1, r = gamma?.radius[c] ?? 0;
+      const low = least > 0 ? 1 / Math.sqrt(most) : NaN,
+        high = 1 / Math.sqrt(least),
+        middle = (low + high) / 2,
+        radius = (high - low) / 2 + high * 2 ** -48;
+      const g = gamma?.mid[c] ?? 1,
+        r = gamma?.radius[c] ?? 0;
       this.#slope[c] = g * middle;
       this.#slopeRadius[c] = (Math.abs(g) * radius + r * (middle + radius)) * guard;
     }
-    this.#mean = mean.mid; this.#meanRadius = mean.radius;
-    this.#beta = beta?.mid ?? new Float64Array(channels); this.#betaRadius = beta?.radius ?? new Float64Array(channels);
+    this.#mean = mean.mid;
+    this.#meanRadius = mean.radius;
+    this.#beta = beta?.mid ?? new Float64Array(channels);
+    this.#betaRadius = beta?.radius ?? new Float64Array(channels);
   }
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape), { low, high } = input!, slack = new Float64Array(low.length), { channels } = this;
+    const out = newBounds(this.shape),
+      { low, high } = input!,
+      slack = new Float64Array(low.length),
+      { channels } = this;
     for (let i = 0; i < low.length; i++) {
-      const c = i % channels, slope = this.#slope[c]!, steepest = Math.abs(slope) + this.#slopeRadius[c]!;
-      const x = Math.max(Math.abs(low[i]!), Math.abs(high[i]!)), m = Math.abs(this.#mean[c]!) + this.#meanRadius[c]!, b = Math.abs(this.#beta[c]!) + this.#betaRadius[c]!;
-      const error = (this.#slopeRadius[c]! * (x + m) + Math.abs(slope) * this.#meanRadius[c]! + this.#betaRadius[c]! + rounding * ((x + m) * steepest + b) + underflow(4) * (1 + steepest)) * guard;
+      const c = i % channels,
+        slope = this.#slope[c]!,
+        steepest = Math.abs(slope) + this.#slopeRadius[c]!;
+      const x = Math.max(Math.abs(low[i]!), Math.abs(high[i]!)),
+        m = Math.abs(this.#mean[c]!) + this.#meanRadius[c]!,
+        b = Math.abs(this.#beta[c]!) + this.#betaRadius[c]!;
+      const error =
+        (this.#slopeRadius[c]! * (x + m) +
+          Math.abs(slope) * this.#meanRadius[c]! +
+          this.#betaRadius[c]! +
+          rounding * ((x + m) * steepest + b) +
+          underflow(4) * (1 + steepest)) *
+        guard;
       slack[i] = error;
-      const shift = this.#beta[c]! - slope * this.#mean[c]!, first = slope * low[i]! + shift, second = slope * high[i]! + shift;
+      const shift = this.#beta[c]! - slope * this.#mean[c]!,
+        first = slope * low[i]! + shift,
+        second = slope * high[i]! + shift;
       setBounds(out, i, Math.min(first, second) - error, Math.max(first, second) + error);
     }
     return { out, slack };
   }
 
-  back(coefficients: Float64Array, { slack }: Passed, _inputs: readonly Bounds[], [into]: readonly Float64Array[], constant: Constant): void {
+  back(
+    coefficients: Float64Array,
+    { slack }: Passed,
+    _inputs: readonly Bounds[],
+    [into]: readonly Float64Array[],
+    constant: Constant,
+  ): void {
     for (let i = 0; i < coefficients.length; i++) {
       const coefficient = coefficients[i]!;
       if (coefficient === 0) continue;
-      const c = i % this.channels, slope = this.#slope[c]!, size = Math.abs(coefficient);
+      const c = i % this.channels,
+        slope = this.#slope[c]!,
+        size = Math.abs(coefficient);
       into![i]! += coefficient * slope;
       constant.value += coefficient * (this.#beta[c]! - slope * this.#mean[c]!) - size * slack![i]!;
       constant.magnitude += size * (Math.abs(this.#beta[c]!) + Math.abs(slope * this.#mean[c]!) + slack![i]!);

@@ -51,45 +51,112 @@ export interface TopReport {
   readonly equal: boolean | null;
 }
 
-export interface ProgressiveReport { readonly samples: number; readonly totalBytes: number; readonly levels: readonly LevelReport[]; readonly tops: readonly TopReport[] }
+export interface ProgressiveReport {
+  readonly samples: number;
+  readonly totalBytes: number;
+  readonly levels: readonly LevelReport[];
+  readonly tops: readonly TopReport[];
+}
 
 /** One question while it is asked: its answers, and the level at which each was found. */
 class Question {
   readonly answers: (TopK | undefined)[];
   readonly levels: Uint8Array;
-  constructor(readonly top: number, count: number) { this.answers = new Array<TopK | undefined>(count); this.levels = new Uint8Array(count); }
-  isOpen(sample: number): boolean { return this.levels[sample] === 0; }
-  answer(sample: number, answer: TopK | undefined, level: number): void { this.answers[sample] = answer; this.levels[sample] = level; }
-  open(): number[] { return [...this.levels.keys()].filter((sample) => this.isOpen(sample)); }
+  constructor(
+    readonly top: number,
+    count: number,
+  ) {
+    this.answers = new Array<TopK | undefined>(count);
+    this.levels = new Uint8Array(count);
+  }
+  isOpen(sample: number): boolean {
+    return this.levels[sample] === 0;
+  }
+  answer(sample: number, answer: TopK | undefined, level: number): void {
+    this.answers[sample] = answer;
+    this.levels[sample] = level;
+  }
+  open(): number[] {
+    return [...this.levels.keys()].filter((sample) => this.isOpen(sample));
+  }
 }
 
 /** @throws PROGRESSIVE_UNSUPPORTED, ARCHITECTURE_MISMATCH, and what the ports throw */
 export async function evaluateProgressively(request: ProgressiveRequest): Promise<ProgressiveReport> {
   const { architecture, weights, inputs, count, tops, decide = decideLevel, onProgress } = request;
-  const places = weightPlaces(architecture), questions = tops.map((top) => new Question(top, count)), levels: LevelReport[] = [];
+  const places = weightPlaces(architecture),
+    questions = tops.map((top) => new Question(top, count)),
+    levels: LevelReport[] = [];
   const report = (level: number, before: readonly (readonly number[])[], readBytes: number): void => {
-    levels.push({ level, dataShare: readBytes / weights.totalBytes, readBytes, tops: questions.map((question, at) => { const open = question.open().length; return { top: question.top, decided: before[at]!.length - open, open }; }) });
+    levels.push({
+      level,
+      dataShare: readBytes / weights.totalBytes,
+      readBytes,
+      tops: questions.map((question, at) => {
+        const open = question.open().length;
+        return { top: question.top, decided: before[at]!.length - open, open };
+      }),
+    });
   };
   for (let level = 1; level < allPlanes; level++) {
     const open = questions.map((question) => question.open());
     if (open.every(({ length }) => length === 0)) break;
     const known: KnownTensor[] = [];
     for (const leaf of places.keys()) known.push(await weights.read(leaf, level));
-    const job = { architecture, weights: known.map(({ bounds }) => bounds), inputs, count, questions: questions.map(({ top }, at) => ({ top, samples: open[at]! })) };
+    const job = {
+      architecture,
+      weights: known.map(({ bounds }) => bounds),
+      inputs,
+      count,
+      questions: questions.map(({ top }, at) => ({ top, samples: open[at]! })),
+    };
     const answers = await decide(job, (done, of) => onProgress?.(level, done, of));
-    questions.forEach((question, at) => { open[at]!.forEach((sample, place) => { const answer = answers[at]![place]; if (answer !== undefined) question.answer(sample, answer, level); }); });
-    report(level, open, known.reduce((sum, { readBytes }) => sum + readBytes, 0));
+    questions.forEach((question, at) => {
+      open[at]!.forEach((sample, place) => {
+        const answer = answers[at]![place];
+        if (answer !== undefined) question.answer(sample, answer, level);
+      });
+    });
+    report(
+      level,
+      open,
+      known.reduce((sum, { readBytes }) => sum + readBytes, 0),
+    );
   }
-  const equal = await answerByForward(request, questions, async (before) => { report(allPlanes, before, await weights.readAll()); });
-  return { samples: count, totalBytes: weights.totalBytes, levels, tops: questions.map(({ top, answers, levels: by }, at) => ({ top, answers, levels: by, equal: equal?.[at] ?? null })) };
+  const equal = await answerByForward(request, questions, async (before) => {
+    report(allPlanes, before, await weights.readAll());
+  });
+  return {
+    samples: count,
+    totalBytes: weights.totalBytes,
+    levels,
+    tops: questions.map(({ top, answers, levels: by }, at) => ({
+      top,
+      answers,
+      levels: by,
+      equal: equal?.[at] ?? null,
+    })),
+  };
 }
 
-/** Answers what is open by the real forward pass; where asked to, compares all answers with it. @returns by question whether they are equal, or undefined */
-async function answerByForward({ forward, count, compare = false }: ProgressiveRequest, questions: readonly Question[], report: (before: readonly (readonly number[])[]) => Promise<void>): Promise<readonly boolean[] | undefined> {
-  const before = questions.map((question) => question.open()), open = new Set(before.flat());
-  const samples = compare ? Array.from({ length: count }, (_, sample) => sample) : [...open].sort((a, b) => a - b);
+/**
+ * Answers what is open by the real forward pass; where asked to, compares all answers with it. @returns by
+ * question whether they are equal, or undefined
+ */
+async function answerByForward(
+  { forward, count, compare = false }: ProgressiveRequest,
+  questions: readonly Question[],
+  report: (before: readonly (readonly number[])[]) => Promise<void>,
+): Promise<readonly boolean[] | undefined> {
+  const before = questions.map((question) => question.open()),
+    open = new Set(before.flat());
+  const samples = compare
+    ? Array.from({ length: count }, (_, sample) => sample)
+    : [...open].sort((a, b) => a - b);
   if (samples.length === 0) return undefined;
-  const outputs = await forward(samples), width = outputs.length / samples.length, equal = questions.map(() => true);
+  const outputs = await forward(samples),
+    width = outputs.length / samples.length,
+    equal = questions.map(() => true);
   samples.forEach((sample, row) => {
     const own = outputs.subarray(row * width, (row + 1) * width);
     questions.forEach((question, at) => {

@@ -1,7 +1,8 @@
 /**
  * Progressive evaluation of a stored model on named data: byte planes from the store, bounds in a thread,
  * the real forward pass by the engine in a child process. Saves nothing. What planes say is not verified
- * against a tensor's id, which is over all its bytes; the comparison with the full answer is over verified ones.
+ * against a tensor's id, which is over all its bytes; the comparison with the full answer is over verified
+ * ones.
  */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -36,46 +37,102 @@ const mostTops = 10;
 const pageBytes = 4096;
 
 /**
- * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH, PROGRESSIVE_UNSUPPORTED, USAGE for data of a
- *   regression, PROGRESSIVE_DIFFERS should an answer not be the full-precision one, NOT_A_NUMBER, TRAINING_STOPPED, QUOTA_EXCEEDED
+ * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH,
+ * PROGRESSIVE_UNSUPPORTED, USAGE for data of a
+ *   regression, PROGRESSIVE_DIFFERS should an answer not be the full-precision one, NOT_A_NUMBER,
+ *   TRAINING_STOPPED, QUOTA_EXCEEDED
  */
-export async function progressiveOnServer(context: OperationsContext, request: ProgressiveEvaluationRequest, signal?: AbortSignal): Promise<ProgressiveEvaluationReport> {
+export async function progressiveOnServer(
+  context: OperationsContext,
+  request: ProgressiveEvaluationRequest,
+  signal?: AbortSignal,
+): Promise<ProgressiveEvaluationReport> {
   const { tops = [1, 5] } = request;
-  if (tops.length === 0 || tops.length > mostTops) throw new StemmaError("USAGE", `${tops.length} sizes of answers are asked for; 1 to ${mostTops} may be.`);
+  if (tops.length === 0 || tops.length > mostTops)
+    throw new StemmaError("USAGE", `${tops.length} sizes of answers are asked for; 1 to ${mostTops} may be.`);
   for (const top of tops) checkCount("--top", top);
   checkCount("--limit", request.limit);
   return oneOfFew(context, () => evaluateVersion(context, { ...request, tops }, signal));
 }
 
-async function evaluateVersion(context: OperationsContext, request: ProgressiveEvaluationRequest & { readonly tops: readonly number[] }, signal?: AbortSignal): Promise<ProgressiveEvaluationReport> {
-  const { fleets, home } = context, { layout = "stored", tops, check = true } = request, started = home.ports.clock.monotonic();
-  const repository = await fleets.get(request.fleet), version = repository.resolve(request.model);
-  const dataset = referenceOf(await needDataset(context, request.fleet, request.data)), { set } = await loadDataset(dataset, nodeFiles());
-  if (set.task !== "classification") throw new StemmaError("USAGE", `The data ${request.data} is of a regression, which has no most likely classes. Evaluate without --progressive.`);
-  const part = firstOf(set.heldOut, request.limit ?? set.heldOut.count), leaves = await repository.leaves(version.versionId);
+async function evaluateVersion(
+  context: OperationsContext,
+  request: ProgressiveEvaluationRequest & { readonly tops: readonly number[] },
+  signal?: AbortSignal,
+): Promise<ProgressiveEvaluationReport> {
+  const { fleets, home } = context,
+    { layout = "stored", tops, check = true } = request,
+    started = home.ports.clock.monotonic();
+  const repository = await fleets.get(request.fleet),
+    version = repository.resolve(request.model);
+  const dataset = referenceOf(await needDataset(context, request.fleet, request.data)),
+    { set } = await loadDataset(dataset, nodeFiles());
+  if (set.task !== "classification")
+    throw new StemmaError(
+      "USAGE",
+      `The data ${request.data} is of a regression, which has no most likely classes. Evaluate without --progressive.`,
+    );
+  const part = firstOf(set.heldOut, request.limit ?? set.heldOut.count),
+    leaves = await repository.leaves(version.versionId);
   await mkdir(workFolderOf(home), { recursive: true });
   const workFolder = await mkdtemp(join(workFolderOf(home), "progressive-"));
   try {
     const report = await evaluateProgressively({
-      architecture: await architectureOf(repository, version), inputs: part.inputs, count: part.count, tops, compare: check, decide: decideInThread(signal),
+      architecture: await architectureOf(repository, version),
+      inputs: part.inputs,
+      count: part.count,
+      tops,
+      compare: check,
+      decide: decideInThread(signal),
       weights: layout === "fixed" ? await fixedLayout(repository, leaves) : storedLayout(repository, leaves),
       forward: forwardInChild(repository, version, dataset, part.count, workFolder, signal),
     });
     const different = report.tops.find(({ equal }) => equal === false);
-    if (different !== undefined) throw new StemmaError("PROGRESSIVE_DIFFERS", `A top-${different.top} answer from part of the bytes of ${version.name}:${version.version} is not the full-precision one. Check the store with \`stemma storage check\`; if that finds nothing, report this with the model.`, { versionId: version.versionId, top: different.top });
+    if (different !== undefined)
+      throw new StemmaError(
+        "PROGRESSIVE_DIFFERS",
+        `A top-${different.top} answer from part of the bytes of ${version.name}:${version.version} is not the full-precision one. Check the store with \`stemma storage check\`; if that finds nothing, report this with the model.`,
+        { versionId: version.versionId, top: different.top },
+      );
     return {
-      versionId: version.versionId, name: version.name, version: version.version, data: request.data, layout, samples: { evaluated: part.count, heldOut: set.heldOut.count },
-      totalBytes: report.totalBytes, levels: report.levels, tops: report.tops.map((top) => scoreOf(top, part)), durationMs: Math.round(home.ports.clock.monotonic() - started),
+      versionId: version.versionId,
+      name: version.name,
+      version: version.version,
+      data: request.data,
+      layout,
+      samples: { evaluated: part.count, heldOut: set.heldOut.count },
+      totalBytes: report.totalBytes,
+      levels: report.levels,
+      tops: report.tops.map((top) => scoreOf(top, part)),
+      durationMs: Math.round(home.ports.clock.monotonic() - started),
     };
-  } finally { await rm(workFolder, { recursive: true, force: true }); }
+  } finally {
+    await rm(workFolder, { recursive: true, force: true });
+  }
 }
 
-function scoreOf({ top, answers, equal }: TopReport, { targets }: SamplePart): ProgressiveEvaluationReport["tops"][number] {
-  return { top, equal, correct: answers.filter((answer, sample) => answer?.classes.includes(targets[sample]!) === true).length, unanswerable: answers.filter((answer) => answer === undefined).length };
+function scoreOf(
+  { top, answers, equal }: TopReport,
+  { targets }: SamplePart,
+): ProgressiveEvaluationReport["tops"][number] {
+  return {
+    top,
+    equal,
+    correct: answers.filter((answer, sample) => answer?.classes.includes(targets[sample]!) === true).length,
+    unanswerable: answers.filter((answer) => answer === undefined).length,
+  };
 }
 
-async function architectureOf(repository: FleetRepository, { name, version, versionId, record }: VersionSummary): Promise<ReturnType<typeof decodeArchitecture>> {
-  if (record.objects.architecture === undefined) throw new StemmaError("MODEL_OPAQUE", `${name}:${version} was imported without an architecture, so nothing says how its tensors make a network. Import it again with --arch model.json.`, { versionId });
+async function architectureOf(
+  repository: FleetRepository,
+  { name, version, versionId, record }: VersionSummary,
+): Promise<ReturnType<typeof decodeArchitecture>> {
+  if (record.objects.architecture === undefined)
+    throw new StemmaError(
+      "MODEL_OPAQUE",
+      `${name}:${version} was imported without an architecture, so nothing says how its tensors make a network. Import it again with --arch model.json.`,
+      { versionId },
+    );
   return decodeArchitecture(await repository.objects.read("architecture", record.objects.architecture));
 }
 
@@ -91,7 +148,7 @@ function storedLayout({ objects }: FleetRepository, leaves: readonly Leaf[]): We
     storedBytes: (leaf) => storedBytesOf(objects, idOf(leaf)),
     async readHighPlanes(leaf, planes) {
       const known = storedBytesOf(objects, idOf(leaf)) <= pageBytes ? allPlanes : planes;
-      return { ...await objects.readHighPlanes(idOf(leaf), known), known };
+      return { ...(await objects.readHighPlanes(idOf(leaf), known)), known };
     },
     readFixedPlanes: (leaf, planes) => objects.readFixedPlanes(idOf(leaf), planes),
   });
@@ -110,13 +167,32 @@ function storedBytesOf(objects: Pick<ObjectReader, "representation">, id: Hash):
 }
 
 /** All samples at once, so that each is in the batch it would be in without progress. */
-function forwardInChild(repository: FleetRepository, version: VersionSummary, dataset: DatasetReference, limit: number, workFolder: string, signal?: AbortSignal): ForwardPass {
+function forwardInChild(
+  repository: FleetRepository,
+  version: VersionSummary,
+  dataset: DatasetReference,
+  limit: number,
+  workFolder: string,
+  signal?: AbortSignal,
+): ForwardPass {
   return async (samples) => {
-    const job: EvaluationJob = { format: 1, dataset, base: { folder: await writeModelFolder(repository, version, join(workFolder, "model")), versionId: version.versionId }, evaluate: { limit, outputs: true } };
+    const job: EvaluationJob = {
+      format: 1,
+      dataset,
+      base: {
+        folder: await writeModelFolder(repository, version, join(workFolder, "model")),
+        versionId: version.versionId,
+      },
+      evaluate: { limit, outputs: true },
+    };
     await evaluateInChild(job, { workFolder, ...(signal === undefined ? {} : { signal }) });
-    const bytes = await readFile(join(workFolder, "result", outputsFile)), outputs = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)), width = outputs.length / limit;
+    const bytes = await readFile(join(workFolder, "result", outputsFile)),
+      outputs = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)),
+      width = outputs.length / limit;
     const rows = new Float32Array(samples.length * width);
-    samples.forEach((sample, row) => { rows.set(outputs.subarray(sample * width, (sample + 1) * width), row * width); });
+    samples.forEach((sample, row) => {
+      rows.set(outputs.subarray(sample * width, (sample + 1) * width), row * width);
+    });
     return rows;
   };
 }

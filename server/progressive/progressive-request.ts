@@ -29,6 +29,11 @@ export interface ProgressiveEvaluationReport {
   readonly totalBytes: number;
   readonly levels: readonly LevelReport[];
   /** `correct`: samples whose label is among the answer; `unanswerable`: those without an answer. */
-  readonly tops: readonly { readonly top: number; readonly correct: number; readonly unanswerable: number; readonly equal: boolean | null }[];
+  readonly tops: readonly {
+    readonly top: number;
+    readonly correct: number;
+    readonly unanswerable: number;
+    readonly equal: boolean | null;
+  }[];
   readonly durationMs: number;
 }

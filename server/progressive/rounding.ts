@@ -36,10 +36,15 @@ export function gamma(n: number): number {
 }
 
 /** What n products may lose to underflow, generously. */
-export function underflow(n: number): number { return (n + 1) * 2 ** -148; }
+export function underflow(n: number): number {
+  return (n + 1) * 2 ** -148;
+}
 
 /**
- * Error of an elementary function in float32 (sigmoid, tanh, elu …) beside its exact value y: libraries promise a few
- * units in the last place, and flush where the result is below their range. The tests hold the real kernels to half of it.
+ * Error of an elementary function in float32 (sigmoid, tanh, elu …) beside its exact value y: libraries
+ * promise a few units in the last place, and flush where the result is below their range. The tests hold the
+ * real kernels to half of it.
  */
-export function functionError(y: number): number { return 16 * unit * Math.abs(y) + 8 * unit; }
+export function functionError(y: number): number {
+  return 16 * unit * Math.abs(y) + 8 * unit;
+}

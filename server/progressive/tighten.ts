@@ -1,7 +1,7 @@
 /**
- * Tighter bounds of narrow layers: each neuron of a dense layer is bounded by going back from it to the input, as the
- * outputs are, instead of by its inputs' bounds alone. Costs a way back for every neuron, so it is done only where
- * first-order errors leave room for an answer. Knows no levels.
+ * Tighter bounds of narrow layers: each neuron of a dense layer is bounded by going back from it to the
+ * input, as the outputs are, instead of by its inputs' bounds alone. Costs a way back for every neuron, so it
+ * is done only where first-order errors leave room for an answer. Knows no levels.
  */
 import { isExact, newBounds, type Bounds } from "./bounds.js";
 import { leastOf, type IntervalNetwork, type Passage } from "./interval-network.js";
@@ -11,7 +11,10 @@ import { SummingLayer } from "./linear-layers.js";
 /** A layer may cost so many products: two ways back for each neuron. A tenth of a second, about. */
 const mostProducts = 1e8;
 
-/** Whether a step is worth it: affordable, and at least one linear layer ahead of it whose own input was not exact. */
+/**
+ * Whether a step is worth it: affordable, and at least one linear layer ahead of it whose own input was not
+ * exact.
+ */
 function isWorthIt({ steps }: IntervalNetwork, passage: Passage, step: number): boolean {
   if (!(steps[step]!.layer instanceof SummingLayer)) return false;
   const wayBack = steps.slice(0, step).reduce((sum, { layer }) => sum + (layer?.products ?? 0), 0);
@@ -25,9 +28,11 @@ function isWorthIt({ steps }: IntervalNetwork, passage: Passage, step: number): 
 
 /** The same sample, passed again with narrow layers tightened; the same passage where there are none. */
 export function tighten(network: IntervalNetwork, passage: Passage): Passage {
-  const tightened: Passed[] = [], changed = new Set<number>();
+  const tightened: Passed[] = [],
+    changed = new Set<number>();
   network.steps.forEach(({ layer, inputs }, step) => {
-    const again = layer !== undefined && inputs.some((input) => changed.has(input)), passed = again ? layer.forward(inputs.map((input) => tightened[input]!.out)) : passage[step]!;
+    const again = layer !== undefined && inputs.some((input) => changed.has(input)),
+      passed = again ? layer.forward(inputs.map((input) => tightened[input]!.out)) : passage[step]!;
     tightened.push(passed);
     if (again) changed.add(step);
     // The outputs that are ranked are gone back from anyway, in pairs.
@@ -39,7 +44,8 @@ export function tighten(network: IntervalNetwork, passage: Passage): Passage {
 }
 
 function tightenedBounds(network: IntervalNetwork, passage: Passage, step: number): Bounds {
-  const { shape, low, high } = passage[step]!.out, out = newBounds(shape);
+  const { shape, low, high } = passage[step]!.out,
+    out = newBounds(shape);
   for (let neuron = 0; neuron < low.length; neuron++) {
     const bound = (sign: 1 | -1): number => {
       const start = new Float64Array(low.length);

@@ -22,26 +22,58 @@ export function fleetAsOf(state: FleetState, atMs: number, nowMs: number): reado
   return moments;
 }
 
-function compareText(a: string, b: string): number { return a < b ? -1 : a > b ? 1 : 0; }
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
 
-function lineAsOf({ device, activations }: DeviceState, line: string, atMs: number, nowMs: number): FleetMoment {
-  const unknown = (why: string, uncertainMs?: number | null): FleetMoment => ({ device, line, versionId: "unknown", why, ...(uncertainMs === undefined ? {} : { uncertainMs }) });
+function lineAsOf(
+  { device, activations }: DeviceState,
+  line: string,
+  atMs: number,
+  nowMs: number,
+): FleetMoment {
+  const unknown = (why: string, uncertainMs?: number | null): FleetMoment => ({
+    device,
+    line,
+    versionId: "unknown",
+    why,
+    ...(uncertainMs === undefined ? {} : { uncertainMs }),
+  });
   if (atMs > nowMs) return unknown("this moment has not come yet");
   const history = activations.get(line) ?? [];
   if (history.length === 0) return unknown("no activation was ever reported");
   const spans = tighten(nearby(history, atMs));
-  const candidates = spans.filter((span) => span.from <= atMs && !spans.some((other) => other.until <= atMs && isSurelyBefore(span, other)));
+  const candidates = spans.filter(
+    (span) => span.from <= atMs && !spans.some((other) => other.until <= atMs && isSurelyBefore(span, other)),
+  );
   if (candidates.length === 0) return unknown("nothing was reported as active this early");
   const versions = new Set(candidates.map(({ activation }) => activation.versionId));
   const certain = candidates.filter((span) => span.until <= atMs);
   const widest = candidates.reduce((most, span) => Math.max(most, span.until - span.from), 0);
   const uncertainMs = Number.isFinite(widest) ? widest : null;
-  if (certain.length === 0) return unknown(`the first activation cannot be placed before or after this moment (${describe(uncertainMs)})`, uncertainMs);
-  if (versions.size > 1) return unknown(`${versions.size} versions were activated too close to this moment to tell which one ran (${describe(uncertainMs)})`, uncertainMs);
+  if (certain.length === 0)
+    return unknown(
+      `the first activation cannot be placed before or after this moment (${describe(uncertainMs)})`,
+      uncertainMs,
+    );
+  if (versions.size > 1)
+    return unknown(
+      `${versions.size} versions were activated too close to this moment to tell which one ran (${describe(uncertainMs)})`,
+      uncertainMs,
+    );
   const first = certain.reduce((earliest, span) => (span.until < earliest.until ? span : earliest));
   const { activation } = first;
-  const sinceMs = Number.isFinite(first.from) ? Math.max(first.from, Math.min(activation.deviceAtMs, first.until)) : first.until;
-  return { device, line, versionId: activation.versionId, why: "activation reported by the device", sinceMs, uncertainMs: activation.deviceClockErrorMs };
+  const sinceMs = Number.isFinite(first.from)
+    ? Math.max(first.from, Math.min(activation.deviceAtMs, first.until))
+    : first.until;
+  return {
+    device,
+    line,
+    versionId: activation.versionId,
+    why: "activation reported by the device",
+    sinceMs,
+    uncertainMs: activation.deviceClockErrorMs,
+  };
 }
 
 /** Histories up to this length are compared as a whole, each with each. */
@@ -53,22 +85,31 @@ const wholeHistory = 500;
  */
 function nearby(history: readonly ActivationState[], atMs: number): readonly ActivationState[] {
   if (history.length <= wholeHistory) return history;
-  let latest = -Infinity, session = -Infinity;
+  let latest = -Infinity,
+    session = -Infinity;
   for (const activation of history) {
     const { from, until } = activationInterval(activation);
     if (until > atMs) continue;
     latest = Math.max(latest, from);
     session = Math.max(session, activation.session);
   }
-  const near = history.filter((activation) => activation.session >= session && activationInterval(activation).until >= latest);
-  return near.length <= wholeHistory ? near : near.filter((activation) => activationInterval(activation).from <= atMs);
+  const near = history.filter(
+    (activation) => activation.session >= session && activationInterval(activation).until >= latest,
+  );
+  return near.length <= wholeHistory
+    ? near
+    : near.filter((activation) => activationInterval(activation).from <= atMs);
 }
 
 function describe(uncertainMs: number | null): string {
   return uncertainMs === null ? "the device's clock error is unknown" : `clock uncertainty ${uncertainMs} ms`;
 }
 
-interface Span { readonly activation: ActivationState; readonly from: number; readonly until: number }
+interface Span {
+  readonly activation: ActivationState;
+  readonly from: number;
+  readonly until: number;
+}
 
 /** Narrows each interval by what is certainly before and after it. */
 function tighten(history: readonly ActivationState[]): readonly Span[] {

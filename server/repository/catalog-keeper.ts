@@ -1,4 +1,6 @@
-/** Keeps the catalog in line with the state: built when first asked, then told of changes, rebuilt on demand. */
+/**
+ * Keeps the catalog in line with the state: built when first asked, then told of changes, rebuilt on demand.
+ */
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Log } from "../../shared/ports.js";
@@ -7,7 +9,12 @@ import type { Catalog, CatalogEntry } from "../catalog/catalog.js";
 import type { CatalogKeeper } from "./context.js";
 import { summaryOf, type VersionTable } from "./version-table.js";
 
-export function catalogKeeper(table: VersionTable, objects: Pick<ObjectReader, "read">, open: () => Promise<Catalog>, log: Log | undefined): CatalogKeeper {
+export function catalogKeeper(
+  table: VersionTable,
+  objects: Pick<ObjectReader, "read">,
+  open: () => Promise<Catalog>,
+  log: Log | undefined,
+): CatalogKeeper {
   let catalog: Promise<Catalog> | undefined;
   let dirty = new Set<Hash>();
   let updating: Promise<void> = Promise.resolve();
@@ -26,7 +33,8 @@ export function catalogKeeper(table: VersionTable, objects: Pick<ObjectReader, "
     dirty = new Set();
     await built.put(await entriesOf(table.state.versions.keys()));
     const count = await built.count();
-    if (count > built.comfortableModels) log?.warn("catalog-large", { models: count, comfortable: built.comfortableModels });
+    if (count > built.comfortableModels)
+      log?.warn("catalog-large", { models: count, comfortable: built.comfortableModels });
     return built;
   };
   const update = async (built: Catalog): Promise<void> => {
@@ -38,11 +46,15 @@ export function catalogKeeper(table: VersionTable, objects: Pick<ObjectReader, "
   const rebuild = (): Promise<Catalog> => {
     const building = build();
     catalog = building;
-    building.catch(() => { if (catalog === building) catalog = undefined; });
+    building.catch(() => {
+      if (catalog === building) catalog = undefined;
+    });
     return building;
   };
   return {
-    changed(versionIds) { if (catalog !== undefined) for (const versionId of versionIds) dirty.add(versionId); },
+    changed(versionIds) {
+      if (catalog !== undefined) for (const versionId of versionIds) dirty.add(versionId);
+    },
     async ready() {
       const built = await (catalog ?? rebuild());
       // Whoever asks sees every change up to now; askers take turns, so that none sees half of one.
@@ -54,15 +66,35 @@ export function catalogKeeper(table: VersionTable, objects: Pick<ObjectReader, "
   };
 }
 
-async function entryOf(table: VersionTable, objects: Pick<ObjectReader, "read">, versionId: Hash): Promise<CatalogEntry | undefined> {
+async function entryOf(
+  table: VersionTable,
+  objects: Pick<ObjectReader, "read">,
+  versionId: Hash,
+): Promise<CatalogEntry | undefined> {
   const version = table.state.versions.get(versionId);
   const record = table.records.get(versionId);
   if (version === undefined || record === undefined) return undefined;
   const { name, version: number, position, state, recordedAtMs, tags } = summaryOf(version, record);
   // A retired version's metadata may be gone; it is still found by everything that its record says.
-  const metadata = record.objects.metadata === undefined || state === "retired" ? {} : decodeMetadata(await objects.read("metadata", record.objects.metadata));
+  const metadata =
+    record.objects.metadata === undefined || state === "retired"
+      ? {}
+      : decodeMetadata(await objects.read("metadata", record.objects.metadata));
   return {
-    versionId, name, version: number, position, state, recordedAtMs, tags, device: record.device, line: record.line, kind: record.kind, approach: record.approach,
-    contentId: record.contentId, architecture: record.architecture, bases: record.bases, metadata,
+    versionId,
+    name,
+    version: number,
+    position,
+    state,
+    recordedAtMs,
+    tags,
+    device: record.device,
+    line: record.line,
+    kind: record.kind,
+    approach: record.approach,
+    contentId: record.contentId,
+    architecture: record.architecture,
+    bases: record.bases,
+    metadata,
   };
 }

@@ -20,13 +20,17 @@ function problemOf(what: string, id: string, error: unknown): Problem {
 }
 
 /** @param sample how many objects to read and hash; all when absent */
-export async function checkFleet(context: RepositoryContext, { sample }: { readonly sample?: number } = {}): Promise<CheckReport> {
+export async function checkFleet(
+  context: RepositoryContext,
+  { sample }: { readonly sample?: number } = {},
+): Promise<CheckReport> {
   // A collection in between would make present things absent.
   return await context.turns.take(async () => {
     const problems: Problem[] = [];
     await checkJournal(context, problems);
     // Packs that could not be read when the store was opened; damaged objects are found below.
-    for (const { pack, id, error } of context.objects.problems()) if (id === undefined) problems.push(problemOf("pack", pack, error));
+    for (const { pack, id, error } of context.objects.problems())
+      if (id === undefined) problems.push(problemOf("pack", pack, error));
     const versions = keptVersions(context.state);
     const reported = new Set<Hash>();
     for (const versionId of versions) await checkOne(context, versionId, problems, reported);
@@ -35,8 +39,12 @@ export async function checkFleet(context: RepositoryContext, { sample }: { reado
   });
 }
 
-async function checkJournal({ journal, state, fleet }: RepositoryContext, problems: Problem[]): Promise<void> {
-  let length = 0, chain = "";
+async function checkJournal(
+  { journal, state, fleet }: RepositoryContext,
+  problems: Problem[],
+): Promise<void> {
+  let length = 0,
+    chain = "";
   // Seen before the entries are read: what is appended meanwhile may or may not be among them.
   const head = journal.head();
   try {
@@ -44,12 +52,30 @@ async function checkJournal({ journal, state, fleet }: RepositoryContext, proble
       length++;
       if (length === head.length) chain = entry.chain;
     }
-  } catch (error) { problems.push(problemOf("journal", fleet, error)); return; }
-  if (length < head.length || (head.length > 0 && chain !== head.chain)) problems.push({ what: "journal", id: fleet, message: `The journal on disk has ${length} entries and does not lead to the head of ${head.length}. Stop the server, and restore the journal from a backup.` });
-  if (state.ignored > 0) problems.push({ what: "facts", id: fleet, message: `${state.ignored} facts speak of versions or devices that the journal does not know; they were passed over. Report this.` });
+  } catch (error) {
+    problems.push(problemOf("journal", fleet, error));
+    return;
+  }
+  if (length < head.length || (head.length > 0 && chain !== head.chain))
+    problems.push({
+      what: "journal",
+      id: fleet,
+      message: `The journal on disk has ${length} entries and does not lead to the head of ${head.length}. Stop the server, and restore the journal from a backup.`,
+    });
+  if (state.ignored > 0)
+    problems.push({
+      what: "facts",
+      id: fleet,
+      message: `${state.ignored} facts speak of versions or devices that the journal does not know; they were passed over. Report this.`,
+    });
 }
 
-async function checkOne(context: RepositoryContext, versionId: Hash, problems: Problem[], reported: Set<Hash>): Promise<void> {
+async function checkOne(
+  context: RepositoryContext,
+  versionId: Hash,
+  problems: Problem[],
+  reported: Set<Hash>,
+): Promise<void> {
   try {
     const recordBytes = await context.objects.read("record", versionId);
     const { leaves, record } = await checkVersion(context.objects, recordBytes);
@@ -57,24 +83,50 @@ async function checkOne(context: RepositoryContext, versionId: Hash, problems: P
       if (context.objects.has(tensor) || reported.has(tensor)) continue;
       reported.add(tensor);
       const error = whyUnreadable(context.objects, tensor);
-      problems.push({ what: `tensor: ${error.code}`, id: tensor, message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}. ${error.message}` });
+      problems.push({
+        what: `tensor: ${error.code}`,
+        id: tensor,
+        message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}. ${error.message}`,
+      });
     }
-    for (const [kind, hash] of [["measurements", record.objects.measurements], ["checkpoints", record.objects.checkpoints], ["provenance", record.objects.provenance], ...(record.objects.attachments ?? []).map((one) => ["attachment", one.hash] as const)] as const) {
+    for (const [kind, hash] of [
+      ["measurements", record.objects.measurements],
+      ["checkpoints", record.objects.checkpoints],
+      ["provenance", record.objects.provenance],
+      ...(record.objects.attachments ?? []).map((one) => ["attachment", one.hash] as const),
+    ] as const) {
       if (hash !== undefined) await context.objects.read(kind, hash);
     }
-  } catch (error) { problems.push(problemOf("version", versionId, error)); }
+  } catch (error) {
+    problems.push(problemOf("version", versionId, error));
+  }
 }
 
 /** Not there, damaged, or coded against what is. */
 function whyUnreadable(objects: Pick<PackStore, "openTensor" | "problems">, tensor: Hash): StemmaError {
   const known = objects.problems().find(({ id }) => id === tensor);
   if (known !== undefined) return known.error;
-  try { objects.openTensor(tensor); } catch (error) { if (isStemmaError(error)) return error; throw error; }
-  return new StemmaError("OBJECT_MISSING", `The tensor ${tensor} could not be read a moment ago. Check again.`, { id: tensor });
+  try {
+    objects.openTensor(tensor);
+  } catch (error) {
+    if (isStemmaError(error)) return error;
+    throw error;
+  }
+  return new StemmaError(
+    "OBJECT_MISSING",
+    `The tensor ${tensor} could not be read a moment ago. Check again.`,
+    { id: tensor },
+  );
 }
 
-async function checkObjects({ objects, random }: RepositoryContext, sample: number | undefined, problems: Problem[], reported: ReadonlySet<Hash>): Promise<{ readonly objects: number; readonly bytes: number }> {
-  // A leftover that nothing can read any more, and nothing needs, goes with the next collection; what is damaged keeps collections from running.
+async function checkObjects(
+  { objects, random }: RepositoryContext,
+  sample: number | undefined,
+  problems: Problem[],
+  reported: ReadonlySet<Hash>,
+): Promise<{ readonly objects: number; readonly bytes: number }> {
+  // A leftover that nothing can read any more, and nothing needs, goes with the next collection; what is
+  // damaged keeps collections from running.
   const damaged = new Set(objects.problems().map(({ id }) => id));
   const all = [...objects.list()].filter(({ id }) => objects.has(id) || damaged.has(id));
   const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
@@ -85,7 +137,9 @@ async function checkObjects({ objects, random }: RepositoryContext, sample: numb
       if (kind !== "tensor") await objects.read(kind, id);
       else for await (const chunk of objects.openTensor(id, { fromDisk: true }).chunks()) void chunk;
       bytes += byteLength;
-    } catch (error) { problems.push(problemOf(kind, id, error)); }
+    } catch (error) {
+      problems.push(problemOf(kind, id, error));
+    }
   }
   return { objects: chosen.length, bytes };
 }

@@ -5,10 +5,15 @@ import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 
-/** Kinds that other things than versions may need (replays, recipes by hash): never collected by this release. */
+/**
+ * Kinds that other things than versions may need (replays, recipes by hash): never collected by this release.
+ */
 const pinnedKinds: ReadonlySet<ObjectKind | "tensor"> = new Set(["engine", "recipe", "dataset"]);
 
-function liveNow({ references, objects }: RepositoryContext, needed: ReadonlySet<Hash> = references.live()): ReadonlySet<Hash> {
+function liveNow(
+  { references, objects }: RepositoryContext,
+  needed: ReadonlySet<Hash> = references.live(),
+): ReadonlySet<Hash> {
   const live = new Set(needed);
   for (const { id, kind } of objects.list()) if (pinnedKinds.has(kind)) live.add(id);
   return live;
@@ -16,7 +21,12 @@ function liveNow({ references, objects }: RepositoryContext, needed: ReadonlySet
 
 /** @throws COLLECTION_REFUSED where a fact that cannot be read may keep something */
 export function refuseUnknownFacts({ state, fleet }: RepositoryContext): void {
-  if (state.unknown > 0) throw new StemmaError("COLLECTION_REFUSED", `The journal of ${fleet} has ${state.unknown} facts that this Stemma does not know; they may keep something. Collect with the newer Stemma that wrote them.`, { unknown: state.unknown });
+  if (state.unknown > 0)
+    throw new StemmaError(
+      "COLLECTION_REFUSED",
+      `The journal of ${fleet} has ${state.unknown} facts that this Stemma does not know; they may keep something. Collect with the newer Stemma that wrote them.`,
+      { unknown: state.unknown },
+    );
 }
 
 export async function liveObjects(context: RepositoryContext): Promise<ReadonlySet<Hash>> {
@@ -31,18 +41,25 @@ export async function planCollection(context: RepositoryContext): Promise<Collec
 }
 
 /** What a collection would do once these versions were retired. @throws COLLECTION_REFUSED */
-export async function planCollectionWithout(context: RepositoryContext, retired: readonly Hash[]): Promise<CollectionPlan> {
+export async function planCollectionWithout(
+  context: RepositoryContext,
+  retired: readonly Hash[],
+): Promise<CollectionPlan> {
   refuseUnknownFacts(context);
   const live = await context.references.liveWithout(retired);
   return context.objects.planCollection(liveNow(context, live));
 }
 
 /** @throws COLLECTION_REFUSED, PLAN_STALE */
-export async function collect(context: RepositoryContext, plan: CollectionPlan): Promise<{ readonly freedBytes: number }> {
+export async function collect(
+  context: RepositoryContext,
+  plan: CollectionPlan,
+): Promise<{ readonly freedBytes: number }> {
   return await context.turns.take(async () => {
     refuseUnknownFacts(context);
     await context.references.settle();
-    // Asked again under the store's lock: what was recorded since is counted, because its fact was applied under that lock.
+    // Asked again under the store's lock: what was recorded since is counted, because its fact was applied
+    // under that lock.
     return await context.objects.collect(plan, () => liveNow(context));
   });
 }

@@ -21,7 +21,10 @@ export interface Draft {
 }
 
 export interface Submission {
-  /** Objects that the facts refer to: all must be in the store, or the submission fails with REFERENCE_MISSING. */
+  /**
+   * Objects that the facts refer to: all must be in the store, or the submission fails with
+   * REFERENCE_MISSING.
+   */
   readonly needed: readonly Hash[];
   /** Facts to append; throws to refuse. An empty list appends nothing. */
   decide(draft: Draft): readonly Fact[];
@@ -31,7 +34,10 @@ export interface Submission {
   readonly alone?: boolean;
 }
 
-interface Waiting extends Submission { resolve(positions: readonly number[]): void; reject(error: unknown): void }
+interface Waiting extends Submission {
+  resolve(positions: readonly number[]): void;
+  reject(error: unknown): void;
+}
 
 /** Facts in one batch at most, so that one fsync never waits for a huge write. */
 const maxBatch = 1024;
@@ -39,7 +45,11 @@ const maxBatch = 1024;
 export class CommitQueue {
   readonly #waiting: Waiting[] = [];
   #draining: Promise<void> | undefined;
-  constructor(private readonly objects: Pick<ObjectPruner, "has" | "commitReferences">, private readonly journal: Pick<Journal, "append">, private readonly state: FleetState) {}
+  constructor(
+    private readonly objects: Pick<ObjectPruner, "has" | "commitReferences">,
+    private readonly journal: Pick<Journal, "append">,
+    private readonly state: FleetState,
+  ) {}
 
   /** Resolves with the positions of the facts once they are durable and applied. */
   submit(submission: Submission): Promise<readonly number[]> {
@@ -50,11 +60,15 @@ export class CommitQueue {
   }
 
   /** Resolves when nothing is waiting or being written. */
-  async settled(): Promise<void> { while (this.#draining !== undefined) await this.#draining; }
+  async settled(): Promise<void> {
+    while (this.#draining !== undefined) await this.#draining;
+  }
 
   async #drain(): Promise<void> {
     // A turn of the event loop lets everybody who is about to submit join the first batch.
-    await new Promise<void>((resolve) => { setImmediate(resolve); });
+    await new Promise<void>((resolve) => {
+      setImmediate(resolve);
+    });
     while (this.#waiting.length > 0) await this.#write(this.#takeBatch());
     // In the same turn as the last look at the queue: nobody can join in between and be forgotten.
     this.#draining = undefined;
@@ -81,7 +95,8 @@ export class CommitQueue {
         return;
       } catch (error) {
         // A collection came between the look and the lock: whoever lost something is told, the others go on.
-        if (isStemmaError(error, "REFERENCE_MISSING") && !open.every((one) => isPresent(this.objects, one))) continue;
+        if (isStemmaError(error, "REFERENCE_MISSING") && !open.every((one) => isPresent(this.objects, one)))
+          continue;
         // Whoever was refused or answered already stays so; a promise settles once.
         for (const one of open) one.reject(error);
         return;
@@ -93,7 +108,13 @@ export class CommitQueue {
     const absent = [...one.needed].filter((id) => !this.objects.has(id));
     if (absent.length === 0) return true;
     const [first, ...others] = absent;
-    one.reject(new StemmaError("REFERENCE_MISSING", `The object ${first}${others.length > 0 ? ` and ${others.length} more` : ""} that this refers to ${others.length > 0 ? "are" : "is"} not in the store. Send what is missing again, then record it.`, { absent }));
+    one.reject(
+      new StemmaError(
+        "REFERENCE_MISSING",
+        `The object ${first}${others.length > 0 ? ` and ${others.length} more` : ""} that this refers to ${others.length > 0 ? "are" : "is"} not in the store. Send what is missing again, then record it.`,
+        { absent },
+      ),
+    );
     return false;
   }
 
@@ -101,7 +122,8 @@ export class CommitQueue {
     const taken = new Map<string, number>();
     const recordedHere = new Set<Hash>();
     const draft: Draft = {
-      state: this.state, recordedHere,
+      state: this.state,
+      recordedHere,
       takeVersion: (name) => {
         const version = taken.get(name) ?? nextVersion(this.state, name);
         taken.set(name, version + 1);
@@ -114,16 +136,23 @@ export class CommitQueue {
         const facts = one.decide(draft);
         for (const fact of facts) if (fact.type === "recorded") recordedHere.add(fact.versionId);
         accepted.push({ one, facts });
-      } catch (error) { one.reject(error); }
+      } catch (error) {
+        one.reject(error);
+      }
     }
     return accepted;
   }
 
-  #apply(accepted: readonly { readonly one: Waiting; readonly facts: readonly Fact[] }[], positions: readonly number[]): void {
+  #apply(
+    accepted: readonly { readonly one: Waiting; readonly facts: readonly Fact[] }[],
+    positions: readonly number[],
+  ): void {
     let at = 0;
     for (const { one, facts } of accepted) {
       const own = positions.slice(at, at + facts.length);
-      facts.forEach((fact, index) => { applyFact(this.state, own[index] as number, fact); });
+      facts.forEach((fact, index) => {
+        applyFact(this.state, own[index] as number, fact);
+      });
       at += facts.length;
       one.applied?.(own);
       one.resolve(own);
@@ -131,4 +160,6 @@ export class CommitQueue {
   }
 }
 
-function isPresent(objects: Pick<ObjectPruner, "has">, { needed }: Submission): boolean { return needed.every((id) => objects.has(id)); }
+function isPresent(objects: Pick<ObjectPruner, "has">, { needed }: Submission): boolean {
+  return needed.every((id) => objects.has(id));
+}

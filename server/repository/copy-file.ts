@@ -1,4 +1,6 @@
-/** Copies a file in pieces, hashing on the way, so that it is whole and durable under its name or not there. */
+/**
+ * Copies a file in pieces, hashing on the way, so that it is whole and durable under its name or not there.
+ */
 import type { Files, OpenFile } from "../../shared/ports.js";
 import { Sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -7,10 +9,16 @@ const pieceBytes = 4 * 1024 * 1024;
 /** Files copied at once: their fsyncs share the disk's own commits. */
 export const filesAtOnce = 16;
 
-export interface CopiedFile { readonly bytes: number; readonly sha256: Hash }
+export interface CopiedFile {
+  readonly bytes: number;
+  readonly sha256: Hash;
+}
 
 /** Reads a whole file through `use`, piece by piece; the piece is reused. */
-export async function readPieces(file: OpenFile, use: (piece: Uint8Array, position: number) => Promise<void> | void): Promise<number> {
+export async function readPieces(
+  file: OpenFile,
+  use: (piece: Uint8Array, position: number) => Promise<void> | void,
+): Promise<number> {
   // Most packs are small, and many are copied at once.
   const buffer = new Uint8Array(Math.max(1, Math.min(pieceBytes, await file.size())));
   let position = 0;
@@ -22,7 +30,9 @@ export async function readPieces(file: OpenFile, use: (piece: Uint8Array, positi
   }
 }
 
-/** Temporary name → write → fsync → rename; the caller fsyncs the folder once for all files (`syncFolder`). */
+/**
+ * Temporary name → write → fsync → rename; the caller fsyncs the folder once for all files (`syncFolder`).
+ */
 export async function copyFile(files: Files, from: string, to: string): Promise<CopiedFile> {
   const temporary = `${to}.tmp`;
   await files.remove(temporary);
@@ -37,18 +47,25 @@ export async function copyFile(files: Files, from: string, to: string): Promise<
         await target.write(piece, position);
       });
       await target.sync();
-    } finally { await target.close(); }
+    } finally {
+      await target.close();
+    }
     await files.rename(temporary, to);
     return { bytes, sha256: hash.digest() };
-  } finally { await source.close(); }
+  } finally {
+    await source.close();
+  }
 }
 
 export async function hashFile(files: Files, path: string): Promise<CopiedFile> {
   const hash = new Sha256();
   const file = await files.open(path, "read");
   try {
-    const bytes = await readPieces(file, (piece) => { hash.update(piece); });
+    const bytes = await readPieces(file, (piece) => {
+      hash.update(piece);
+    });
     return { bytes, sha256: hash.digest() };
-  } finally { await file.close(); }
+  } finally {
+    await file.close();
+  }
 }
-

@@ -8,10 +8,20 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     const newest = newestActivation(history);
     if (newest === undefined) continue;
     const { versionId, deviceAtMs, deviceClockErrorMs, serverAtMs } = newest;
-    Object.defineProperty(active, line, { value: { versionId, deviceAtMs, deviceClockErrorMs, serverAtMs }, enumerable: true });
+    Object.defineProperty(active, line, {
+      value: { versionId, deviceAtMs, deviceClockErrorMs, serverAtMs },
+      enumerable: true,
+    });
   }
   return {
-    device: device.device, profile: device.profile, lines: device.lines, enrolledAtMs: device.enrolledAtMs, state: device.status, session: device.session,
-    publicKey: device.publicKey, tokenHash: device.tokenHash, active,
+    device: device.device,
+    profile: device.profile,
+    lines: device.lines,
+    enrolledAtMs: device.enrolledAtMs,
+    state: device.status,
+    session: device.session,
+    publicKey: device.publicKey,
+    tokenHash: device.tokenHash,
+    active,
   };
 }

@@ -12,7 +12,14 @@ import { needVersion } from "./version-table.js";
 export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash): Promise<ModelDiff> {
   const [sideA, sideB] = await Promise.all([sideOf(context, a), sideOf(context, b)]);
   const { sameArchitecture, comparisons, changes } = diffTrees(sideA, sideB);
-  return { a, b, sameArchitecture, opaque: [a, b].every((id) => needKept(context, id).record.kind === "opaque"), comparisons, changes };
+  return {
+    a,
+    b,
+    sameArchitecture,
+    opaque: [a, b].every((id) => needKept(context, id).record.kind === "opaque"),
+    comparisons,
+    changes,
+  };
 }
 
 async function sideOf(context: RepositoryContext, versionId: Hash): Promise<ModelSide> {
@@ -27,7 +34,11 @@ export function needKept(context: RepositoryContext, versionId: Hash): VersionSu
   const version = needVersion(context, versionId);
   const retired = context.state.versions.get(versionId)?.retired;
   if (retired !== undefined) {
-    throw new StemmaError("MODEL_RETIRED", `${version.name}:${version.version} was retired on ${new Date(retired.atMs).toISOString()} (${retired.because}): its name, parents and times are kept, its tensors are not. Choose another version, or restore a backup from before.`, { versionId });
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${version.name}:${version.version} was retired on ${new Date(retired.atMs).toISOString()} (${retired.because}): its name, parents and times are kept, its tensors are not. Choose another version, or restore a backup from before.`,
+      { versionId },
+    );
   }
   return version;
 }

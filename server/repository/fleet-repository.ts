@@ -50,33 +50,93 @@ export interface SaveOptions {
   readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
 }
 
-export interface SaveReport { readonly summary: VersionSummary; readonly approach: "snapshot" | "update"; /** record + fact + new owner map (FORMATS). */ readonly overheadBytes: number; readonly newTensorBytes: number; readonly packBytes: number; readonly steps: { readonly extractMs: number; readonly persistMs: number } }
+export interface SaveReport {
+  readonly summary: VersionSummary;
+  readonly approach: "snapshot" | "update";
+  /** record + fact + new owner map (FORMATS). */ readonly overheadBytes: number;
+  readonly newTensorBytes: number;
+  readonly packBytes: number;
+  readonly steps: { readonly extractMs: number; readonly persistMs: number };
+}
 
 export interface ModelDiff {
-  readonly a: Hash; readonly b: Hash;
+  readonly a: Hash;
+  readonly b: Hash;
   readonly sameArchitecture: boolean;
   /** Neither has an architecture. */
   readonly opaque: boolean;
   readonly comparisons: number;
-  readonly changes: readonly { readonly kind: "changed" | "added" | "removed" | "renamed" | "moved" | "reshaped"; readonly path: string; readonly name: string; readonly otherPath?: string; readonly otherName?: string; readonly a?: Leaf; readonly b?: Leaf }[];
+  readonly changes: readonly {
+    readonly kind: "changed" | "added" | "removed" | "renamed" | "moved" | "reshaped";
+    readonly path: string;
+    readonly name: string;
+    readonly otherPath?: string;
+    readonly otherName?: string;
+    readonly a?: Leaf;
+    readonly b?: Leaf;
+  }[];
 }
 
-export interface DeviceSummary { readonly device: string; readonly profile: string; readonly lines: readonly string[]; readonly enrolledAtMs: number; readonly state: "enrolled" | "revoked" | "quarantined"; readonly session: number; readonly publicKey: string; readonly tokenHash: string; readonly active: Readonly<Record<string, { readonly versionId: Hash; readonly deviceAtMs: number; readonly deviceClockErrorMs: number | null; readonly serverAtMs: number }>> }
+export interface DeviceSummary {
+  readonly device: string;
+  readonly profile: string;
+  readonly lines: readonly string[];
+  readonly enrolledAtMs: number;
+  readonly state: "enrolled" | "revoked" | "quarantined";
+  readonly session: number;
+  readonly publicKey: string;
+  readonly tokenHash: string;
+  readonly active: Readonly<
+    Record<
+      string,
+      {
+        readonly versionId: Hash;
+        readonly deviceAtMs: number;
+        readonly deviceClockErrorMs: number | null;
+        readonly serverAtMs: number;
+      }
+    >
+  >;
+}
 
 /** What a device ran at a moment, or unknown (MM12). */
-export interface FleetMoment { readonly device: string; readonly line: string; readonly versionId: Hash | "unknown"; readonly why: string; readonly sinceMs?: number; readonly uncertainMs?: number | null }
+export interface FleetMoment {
+  readonly device: string;
+  readonly line: string;
+  readonly versionId: Hash | "unknown";
+  readonly why: string;
+  readonly sinceMs?: number;
+  readonly uncertainMs?: number | null;
+}
 
 /** One line of a fleet recovered as of a time: the model, or why there is none. */
-export interface FleetRecovery { readonly moment: FleetMoment; readonly model?: RecoveredModel; readonly error?: unknown }
+export interface FleetRecovery {
+  readonly moment: FleetMoment;
+  readonly model?: RecoveredModel;
+  readonly error?: unknown;
+}
 
 /** What `search` may ask; plain values only, so that no operator of the index can come from outside. */
 export interface VersionQuery {
-  readonly namePrefix?: string; readonly name?: string; readonly device?: string; readonly line?: string; readonly approach?: Approach; readonly kind?: "architecture" | "opaque";
-  readonly state?: VersionSummary["state"]; readonly contentId?: Hash; readonly architecture?: Hash; readonly tag?: string;
+  readonly namePrefix?: string;
+  readonly name?: string;
+  readonly device?: string;
+  readonly line?: string;
+  readonly approach?: Approach;
+  readonly kind?: "architecture" | "opaque";
+  readonly state?: VersionSummary["state"];
+  readonly contentId?: Hash;
+  readonly architecture?: Hash;
+  readonly tag?: string;
   /** Direct children of this version. */
   readonly base?: Hash;
-  readonly recordedFromMs?: number; readonly recordedUntilMs?: number;
-  readonly metadata?: readonly { readonly key: string; readonly is: "=" | "<" | "<=" | ">" | ">="; readonly value: string | number | boolean }[];
+  readonly recordedFromMs?: number;
+  readonly recordedUntilMs?: number;
+  readonly metadata?: readonly {
+    readonly key: string;
+    readonly is: "=" | "<" | "<=" | ">" | ">=";
+    readonly value: string | number | boolean;
+  }[];
   readonly includeRetired?: boolean;
   readonly order?: "newest" | "oldest";
   readonly offset?: number;
@@ -84,7 +144,12 @@ export interface VersionQuery {
   readonly limit?: number;
 }
 
-export interface CheckReport { readonly versions: number; readonly objects: number; readonly bytes: number; readonly problems: readonly { readonly what: string; readonly id: string; readonly message: string }[] }
+export interface CheckReport {
+  readonly versions: number;
+  readonly objects: number;
+  readonly bytes: number;
+  readonly problems: readonly { readonly what: string; readonly id: string; readonly message: string }[];
+}
 
 export interface FleetRepository {
   readonly fleet: string;
@@ -92,10 +157,18 @@ export interface FleetRepository {
   readonly objects: ObjectPruner;
   readonly journal: Journal;
 
-  /** Model references: name, name:version, name:tag, version id or prefix of ≥ 8 hex digits. @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS */
+  /**
+   * Model references: name, name:version, name:tag, version id or prefix of ≥ 8 hex digits. @throws
+   * MODEL_NOT_FOUND, MODEL_AMBIGUOUS
+   */
   resolve(reference: string): VersionSummary;
   get(versionId: Hash): VersionSummary | undefined;
-  versions(filter?: { readonly name?: string; readonly device?: string; readonly line?: string; readonly includeRetired?: boolean }): readonly VersionSummary[];
+  versions(filter?: {
+    readonly name?: string;
+    readonly device?: string;
+    readonly line?: string;
+    readonly includeRetired?: boolean;
+  }): readonly VersionSummary[];
   /** From the version back through its bases, newest first; first base first. */
   lineage(versionId: Hash): readonly VersionSummary[];
   leaves(versionId: Hash): Promise<readonly Leaf[]>;
@@ -112,11 +185,20 @@ export interface FleetRepository {
   confirmStored(versionId: Hash): Promise<VersionSummary>;
   release(versionId: Hash, because: string): Promise<VersionSummary>;
 
-  recover(versionId: Hash, options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> }): Promise<RecoveredModel>;
+  recover(
+    versionId: Hash,
+    options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> },
+  ): Promise<RecoveredModel>;
   diff(a: Hash, b: Hash): Promise<ModelDiff>;
   asOf(atMs: number): readonly FleetMoment[];
-  /** Recovers what every line ran at `atMs`, one by one; a line that fails yields its error and the rest go on. */
-  recoverFleet(atMs: number, options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> }): AsyncIterable<FleetRecovery>;
+  /**
+   * Recovers what every line ran at `atMs`, one by one; a line that fails yields its error and the rest go
+   * on.
+   */
+  recoverFleet(
+    atMs: number,
+    options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> },
+  ): AsyncIterable<FleetRecovery>;
   /** Asks the catalog (an index, rebuilt from the journal). */
   search(query: VersionQuery): Promise<readonly VersionSummary[]>;
 
@@ -149,8 +231,25 @@ export interface FleetRepository {
   collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
   check(options?: { readonly sample?: number }): Promise<CheckReport>;
   reindex(): Promise<{ readonly versions: number }>;
-  /** `coded`: tensors that do not lie raw, their bytes on disk and in full, and how many others the deepest of them needs one after the other. */
-  stats(): Promise<{ readonly versions: number; readonly tensors: number; readonly coded: { readonly tensors: number; readonly storedBytes: number; readonly byteLength: number; readonly deepest: number }; readonly objects: number; readonly packBytes: number; readonly journalBytes: number; readonly logicalBytes: number; readonly packs: number }>;
+  /**
+   * `coded`: tensors that do not lie raw, their bytes on disk and in full, and how many others the deepest of
+   * them needs one after the other.
+   */
+  stats(): Promise<{
+    readonly versions: number;
+    readonly tensors: number;
+    readonly coded: {
+      readonly tensors: number;
+      readonly storedBytes: number;
+      readonly byteLength: number;
+      readonly deepest: number;
+    };
+    readonly objects: number;
+    readonly packBytes: number;
+    readonly journalBytes: number;
+    readonly logicalBytes: number;
+    readonly packs: number;
+  }>;
   backup(folder: string): Promise<{ readonly position: number; readonly bytes: number }>;
   close(): Promise<void>;
 }

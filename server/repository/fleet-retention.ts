@@ -3,12 +3,24 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { KeepReason, RetentionScope } from "./retention-plan.js";
 
 /** A rule that is set, in its full wording. */
-export interface RetentionSetting { readonly scope: RetentionScope; readonly rule: string; readonly setAtMs: number; readonly by?: string }
+export interface RetentionSetting {
+  readonly scope: RetentionScope;
+  readonly rule: string;
+  readonly setAtMs: number;
+  readonly by?: string;
+}
 
 /** A version, and why it goes or stays. */
 export interface Fate {
-  readonly versionId: Hash; readonly name: string; readonly version: number; readonly device: string; readonly line: string; readonly recordedAtMs: number;
-  readonly tensorBytes: number; readonly ownBytes: number; readonly because: string;
+  readonly versionId: Hash;
+  readonly name: string;
+  readonly version: number;
+  readonly device: string;
+  readonly line: string;
+  readonly recordedAtMs: number;
+  readonly tensorBytes: number;
+  readonly ownBytes: number;
+  readonly because: string;
 }
 
 export interface RetentionForecast {
@@ -26,7 +38,11 @@ export interface RetentionForecast {
   readonly freeableBytes: number;
 }
 
-export interface RetentionOutcome { readonly nowMs: number; readonly retired: readonly Fate[]; readonly kept: number }
+export interface RetentionOutcome {
+  readonly nowMs: number;
+  readonly retired: readonly Fate[];
+  readonly kept: number;
+}
 
 export interface RetentionOptions {
   /** As if this rule were set (null: lifted). */
@@ -40,7 +56,10 @@ export interface RetentionOptions {
 
 export interface FleetRetention {
   settings(): readonly RetentionSetting[];
-  /** Sets or (null) lifts a scope's rule; answers all that hold then. @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND */
+  /**
+   * Sets or (null) lifts a scope's rule; answers all that hold then. @throws RETENTION_RULE_INVALID,
+   * NAME_INVALID, NOT_FOUND
+   */
   set(scope: RetentionScope, rule: string | null, by?: string): Promise<readonly RetentionSetting[]>;
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */
   forecast(options?: RetentionOptions): Promise<RetentionForecast>;

@@ -3,14 +3,20 @@ import { rawRepresentation } from "../../shared/objects/pack-format.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";
 
-export async function fleetStats({ state, objects, journal }: RepositoryContext): ReturnType<FleetRepository["stats"]> {
-  let versions = 0, logicalBytes = 0;
+export async function fleetStats({
+  state,
+  objects,
+  journal,
+}: RepositoryContext): ReturnType<FleetRepository["stats"]> {
+  let versions = 0,
+    logicalBytes = 0;
   for (const version of state.versions.values()) {
     if (version.retired !== undefined) continue;
     versions++;
     logicalBytes += version.tensorBytes;
   }
-  let count = 0, tensors = 0;
+  let count = 0,
+    tensors = 0;
   const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
   for (const { kind, id, storedBytes, byteLength } of objects.list()) {
     count++;
@@ -24,5 +30,14 @@ export async function fleetStats({ state, objects, journal }: RepositoryContext)
     coded.deepest = Math.max(coded.deepest, depth);
   }
   const packs = objects.packs();
-  return { versions, tensors, coded, objects: count, packs: packs.length, packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0), journalBytes: await journal.byteLength(), logicalBytes };
+  return {
+    versions,
+    tensors,
+    coded,
+    objects: count,
+    packs: packs.length,
+    packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0),
+    journalBytes: await journal.byteLength(),
+    logicalBytes,
+  };
 }

@@ -27,7 +27,10 @@ export interface HomePorts {
   readonly log?: Log;
   /** Of this process; recorded with models that are imported or trained here. */
   readonly environment?: Environment;
-  /** Takes the one writer's lock of a folder; absent where nothing else can reach the files (memory). @throws HOME_LOCKED */
+  /**
+   * Takes the one writer's lock of a folder; absent where nothing else can reach the files (memory). @throws
+   * HOME_LOCKED
+   */
   readonly lock?: (home: string) => Promise<{ release(): Promise<void> }>;
 }
 
@@ -60,7 +63,11 @@ const socketName = "server.sock";
 export const maxSocketPathBytes = 99;
 
 /** Where the home is: `--home`, else STEMMA_HOME, else ~/.stemma. */
-export function homePathOf(option: string | undefined, environment: Readonly<Record<string, string | undefined>>, userHome: string): string {
+export function homePathOf(
+  option: string | undefined,
+  environment: Readonly<Record<string, string | undefined>>,
+  userHome: string,
+): string {
   const named = option ?? environment["STEMMA_HOME"];
   return named === undefined || named === "" ? join(userHome, ".stemma") : named;
 }
@@ -76,14 +83,25 @@ export async function openHome(path: string, ports: HomePorts): Promise<Home> {
   const isNew = await checkFormat(files, path);
   const lock = await ports.lock?.(path);
   try {
-    if (isNew) await writeDurably(files, formatPath(path), Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`));
+    if (isNew)
+      await writeDurably(
+        files,
+        formatPath(path),
+        Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`),
+      );
     const signer = await loadOrMakeKey(files, keyPath(path), ports.random);
     const runFolder = await findRunFolder(ports, path);
     return {
-      path, ports, signer, runFolder, socketPath: join(runFolder, socketName),
+      path,
+      ports,
+      signer,
+      runFolder,
+      socketPath: join(runFolder, socketName),
       fleetFolder: (fleet) => join(path, "fleets", checkName("fleet", fleet)),
       fleets: async () => (await files.list(join(path, "fleets"))).filter(isName).sort(),
-      close: async () => { await lock?.release(); },
+      close: async () => {
+        await lock?.release();
+      },
     };
   } catch (error) {
     await lock?.release();
@@ -91,15 +109,21 @@ export async function openHome(path: string, ports: HomePorts): Promise<Home> {
   }
 }
 
-export function keyPath(home: string): string { return join(home, "server-key.json"); }
-function formatPath(home: string): string { return join(home, "format.json"); }
+export function keyPath(home: string): string {
+  return join(home, "server-key.json");
+}
+function formatPath(home: string): string {
+  return join(home, "format.json");
+}
 
 /** What a home consists of; temporary and lock files aside. */
 const homeNames = new Set(["format.json", "server-key.json", "run.json", "run", "fleets"]);
 
 /** The first thing in a folder that is no part of a home, or undefined. */
 export async function strayName(files: Files, home: string): Promise<string | undefined> {
-  return (await files.list(home)).find((name) => !homeNames.has(name) && !name.startsWith("lock") && !name.endsWith(".tmp"));
+  return (await files.list(home)).find(
+    (name) => !homeNames.has(name) && !name.startsWith("lock") && !name.endsWith(".tmp"),
+  );
 }
 
 const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() });
@@ -108,16 +132,34 @@ const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() })
 async function checkFormat(files: Files, home: string): Promise<boolean> {
   if ((await files.stat(formatPath(home))) === undefined) {
     const stray = await strayName(files, home);
-    if (stray !== undefined) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} is not empty (${stray} lies in it) and is no home of Stemma. Choose another folder with --home.`, { home });
+    if (stray !== undefined)
+      throw new StemmaError(
+        "HOME_FORMAT_UNKNOWN",
+        `${home} is not empty (${stray} lies in it) and is no home of Stemma. Choose another folder with --home.`,
+        { home },
+      );
     return true;
   }
   const parsed = formatFile.safeParse(parseJson(await files.read(formatPath(home))));
-  if (!parsed.success) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${formatPath(home)} cannot be read. Restore it from a backup; the rest of the home was not touched.`, { home });
-  if (parsed.data.format !== homeFormat) throw new StemmaError("HOME_FORMAT_UNKNOWN", `${home} has format ${parsed.data.format}; this Stemma reads and writes format ${homeFormat}. Use the Stemma that wrote it, or a newer one.`, { home, format: parsed.data.format });
+  if (!parsed.success)
+    throw new StemmaError(
+      "HOME_FORMAT_UNKNOWN",
+      `${formatPath(home)} cannot be read. Restore it from a backup; the rest of the home was not touched.`,
+      { home },
+    );
+  if (parsed.data.format !== homeFormat)
+    throw new StemmaError(
+      "HOME_FORMAT_UNKNOWN",
+      `${home} has format ${parsed.data.format}; this Stemma reads and writes format ${homeFormat}. Use the Stemma that wrote it, or a newer one.`,
+      { home, format: parsed.data.format },
+    );
   return false;
 }
 
-/** The run folder that an earlier start recorded; undefined where none did. Needs no lock: commands ask a live server through it. */
+/**
+ * The run folder that an earlier start recorded; undefined where none did. Needs no lock: commands ask a live
+ * server through it.
+ */
 export async function readRunFolder(files: Files, home: string): Promise<string | undefined> {
   try {
     const value = parseJson(await files.read(join(home, "run.json")));
@@ -141,11 +183,23 @@ export async function socketPathOf(files: Files, home: string): Promise<string |
 async function findRunFolder({ files, random }: HomePorts, home: string): Promise<string> {
   const inside = join(home, "run");
   const recorded = await readRunFolder(files, home);
-  const folder = fits(inside) ? inside : recorded !== undefined && (await files.stat(recorded)) !== undefined ? recorded : join(tmpdir(), `stemma-${Buffer.from(random.bytes(10)).toString("hex")}`);
-  if (!fits(folder)) throw new StemmaError("PATH_TOO_LONG", `No folder for the server's socket is short enough (${join(folder, socketName)} has more than ${maxSocketPathBytes} bytes). Set TMPDIR to a short path.`, { folder });
+  const folder = fits(inside)
+    ? inside
+    : recorded !== undefined && (await files.stat(recorded)) !== undefined
+      ? recorded
+      : join(tmpdir(), `stemma-${Buffer.from(random.bytes(10)).toString("hex")}`);
+  if (!fits(folder))
+    throw new StemmaError(
+      "PATH_TOO_LONG",
+      `No folder for the server's socket is short enough (${join(folder, socketName)} has more than ${maxSocketPathBytes} bytes). Set TMPDIR to a short path.`,
+      { folder },
+    );
   await files.makeFolder(folder);
-  if (recorded !== folder) await writeDurably(files, join(home, "run.json"), Buffer.from(`${JSON.stringify({ folder })}\n`));
+  if (recorded !== folder)
+    await writeDurably(files, join(home, "run.json"), Buffer.from(`${JSON.stringify({ folder })}\n`));
   return folder;
 }
 
-function fits(folder: string): boolean { return Buffer.byteLength(join(folder, socketName)) <= maxSocketPathBytes; }
+function fits(folder: string): boolean {
+  return Buffer.byteLength(join(folder, socketName)) <= maxSocketPathBytes;
+}

@@ -9,7 +9,10 @@ import { openHome, type Home, type HomePorts } from "./home.js";
 
 export function nodeHomePorts(log?: Log): HomePorts {
   return {
-    files: nodeFiles(), clock: nodeClock(), random: nodeRandom(), lock: lockHome,
+    files: nodeFiles(),
+    clock: nodeClock(),
+    random: nodeRandom(),
+    lock: lockHome,
     // Backend "none": nothing is trained here; a training names its own environment.
     environment: captureNodeEnvironment({ backend: "none", stemma: programVersion() }),
     ...(log === undefined ? {} : { log }),
@@ -17,4 +20,6 @@ export function nodeHomePorts(log?: Log): HomePorts {
 }
 
 /** @throws HOME_LOCKED, HOME_FORMAT_UNKNOWN */
-export async function openNodeHome(path: string, log?: Log): Promise<Home> { return await openHome(path, nodeHomePorts(log)); }
+export async function openNodeHome(path: string, log?: Log): Promise<Home> {
+  return await openHome(path, nodeHomePorts(log));
+}

@@ -32,7 +32,14 @@ import { readLeaves, ReferenceIndex } from "./references.js";
 import { fleetRetention } from "./retention.js";
 import { saveVersion } from "./save-version.js";
 import { applyFact, backedUpTo, emptyState, type VersionState } from "./state.js";
-import { findVersion, indexByDevice, lineageOf, listVersions, needVersion, resolveReference } from "./version-table.js";
+import {
+  findVersion,
+  indexByDevice,
+  lineageOf,
+  listVersions,
+  needVersion,
+  resolveReference,
+} from "./version-table.js";
 
 /**
  * Opens a fleet, making it where there is none (a name costs nothing; devices are what is enrolled).
@@ -56,12 +63,24 @@ function headSigner(signer: Signer): HeadSigner {
   };
 }
 
-async function openContext({ ports, signer }: Home, fleet: string, folder: string): Promise<RepositoryContext> {
+async function openContext(
+  { ports, signer }: Home,
+  fleet: string,
+  folder: string,
+): Promise<RepositoryContext> {
   const { files, clock, random, log } = ports;
   await makeFolderDurably(files, folder);
-  const objects = await openPackStore(files, join(folder, "packs"), { clock, random, graceMs: recordGraceMs, ...(log === undefined ? {} : { log }) });
+  const objects = await openPackStore(files, join(folder, "packs"), {
+    clock,
+    random,
+    graceMs: recordGraceMs,
+    ...(log === undefined ? {} : { log }),
+  });
   try {
-    const journal = await openJournal<Fact>(files, join(folder, "journal"), { signer: headSigner(signer), codec: factCodec });
+    const journal = await openJournal<Fact>(files, join(folder, "journal"), {
+      signer: headSigner(signer),
+      codec: factCodec,
+    });
     const state = emptyState();
     for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
     const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
@@ -75,7 +94,20 @@ async function openContext({ ports, signer }: Home, fleet: string, folder: strin
       indexByDevice(byDevice, version, record);
     }
     return {
-      fleet, folder, files, clock, random, log, objects, journal, state, records, byDevice, damaged, recordCache: cache, sequences,
+      fleet,
+      folder,
+      files,
+      clock,
+      random,
+      log,
+      objects,
+      journal,
+      state,
+      records,
+      byDevice,
+      damaged,
+      recordCache: cache,
+      sequences,
       environment: ports.environment ?? { backend: "none" },
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
@@ -96,7 +128,10 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   const append = (...facts: readonly Fact[]): Promise<readonly number[]> => appendFacts(context, facts);
   const now = (): number => clock.now();
   return {
-    fleet: context.fleet, home: home.path, objects, journal,
+    fleet: context.fleet,
+    home: home.path,
+    objects,
+    journal,
     ...lookups(context),
     save: (model, options) => saveVersion(context, model, options),
     record: (recordBytes) => recordVersion(context, recordBytes),
@@ -106,13 +141,22 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     recoverFleet: (atMs, options) => recoverFleet(context, atMs, options),
     diff: (a, b) => diffVersions(context, a, b),
     append,
-    tag: async (name, tag, versionId) => { await append({ type: "tagged", atMs: now(), name, tag, versionId }); },
-    retire: async (versionId, because) => {
-      if (needVersion(context, versionId).state !== "retired") await append({ type: "retired", atMs: now(), versionId, because });
+    tag: async (name, tag, versionId) => {
+      await append({ type: "tagged", atMs: now(), name, tag, versionId });
     },
-    checkRetirable: (versionId) => { checkRetirable(state, versionId); },
-    hold: async (versionId, because, by) => { await append({ type: "held", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) }); },
-    unhold: async (versionId, because, by) => { await append({ type: "unheld", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) }); },
+    retire: async (versionId, because) => {
+      if (needVersion(context, versionId).state !== "retired")
+        await append({ type: "retired", atMs: now(), versionId, because });
+    },
+    checkRetirable: (versionId) => {
+      checkRetirable(state, versionId);
+    },
+    hold: async (versionId, because, by) => {
+      await append({ type: "held", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) });
+    },
+    unhold: async (versionId, because, by) => {
+      await append({ type: "unheld", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) });
+    },
     retention: fleetRetention(context),
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
@@ -135,7 +179,21 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   };
 }
 
-type Lookups = Pick<FleetRepository, "resolve" | "get" | "versions" | "lineage" | "leaves" | "search" | "asOf" | "devices" | "device" | "assignment" | "wasAssigned" | "datasets">;
+type Lookups = Pick<
+  FleetRepository,
+  | "resolve"
+  | "get"
+  | "versions"
+  | "lineage"
+  | "leaves"
+  | "search"
+  | "asOf"
+  | "devices"
+  | "device"
+  | "assignment"
+  | "wasAssigned"
+  | "datasets"
+>;
 
 function lookups(context: RepositoryContext): Lookups {
   const { state, clock } = context;
@@ -147,14 +205,23 @@ function lookups(context: RepositoryContext): Lookups {
     leaves: async (versionId) => await readLeaves(context.objects, needKept(context, versionId).record),
     search: async (query) => {
       const found = await (await context.catalog.ready()).find(query);
-      return found.map((versionId) => findVersion(context, versionId)).filter((version): version is VersionSummary => version !== undefined);
+      return found
+        .map((versionId) => findVersion(context, versionId))
+        .filter((version): version is VersionSummary => version !== undefined);
     },
     asOf: (atMs) => {
-      if (!Number.isFinite(atMs)) throw new StemmaError("USAGE", "A moment is milliseconds since 1970. Give a time such as 2026-03-01T12:00:00Z.");
+      if (!Number.isFinite(atMs))
+        throw new StemmaError(
+          "USAGE",
+          "A moment is milliseconds since 1970. Give a time such as 2026-03-01T12:00:00Z.",
+        );
       return fleetAsOf(state, atMs, clock.now());
     },
     devices: () => [...state.devices.values()].map(deviceSummary),
-    device: (name) => { const device = state.devices.get(name); return device === undefined ? undefined : deviceSummary(device); },
+    device: (name) => {
+      const device = state.devices.get(name);
+      return device === undefined ? undefined : deviceSummary(device);
+    },
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line),
     wasAssigned: (device, versionId) => state.devices.get(device)?.given.has(versionId) ?? false,
     datasets: () => [...state.datasets.values()],

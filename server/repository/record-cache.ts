@@ -20,7 +20,10 @@ const maxCacheBytes = 1024 * 1024 * 1024;
 const flushRecords = 256;
 const recordsAtOnce = 32;
 
-export interface DecodedCache { readonly records: Map<Hash, Uint8Array>; /** Where the last whole record ends; 0 where there is no cache. */ readonly end: number }
+export interface DecodedCache {
+  readonly records: Map<Hash, Uint8Array>;
+  /** Where the last whole record ends; 0 where there is no cache. */ readonly end: number;
+}
 
 /** Whatever can be read of a cache. Never throws. */
 export function decodeRecordCache(file: Uint8Array): DecodedCache {
@@ -51,13 +54,25 @@ export class RecordCache {
   #pending: Uint8Array[] = [];
   #writing: Promise<void> = Promise.resolve();
 
-  private constructor(files: Files, path: string, end: number) { this.#files = files; this.#path = path; this.#end = end; }
+  private constructor(files: Files, path: string, end: number) {
+    this.#files = files;
+    this.#path = path;
+    this.#end = end;
+  }
 
-  static async open(files: Files, folder: string): Promise<{ readonly cache: RecordCache; readonly records: ReadonlyMap<Hash, Uint8Array> }> {
+  static async open(
+    files: Files,
+    folder: string,
+  ): Promise<{ readonly cache: RecordCache; readonly records: ReadonlyMap<Hash, Uint8Array> }> {
     const path = join(folder, "records.cache");
     const stat = await files.stat(path);
     let decoded: DecodedCache = { records: new Map(), end: 0 };
-    if (stat !== undefined && stat.size <= maxCacheBytes) try { decoded = decodeRecordCache(await files.read(path)); } catch { /* As if there were none. */ }
+    if (stat !== undefined && stat.size <= maxCacheBytes)
+      try {
+        decoded = decodeRecordCache(await files.read(path));
+      } catch {
+        /* As if there were none. */
+      }
     return { cache: new RecordCache(files, path, decoded.end), records: decoded.records };
   }
 
@@ -70,7 +85,8 @@ export class RecordCache {
   flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
-    if (batch.length > 0) this.#writing = this.#writing.then(() => this.#append(batch)).catch(() => undefined);
+    if (batch.length > 0)
+      this.#writing = this.#writing.then(() => this.#append(batch)).catch(() => undefined);
     return this.#writing;
   }
 
@@ -82,25 +98,46 @@ export class RecordCache {
       await file.write(bytes, this.#end);
       this.#end += bytes.length;
       await file.truncate(this.#end);
-    } finally { await file.close(); }
+    } finally {
+      await file.close();
+    }
   }
 }
 
-export interface LoadedRecords { readonly records: Map<Hash, SaveRecord>; readonly damaged: Map<Hash, unknown>; readonly cache: RecordCache }
+export interface LoadedRecords {
+  readonly records: Map<Hash, SaveRecord>;
+  readonly damaged: Map<Hash, unknown>;
+  readonly cache: RecordCache;
+}
 
-/** Records of the versions, from the cache where it has them, else from the packs. One damaged record does not keep the others from being served. */
-export async function loadRecords(files: Files, folder: string, objects: Pick<ObjectReader, "read" | "has">, versionIds: Iterable<Hash>): Promise<LoadedRecords> {
+/**
+ * Records of the versions, from the cache where it has them, else from the packs. One damaged record does not
+ * keep the others from being served.
+ */
+export async function loadRecords(
+  files: Files,
+  folder: string,
+  objects: Pick<ObjectReader, "read" | "has">,
+  versionIds: Iterable<Hash>,
+): Promise<LoadedRecords> {
   const { cache, records: cached } = await RecordCache.open(files, folder);
   const damaged = new Map<Hash, unknown>();
-  const loaded = await atOnce(versionIds, recordsAtOnce, async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
-    try {
-      // What the store has lost is damage even where the cache remembers it.
-      const known = objects.has(versionId) ? cached.get(versionId) : undefined;
-      const bytes = known ?? await objects.read("record", versionId);
-      if (known === undefined) cache.add(bytes);
-      return [versionId, decodeSaveRecord(bytes)];
-    } catch (error) { damaged.set(versionId, error); return undefined; }
-  });
+  const loaded = await atOnce(
+    versionIds,
+    recordsAtOnce,
+    async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
+      try {
+        // What the store has lost is damage even where the cache remembers it.
+        const known = objects.has(versionId) ? cached.get(versionId) : undefined;
+        const bytes = known ?? (await objects.read("record", versionId));
+        if (known === undefined) cache.add(bytes);
+        return [versionId, decodeSaveRecord(bytes)];
+      } catch (error) {
+        damaged.set(versionId, error);
+        return undefined;
+      }
+    },
+  );
   await cache.flush();
   return { records: new Map(loaded.filter((entry) => entry !== undefined)), damaged, cache };
 }

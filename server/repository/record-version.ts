@@ -36,20 +36,30 @@ export interface CheckedVersion {
  * owner map, names, environment, architecture, metadata.
  * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, ROOT_MISMATCH, and the decoders' errors
  */
-export async function checkVersion(objects: Pick<ObjectReader, "read">, recordBytes: Uint8Array): Promise<CheckedVersion> {
+export async function checkVersion(
+  objects: Pick<ObjectReader, "read">,
+  recordBytes: Uint8Array,
+): Promise<CheckedVersion> {
   const record = decodeSaveRecord(recordBytes);
   const versionId = versionIdOf(recordBytes);
   const { kind, leaves } = decodeTree(await objects.read("tree", record.objects.tree));
   const root = treeRoot(leaves);
   if (kind !== record.kind || root !== record.root) {
-    throw new StemmaError("ROOT_MISMATCH", `The tree of ${versionId} has the root ${root.slice(0, 16)}… of kind ${kind}; its save record says ${record.root.slice(0, 16)}… of kind ${record.kind}. Ask who sent it to save the model again.`, { versionId, expected: record.root, actual: root });
+    throw new StemmaError(
+      "ROOT_MISMATCH",
+      `The tree of ${versionId} has the root ${root.slice(0, 16)}… of kind ${kind}; its save record says ${record.root.slice(0, 16)}… of kind ${record.kind}. Ask who sent it to save the model again.`,
+      { versionId, expected: record.root, actual: root },
+    );
   }
   const { indices } = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
   decodeNames(await objects.read("names", record.objects.names), leaves.length);
   decodeEnvironment(await objects.read("environment", record.objects.environment));
-  if (record.objects.architecture !== undefined) decodeArchitecture(await objects.read("architecture", record.objects.architecture));
-  if (record.objects.metadata !== undefined) decodeMetadata(await objects.read("metadata", record.objects.metadata));
-  let tensorBytes = 0, ownBytes = 0;
+  if (record.objects.architecture !== undefined)
+    decodeArchitecture(await objects.read("architecture", record.objects.architecture));
+  if (record.objects.metadata !== undefined)
+    decodeMetadata(await objects.read("metadata", record.objects.metadata));
+  let tensorBytes = 0,
+    ownBytes = 0;
   leaves.forEach((leaf, index) => {
     const bytes = tensorByteLength(leaf.dtype, leaf.shape);
     tensorBytes += bytes;
@@ -59,24 +69,48 @@ export async function checkVersion(objects: Pick<ObjectReader, "read">, recordBy
 }
 
 /** See FleetRepository.record. */
-export async function recordVersion(context: RepositoryContext, recordBytes: Uint8Array): Promise<VersionSummary> {
+export async function recordVersion(
+  context: RepositoryContext,
+  recordBytes: Uint8Array,
+): Promise<VersionSummary> {
   const known = findVersion(context, versionIdOf(recordBytes));
   if (known !== undefined) return known;
   const checked = await checkVersion(context.objects, recordBytes);
   const { record, versionId } = checked;
-  if (record.fleet !== context.fleet) throw new StemmaError("IDENTITY_FOREIGN", `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. Crossing a fleet's border is an explicit import.`, { fleet: record.fleet });
+  if (record.fleet !== context.fleet)
+    throw new StemmaError(
+      "IDENTITY_FOREIGN",
+      `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. Crossing a fleet's border is an explicit import.`,
+      { fleet: record.fleet },
+    );
   checkName("model", record.name);
   await keepRecordBytes(context, versionId, recordBytes);
   return await appendRecorded(context, checked, recordBytes);
 }
 
 /** The fact that a version exists. It names no pack: packs are rewritten. */
-export function recordedFact(atMs: number, { versionId, record, tensorBytes, ownBytes }: Omit<CheckedVersion, "leaves">, version: number): Fact & { readonly type: "recorded" } {
-  return { type: "recorded", atMs, versionId, name: record.name, version, ...(tensorBytes === 0 ? {} : { tensorBytes }), ...(ownBytes === 0 ? {} : { ownBytes }) };
+export function recordedFact(
+  atMs: number,
+  { versionId, record, tensorBytes, ownBytes }: Omit<CheckedVersion, "leaves">,
+  version: number,
+): Fact & { readonly type: "recorded" } {
+  return {
+    type: "recorded",
+    atMs,
+    versionId,
+    name: record.name,
+    version,
+    ...(tensorBytes === 0 ? {} : { tensorBytes }),
+    ...(ownBytes === 0 ? {} : { ownBytes }),
+  };
 }
 
 /** Appends the fact of a version that was checked, or made here. @throws REFERENCE_MISSING */
-export async function appendRecorded(context: RepositoryContext, checked: CheckedVersion, recordBytes: Uint8Array): Promise<VersionSummary> {
+export async function appendRecorded(
+  context: RepositoryContext,
+  checked: CheckedVersion,
+  recordBytes: Uint8Array,
+): Promise<VersionSummary> {
   const { versionId, record, leaves } = checked;
   await context.queue.submit({
     needed: [...referencesOf({ state: "kept", versionId, record, leaves })],
@@ -97,7 +131,11 @@ export async function appendRecorded(context: RepositoryContext, checked: Checke
   return needVersion(context, versionId);
 }
 
-async function keepRecordBytes({ objects }: RepositoryContext, versionId: Hash, recordBytes: Uint8Array): Promise<void> {
+async function keepRecordBytes(
+  { objects }: RepositoryContext,
+  versionId: Hash,
+  recordBytes: Uint8Array,
+): Promise<void> {
   if (objects.has(versionId)) return;
   const writer = await objects.begin();
   try {
@@ -109,7 +147,9 @@ async function keepRecordBytes({ objects }: RepositoryContext, versionId: Hash, 
   }
 }
 
-export function sequenceKey({ device, line }: { readonly device: string; readonly line: string }): string { return `${device}\0${line}`; }
+export function sequenceKey({ device, line }: { readonly device: string; readonly line: string }): string {
+  return `${device}\0${line}`;
+}
 
 /** The next save of a line goes on after the highest sequence seen. */
 export function noteSequence(sequences: Map<string, number>, record: SaveRecord): void {

@@ -10,22 +10,42 @@ import { needKept } from "./diff-versions.js";
 import type { FleetRecovery, VersionSummary } from "./fleet-repository.js";
 import { needVersion } from "./version-table.js";
 
-export interface RecoverVersionOptions { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> }
+export interface RecoverVersionOptions {
+  readonly environment?: EnvironmentPolicy;
+  readonly here?: Readonly<Record<string, string>>;
+}
 
 /** See FleetRepository.recover. */
-export async function recoverVersion(context: RepositoryContext, versionId: Hash, options: RecoverVersionOptions = {}): Promise<RecoveredModel> {
+export async function recoverVersion(
+  context: RepositoryContext,
+  versionId: Hash,
+  options: RecoverVersionOptions = {},
+): Promise<RecoveredModel> {
   needKept(context, versionId);
   return await recoverModel(context.objects, versionId, context.clock, {
-    here: options.here ?? context.environment, ...(options.environment === undefined ? {} : { policy: options.environment }),
+    here: options.here ?? context.environment,
+    ...(options.environment === undefined ? {} : { policy: options.environment }),
   });
 }
 
 /** One line after the other: what is held in memory is one model, however large the fleet. */
-export async function* recoverFleet(context: RepositoryContext, atMs: number, options: RecoverVersionOptions = {}): AsyncIterable<FleetRecovery> {
+export async function* recoverFleet(
+  context: RepositoryContext,
+  atMs: number,
+  options: RecoverVersionOptions = {},
+): AsyncIterable<FleetRecovery> {
   for (const moment of fleetAsOf(context.state, atMs, context.clock.now())) {
-    if (moment.versionId === "unknown") { yield { moment }; continue; }
+    if (moment.versionId === "unknown") {
+      yield { moment };
+      continue;
+    }
     let model: RecoveredModel;
-    try { model = await recoverVersion(context, moment.versionId, options); } catch (error) { yield { moment, error }; continue; }
+    try {
+      model = await recoverVersion(context, moment.versionId, options);
+    } catch (error) {
+      yield { moment, error };
+      continue;
+    }
     yield { moment, model };
   }
 }
@@ -37,17 +57,38 @@ export async function* recoverFleet(context: RepositoryContext, atMs: number, op
 export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
   const version = needKept(context, versionId);
   if (version.state !== "recorded") return version;
-  const { verifiedRoot, record } = await recoverModel(context.objects, versionId, context.clock, { policy: "ignore", holdBytes: 0, fromDisk: true });
-  if (verifiedRoot !== record.root) throw new StemmaError("ROOT_MISMATCH", `${version.name}:${version.version} was read back with the root ${verifiedRoot}, recorded is ${record.root}. Run \`stemma storage check\`.`, { expected: record.root, actual: verifiedRoot });
+  const { verifiedRoot, record } = await recoverModel(context.objects, versionId, context.clock, {
+    policy: "ignore",
+    holdBytes: 0,
+    fromDisk: true,
+  });
+  if (verifiedRoot !== record.root)
+    throw new StemmaError(
+      "ROOT_MISMATCH",
+      `${version.name}:${version.version} was read back with the root ${verifiedRoot}, recorded is ${record.root}. Run \`stemma storage check\`.`,
+      { expected: record.root, actual: verifiedRoot },
+    );
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
   return needVersion(context, versionId);
 }
 
-/** The policy's conditions hold: from now on the device may forget it. @throws MODEL_NOT_FOUND, NOT_ALLOWED before it is stored */
-export async function releaseVersion(context: RepositoryContext, versionId: Hash, because: string): Promise<VersionSummary> {
+/**
+ * The policy's conditions hold: from now on the device may forget it. @throws MODEL_NOT_FOUND, NOT_ALLOWED
+ * before it is stored
+ */
+export async function releaseVersion(
+  context: RepositoryContext,
+  versionId: Hash,
+  because: string,
+): Promise<VersionSummary> {
   const version = needVersion(context, versionId);
   if (version.state === "released" || version.state === "retired") return version;
-  if (version.state !== "stored") throw new StemmaError("NOT_ALLOWED", `${version.name}:${version.version} is recorded but was not yet read back from disk, so no device may delete it. Confirm it first.`, { versionId });
+  if (version.state !== "stored")
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      `${version.name}:${version.version} is recorded but was not yet read back from disk, so no device may delete it. Confirm it first.`,
+      { versionId },
+    );
   await appendFacts(context, [{ type: "released", atMs: context.clock.now(), versionId, because }]);
   return needVersion(context, versionId);
 }

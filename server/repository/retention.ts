@@ -8,15 +8,33 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { appendFacts, checkRetirable } from "./append-facts.js";
 import { planCollection, planCollectionWithout, refuseUnknownFacts } from "./collection.js";
 import type { RepositoryContext } from "./context.js";
-import type { FleetRetention, Fate, RetentionForecast, RetentionOptions, RetentionOutcome, RetentionSetting } from "./fleet-retention.js";
+import type {
+  FleetRetention,
+  Fate,
+  RetentionForecast,
+  RetentionOptions,
+  RetentionOutcome,
+  RetentionSetting,
+} from "./fleet-retention.js";
 import { describeHold } from "./hold.js";
 import { ownDevice } from "./naming.js";
-import { planRetention, printScope, type Going, type KeepReason, type RetainableVersion, type RetentionPlan, type RetentionScope, type ScopedRule } from "./retention-plan.js";
+import {
+  planRetention,
+  printScope,
+  type Going,
+  type KeepReason,
+  type RetainableVersion,
+  type RetentionPlan,
+  type RetentionScope,
+  type ScopedRule,
+} from "./retention-plan.js";
 import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
 import { retentionKey, versionsInUse, type RetentionState, type VersionState } from "./state.js";
 
 /** A version as the plan sees it, and the state it was made from. */
-interface Candidate extends RetainableVersion { readonly state: VersionState }
+interface Candidate extends RetainableVersion {
+  readonly state: VersionState;
+}
 
 export function fleetRetention(context: RepositoryContext): FleetRetention {
   return {
@@ -38,16 +56,36 @@ function membersOf(scope: RetentionScope): Pick<RetentionState, "line" | "name">
 /** The fleet's rule first, then lines, then names. */
 function settingsOf({ state }: RepositoryContext): readonly RetentionSetting[] {
   const order = { fleet: 0, line: 1, name: 2 };
-  return [...state.retention.values()].map(({ rule, atMs, by, ...members }) => ({ scope: scopeOf(members), rule, setAtMs: atMs, ...(by === undefined ? {} : { by }) }))
-    .sort((a, b) => order[a.scope.of] - order[b.scope.of] || (printScope(a.scope) < printScope(b.scope) ? -1 : 1));
+  return [...state.retention.values()]
+    .map(({ rule, atMs, by, ...members }) => ({
+      scope: scopeOf(members),
+      rule,
+      setAtMs: atMs,
+      ...(by === undefined ? {} : { by }),
+    }))
+    .sort(
+      (a, b) => order[a.scope.of] - order[b.scope.of] || (printScope(a.scope) < printScope(b.scope) ? -1 : 1),
+    );
 }
 
 /** @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to lift */
-async function setRetention(context: RepositoryContext, scope: RetentionScope, text: string | null, by: string | undefined): Promise<readonly RetentionSetting[]> {
+async function setRetention(
+  context: RepositoryContext,
+  scope: RetentionScope,
+  text: string | null,
+  by: string | undefined,
+): Promise<readonly RetentionSetting[]> {
   const members = membersOf(scope);
-  if (text === null && !context.state.retention.has(retentionKey(members))) throw new StemmaError("NOT_FOUND", `No retention rule is set for ${printScope(scope)}. \`stemma storage retention show\` lists those that are.`, { scope });
+  if (text === null && !context.state.retention.has(retentionKey(members)))
+    throw new StemmaError(
+      "NOT_FOUND",
+      `No retention rule is set for ${printScope(scope)}. \`stemma storage retention show\` lists those that are.`,
+      { scope },
+    );
   const rule = text === null ? null : printRetentionRule(parseRetentionRule(text));
-  await appendFacts(context, [{ type: "retention", atMs: context.clock.now(), ...members, rule, ...(by === undefined ? {} : { by }) }]);
+  await appendFacts(context, [
+    { type: "retention", atMs: context.clock.now(), ...members, rule, ...(by === undefined ? {} : { by }) },
+  ]);
   return settingsOf(context);
 }
 
@@ -55,8 +93,17 @@ async function setRetention(context: RepositoryContext, scope: RetentionScope, t
 function rulesOf(context: RepositoryContext, trying: RetentionOptions["trying"]): readonly ScopedRule[] {
   const rules = new Map<string, ScopedRule>();
   for (const { scope, rule } of settingsOf(context)) {
-    try { rules.set(retentionKey(membersOf(scope)), { scope, rule: parseRetentionRule(rule) }); }
-    catch (cause) { throw isStemmaError(cause) ? new StemmaError("RETENTION_RULE_INVALID", `The rule of ${printScope(scope)}, ${JSON.stringify(rule)}, was set by a newer Stemma and cannot be read by this one, so nothing is retired. Use the newer one, or set the rule anew.`, { cause, scope }) : cause; }
+    try {
+      rules.set(retentionKey(membersOf(scope)), { scope, rule: parseRetentionRule(rule) });
+    } catch (cause) {
+      throw isStemmaError(cause)
+        ? new StemmaError(
+            "RETENTION_RULE_INVALID",
+            `The rule of ${printScope(scope)}, ${JSON.stringify(rule)}, was set by a newer Stemma and cannot be read by this one, so nothing is retired. Use the newer one, or set the rule anew.`,
+            { cause, scope },
+          )
+        : cause;
+    }
   }
   if (trying === undefined) return [...rules.values()];
   const key = retentionKey(membersOf(trying.scope));
@@ -65,9 +112,15 @@ function rulesOf(context: RepositoryContext, trying: RetentionOptions["trying"])
   return [...rules.values()];
 }
 
-function planNow(context: RepositoryContext, rules: readonly ScopedRule[], nowMs: number, busy: RetentionOptions["busy"]): RetentionPlan<Candidate> {
+function planNow(
+  context: RepositoryContext,
+  rules: readonly ScopedRule[],
+  nowMs: number,
+  busy: RetentionOptions["busy"],
+): RetentionPlan<Candidate> {
   const { state } = context;
-  const inUse = versionsInUse(state), underWay = busy?.() ?? new Map<Hash, string>();
+  const inUse = versionsInUse(state),
+    underWay = busy?.() ?? new Map<Hash, string>();
   const candidates: Candidate[] = [];
   for (const version of state.versions.values()) {
     if (version.retired === undefined) candidates.push(candidateOf(context, version, inUse, underWay));
@@ -75,54 +128,110 @@ function planNow(context: RepositoryContext, rules: readonly ScopedRule[], nowMs
   return planRetention(candidates, rules, nowMs);
 }
 
-function candidateOf(context: RepositoryContext, version: VersionState, inUse: ReadonlyMap<Hash, string>, underWay: ReadonlyMap<Hash, string>): Candidate {
+function candidateOf(
+  context: RepositoryContext,
+  version: VersionState,
+  inUse: ReadonlyMap<Hash, string>,
+  underWay: ReadonlyMap<Hash, string>,
+): Candidate {
   const { versionId, name, version: number, position, recordedAtMs, tags } = version;
   const record = context.records.get(versionId);
   const needed = neededBecause(context, version, inUse, underWay);
   return {
-    state: version, versionId, name, version: number, position, recordedAtMs, tags: [...tags], distributed: context.state.distributed.has(versionId),
+    state: version,
+    versionId,
+    name,
+    version: number,
+    position,
+    recordedAtMs,
+    tags: [...tags],
+    distributed: context.state.distributed.has(versionId),
     // A version whose record cannot be read is a series of its own: it takes nobody's place.
-    device: record?.device ?? `\0${versionId}`, line: record?.line ?? "", bases: record?.bases ?? [], ...(needed === undefined ? {} : { needed }),
+    device: record?.device ?? `\0${versionId}`,
+    line: record?.line ?? "",
+    bases: record?.bases ?? [],
+    ...(needed === undefined ? {} : { needed }),
   };
 }
 
 /** Why a version stays whatever a rule says. */
-function neededBecause({ state, records }: RepositoryContext, version: VersionState, inUse: ReadonlyMap<Hash, string>, underWay: ReadonlyMap<Hash, string>): RetainableVersion["needed"] {
+function neededBecause(
+  { state, records }: RepositoryContext,
+  version: VersionState,
+  inUse: ReadonlyMap<Hash, string>,
+  underWay: ReadonlyMap<Hash, string>,
+): RetainableVersion["needed"] {
   const { versionId, held } = version;
   if (held !== undefined) return { reason: "held", because: `held ${describeHold(held)}` };
   const use = inUse.get(versionId);
   if (use !== undefined) return { reason: "in-use", because: use };
   const record = records.get(versionId);
-  if (record === undefined) return { reason: "refused", because: "its record cannot be read; see stemma storage check" };
-  if (record.device !== ownDevice && version.released === undefined && state.devices.has(record.device)) return { reason: "unreleased", because: `${record.device} was not yet told that it may delete it` };
+  if (record === undefined)
+    return { reason: "refused", because: "its record cannot be read; see stemma storage check" };
+  if (record.device !== ownDevice && version.released === undefined && state.devices.has(record.device))
+    return { reason: "unreleased", because: `${record.device} was not yet told that it may delete it` };
   const busy = underWay.get(versionId);
   if (busy !== undefined) return { reason: "busy", because: busy };
   // Whatever else the repository would refuse.
-  try { checkRetirable(state, versionId, inUse); return undefined; } catch (error) { return { reason: "refused", because: error instanceof Error ? error.message : String(error) }; }
+  try {
+    checkRetirable(state, versionId, inUse);
+    return undefined;
+  } catch (error) {
+    return { reason: "refused", because: error instanceof Error ? error.message : String(error) };
+  }
 }
 
-function fateOf(context: RepositoryContext, { version: { state: version }, because }: { readonly version: Candidate; readonly because: string }): Fate {
+function fateOf(
+  context: RepositoryContext,
+  { version: { state: version }, because }: { readonly version: Candidate; readonly because: string },
+): Fate {
   const record = context.records.get(version.versionId);
-  return { versionId: version.versionId, name: version.name, version: version.version, device: record?.device ?? "", line: record?.line ?? "", recordedAtMs: version.recordedAtMs, tensorBytes: version.tensorBytes, ownBytes: version.ownBytes, because };
+  return {
+    versionId: version.versionId,
+    name: version.name,
+    version: version.version,
+    device: record?.device ?? "",
+    line: record?.line ?? "",
+    recordedAtMs: version.recordedAtMs,
+    tensorBytes: version.tensorBytes,
+    ownBytes: version.ownBytes,
+    because,
+  };
 }
 
-function reasonOf({ scope, because }: Going<Candidate>): string { return `retention of ${printScope(scope)}: ${because}`; }
+function reasonOf({ scope, because }: Going<Candidate>): string {
+  return `retention of ${printScope(scope)}: ${because}`;
+}
 
 /**
  * What would go now, and what a collection after it would free: the store's own plan over what would
  * still be needed, so shared tensors, leases, packs and codings count as they will.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED
  */
-async function forecastRetention(context: RepositoryContext, { trying, busy, listKept = false }: RetentionOptions = {}): Promise<RetentionForecast> {
+async function forecastRetention(
+  context: RepositoryContext,
+  { trying, busy, listKept = false }: RetentionOptions = {},
+): Promise<RetentionForecast> {
   const nowMs = context.clock.now();
   const { keep, retire } = planNow(context, rulesOf(context, trying), nowMs, busy);
   const kept: Partial<Record<KeepReason, number>> = {};
   for (const { reason } of keep) kept[reason] = (kept[reason] ?? 0) + 1;
-  const [now, after] = [await planCollection(context), await planCollectionWithout(context, retire.map(({ version }) => version.versionId))];
+  const [now, after] = [
+    await planCollection(context),
+    await planCollectionWithout(
+      context,
+      retire.map(({ version }) => version.versionId),
+    ),
+  ];
   return {
-    nowMs, settings: settingsOf(context), kept, retire: retire.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })),
+    nowMs,
+    settings: settingsOf(context),
+    kept,
+    retire: retire.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })),
     ...(listKept ? { keep: keep.map((one) => ({ ...fateOf(context, one), reason: one.reason })) } : {}),
-    bytesBefore: after.bytesBefore, freedBytes: after.bytesBefore - after.bytesAfter, freeableBytes: now.bytesBefore - now.bytesAfter,
+    bytesBefore: after.bytesBefore,
+    freedBytes: after.bytesBefore - after.bytesAfter,
+    freeableBytes: now.bytesBefore - now.bytesAfter,
   };
 }
 
@@ -132,23 +241,37 @@ async function forecastRetention(context: RepositoryContext, { trying, busy, lis
  * next application, which ends where this one would have.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED where facts of a newer Stemma may keep something
  */
-async function applyRetention(context: RepositoryContext, { busy, atOnce = 2048 }: Pick<RetentionOptions, "busy" | "atOnce"> = {}): Promise<RetentionOutcome> {
+async function applyRetention(
+  context: RepositoryContext,
+  { busy, atOnce = 2048 }: Pick<RetentionOptions, "busy" | "atOnce"> = {},
+): Promise<RetentionOutcome> {
   refuseUnknownFacts(context);
   const nowMs = context.clock.now();
   const retired: Fate[] = [];
   for (;;) {
-    let batch: readonly Going<Candidate>[] = [], kept = 0;
+    let batch: readonly Going<Candidate>[] = [],
+      kept = 0;
     await context.queue.submit({
-      needed: [], alone: true,
+      needed: [],
+      alone: true,
       decide: () => {
         const plan = planNow(context, rulesOf(context, undefined), nowMs, busy);
         batch = plan.retire.slice(0, atOnce);
         kept = plan.keep.length;
-        return batch.map((going) => ({ type: "retired", atMs: nowMs, versionId: going.version.versionId, because: reasonOf(going) }));
+        return batch.map((going) => ({
+          type: "retired",
+          atMs: nowMs,
+          versionId: going.version.versionId,
+          because: reasonOf(going),
+        }));
       },
-      applied: () => { context.catalog.changed(batch.map(({ version }) => version.versionId)); },
+      applied: () => {
+        context.catalog.changed(batch.map(({ version }) => version.versionId));
+      },
     });
-    retired.push(...batch.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })));
+    retired.push(
+      ...batch.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })),
+    );
     if (batch.length < atOnce) return { nowMs, retired, kept };
   }
 }

@@ -16,49 +16,110 @@ import { needVersion } from "./version-table.js";
 const saveLeaseMs = 60 * 60 * 1000;
 
 /** See FleetRepository.save. */
-export async function saveVersion(context: RepositoryContext, model: ModelSource, options: SaveOptions): Promise<SaveReport> {
+export async function saveVersion(
+  context: RepositoryContext,
+  model: ModelSource,
+  options: SaveOptions,
+): Promise<SaveReport> {
   checkName("model", options.name);
   const newest = context.state.names.get(options.name)?.at(-1);
   checkExactness(options.name, options.scheme, newest && needVersion(context, newest.versionId));
   const bases = await loadBases(context, options.bases ?? []);
   if (options.successorOf !== undefined) needVersion(context, options.successorOf);
-  // What the store has already is not written again, so it must not be collected before the fact says it is needed.
-  const lease = context.objects.lease([...model.leaves, ...bases.flatMap(({ leaves }) => leaves)].map(({ tensor }) => tensor).filter((id) => context.objects.has(id)), saveLeaseMs);
-  try { return await saveOnce(context, model, options, bases); } finally { context.objects.release(lease.id); }
+  // What the store has already is not written again, so it must not be collected before the fact says it is
+  // needed.
+  const lease = context.objects.lease(
+    [...model.leaves, ...bases.flatMap(({ leaves }) => leaves)]
+      .map(({ tensor }) => tensor)
+      .filter((id) => context.objects.has(id)),
+    saveLeaseMs,
+  );
+  try {
+    return await saveOnce(context, model, options, bases);
+  } finally {
+    context.objects.release(lease.id);
+  }
 }
 
 async function loadBases(context: RepositoryContext, bases: readonly Hash[]): Promise<readonly SaveBase[]> {
-  return await Promise.all(bases.map(async (versionId) => {
-    const base = needVersion(context, versionId);
-    if (base.state === "retired") throw new StemmaError("MODEL_RETIRED", `The base ${base.name}:${base.version} is retired, so there is nothing left to compare with. Name another base, or none.`, { versionId });
-    return await loadSaveBase(context.objects, versionId);
-  }));
+  return await Promise.all(
+    bases.map(async (versionId) => {
+      const base = needVersion(context, versionId);
+      if (base.state === "retired")
+        throw new StemmaError(
+          "MODEL_RETIRED",
+          `The base ${base.name}:${base.version} is retired, so there is nothing left to compare with. Name another base, or none.`,
+          { versionId },
+        );
+      return await loadSaveBase(context.objects, versionId);
+    }),
+  );
 }
 
-async function saveOnce(context: RepositoryContext, model: ModelSource, options: SaveOptions, bases: readonly SaveBase[]): Promise<SaveReport> {
-  const device = options.device ?? ownDevice, line = options.line ?? ownLine;
-  const saved = await saveModel(context.objects, model, {
-    name: options.name, fleet: context.fleet, device, line, sequence: takeSequence(context, device, line), bases,
-    environment: options.environment ?? context.environment,
-    ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }), ...(options.approach === undefined ? {} : { approach: options.approach }),
-    ...(options.scheme === undefined ? {} : { scheme: options.scheme }),
-    ...(options.measurements === undefined ? {} : { measurements: options.measurements }), ...(options.checkpoints === undefined ? {} : { checkpoints: options.checkpoints }),
-    ...(options.provenance === undefined ? {} : { provenance: options.provenance }), ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
-    ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
-  }, context.clock);
+async function saveOnce(
+  context: RepositoryContext,
+  model: ModelSource,
+  options: SaveOptions,
+  bases: readonly SaveBase[],
+): Promise<SaveReport> {
+  const device = options.device ?? ownDevice,
+    line = options.line ?? ownLine;
+  const saved = await saveModel(
+    context.objects,
+    model,
+    {
+      name: options.name,
+      fleet: context.fleet,
+      device,
+      line,
+      sequence: takeSequence(context, device, line),
+      bases,
+      environment: options.environment ?? context.environment,
+      ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
+      ...(options.approach === undefined ? {} : { approach: options.approach }),
+      ...(options.scheme === undefined ? {} : { scheme: options.scheme }),
+      ...(options.measurements === undefined ? {} : { measurements: options.measurements }),
+      ...(options.checkpoints === undefined ? {} : { checkpoints: options.checkpoints }),
+      ...(options.provenance === undefined ? {} : { provenance: options.provenance }),
+      ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
+      ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
+    },
+    context.clock,
+  );
   const ownBytes = saved.plan.changed.reduce((sum, leaf) => sum + (model.sources[leaf]?.byteLength ?? 0), 0);
-  const summary = await appendRecorded(context, { versionId: saved.versionId, record: saved.record, leaves: model.leaves, tensorBytes: saved.tensorBytes, ownBytes }, saved.recordBytes);
+  const summary = await appendRecorded(
+    context,
+    {
+      versionId: saved.versionId,
+      record: saved.record,
+      leaves: model.leaves,
+      tensorBytes: saved.tensorBytes,
+      ownBytes,
+    },
+    saved.recordBytes,
+  );
   return {
-    summary, approach: saved.plan.approach, newTensorBytes: saved.newTensorBytes, packBytes: saved.packBytes, steps: saved.steps,
+    summary,
+    approach: saved.plan.approach,
+    newTensorBytes: saved.newTensorBytes,
+    packBytes: saved.packBytes,
+    steps: saved.steps,
     overheadBytes: saved.recordBytesLength + saved.ownerMapBytes + factBytes(saved, summary),
   };
 }
 
-function factBytes({ versionId, record }: SavedModel, { recordedAtMs, version, tensorBytes, ownBytes }: VersionSummary): number {
-  return factCodec.encode(recordedFact(recordedAtMs, { versionId, record, tensorBytes, ownBytes }, version)).length;
+function factBytes(
+  { versionId, record }: SavedModel,
+  { recordedAtMs, version, tensorBytes, ownBytes }: VersionSummary,
+): number {
+  return factCodec.encode(recordedFact(recordedAtMs, { versionId, record, tensorBytes, ownBytes }, version))
+    .length;
 }
 
-/** Saves of one line that run at once each get a number of their own; one that fails leaves a gap, which means nothing. */
+/**
+ * Saves of one line that run at once each get a number of their own; one that fails leaves a gap, which means
+ * nothing.
+ */
 function takeSequence({ sequences }: RepositoryContext, device: string, line: string): number {
   const key = sequenceKey({ device, line });
   const sequence = (sequences.get(key) ?? 0) + 1;

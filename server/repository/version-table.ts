@@ -26,8 +26,19 @@ export function stateName(version: VersionState): VersionSummary["state"] {
 
 export function summaryOf(version: VersionState, record: SaveRecord): VersionSummary {
   return {
-    versionId: version.versionId, name: version.name, version: version.version, record, position: version.position, recordedAtMs: version.recordedAtMs,
-    state: stateName(version), tags: [...version.tags], held: version.held !== undefined, ...(version.held === undefined ? {} : { hold: version.held }), ...(version.retired === undefined ? {} : { retired: version.retired }), tensorBytes: version.tensorBytes, ownBytes: version.ownBytes,
+    versionId: version.versionId,
+    name: version.name,
+    version: version.version,
+    record,
+    position: version.position,
+    recordedAtMs: version.recordedAtMs,
+    state: stateName(version),
+    tags: [...version.tags],
+    held: version.held !== undefined,
+    ...(version.held === undefined ? {} : { hold: version.held }),
+    ...(version.retired === undefined ? {} : { retired: version.retired }),
+    tensorBytes: version.tensorBytes,
+    ownBytes: version.ownBytes,
   };
 }
 
@@ -36,7 +47,15 @@ export function findVersion(table: VersionTable, versionId: Hash): VersionSummar
   const version = table.state.versions.get(versionId);
   if (version === undefined) return undefined;
   const record = table.records.get(versionId);
-  if (record === undefined) throw table.damaged.get(versionId) ?? new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`, { id: versionId });
+  if (record === undefined)
+    throw (
+      table.damaged.get(versionId) ??
+      new StemmaError(
+        "OBJECT_MISSING",
+        `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
+        { id: versionId },
+      )
+    );
   return summaryOf(version, record);
 }
 
@@ -48,16 +67,32 @@ export function needVersion(table: VersionTable, versionId: Hash): VersionSummar
 }
 
 function notFound(reference: string): StemmaError {
-  return new StemmaError("MODEL_NOT_FOUND", `No model ${JSON.stringify(reference.slice(0, 300))} in this fleet. \`stemma model list\` shows what there is.`, { reference: reference.slice(0, 300) });
+  return new StemmaError(
+    "MODEL_NOT_FOUND",
+    `No model ${JSON.stringify(reference.slice(0, 300))} in this fleet. \`stemma model list\` shows what there is.`,
+    { reference: reference.slice(0, 300) },
+  );
 }
 
-/** Names come first: a name may consist of hexadecimal digits, an id is never a name's only way in. @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED */
+/**
+ * Names come first: a name may consist of hexadecimal digits, an id is never a name's only way in. @throws
+ * MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED
+ */
 export function resolveReference(table: VersionTable, reference: string): VersionSummary {
   const byName = resolveByName(table, reference);
-  const byId = isIdPrefix(reference) ? [...table.state.versions.keys()].filter((id) => id.startsWith(reference)) : [];
+  const byId = isIdPrefix(reference)
+    ? [...table.state.versions.keys()].filter((id) => id.startsWith(reference))
+    : [];
   const found = new Set(byName === undefined ? byId : [byName, ...byId]);
   if (found.size > 1) {
-    throw new StemmaError("MODEL_AMBIGUOUS", `${JSON.stringify(reference)} can be ${found.size} models: ${[...found].slice(0, 4).map((id) => id.slice(0, 16)).join(", ")}${found.size > 4 ? ", …" : ""}. Give more digits of the id, or name:version.`, { reference, found: [...found].slice(0, 16) });
+    throw new StemmaError(
+      "MODEL_AMBIGUOUS",
+      `${JSON.stringify(reference)} can be ${found.size} models: ${[...found]
+        .slice(0, 4)
+        .map((id) => id.slice(0, 16))
+        .join(", ")}${found.size > 4 ? ", …" : ""}. Give more digits of the id, or name:version.`,
+      { reference, found: [...found].slice(0, 16) },
+    );
   }
   const [only] = found;
   if (only === undefined) throw notFound(reference);
@@ -71,32 +106,58 @@ function resolveByName({ state }: VersionTable, reference: string): Hash | undef
   if (parsed.kind === "tag") return state.tags.get(parsed.name)?.get(parsed.tag);
   if (parsed.kind === "version") return versions.find(({ version }) => version === parsed.version)?.versionId;
   const newest = versions.findLast(({ retired }) => retired === undefined);
-  if (newest === undefined) throw new StemmaError("MODEL_RETIRED", `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show\` with name:version shows what is still known of one.`, { name: parsed.name });
+  if (newest === undefined)
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show\` with name:version shows what is still known of one.`,
+      { name: parsed.name },
+    );
   return newest.versionId;
 }
 
 /** Puts a version under its device; versions come in journal order. */
-export function indexByDevice(byDevice: Map<string, VersionState[]>, version: VersionState, record: SaveRecord): void {
+export function indexByDevice(
+  byDevice: Map<string, VersionState[]>,
+  version: VersionState,
+  record: SaveRecord,
+): void {
   const versions = byDevice.get(record.device);
   if (versions === undefined) byDevice.set(record.device, [version]);
   else versions.push(version);
 }
 
-export interface VersionFilter { readonly name?: string; readonly device?: string; readonly line?: string; readonly includeRetired?: boolean }
+export interface VersionFilter {
+  readonly name?: string;
+  readonly device?: string;
+  readonly line?: string;
+  readonly includeRetired?: boolean;
+}
 
 /** In journal order, oldest first. */
-export function listVersions({ state, records, byDevice }: VersionTable, { name, device, line, includeRetired = false }: VersionFilter = {}): readonly VersionSummary[] {
-  const from = name !== undefined ? state.names.get(name) ?? [] : device !== undefined ? byDevice.get(device) ?? [] : state.versions.values();
+export function listVersions(
+  { state, records, byDevice }: VersionTable,
+  { name, device, line, includeRetired = false }: VersionFilter = {},
+): readonly VersionSummary[] {
+  const from =
+    name !== undefined
+      ? (state.names.get(name) ?? [])
+      : device !== undefined
+        ? (byDevice.get(device) ?? [])
+        : state.versions.values();
   const found: VersionSummary[] = [];
   for (const version of from) {
     const record = records.get(version.versionId);
     if (record === undefined || (!includeRetired && version.retired !== undefined)) continue;
-    if ((device === undefined || record.device === device) && (line === undefined || record.line === line)) found.push(summaryOf(version, record));
+    if ((device === undefined || record.device === device) && (line === undefined || record.line === line))
+      found.push(summaryOf(version, record));
   }
   return found;
 }
 
-/** From the version back through its first bases and then the others, each once, as far as they are known here. */
+/**
+ * From the version back through its first bases and then the others, each once, as far as they are known
+ * here.
+ */
 export function lineageOf(table: VersionTable, versionId: Hash): readonly VersionSummary[] {
   const found: VersionSummary[] = [];
   const seen = new Set<Hash>();

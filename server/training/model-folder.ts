@@ -1,4 +1,7 @@
-/** A stored model as the engine reads it: a folder of its own with tensors by path, in canonical order, and its architecture. */
+/**
+ * A stored model as the engine reads it: a folder of its own with tensors by path, in canonical order, and
+ * its architecture.
+ */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -8,14 +11,37 @@ import { writeSafetensors } from "../../shared/tensor/safetensors.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 
 /** Recovers a version into `folder`, which is made. @throws MODEL_OPAQUE, and what recovery throws */
-export async function writeModelFolder(repository: FleetRepository, version: VersionSummary, folder: string): Promise<string> {
+export async function writeModelFolder(
+  repository: FleetRepository,
+  version: VersionSummary,
+  folder: string,
+): Promise<string> {
   const model = await repository.recover(version.versionId);
-  if (model.architecture === undefined) throw new StemmaError("MODEL_OPAQUE", `${version.name}:${version.version} was imported without an architecture, so it can be stored and compared but neither trained nor evaluated: nothing says how its tensors make a network. Import it again with --arch model.json.`, { versionId: version.versionId });
+  if (model.architecture === undefined)
+    throw new StemmaError(
+      "MODEL_OPAQUE",
+      `${version.name}:${version.version} was imported without an architecture, so it can be stored and compared but neither trained nor evaluated: nothing says how its tensors make a network. Import it again with --arch model.json.`,
+      { versionId: version.versionId },
+    );
   await mkdir(folder, { recursive: true });
   const files = nodeFiles();
   const file = await files.open(join(folder, "model.safetensors"), "create");
-  try { await writeSafetensors(file, model.leaves.map(({ path }, index) => ({ name: path, source: model.sources[index] as (typeof model.sources)[number] }))); } finally { await file.close(); }
+  try {
+    await writeSafetensors(
+      file,
+      model.leaves.map(({ path }, index) => ({
+        name: path,
+        source: model.sources[index] as (typeof model.sources)[number],
+      })),
+    );
+  } finally {
+    await file.close();
+  }
   const architecture = await files.open(join(folder, "architecture.json"), "create");
-  try { await architecture.write(encodeArchitecture(model.architecture), 0); } finally { await architecture.close(); }
+  try {
+    await architecture.write(encodeArchitecture(model.architecture), 0);
+  } finally {
+    await architecture.close();
+  }
   return folder;
 }

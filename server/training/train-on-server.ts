@@ -22,9 +22,15 @@ import { programVersion } from "../program-version.js";
 import { writeModelFolder } from "./model-folder.js";
 
 /**
- * @throws MODEL_OPAQUE, DATASET_UNKNOWN, RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, NOT_A_NUMBER, TRAINING_STOPPED …
+ * @throws MODEL_OPAQUE, DATASET_UNKNOWN, RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, NOT_A_NUMBER,
+ * TRAINING_STOPPED …
  */
-export async function trainOnServer(context: OperationsContext, request: TrainRequest, onProgress: (progress: TrainProgress) => void = () => undefined, signal?: AbortSignal): Promise<TrainReport> {
+export async function trainOnServer(
+  context: OperationsContext,
+  request: TrainRequest,
+  onProgress: (progress: TrainProgress) => void = () => undefined,
+  signal?: AbortSignal,
+): Promise<TrainReport> {
   const { fleets, home, live } = context;
   const repository = await fleets.get(request.fleet, { create: true });
   const base = request.base === undefined ? undefined : repository.resolve(request.base);
@@ -33,18 +39,46 @@ export async function trainOnServer(context: OperationsContext, request: TrainRe
   const workFolder = await mkdtemp(join(workFolderOf(home), "train-"));
   try {
     const job: TrainingJob = {
-      format: 1, recipe: request.recipe, parameters: request.parameters ?? {}, dataset, seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),
+      format: 1,
+      recipe: request.recipe,
+      parameters: request.parameters ?? {},
+      dataset,
+      seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),
       // How often this name was trained here before (ME9).
       invocation: repository.versions({ name: request.name, includeRetired: true }).length,
-      ...(base === undefined ? {} : { base: { folder: await writeModelFolder(repository, base, join(workFolder, "base")), versionId: base.versionId } }),
+      ...(base === undefined
+        ? {}
+        : {
+            base: {
+              folder: await writeModelFolder(repository, base, join(workFolder, "base")),
+              versionId: base.versionId,
+            },
+          }),
     };
-    const emit = (state: string, progress?: TrainingProgress): void => live?.events.emit({ event: "training", fleet: request.fleet, job: request.name, state, epoch: progress?.epoch ?? 0, loss: progress?.loss ?? null });
-    const outcome = await trainInChild(job, { workFolder, signal, onProgress: (progress) => { emit("running", progress); onProgress(progressOf(progress)); } });
+    const emit = (state: string, progress?: TrainingProgress): void =>
+      live?.events.emit({
+        event: "training",
+        fleet: request.fleet,
+        job: request.name,
+        state,
+        epoch: progress?.epoch ?? 0,
+        loss: progress?.loss ?? null,
+      });
+    const outcome = await trainInChild(job, {
+      workFolder,
+      signal,
+      onProgress: (progress) => {
+        emit("running", progress);
+        onProgress(progressOf(progress));
+      },
+    });
     const summary = await saveOutcome(repository, request.name, base, job, outcome);
     (await live?.fleet(request.fleet))?.saved(summary.versionId);
     emit("done");
     return { summary, result: outcome.result };
-  } finally { await rm(workFolder, { recursive: true, force: true }); }
+  } finally {
+    await rm(workFolder, { recursive: true, force: true });
+  }
 }
 
 /** 63 bits: what fits every reader of decimal numbers. */
@@ -53,32 +87,75 @@ function drawSeed(bytes: Uint8Array): string {
 }
 
 function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress): TrainProgress {
-  const where = epoch === undefined ? phase : `${phase}: epoch ${epoch}${epochs === undefined ? "" : ` of ${epochs}`}`;
+  const where =
+    epoch === undefined ? phase : `${phase}: epoch ${epoch}${epochs === undefined ? "" : ` of ${epochs}`}`;
   const how = loss === undefined ? "" : `, loss ${loss.toPrecision(4)}`;
-  return { state: "running", line: `${where}${how}`, ...(iteration === undefined ? {} : { iteration }), ...(loss === undefined ? {} : { loss }) };
+  return {
+    state: "running",
+    line: `${where}${how}`,
+    ...(iteration === undefined ? {} : { iteration }),
+    ...(loss === undefined ? {} : { loss }),
+  };
 }
 
-async function saveOutcome(repository: FleetRepository, name: string, base: VersionSummary | undefined, job: TrainingJob, outcome: TrainingOutcome): Promise<VersionSummary> {
+async function saveOutcome(
+  repository: FleetRepository,
+  name: string,
+  base: VersionSummary | undefined,
+  job: TrainingJob,
+  outcome: TrainingOutcome,
+): Promise<VersionSummary> {
   const { result } = outcome;
   const files = nodeFiles();
   const file = await files.open(outcome.modelFile, "read");
   try {
     const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
     const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
-    const model = await modelSourceOfSafetensors(file, outcome.modelFile, { architecture: { architecture, ...(names === undefined ? {} : { names }) } });
+    const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
+      architecture: { architecture, ...(names === undefined ? {} : { names }) },
+    });
     const report = await repository.save(model, {
-      name, bases: base === undefined ? [] : [base.versionId],
+      name,
+      bases: base === undefined ? [] : [base.versionId],
       environment: environmentOfTraining(result, programVersion()),
-      measurements: encodeJson(result.measurements), provenance: encodeJson({ ...result.provenance, job: { recipe: job.recipe, parameters: job.parameters, dataset: job.dataset, seed: job.seed, invocation: job.invocation }, datasetHash: result.datasetHash, engine: result.engine, backend: result.backend, durationMs: result.durationMs }),
+      measurements: encodeJson(result.measurements),
+      provenance: encodeJson({
+        ...result.provenance,
+        job: {
+          recipe: job.recipe,
+          parameters: job.parameters,
+          dataset: job.dataset,
+          seed: job.seed,
+          invocation: job.invocation,
+        },
+        datasetHash: result.datasetHash,
+        engine: result.engine,
+        backend: result.backend,
+        durationMs: result.durationMs,
+      }),
       metadata: { ...metadataOfResult(result) },
-      ...(outcome.checkpointFiles.length === 0 ? {} : { attachments: await Promise.all(outcome.checkpointFiles.map(async (path, index) => ({ name: `checkpoint-${index + 1}.safetensors`, bytes: await readFile(path) }))) }),
+      ...(outcome.checkpointFiles.length === 0
+        ? {}
+        : {
+            attachments: await Promise.all(
+              outcome.checkpointFiles.map(async (path, index) => ({
+                name: `checkpoint-${index + 1}.safetensors`,
+                bytes: await readFile(path),
+              })),
+            ),
+          }),
     });
     return report.summary;
-  } finally { await file.close(); }
+  } finally {
+    await file.close();
+  }
 }
 
 /** Canonical where its numbers allow it, so that equal measurements are one object. */
 function encodeJson(value: unknown): Uint8Array {
-  try { return encodeCanonical(JSON.parse(JSON.stringify(value)) as CanonicalValue); }
-  catch { return new TextEncoder().encode(JSON.stringify(value)); }
+  try {
+    return encodeCanonical(JSON.parse(JSON.stringify(value)) as CanonicalValue);
+  } catch {
+    return new TextEncoder().encode(JSON.stringify(value));
+  }
 }

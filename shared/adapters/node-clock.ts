@@ -1,4 +1,7 @@
-/** Time and randomness of this machine, for composition roots. Pure code takes the ports and never imports this. */
+/**
+ * Time and randomness of this machine, for composition roots. Pure code takes the ports and never imports
+ * this.
+ */
 import { randomBytes } from "node:crypto";
 import type { Clock, Log, Random } from "../ports.js";
 
@@ -13,10 +16,18 @@ export function nodeClock(): Clock {
   };
 }
 
-export function nodeRandom(): Random { return { bytes: (count) => randomBytes(count) }; }
+export function nodeRandom(): Random {
+  return { bytes: (count) => randomBytes(count) };
+}
 
 /** A log that says nothing. */
 export function silentLog(): Log {
-  const log: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined, child: () => log };
+  const log: Log = {
+    debug: () => undefined,
+    info: () => undefined,
+    warn: () => undefined,
+    error: () => undefined,
+    child: () => log,
+  };
   return log;
 }

@@ -6,25 +6,33 @@ export function reportError(error: unknown, form: string | undefined, verbose: b
   const known = isStemmaError(error);
   const code = known ? error.code : "INTERNAL";
   const message = error instanceof Error ? error.message : String(error);
-  if (form === "json") process.stderr.write(`${JSON.stringify({ error: { code, message, details: known ? error.details : {} } })}\n`);
+  if (form === "json")
+    process.stderr.write(
+      `${JSON.stringify({ error: { code, message, details: known ? error.details : {} } })}\n`,
+    );
   else process.stderr.write(`stemma: ${message} [${code}]\n`);
   if ((verbose || !known) && error instanceof Error && error.stack !== undefined) {
     process.stderr.write(`${error.stack}\n`);
-    if (error.cause instanceof Error) process.stderr.write(`caused by ${error.cause.stack ?? error.cause.message}\n`);
+    if (error.cause instanceof Error)
+      process.stderr.write(`caused by ${error.cause.stack ?? error.cause.message}\n`);
   }
   return known ? error.exitStatus : exitStatus.failed;
 }
 
 /** Parses repeated `--set key=value`. Numbers and true/false become such. @throws USAGE */
 export function parseAssignments(pairs: readonly string[]): Record<string, string | number | boolean> {
-  return Object.fromEntries(pairs.map((pair) => {
-    const at = pair.indexOf("=");
-    if (at < 1) throw new StemmaError("USAGE", `"${pair}" is no assignment. Write it as key=value.`);
-    return [pair.slice(0, at), typedValue(pair.slice(at + 1))];
-  }));
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf("=");
+      if (at < 1) throw new StemmaError("USAGE", `"${pair}" is no assignment. Write it as key=value.`);
+      return [pair.slice(0, at), typedValue(pair.slice(at + 1))];
+    }),
+  );
 }
 function typedValue(text: string): string | number | boolean {
   if (text === "true" || text === "false") return text === "true";
   return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 }
-export function collect(value: string, all: readonly string[]): string[] { return [...all, value]; }
+export function collect(value: string, all: readonly string[]): string[] {
+  return [...all, value];
+}

@@ -10,7 +10,11 @@ export const outputForms = ["table", "json", "yaml", "name"] as const;
 export type OutputForm = (typeof outputForms)[number];
 
 export type Cell = string | number | boolean | null | undefined;
-export interface Column<Row> { readonly title: string; readonly value: (row: Row) => Cell; readonly align?: "left" | "right" }
+export interface Column<Row> {
+  readonly title: string;
+  readonly value: (row: Row) => Cell;
+  readonly align?: "left" | "right";
+}
 
 /** What a command has to say: data for programs, and how people see it. */
 export interface Answer<Row = unknown> {
@@ -18,7 +22,11 @@ export interface Answer<Row = unknown> {
   readonly data: unknown;
   /** For `-o name`: one name a line. */
   readonly names?: readonly string[];
-  readonly table?: { readonly rows: readonly Row[]; readonly columns: readonly Column<Row>[]; readonly empty?: string };
+  readonly table?: {
+    readonly rows: readonly Row[];
+    readonly columns: readonly Column<Row>[];
+    readonly empty?: string;
+  };
   /** For people, instead of or below the table. */
   readonly text?: string;
 }
@@ -30,43 +38,98 @@ export class Output {
     private readonly stderr: NodeJS.WritableStream & { isTTY?: boolean } = process.stderr,
   ) {}
 
-  get isTerminal(): boolean { return this.stderr.isTTY === true; }
+  get isTerminal(): boolean {
+    return this.stderr.isTTY === true;
+  }
 
   /** Prints an answer on stdout. */
   print<Row>(answer: Answer<Row>): void {
     switch (this.form) {
-      case "json": this.stdout.write(`${JSON.stringify(answer.data, null, 2)}\n`); return;
-      case "yaml": this.stdout.write(stringify(answer.data)); return;
-      case "name": for (const name of answer.names ?? []) this.stdout.write(`${name}\n`); return;
+      case "json":
+        this.stdout.write(`${JSON.stringify(answer.data, null, 2)}\n`);
+        return;
+      case "yaml":
+        this.stdout.write(stringify(answer.data));
+        return;
+      case "name":
+        for (const name of answer.names ?? []) this.stdout.write(`${name}\n`);
+        return;
       case "table":
-        if (answer.table) this.stdout.write(renderTable(answer.table.rows, answer.table.columns, answer.table.empty));
+        if (answer.table)
+          this.stdout.write(renderTable(answer.table.rows, answer.table.columns, answer.table.empty));
         if (answer.text !== undefined) this.stdout.write(`${printable(answer.text)}\n`);
     }
   }
 
   /** A line for the person at the terminal; never data. */
-  say(line: string): void { this.stderr.write(`${printable(line)}\n`); }
+  say(line: string): void {
+    this.stderr.write(`${printable(line)}\n`);
+  }
 
-  /** Progress of long work: a line that rewrites itself on a terminal, one plain line per call otherwise when `plain` is given. */
+  /**
+   * Progress of long work: a line that rewrites itself on a terminal, one plain line per call otherwise when
+   * `plain` is given.
+   */
   progress(line: string, plain = false): void {
     if (this.isTerminal) this.stderr.write(`\r\u001b[K${line}`);
     else if (plain) this.stderr.write(`${line}\n`);
   }
-  endProgress(): void { if (this.isTerminal) this.stderr.write("\r\u001b[K"); }
+  endProgress(): void {
+    if (this.isTerminal) this.stderr.write("\r\u001b[K");
+  }
 }
 
 /** Control characters but line feeds, and those that turn the direction of writing. */
 const unprintable = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 /** Names come from files and devices: what would steer the terminal is written out ("\u{1b}"). */
-export function printable(text: string): string { return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`); }
+export function printable(text: string): string {
+  return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
+}
 
 /** A table without frames that survives `cut` and narrow terminals. */
-export function renderTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[], empty = "nothing to show"): string {
+export function renderTable<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  empty = "nothing to show",
+): string {
   if (rows.length === 0) return `${empty}\n`;
-  const blank = { top: "", "top-mid": "", "top-left": "", "top-right": "", bottom: "", "bottom-mid": "", "bottom-left": "", "bottom-right": "", left: "", "left-mid": "", mid: "", "mid-mid": "", right: "", "right-mid": "", middle: "  " };
-  const table = new Table({ head: columns.map((column) => column.title), colAligns: columns.map((column) => column.align ?? "left"), chars: blank, style: { head: [], border: [], "padding-left": 0, "padding-right": 0 } });
-  for (const row of rows) table.push(columns.map((column) => { const value = column.value(row); return value === undefined || value === null ? "-" : printable(String(value)).replaceAll("\n", "\\u{a}"); }));
-  return `${table.toString().split("\n").map((line) => line.trimEnd()).join("\n")}\n`;
+  const blank = {
+    top: "",
+    "top-mid": "",
+    "top-left": "",
+    "top-right": "",
+    bottom: "",
+    "bottom-mid": "",
+    "bottom-left": "",
+    "bottom-right": "",
+    left: "",
+    "left-mid": "",
+    mid: "",
+    "mid-mid": "",
+    right: "",
+    "right-mid": "",
+    middle: "  ",
+  };
+  const table = new Table({
+    head: columns.map((column) => column.title),
+    colAligns: columns.map((column) => column.align ?? "left"),
+    chars: blank,
+    style: { head: [], border: [], "padding-left": 0, "padding-right": 0 },
+  });
+  for (const row of rows)
+    table.push(
+      columns.map((column) => {
+        const value = column.value(row);
+        return value === undefined || value === null
+          ? "-"
+          : printable(String(value)).replaceAll("\n", "\\u{a}");
+      }),
+    );
+  return `${table
+    .toString()
+    .split("\n")
+    .map((line) => line.trimEnd())
+    .join("\n")}\n`;
 }
 
 /** "14.2 MB": decimal units, three digits. */
@@ -74,7 +137,10 @@ export function formatBytes(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let value = bytes;
   let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) { value /= 1000; unit++; }
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
   return unit === 0 ? `${bytes} B` : `${value.toPrecision(3)} ${units[unit]}`;
 }
 
@@ -88,11 +154,20 @@ export function formatDuration(ms: number): string {
 }
 
 /** "2026-11-21 09:30:12Z". */
-export function formatTime(ms: number): string { return new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "Z"); }
+export function formatTime(ms: number): string {
+  return new Date(ms)
+    .toISOString()
+    .replace("T", " ")
+    .replace(/\.\d+Z$/, "Z");
+}
 
 /** Reads a moment: ISO 8601, or milliseconds since 1970. @throws USAGE */
 export function parseTime(text: string): number {
   const ms = /^\d{10,16}$/.test(text) ? Number(text) : Date.parse(text);
-  if (Number.isNaN(ms)) throw new StemmaError("USAGE", `"${text}" is no moment. Write it as 2026-11-21T09:30:00Z, or as milliseconds since 1970.`);
+  if (Number.isNaN(ms))
+    throw new StemmaError(
+      "USAGE",
+      `"${text}" is no moment. Write it as 2026-11-21T09:30:00Z, or as milliseconds since 1970.`,
+    );
   return ms;
 }

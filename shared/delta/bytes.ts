@@ -1,13 +1,23 @@
-/** Little-endian fields, varints and length-prefixed pieces of a coded tensor; the reader checks every length. Knows no format. */
+/**
+ * Little-endian fields, varints and length-prefixed pieces of a coded tensor; the reader checks every length.
+ * Knows no format.
+ */
 import { malformed } from "./side-information.js";
 
 export class ByteWriter {
   readonly #parts: Uint8Array[] = [];
   length = 0;
   /** Copied by `finish` only: what is given must not change before. */
-  bytes(bytes: Uint8Array): void { this.#parts.push(bytes); this.length += bytes.length; }
-  u8(value: number): void { this.bytes(Uint8Array.of(value)); }
-  i16(value: number): void { this.bytes(Uint8Array.of(value & 255, (value >> 8) & 255)); }
+  bytes(bytes: Uint8Array): void {
+    this.#parts.push(bytes);
+    this.length += bytes.length;
+  }
+  u8(value: number): void {
+    this.bytes(Uint8Array.of(value));
+  }
+  i16(value: number): void {
+    this.bytes(Uint8Array.of(value & 255, (value >> 8) & 255));
+  }
   varint(value: number): void {
     const bytes: number[] = [];
     let rest = value;
@@ -15,11 +25,17 @@ export class ByteWriter {
     this.bytes(Uint8Array.from([...bytes, rest]));
   }
   /** Length as a varint, then the bytes. */
-  sized(bytes: Uint8Array): void { this.varint(bytes.length); this.bytes(bytes); }
+  sized(bytes: Uint8Array): void {
+    this.varint(bytes.length);
+    this.bytes(bytes);
+  }
   finish(): Uint8Array {
     const all = uninitialised(this.length);
     let at = 0;
-    for (const part of this.#parts) { all.set(part, at); at += part.length; }
+    for (const part of this.#parts) {
+      all.set(part, at);
+      at += part.length;
+    }
     return all;
   }
 }
@@ -28,14 +44,22 @@ export class ByteWriter {
 export class ByteReader {
   #at = 0;
   constructor(readonly bytes: Uint8Array) {}
-  get left(): number { return this.bytes.length - this.#at; }
+  get left(): number {
+    return this.bytes.length - this.#at;
+  }
   take(length: number): Uint8Array {
-    if (length > this.left) throw malformed(`it ends after ${this.bytes.length} bytes, in the middle of a field`);
+    if (length > this.left)
+      throw malformed(`it ends after ${this.bytes.length} bytes, in the middle of a field`);
     this.#at += length;
     return this.bytes.subarray(this.#at - length, this.#at);
   }
-  u8(): number { return this.take(1)[0]!; }
-  i16(): number { const [low, high] = this.take(2); return ((low! | (high! << 8)) << 16) >> 16; }
+  u8(): number {
+    return this.take(1)[0]!;
+  }
+  i16(): number {
+    const [low, high] = this.take(2);
+    return ((low! | (high! << 8)) << 16) >> 16;
+  }
   varint(): number {
     let value = 0;
     for (let factor = 1, count = 0; count < 6; factor *= 128, count++) {
@@ -45,8 +69,12 @@ export class ByteReader {
     }
     throw malformed("a length is longer than any may be");
   }
-  sized(): Uint8Array { return this.take(this.varint()); }
-  rest(): Uint8Array { return this.take(this.left); }
+  sized(): Uint8Array {
+    return this.take(this.varint());
+  }
+  rest(): Uint8Array {
+    return this.take(this.left);
+  }
 }
 
 /** Memory of one's own that is about to be filled to its end; not cleared, which takes longer than a copy. */

@@ -1,4 +1,7 @@
-/** Which contexts get tables of their own, and which of the two coders is the smaller, from how often each symbol occurred. Pure. */
+/**
+ * Which contexts get tables of their own, and which of the two coders is the smaller, from how often each
+ * symbol occurred. Pure.
+ */
 import { frequenciesOf } from "./frequencies.js";
 import { huffmanLengths, soleLength, symbols } from "./huffman.js";
 import { roughLog2 } from "./numbers.js";
@@ -15,7 +18,9 @@ export interface TableChoice {
 }
 
 /** What a row of a table costs: roughly so much a context and so much a symbol. */
-const rowBits = 6, lengthBits = 2.5, frequencyBits = 6;
+const rowBits = 6,
+  lengthBits = 2.5,
+  frequencyBits = 6;
 /** What a row must save besides, for the time that its table takes. */
 const timeBits = 64;
 /** Below so many numbers a context's own table is not tried. */
@@ -24,58 +29,104 @@ const leastCount = 64;
 const closeGain = 0.985;
 
 /** A context whose commonest symbol has less than this share gains nothing worth counting below a bit. */
-const peak = 0.35, flatGain = 0.99;
+const peak = 0.35,
+  flatGain = 0.99;
 
 type Expectation = Pick<Expected, "meanings" | "lengths" | "frequencies">;
 
 /** @param counts by context and symbol; @param totals by context */
 export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected: Expectation): TableChoice {
   const lengths: (Uint8Array | undefined)[] = new Array<undefined>(contextCount).fill(undefined);
-  let open = 0, packedBits = 0, closeBits = 64;
+  let open = 0,
+    packedBits = 0,
+    closeBits = 64;
   for (let context = 0; context < contextCount; context++) {
     const total = totals[context]!;
     if (total === 0) continue;
     const { used, largest, openBits } = sumUp(counts, context, expected);
     open += openBits;
     const row = counts.subarray(context * symbols, (context + 1) * symbols);
-    const packed = cheaper(rowBits + lengthBits * used, codeBits(row, expected.lengths[context]!), total >= leastCount ? ownLengths(row) : undefined);
+    const packed = cheaper(
+      rowBits + lengthBits * used,
+      codeBits(row, expected.lengths[context]!),
+      total >= leastCount ? ownLengths(row) : undefined,
+    );
     packedBits += packed.bits;
     lengths[context] = packed.row;
-    closeBits += largest < peak * total ? flatGain * packed.bits : closeRow(row, total, used, expected.frequencies[context]!).bits;
+    closeBits +=
+      largest < peak * total
+        ? flatGain * packed.bits
+        : closeRow(row, total, used, expected.frequencies[context]!).bits;
   }
-  if (open + closeBits >= closeGain * (open + packedBits)) return { close: false, lengths, frequencies: [], bits: open + packedBits };
+  if (open + closeBits >= closeGain * (open + packedBits))
+    return { close: false, lengths, frequencies: [], bits: open + packedBits };
   return chooseClose(counts, totals, expected, open);
 }
 
-function chooseClose(counts: Uint32Array, totals: Uint32Array, expected: Expectation, open: number): TableChoice {
+function chooseClose(
+  counts: Uint32Array,
+  totals: Uint32Array,
+  expected: Expectation,
+  open: number,
+): TableChoice {
   const frequencies: (Uint16Array | undefined)[] = [];
   let bits = open + 64;
   for (let context = 0; context < contextCount; context++) {
     const total = totals[context]!;
-    const close = total === 0 ? { row: undefined, bits: 0 } : closeRow(counts.subarray(context * symbols, (context + 1) * symbols), total, sumUp(counts, context, expected).used, expected.frequencies[context]!);
+    const close =
+      total === 0
+        ? { row: undefined, bits: 0 }
+        : closeRow(
+            counts.subarray(context * symbols, (context + 1) * symbols),
+            total,
+            sumUp(counts, context, expected).used,
+            expected.frequencies[context]!,
+          );
     bits += close.bits;
     frequencies.push(close.row);
   }
   return { close: true, lengths: [], frequencies, bits };
 }
 
-function closeRow(row: Uint32Array, total: number, used: number, expected: Uint16Array): { row: Uint16Array | undefined; bits: number } {
-  return cheaper(rowBits + frequencyBits * used, shareBits(row, expected), total >= leastCount ? ownFrequencies(row) : undefined);
+function closeRow(
+  row: Uint32Array,
+  total: number,
+  used: number,
+  expected: Uint16Array,
+): { row: Uint16Array | undefined; bits: number } {
+  return cheaper(
+    rowBits + frequencyBits * used,
+    shareBits(row, expected),
+    total >= leastCount ? ownFrequencies(row) : undefined,
+  );
 }
 
-function sumUp(counts: Uint32Array, context: number, { meanings }: Expectation): { used: number; largest: number; openBits: number } {
-  let used = 0, largest = 0, openBits = 0;
+function sumUp(
+  counts: Uint32Array,
+  context: number,
+  { meanings }: Expectation,
+): { used: number; largest: number; openBits: number } {
+  let used = 0,
+    largest = 0,
+    openBits = 0;
   for (let s = 0; s < symbols; s++) {
     const count = counts[context * symbols + s]!;
     if (count === 0) continue;
-    used++; openBits += count * meanings[s]!.width;
+    used++;
+    openBits += count * meanings[s]!.width;
     if (count > largest) largest = count;
   }
   return { used, largest, openBits };
 }
 
-function cheaper<Row>(tableBits: number, expectedBits: number, own: { row: Row; bits: number } | undefined): { row: Row | undefined; bits: number } {
-  return own !== undefined && own.bits + tableBits + timeBits < expectedBits ? { row: own.row, bits: own.bits + tableBits } : { row: undefined, bits: expectedBits };
+function cheaper<Row>(
+  tableBits: number,
+  expectedBits: number,
+  own: { row: Row; bits: number } | undefined,
+): { row: Row | undefined; bits: number } {
+  return own !== undefined && own.bits + tableBits + timeBits < expectedBits
+    ? { row: own.row, bits: own.bits + tableBits }
+    : { row: undefined, bits: expectedBits };
 }
 
 function codeBits(row: Uint32Array, lengths: Uint8Array): number {

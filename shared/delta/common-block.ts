@@ -1,47 +1,97 @@
-/** The block that two tensors of equal rank share from their first elements on (a last layer with more or fewer classes, ModelHub fn 3), cut out and put back. Pure. */
+/**
+ * The block that two tensors of equal rank share from their first elements on (a last layer with more or
+ * fewer classes, ModelHub fn 3), cut out and put back. Pure.
+ */
 
 /** Shape of the common block, or undefined where it holds nothing or the ranks differ. */
-export function commonBlock(shape: readonly number[], other: readonly number[]): readonly number[] | undefined {
+export function commonBlock(
+  shape: readonly number[],
+  other: readonly number[],
+): readonly number[] | undefined {
   if (shape.length !== other.length || shape.length === 0) return undefined;
   const block = shape.map((size, i) => Math.min(size, other[i]!));
   return block.includes(0) ? undefined : block;
 }
 
 /** Calls back with every run of the block in a tensor of `shape`: byte offset and length; runs in order. */
-function eachRun(shape: readonly number[], block: readonly number[], elementBytes: number, run: (offset: number, length: number) => void): void {
-  const last = shape.length - 1, length = block[last]! * elementBytes;
+function eachRun(
+  shape: readonly number[],
+  block: readonly number[],
+  elementBytes: number,
+  run: (offset: number, length: number) => void,
+): void {
+  const last = shape.length - 1,
+    length = block[last]! * elementBytes;
   const strides: number[] = [];
-  for (let i = last, stride = elementBytes; i >= 0; i--) { strides[i] = stride; stride *= shape[i]!; }
+  for (let i = last, stride = elementBytes; i >= 0; i--) {
+    strides[i] = stride;
+    stride *= shape[i]!;
+  }
   const index = new Array<number>(Math.max(0, last)).fill(0);
   for (;;) {
-    run(index.reduce((sum, at, i) => sum + at * strides[i]!, 0), length);
+    run(
+      index.reduce((sum, at, i) => sum + at * strides[i]!, 0),
+      length,
+    );
     let i = last - 1;
     while (i >= 0 && ++index[i]! === block[i]) index[i--] = 0;
     if (i < 0) return;
   }
 }
 
-export function cutBlock(bytes: Uint8Array, shape: readonly number[], block: readonly number[], elementBytes: number): Uint8Array {
+export function cutBlock(
+  bytes: Uint8Array,
+  shape: readonly number[],
+  block: readonly number[],
+  elementBytes: number,
+): Uint8Array {
   const out = new Uint8Array(block.reduce((product, size) => product * size, elementBytes));
   let at = 0;
-  eachRun(shape, block, elementBytes, (offset, length) => { out.set(bytes.subarray(offset, offset + length), at); at += length; });
+  eachRun(shape, block, elementBytes, (offset, length) => {
+    out.set(bytes.subarray(offset, offset + length), at);
+    at += length;
+  });
   return out;
 }
 
 /** Everything outside the block, in order. */
-export function cutRest(bytes: Uint8Array, shape: readonly number[], block: readonly number[], elementBytes: number): Uint8Array {
+export function cutRest(
+  bytes: Uint8Array,
+  shape: readonly number[],
+  block: readonly number[],
+  elementBytes: number,
+): Uint8Array {
   const out = new Uint8Array(bytes.length - block.reduce((product, size) => product * size, elementBytes));
-  let at = 0, from = 0;
-  const copy = (to: number): void => { out.set(bytes.subarray(from, to), at); at += to - from; };
-  eachRun(shape, block, elementBytes, (offset, length) => { copy(offset); from = offset + length; });
+  let at = 0,
+    from = 0;
+  const copy = (to: number): void => {
+    out.set(bytes.subarray(from, to), at);
+    at += to - from;
+  };
+  eachRun(shape, block, elementBytes, (offset, length) => {
+    copy(offset);
+    from = offset + length;
+  });
   copy(bytes.length);
   return out;
 }
 
 /** Puts block and rest together again. */
-export function joinBlock(target: Uint8Array, shape: readonly number[], block: readonly number[], elementBytes: number, blockBytes: Uint8Array, restBytes: Uint8Array): void {
-  let inBlock = 0, inRest = 0, from = 0;
-  const fill = (to: number): void => { target.set(restBytes.subarray(inRest, inRest + to - from), from); inRest += to - from; };
+export function joinBlock(
+  target: Uint8Array,
+  shape: readonly number[],
+  block: readonly number[],
+  elementBytes: number,
+  blockBytes: Uint8Array,
+  restBytes: Uint8Array,
+): void {
+  let inBlock = 0,
+    inRest = 0,
+    from = 0;
+  const fill = (to: number): void => {
+    target.set(restBytes.subarray(inRest, inRest + to - from), from);
+    inRest += to - from;
+  };
   eachRun(shape, block, elementBytes, (offset, length) => {
     fill(offset);
     target.set(blockBytes.subarray(inBlock, inBlock + length), offset);

@@ -15,20 +15,31 @@ export const encodingCodes = {
   close: 3,
   /** Byte planes, highest first, each readable without those below it. */
   planes: 4,
-  /** Several encodings one after the other: slabs of a large tensor, or the block it has in common with its base and the rest. */
+  /**
+   * Several encodings one after the other: slabs of a large tensor, or the block it has in common with its
+   * base and the rest.
+   */
   parts: 5,
-  /** Float32 matrices in planes of one exponent a channel: the first planes bound every number. Never on the wire. */
+  /**
+   * Float32 matrices in planes of one exponent a channel: the first planes bound every number. Never on the
+   * wire.
+   */
   fixedPlanes: 6,
 } as const;
 export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
 
-export function isEncodingCode(code: number): code is EncodingCode { return Number.isInteger(code) && code >= 0 && code <= 6; }
+export function isEncodingCode(code: number): code is EncodingCode {
+  return Number.isInteger(code) && code >= 0 && code <= 6;
+}
 
 /**
  * What a tensor may be coded against: its base (an ancestor's or a sibling's tensor), and another point of
  * the same training, before the base or after it: the prediction lies on the line through both.
  */
-export interface References { readonly base?: Tensor; readonly previous?: Tensor }
+export interface References {
+  readonly base?: Tensor;
+  readonly previous?: Tensor;
+}
 
 export interface EncodedTensor {
   readonly code: EncodingCode;
@@ -42,8 +53,8 @@ export type Predictor = "none" | "base" | "extrapolated";
 
 export interface EncodeOptions {
   /**
-   * "planes" keeps high-order bytes readable alone; "fixed" does so in fixed planes, against no base, and gives
-   * planes for what has no place in those; "packed", the default, is smallest.
+   * "planes" keeps high-order bytes readable alone; "fixed" does so in fixed planes, against no base, and
+   * gives planes for what has no place in those; "packed", the default, is smallest.
    */
   readonly layout?: "packed" | "planes" | "fixed";
 }

@@ -8,17 +8,30 @@ import { roughLog2, type NumberKind } from "./numbers.js";
 import { mostAlpha64 } from "./piece.js";
 
 /** A sample: runs of neighbours, evenly spaced; a sixty-fourth of a tensor, within these bounds. */
-const runLength = 32, leastSample = 256;
+const runLength = 32,
+  leastSample = 256;
 export const mostSample = 4096;
-/** A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub §V-B), an extrapolation against the plain base. */
-const differenceGain = 0.98, extrapolationGain = 0.995;
-/** Contexts of size or none is a question only where so many numbers are equal; sizes must tell enough. What a context's symbol costs in a table, in bits. */
-const leastEqual = 0.1, sizeGain = 0.93, tableBits = 6;
+/**
+ * A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub
+ * §V-B), an extrapolation against the plain base.
+ */
+const differenceGain = 0.98,
+  extrapolationGain = 0.995;
+/**
+ * Contexts of size or none is a question only where so many numbers are equal; sizes must tell enough. What a
+ * context's symbol costs in a table, in bits.
+ */
+const leastEqual = 0.1,
+  sizeGain = 0.93,
+  tableBits = 6;
 
 export interface Estimate {
   readonly predictor: Predictor;
   readonly alpha64: number;
-  /** Differences are so many units in the last place whatever the number's size (rounding), not of one size (training). */
+  /**
+   * Differences are so many units in the last place whatever the number's size (rounding), not of one size
+   * (training).
+   */
   readonly units: boolean;
   /** Expected bits a number. */
   readonly bitsPerNumber: number;
@@ -28,11 +41,16 @@ export interface Estimate {
 
 /** Numbers of the sample as 32-bit lanes; all of a small tensor. */
 function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, least: number): Int32Array {
-  const runs = Math.ceil(Math.max(least, Math.min(mostSample, count / 64)) / runLength), all = count <= runs * runLength;
-  const lanes = new Int32Array(all ? count : runs * runLength), view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (all && kind.widening === 0 && bytes.byteOffset % 4 === 0) return new Int32Array(bytes.buffer, bytes.byteOffset, count);
+  const runs = Math.ceil(Math.max(least, Math.min(mostSample, count / 64)) / runLength),
+    all = count <= runs * runLength;
+  const lanes = new Int32Array(all ? count : runs * runLength),
+    view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (all && kind.widening === 0 && bytes.byteOffset % 4 === 0)
+    return new Int32Array(bytes.buffer, bytes.byteOffset, count);
   for (let i = 0; i < lanes.length; i++) {
-    const at = all ? i : Math.floor(((count - runLength) * Math.floor(i / runLength)) / (runs - 1)) + (i % runLength);
+    const at = all
+      ? i
+      : Math.floor(((count - runLength) * Math.floor(i / runLength)) / (runs - 1)) + (i % runLength);
     lanes[i] = laneAt(view, kind, at);
   }
   return lanes;
@@ -40,18 +58,27 @@ function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, least: num
 
 function laneAt(view: DataView, { widening, bytes }: NumberKind, at: number): number {
   switch (widening) {
-    case 0: return view.getInt32(at * bytes, true);
-    case 1: return view.getUint8(at);
-    case 2: return view.getInt8(at);
-    case 3: return view.getUint16(at * bytes, true);
-    case 4: return view.getInt16(at * bytes, true);
-    case 5: return view.getUint16(at * bytes, true) << 16;
-    default: return halfToSingle(view.getUint16(at * bytes, true));
+    case 0:
+      return view.getInt32(at * bytes, true);
+    case 1:
+      return view.getUint8(at);
+    case 2:
+      return view.getInt8(at);
+    case 3:
+      return view.getUint16(at * bytes, true);
+    case 4:
+      return view.getInt16(at * bytes, true);
+    case 5:
+      return view.getUint16(at * bytes, true) << 16;
+    default:
+      return halfToSingle(view.getUint16(at * bytes, true));
   }
 }
 
 /** Keys of what a tally distinguishes: escapes by exponent, then magnitudes, then equality. */
-const magnitudeKeys = 256, equalKey = 767, keys = 768;
+const magnitudeKeys = 256,
+  equalKey = 767,
+  keys = 768;
 
 /** log2 of what a sample can count. */
 const logarithms = Float64Array.from({ length: mostSample + 1 }, (_, count) => roughLog2(count));
@@ -61,10 +88,20 @@ class Tally {
   readonly #counts = new Uint32Array(keys);
   #open = 0;
   #total = 0;
-  clear(): void { this.#counts.fill(0); this.#open = 0; this.#total = 0; }
-  add(key: number, open: number): void { this.#counts[key]!++; this.#open += open; this.#total++; }
+  clear(): void {
+    this.#counts.fill(0);
+    this.#open = 0;
+    this.#total = 0;
+  }
+  add(key: number, open: number): void {
+    this.#counts[key]!++;
+    this.#open += open;
+    this.#total++;
+  }
   /** How many keys occurred. */
-  get used(): number { return this.#counts.reduce((used, count) => used + (count > 0 ? 1 : 0), 0); }
+  get used(): number {
+    return this.#counts.reduce((used, count) => used + (count > 0 ? 1 : 0), 0);
+  }
   get bits(): number {
     if (this.#total === 0) return 0;
     let bits = this.#open + this.#total * logarithms[this.#total]!;
@@ -77,30 +114,55 @@ class Tally {
 }
 
 // Cleared at every use: an estimate a tensor would else leave arrays behind.
-const bySize = new Tally(), byUnits = new Tally();
+const bySize = new Tally(),
+  byUnits = new Tally();
 
-function ordered(lane: number): number { return lane ^ ((lane >> 31) | 0x80000000); }
+function ordered(lane: number): number {
+  return lane ^ ((lane >> 31) | 0x80000000);
+}
 
-interface DifferenceCost { readonly bits: number; readonly equal: number; readonly units: boolean }
+interface DifferenceCost {
+  readonly bits: number;
+  readonly equal: number;
+  readonly units: boolean;
+}
 
-function differenceCost(child: Int32Array, prediction: Int32Array | undefined, { float, shift }: NumberKind, count: number): DifferenceCost {
+function differenceCost(
+  child: Int32Array,
+  prediction: Int32Array | undefined,
+  { float, shift }: NumberKind,
+  count: number,
+): DifferenceCost {
   bySize.clear();
   byUnits.clear();
   lengths.fill(0, 0, child.length);
   let equal = 0;
   for (let i = 0; i < child.length; i++) {
-    const own = child[i]!, from = prediction?.[i] ?? 0;
+    const own = child[i]!,
+      from = prediction?.[i] ?? 0;
     const d = float ? ((ordered(own) >>> shift) - (ordered(from) >>> shift)) | 0 : (own - from) | 0;
     const k = 32 - Math.clz32(d < 0 ? -d : d);
-    const far = k > 24 - shift, open = far ? (float ? 24 - shift : 32) : k;
+    const far = k > 24 - shift,
+      open = far ? (float ? 24 - shift : 32) : k;
     if (k === 0) equal++;
     lengths[i] = k;
     byUnits.add(k === 0 ? equalKey : far ? (float ? (own >>> 23) & 255 : 0) : magnitudeKeys + k, open);
-    bySize.add(k === 0 ? equalKey : far ? (float ? (own >>> 23) & 255 : 0) : magnitudeKeys + k + (float ? (from >>> 23) & 255 : 0), open);
+    bySize.add(
+      k === 0
+        ? equalKey
+        : far
+          ? float
+            ? (own >>> 23) & 255
+            : 0
+          : magnitudeKeys + k + (float ? (from >>> 23) & 255 : 0),
+      open,
+    );
   }
   const share = equal / Math.max(1, child.length);
-  if (!float || prediction === undefined || share < leastEqual) return { bits: float ? bySize.bits : byUnits.bits, units: false, equal: share };
-  const sized = costBySize(prediction, count), units = byUnits.bits + (tableBits * byUnits.used) / count;
+  if (!float || prediction === undefined || share < leastEqual)
+    return { bits: float ? bySize.bits : byUnits.bits, units: false, equal: share };
+  const sized = costBySize(prediction, count),
+    units = byUnits.bits + (tableBits * byUnits.used) / count;
   const bySizes = sized < sizeGain * units;
   return { bits: bySizes ? sized : units, units: !bySizes, equal: share };
 }
@@ -112,10 +174,12 @@ const lengths = new Uint8Array(mostSample);
  * number is equal depends on its size then. Few samples a cell flatter an entropy (Miller and Madow's term).
  */
 function costBySize(prediction: Int32Array, count: number): number {
-  const cells = new Map<number, number>(), exponents = new Map<number, number>();
+  const cells = new Map<number, number>(),
+    exponents = new Map<number, number>();
   let bits = 0;
   for (let i = 0; i < prediction.length; i++) {
-    const exponent = (prediction[i]! >>> 23) & 255, cell = 64 * exponent + lengths[i]!;
+    const exponent = (prediction[i]! >>> 23) & 255,
+      cell = 64 * exponent + lengths[i]!;
     cells.set(cell, (cells.get(cell) ?? 0) + 1);
     exponents.set(exponent, (exponents.get(exponent) ?? 0) + 1);
     bits += Math.min(24, lengths[i]!);
@@ -129,7 +193,8 @@ function aloneCost(child: Int32Array, kind: NumberKind): number {
   if (!kind.float) return differenceCost(child, undefined, kind, child.length).bits;
   const tally = bySize;
   tally.clear();
-  for (const own of child) tally.add(own === 0 ? equalKey : (own >>> 23) & 255, own === 0 ? 0 : 24 - kind.shift);
+  for (const own of child)
+    tally.add(own === 0 ? equalKey : (own >>> 23) & 255, own === 0 ? 0 : 24 - kind.shift);
   return tally.bits;
 }
 
@@ -139,16 +204,24 @@ function openAlone(child: Int32Array, { float, shift }: NumberKind): number {
   return float ? (24 - shift) * (1 - noughts / Math.max(1, child.length)) : 0;
 }
 
-const words = new Int32Array(1), word = new Float32Array(words.buffer);
-function valueOf(lane: number): number { words[0] = lane; return word[0]!; }
+const words = new Int32Array(1),
+  word = new Float32Array(words.buffer);
+function valueOf(lane: number): number {
+  words[0] = lane;
+  return word[0]!;
+}
 
 /** alpha·64 of the least squares fit of child − base by base − previous; what is not finite is left out. */
 export function fitAlpha64(child: Int32Array, base: Int32Array, previous: Int32Array): number {
-  let uu = 0, uv = 0;
+  let uu = 0,
+    uv = 0;
   for (let i = 0; i < child.length; i++) {
-    const b = valueOf(base[i]!), u = Math.fround(b - valueOf(previous[i]!)), v = Math.fround(valueOf(child[i]!) - b);
+    const b = valueOf(base[i]!),
+      u = Math.fround(b - valueOf(previous[i]!)),
+      v = Math.fround(valueOf(child[i]!) - b);
     if (!Number.isFinite(u) || !Number.isFinite(v)) continue;
-    uu += u * u; uv += u * v;
+    uu += u * u;
+    uv += u * v;
   }
   return uu > 0 ? Math.max(-mostAlpha64, Math.min(mostAlpha64, Math.round((64 * uv) / uu))) : 0;
 }
@@ -161,25 +234,60 @@ function extrapolated(base: Int32Array, previous: Int32Array, alpha64: number): 
   });
 }
 
-/** @param references bytes of the same kind and count; `previous` only beside a base @param least numbers that a sample has where there are so many */
-export function estimateNumbers(kind: NumberKind, count: number, bytes: Uint8Array, { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array }, least = leastSample): Estimate {
+/**
+ * @param references bytes of the same kind and count; `previous` only beside a base @param least numbers that
+ * a sample has where there are so many
+ */
+export function estimateNumbers(
+  kind: NumberKind,
+  count: number,
+  bytes: Uint8Array,
+  { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array },
+  least = leastSample,
+): Estimate {
   const child = sampleOf(bytes, kind, count, least);
   let best: Estimate | undefined;
   if (base !== undefined) {
-    const from = sampleOf(base, kind, count, least), plain = differenceCost(child, from, kind, count);
+    const from = sampleOf(base, kind, count, least),
+      plain = differenceCost(child, from, kind, count);
     // Tables matter where numbers cost little: that takes a closer look.
-    if (plain.equal >= leastEqual && child.length < Math.min(count, mostSample)) return estimateNumbers(kind, count, bytes, { base, previous }, mostSample);
-    let difference: Estimate = { predictor: "base", alpha64: 0, units: plain.units, bitsPerNumber: plain.bits, equalShare: plain.equal };
+    if (plain.equal >= leastEqual && child.length < Math.min(count, mostSample))
+      return estimateNumbers(kind, count, bytes, { base, previous }, mostSample);
+    let difference: Estimate = {
+      predictor: "base",
+      alpha64: 0,
+      units: plain.units,
+      bitsPerNumber: plain.bits,
+      equalShare: plain.equal,
+    };
     if (previous !== undefined && kind.float) {
-      const before = sampleOf(previous, kind, count, least), alpha64 = fitAlpha64(child, from, before);
-      const further = alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind, count);
-      if (further.bits < extrapolationGain * plain.bits) difference = { predictor: "extrapolated", alpha64, units: further.units, bitsPerNumber: further.bits, equalShare: further.equal };
+      const before = sampleOf(previous, kind, count, least),
+        alpha64 = fitAlpha64(child, from, before);
+      const further =
+        alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind, count);
+      if (further.bits < extrapolationGain * plain.bits)
+        difference = {
+          predictor: "extrapolated",
+          alpha64,
+          units: further.units,
+          bitsPerNumber: further.bits,
+          equalShare: further.equal,
+        };
     }
     // Alone, all but noughts keep their mantissa: where that is dear enough, nothing need be counted.
-    if (difference.bitsPerNumber < differenceGain * openAlone(child, kind) || difference.bitsPerNumber < differenceGain * aloneCost(child, kind)) best = difference;
+    if (
+      difference.bitsPerNumber < differenceGain * openAlone(child, kind) ||
+      difference.bitsPerNumber < differenceGain * aloneCost(child, kind)
+    )
+      best = difference;
   }
-  best ??= { predictor: "none", alpha64: 0, units: false, bitsPerNumber: aloneCost(child, kind), equalShare: 0 };
+  best ??= {
+    predictor: "none",
+    alpha64: 0,
+    units: false,
+    bitsPerNumber: aloneCost(child, kind),
+    equalShare: 0,
+  };
   const raw = 8 * kind.bytes;
   return best.bitsPerNumber < raw ? best : { ...best, bitsPerNumber: raw };
 }
-

@@ -1,22 +1,29 @@
 /**
- * Fixed planes: code `fixedPlanes`, a layout of float32 matrices whose first byte says something. Every output
- * channel's numbers share the exponent of the largest, and each is written as sign and magnitude in that unit,
- * highest byte first. The first byte of IEEE's own order is the sign and 7 of 8 exponent bits, intervals a
- * factor of 4 wide; here it places a weight within 1/128 of the power of two above its channel's largest.
- * Lossless: after three such bytes come the bits of each number below them, of which there are as many as the
- * number is binary orders below the largest, so that the whole is shorter than raw without any entropy coder.
- * Against no base: bounds from a prefix are what it is for.
+ * Fixed planes: code `fixedPlanes`, a layout of float32 matrices whose first byte says something. Every
+ * output channel's numbers share the exponent of the largest, and each is written as sign and magnitude in
+ * that unit, highest byte first. The first byte of IEEE's own order is the sign and 7 of 8 exponent bits,
+ * intervals a factor of 4 wide; here it places a weight within 1/128 of the power of two above its channel's
+ * largest. Lossless: after three such bytes come the bits of each number below them, of which there are as
+ * many as the number is binary orders below the largest, so that the whole is shorter than raw without any
+ * entropy coder. Against no base: bounds from a prefix are what it is for.
  *
- * Bytes: lengths of exponents and of each of three planes as varints ‖ exponents, one of each channel (biased,
- * 1 … 254), a segment ‖ planes, rows of segments (plane-segments.ts), coded in the context of whether the
- * magnitude is nought above ‖ for each segment the sized bits below: those of the mantissa that are left, first
- * bit lowest; where the planes are all nought, one bit whether the number is nought, and if it is not its 31
- * bits without sign. The first 1, 2, 3 planes are readable from a prefix. Lengths stand first, so that a few
- * bytes say how long each prefix is, however many channels there are.
+ * Bytes: lengths of exponents and of each of three planes as varints ‖ exponents, one of each channel
+ * (biased, 1 … 254), a segment ‖ planes, rows of segments (plane-segments.ts), coded in the context of
+ * whether the magnitude is nought above ‖ for each segment the sized bits below: those of the mantissa that
+ * are left, first bit lowest; where the planes are all nought, one bit whether the number is nought, and if
+ * it is not its 31 bits without sign. The first 1, 2, 3 planes are readable from a prefix. Lengths stand
+ * first, so that a few bytes say how long each prefix is, however many channels there are.
  */
 import type { TensorHeader } from "../tensor/tensor.js";
 import { ByteReader, ByteWriter, uninitialised } from "./bytes.js";
-import { decodeSegments, encodeSegment, readSegments, segmentElements, segmentsOf, type StoredSegment } from "./plane-segments.js";
+import {
+  decodeSegments,
+  encodeSegment,
+  readSegments,
+  segmentElements,
+  segmentsOf,
+  type StoredSegment,
+} from "./plane-segments.js";
 import { malformed } from "./side-information.js";
 import type { PlaneRoom, Workspace } from "./workspace.js";
 
@@ -32,7 +39,10 @@ export interface FixedLevels {
   readonly shape: readonly number[];
   /** Of each channel the largest biased exponent, 1 … 254. */
   readonly exponents: Uint8Array;
-  /** The first planes, 1 to 3: sign and the highest bits of 23 of the magnitude, one byte of each element a plane. */
+  /**
+   * The first planes, 1 to 3: sign and the highest bits of 23 of the magnitude, one byte of each element a
+   * plane.
+   */
   readonly planes: readonly Uint8Array[];
 }
 
@@ -48,21 +58,47 @@ export function isFixedKind({ dtype, shape }: TensorHeader): boolean {
 
 /**
  * @param shape of a tensor for which isFixedKind holds
- * @returns undefined where a number has no place in it (NaN, infinity, denormals beside numbers not much larger), or it would not be shorter than raw
+ * @returns undefined where a number has no place in it (NaN, infinity, denormals beside numbers not much
+ * larger), or it would not be shorter than raw
  */
-export function encodeFixedPlanes(workspace: Workspace, shape: readonly number[], bytes: Uint8Array): Uint8Array | undefined {
-  const count = bytes.length / elementBytes, channels = channelsOf(shape), { kernels } = workspace, segments = segmentsOf(count);
-  const room = workspace.planeRoom(segments[0]!.length, elementBytes, channels, 0), { heap: { u8 }, elements, exponents, state } = room;
-  const load = (from: number, length: number): void => { u8.set(bytes.subarray(elementBytes * from, elementBytes * (from + length)), elements); };
+export function encodeFixedPlanes(
+  workspace: Workspace,
+  shape: readonly number[],
+  bytes: Uint8Array,
+): Uint8Array | undefined {
+  const count = bytes.length / elementBytes,
+    channels = channelsOf(shape),
+    { kernels } = workspace,
+    segments = segmentsOf(count);
+  const room = workspace.planeRoom(segments[0]!.length, elementBytes, channels, 0),
+    {
+      heap: { u8 },
+      elements,
+      exponents,
+      state,
+    } = room;
+  const load = (from: number, length: number): void => {
+    u8.set(bytes.subarray(elementBytes * from, elementBytes * (from + length)), elements);
+  };
   u8.fill(1, exponents, exponents + channels);
   for (const { from, length } of segments) {
     load(from, length);
     if (kernels.fixedExponents(elements, length, from % channels, channels, exponents) < 0) return undefined;
   }
-  const planes = Array.from({ length: fixedPlaneCount }, () => new ByteWriter()), rest = new ByteWriter();
+  const planes = Array.from({ length: fixedPlaneCount }, () => new ByteWriter()),
+    rest = new ByteWriter();
   for (const { from, length } of segments) {
     if (segments.length > 1) load(from, length);
-    const bits = kernels.fixedSplit(elements, length, from % channels, channels, exponents, room.planes, room.stride, room.stream);
+    const bits = kernels.fixedSplit(
+      elements,
+      length,
+      from % channels,
+      channels,
+      exponents,
+      room.planes,
+      room.stride,
+      room.stream,
+    );
     if (bits < 0) return undefined;
     rest.sized(u8.slice(room.stream, room.stream + Math.ceil(bits / 8)));
     u8.fill(0, state, state + length);
@@ -73,62 +109,140 @@ export function encodeFixedPlanes(workspace: Workspace, shape: readonly number[]
     });
   }
   u8.fill(0, state, state + channels);
-  const parts = [encodeSegment(workspace, room, exponents, channels), ...planes.map((plane) => plane.finish())], all = new ByteWriter();
+  const parts = [
+      encodeSegment(workspace, room, exponents, channels),
+      ...planes.map((plane) => plane.finish()),
+    ],
+    all = new ByteWriter();
   for (const part of parts) all.varint(part.length);
   for (const part of parts) all.bytes(part);
   all.bytes(rest.finish());
   return all.length < bytes.length ? all.finish() : undefined;
 }
 
-function header(reader: ByteReader): readonly number[] { return Array.from({ length: 1 + fixedPlaneCount }, () => reader.varint()); }
+function header(reader: ByteReader): readonly number[] {
+  return Array.from({ length: 1 + fixedPlaneCount }, () => reader.varint());
+}
 
 /** How many of the first bytes hold the first `levels` planes. @throws DELTA_MALFORMED */
 export function fixedPrefix(bytes: Uint8Array, levels: number): number {
-  const reader = new ByteReader(bytes), lengths = header(reader), before = bytes.length - reader.left;
-  return levels > fixedPlaneCount ? bytes.length : lengths.slice(0, 1 + levels).reduce((sum, length) => sum + length, before);
+  const reader = new ByteReader(bytes),
+    lengths = header(reader),
+    before = bytes.length - reader.left;
+  return levels > fixedPlaneCount
+    ? bytes.length
+    : lengths.slice(0, 1 + levels).reduce((sum, length) => sum + length, before);
 }
 
 /** Exponents in the kernels' memory, planes as they are stored. */
-interface Opened { readonly channels: number; readonly rows: readonly (readonly StoredSegment[])[] }
+interface Opened {
+  readonly channels: number;
+  readonly rows: readonly (readonly StoredSegment[])[];
+}
 
-/** Reads exponents and the first `levels` planes' places. @returns what it takes, and a room for every segment, with the exponents in it */
-function open(workspace: Workspace, shape: readonly number[], reader: ByteReader, levels: number, count: number): Opened & { readonly roomFor: (streamBytes: number) => PlaneRoom } {
-  const [exponentBytes, ...lengths] = header(reader), channels = channelsOf(shape);
-  const [own] = readSegments(reader.take(exponentBytes!), channels), rows = lengths.slice(0, levels).map((length) => readSegments(reader.take(length), count));
-  const longest = segmentsOf(count).reduce((most, _, segment) => Math.max(most, rows.reduce((sum, row) => sum + row[segment]!.bytes.length, 0)), own!.bytes.length);
+/**
+ * Reads exponents and the first `levels` planes' places. @returns what it takes, and a room for every
+ * segment, with the exponents in it
+ */
+function open(
+  workspace: Workspace,
+  shape: readonly number[],
+  reader: ByteReader,
+  levels: number,
+  count: number,
+): Opened & { readonly roomFor: (streamBytes: number) => PlaneRoom } {
+  const [exponentBytes, ...lengths] = header(reader),
+    channels = channelsOf(shape);
+  const [own] = readSegments(reader.take(exponentBytes!), channels),
+    rows = lengths.slice(0, levels).map((length) => readSegments(reader.take(length), count));
+  const longest = segmentsOf(count).reduce(
+    (most, _, segment) =>
+      Math.max(
+        most,
+        rows.reduce((sum, row) => sum + row[segment]!.bytes.length, 0),
+      ),
+    own!.bytes.length,
+  );
   const roomFor = (streamBytes: number): PlaneRoom => {
-    const room = workspace.planeRoom(Math.min(count, segmentElements), elementBytes, channels, Math.max(streamBytes, longest)), { heap: { u8 }, exponents } = room;
+    const room = workspace.planeRoom(
+        Math.min(count, segmentElements),
+        elementBytes,
+        channels,
+        Math.max(streamBytes, longest),
+      ),
+      {
+        heap: { u8 },
+        exponents,
+      } = room;
     decodeSegments(workspace, { ...room, planes: exponents }, channels, [own!], [0]);
-    for (let at = exponents; at < exponents + channels; at++) if (u8[at]! < 1 || u8[at]! > 254) throw malformed("an exponent of a channel is none");
+    for (let at = exponents; at < exponents + channels; at++)
+      if (u8[at]! < 1 || u8[at]! > 254) throw malformed("an exponent of a channel is none");
     return room;
   };
   return { channels, rows, roomFor };
 }
 
-function decodeRows(workspace: Workspace, room: PlaneRoom, rows: Opened["rows"], segment: number, length: number): void {
-  decodeSegments(workspace, room, length, rows.map((row) => row[segment]!), magnitudeMasks);
+function decodeRows(
+  workspace: Workspace,
+  room: PlaneRoom,
+  rows: Opened["rows"],
+  segment: number,
+  length: number,
+): void {
+  decodeSegments(
+    workspace,
+    room,
+    length,
+    rows.map((row) => row[segment]!),
+    magnitudeMasks,
+  );
 }
 
 /**
  * @param shape of a tensor for which isFixedKind holds
  * @throws DELTA_MALFORMED
  */
-export function decodeFixedPlanes(workspace: Workspace, shape: readonly number[], bytes: Uint8Array, target: Uint8Array): void {
-  const reader = new ByteReader(bytes), count = target.length / elementBytes, { channels, rows, roomFor } = open(workspace, shape, reader, fixedPlaneCount, count);
-  const segments = segmentsOf(count), rests = segments.map(({ length }) => {
-    const rest = reader.sized();
-    if (rest.length > mostRestBytes * length) throw malformed("more bits follow its planes than belong to its elements");
-    return rest;
-  });
+export function decodeFixedPlanes(
+  workspace: Workspace,
+  shape: readonly number[],
+  bytes: Uint8Array,
+  target: Uint8Array,
+): void {
+  const reader = new ByteReader(bytes),
+    count = target.length / elementBytes,
+    { channels, rows, roomFor } = open(workspace, shape, reader, fixedPlaneCount, count);
+  const segments = segmentsOf(count),
+    rests = segments.map(({ length }) => {
+      const rest = reader.sized();
+      if (rest.length > mostRestBytes * length)
+        throw malformed("more bits follow its planes than belong to its elements");
+      return rest;
+    });
   if (reader.left > 0) throw malformed("bytes follow its last element");
-  const room = roomFor(rests.reduce((most, { length }) => Math.max(most, length), 0)), { heap: { u8 }, stream, elements } = room;
+  const room = roomFor(rests.reduce((most, { length }) => Math.max(most, length), 0)),
+    {
+      heap: { u8 },
+      stream,
+      elements,
+    } = room;
   segments.forEach(({ from, length }, segment) => {
     const rest = rests[segment]!;
     decodeRows(workspace, room, rows, segment, length);
     u8.set(rest, stream);
-    const bits = workspace.kernels.fixedJoin(room.planes, room.stride, length, from % channels, channels, room.exponents, stream, 8 * rest.length, elements);
+    const bits = workspace.kernels.fixedJoin(
+      room.planes,
+      room.stride,
+      length,
+      from % channels,
+      channels,
+      room.exponents,
+      stream,
+      8 * rest.length,
+      elements,
+    );
     if (bits < 0) throw malformed("an element is larger than its channel, or its last bits are missing");
-    if (Math.ceil(bits / 8) !== rest.length || (bits % 8 > 0 && rest.at(-1)! >>> bits % 8 !== 0)) throw malformed("bits follow its last element");
+    if (Math.ceil(bits / 8) !== rest.length || (bits % 8 > 0 && rest.at(-1)! >>> (bits % 8) !== 0))
+      throw malformed("bits follow its last element");
     target.set(u8.subarray(elements, elements + elementBytes * length), elementBytes * from);
   });
 }
@@ -138,12 +252,26 @@ export function decodeFixedPlanes(workspace: Workspace, shape: readonly number[]
  * @param bytes all of it, or a prefix that holds them
  * @throws DELTA_MALFORMED
  */
-export function decodeFixedLevels(workspace: Workspace, shape: readonly number[], bytes: Uint8Array, levels: number): FixedLevels {
-  const count = shape.reduce((product, extent) => product * extent, 1), { channels, rows, roomFor } = open(workspace, shape, new ByteReader(bytes), levels, count);
-  const room = roomFor(0), { heap: { u8 }, exponents } = room, planes = rows.map(() => uninitialised(count));
+export function decodeFixedLevels(
+  workspace: Workspace,
+  shape: readonly number[],
+  bytes: Uint8Array,
+  levels: number,
+): FixedLevels {
+  const count = shape.reduce((product, extent) => product * extent, 1),
+    { channels, rows, roomFor } = open(workspace, shape, new ByteReader(bytes), levels, count);
+  const room = roomFor(0),
+    {
+      heap: { u8 },
+      exponents,
+    } = room,
+    planes = rows.map(() => uninitialised(count));
   segmentsOf(count).forEach(({ from, length }, segment) => {
     decodeRows(workspace, room, rows, segment, length);
-    planes.forEach((plane, at) => { const symbols = room.planes + at * room.stride; plane.set(u8.subarray(symbols, symbols + length), from); });
+    planes.forEach((plane, at) => {
+      const symbols = room.planes + at * room.stride;
+      plane.set(u8.subarray(symbols, symbols + length), from);
+    });
   });
   return { shape, exponents: u8.slice(exponents, exponents + channels), planes };
 }

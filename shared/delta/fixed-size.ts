@@ -1,30 +1,51 @@
-/** About how long a matrix would be in fixed planes: every channel's exponent from all of it, bits and bytes from a sample. Pure. */
+/**
+ * About how long a matrix would be in fixed planes: every channel's exponent from all of it, bits and bytes
+ * from a sample. Pure.
+ */
 import type { Tensor } from "../tensor/tensor.js";
 import { channelsOf, fixedPlaneCount, isFixedKind } from "./fixed-planes.js";
 import { roughLog2 } from "./numbers.js";
 
 /** Elements of a sample, in runs. */
-const sampleElements = 16_384, runElements = 64;
+const sampleElements = 16_384,
+  runElements = 64;
 const mantissaBits = 23;
 
-function exponentOf(word: number): number { return Math.max(1, (word >>> 23) & 255); }
+function exponentOf(word: number): number {
+  return Math.max(1, (word >>> 23) & 255);
+}
 
-/** @returns undefined where it would not lie in fixed planes: it has a NaN or an infinity, denormals (in the sample) that have no place in them, or would not be shorter than raw */
+/**
+ * @returns undefined where it would not lie in fixed planes: it has a NaN or an infinity, denormals (in the
+ * sample) that have no place in them, or would not be shorter than raw
+ */
 export function fixedSizeOf(tensor: Tensor): number | undefined {
   if (!isFixedKind(tensor)) return undefined;
-  const { shape, bytes } = tensor, count = bytes.length / 4, channels = channelsOf(shape), words = wordsOf(bytes), exponents = new Uint8Array(channels).fill(1);
+  const { shape, bytes } = tensor,
+    count = bytes.length / 4,
+    channels = channelsOf(shape),
+    words = wordsOf(bytes),
+    exponents = new Uint8Array(channels).fill(1);
   for (let i = 0, channel = 0; i < count; i++) {
     const exponent = exponentOf(words[i]!);
     if (exponent === 255) return undefined;
     if (exponent > exponents[channel]!) exponents[channel] = exponent;
     if (++channel === channels) channel = 0;
   }
-  const histograms = Array.from({ length: fixedPlaneCount }, () => [new Uint32Array(256), new Uint32Array(256)] as const);
-  let sampled = 0, bits = 0;
+  const histograms = Array.from(
+    { length: fixedPlaneCount },
+    () => [new Uint32Array(256), new Uint32Array(256)] as const,
+  );
+  let sampled = 0,
+    bits = 0;
   for (const from of runsOf(count)) {
     for (let i = from; i < Math.min(count, from + runElements); i++) {
-      const word = words[i]!, mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000), below = exponents[i % channels]! - exponentOf(word) + 1;
-      const top = below > mantissaBits ? 0 : mantissa >>> below, high = top >>> 16, middle = (top >>> 8) & 255;
+      const word = words[i]!,
+        mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000),
+        below = exponents[i % channels]! - exponentOf(word) + 1;
+      const top = below > mantissaBits ? 0 : mantissa >>> below,
+        high = top >>> 16,
+        middle = (top >>> 8) & 255;
       if (top !== 0 && mantissa < 0x800000) return undefined;
       histograms[0]![0][((word >>> 31) << 7) | high]!++;
       histograms[1]![high === 0 ? 0 : 1][middle]!++;
@@ -33,18 +54,31 @@ export function fixedSizeOf(tensor: Tensor): number | undefined {
       sampled++;
     }
   }
-  const planes = histograms.reduce((sum, rows) => sum + Math.min(sampled, rows.reduce((all, row) => all + entropyBytes(row), 0)), 0);
-  const size = Math.ceil(((planes + bits / 8) / sampled) * count) + Math.min(channels, Math.ceil(entropyBytes(countsOf(exponents)) + 32));
+  const planes = histograms.reduce(
+    (sum, rows) =>
+      sum +
+      Math.min(
+        sampled,
+        rows.reduce((all, row) => all + entropyBytes(row), 0),
+      ),
+    0,
+  );
+  const size =
+    Math.ceil(((planes + bits / 8) / sampled) * count) +
+    Math.min(channels, Math.ceil(entropyBytes(countsOf(exponents)) + 32));
   return size < bytes.length ? size : undefined;
 }
 
 function wordsOf(bytes: Uint8Array): Uint32Array {
-  return bytes.byteOffset % 4 === 0 ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4) : new Uint32Array(bytes.slice().buffer);
+  return bytes.byteOffset % 4 === 0
+    ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
+    : new Uint32Array(bytes.slice().buffer);
 }
 
 /** Where the sample's runs begin: everywhere in a small matrix. */
 function runsOf(count: number): readonly number[] {
-  if (count <= sampleElements) return Array.from({ length: Math.ceil(count / runElements) }, (_, i) => i * runElements);
+  if (count <= sampleElements)
+    return Array.from({ length: Math.ceil(count / runElements) }, (_, i) => i * runElements);
   const runs = sampleElements / runElements;
   return Array.from({ length: runs }, (_, i) => Math.floor(((count - runElements) * i) / (runs - 1)));
 }
@@ -58,5 +92,10 @@ function countsOf(bytes: Uint8Array): Uint32Array {
 /** Bytes of so many symbols by an ideal coder. */
 function entropyBytes(counts: Uint32Array): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
-  return counts.reduce((sum, count) => (count === 0 ? sum : sum + count * (roughLog2(total) - roughLog2(count))), 0) / 8;
+  return (
+    counts.reduce(
+      (sum, count) => (count === 0 ? sum : sum + count * (roughLog2(total) - roughLog2(count))),
+      0,
+    ) / 8
+  );
 }

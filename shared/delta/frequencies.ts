@@ -1,10 +1,17 @@
-/** Frequencies of 11 bits for the asymmetric coder, by context, and the tables that the kernels read. Deterministic; knows no tensors. */
+/**
+ * Frequencies of 11 bits for the asymmetric coder, by context, and the tables that the kernels read.
+ * Deterministic; knows no tensors.
+ */
 export const frequencyTotal = 2048;
 
 /** Frequencies that add up to 2048, at least 1 for whatever occurs; all 0 where nothing does. */
 export function frequenciesOf(counts: ArrayLike<number>, out: Uint16Array): void {
-  let total = 0, largest = 0;
-  for (let s = 0; s < out.length; s++) { total += counts[s]!; if (counts[s]! > counts[largest]!) largest = s; }
+  let total = 0,
+    largest = 0;
+  for (let s = 0; s < out.length; s++) {
+    total += counts[s]!;
+    if (counts[s]! > counts[largest]!) largest = s;
+  }
   out.fill(0);
   if (total === 0) return;
   let sum = 0;
@@ -24,23 +31,35 @@ export function frequenciesOf(counts: ArrayLike<number>, out: Uint16Array): void
   }
 }
 
-/** Writes one context's rows; `frequencies` add up to 2048. `coding` by symbol, `decoding` by slot (see assembly/rans.ts). */
-export function writeFrequencyTables(frequencies: Uint16Array, coding: Uint32Array | undefined, decoding: Uint32Array | undefined): void {
+/**
+ * Writes one context's rows; `frequencies` add up to 2048. `coding` by symbol, `decoding` by slot (see
+ * assembly/rans.ts).
+ */
+export function writeFrequencyTables(
+  frequencies: Uint16Array,
+  coding: Uint32Array | undefined,
+  decoding: Uint32Array | undefined,
+): void {
   let start = 0;
   for (let s = 0; s < frequencies.length; s++) {
     const frequency = frequencies[s]!;
     if (frequency === 0) continue;
     if (coding !== undefined) coding[s] = start | (frequency << 16);
-    if (decoding !== undefined) for (let i = 0; i < frequency; i++) decoding[start + i] = i | (frequency << 11) | (s << 23);
+    if (decoding !== undefined)
+      for (let i = 0; i < frequency; i++) decoding[start + i] = i | (frequency << 11) | (s << 23);
     start += frequency;
   }
 }
 
-/** One context's 2048 decoding entries of a byte plane (see assembly/rans-planes.ts): symbols with a bit of `mask` count for the contexts below. */
+/**
+ * One context's 2048 decoding entries of a byte plane (see assembly/rans-planes.ts): symbols with a bit of
+ * `mask` count for the contexts below.
+ */
 export function writePlaneTable(frequencies: Uint16Array, mask: number, target: Uint32Array): void {
   let start = 0;
   for (let s = 0; s < frequencies.length; s++) {
-    const frequency = frequencies[s]!, entry = ((s << 11) | ((s & mask) !== 0 ? 1 << 19 : 0) | (frequency << 20)) >>> 0;
+    const frequency = frequencies[s]!,
+      entry = ((s << 11) | ((s & mask) !== 0 ? 1 << 19 : 0) | (frequency << 20)) >>> 0;
     for (let i = 0; i < frequency; i++) target[start + i] = entry | i;
     start += frequency;
   }

@@ -1,4 +1,7 @@
-/** Length-limited Huffman codes over 64 symbols, and the tables that the kernels read. Deterministic; knows no tensors. */
+/**
+ * Length-limited Huffman codes over 64 symbols, and the tables that the kernels read. Deterministic; knows no
+ * tensors.
+ */
 export const symbols = 64;
 /** Longest code. */
 export const maxLength = 10;
@@ -9,12 +12,17 @@ const parents = new Int32Array(2 * symbols);
 const weights = new Float64Array(2 * symbols);
 const depths = new Uint8Array(2 * symbols);
 
-/** Lengths of codes for `counts` (symbols that do not occur: 0), at most `maxLength`, always a complete code. */
+/**
+ * Lengths of codes for `counts` (symbols that do not occur: 0), at most `maxLength`, always a complete code.
+ */
 export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): void {
   lengths.fill(0);
   const active: number[] = [];
   for (let s = 0; s < symbols; s++) if (counts[s]! > 0) active.push(s);
-  if (active.length === 1) { lengths[active[0]!] = soleLength; return; }
+  if (active.length === 1) {
+    lengths[active[0]!] = soleLength;
+    return;
+  }
   if (active.length === 0) return;
   sortByCount(active, counts);
   const n = active.length;
@@ -38,7 +46,8 @@ export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): 
 /** Rarest first, ties by symbol; short and nearly sorted rows, by insertion. */
 function sortByCount(active: number[], counts: ArrayLike<number>): void {
   for (let i = 1; i < active.length; i++) {
-    const s = active[i]!, count = counts[s]!;
+    const s = active[i]!,
+      count = counts[s]!;
     let j = i - 1;
     for (; j >= 0 && counts[active[j]!]! > count; j--) active[j + 1] = active[j]!;
     active[j + 1] = s;
@@ -50,19 +59,30 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
   const full = 1 << maxLength;
   let used = 0;
   for (const s of ordered) used += full >> lengths[s]!;
-  while (used > full) for (const s of ordered) if (lengths[s]! < maxLength) { lengths[s] = lengths[s]! + 1; used -= full >> lengths[s]!; break; }
+  while (used > full)
+    for (const s of ordered)
+      if (lengths[s]! < maxLength) {
+        lengths[s] = lengths[s]! + 1;
+        used -= full >> lengths[s]!;
+        break;
+      }
   // What is left over is a multiple of the longest code's share, so the longest always fits: this ends.
   while (used < full) {
     for (let i = ordered.length - 1; i >= 0; i--) {
-      const s = ordered[i]!, gain = full >> lengths[s]!;
-      if (lengths[s]! > 1 && used + gain <= full) { lengths[s] = lengths[s]! - 1; used += gain; }
+      const s = ordered[i]!,
+        gain = full >> lengths[s]!;
+      if (lengths[s]! > 1 && used + gain <= full) {
+        lengths[s] = lengths[s]! - 1;
+        used += gain;
+      }
     }
   }
 }
 
 /** Whether a row of received lengths is a complete code, or a sole symbol, and nothing else. */
 export function isComplete(lengths: Uint8Array): boolean {
-  let used = 0, sole = 0;
+  let used = 0,
+    sole = 0;
   for (const length of lengths) {
     if (length === soleLength) sole++;
     else if (length > 0) used += (1 << maxLength) >> length;
@@ -70,10 +90,20 @@ export function isComplete(lengths: Uint8Array): boolean {
   return sole === 0 ? used === 1 << maxLength : sole === 1 && used === 0;
 }
 
-/** What follows a symbol's code: how many bits, of which kind, and what is known of the number (see assembly/unpack.ts). */
-export interface Meaning { readonly width: number; readonly kind: number; readonly high: number }
+/**
+ * What follows a symbol's code: how many bits, of which kind, and what is known of the number (see
+ * assembly/unpack.ts).
+ */
+export interface Meaning {
+  readonly width: number;
+  readonly kind: number;
+  readonly high: number;
+}
 
-/** Writes one context's coding row from complete lengths; the kernels' `decodingRow` is its counterpart. Codes lie with their first bit lowest, as they are read. */
+/**
+ * Writes one context's coding row from complete lengths; the kernels' `decodingRow` is its counterpart. Codes
+ * lie with their first bit lowest, as they are read.
+ */
 export function writeCodingRow(lengths: Uint8Array, meanings: readonly Meaning[], row: Uint32Array): void {
   for (let length = 1, code = 0; length <= maxLength; length++, code <<= 1) {
     for (let s = lengths.indexOf(length); s >= 0; s = lengths.indexOf(length, s + 1)) {
@@ -88,6 +118,10 @@ export function writeCodingRow(lengths: Uint8Array, meanings: readonly Meaning[]
 }
 
 /** The part of a coding entry that says what follows the code. */
-export function extrasOf({ width, kind }: Meaning): number { return (width << 20) | (kind << 28); }
+export function extrasOf({ width, kind }: Meaning): number {
+  return (width << 20) | (kind << 28);
+}
 /** The same of a decoding entry, to which the kernels add the code's length. */
-export function decodedExtrasOf({ width, kind, high }: Meaning): number { return (width << 4) | (width << 10) | (high << 16) | (kind << 24); }
+export function decodedExtrasOf({ width, kind, high }: Meaning): number {
+  return (width << 4) | (width << 10) | (high << 16) | (kind << 24);
+}

@@ -1,4 +1,7 @@
-/** The codec with the kernels this machine can run: WebAssembly with SIMD, else their twin in TypeScript. The one file here that reads another. */
+/**
+ * The codec with the kernels this machine can run: WebAssembly with SIMD, else their twin in TypeScript. The
+ * one file here that reads another.
+ */
 import { readFile } from "node:fs/promises";
 import { isStemmaError } from "../errors.js";
 import { createDeltaCodec, type DeltaCodec } from "./codec.js";
@@ -9,10 +12,14 @@ import { wasmKernels } from "./kernels/wasm.js";
 /** @throws ENGINE_HASH_MISMATCH when delta.wasm is not the committed one */
 export async function loadDeltaKernels(): Promise<DeltaKernels> {
   const bytes = await readFile(new URL("./kernels/delta.wasm", import.meta.url));
-  try { return await wasmKernels(bytes); } catch (error) {
+  try {
+    return await wasmKernels(bytes);
+  } catch (error) {
     if (isStemmaError(error, "BACKEND_UNAVAILABLE")) return plainKernels();
     throw error;
   }
 }
 
-export async function loadDeltaCodec(): Promise<DeltaCodec> { return createDeltaCodec(await loadDeltaKernels()); }
+export async function loadDeltaCodec(): Promise<DeltaCodec> {
+  return createDeltaCodec(await loadDeltaKernels());
+}

@@ -1,4 +1,7 @@
-/** The two alphabets of 64 symbols, differences and exponents: what each symbol says, and how often to expect it where no table was sent. */
+/**
+ * The two alphabets of 64 symbols, differences and exponents: what each symbol says, and how often to expect
+ * it where no table was sent.
+ */
 import { symbols, type Meaning } from "./huffman.js";
 
 export type Alphabet = "differences" | "exponents";
@@ -10,7 +13,8 @@ export const rawEscape = 62;
 export function meaningsOf(alphabet: Alphabet, shift: number): readonly Meaning[] {
   const mantissa = (j: number): Meaning => ({ width: 24 - shift, kind: 1, high: j });
   return Array.from({ length: symbols }, (_, s): Meaning => {
-    if (alphabet === "exponents") return s < 62 ? mantissa(s) : s === 62 ? { width: 0, kind: 3, high: 0 } : rawBits;
+    if (alphabet === "exponents")
+      return s < 62 ? mantissa(s) : s === 62 ? { width: 0, kind: 3, high: 0 } : rawBits;
     if (s >= 50) return s < rawEscape ? mantissa(s - 50) : rawBits;
     const k = s >> 1;
     return { width: k < 2 ? k : k - 1, kind: 0, high: k < 2 ? k : 2 | (s & 1) };
@@ -29,10 +33,16 @@ function halfOctaves(i: number): number {
  * of several.
  */
 export function expectedCounts(alphabet: Alphabet, context: number): Float64Array {
-  const counts = new Float64Array(symbols).fill(1), total = 65_536;
+  const counts = new Float64Array(symbols).fill(1),
+    total = 65_536;
   const mean = alphabet === "differences" ? halfOctaves(context - 8) : halfOctaves(4 - context);
-  const survival = (x: number): number => { const share = 3 * mean / (3 * mean + Math.max(x, 0)); return share * share * share * share; };
-  const add = (s: number, from: number, to: number): void => { counts[s] = Math.max(1, Math.round(total * (survival(from) - survival(to)))); };
+  const survival = (x: number): number => {
+    const share = (3 * mean) / (3 * mean + Math.max(x, 0));
+    return share * share * share * share;
+  };
+  const add = (s: number, from: number, to: number): void => {
+    counts[s] = Math.max(1, Math.round(total * (survival(from) - survival(to))));
+  };
   if (alphabet === "exponents") {
     for (let j = 0; j < 62; j++) add(j, 2 ** -j, 2 ** (1 - j));
     counts[62] = 64;
@@ -40,7 +50,8 @@ export function expectedCounts(alphabet: Alphabet, context: number): Float64Arra
   }
   add(0, -1, 0.5);
   for (let k = 1; k < 25; k++) {
-    const low = 2 ** (k - 1), width = k === 1 ? 1 : low / 2;
+    const low = 2 ** (k - 1),
+      width = k === 1 ? 1 : low / 2;
     add(2 * k, low - 0.5, low + width - 0.5);
     if (k > 1) add(2 * k + 1, low + width - 0.5, 2 * low - 0.5);
   }

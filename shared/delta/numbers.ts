@@ -1,4 +1,7 @@
-/** Element types as the coder sees them: 32-bit lanes of floats or integers, or bytes it leaves alone. Knows no tensors' contents. */
+/**
+ * Element types as the coder sees them: 32-bit lanes of floats or integers, or bytes it leaves alone. Knows
+ * no tensors' contents.
+ */
 import { dtypeBits, type DType } from "../tensor/dtype.js";
 
 /** How a type's numbers become 32-bit lanes. */
@@ -13,16 +16,26 @@ export interface NumberKind {
 }
 
 const kinds: Partial<Record<DType, NumberKind>> = {
-  F32: { widening: 0, float: true, shift: 0, bytes: 4 }, C64: { widening: 0, float: true, shift: 0, bytes: 4 },
-  BF16: { widening: 5, float: true, shift: 16, bytes: 2 }, F16: { widening: 6, float: true, shift: 13, bytes: 2 },
-  I32: { widening: 0, float: false, shift: 0, bytes: 4 }, U32: { widening: 0, float: false, shift: 0, bytes: 4 },
-  I16: { widening: 4, float: false, shift: 0, bytes: 2 }, U16: { widening: 3, float: false, shift: 0, bytes: 2 },
-  I8: { widening: 2, float: false, shift: 0, bytes: 1 }, U8: { widening: 1, float: false, shift: 0, bytes: 1 }, BOOL: { widening: 1, float: false, shift: 0, bytes: 1 },
-  F8_E4M3: { widening: 1, float: false, shift: 0, bytes: 1 }, F8_E5M2: { widening: 1, float: false, shift: 0, bytes: 1 }, F8_E8M0: { widening: 1, float: false, shift: 0, bytes: 1 },
+  F32: { widening: 0, float: true, shift: 0, bytes: 4 },
+  C64: { widening: 0, float: true, shift: 0, bytes: 4 },
+  BF16: { widening: 5, float: true, shift: 16, bytes: 2 },
+  F16: { widening: 6, float: true, shift: 13, bytes: 2 },
+  I32: { widening: 0, float: false, shift: 0, bytes: 4 },
+  U32: { widening: 0, float: false, shift: 0, bytes: 4 },
+  I16: { widening: 4, float: false, shift: 0, bytes: 2 },
+  U16: { widening: 3, float: false, shift: 0, bytes: 2 },
+  I8: { widening: 2, float: false, shift: 0, bytes: 1 },
+  U8: { widening: 1, float: false, shift: 0, bytes: 1 },
+  BOOL: { widening: 1, float: false, shift: 0, bytes: 1 },
+  F8_E4M3: { widening: 1, float: false, shift: 0, bytes: 1 },
+  F8_E5M2: { widening: 1, float: false, shift: 0, bytes: 1 },
+  F8_E8M0: { widening: 1, float: false, shift: 0, bytes: 1 },
 };
 
 /** undefined: a type whose tensors are kept as they are (or equal). */
-export function numberKind(dtype: DType): NumberKind | undefined { return kinds[dtype]; }
+export function numberKind(dtype: DType): NumberKind | undefined {
+  return kinds[dtype];
+}
 
 /** Bytes of one element as byte planes see it; 0 where an element is no whole number of bytes. */
 export function planeBytes(dtype: DType): number {
@@ -31,28 +44,42 @@ export function planeBytes(dtype: DType): number {
 }
 
 /** A tensor as rows × columns × inner elements; `rows · columns · inner` numbers. */
-export interface View { readonly rows: number; readonly columns: number; readonly inner: number }
+export interface View {
+  readonly rows: number;
+  readonly columns: number;
+  readonly inner: number;
+}
 
 /** Below this many numbers a tensor is one row: scales would cost more than they tell. */
 const leastStructured = 256;
 
-/** The grouping of a shape into three runs of dimensions with the fewest rows + columns + inner elements; the first found. */
+/**
+ * The grouping of a shape into three runs of dimensions with the fewest rows + columns + inner elements; the
+ * first found.
+ */
 export function viewOf(shape: readonly number[], count: number): View {
   const flat = { rows: 1, columns: 1, inner: count };
   if (shape.length < 2 || count < leastStructured) return flat;
-  const product = (from: number, to: number): number => shape.slice(from, to).reduce((all, size) => all * size, 1);
-  let best: View = flat, fewest = count;
+  const product = (from: number, to: number): number =>
+    shape.slice(from, to).reduce((all, size) => all * size, 1);
+  let best: View = flat,
+    fewest = count;
   for (let i = 0; i < shape.length; i++) {
     for (let j = i; j < shape.length; j++) {
-      const view = { rows: product(0, i), columns: product(i, j), inner: product(j, shape.length) }, sum = view.rows + view.columns + view.inner;
-      if (view.rows * view.columns * view.inner === count && sum < fewest) { best = view; fewest = sum; }
+      const view = { rows: product(0, i), columns: product(i, j), inner: product(j, shape.length) },
+        sum = view.rows + view.columns + view.inner;
+      if (view.rows * view.columns * view.inner === count && sum < fewest) {
+        best = view;
+        fewest = sum;
+      }
     }
   }
   return best;
 }
 
 const eighths = [759_250, 2_490_073, 4_548_381, 6_996_169] as const;
-const single = new Float32Array(1), singleBits = new Uint32Array(single.buffer);
+const single = new Float32Array(1),
+  singleBits = new Uint32Array(single.buffer);
 
 /** 4 · log2(x), rounded, by integer arithmetic (thresholds 2^(1/8), 2^(3/8), …); −600 for nought. */
 export function quarterOctaves(x: number): number {
@@ -65,11 +92,16 @@ export function quarterOctaves(x: number): number {
   return 4 * ((bits >>> 23) - 127) + quarter;
 }
 
-/** log2 for estimates, within 0.001, the same on every machine: exponent, then four squarings' worth of a rational. */
+/**
+ * log2 for estimates, within 0.001, the same on every machine: exponent, then four squarings' worth of a
+ * rational.
+ */
 export function roughLog2(x: number): number {
   single[0] = x;
   const bits = singleBits[0]!;
   if (bits === 0) return -150;
-  const m = ((bits & 0x7fffff) / 8_388_608) + 1, z = (m - 1) / (m + 1), zz = z * z;
+  const m = (bits & 0x7fffff) / 8_388_608 + 1,
+    z = (m - 1) / (m + 1),
+    zz = z * z;
   return (bits >>> 23) - 127 + 2.885390081777927 * z * (1 + zz * (1 / 3 + zz * (0.2 + zz / 7)));
 }

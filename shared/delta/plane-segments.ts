@@ -7,7 +7,14 @@
 import { ByteReader, ByteWriter } from "./bytes.js";
 import { frequenciesOf, frequencyTotal } from "./frequencies.js";
 import { roughLog2 } from "./numbers.js";
-import { codeNumber, newModel, numberContexts, RangeDecoder, RangeEncoder, type BitCoder } from "./range-coder.js";
+import {
+  codeNumber,
+  newModel,
+  numberContexts,
+  RangeDecoder,
+  RangeEncoder,
+  type BitCoder,
+} from "./range-coder.js";
 import { malformed } from "./side-information.js";
 import type { PlaneRoom, Workspace } from "./workspace.js";
 
@@ -18,28 +25,57 @@ const leastGain = 0.99;
 
 /** First element and length of every segment. */
 export function segmentsOf(count: number): readonly { readonly from: number; readonly length: number }[] {
-  return Array.from({ length: Math.ceil(count / segmentElements) }, (_, i) => ({ from: i * segmentElements, length: Math.min(segmentElements, count - i * segmentElements) }));
+  return Array.from({ length: Math.ceil(count / segmentElements) }, (_, i) => ({
+    from: i * segmentElements,
+    length: Math.min(segmentElements, count - i * segmentElements),
+  }));
 }
 
 /** The segment of `length` bytes at `plane` in the kernels' memory, by the contexts in the room's state. */
-export function encodeSegment(workspace: Workspace, room: PlaneRoom, plane: number, length: number): Uint8Array {
-  const symbols = room.heap.u8.subarray(plane, plane + length), coded = codedSegment(workspace, room, symbols), out = new ByteWriter();
+export function encodeSegment(
+  workspace: Workspace,
+  room: PlaneRoom,
+  plane: number,
+  length: number,
+): Uint8Array {
+  const symbols = room.heap.u8.subarray(plane, plane + length),
+    coded = codedSegment(workspace, room, symbols),
+    out = new ByteWriter();
   out.u8(coded === undefined ? 0 : 1);
   out.sized(coded ?? symbols);
   return out.finish();
 }
 
-function codedSegment(workspace: Workspace, { heap: { u8, u16 }, state, indices, stream, streamEnd }: PlaneRoom, symbols: Uint8Array): Uint8Array | undefined {
+function codedSegment(
+  workspace: Workspace,
+  { heap: { u8, u16 }, state, indices, stream, streamEnd }: PlaneRoom,
+  symbols: Uint8Array,
+): Uint8Array | undefined {
   const counts = [new Uint32Array(alphabet), new Uint32Array(alphabet)] as const;
   for (let i = 0; i < symbols.length; i++) counts[u8[state + i]! as 0 | 1][symbols[i]!]!++;
-  const rows = counts.map((row) => { const shares = new Uint16Array(alphabet); frequenciesOf(row, shares); return shares; });
+  const rows = counts.map((row) => {
+    const shares = new Uint16Array(alphabet);
+    frequenciesOf(row, shares);
+    return shares;
+  });
   let bits = 0;
-  rows.forEach((shares, context) => shares.forEach((share, symbol) => { if (share > 0) bits += counts[context as 0 | 1][symbol]! * (11 - roughLog2(share)) + 5; }));
+  rows.forEach((shares, context) =>
+    shares.forEach((share, symbol) => {
+      if (share > 0) bits += counts[context as 0 | 1][symbol]! * (11 - roughLog2(share)) + 5;
+    }),
+  );
   if (bits / 8 + 16 > leastGain * symbols.length) return undefined;
   for (let i = 0; i < symbols.length; i++) u16[(indices >> 1) + i] = (u8[state + i]! << 8) | symbols[i]!;
-  const begin = workspace.kernels.ransEncode(indices, symbols.length, workspace.frequencyTables(rows, [], false, { alphabetSize: alphabet }), stream, streamEnd);
+  const begin = workspace.kernels.ransEncode(
+    indices,
+    symbols.length,
+    workspace.frequencyTables(rows, [], false, { alphabetSize: alphabet }),
+    stream,
+    streamEnd,
+  );
   if (begin === 0) return undefined;
-  const out = new ByteWriter(), coder = new RangeEncoder();
+  const out = new ByteWriter(),
+    coder = new RangeEncoder();
   codeShares(coder, rows);
   out.sized(coder.finish());
   out.bytes(u8.subarray(begin, streamEnd));
@@ -47,14 +83,19 @@ function codedSegment(workspace: Workspace, { heap: { u8, u16 }, state, indices,
 }
 
 /** A segment as it is stored. */
-export interface StoredSegment { readonly isCoded: boolean; readonly bytes: Uint8Array }
+export interface StoredSegment {
+  readonly isCoded: boolean;
+  readonly bytes: Uint8Array;
+}
 
 /** The segments of a row of `count` bytes. @throws DELTA_MALFORMED */
 export function readSegments(bytes: Uint8Array, count: number): readonly StoredSegment[] {
   const reader = new ByteReader(bytes);
   const segments = segmentsOf(count).map(({ length }) => {
-    const mode = reader.u8(), part = reader.sized();
-    if (mode > 1 || (mode === 0 && part.length !== length)) throw malformed("a byte plane is not as long as the tensor");
+    const mode = reader.u8(),
+      part = reader.sized();
+    if (mode > 1 || (mode === 0 && part.length !== length))
+      throw malformed("a byte plane is not as long as the tensor");
     return { isCoded: mode === 1, bytes: part };
   });
   if (reader.left > 0) throw malformed("a byte plane is longer than the tensor");
@@ -65,10 +106,14 @@ export function readSegments(bytes: Uint8Array, count: number): readonly StoredS
 const mostlyZero = 1600;
 
 /** A coded segment, opened: its shares by context, and its stream. */
-interface CodedSegment { readonly rows: readonly Uint16Array[]; readonly stream: Uint8Array }
+interface CodedSegment {
+  readonly rows: readonly Uint16Array[];
+  readonly stream: Uint8Array;
+}
 
 function openSegment(bytes: Uint8Array): CodedSegment {
-  const reader = new ByteReader(bytes), rows = [new Uint16Array(alphabet), new Uint16Array(alphabet)];
+  const reader = new ByteReader(bytes),
+    rows = [new Uint16Array(alphabet), new Uint16Array(alphabet)];
   codeShares(new RangeDecoder(reader.sized()), rows);
   for (const row of rows) {
     const sum = row.reduce((total, share) => total + share, 0);
@@ -77,31 +122,54 @@ function openSegment(bytes: Uint8Array): CodedSegment {
   return { rows, stream: reader.rest() };
 }
 
-function hasRow(row: Uint16Array | undefined): boolean { return row?.some((share) => share > 0) === true; }
+function hasRow(row: Uint16Array | undefined): boolean {
+  return row?.some((share) => share > 0) === true;
+}
 
 /**
- * Decodes the segments of `length` bytes of planes, one below the other, to their places in the kernels' memory.
+ * Decodes the segments of `length` bytes of planes, one below the other, to their places in the kernels'
+ * memory.
  * @param room its state is overwritten; room for the streams of all planes together
  * @param masks of each plane the bits that count for the contexts of those below; 0: none does
  * @throws DELTA_MALFORMED
  */
-export function decodeSegments(workspace: Workspace, room: PlaneRoom, length: number, segments: readonly StoredSegment[], masks: readonly number[]): void {
-  const { heap: { u8 }, planes, stride, state } = room, { kernels } = workspace, opened = segments.map(({ isCoded, bytes }) => (isCoded ? openSegment(bytes) : undefined));
+export function decodeSegments(
+  workspace: Workspace,
+  room: PlaneRoom,
+  length: number,
+  segments: readonly StoredSegment[],
+  masks: readonly number[],
+): void {
+  const {
+      heap: { u8 },
+      planes,
+      stride,
+      state,
+    } = room,
+    { kernels } = workspace,
+    opened = segments.map(({ isCoded, bytes }) => (isCoded ? openSegment(bytes) : undefined));
   u8.fill(0, state, state + length);
   let isTouched = false;
   /** Whether a plane has a row for every context that may come. */
-  const isWhole = (segment: CodedSegment | undefined, touched: boolean): boolean => hasRow(segment?.rows[0]) && (!touched || hasRow(segment?.rows[1]));
+  const isWhole = (segment: CodedSegment | undefined, touched: boolean): boolean =>
+    hasRow(segment?.rows[0]) && (!touched || hasRow(segment?.rows[1]));
   for (let plane = 0, done = 1; plane < segments.length; plane += done) {
-    const at = planes + plane * stride, own = opened[plane], below = opened[plane + 1];
+    const at = planes + plane * stride,
+      own = opened[plane],
+      below = opened[plane + 1];
     done = 1;
     if (own === undefined) u8.set(segments[plane]!.bytes, at);
-    else if (!isTouched && own.rows[0]![0]! >= mostlyZero) checkEnd(decodeMostlyZero(workspace, room, length, own, at));
+    else if (!isTouched && own.rows[0]![0]! >= mostlyZero)
+      checkEnd(decodeMostlyZero(workspace, room, length, own, at));
     else if (!isWhole(own, isTouched)) checkEnd(decodeSparsely(workspace, room, length, own, at));
     else if (below !== undefined && isWhole(below, isTouched || masks[plane] !== 0)) {
       checkEnd(decodeTwo(workspace, room, length, [own, below], masks[plane]!, at));
       done = 2;
     } else checkEnd(decodeOne(workspace, room, length, own, at));
-    if (opened.slice(plane + done).every((segment) => segment === undefined)) { copyRaw(u8, room, segments, plane + done); return; }
+    if (opened.slice(plane + done).every((segment) => segment === undefined)) {
+      copyRaw(u8, room, segments, plane + done);
+      return;
+    }
     for (let marked = plane; marked < plane + done; marked++) {
       if (masks[marked] === 0) continue;
       kernels.markTouched(planes + marked * stride, length, masks[marked]!, state);
@@ -110,38 +178,108 @@ export function decodeSegments(workspace: Workspace, room: PlaneRoom, length: nu
   }
 }
 
-function checkEnd(result: number): void { if (result < 0) throw malformed("a byte plane's symbols do not end where they should"); }
-
-function copyRaw(u8: Uint8Array, { planes, stride }: PlaneRoom, segments: readonly StoredSegment[], from: number): void {
-  for (let plane = from; plane < segments.length; plane++) u8.set(segments[plane]!.bytes, planes + plane * stride);
+function checkEnd(result: number): void {
+  if (result < 0) throw malformed("a byte plane's symbols do not end where they should");
 }
 
-function decodeMostlyZero(workspace: Workspace, { heap: { u8 }, stream }: PlaneRoom, length: number, { rows, stream: bytes }: CodedSegment, plane: number): number {
-  u8.set(bytes, stream);
-  return workspace.kernels.ransDecodeMostlyZero(length, workspace.planeTables([{ rows: rows.slice(0, 1), mask: 0 }]), rows[0]![0]!, stream, stream + bytes.length, plane);
+function copyRaw(
+  u8: Uint8Array,
+  { planes, stride }: PlaneRoom,
+  segments: readonly StoredSegment[],
+  from: number,
+): void {
+  for (let plane = from; plane < segments.length; plane++)
+    u8.set(segments[plane]!.bytes, planes + plane * stride);
 }
 
-function decodeOne(workspace: Workspace, { heap: { u8 }, stream, state }: PlaneRoom, length: number, { rows, stream: bytes }: CodedSegment, plane: number): number {
+function decodeMostlyZero(
+  workspace: Workspace,
+  { heap: { u8 }, stream }: PlaneRoom,
+  length: number,
+  { rows, stream: bytes }: CodedSegment,
+  plane: number,
+): number {
   u8.set(bytes, stream);
-  return workspace.kernels.ransDecodeOne(state, length, workspace.planeTables([{ rows, mask: 0 }]), stream, stream + bytes.length, plane);
+  return workspace.kernels.ransDecodeMostlyZero(
+    length,
+    workspace.planeTables([{ rows: rows.slice(0, 1), mask: 0 }]),
+    rows[0]![0]!,
+    stream,
+    stream + bytes.length,
+    plane,
+  );
+}
+
+function decodeOne(
+  workspace: Workspace,
+  { heap: { u8 }, stream, state }: PlaneRoom,
+  length: number,
+  { rows, stream: bytes }: CodedSegment,
+  plane: number,
+): number {
+  u8.set(bytes, stream);
+  return workspace.kernels.ransDecodeOne(
+    state,
+    length,
+    workspace.planeTables([{ rows, mask: 0 }]),
+    stream,
+    stream + bytes.length,
+    plane,
+  );
 }
 
 /** Where a context that may come has no row: whatever meets it is damaged. */
-function decodeSparsely(workspace: Workspace, { heap: { u8 }, stream, state }: PlaneRoom, length: number, { rows, stream: bytes }: CodedSegment, plane: number): number {
+function decodeSparsely(
+  workspace: Workspace,
+  { heap: { u8 }, stream, state }: PlaneRoom,
+  length: number,
+  { rows, stream: bytes }: CodedSegment,
+  plane: number,
+): number {
   u8.set(bytes, stream);
-  return workspace.kernels.ransDecode(state, length, workspace.frequencyTables(rows.map((row) => (hasRow(row) ? row : undefined)), [], true), stream, stream + bytes.length, plane);
+  return workspace.kernels.ransDecode(
+    state,
+    length,
+    workspace.frequencyTables(
+      rows.map((row) => (hasRow(row) ? row : undefined)),
+      [],
+      true,
+    ),
+    stream,
+    stream + bytes.length,
+    plane,
+  );
 }
 
-function decodeTwo(workspace: Workspace, { heap: { u8, u32 }, stream, state, stride }: PlaneRoom, length: number, [own, below]: readonly [CodedSegment, CodedSegment], mask: number, plane: number): number {
-  const middle = stream + own.stream.length, places = workspace.scratch >> 2;
+function decodeTwo(
+  workspace: Workspace,
+  { heap: { u8, u32 }, stream, state, stride }: PlaneRoom,
+  length: number,
+  [own, below]: readonly [CodedSegment, CodedSegment],
+  mask: number,
+  plane: number,
+): number {
+  const middle = stream + own.stream.length,
+    places = workspace.scratch >> 2;
   u8.set(own.stream, stream);
   u8.set(below.stream, middle);
   u32.set([stream, middle, middle, middle + below.stream.length], places);
-  return workspace.kernels.ransDecodeTwo(state, length, workspace.planeTables([{ rows: own.rows, mask }, { rows: below.rows, mask: 0 }]), workspace.scratch, plane, stride);
+  return workspace.kernels.ransDecodeTwo(
+    state,
+    length,
+    workspace.planeTables([
+      { rows: own.rows, mask },
+      { rows: below.rows, mask: 0 },
+    ]),
+    workspace.scratch,
+    plane,
+    stride,
+  );
 }
 
 function codeShares(coder: BitCoder, rows: readonly Uint16Array[]): void {
-  const flags = newModel(4), values = newModel(numberContexts);
+  const flags = newModel(4),
+    values = newModel(numberContexts);
   for (const row of rows) {
     let before = 0;
     for (let s = 0; s < alphabet; s++) {

@@ -16,14 +16,31 @@ const anyBit = 255;
 const joinedElements = 2 ** 15;
 
 /** Codes all planes of elements of `width` bytes. `base`: as long as `bytes`, or none. */
-export function encodePlanes(workspace: Workspace, bytes: Uint8Array, width: number, base: Uint8Array | undefined): Uint8Array {
-  const planes = Array.from({ length: width }, () => new ByteWriter()), { kernels } = workspace;
+export function encodePlanes(
+  workspace: Workspace,
+  bytes: Uint8Array,
+  width: number,
+  base: Uint8Array | undefined,
+): Uint8Array {
+  const planes = Array.from({ length: width }, () => new ByteWriter()),
+    { kernels } = workspace;
   for (const { from, length } of segmentsOf(bytes.length / width)) {
-    const room = workspace.planeRoom(length, width, 0, 0), { heap: { u8 } } = room, range = [from * width, (from + length) * width] as const;
+    const room = workspace.planeRoom(length, width, 0, 0),
+      {
+        heap: { u8 },
+      } = room,
+      range = [from * width, (from + length) * width] as const;
     u8.set(bytes.subarray(...range), room.elements);
     if (base !== undefined) u8.set(base.subarray(...range), room.base);
     u8.fill(0, room.state, room.state + length);
-    kernels.splitPlanes(room.elements, base === undefined ? 0 : room.base, length, width, room.planes, room.stride);
+    kernels.splitPlanes(
+      room.elements,
+      base === undefined ? 0 : room.base,
+      length,
+      width,
+      room.planes,
+      room.stride,
+    );
     planes.forEach((out, plane) => {
       const symbols = room.planes + plane * room.stride;
       out.bytes(encodeSegment(workspace, room, symbols, length));
@@ -38,11 +55,14 @@ export function encodePlanes(workspace: Workspace, bytes: Uint8Array, width: num
 }
 
 /** Whether `bytes` need a base. */
-export function planesNeedBase(bytes: Uint8Array): boolean { return bytes[0] === 1; }
+export function planesNeedBase(bytes: Uint8Array): boolean {
+  return bytes[0] === 1;
+}
 
 /** How many of the first bytes hold the first `planes` planes. @throws DELTA_MALFORMED */
 export function planesPrefix(bytes: Uint8Array, width: number, planes: number): number {
-  const reader = new ByteReader(bytes), lengths = header(reader, width);
+  const reader = new ByteReader(bytes),
+    lengths = header(reader, width);
   const before = bytes.length - reader.left;
   return lengths.slice(0, planes).reduce((sum, length) => sum + length, before);
 }
@@ -58,19 +78,51 @@ function header(reader: ByteReader, width: number): readonly number[] {
  * @param base at least its own first `planes` planes
  * @throws DELTA_MALFORMED
  */
-export function decodePlanes(workspace: Workspace, bytes: Uint8Array, width: number, base: Uint8Array | undefined, target: Uint8Array, planes = width): void {
-  const reader = new ByteReader(bytes), from = planesNeedBase(bytes) ? base : undefined, count = target.length / width, { kernels } = workspace;
-  const rows = header(reader, width).slice(0, planes).map((length) => readSegments(reader.take(length), count));
-  if (planesNeedBase(bytes) && from?.length !== target.length) throw malformed("it needs a base of the same size, and there is none");
+export function decodePlanes(
+  workspace: Workspace,
+  bytes: Uint8Array,
+  width: number,
+  base: Uint8Array | undefined,
+  target: Uint8Array,
+  planes = width,
+): void {
+  const reader = new ByteReader(bytes),
+    from = planesNeedBase(bytes) ? base : undefined,
+    count = target.length / width,
+    { kernels } = workspace;
+  const rows = header(reader, width)
+    .slice(0, planes)
+    .map((length) => readSegments(reader.take(length), count));
+  if (planesNeedBase(bytes) && from?.length !== target.length)
+    throw malformed("it needs a base of the same size, and there is none");
   if (planes === width && reader.left > 0) throw malformed("bytes follow its last plane");
   const masks = rows.map(() => (from === undefined ? 0 : anyBit));
   segmentsOf(count).forEach(({ from: first, length }, segment) => {
-    const parts = rows.map((row) => row[segment]!), room = workspace.planeRoom(length, width, 0, parts.reduce((sum, { bytes: { length: own } }) => sum + own, 0)), { heap: { u8 } } = room;
+    const parts = rows.map((row) => row[segment]!),
+      room = workspace.planeRoom(
+        length,
+        width,
+        0,
+        parts.reduce((sum, { bytes: { length: own } }) => sum + own, 0),
+      ),
+      {
+        heap: { u8 },
+      } = room;
     decodeSegments(workspace, room, length, parts, masks);
     for (let done = 0; done < length; done += joinedElements) {
-      const some = Math.min(joinedElements, length - done), at = (first + done) * width, bytes = some * width;
+      const some = Math.min(joinedElements, length - done),
+        at = (first + done) * width,
+        bytes = some * width;
       if (from !== undefined) u8.set(from.subarray(at, at + bytes), room.base);
-      kernels.joinPlanes(room.planes + done, room.stride, some, width, planes, from === undefined ? 0 : room.base, room.elements);
+      kernels.joinPlanes(
+        room.planes + done,
+        room.stride,
+        some,
+        width,
+        planes,
+        from === undefined ? 0 : room.base,
+        room.elements,
+      );
       target.set(u8.subarray(room.elements, room.elements + bytes), at);
     }
   });

@@ -8,7 +8,9 @@ const half = 1 << (probabilityBits - 1);
 
 /** Bits of adaptive numbers: each keeps its own probabilities. */
 export type Model = Uint16Array;
-export function newModel(contexts: number): Model { return new Uint16Array(contexts).fill(half); }
+export function newModel(contexts: number): Model {
+  return new Uint16Array(contexts).fill(half);
+}
 /** Contexts that a number coded by `number` takes. */
 export const numberContexts = 64;
 
@@ -17,14 +19,24 @@ export interface BitCoder {
   bit(model: Model, context: number, bit: number): number;
 }
 
-/** Codes a whole number of either sign, small ones cheaply: sign and bit length adaptively, the bits below the second highest evenly. @param at where its contexts begin in the model */
+/**
+ * Codes a whole number of either sign, small ones cheaply: sign and bit length adaptively, the bits below the
+ * second highest evenly. @param at where its contexts begin in the model
+ */
 export function codeNumber(coder: BitCoder, model: Model, value: number, at = 0): number {
   const folded = value < 0 ? -2 * value : 2 * value + 1;
   const length = 31 - Math.clz32(folded);
   let bits = 0;
   while (bits < 20 && coder.bit(model, at + bits, bits < length ? 1 : 0) === 1) bits++;
   let result = 1;
-  for (let i = bits - 1; i >= 0; i--) result = (result << 1) | coder.bit(model, at + (result < 4 ? 20 + 4 * Math.min(bits, 6) + result : 62 + (i === 0 ? 1 : 0)), (folded >>> i) & 1);
+  for (let i = bits - 1; i >= 0; i--)
+    result =
+      (result << 1) |
+      coder.bit(
+        model,
+        at + (result < 4 ? 20 + 4 * Math.min(bits, 6) + result : 62 + (i === 0 ? 1 : 0)),
+        (folded >>> i) & 1,
+      );
   return (result & 1) === 1 ? (result - 1) / 2 : -result / 2;
 }
 
@@ -36,10 +48,20 @@ export class RangeEncoder implements BitCoder {
   #pending = 0;
 
   bit(model: Model, context: number, bit: number): number {
-    const probability = model[context]!, bound = (this.#range >>> probabilityBits) * probability;
-    if (bit === 0) { this.#range = bound; model[context] = probability + ((2048 - probability) >> adaptation); }
-    else { this.#low += bound; this.#range -= bound; model[context] = probability - (probability >> adaptation); }
-    while (this.#range < 0x1000000) { this.#range = this.#range * 256; this.#shift(); }
+    const probability = model[context]!,
+      bound = (this.#range >>> probabilityBits) * probability;
+    if (bit === 0) {
+      this.#range = bound;
+      model[context] = probability + ((2048 - probability) >> adaptation);
+    } else {
+      this.#low += bound;
+      this.#range -= bound;
+      model[context] = probability - (probability >> adaptation);
+    }
+    while (this.#range < 0x1000000) {
+      this.#range = this.#range * 256;
+      this.#shift();
+    }
     return bit;
   }
 
@@ -66,15 +88,30 @@ export class RangeDecoder implements BitCoder {
   #at = 0;
   #range = 0xffffffff;
   #code = 0;
-  constructor(readonly bytes: Uint8Array) { for (let i = 0; i < 4; i++) this.#code = this.#code * 256 + this.#next(); }
-  #next(): number { return this.bytes[this.#at++] ?? 0; }
+  constructor(readonly bytes: Uint8Array) {
+    for (let i = 0; i < 4; i++) this.#code = this.#code * 256 + this.#next();
+  }
+  #next(): number {
+    return this.bytes[this.#at++] ?? 0;
+  }
 
   bit(model: Model, context: number, _bit: number): number {
-    const probability = model[context]!, bound = (this.#range >>> probabilityBits) * probability;
+    const probability = model[context]!,
+      bound = (this.#range >>> probabilityBits) * probability;
     let bit = 0;
-    if (this.#code < bound) { this.#range = bound; model[context] = probability + ((2048 - probability) >> adaptation); }
-    else { bit = 1; this.#code -= bound; this.#range -= bound; model[context] = probability - (probability >> adaptation); }
-    while (this.#range < 0x1000000) { this.#range *= 256; this.#code = this.#code * 256 + this.#next(); }
+    if (this.#code < bound) {
+      this.#range = bound;
+      model[context] = probability + ((2048 - probability) >> adaptation);
+    } else {
+      bit = 1;
+      this.#code -= bound;
+      this.#range -= bound;
+      model[context] = probability - (probability >> adaptation);
+    }
+    while (this.#range < 0x1000000) {
+      this.#range *= 256;
+      this.#code = this.#code * 256 + this.#next();
+    }
     return bit;
   }
 }

@@ -7,7 +7,10 @@ import { quarterOctaves, roughLog2, type View } from "./numbers.js";
 export interface Scales {
   /** 4 · log2 of the mean magnitude. */
   readonly mean: number;
-  /** Quarter octaves above the mean, by row, column, inner element; undefined where they would cost more than they tell. */
+  /**
+   * Quarter octaves above the mean, by row, column, inner element; undefined where they would cost more than
+   * they tell.
+   */
   readonly rows: Int8Array | undefined;
   readonly columns: Int8Array | undefined;
   readonly inner: Int8Array | undefined;
@@ -18,8 +21,14 @@ export const mostOctaves = 100;
 const leastGain = 1.25;
 
 /** Mean magnitudes as scales; `sums` are float32 sums over what the vector's element stands for. */
-export function scalesOf(view: View, rowSums: Float32Array, columnSums: Float32Array, innerSums: Float32Array | undefined): Scales {
-  const { rows, columns, inner } = view, count = rows * columns * inner;
+export function scalesOf(
+  view: View,
+  rowSums: Float32Array,
+  columnSums: Float32Array,
+  innerSums: Float32Array | undefined,
+): Scales {
+  const { rows, columns, inner } = view,
+    count = rows * columns * inner;
   let total = 0;
   for (const sum of rowSums) total += sum;
   const mean = quarterOctaves(total / count);
@@ -39,14 +48,17 @@ export function scalesOf(view: View, rowSums: Float32Array, columnSums: Float32A
 function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array | undefined {
   if (sums.length < 2) return undefined;
   const vector = new Int8Array(sums.length);
-  let first = 0, second = 0;
+  let first = 0,
+    second = 0;
   for (let i = 0; i < sums.length; i++) {
     const scale = Math.max(-mostOctaves, Math.min(mostOctaves, quarterOctaves(sums[i]! / each) - mean));
     vector[i] = scale;
     const octaves = Math.max(-40, scale) / 4;
-    first += octaves; second += octaves * octaves;
+    first += octaves;
+    second += octaves * octaves;
   }
-  const average = first / sums.length, variance = second / sums.length - average * average;
+  const average = first / sums.length,
+    variance = second / sums.length - average * average;
   const saved = 0.5 * roughLog2(1 + Math.max(0, variance - 1.2 / each) / 1.7) * each;
   const cost = 2 + 0.5 * roughLog2(1 + 16 * variance);
   return saved > leastGain * cost ? vector : undefined;

@@ -6,7 +6,14 @@ import { StemmaError } from "../errors.js";
 import { frequencyTotal } from "./frequencies.js";
 import { isComplete, soleLength, symbols } from "./huffman.js";
 import type { View } from "./numbers.js";
-import { codeNumber, newModel, numberContexts, RangeDecoder, RangeEncoder, type BitCoder } from "./range-coder.js";
+import {
+  codeNumber,
+  newModel,
+  numberContexts,
+  RangeDecoder,
+  RangeEncoder,
+  type BitCoder,
+} from "./range-coder.js";
 import { mostOctaves, type Scales } from "./scales.js";
 
 export const contextCount = 64;
@@ -15,54 +22,117 @@ export const contextCount = 64;
 export type OwnTables<Row extends Uint8Array | Uint16Array> = readonly (Row | undefined)[];
 
 export function malformed(reason: string): StemmaError<"DELTA_MALFORMED"> {
-  return new StemmaError("DELTA_MALFORMED", `This is no coded tensor: ${reason}. Fetch it again, or recover the model from another copy.`, { reason });
+  return new StemmaError(
+    "DELTA_MALFORMED",
+    `This is no coded tensor: ${reason}. Fetch it again, or recover the model from another copy.`,
+    { reason },
+  );
 }
 
-export interface SideInformation { readonly scales: Scales; readonly lengths: OwnTables<Uint8Array>; readonly frequencies: OwnTables<Uint16Array> }
+export interface SideInformation {
+  readonly scales: Scales;
+  readonly lengths: OwnTables<Uint8Array>;
+  readonly frequencies: OwnTables<Uint16Array>;
+}
 
 /** No vectors, no tables: what a coder makes of that is noughts, of which it keeps none. */
 const nothing = new Uint8Array();
 
 export function writeSideInformation({ scales, lengths, frequencies }: SideInformation): Uint8Array {
-  if (scales.rows === undefined && scales.columns === undefined && scales.inner === undefined && [...lengths, ...frequencies].every((row) => row === undefined)) return nothing;
+  if (
+    scales.rows === undefined &&
+    scales.columns === undefined &&
+    scales.inner === undefined &&
+    [...lengths, ...frequencies].every((row) => row === undefined)
+  )
+    return nothing;
   const coder = new RangeEncoder();
-  for (const vector of [scales.rows, scales.columns, scales.inner]) if (vector !== undefined) codeVector(coder, vector);
+  for (const vector of [scales.rows, scales.columns, scales.inner])
+    if (vector !== undefined) codeVector(coder, vector);
   codeRows(coder, lengths, codeLengths, () => new Uint8Array(symbols));
   codeRows(coder, frequencies, codeFrequencies, () => new Uint16Array(symbols));
   return coder.finish();
 }
 
 /** @param present which of rows, columns, inner were sent @param close frequencies instead of lengths */
-export function readSideInformation(bytes: Uint8Array, view: View, mean: number, present: readonly [boolean, boolean, boolean], close: boolean): SideInformation {
-  if (bytes.length === 0 && !present.includes(true)) return { scales: { mean, rows: undefined, columns: undefined, inner: undefined }, lengths: [], frequencies: [] };
+export function readSideInformation(
+  bytes: Uint8Array,
+  view: View,
+  mean: number,
+  present: readonly [boolean, boolean, boolean],
+  close: boolean,
+): SideInformation {
+  if (bytes.length === 0 && !present.includes(true))
+    return {
+      scales: { mean, rows: undefined, columns: undefined, inner: undefined },
+      lengths: [],
+      frequencies: [],
+    };
   const coder = new RangeDecoder(bytes);
-  const vector = (sent: boolean, length: number): Int8Array | undefined => (sent ? codeVector(coder, new Int8Array(length)) : undefined);
-  const scales = { mean, rows: vector(present[0], view.rows), columns: vector(present[1], view.columns), inner: vector(present[2], view.inner) };
+  const vector = (sent: boolean, length: number): Int8Array | undefined =>
+    sent ? codeVector(coder, new Int8Array(length)) : undefined;
+  const scales = {
+    mean,
+    rows: vector(present[0], view.rows),
+    columns: vector(present[1], view.columns),
+    inner: vector(present[2], view.inner),
+  };
   const lengths = codeRows<Uint8Array>(coder, undefined, codeLengths, () => new Uint8Array(symbols), close);
-  const frequencies = codeRows<Uint16Array>(coder, undefined, codeFrequencies, () => new Uint16Array(symbols), !close);
-  for (const row of lengths) if (row !== undefined && !isComplete(row)) throw malformed("a table of code lengths is incomplete");
-  for (const row of frequencies) if (row !== undefined && row.reduce((sum, frequency) => sum + frequency, 0) !== frequencyTotal) throw malformed("a table of frequencies does not add up");
+  const frequencies = codeRows<Uint16Array>(
+    coder,
+    undefined,
+    codeFrequencies,
+    () => new Uint16Array(symbols),
+    !close,
+  );
+  for (const row of lengths)
+    if (row !== undefined && !isComplete(row)) throw malformed("a table of code lengths is incomplete");
+  for (const row of frequencies)
+    if (row !== undefined && row.reduce((sum, frequency) => sum + frequency, 0) !== frequencyTotal)
+      throw malformed("a table of frequencies does not add up");
   return { scales, lengths, frequencies };
 }
 
 function codeVector(coder: BitCoder, vector: Int8Array): Int8Array {
   const model = newModel(numberContexts);
-  for (let i = 0; i < vector.length; i++) vector[i] = Math.max(-mostOctaves, Math.min(mostOctaves, codeNumber(coder, model, vector[i]!)));
+  for (let i = 0; i < vector.length; i++)
+    vector[i] = Math.max(-mostOctaves, Math.min(mostOctaves, codeNumber(coder, model, vector[i]!)));
   return vector;
 }
 
 type CodeRow<Row> = (coder: BitCoder, models: RowModels, row: Row, before: Row) => void;
-interface RowModels { readonly flags: Uint16Array; readonly bounds: Uint16Array; readonly values: Uint16Array }
+interface RowModels {
+  readonly flags: Uint16Array;
+  readonly bounds: Uint16Array;
+  readonly values: Uint16Array;
+}
 
-/** Rows of contexts that have one; `rows` undefined: read. Nothing at all where `absent` (the other kind of table was sent) or none has. */
-function codeRows<Row extends Uint8Array | Uint16Array>(coder: BitCoder, rows: OwnTables<Row> | undefined, codeRow: CodeRow<Row>, fresh: () => Row, absent = rows !== undefined && rows.length === 0): OwnTables<Row> {
+/**
+ * Rows of contexts that have one; `rows` undefined: read. Nothing at all where `absent` (the other kind of
+ * table was sent) or none has.
+ */
+function codeRows<Row extends Uint8Array | Uint16Array>(
+  coder: BitCoder,
+  rows: OwnTables<Row> | undefined,
+  codeRow: CodeRow<Row>,
+  fresh: () => Row,
+  absent = rows !== undefined && rows.length === 0,
+): OwnTables<Row> {
   if (absent) return [];
-  const models = { flags: newModel(4), bounds: newModel(2 * numberContexts), values: newModel(16 * numberContexts) };
-  let before = fresh(), last = 0;
+  const models = {
+    flags: newModel(4),
+    bounds: newModel(2 * numberContexts),
+    values: newModel(16 * numberContexts),
+  };
+  let before = fresh(),
+    last = 0;
   const found: (Row | undefined)[] = [];
   for (let context = 0; context < contextCount; context++) {
     last = coder.bit(models.flags, last, rows?.[context] === undefined ? 0 : 1);
-    if (last === 0) { found.push(undefined); continue; }
+    if (last === 0) {
+      found.push(undefined);
+      continue;
+    }
     const row = rows?.[context] ?? fresh();
     codeRow(coder, models, row, before);
     before = row;
@@ -78,10 +148,16 @@ function outermost(row: Uint8Array | Uint16Array, which: 0 | 1): number {
 }
 
 /** First and last symbol that occur, against those of the row before. */
-function codeBounds(coder: BitCoder, models: RowModels, row: Uint8Array | Uint16Array, before: Uint8Array | Uint16Array): readonly [number, number] {
+function codeBounds(
+  coder: BitCoder,
+  models: RowModels,
+  row: Uint8Array | Uint16Array,
+  before: Uint8Array | Uint16Array,
+): readonly [number, number] {
   const values = ([0, 1] as const).map((which) => {
     const previous = outermost(before, which);
-    const value = previous + codeNumber(coder, models.bounds, outermost(row, which) - previous, which * numberContexts);
+    const value =
+      previous + codeNumber(coder, models.bounds, outermost(row, which) - previous, which * numberContexts);
     if (value < 0 || value >= symbols) throw malformed("a table names a symbol that is none");
     return value;
   });
@@ -94,7 +170,8 @@ function codeLengths(coder: BitCoder, models: RowModels, row: Uint8Array, before
   for (let s = first; s <= last; s++) {
     const tree = 16 * before[s]!;
     let node = 1;
-    for (let bit = 3; bit >= 0; bit--) node = (node << 1) | coder.bit(models.values, tree + node, (row[s]! >> bit) & 1);
+    for (let bit = 3; bit >= 0; bit--)
+      node = (node << 1) | coder.bit(models.values, tree + node, (row[s]! >> bit) & 1);
     row[s] = node & 15;
     if (row[s]! > soleLength) throw malformed("a code is longer than any may be");
   }

@@ -1,6 +1,16 @@
-/** Where things lie in the kernels' memory: tables at the bottom, kept from call to call, then one piece's arrays. Knows no format. */
+/**
+ * Where things lie in the kernels' memory: tables at the bottom, kept from call to call, then one piece's
+ * arrays. Knows no format.
+ */
 import { frequenciesOf, writeFrequencyTables, writePlaneTable } from "./frequencies.js";
-import { decodedExtrasOf, extrasOf, huffmanLengths, symbols, writeCodingRow, type Meaning } from "./huffman.js";
+import {
+  decodedExtrasOf,
+  extrasOf,
+  huffmanLengths,
+  symbols,
+  writeCodingRow,
+  type Meaning,
+} from "./huffman.js";
 import type { DeltaKernels, Heap } from "./kernels/kernels.js";
 import { expectedCounts, meaningsOf, type Alphabet } from "./meanings.js";
 import type { View } from "./numbers.js";
@@ -10,7 +20,10 @@ const codingBytes = contextCount * symbols * 4;
 const decodingBytes = contextCount * 1024 * 4;
 const slots = 6;
 
-/** Scratch words, sums and a histogram by context, a coding and a decoding table of one tensor (2048 entries a context for frequencies), then what is expected, by alphabet and shift. */
+/**
+ * Scratch words, sums and a histogram by context, a coding and a decoding table of one tensor (2048 entries a
+ * context for frequencies), then what is expected, by alphabet and shift.
+ */
 const scratch = 64;
 const totals = 256;
 const histogram = 512;
@@ -72,9 +85,14 @@ export interface PlaneRoom {
 
 export class Workspace {
   readonly #expected = new Map<number, Expected>();
-  /** What lies in the coding and the decoding table: the expected rows of which place, and which contexts have others. */
+  /**
+   * What lies in the coding and the decoding table: the expected rows of which place, and which contexts have
+   * others.
+   */
   readonly #holds = [new Held(), new Held()] as const;
-  constructor(readonly kernels: DeltaKernels) { kernels.reserve(piecesAt); }
+  constructor(readonly kernels: DeltaKernels) {
+    kernels.reserve(piecesAt);
+  }
 
   readonly scratch = scratch;
   readonly histogram = histogram;
@@ -82,39 +100,97 @@ export class Workspace {
   readonly coding = coding;
   readonly decoding = decoding;
 
-  /** Room for a piece of `count` numbers and `streamBytes` of streams. What an earlier piece left there may still be there. */
+  /**
+   * Room for a piece of `count` numbers and `streamBytes` of streams. What an earlier piece left there may
+   * still be there.
+   */
   pieceRoom(count: number, view: View, streamBytes: number): PieceRoom {
-    const lanes = 4 * count, each = aligned(1.05 * Math.max(streamBytes, lanes) + 4096);
-    const base = piecesAt, previous = base + aligned(lanes), child = previous + aligned(lanes), prediction = child + aligned(lanes), contexts = prediction + aligned(lanes);
-    const indices = contexts + aligned(count), rows = indices + aligned(2 * count), columns = rows + aligned(4 * view.rows), inner = columns + aligned(4 * view.columns);
-    const stream = inner + aligned(4 * view.inner), secondStream = stream + each, halfStream = (each >> 1) & ~15;
-    return { heap: this.kernels.reserve(secondStream + each), base, previous, folded: previous, child, prediction, contexts, indices, rows, columns, inner, stream, secondStream, halfStream };
+    const lanes = 4 * count,
+      each = aligned(1.05 * Math.max(streamBytes, lanes) + 4096);
+    const base = piecesAt,
+      previous = base + aligned(lanes),
+      child = previous + aligned(lanes),
+      prediction = child + aligned(lanes),
+      contexts = prediction + aligned(lanes);
+    const indices = contexts + aligned(count),
+      rows = indices + aligned(2 * count),
+      columns = rows + aligned(4 * view.rows),
+      inner = columns + aligned(4 * view.columns);
+    const stream = inner + aligned(4 * view.inner),
+      secondStream = stream + each,
+      halfStream = (each >> 1) & ~15;
+    return {
+      heap: this.kernels.reserve(secondStream + each),
+      base,
+      previous,
+      folded: previous,
+      child,
+      prediction,
+      contexts,
+      indices,
+      rows,
+      columns,
+      inner,
+      stream,
+      secondStream,
+      halfStream,
+    };
   }
 
-  /** Room for `length` elements of `width` bytes in planes. What an earlier piece left there may still be there. */
+  /**
+   * Room for `length` elements of `width` bytes in planes. What an earlier piece left there may still be
+   * there.
+   */
   planeRoom(length: number, width: number, channels: number, streamBytes: number): PlaneRoom {
-    const stride = aligned(length), lanes = aligned(width * length), planes = piecesAt, elements = planes + width * stride, base = elements + lanes;
-    const state = base + lanes, exponents = state + stride, indices = exponents + aligned(channels), stream = indices + aligned(2 * length);
+    const stride = aligned(length),
+      lanes = aligned(width * length),
+      planes = piecesAt,
+      elements = planes + width * stride,
+      base = elements + lanes;
+    const state = base + lanes,
+      exponents = state + stride,
+      indices = exponents + aligned(channels),
+      stream = indices + aligned(2 * length);
     const streamEnd = stream + aligned(1.05 * Math.max(streamBytes, 4 * length) + 4096);
-    return { heap: this.kernels.reserve(streamEnd), planes, stride, elements, base, state, exponents, indices, stream, streamEnd };
+    return {
+      heap: this.kernels.reserve(streamEnd),
+      planes,
+      stride,
+      elements,
+      base,
+      state,
+      exponents,
+      indices,
+      stream,
+      streamEnd,
+    };
   }
 
   /** Made at first use. */
   expected(alphabet: Alphabet, shift: number): Expected {
     const slot = (alphabet === "differences" ? 0 : 3) + (shift === 0 ? 0 : shift === 13 ? 1 : 2);
     let found = this.#expected.get(slot);
-    if (found === undefined) this.#expected.set(slot, found = this.#prepare(alphabet, shift, expectedAt + slot * expectedBytes));
+    if (found === undefined)
+      this.#expected.set(slot, (found = this.#prepare(alphabet, shift, expectedAt + slot * expectedBytes)));
     return found;
   }
 
   #prepare(alphabet: Alphabet, shift: number, at: number): Expected {
-    const { u32 } = this.kernels.reserve(piecesAt), meanings = meaningsOf(alphabet, shift);
-    const places = { coding: at, decoding: at + codingBytes, extraCoding: at + codingBytes + decodingBytes, extraDecoding: at + 2 * codingBytes + decodingBytes };
+    const { u32 } = this.kernels.reserve(piecesAt),
+      meanings = meaningsOf(alphabet, shift);
+    const places = {
+      coding: at,
+      decoding: at + codingBytes,
+      extraCoding: at + codingBytes + decodingBytes,
+      extraDecoding: at + 2 * codingBytes + decodingBytes,
+    };
     rowOf(u32, places.extraDecoding, 0, symbols).set(meanings.map(decodedExtrasOf));
-    const lengths: Uint8Array[] = [], frequencies: Uint16Array[] = [];
+    const lengths: Uint8Array[] = [],
+      frequencies: Uint16Array[] = [];
     for (let context = 0; context < contextCount; context++) {
       const counts = expectedCounts(alphabet, context);
-      const row = new Uint8Array(symbols), shares = new Uint16Array(symbols);
+      const row = new Uint8Array(symbols),
+        shares = new Uint16Array(symbols);
       huffmanLengths(counts, row);
       frequenciesOf(counts, shares);
       lengths.push(row);
@@ -132,14 +208,26 @@ export class Workspace {
    */
   codeTables(own: readonly (Uint8Array | undefined)[], expected: Expected, decode: boolean): number {
     if (own.every((row) => row === undefined)) return decode ? expected.decoding : expected.coding;
-    const { u32 } = this.kernels.reserve(piecesAt), width = decode ? 1024 : symbols, place = decode ? decoding : coding;
-    const from = decode ? expected.decoding : expected.coding, holds = this.#holds[decode ? 1 : 0];
-    if (holds.expected !== from) { u32.copyWithin(place >> 2, from >> 2, (from >> 2) + contextCount * width); holds.own.fill(0); holds.expected = from; }
+    const { u32 } = this.kernels.reserve(piecesAt),
+      width = decode ? 1024 : symbols,
+      place = decode ? decoding : coding;
+    const from = decode ? expected.decoding : expected.coding,
+      holds = this.#holds[decode ? 1 : 0];
+    if (holds.expected !== from) {
+      u32.copyWithin(place >> 2, from >> 2, (from >> 2) + contextCount * width);
+      holds.own.fill(0);
+      holds.expected = from;
+    }
     for (let context = 0; context < contextCount; context++) {
       const row = own[context];
       if (row !== undefined && decode) this.#decodingRow(row, expected.extraDecoding, place, context);
       else if (row !== undefined) writeCodingRow(row, expected.meanings, rowOf(u32, place, context, width));
-      else if (holds.own[context] === 1) u32.copyWithin((place >> 2) + context * width, (from >> 2) + context * width, (from >> 2) + (context + 1) * width);
+      else if (holds.own[context] === 1)
+        u32.copyWithin(
+          (place >> 2) + context * width,
+          (from >> 2) + context * width,
+          (from >> 2) + (context + 1) * width,
+        );
       holds.own[context] = row === undefined ? 0 : 1;
     }
     return place;
@@ -150,9 +238,17 @@ export class Workspace {
     this.kernels.decodingRow(scratch, meanings, scratch + symbols, table + context * 4096);
   }
 
-  /** Coding or decoding tables of the asymmetric coder, own rows before expected ones; returns where they lie. */
-  frequencyTables(own: readonly (Uint16Array | undefined)[], expected: readonly (Uint16Array | undefined)[], decode: boolean, { alphabetSize = symbols }: { readonly alphabetSize?: number } = {}): number {
-    const { u32 } = this.kernels.reserve(piecesAt), place = decode ? decoding : coding;
+  /**
+   * Coding or decoding tables of the asymmetric coder, own rows before expected ones; returns where they lie.
+   */
+  frequencyTables(
+    own: readonly (Uint16Array | undefined)[],
+    expected: readonly (Uint16Array | undefined)[],
+    decode: boolean,
+    { alphabetSize = symbols }: { readonly alphabetSize?: number } = {},
+  ): number {
+    const { u32 } = this.kernels.reserve(piecesAt),
+      place = decode ? decoding : coding;
     this.#holds[decode ? 1 : 0].expected = 0;
     for (let context = 0; context < Math.max(own.length, expected.length); context++) {
       const row = own[context] ?? expected[context];
@@ -163,15 +259,20 @@ export class Workspace {
     return place;
   }
 
-  /** The decoding tables of byte planes, one behind the other, each of a row for both contexts (without one: nought); returns where they lie. */
+  /**
+   * The decoding tables of byte planes, one behind the other, each of a row for both contexts (without one:
+   * nought); returns where they lie.
+   */
   planeTables(planes: readonly { readonly rows: readonly Uint16Array[]; readonly mask: number }[]): number {
     const { u32 } = this.kernels.reserve(piecesAt);
     this.#holds[1].expected = 0;
-    planes.forEach(({ rows, mask }, plane) => { rows.forEach((row, context) => {
-      const target = rowOf(u32, decoding, planeContexts * plane + context, 2048);
-      if (row.some((share) => share > 0)) writePlaneTable(row, mask, target);
-      else target.fill(0);
-    }); });
+    planes.forEach(({ rows, mask }, plane) => {
+      rows.forEach((row, context) => {
+        const target = rowOf(u32, decoding, planeContexts * plane + context, 2048);
+        if (row.some((share) => share > 0)) writePlaneTable(row, mask, target);
+        else target.fill(0);
+      });
+    });
     return decoding;
   }
 }
@@ -190,4 +291,6 @@ class Held {
 }
 
 /** With a gap behind, for kernels that read or write whole words. */
-function aligned(bytes: number): number { return (Math.ceil(bytes) + 31) & ~15; }
+function aligned(bytes: number): number {
+  return (Math.ceil(bytes) + 31) & ~15;
+}

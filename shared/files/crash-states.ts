@@ -5,11 +5,30 @@
  * file's bytes once that file was. Pure; the same seed gives the same states.
  */
 import { seededNumbers } from "../seeded-numbers.js";
-import { memoryFile, memoryFiles, memoryFolder, truncateMemoryFile, writeMemoryFile, type MemoryFile, type MemoryFolder, type MemoryNode } from "./memory-files.js";
+import {
+  memoryFile,
+  memoryFiles,
+  memoryFolder,
+  truncateMemoryFile,
+  writeMemoryFile,
+  type MemoryFile,
+  type MemoryFolder,
+  type MemoryNode,
+} from "./memory-files.js";
 import type { DiskOperation, RecordedOperation, Recording } from "./recording-files.js";
 
 /** What becomes of what was not fsynced. */
-export const crashStyles = ["all-kept", "all-dropped", "each-by-chance", "torn-by-chance", "blocks-by-chance", "first-ones", "names-only", "contents-only", "zeros"] as const;
+export const crashStyles = [
+  "all-kept",
+  "all-dropped",
+  "each-by-chance",
+  "torn-by-chance",
+  "blocks-by-chance",
+  "first-ones",
+  "names-only",
+  "contents-only",
+  "zeros",
+] as const;
 export type CrashStyle = (typeof crashStyles)[number];
 
 export interface CrashState {
@@ -27,28 +46,49 @@ const blockBytes = 512;
 type Fate = "kept" | "dropped" | "torn" | "blocks" | "zeros";
 
 /** The node whose fsync makes an operation durable. */
-function syncedBy(operation: DiskOperation): MemoryNode { return operation.kind === "write" || operation.kind === "truncate" || operation.kind === "sync" ? operation.node : operation.folder; }
+function syncedBy(operation: DiskOperation): MemoryNode {
+  return operation.kind === "write" || operation.kind === "truncate" || operation.kind === "sync"
+    ? operation.node
+    : operation.folder;
+}
 
 /** Node → the latest begin of an fsync of it that had ended by `at`: what ended before is durable. */
 function durableUntil(recording: Recording, at: number): ReadonlyMap<MemoryNode, number> {
   const until = new Map<MemoryNode, number>();
-  for (const { operation, begin, end } of recording.operations) if (operation.kind === "sync" && end < at) until.set(operation.node, Math.max(begin, until.get(operation.node) ?? -1));
+  for (const { operation, begin, end } of recording.operations)
+    if (operation.kind === "sync" && end < at)
+      until.set(operation.node, Math.max(begin, until.get(operation.node) ?? -1));
   return until;
 }
 
 /** What becomes of the unsynced operation number `i` of `count`. */
-function fateOf(style: CrashStyle, operation: DiskOperation, i: number, cut: number, random: () => number): Fate {
+function fateOf(
+  style: CrashStyle,
+  operation: DiskOperation,
+  i: number,
+  cut: number,
+  random: () => number,
+): Fate {
   const isContent = operation.kind === "write" || operation.kind === "truncate";
   switch (style) {
-    case "all-kept": return "kept";
-    case "all-dropped": return "dropped";
-    case "each-by-chance": return random() < 0.5 ? "kept" : "dropped";
-    case "torn-by-chance": return random() < 0.3 ? "dropped" : operation.kind === "write" && random() < 0.6 ? "torn" : "kept";
-    case "blocks-by-chance": return operation.kind === "write" ? "blocks" : random() < 0.7 ? "kept" : "dropped";
-    case "first-ones": return i < cut ? "kept" : i === cut && operation.kind === "write" ? "torn" : "dropped";
-    case "names-only": return isContent ? "dropped" : "kept";
-    case "contents-only": return isContent ? "kept" : "dropped";
-    case "zeros": return operation.kind === "write" ? "zeros" : "kept";
+    case "all-kept":
+      return "kept";
+    case "all-dropped":
+      return "dropped";
+    case "each-by-chance":
+      return random() < 0.5 ? "kept" : "dropped";
+    case "torn-by-chance":
+      return random() < 0.3 ? "dropped" : operation.kind === "write" && random() < 0.6 ? "torn" : "kept";
+    case "blocks-by-chance":
+      return operation.kind === "write" ? "blocks" : random() < 0.7 ? "kept" : "dropped";
+    case "first-ones":
+      return i < cut ? "kept" : i === cut && operation.kind === "write" ? "torn" : "dropped";
+    case "names-only":
+      return isContent ? "dropped" : "kept";
+    case "contents-only":
+      return isContent ? "kept" : "dropped";
+    case "zeros":
+      return operation.kind === "write" ? "zeros" : "kept";
   }
 }
 
@@ -56,19 +96,27 @@ function fateOf(style: CrashStyle, operation: DiskOperation, i: number, cut: num
 class Disk {
   readonly #recording: Recording;
   readonly #nodes = new Map<MemoryNode, MemoryNode>();
-  constructor(recording: Recording) { this.#recording = recording; }
+  constructor(recording: Recording) {
+    this.#recording = recording;
+  }
 
-  get root(): MemoryFolder { return this.#fresh(this.#recording.root) as MemoryFolder; }
+  get root(): MemoryFolder {
+    return this.#fresh(this.#recording.root) as MemoryFolder;
+  }
 
   #fresh(node: MemoryNode): MemoryNode {
     const known = this.#nodes.get(node);
     if (known !== undefined) return known;
     let fresh: MemoryNode = node;
-    if (node.kind === "file") { fresh = memoryFile(); writeMemoryFile(fresh, node.bytes.subarray(0, node.size), 0); }
+    if (node.kind === "file") {
+      fresh = memoryFile();
+      writeMemoryFile(fresh, node.bytes.subarray(0, node.size), 0);
+    }
     if (node.kind === "folder") {
       const folder = memoryFolder();
       fresh = folder;
-      for (const [name, child] of this.#recording.baseline.get(node) ?? []) folder.entries.set(name, this.#fresh(child));
+      for (const [name, child] of this.#recording.baseline.get(node) ?? [])
+        folder.entries.set(name, this.#fresh(child));
     }
     this.#nodes.set(node, fresh);
     return fresh;
@@ -76,12 +124,30 @@ class Disk {
 
   apply(operation: DiskOperation, fate: Fate, random: () => number): void {
     if (fate === "dropped" || operation.kind === "sync") return;
-    if (operation.kind === "write") { this.#write(this.#fresh(operation.node) as MemoryFile, operation.position, operation.bytes, fate, random); return; }
-    if (operation.kind === "truncate") { truncateMemoryFile(this.#fresh(operation.node) as MemoryFile, operation.size); return; }
+    if (operation.kind === "write") {
+      this.#write(
+        this.#fresh(operation.node) as MemoryFile,
+        operation.position,
+        operation.bytes,
+        fate,
+        random,
+      );
+      return;
+    }
+    if (operation.kind === "truncate") {
+      truncateMemoryFile(this.#fresh(operation.node) as MemoryFile, operation.size);
+      return;
+    }
     const { entries } = this.#fresh(operation.folder) as MemoryFolder;
     const node = this.#fresh(operation.node);
-    if (operation.kind === "link") { entries.set(operation.name, node); return; }
-    if (operation.kind === "unlink") { if (entries.get(operation.name) === node) entries.delete(operation.name); return; }
+    if (operation.kind === "link") {
+      entries.set(operation.name, node);
+      return;
+    }
+    if (operation.kind === "unlink") {
+      if (entries.get(operation.name) === node) entries.delete(operation.name);
+      return;
+    }
     const from = this.#fresh(operation.from) as MemoryFolder;
     if (from.entries.get(operation.fromName) === node) from.entries.delete(operation.fromName);
     entries.set(operation.name, node);
@@ -90,7 +156,8 @@ class Disk {
   #write(file: MemoryFile, position: number, bytes: Uint8Array, fate: Fate, random: () => number): void {
     if (fate === "kept") writeMemoryFile(file, bytes, position);
     else if (fate === "zeros") writeMemoryFile(file, new Uint8Array(bytes.length), position);
-    else if (fate === "torn") writeMemoryFile(file, bytes.subarray(0, Math.floor(random() * bytes.length)), position);
+    else if (fate === "torn")
+      writeMemoryFile(file, bytes.subarray(0, Math.floor(random() * bytes.length)), position);
     else {
       for (let at = 0; at < bytes.length;) {
         const end = Math.min(bytes.length, at + blockBytes - ((position + at) % blockBytes));
@@ -106,17 +173,32 @@ export function crashState(recording: Recording, at: number, style: CrashStyle, 
   const random = seededNumbers(seed);
   const until = durableUntil(recording, at);
   const begun = recording.operations.filter(({ begin }) => begin < at);
-  const isDurable = ({ operation, end }: RecordedOperation): boolean => end < (until.get(syncedBy(operation)) ?? -1);
-  const cut = Math.floor(random() * (begun.filter((recorded) => recorded.operation.kind !== "sync" && !isDurable(recorded)).length + 1));
+  const isDurable = ({ operation, end }: RecordedOperation): boolean =>
+    end < (until.get(syncedBy(operation)) ?? -1);
+  const cut = Math.floor(
+    random() *
+      (begun.filter((recorded) => recorded.operation.kind !== "sync" && !isDurable(recorded)).length + 1),
+  );
   const disk = new Disk(recording);
   let unsynced = 0;
   for (const recorded of begun) {
     if (recorded.operation.kind === "sync") continue;
-    disk.apply(recorded.operation, isDurable(recorded) ? "kept" : fateOf(style, recorded.operation, unsynced++, cut, random), random);
+    disk.apply(
+      recorded.operation,
+      isDurable(recorded) ? "kept" : fateOf(style, recorded.operation, unsynced++, cut, random),
+      random,
+    );
   }
   const { root } = disk;
   const marks = recording.marks.filter((mark) => mark.at < at).map(({ what }) => what);
-  return { description: `crash before event ${at} of ${recording.events}, style ${style}, state seed ${seed}`, at, style, root, files: memoryFiles({ root }), marks };
+  return {
+    description: `crash before event ${at} of ${recording.events}, style ${style}, state seed ${seed}`,
+    at,
+    style,
+    root,
+    files: memoryFiles({ root }),
+    marks,
+  };
 }
 
 /** `count` states, spread by chance over all moments of the recording and all styles. */

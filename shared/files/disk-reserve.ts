@@ -13,17 +13,31 @@ const reserveName = "reserve";
 
 /** Gives the reserve up. Returns whether there was one. */
 export async function claimReserve(folder: string): Promise<boolean> {
-  try { await rm(join(folder, reserveName)); return true; } catch { return false; }
+  try {
+    await rm(join(folder, reserveName));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Puts a reserve into the folder where there is none and the disk has room. Never fails. */
 export async function keepReserve(folder: string): Promise<void> {
-  const path = join(folder, reserveName), temporary = `${path}.tmp`;
+  const path = join(folder, reserveName),
+    temporary = `${path}.tmp`;
   try {
-    if (await stat(path).then(() => true, () => false)) return;
+    if (
+      await stat(path).then(
+        () => true,
+        () => false,
+      )
+    )
+      return;
     const { bavail, bsize } = await statfs(folder);
     if (bavail * bsize < leastFreeBytes) return;
     await writeFile(temporary, new Uint8Array(reserveBytes), { mode: 0o600 });
     await rename(temporary, path);
-  } catch { await rm(temporary, { force: true }).catch(() => undefined); }
+  } catch {
+    await rm(temporary, { force: true }).catch(() => undefined);
+  }
 }

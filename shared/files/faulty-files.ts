@@ -1,18 +1,62 @@
-/** The file port with faults on order: a plan looks at every operation and says which fail, and how. For tests, also in child processes. */
+/**
+ * The file port with faults on order: a plan looks at every operation and says which fail, and how. For
+ * tests, also in child processes.
+ */
 import type { Files, OpenFile } from "../ports.js";
 import { fileError, systemError } from "./file-error.js";
 
-export type FileOperationKind = "open" | "read" | "write" | "size" | "truncate" | "sync" | "close" | "stat" | "list" | "makeFolder" | "rename" | "remove" | "replaceLink" | "readLink" | "syncFolder" | "freeBytes";
+export type FileOperationKind =
+  | "open"
+  | "read"
+  | "write"
+  | "size"
+  | "truncate"
+  | "sync"
+  | "close"
+  | "stat"
+  | "list"
+  | "makeFolder"
+  | "rename"
+  | "remove"
+  | "replaceLink"
+  | "readLink"
+  | "syncFolder"
+  | "freeBytes";
 /** Operations that change the disk or make it durable. */
-export const changingKinds: readonly FileOperationKind[] = ["open", "write", "truncate", "sync", "makeFolder", "rename", "remove", "replaceLink", "syncFolder"];
+export const changingKinds: readonly FileOperationKind[] = [
+  "open",
+  "write",
+  "truncate",
+  "sync",
+  "makeFolder",
+  "rename",
+  "remove",
+  "replaceLink",
+  "syncFolder",
+];
 
-export interface FileOperation { /** From 0. */ readonly number: number; readonly kind: FileOperationKind; readonly path: string; /** Of a write. */ readonly bytes: number }
+export interface FileOperation {
+  /** From 0. */ readonly number: number;
+  readonly kind: FileOperationKind;
+  readonly path: string;
+  /** Of a write. */ readonly bytes: number;
+}
 /** `writtenShare` of a failing write's bytes reach the file before it fails. */
-export interface Fault { readonly code: "EIO" | "ENOSPC" | "EACCES" | "EMFILE"; readonly writtenShare?: number }
+export interface Fault {
+  readonly code: "EIO" | "ENOSPC" | "EACCES" | "EMFILE";
+  readonly writtenShare?: number;
+}
 export type FaultPlan = (operation: FileOperation) => Fault | undefined;
 
 /** Fails operation number `n` among those of `kinds`, and all after it when `forGood`. */
-export function failNth(n: number, fault: Fault, { kinds = changingKinds, forGood = false }: { readonly kinds?: readonly FileOperationKind[]; readonly forGood?: boolean } = {}): FaultPlan {
+export function failNth(
+  n: number,
+  fault: Fault,
+  {
+    kinds = changingKinds,
+    forGood = false,
+  }: { readonly kinds?: readonly FileOperationKind[]; readonly forGood?: boolean } = {},
+): FaultPlan {
   let seen = 0;
   return ({ kind }) => {
     if (!kinds.includes(kind)) return undefined;
@@ -27,12 +71,17 @@ export function fullAfter(bytes: number): { readonly plan: FaultPlan; free(more:
   return {
     plan({ kind, bytes: wanted }) {
       if (kind !== "write") return undefined;
-      if (wanted <= left) { left -= wanted; return undefined; }
+      if (wanted <= left) {
+        left -= wanted;
+        return undefined;
+      }
       const writtenShare = left / wanted;
       left = 0;
       return { code: "ENOSPC", writtenShare };
     },
-    free(more) { left += more; },
+    free(more) {
+      left += more;
+    },
   };
 }
 
@@ -40,32 +89,64 @@ class FaultyFile implements OpenFile {
   readonly #inner: OpenFile;
   readonly #path: string;
   readonly #check: (kind: FileOperationKind, path: string, bytes?: number) => Fault | undefined;
-  constructor(inner: OpenFile, path: string, check: (kind: FileOperationKind, path: string, bytes?: number) => Fault | undefined) { this.#inner = inner; this.#path = path; this.#check = check; }
-  #pass(kind: FileOperationKind): void { const fault = this.#check(kind, this.#path); if (fault !== undefined) throw fileError(systemError(fault.code), kind, this.#path); }
-  async read(target: Uint8Array, position: number): Promise<number> { this.#pass("read"); return this.#inner.read(target, position); }
+  constructor(
+    inner: OpenFile,
+    path: string,
+    check: (kind: FileOperationKind, path: string, bytes?: number) => Fault | undefined,
+  ) {
+    this.#inner = inner;
+    this.#path = path;
+    this.#check = check;
+  }
+  #pass(kind: FileOperationKind): void {
+    const fault = this.#check(kind, this.#path);
+    if (fault !== undefined) throw fileError(systemError(fault.code), kind, this.#path);
+  }
+  async read(target: Uint8Array, position: number): Promise<number> {
+    this.#pass("read");
+    return this.#inner.read(target, position);
+  }
   async write(bytes: Uint8Array, position: number): Promise<void> {
     const fault = this.#check("write", this.#path, bytes.length);
     if (fault === undefined) return this.#inner.write(bytes, position);
-    await this.#inner.write(bytes.subarray(0, Math.floor(bytes.length * (fault.writtenShare ?? 0))), position);
+    await this.#inner.write(
+      bytes.subarray(0, Math.floor(bytes.length * (fault.writtenShare ?? 0))),
+      position,
+    );
     throw fileError(systemError(fault.code), "write to", this.#path);
   }
-  async size(): Promise<number> { this.#pass("size"); return this.#inner.size(); }
-  async truncate(size: number): Promise<void> { this.#pass("truncate"); return this.#inner.truncate(size); }
-  async sync(): Promise<void> { this.#pass("sync"); return this.#inner.sync(); }
-  async close(): Promise<void> { const fault = this.#check("close", this.#path); await this.#inner.close(); if (fault !== undefined) throw fileError(systemError(fault.code), "close", this.#path); }
+  async size(): Promise<number> {
+    this.#pass("size");
+    return this.#inner.size();
+  }
+  async truncate(size: number): Promise<void> {
+    this.#pass("truncate");
+    return this.#inner.truncate(size);
+  }
+  async sync(): Promise<void> {
+    this.#pass("sync");
+    return this.#inner.sync();
+  }
+  async close(): Promise<void> {
+    const fault = this.#check("close", this.#path);
+    await this.#inner.close();
+    if (fault !== undefined) throw fileError(systemError(fault.code), "close", this.#path);
+  }
 }
 
 /** Passes on to `inner` whatever the plan does not fail. */
 export function faultyFiles(inner: Files, plan: FaultPlan): Files {
   let number = 0;
-  const check = (kind: FileOperationKind, path: string, bytes = 0): Fault | undefined => plan({ number: number++, kind, path, bytes });
+  const check = (kind: FileOperationKind, path: string, bytes = 0): Fault | undefined =>
+    plan({ number: number++, kind, path, bytes });
   const pass = async <T>(kind: FileOperationKind, path: string, run: () => Promise<T>): Promise<T> => {
     const fault = check(kind, path);
     if (fault !== undefined) throw fileError(systemError(fault.code), kind, path);
     return run();
   };
   return {
-    open: (path, mode) => pass("open", path, async () => new FaultyFile(await inner.open(path, mode), path, check)),
+    open: (path, mode) =>
+      pass("open", path, async () => new FaultyFile(await inner.open(path, mode), path, check)),
     read: (path) => pass("read", path, () => inner.read(path)),
     stat: (path) => pass("stat", path, () => inner.stat(path)),
     list: (path) => pass("list", path, () => inner.list(path)),

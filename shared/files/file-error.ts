@@ -1,4 +1,7 @@
-/** Turns what the operating system says about a file into a typed error that keeps it as cause. Knows no store and no journal. */
+/**
+ * Turns what the operating system says about a file into a typed error that keeps it as cause. Knows no store
+ * and no journal.
+ */
 import { StemmaError } from "../errors.js";
 
 const advice: Readonly<Record<string, string>> = {
@@ -24,11 +27,21 @@ export function systemCode(error: unknown): string | undefined {
 export function fileError(error: unknown, action: string, path: string): StemmaError {
   if (error instanceof StemmaError) return error;
   const system = systemCode(error) ?? "unknown error";
-  const code = system === "ENOENT" || system === "ENOTDIR" ? "FILE_MISSING"
-    : system === "ENOSPC" || system === "EDQUOT" ? "DISK_FULL"
-    : system === "ENAMETOOLONG" ? "PATH_TOO_LONG" : "FILE_FAILED";
+  const code =
+    system === "ENOENT" || system === "ENOTDIR"
+      ? "FILE_MISSING"
+      : system === "ENOSPC" || system === "EDQUOT"
+        ? "DISK_FULL"
+        : system === "ENAMETOOLONG"
+          ? "PATH_TOO_LONG"
+          : "FILE_FAILED";
   const next = advice[system] ?? "Look at the cause below, then try again.";
-  return new StemmaError(code, `Could not ${action} ${path} (${system}). ${next}`, { cause: error, path, action, system });
+  return new StemmaError(code, `Could not ${action} ${path} (${system}). ${next}`, {
+    cause: error,
+    path,
+    action,
+    system,
+  });
 }
 
 /** A made-up operating system error, for file systems that live in memory or fail on purpose. */

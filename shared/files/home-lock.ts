@@ -23,7 +23,10 @@ import { fileError, systemCode } from "./file-error.js";
 /** Who holds a home. */
 export interface LockHolder {
   readonly pid: number;
-  /** Kernel's start time of the process where it can be told (Linux), so that a reused pid is not taken for the holder. */
+  /**
+   * Kernel's start time of the process where it can be told (Linux), so that a reused pid is not taken for
+   * the holder.
+   */
   readonly started: string;
   readonly host: string;
   readonly boot: string;
@@ -34,7 +37,10 @@ export interface LockHolder {
   readonly socket: string;
 }
 
-export interface HomeLock { readonly holder: LockHolder; release(): Promise<void> }
+export interface HomeLock {
+  readonly holder: LockHolder;
+  release(): Promise<void>;
+}
 
 /** Longer socket paths are cut silently by some systems (FORMATS, Home). */
 const maxSocketPathBytes = 99;
@@ -42,23 +48,41 @@ const claimSuffix = ".claim";
 const maxClaimBytes = 64 * 1024;
 const attempts = 8;
 
-async function textOf(path: string): Promise<string> { try { return (await readFile(path, "utf8")).trim(); } catch { return ""; } }
+async function textOf(path: string): Promise<string> {
+  try {
+    return (await readFile(path, "utf8")).trim();
+  } catch {
+    return "";
+  }
+}
 
-/** Field 22 of /proc/<pid>/stat: start in clock ticks since boot; "" where the system does not tell. The name in field 2 may hold spaces and brackets. */
+/**
+ * Field 22 of /proc/<pid>/stat: start in clock ticks since boot; "" where the system does not tell. The name
+ * in field 2 may hold spaces and brackets.
+ */
 async function startOf(pid: number | "self"): Promise<string> {
   const stat = await textOf(`/proc/${pid}/stat`);
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
 }
 
 async function processNamespace(): Promise<string> {
-  try { return await readlink("/proc/self/ns/pid"); } catch { return ""; }
+  try {
+    return await readlink("/proc/self/ns/pid");
+  } catch {
+    return "";
+  }
 }
 
 function listen(path: string): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const server = createServer((socket) => { socket.destroy(); });
+    const server = createServer((socket) => {
+      socket.destroy();
+    });
     server.once("error", reject);
-    server.listen(path, () => { server.unref(); resolve(server); });
+    server.listen(path, () => {
+      server.unref();
+      resolve(server);
+    });
   });
 }
 
@@ -66,21 +90,34 @@ function listen(path: string): Promise<Server> {
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createConnection(path);
-    const end = (alive: boolean): void => { socket.destroy(); resolve(alive); };
+    const end = (alive: boolean): void => {
+      socket.destroy();
+      resolve(alive);
+    };
     socket.once("connect", () => end(true));
     socket.once("error", (error) => end(!["ECONNREFUSED", "ENOENT"].includes(systemCode(error) ?? "")));
   });
 }
 
 function processExists(pid: number): boolean {
-  try { process.kill(pid, 0); return true; } catch (error) { return systemCode(error) === "EPERM"; }
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return systemCode(error) === "EPERM";
+  }
 }
 
 /** `alive`, `dead`, or `unknown` where it is another machine's. */
-async function judge(holder: LockHolder, self: LockHolder, folder: string): Promise<"alive" | "dead" | "unknown"> {
+async function judge(
+  holder: LockHolder,
+  self: LockHolder,
+  folder: string,
+): Promise<"alive" | "dead" | "unknown"> {
   if (holder.boot !== self.boot) return holder.host === self.host ? "dead" : "unknown";
-  if (holder.socket !== "") return await answers(join(folder, holder.socket)) ? "alive" : "dead";
-  if (holder.processNamespace !== self.processNamespace) return holder.host === self.host ? "dead" : "unknown";
+  if (holder.socket !== "") return (await answers(join(folder, holder.socket))) ? "alive" : "dead";
+  if (holder.processNamespace !== self.processNamespace)
+    return holder.host === self.host ? "dead" : "unknown";
   if (!processExists(holder.pid)) return "dead";
   const started = await startOf(holder.pid);
   return started === "" || started === holder.started ? "alive" : "dead";
@@ -89,9 +126,19 @@ async function judge(holder: LockHolder, self: LockHolder, folder: string): Prom
 function parseHolder(text: string): LockHolder | undefined {
   try {
     const value = JSON.parse(text) as Record<string, unknown>;
-    const words = ["started", "host", "boot", "processNamespace", "command", "socket"].every((field) => typeof value[field] === "string");
-    return words && Number.isSafeInteger(value["pid"]) && (value["pid"] as number) > 0 && typeof value["sinceMs"] === "number" && !(value["socket"] as string).includes("/") ? value as unknown as LockHolder : undefined;
-  } catch { return undefined; }
+    const words = ["started", "host", "boot", "processNamespace", "command", "socket"].every(
+      (field) => typeof value[field] === "string",
+    );
+    return words &&
+      Number.isSafeInteger(value["pid"]) &&
+      (value["pid"] as number) > 0 &&
+      typeof value["sinceMs"] === "number" &&
+      !(value["socket"] as string).includes("/")
+      ? (value as unknown as LockHolder)
+      : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function readClaim(path: string): Promise<LockHolder | undefined | "gone"> {
@@ -107,18 +154,33 @@ async function readClaim(path: string): Promise<LockHolder | undefined | "gone">
 function locked(home: string, holder: LockHolder, state: "alive" | "unknown", path: string): StemmaError {
   const since = new Date(holder.sinceMs).toISOString();
   return state === "alive"
-    ? new StemmaError("HOME_LOCKED", `${home} is in use by process ${holder.pid} (${holder.command}) since ${since}. Stop it first, give the command to it (--server), or use another --home.`, { home, holder })
-    : new StemmaError("HOME_LOCKED", `${home} was taken by process ${holder.pid} on the machine ${holder.host} (${holder.command}) at ${since}; from here it cannot be told whether that still runs. If it does not, remove ${path} and try again.`, { home, holder });
+    ? new StemmaError(
+        "HOME_LOCKED",
+        `${home} is in use by process ${holder.pid} (${holder.command}) since ${since}. Stop it first, give the command to it (--server), or use another --home.`,
+        { home, holder },
+      )
+    : new StemmaError(
+        "HOME_LOCKED",
+        `${home} was taken by process ${holder.pid} on the machine ${holder.host} (${holder.command}) at ${since}; from here it cannot be told whether that still runs. If it does not, remove ${path} and try again.`,
+        { home, holder },
+      );
 }
 
 /** The claim of somebody else who may live, after removing the claims of the dead. */
-async function otherHolder(folder: string, own: string, self: LockHolder): Promise<{ readonly holder: LockHolder; readonly state: "alive" | "unknown"; readonly path: string } | undefined> {
+async function otherHolder(
+  folder: string,
+  own: string,
+  self: LockHolder,
+): Promise<
+  { readonly holder: LockHolder; readonly state: "alive" | "unknown"; readonly path: string } | undefined
+> {
   for (const name of await readdir(folder)) {
     if (!name.endsWith(claimSuffix) || name === own) continue;
     const path = join(folder, name);
     const holder = await readClaim(path);
     if (holder === "gone") continue;
-    // A claim appears whole; one that cannot be read was damaged later, by a crash of the machine, and its process with it.
+    // A claim appears whole; one that cannot be read was damaged later, by a crash of the machine, and its
+    // process with it.
     const state = holder === undefined ? "dead" : await judge(holder, self, folder);
     if (holder !== undefined && state !== "dead") return { holder, state, path };
     await rm(path, { force: true });
@@ -130,8 +192,13 @@ async function otherHolder(folder: string, own: string, self: LockHolder): Promi
 async function describeSelf(folder: string, nonce: string): Promise<LockHolder> {
   const socket = `${nonce}.sock`;
   return {
-    pid: process.pid, started: await startOf("self"), host: hostname(), boot: await textOf("/proc/sys/kernel/random/boot_id"), processNamespace: await processNamespace(),
-    command: process.argv.slice(1).join(" ").slice(0, 200) || process.title, sinceMs: Date.now(),
+    pid: process.pid,
+    started: await startOf("self"),
+    host: hostname(),
+    boot: await textOf("/proc/sys/kernel/random/boot_id"),
+    processNamespace: await processNamespace(),
+    command: process.argv.slice(1).join(" ").slice(0, 200) || process.title,
+    sinceMs: Date.now(),
     socket: Buffer.byteLength(join(folder, socket)) <= maxSocketPathBytes ? socket : "",
   };
 }
@@ -143,17 +210,25 @@ async function attempt(home: string, folder: string): Promise<HomeLock> {
   const claim = `${nonce}${claimSuffix}`;
   const temporary = join(folder, `${nonce}.tmp`);
   // Listening begins before the claim shows, so that nobody finds it deaf and takes it for dead.
-  const server = self.socket === "" ? undefined : await listen(join(folder, self.socket)).catch((error: unknown) => { throw fileError(error, "listen on", join(folder, self.socket)); });
+  const server =
+    self.socket === ""
+      ? undefined
+      : await listen(join(folder, self.socket)).catch((error: unknown) => {
+          throw fileError(error, "listen on", join(folder, self.socket));
+        });
   const release = async (): Promise<void> => {
     await rm(join(folder, claim), { force: true });
     await rm(temporary, { force: true });
-    if (server !== undefined) await new Promise((resolve) => { server.close(resolve); });
+    if (server !== undefined)
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
   };
   const write = (): Promise<void> => writeFile(temporary, JSON.stringify(self), { mode: 0o600 });
   let claimedReserve = false;
   try {
     await write().catch(async (error: unknown) => {
-      claimedReserve = systemCode(error) === "ENOSPC" && await claimReserve(folder);
+      claimedReserve = systemCode(error) === "ENOSPC" && (await claimReserve(folder));
       if (!claimedReserve) throw error;
       await write();
     });
@@ -162,7 +237,13 @@ async function attempt(home: string, folder: string): Promise<HomeLock> {
     if (other !== undefined) throw locked(home, other.holder, other.state, other.path);
     // Who needed it leaves it to the work that is to come, and puts it back in the end.
     if (!claimedReserve) await keepReserve(folder);
-    return { holder: self, release: async () => { await keepReserve(folder); await release(); } };
+    return {
+      holder: self,
+      release: async () => {
+        await keepReserve(folder);
+        await release();
+      },
+    };
   } catch (error) {
     await release();
     throw fileError(error, "take the lock in", folder);
@@ -175,9 +256,15 @@ async function attempt(home: string, folder: string): Promise<HomeLock> {
  */
 export async function lockHome(home: string): Promise<HomeLock> {
   const folder = join(home, "lock");
-  try { await mkdir(folder, { recursive: true, mode: 0o700 }); } catch (error) { throw fileError(error, "make the folder", folder); }
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw fileError(error, "make the folder", folder);
+  }
   for (let tried = 1; ; tried++) {
-    try { return await attempt(home, folder); } catch (error) {
+    try {
+      return await attempt(home, folder);
+    } catch (error) {
       // Two that claim at once may both withdraw: a holder that is gone a moment later was such a one.
       if (!(error instanceof StemmaError) || error.code !== "HOME_LOCKED" || tried === attempts) throw error;
       await delay(5 + (randomBytes(1)[0] as number) / 8);

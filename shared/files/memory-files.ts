@@ -6,13 +6,30 @@
 import type { Files, OpenFile, OpenMode } from "../ports.js";
 import { fileError, systemError } from "./file-error.js";
 
-export interface MemoryFile { readonly kind: "file"; bytes: Uint8Array; size: number; modifiedMs: number }
-export interface MemoryFolder { readonly kind: "folder"; readonly entries: Map<string, MemoryNode>; modifiedMs: number }
-export interface MemoryLink { readonly kind: "link"; readonly target: string; modifiedMs: number }
+export interface MemoryFile {
+  readonly kind: "file";
+  bytes: Uint8Array;
+  size: number;
+  modifiedMs: number;
+}
+export interface MemoryFolder {
+  readonly kind: "folder";
+  readonly entries: Map<string, MemoryNode>;
+  modifiedMs: number;
+}
+export interface MemoryLink {
+  readonly kind: "link";
+  readonly target: string;
+  modifiedMs: number;
+}
 export type MemoryNode = MemoryFile | MemoryFolder | MemoryLink;
 
-export function memoryFolder(): MemoryFolder { return { kind: "folder", entries: new Map(), modifiedMs: 0 }; }
-export function memoryFile(): MemoryFile { return { kind: "file", bytes: new Uint8Array(0), size: 0, modifiedMs: 0 }; }
+export function memoryFolder(): MemoryFolder {
+  return { kind: "folder", entries: new Map(), modifiedMs: 0 };
+}
+export function memoryFile(): MemoryFile {
+  return { kind: "file", bytes: new Uint8Array(0), size: 0, modifiedMs: 0 };
+}
 
 /** Writes into a file, growing it; a gap is zeros. */
 export function writeMemoryFile(file: MemoryFile, bytes: Uint8Array, position: number): void {
@@ -43,7 +60,10 @@ function find(root: MemoryFolder, path: string, followLast: boolean): MemoryNode
   for (let links = 0; remaining.length > 0;) {
     const [name, ...rest] = remaining as [string, ...string[]];
     remaining = rest;
-    if (name === "..") { if (trail.length > 1) trail.pop(); continue; }
+    if (name === "..") {
+      if (trail.length > 1) trail.pop();
+      continue;
+    }
     const next = trail[trail.length - 1]?.entries.get(name);
     if (next === undefined) return undefined;
     if (next.kind === "link" && (rest.length > 0 || followLast)) {
@@ -77,10 +97,14 @@ class MemoryOpenFile implements OpenFile {
   readonly #now: () => number;
   #open = true;
   constructor(file: MemoryFile, path: string, writable: boolean, now: () => number) {
-    this.#file = file; this.#path = path; this.#writable = writable; this.#now = now;
+    this.#file = file;
+    this.#path = path;
+    this.#writable = writable;
+    this.#now = now;
   }
   #check(action: string, writing: boolean): void {
-    if (!this.#open || (writing && !this.#writable)) throw fileError(systemError("EBADF"), action, this.#path);
+    if (!this.#open || (writing && !this.#writable))
+      throw fileError(systemError("EBADF"), action, this.#path);
   }
   async read(target: Uint8Array, position: number): Promise<number> {
     this.#check("read", false);
@@ -93,10 +117,21 @@ class MemoryOpenFile implements OpenFile {
     writeMemoryFile(this.#file, bytes, position);
     this.#file.modifiedMs = this.#now();
   }
-  async size(): Promise<number> { this.#check("ask the size of", false); return this.#file.size; }
-  async truncate(size: number): Promise<void> { this.#check("truncate", true); truncateMemoryFile(this.#file, size); }
-  async sync(): Promise<void> { this.#check("fsync", false); }
-  async close(): Promise<void> { this.#check("close", false); this.#open = false; }
+  async size(): Promise<number> {
+    this.#check("ask the size of", false);
+    return this.#file.size;
+  }
+  async truncate(size: number): Promise<void> {
+    this.#check("truncate", true);
+    truncateMemoryFile(this.#file, size);
+  }
+  async sync(): Promise<void> {
+    this.#check("fsync", false);
+  }
+  async close(): Promise<void> {
+    this.#check("close", false);
+    this.#open = false;
+  }
 }
 
 export interface MemoryFilesOptions {
@@ -114,8 +149,10 @@ function renameNode(root: MemoryFolder, from: string, to: string): void {
   const target = memoryPlace(root, to);
   const replaced = target.folder.entries.get(target.name);
   if (replaced === moved) return;
-  if (replaced?.kind === "folder" && (moved.kind !== "folder" || replaced.entries.size > 0)) throw systemError(moved.kind === "folder" ? "ENOTEMPTY" : "EISDIR");
-  if (moved.kind === "folder" && replaced !== undefined && replaced.kind !== "folder") throw systemError("ENOTDIR");
+  if (replaced?.kind === "folder" && (moved.kind !== "folder" || replaced.entries.size > 0))
+    throw systemError(moved.kind === "folder" ? "ENOTEMPTY" : "EISDIR");
+  if (moved.kind === "folder" && replaced !== undefined && replaced.kind !== "folder")
+    throw systemError("ENOTDIR");
   source.folder.entries.delete(source.name);
   target.folder.entries.set(target.name, moved);
 }
@@ -140,29 +177,53 @@ function makeFolders(root: MemoryFolder, path: string): void {
   for (const part of partsOf(path)) {
     at += `/${part}`;
     const found = find(root, at, true);
-    if (found === undefined) { const { folder, name } = memoryPlace(root, at); folder.entries.set(name, memoryFolder()); }
-    else if (found.kind !== "folder") throw systemError("EEXIST");
+    if (found === undefined) {
+      const { folder, name } = memoryPlace(root, at);
+      folder.entries.set(name, memoryFolder());
+    } else if (found.kind !== "folder") throw systemError("EEXIST");
   }
 }
 
 /** What is at the path; undefined also below what is no folder. */
 export function memoryNodeAt(root: MemoryFolder, path: string, follow: boolean): MemoryNode | undefined {
-  try { return find(root, path, follow); } catch { return undefined; }
+  try {
+    return find(root, path, follow);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Files in memory. Paths are absolute, as on a disk; the root folder exists, all others must be made. */
 export function memoryFiles(options: MemoryFilesOptions = {}): Files & { readonly root: MemoryFolder } {
   const { root = memoryFolder(), now = () => 0, freeBytes = 2 ** 40 } = options;
   const attempt = <T>(action: string, path: string, run: () => T): T => {
-    try { return run(); } catch (error) { throw fileError(error, action, path); }
+    try {
+      return run();
+    } catch (error) {
+      throw fileError(error, action, path);
+    }
   };
   return {
     root,
-    async open(path, mode) { return new MemoryOpenFile(attempt("open", path, () => openNode(root, path, mode)), path, mode !== "read", now); },
-    async read(path) { return attempt("read", path, () => { const file = openNode(root, path, "read"); return file.bytes.slice(0, file.size); }); },
+    async open(path, mode) {
+      return new MemoryOpenFile(
+        attempt("open", path, () => openNode(root, path, mode)),
+        path,
+        mode !== "read",
+        now,
+      );
+    },
+    async read(path) {
+      return attempt("read", path, () => {
+        const file = openNode(root, path, "read");
+        return file.bytes.slice(0, file.size);
+      });
+    },
     async stat(path) {
       const found = memoryNodeAt(root, path, false);
-      return found === undefined ? undefined : { kind: found.kind, size: found.kind === "file" ? found.size : 0, modifiedMs: found.modifiedMs };
+      return found === undefined
+        ? undefined
+        : { kind: found.kind, size: found.kind === "file" ? found.size : 0, modifiedMs: found.modifiedMs };
     },
     async list(path) {
       const found = memoryNodeAt(root, path, true);
@@ -170,14 +231,35 @@ export function memoryFiles(options: MemoryFilesOptions = {}): Files & { readonl
       if (found.kind !== "folder") throw fileError(systemError("ENOTDIR"), "list", path);
       return [...found.entries.keys()].sort();
     },
-    async makeFolder(path) { attempt("make the folder", path, () => makeFolders(root, path)); },
-    async rename(from, to) { attempt("rename", `${from} to ${to}`, () => renameNode(root, from, to)); },
-    async remove(path) { if (memoryNodeAt(root, path, false) !== undefined) attempt("remove", path, () => { const { folder, name } = memoryPlace(root, path); folder.entries.delete(name); }); },
-    async replaceLink(target, path) {
-      attempt("replace the link", path, () => { const { folder, name } = memoryPlace(root, path); folder.entries.set(name, { kind: "link", target, modifiedMs: now() }); });
+    async makeFolder(path) {
+      attempt("make the folder", path, () => makeFolders(root, path));
     },
-    async readLink(path) { const found = memoryNodeAt(root, path, false); return found?.kind === "link" ? found.target : undefined; },
-    async syncFolder(path) { const found = memoryNodeAt(root, path, true); if (found?.kind !== "folder") throw fileError(systemError("ENOENT"), "fsync the folder", path); },
-    async freeBytes() { return freeBytes; },
+    async rename(from, to) {
+      attempt("rename", `${from} to ${to}`, () => renameNode(root, from, to));
+    },
+    async remove(path) {
+      if (memoryNodeAt(root, path, false) !== undefined)
+        attempt("remove", path, () => {
+          const { folder, name } = memoryPlace(root, path);
+          folder.entries.delete(name);
+        });
+    },
+    async replaceLink(target, path) {
+      attempt("replace the link", path, () => {
+        const { folder, name } = memoryPlace(root, path);
+        folder.entries.set(name, { kind: "link", target, modifiedMs: now() });
+      });
+    },
+    async readLink(path) {
+      const found = memoryNodeAt(root, path, false);
+      return found?.kind === "link" ? found.target : undefined;
+    },
+    async syncFolder(path) {
+      const found = memoryNodeAt(root, path, true);
+      if (found?.kind !== "folder") throw fileError(systemError("ENOENT"), "fsync the folder", path);
+    },
+    async freeBytes() {
+      return freeBytes;
+    },
   };
 }

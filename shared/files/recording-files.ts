@@ -5,20 +5,56 @@
  */
 import { dirname } from "node:path";
 import type { Files, OpenFile, OpenMode } from "../ports.js";
-import { memoryFile, memoryFolder, memoryNodeAt, memoryPlace, type MemoryFile, type MemoryFolder, type MemoryNode } from "./memory-files.js";
+import {
+  memoryFile,
+  memoryFolder,
+  memoryNodeAt,
+  memoryPlace,
+  type MemoryFile,
+  type MemoryFolder,
+  type MemoryNode,
+} from "./memory-files.js";
 
-/** What happened to the disk. Nodes are identities (inodes); their contents are those of the start of the recording. */
+/**
+ * What happened to the disk. Nodes are identities (inodes); their contents are those of the start of the
+ * recording.
+ */
 export type DiskOperation =
-  | { readonly kind: "write"; readonly node: MemoryFile; readonly position: number; readonly bytes: Uint8Array }
+  | {
+      readonly kind: "write";
+      readonly node: MemoryFile;
+      readonly position: number;
+      readonly bytes: Uint8Array;
+    }
   | { readonly kind: "truncate"; readonly node: MemoryFile; readonly size: number }
   | { readonly kind: "sync"; readonly node: MemoryNode }
   | { readonly kind: "link"; readonly folder: MemoryFolder; readonly name: string; readonly node: MemoryNode }
-  | { readonly kind: "unlink"; readonly folder: MemoryFolder; readonly name: string; readonly node: MemoryNode }
-  | { readonly kind: "move"; readonly from: MemoryFolder; readonly fromName: string; readonly folder: MemoryFolder; readonly name: string; readonly node: MemoryNode };
+  | {
+      readonly kind: "unlink";
+      readonly folder: MemoryFolder;
+      readonly name: string;
+      readonly node: MemoryNode;
+    }
+  | {
+      readonly kind: "move";
+      readonly from: MemoryFolder;
+      readonly fromName: string;
+      readonly folder: MemoryFolder;
+      readonly name: string;
+      readonly node: MemoryNode;
+    };
 
 /** One operation with the positions of its two events; `end` is infinite when it failed or never ended. */
-export interface RecordedOperation { readonly operation: DiskOperation; readonly path: string; readonly begin: number; end: number }
-export interface Mark { readonly at: number; readonly what: unknown }
+export interface RecordedOperation {
+  readonly operation: DiskOperation;
+  readonly path: string;
+  readonly begin: number;
+  end: number;
+}
+export interface Mark {
+  readonly at: number;
+  readonly what: unknown;
+}
 
 export interface Recording {
   readonly operations: readonly RecordedOperation[];
@@ -38,12 +74,17 @@ class Recorder implements Recording {
   readonly root: MemoryFolder;
   events = 0;
 
-  constructor(initial: MemoryFolder) { this.root = this.#copy(initial) as MemoryFolder; }
+  constructor(initial: MemoryFolder) {
+    this.root = this.#copy(initial) as MemoryFolder;
+  }
 
   #copy(node: MemoryNode): MemoryNode {
     if (node.kind === "link") return node;
     if (node.kind === "file") return { ...node, bytes: node.bytes.slice(0, node.size) };
-    const folder: MemoryFolder = { ...memoryFolder(), entries: new Map([...node.entries].map(([name, child]) => [name, this.#copy(child)])) };
+    const folder: MemoryFolder = {
+      ...memoryFolder(),
+      entries: new Map([...node.entries].map(([name, child]) => [name, this.#copy(child)])),
+    };
     this.baseline.set(folder, new Map(folder.entries));
     return folder;
   }
@@ -53,8 +94,12 @@ class Recorder implements Recording {
     this.operations.push(recorded);
     return recorded;
   }
-  end(recorded: RecordedOperation): void { recorded.end = this.events++; }
-  mark(what: unknown): void { this.marks.push({ at: this.events++, what }); }
+  end(recorded: RecordedOperation): void {
+    recorded.end = this.events++;
+  }
+  mark(what: unknown): void {
+    this.marks.push({ at: this.events++, what });
+  }
 
   /** Runs an operation between its two events. */
   async around<T>(operation: DiskOperation, path: string, run: () => Promise<T>): Promise<T> {
@@ -65,10 +110,16 @@ class Recorder implements Recording {
   }
 
   /** A change of names that has just been made. */
-  changed(operation: DiskOperation, path: string): void { this.end(this.begin(operation, path)); }
+  changed(operation: DiskOperation, path: string): void {
+    this.end(this.begin(operation, path));
+  }
 
-  node(path: string, followLast: boolean): MemoryNode | undefined { return memoryNodeAt(this.root, path, followLast); }
-  place(path: string): { folder: MemoryFolder; name: string } { return memoryPlace(this.root, path); }
+  node(path: string, followLast: boolean): MemoryNode | undefined {
+    return memoryNodeAt(this.root, path, followLast);
+  }
+  place(path: string): { folder: MemoryFolder; name: string } {
+    return memoryPlace(this.root, path);
+  }
 
   added(path: string, node: MemoryNode): void {
     const { folder, name } = this.place(path);
@@ -92,7 +143,17 @@ class Recorder implements Recording {
     if (node === undefined) return;
     source.folder.entries.delete(source.name);
     target.folder.entries.set(target.name, node);
-    this.changed({ kind: "move", from: source.folder, fromName: source.name, folder: target.folder, name: target.name, node }, `${from} to ${to}`);
+    this.changed(
+      {
+        kind: "move",
+        from: source.folder,
+        fromName: source.name,
+        folder: target.folder,
+        name: target.name,
+        node,
+      },
+      `${from} to ${to}`,
+    );
   }
 }
 
@@ -101,19 +162,50 @@ class RecordedFile implements OpenFile {
   readonly #node: MemoryFile;
   readonly #path: string;
   readonly #recorder: Recorder;
-  constructor(inner: OpenFile, node: MemoryFile, path: string, recorder: Recorder) { this.#inner = inner; this.#node = node; this.#path = path; this.#recorder = recorder; }
-  read(target: Uint8Array, position: number): Promise<number> { return this.#inner.read(target, position); }
-  write(bytes: Uint8Array, position: number): Promise<void> { return this.#recorder.around({ kind: "write", node: this.#node, position, bytes: bytes.slice() }, this.#path, () => this.#inner.write(bytes, position)); }
-  size(): Promise<number> { return this.#inner.size(); }
-  truncate(size: number): Promise<void> { return this.#recorder.around({ kind: "truncate", node: this.#node, size }, this.#path, () => this.#inner.truncate(size)); }
-  sync(): Promise<void> { return this.#recorder.around({ kind: "sync", node: this.#node }, this.#path, () => this.#inner.sync()); }
-  close(): Promise<void> { return this.#inner.close(); }
+  constructor(inner: OpenFile, node: MemoryFile, path: string, recorder: Recorder) {
+    this.#inner = inner;
+    this.#node = node;
+    this.#path = path;
+    this.#recorder = recorder;
+  }
+  read(target: Uint8Array, position: number): Promise<number> {
+    return this.#inner.read(target, position);
+  }
+  write(bytes: Uint8Array, position: number): Promise<void> {
+    return this.#recorder.around(
+      { kind: "write", node: this.#node, position, bytes: bytes.slice() },
+      this.#path,
+      () => this.#inner.write(bytes, position),
+    );
+  }
+  size(): Promise<number> {
+    return this.#inner.size();
+  }
+  truncate(size: number): Promise<void> {
+    return this.#recorder.around({ kind: "truncate", node: this.#node, size }, this.#path, () =>
+      this.#inner.truncate(size),
+    );
+  }
+  sync(): Promise<void> {
+    return this.#recorder.around({ kind: "sync", node: this.#node }, this.#path, () => this.#inner.sync());
+  }
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
 }
 
-async function openRecorded(recorder: Recorder, inner: Files, path: string, mode: OpenMode): Promise<OpenFile> {
+async function openRecorded(
+  recorder: Recorder,
+  inner: Files,
+  path: string,
+  mode: OpenMode,
+): Promise<OpenFile> {
   const file = await inner.open(path, mode);
   let node = recorder.node(path, true);
-  if (node === undefined) { node = memoryFile(); recorder.added(path, node); }
+  if (node === undefined) {
+    node = memoryFile();
+    recorder.added(path, node);
+  }
   return new RecordedFile(file, node as MemoryFile, path, recorder);
 }
 
@@ -131,7 +223,10 @@ export interface RecordingFiles extends Files {
   mark(what: unknown): void;
 }
 
-/** Records everything that is done through it. `initial` is what is on the disk of `inner` already: nothing when absent. */
+/**
+ * Records everything that is done through it. `initial` is what is on the disk of `inner` already: nothing
+ * when absent.
+ */
 export function recordingFiles(inner: Files, initial: MemoryFolder = memoryFolder()): RecordingFiles {
   const recorder = new Recorder(initial);
   return {
@@ -142,9 +237,18 @@ export function recordingFiles(inner: Files, initial: MemoryFolder = memoryFolde
     stat: (path) => inner.stat(path),
     list: (path) => inner.list(path),
     makeFolder: (path) => makeFolderRecorded(recorder, inner, path),
-    async rename(from, to) { await inner.rename(from, to); recorder.moved(from, to); },
-    async remove(path) { await inner.remove(path); recorder.removed(path); },
-    async replaceLink(target, path) { await inner.replaceLink(target, path); recorder.added(path, { kind: "link", target, modifiedMs: 0 }); },
+    async rename(from, to) {
+      await inner.rename(from, to);
+      recorder.moved(from, to);
+    },
+    async remove(path) {
+      await inner.remove(path);
+      recorder.removed(path);
+    },
+    async replaceLink(target, path) {
+      await inner.replaceLink(target, path);
+      recorder.added(path, { kind: "link", target, modifiedMs: 0 });
+    },
     readLink: (path) => inner.readLink(path),
     async syncFolder(path) {
       const node = recorder.node(path, true);

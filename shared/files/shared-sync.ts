@@ -9,7 +9,9 @@ export function sharedSync(sync: () => Promise<void>): () => Promise<void> {
   let next: Promise<void> | undefined;
   const start = (): Promise<void> => {
     next = undefined;
-    const current = sync().finally(() => { if (running === current) running = undefined; });
+    const current = sync().finally(() => {
+      if (running === current) running = undefined;
+    });
     running = current;
     return current;
   };

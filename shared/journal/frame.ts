@@ -16,14 +16,20 @@ export const segmentHeaderBytes = 64;
 export const frameHeaderBytes = 24;
 /** Longest entry; anything bigger belongs into the object store. */
 export const maxEntryBytes = 1024 * 1024;
-/** Longest segment that is read back: far above what is ever written, so that a hostile file is not taken into memory. */
+/**
+ * Longest segment that is read back: far above what is ever written, so that a hostile file is not taken into
+ * memory.
+ */
 export const maxSegmentFileBytes = 1024 * 1024 * 1024;
 
 const segmentMagic = new TextEncoder().encode("STEMMAJL");
 const segmentFormat = 1;
 const frameMagic = new Uint8Array([0x53, 0x4a, 0x45, 0x01]);
 
-export interface SegmentHeader { readonly first: number; readonly chain: Hash }
+export interface SegmentHeader {
+  readonly first: number;
+  readonly chain: Hash;
+}
 
 export function encodeSegmentHeader({ first, chain }: SegmentHeader): Uint8Array {
   const bytes = new Uint8Array(segmentHeaderBytes);
@@ -38,22 +44,39 @@ export function encodeSegmentHeader({ first, chain }: SegmentHeader): Uint8Array
 
 /** @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN */
 export function decodeSegmentHeader(bytes: Uint8Array, path: string): SegmentHeader {
-  const corrupt = (why: string): StemmaError => new StemmaError("JOURNAL_CORRUPT", `The journal segment ${path} ${why}. Restore it from a backup; nothing was changed.`, { path });
+  const corrupt = (why: string): StemmaError =>
+    new StemmaError(
+      "JOURNAL_CORRUPT",
+      `The journal segment ${path} ${why}. Restore it from a backup; nothing was changed.`,
+      { path },
+    );
   if (bytes.length < segmentHeaderBytes) throw corrupt("is shorter than its header");
-  if (!segmentMagic.every((byte, i) => bytes[i] === byte)) throw corrupt("does not begin as a journal segment does");
+  if (!segmentMagic.every((byte, i) => bytes[i] === byte))
+    throw corrupt("does not begin as a journal segment does");
   const view = new DataView(bytes.buffer, bytes.byteOffset, segmentHeaderBytes);
   const format = view.getUint32(8, true);
-  if (format !== segmentFormat) throw new StemmaError("JOURNAL_FORMAT_UNKNOWN", `The journal segment ${path} has format ${format}; this Stemma reads format ${segmentFormat}. Use the Stemma that wrote it, or a newer one.`, { path, format });
-  if (view.getUint32(12, true) !== crc32(bytes.subarray(16, segmentHeaderBytes))) throw corrupt("has a damaged header");
+  if (format !== segmentFormat)
+    throw new StemmaError(
+      "JOURNAL_FORMAT_UNKNOWN",
+      `The journal segment ${path} has format ${format}; this Stemma reads format ${segmentFormat}. Use the Stemma that wrote it, or a newer one.`,
+      { path, format },
+    );
+  if (view.getUint32(12, true) !== crc32(bytes.subarray(16, segmentHeaderBytes)))
+    throw corrupt("has a damaged header");
   return { first: Number(view.getBigUint64(16, true)), chain: hexOf(bytes.subarray(24, 56)) };
 }
 
 /** One entry to write: `following` entries of the same append come after it. */
-export interface FrameToWrite { readonly payload: Uint8Array; readonly following: number }
+export interface FrameToWrite {
+  readonly payload: Uint8Array;
+  readonly following: number;
+}
 
 /** The frames of one group, to be written with one call and fsynced once. */
 export function encodeFrames(frames: readonly FrameToWrite[], groupFirst: number): Uint8Array {
-  const bytes = new Uint8Array(frames.reduce((sum, { payload }) => sum + frameHeaderBytes + payload.length, 0));
+  const bytes = new Uint8Array(
+    frames.reduce((sum, { payload }) => sum + frameHeaderBytes + payload.length, 0),
+  );
   const view = new DataView(bytes.buffer);
   let at = 0;
   for (const { payload, following } of frames) {
@@ -69,7 +92,12 @@ export function encodeFrames(frames: readonly FrameToWrite[], groupFirst: number
   return bytes;
 }
 
-export interface Frame { readonly payload: Uint8Array; readonly following: number; readonly groupFirst: number; readonly end: number }
+export interface Frame {
+  readonly payload: Uint8Array;
+  readonly following: number;
+  readonly groupFirst: number;
+  readonly end: number;
+}
 
 /** The whole frame at `at`, or undefined where there is none. */
 export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
@@ -80,7 +108,12 @@ export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
   const end = at + frameHeaderBytes + length;
   if (length > maxEntryBytes || end > bytes.length) return undefined;
   if (view.getUint32(8, true) !== crc32(bytes.subarray(at + 12, end))) return undefined;
-  return { payload: bytes.subarray(at + frameHeaderBytes, end), following: view.getUint32(12, true), groupFirst: Number(view.getBigUint64(16, true)), end };
+  return {
+    payload: bytes.subarray(at + frameHeaderBytes, end),
+    following: view.getUint32(12, true),
+    groupFirst: Number(view.getBigUint64(16, true)),
+    end,
+  };
 }
 
 /**

@@ -1,12 +1,29 @@
-/** The journal port: a hash-chained append-only log of facts with group commit and a signed head. open-journal.ts implements it. */
+/**
+ * The journal port: a hash-chained append-only log of facts with group commit and a signed head.
+ * open-journal.ts implements it.
+ */
 import type { Hash } from "../tensor/tensor.js";
 import type { Fact } from "./fact.js";
 
-export interface JournalEntry<F = Fact> { /** From 0. */ readonly position: number; readonly fact: F; /** H(previous chain ‖ entry bytes). */ readonly chain: Hash }
-export interface JournalHead { readonly length: number; readonly chain: Hash; /** RFC 6962 root over the entries' bytes. */ readonly root: Hash }
-export interface SignedHead extends JournalHead { readonly publicKey: string; readonly signature: string }
+export interface JournalEntry<F = Fact> {
+  /** From 0. */ readonly position: number;
+  readonly fact: F;
+  /** H(previous chain ‖ entry bytes). */ readonly chain: Hash;
+}
+export interface JournalHead {
+  readonly length: number;
+  readonly chain: Hash;
+  /** RFC 6962 root over the entries' bytes. */ readonly root: Hash;
+}
+export interface SignedHead extends JournalHead {
+  readonly publicKey: string;
+  readonly signature: string;
+}
 
-/** Signs the bytes of `headMessage` (../trust/signatures.ts) with Ed25519; key and signature as hexadecimal text. */
+/**
+ * Signs the bytes of `headMessage` (../trust/signatures.ts) with Ed25519; key and signature as hexadecimal
+ * text.
+ */
 export interface HeadSigner {
   readonly publicKey: string;
   sign(message: Uint8Array): string;
@@ -15,13 +32,28 @@ export interface HeadSigner {
 }
 
 /** How facts become entry bytes. `decode` gets what `encode` gave. */
-export interface FactCodec<F> { encode(fact: F): Uint8Array; decode(bytes: Uint8Array): F }
+export interface FactCodec<F> {
+  encode(fact: F): Uint8Array;
+  decode(bytes: Uint8Array): F;
+}
 
 /** What opening found and repaired. */
-export interface JournalOpening { /** Entries there were. */ readonly length: number; /** Bytes of a torn, never acknowledged tail that were cut off; 0 as a rule. They are kept beside the log in a `torn-…` file. */ readonly tornBytes: number }
+export interface JournalOpening {
+  /** Entries there were. */ readonly length: number;
+  /**
+   * Bytes of a torn, never acknowledged tail that were cut off; 0 as a rule. They are kept beside the log in
+   * a `torn-…` file.
+   */
+  readonly tornBytes: number;
+}
 
 export interface Journal<F = Fact> {
-  /** Appends facts together (all or none survive a crash); resolves with their positions once they are fsynced (appends in flight share one fsync). After any fsync error: JOURNAL_STOPPED for ever, until reopened. A full disk rejects with DISK_FULL and leaves the journal usable. @throws FACT_INVALID, DISK_FULL, JOURNAL_STOPPED */
+  /**
+   * Appends facts together (all or none survive a crash); resolves with their positions once they are fsynced
+   * (appends in flight share one fsync). After any fsync error: JOURNAL_STOPPED for ever, until reopened. A
+   * full disk rejects with DISK_FULL and leaves the journal usable. @throws FACT_INVALID, DISK_FULL,
+   * JOURNAL_STOPPED
+   */
   append(facts: readonly F[]): Promise<readonly number[]>;
   /** What is durable, from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening */
   entries(from?: number): AsyncIterable<JournalEntry<F>>;

@@ -1,10 +1,20 @@
-/** Reads a journal's segments back, verifies every chain hash, and decides what a damaged end is: torn (never acknowledged) or corrupt. */
+/**
+ * Reads a journal's segments back, verifies every chain hash, and decides what a damaged end is: torn (never
+ * acknowledged) or corrupt.
+ */
 import { join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files } from "../ports.js";
 import { Sha256, hashBytes, hexOf, zeroHash } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { decodeSegmentHeader, frameAt, laterGroupExists, maxSegmentFileBytes, segmentHeaderBytes, type Frame } from "./frame.js";
+import {
+  decodeSegmentHeader,
+  frameAt,
+  laterGroupExists,
+  maxSegmentFileBytes,
+  segmentHeaderBytes,
+  type Frame,
+} from "./frame.js";
 import type { KeptHead } from "./head.js";
 import { MerkleLog, logLeaf } from "./merkle-log.js";
 
@@ -12,17 +22,27 @@ import { MerkleLog, logLeaf } from "./merkle-log.js";
 export const firstChain = zeroHash;
 
 /** chain = H(previous chain ‖ entry bytes). */
-export function nextChain(previous: Uint8Array, payload: Uint8Array): Uint8Array { return new Sha256().update(previous).update(payload).digestBytes(); }
+export function nextChain(previous: Uint8Array, payload: Uint8Array): Uint8Array {
+  return new Sha256().update(previous).update(payload).digestBytes();
+}
 
 const segmentPattern = /^(\d{16})\.log$/;
-export function segmentName(first: number): string { return `${String(first).padStart(16, "0")}.log`; }
+export function segmentName(first: number): string {
+  return `${String(first).padStart(16, "0")}.log`;
+}
 
-export interface Segment { readonly first: number; readonly path: string }
+export interface Segment {
+  readonly first: number;
+  readonly path: string;
+}
 
 /** A journal's segments in order. */
 export async function listSegments(files: Files, folder: string): Promise<Segment[]> {
   const names = await files.list(folder);
-  return names.flatMap((name) => { const match = segmentPattern.exec(name); return match === null ? [] : [{ first: Number(match[1]), path: join(folder, name) }]; });
+  return names.flatMap((name) => {
+    const match = segmentPattern.exec(name);
+    return match === null ? [] : [{ first: Number(match[1]), path: join(folder, name) }];
+  });
 }
 
 export interface LoadedJournal {
@@ -38,31 +58,59 @@ export interface LoadedJournal {
 
 export async function readSegment(files: Files, path: string): Promise<Uint8Array> {
   const size = (await files.stat(path))?.size ?? 0;
-  if (size > maxSegmentFileBytes) throw new StemmaError("JOURNAL_CORRUPT", `The journal segment ${path} claims ${size} bytes, more than any that is ever written. Restore it from a backup; nothing was changed.`, { path, size });
+  if (size > maxSegmentFileBytes)
+    throw new StemmaError(
+      "JOURNAL_CORRUPT",
+      `The journal segment ${path} claims ${size} bytes, more than any that is ever written. Restore it from a backup; nothing was changed.`,
+      { path, size },
+    );
   return files.read(path);
 }
 
-/** Walks over the entries of all segments in order; keeps the state that the end of the last whole append leaves. */
+/**
+ * Walks over the entries of all segments in order; keeps the state that the end of the last whole append
+ * leaves.
+ */
 class Loader {
   readonly #head: KeptHead | undefined;
   #length = 0;
   #chain = hashBytes(firstChain);
   #log = new MerkleLog();
   #headChecked = false;
-  constructor(head: KeptHead | undefined) { this.#head = head; this.#checkHead(0, this.#chain, this.#log); }
+  constructor(head: KeptHead | undefined) {
+    this.#head = head;
+    this.#checkHead(0, this.#chain, this.#log);
+  }
 
-  get length(): number { return this.#length; }
-  get chain(): Hash { return hexOf(this.#chain); }
-  get log(): MerkleLog { return this.#log; }
-  get headChecked(): boolean { return this.#headChecked; }
+  get length(): number {
+    return this.#length;
+  }
+  get chain(): Hash {
+    return hexOf(this.#chain);
+  }
+  get log(): MerkleLog {
+    return this.#log;
+  }
+  get headChecked(): boolean {
+    return this.#headChecked;
+  }
 
   #corrupt(path: string, position: number, why: string): StemmaError {
-    return new StemmaError("JOURNAL_CORRUPT", `The journal segment ${path} is damaged at entry ${position}: ${why}. Restore the journal from a backup; nothing was changed.`, { path, position });
+    return new StemmaError(
+      "JOURNAL_CORRUPT",
+      `The journal segment ${path} is damaged at entry ${position}: ${why}. Restore the journal from a backup; nothing was changed.`,
+      { path, position },
+    );
   }
 
   #checkHead(length: number, chain: Uint8Array, log: MerkleLog): void {
     if (this.#head === undefined || this.#head.length !== length) return;
-    if (hexOf(chain) !== this.#head.chain || log.root() !== this.#head.root) throw new StemmaError("JOURNAL_CORRUPT", `The journal's first ${length} entries are not those its head was made over: its history was changed. Restore the journal from a backup; nothing was changed.`, { length });
+    if (hexOf(chain) !== this.#head.chain || log.root() !== this.#head.root)
+      throw new StemmaError(
+        "JOURNAL_CORRUPT",
+        `The journal's first ${length} entries are not those its head was made over: its history was changed. Restore the journal from a backup; nothing was changed.`,
+        { length },
+      );
     this.#headChecked = true;
   }
 
@@ -83,7 +131,12 @@ class Loader {
       this.#checkHead(position, chain, log);
       at = frame.end;
       open = frame.following;
-      if (open === 0) { end = at; this.#length = position; this.#chain = chain; this.#log = log.fork(); }
+      if (open === 0) {
+        end = at;
+        this.#length = position;
+        this.#chain = chain;
+        this.#log = log.fork();
+      }
     }
     if (end !== bytes.length) this.#judge(bytes, at, path, position, isLast);
     return end;
@@ -91,19 +144,35 @@ class Loader {
 
   #checkFrame(frame: Frame, position: number, open: number, path: string): void {
     if (frame.groupFirst > position) throw this.#corrupt(path, position, "an entry is missing before it");
-    if (open > 0 && frame.following !== open - 1) throw this.#corrupt(path, position, "the entries appended together are not all there");
+    if (open > 0 && frame.following !== open - 1)
+      throw this.#corrupt(path, position, "the entries appended together are not all there");
   }
 
-  /** Something behind the last whole append cannot be read: throws unless it is a torn tail that nobody was told of. */
+  /**
+   * Something behind the last whole append cannot be read: throws unless it is a torn tail that nobody was
+   * told of.
+   */
   #judge(bytes: Uint8Array, at: number, path: string, position: number, isLast: boolean): void {
     if (!isLast) throw this.#corrupt(path, position, "another segment follows, so it had been written whole");
-    if (this.#head !== undefined && this.#head.length > this.#length) throw this.#corrupt(path, position, `the journal's head says that ${this.#head.length} entries were durable`);
-    if (laterGroupExists(bytes, at, position)) throw this.#corrupt(path, position, "later entries are whole, so it had been durable");
+    if (this.#head !== undefined && this.#head.length > this.#length)
+      throw this.#corrupt(
+        path,
+        position,
+        `the journal's head says that ${this.#head.length} entries were durable`,
+      );
+    if (laterGroupExists(bytes, at, position))
+      throw this.#corrupt(path, position, "later entries are whole, so it had been durable");
   }
 }
 
-/** Loads and verifies everything. Reads one segment at a time. @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN */
-export async function loadSegments(files: Files, folder: string, head: KeptHead | undefined): Promise<LoadedJournal> {
+/**
+ * Loads and verifies everything. Reads one segment at a time. @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN
+ */
+export async function loadSegments(
+  files: Files,
+  folder: string,
+  head: KeptHead | undefined,
+): Promise<LoadedJournal> {
   const segments = await listSegments(files, folder);
   const loader = new Loader(head);
   let lastSegmentBytes = 0;
@@ -111,10 +180,20 @@ export async function loadSegments(files: Files, folder: string, head: KeptHead 
   for (const [i, { first, path }] of segments.entries()) {
     const bytes = await readSegment(files, path);
     const header = decodeSegmentHeader(bytes, path);
-    if (first !== header.first || first !== loader.length || header.chain !== loader.chain) throw new StemmaError("JOURNAL_CORRUPT", `The journal segment ${path} does not go on where the one before ends (entry ${loader.length}): a segment is missing or was exchanged. Restore the journal from a backup; nothing was changed.`, { path, expected: loader.length, actual: header.first });
+    if (first !== header.first || first !== loader.length || header.chain !== loader.chain)
+      throw new StemmaError(
+        "JOURNAL_CORRUPT",
+        `The journal segment ${path} does not go on where the one before ends (entry ${loader.length}): a segment is missing or was exchanged. Restore the journal from a backup; nothing was changed.`,
+        { path, expected: loader.length, actual: header.first },
+      );
     lastSegmentBytes = loader.segment(bytes, path, i === segments.length - 1);
     torn = new Uint8Array(bytes.subarray(lastSegmentBytes));
   }
-  if (head !== undefined && !loader.headChecked) throw new StemmaError("JOURNAL_CORRUPT", `The journal in ${folder} has ${loader.length} entries, its head was made over ${head.length}: its end is missing. Restore the journal from a backup; nothing was changed.`, { expected: head.length, actual: loader.length });
+  if (head !== undefined && !loader.headChecked)
+    throw new StemmaError(
+      "JOURNAL_CORRUPT",
+      `The journal in ${folder} has ${loader.length} entries, its head was made over ${head.length}: its end is missing. Restore the journal from a backup; nothing was changed.`,
+      { expected: head.length, actual: loader.length },
+    );
   return { segments, length: loader.length, chain: loader.chain, log: loader.log, lastSegmentBytes, torn };
 }

@@ -9,22 +9,32 @@ const leafTag = new Uint8Array([0]);
 const nodeTag = new Uint8Array([1]);
 
 /** H(0x00 ‖ entry). */
-export function logLeaf(entry: Uint8Array): Uint8Array { return new Sha256().update(leafTag).update(entry).digestBytes(); }
-function node(left: Uint8Array, right: Uint8Array): Uint8Array { return new Sha256().update(nodeTag).update(left).update(right).digestBytes(); }
+export function logLeaf(entry: Uint8Array): Uint8Array {
+  return new Sha256().update(leafTag).update(entry).digestBytes();
+}
+function node(left: Uint8Array, right: Uint8Array): Uint8Array {
+  return new Sha256().update(nodeTag).update(left).update(right).digestBytes();
+}
 const toHash = (bytes: Uint8Array): Hash => Buffer.from(bytes).toString("hex") as Hash;
 
-/** Root of everything appended so far, in O(log n) space: the roots of the perfect subtrees that make up the list. */
+/**
+ * Root of everything appended so far, in O(log n) space: the roots of the perfect subtrees that make up the
+ * list.
+ */
 export class MerkleLog {
   #length = 0;
   #subtrees: readonly Uint8Array[] = [];
 
-  get length(): number { return this.#length; }
+  get length(): number {
+    return this.#length;
+  }
 
   /** Adds a leaf hash. */
   append(leaf: Uint8Array): void {
     const subtrees = [...this.#subtrees];
     let merged = leaf;
-    for (let size = this.#length; size % 2 === 1; size = (size - 1) / 2) merged = node(subtrees.pop() as Uint8Array, merged);
+    for (let size = this.#length; size % 2 === 1; size = (size - 1) / 2)
+      merged = node(subtrees.pop() as Uint8Array, merged);
     subtrees.push(merged);
     this.#subtrees = subtrees;
     this.#length++;
@@ -59,9 +69,13 @@ function rootOfLeaves(leaves: readonly Uint8Array[]): Uint8Array {
   return hashBytes(log.root());
 }
 
-/** PATH(m, D[n]) of RFC 6962 section 2.1.1: the siblings from the leaf at `position` to the root, lowest first. `leaves` are leaf hashes. */
+/**
+ * PATH(m, D[n]) of RFC 6962 section 2.1.1: the siblings from the leaf at `position` to the root, lowest
+ * first. `leaves` are leaf hashes.
+ */
 export function inclusionProof(leaves: readonly Uint8Array[], position: number): readonly Hash[] {
-  if (!Number.isInteger(position) || position < 0 || position >= leaves.length) throw new RangeError(`no leaf ${position} among ${leaves.length}`);
+  if (!Number.isInteger(position) || position < 0 || position >= leaves.length)
+    throw new RangeError(`no leaf ${position} among ${leaves.length}`);
   if (leaves.length === 1) return [];
   const split = splitOf(leaves.length);
   const left = leaves.slice(0, split);
@@ -71,10 +85,21 @@ export function inclusionProof(leaves: readonly Uint8Array[], position: number):
     : [...inclusionProof(right, position - split), toHash(rootOfLeaves(left))];
 }
 
-/** Whether `proof` leads from the leaf hash at `position` to the root of a log of `length` entries. Bounded by the proof's own length. */
-export function verifyInclusion(leaf: Uint8Array, position: number, length: number, proof: readonly Hash[], root: Hash): boolean {
-  if (!Number.isSafeInteger(position) || !Number.isSafeInteger(length) || position < 0 || position >= length) return false;
-  // RFC 9162 section 2.1.3.2, the same tree: walk up with the indices of the node and of the last node of its level.
+/**
+ * Whether `proof` leads from the leaf hash at `position` to the root of a log of `length` entries. Bounded by
+ * the proof's own length.
+ */
+export function verifyInclusion(
+  leaf: Uint8Array,
+  position: number,
+  length: number,
+  proof: readonly Hash[],
+  root: Hash,
+): boolean {
+  if (!Number.isSafeInteger(position) || !Number.isSafeInteger(length) || position < 0 || position >= length)
+    return false;
+  // RFC 9162 section 2.1.3.2, the same tree: walk up with the indices of the node and of the last node of its
+  // level.
   let at = position;
   let last = length - 1;
   let hash = leaf;
@@ -82,7 +107,10 @@ export function verifyInclusion(leaf: Uint8Array, position: number, length: numb
     if (last === 0) return false;
     if (at % 2 === 1 || at === last) {
       hash = node(hashBytes(sibling), hash);
-      while (at % 2 === 0 && at !== 0) { at /= 2; last = Math.floor(last / 2); }
+      while (at % 2 === 0 && at !== 0) {
+        at /= 2;
+        last = Math.floor(last / 2);
+      }
     } else hash = node(hash, hashBytes(sibling));
     at = Math.floor(at / 2);
     last = Math.floor(last / 2);

@@ -14,11 +14,33 @@ import type { Files, OpenFile } from "../ports.js";
 import { hashBytes, hexOf } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Fact } from "./fact.js";
-import { encodeFrames, encodeSegmentHeader, frameAt, maxEntryBytes, segmentHeaderBytes, type FrameToWrite } from "./frame.js";
+import {
+  encodeFrames,
+  encodeSegmentHeader,
+  frameAt,
+  maxEntryBytes,
+  segmentHeaderBytes,
+  type FrameToWrite,
+} from "./frame.js";
 import { encodeHeadSlot, headSlotBytes, newestHead, type KeptHead } from "./head.js";
 import { jsonCodec } from "./json-codec.js";
-import type { FactCodec, HeadSigner, Journal, JournalEntry, JournalHead, JournalOpening, SignedHead } from "./journal.js";
-import { loadSegments, nextChain, readSegment, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
+import type {
+  FactCodec,
+  HeadSigner,
+  Journal,
+  JournalEntry,
+  JournalHead,
+  JournalOpening,
+  SignedHead,
+} from "./journal.js";
+import {
+  loadSegments,
+  nextChain,
+  readSegment,
+  segmentName,
+  type LoadedJournal,
+  type Segment,
+} from "./load-segments.js";
 import { MerkleLog, inclusionProof, logLeaf } from "./merkle-log.js";
 import { headMessage } from "../trust/signatures.js";
 
@@ -33,15 +55,28 @@ export interface JournalOptions<F> {
 /** A journal on files, and what only those who keep it need. */
 export interface FileJournal<F = Fact> extends Journal<F> {
   readonly opening: JournalOpening;
-  /** Bytes of an entry as they were appended, and proof that they are in the log of the present head. @throws FACT_INVALID for a position that is not there */
-  prove(position: number): Promise<{ readonly entry: Uint8Array; readonly proof: readonly Hash[]; readonly head: JournalHead }>;
-  /** Copies the first `length` entries into an empty folder, durably; the copy opens as a journal with the same chain. */
+  /**
+   * Bytes of an entry as they were appended, and proof that they are in the log of the present head. @throws
+   * FACT_INVALID for a position that is not there
+   */
+  prove(
+    position: number,
+  ): Promise<{ readonly entry: Uint8Array; readonly proof: readonly Hash[]; readonly head: JournalHead }>;
+  /**
+   * Copies the first `length` entries into an empty folder, durably; the copy opens as a journal with the
+   * same chain.
+   */
   copyTo(folder: string, length: number): Promise<{ readonly bytes: number }>;
   /** Bytes of all segments. */
   byteLength(): Promise<number>;
 }
 
-interface Waiting { readonly payloads: readonly Uint8Array[]; readonly bytes: number; resolve(positions: readonly number[]): void; reject(error: unknown): void }
+interface Waiting {
+  readonly payloads: readonly Uint8Array[];
+  readonly bytes: number;
+  resolve(positions: readonly number[]): void;
+  reject(error: unknown): void;
+}
 
 const headName = "head";
 const maxGroupBytes = 8 * 1024 * 1024;
@@ -66,15 +101,25 @@ class OpenedJournal<F> implements FileJournal<F> {
   #headSlot = 0;
   #closed = false;
 
-  constructor(files: Files, folder: string, options: JournalOptions<F>, loaded: LoadedJournal, open: { readonly file: OpenFile; readonly headFile: OpenFile }) {
-    this.#files = files; this.#folder = folder;
+  constructor(
+    files: Files,
+    folder: string,
+    options: JournalOptions<F>,
+    loaded: LoadedJournal,
+    open: { readonly file: OpenFile; readonly headFile: OpenFile },
+  ) {
+    this.#files = files;
+    this.#folder = folder;
     this.#codec = options.codec ?? jsonCodec<F>();
     this.#signer = options.signer;
     this.#segmentBytes = options.segmentBytes ?? 16 * 1024 * 1024;
     this.#segments = [...loaded.segments];
-    this.#file = open.file; this.#headFile = open.headFile;
+    this.#file = open.file;
+    this.#headFile = open.headFile;
     this.#fileBytes = loaded.lastSegmentBytes;
-    this.#length = loaded.length; this.#chain = hashBytes(loaded.chain); this.#log = loaded.log;
+    this.#length = loaded.length;
+    this.#chain = hashBytes(loaded.chain);
+    this.#log = loaded.log;
     this.opening = { length: loaded.length, tornBytes: loaded.torn.length };
   }
 
@@ -83,19 +128,43 @@ class OpenedJournal<F> implements FileJournal<F> {
     if (facts.length === 0) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
       const payloads = facts.map((fact) => this.#encode(fact));
-      this.#queue.push({ payloads, bytes: payloads.reduce((sum, { length }) => sum + length, 0), resolve, reject });
+      this.#queue.push({
+        payloads,
+        bytes: payloads.reduce((sum, { length }) => sum + length, 0),
+        resolve,
+        reject,
+      });
       this.#flushing ??= this.#flush();
     });
   }
 
   #encode(fact: F): Uint8Array {
     let payload: Uint8Array;
-    try { payload = this.#codec.encode(fact); } catch (error) { throw new StemmaError("FACT_INVALID", "A fact could not be turned into bytes; nothing was appended. See the cause.", { cause: error }); }
-    if (payload.length === 0 || payload.length > maxEntryBytes) throw new StemmaError("FACT_INVALID", `A fact takes ${payload.length} bytes; 1 to ${maxEntryBytes} are allowed. Put what is big into the object store and name its hash.`, { bytes: payload.length });
+    try {
+      payload = this.#codec.encode(fact);
+    } catch (error) {
+      throw new StemmaError(
+        "FACT_INVALID",
+        "A fact could not be turned into bytes; nothing was appended. See the cause.",
+        { cause: error },
+      );
+    }
+    if (payload.length === 0 || payload.length > maxEntryBytes)
+      throw new StemmaError(
+        "FACT_INVALID",
+        `A fact takes ${payload.length} bytes; 1 to ${maxEntryBytes} are allowed. Put what is big into the object store and name its hash.`,
+        { bytes: payload.length },
+      );
     return payload;
   }
 
-  #refusal(): StemmaError { return new StemmaError("JOURNAL_STOPPED", `The journal in ${this.#folder} takes no more facts: ${this.#stopped?.message ?? "it was closed"} Restart to open and verify it again.`, { cause: this.#stopped }); }
+  #refusal(): StemmaError {
+    return new StemmaError(
+      "JOURNAL_STOPPED",
+      `The journal in ${this.#folder} takes no more facts: ${this.#stopped?.message ?? "it was closed"} Restart to open and verify it again.`,
+      { cause: this.#stopped },
+    );
+  }
 
   async #flush(): Promise<void> {
     // Whoever appends in the same turn shares the group.
@@ -103,7 +172,10 @@ class OpenedJournal<F> implements FileJournal<F> {
     while (this.#queue.length > 0) {
       const group: Waiting[] = [];
       let bytes = 0;
-      while (this.#queue.length > 0 && (group.length === 0 || bytes + (this.#queue[0] as Waiting).bytes <= maxGroupBytes)) {
+      while (
+        this.#queue.length > 0 &&
+        (group.length === 0 || bytes + (this.#queue[0] as Waiting).bytes <= maxGroupBytes)
+      ) {
         const next = this.#queue.shift() as Waiting;
         bytes += next.bytes;
         group.push(next);
@@ -120,14 +192,21 @@ class OpenedJournal<F> implements FileJournal<F> {
     const first = this.#length;
     try {
       if (this.#fileBytes >= this.#segmentBytes) await this.#roll();
-      const frames: FrameToWrite[] = group.flatMap(({ payloads }) => payloads.map((payload, i) => ({ payload, following: payloads.length - 1 - i })));
+      const frames: FrameToWrite[] = group.flatMap(({ payloads }) =>
+        payloads.map((payload, i) => ({ payload, following: payloads.length - 1 - i })),
+      );
       const bytes = encodeFrames(frames, first);
       await this.#write(bytes);
       const log = this.#log.fork();
       let chain = this.#chain;
-      for (const { payload } of frames) { chain = nextChain(chain, payload); log.append(logLeaf(payload)); }
+      for (const { payload } of frames) {
+        chain = nextChain(chain, payload);
+        log.append(logLeaf(payload));
+      }
       this.#fileBytes += bytes.length;
-      this.#length += frames.length; this.#chain = chain; this.#log = log;
+      this.#length += frames.length;
+      this.#chain = chain;
+      this.#log = log;
     } catch (error) {
       for (const waiting of group) waiting.reject(this.#stopped === undefined ? error : this.#refusal());
       return;
@@ -137,29 +216,56 @@ class OpenedJournal<F> implements FileJournal<F> {
     await this.#keepHead();
   }
 
-  /** Writes and fsyncs. A write that fails for want of space is taken back, so that the journal goes on; anything else stops it. */
+  /**
+   * Writes and fsyncs. A write that fails for want of space is taken back, so that the journal goes on;
+   * anything else stops it.
+   */
   async #write(bytes: Uint8Array): Promise<void> {
     try {
       await this.#file.write(bytes, this.#fileBytes);
     } catch (error) {
-      if (!isStemmaError(error, "DISK_FULL")) { this.#stop(error); throw error; }
-      try { await this.#file.truncate(this.#fileBytes); await this.#file.sync(); } catch (failed) { this.#stop(failed); }
+      if (!isStemmaError(error, "DISK_FULL")) {
+        this.#stop(error);
+        throw error;
+      }
+      try {
+        await this.#file.truncate(this.#fileBytes);
+        await this.#file.sync();
+      } catch (failed) {
+        this.#stop(failed);
+      }
       throw error;
     }
-    // After a failed fsync the kernel may have dropped the pages and call them clean: what is on the disk is unknown until it is read again.
-    try { await this.#file.sync(); } catch (error) { this.#stop(error); throw error; }
+    // After a failed fsync the kernel may have dropped the pages and call them clean: what is on the disk is
+    // unknown until it is read again.
+    try {
+      await this.#file.sync();
+    } catch (error) {
+      this.#stop(error);
+      throw error;
+    }
   }
 
-  #stop(error: unknown): void { this.#stopped ??= error instanceof StemmaError ? error : new StemmaError("JOURNAL_STOPPED", "An unexpected error ended the journal.", { cause: error }); }
+  #stop(error: unknown): void {
+    this.#stopped ??=
+      error instanceof StemmaError
+        ? error
+        : new StemmaError("JOURNAL_STOPPED", "An unexpected error ended the journal.", { cause: error });
+  }
 
   async #roll(): Promise<void> {
     const path = join(this.#folder, segmentName(this.#length));
     let file: OpenFile;
     try {
-      await writeDurably(this.#files, path, encodeSegmentHeader({ first: this.#length, chain: hexOf(this.#chain) }));
+      await writeDurably(
+        this.#files,
+        path,
+        encodeSegmentHeader({ first: this.#length, chain: hexOf(this.#chain) }),
+      );
       file = await this.#files.open(path, "update");
     } catch (error) {
-      // The old segment is whole and nothing more goes into it: for want of space only this group fails, and the next one rolls again.
+      // The old segment is whole and nothing more goes into it: for want of space only this group fails, and
+      // the next one rolls again.
       if (!isStemmaError(error, "DISK_FULL")) this.#stop(error);
       throw error;
     }
@@ -172,13 +278,22 @@ class OpenedJournal<F> implements FileJournal<F> {
   /** Notes the head without fsync: it only ever says less than what is true. A failure loses nothing. */
   async #keepHead(): Promise<void> {
     try {
-      const { publicKey, signature } = this.#signer === undefined ? { publicKey: "", signature: "" } : this.signedHead();
+      const { publicKey, signature } =
+        this.#signer === undefined ? { publicKey: "", signature: "" } : this.signedHead();
       this.#headSlot = 1 - this.#headSlot;
-      await this.#headFile.write(encodeHeadSlot({ ...this.head(), publicKey, signature }), this.#headSlot * headSlotBytes);
-    } catch { /* The next group notes it again; a head that stays behind only says less. */ }
+      await this.#headFile.write(
+        encodeHeadSlot({ ...this.head(), publicKey, signature }),
+        this.#headSlot * headSlotBytes,
+      );
+    } catch {
+      /* The next group notes it again; a head that stays behind only says less. */
+    }
   }
 
-  async *#payloads(from: number, to: number): AsyncIterable<{ readonly position: number; readonly payload: Uint8Array; readonly chain: Uint8Array }> {
+  async *#payloads(
+    from: number,
+    to: number,
+  ): AsyncIterable<{ readonly position: number; readonly payload: Uint8Array; readonly chain: Uint8Array }> {
     for (const [i, segment] of [...this.#segments].entries()) {
       const next = this.#segments[i + 1];
       if (segment.first >= to || (next !== undefined && next.first <= from)) continue;
@@ -187,7 +302,12 @@ class OpenedJournal<F> implements FileJournal<F> {
       let at = segmentHeaderBytes;
       for (let position = segment.first; position < Math.min(to, next?.first ?? to); position++) {
         const frame = frameAt(bytes, at);
-        if (frame === undefined) throw new StemmaError("JOURNAL_CORRUPT", `The journal segment ${segment.path} was whole when it was opened and is damaged now at entry ${position}. Check the disk and restore the journal from a backup.`, { path: segment.path, position });
+        if (frame === undefined)
+          throw new StemmaError(
+            "JOURNAL_CORRUPT",
+            `The journal segment ${segment.path} was whole when it was opened and is damaged now at entry ${position}. Check the disk and restore the journal from a backup.`,
+            { path: segment.path, position },
+          );
         chain = nextChain(chain, frame.payload);
         if (position >= from) yield { position, payload: frame.payload, chain };
         at = frame.end;
@@ -198,22 +318,40 @@ class OpenedJournal<F> implements FileJournal<F> {
   async *entries(from = 0): AsyncIterable<JournalEntry<F>> {
     for await (const { position, payload, chain } of this.#payloads(from, this.#length)) {
       let fact: F;
-      try { fact = this.#codec.decode(payload); } catch (error) { throw new StemmaError("FACT_INVALID", `Entry ${position} of the journal in ${this.#folder} is whole but no fact that this Stemma can read. A newer Stemma may have written it; use that one.`, { cause: error, position }); }
+      try {
+        fact = this.#codec.decode(payload);
+      } catch (error) {
+        throw new StemmaError(
+          "FACT_INVALID",
+          `Entry ${position} of the journal in ${this.#folder} is whole but no fact that this Stemma can read. A newer Stemma may have written it; use that one.`,
+          { cause: error, position },
+        );
+      }
       yield { position, fact, chain: hexOf(chain) };
     }
   }
 
-  head(): JournalHead { return { length: this.#length, chain: hexOf(this.#chain), root: this.#log.root() }; }
+  head(): JournalHead {
+    return { length: this.#length, chain: hexOf(this.#chain), root: this.#log.root() };
+  }
 
   signedHead(): SignedHead {
-    if (this.#signer === undefined) throw new StemmaError("KEY_INVALID", `The journal in ${this.#folder} was opened without a key, so its head cannot be signed.`);
+    if (this.#signer === undefined)
+      throw new StemmaError(
+        "KEY_INVALID",
+        `The journal in ${this.#folder} was opened without a key, so its head cannot be signed.`,
+      );
     const head = this.head();
     return { ...head, publicKey: this.#signer.publicKey, signature: this.#signer.sign(headMessage(head)) };
   }
 
   async prove(position: number): Promise<{ entry: Uint8Array; proof: readonly Hash[]; head: JournalHead }> {
     const head = this.head();
-    if (!Number.isInteger(position) || position < 0 || position >= head.length) throw new StemmaError("FACT_INVALID", `The journal has no entry ${position}; it has ${head.length}.`, { position, length: head.length });
+    if (!Number.isInteger(position) || position < 0 || position >= head.length)
+      throw new StemmaError("FACT_INVALID", `The journal has no entry ${position}; it has ${head.length}.`, {
+        position,
+        length: head.length,
+      });
     const leaves: Uint8Array[] = [];
     let entry = new Uint8Array(0);
     for await (const { position: at, payload } of this.#payloads(0, head.length)) {
@@ -225,7 +363,12 @@ class OpenedJournal<F> implements FileJournal<F> {
 
   async copyTo(folder: string, length: number): Promise<{ readonly bytes: number }> {
     await makeFolderDurably(this.#files, folder);
-    if (length > this.#length) throw new StemmaError("FACT_INVALID", `The journal has ${this.#length} entries, ${length} were to be copied.`, { length });
+    if (length > this.#length)
+      throw new StemmaError(
+        "FACT_INVALID",
+        `The journal has ${this.#length} entries, ${length} were to be copied.`,
+        { length },
+      );
     let bytes = 0;
     for (const [i, segment] of [...this.#segments].entries()) {
       if (segment.first >= length && i > 0) break;
@@ -234,7 +377,12 @@ class OpenedJournal<F> implements FileJournal<F> {
       let at = segmentHeaderBytes;
       for (let position = segment.first; position < end; position++) {
         const frame = frameAt(source, at);
-        if (frame === undefined) throw new StemmaError("JOURNAL_CORRUPT", `The journal segment ${segment.path} was whole when it was opened and is damaged now at entry ${position}. Check the disk.`, { path: segment.path, position });
+        if (frame === undefined)
+          throw new StemmaError(
+            "JOURNAL_CORRUPT",
+            `The journal segment ${segment.path} was whole when it was opened and is damaged now at entry ${position}. Check the disk.`,
+            { path: segment.path, position },
+          );
         at = frame.end;
       }
       await writeDurably(this.#files, join(folder, segmentName(segment.first)), source.subarray(0, at));
@@ -259,14 +407,28 @@ class OpenedJournal<F> implements FileJournal<F> {
   }
 }
 
-async function readHead(files: Files, path: string, signer: HeadSigner | undefined): Promise<KeptHead | undefined> {
-  const kept = await files.stat(path) === undefined ? undefined : newestHead((await files.read(path)).subarray(0, 2 * headSlotBytes));
+async function readHead(
+  files: Files,
+  path: string,
+  signer: HeadSigner | undefined,
+): Promise<KeptHead | undefined> {
+  const kept =
+    (await files.stat(path)) === undefined
+      ? undefined
+      : newestHead((await files.read(path)).subarray(0, 2 * headSlotBytes));
   if (kept === undefined || signer?.verify === undefined) return kept;
   if (kept.publicKey === signer.publicKey && signer.verify(headMessage(kept), kept.signature)) return kept;
-  throw new StemmaError("HEAD_SIGNATURE_INVALID", `The journal head in ${path} is not signed with this server's key. If the key was replaced on purpose, remove that file (it is made again); else restore the journal from a backup.`, { path });
+  throw new StemmaError(
+    "HEAD_SIGNATURE_INVALID",
+    `The journal head in ${path} is not signed with this server's key. If the key was replaced on purpose, remove that file (it is made again); else restore the journal from a backup.`,
+    { path },
+  );
 }
 
-/** Makes the disk agree with what was loaded: the torn tail goes (kept aside where there is room), everything left is fsynced. */
+/**
+ * Makes the disk agree with what was loaded: the torn tail goes (kept aside where there is room), everything
+ * left is fsynced.
+ */
 async function settle(files: Files, folder: string, loaded: LoadedJournal): Promise<OpenFile> {
   const last = loaded.segments[loaded.segments.length - 1] as Segment;
   const file = await files.open(last.path, "update");
@@ -275,11 +437,15 @@ async function settle(files: Files, folder: string, loaded: LoadedJournal): Prom
       await writeDurably(files, join(folder, `torn-${loaded.length}`), loaded.torn).catch(() => undefined);
       await file.truncate(loaded.lastSegmentBytes);
     }
-    // An earlier process may have died between its write and its fsync: what was read here must not vanish later.
+    // An earlier process may have died between its write and its fsync: what was read here must not vanish
+    // later.
     await file.sync();
     await files.syncFolder(folder);
     return file;
-  } catch (error) { await file.close(); throw error; }
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
 }
 
 /**
@@ -288,9 +454,14 @@ async function settle(files: Files, folder: string, loaded: LoadedJournal): Prom
  * One process at a time (see lockHome).
  * @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN, HEAD_SIGNATURE_INVALID, FILE_FAILED, DISK_FULL
  */
-export async function openJournal<F = Fact>(files: Files, folder: string, options: JournalOptions<F> = {}): Promise<FileJournal<F>> {
+export async function openJournal<F = Fact>(
+  files: Files,
+  folder: string,
+  options: JournalOptions<F> = {},
+): Promise<FileJournal<F>> {
   await makeFolderDurably(files, folder);
-  for (const name of await files.list(folder)) if (name.endsWith(".tmp")) await files.remove(join(folder, name));
+  for (const name of await files.list(folder))
+    if (name.endsWith(".tmp")) await files.remove(join(folder, name));
   const headPath = join(folder, headName);
   const head = await readHead(files, headPath, options.signer);
   let loaded = await loadSegments(files, folder, head);
@@ -301,6 +472,12 @@ export async function openJournal<F = Fact>(files: Files, folder: string, option
   }
   const file = await settle(files, folder, loaded);
   try {
-    return new OpenedJournal(files, folder, options, loaded, { file, headFile: await files.open(headPath, "append") });
-  } catch (error) { await file.close(); throw error; }
+    return new OpenedJournal(files, folder, options, loaded, {
+      file,
+      headFile: await files.open(headPath, "append"),
+    });
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
 }

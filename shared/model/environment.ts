@@ -35,7 +35,9 @@ const maxBytes = 64 * 1024;
 
 /** The flat form that is stored: libraries become `library.<name>`. */
 export function captureEnvironment({ libraries = {}, ...facts }: EnvironmentFacts): Environment {
-  const fields = Object.entries(facts).filter(([, value]) => value !== undefined).map(([field, value]) => [field, String(value)] as const);
+  const fields = Object.entries(facts)
+    .filter(([, value]) => value !== undefined)
+    .map(([field, value]) => [field, String(value)] as const);
   const versions = Object.entries(libraries).map(([name, version]) => [`library.${name}`, version] as const);
   return Object.fromEntries([...fields, ...versions]);
 }
@@ -46,33 +48,63 @@ export function encodeEnvironment(environment: Environment): Uint8Array {
 
 /** @throws CANONICAL_JSON_INVALID */
 export function decodeEnvironment(bytes: Uint8Array): Environment {
-  const value = decodeCanonical(bytes, { maxBytes, maxDepth: 2 }) as { readonly format?: unknown; readonly fields?: unknown } | null;
+  const value = decodeCanonical(bytes, { maxBytes, maxDepth: 2 }) as {
+    readonly format?: unknown;
+    readonly fields?: unknown;
+  } | null;
   const fields = value?.fields;
-  if (value?.format !== 1 || typeof fields !== "object" || fields === null || Array.isArray(fields) || Object.keys(fields).length > maxFields || !Object.values(fields).every((field) => typeof field === "string")) {
-    throw new StemmaError("CANONICAL_JSON_INVALID", "This is no environment record: it is no list of texts of format 1. Fetch it again from where it was saved.");
+  if (
+    value?.format !== 1 ||
+    typeof fields !== "object" ||
+    fields === null ||
+    Array.isArray(fields) ||
+    Object.keys(fields).length > maxFields ||
+    !Object.values(fields).every((field) => typeof field === "string")
+  ) {
+    throw new StemmaError(
+      "CANONICAL_JSON_INVALID",
+      "This is no environment record: it is no list of texts of format 1. Fetch it again from where it was saved.",
+    );
   }
   return fields as Environment;
 }
 
-/** Fields that decide bits, by backend (DESIGN, "exactness class"); undefined: all of them, because the backend is unknown here. */
+/**
+ * Fields that decide bits, by backend (DESIGN, "exactness class"); undefined: all of them, because the
+ * backend is unknown here.
+ */
 function decidingFields(backend: string | undefined): ((field: string) => boolean) | undefined {
-  const native = (field: string): boolean => ["backend", "arch", "instructionSet", "threads", "oneDnn"].includes(field) || field.startsWith("library.");
+  const native = (field: string): boolean =>
+    ["backend", "arch", "instructionSet", "threads", "oneDnn"].includes(field) ||
+    field.startsWith("library.");
   switch (backend) {
     // Nothing was trained: the bits are those of the tensors.
-    case "none": return () => false;
+    case "none":
+      return () => false;
     // Measured equal over processes, Node 18 to 24, threads, x64 and arm64: the engine bundle alone decides.
-    case "wasm": return (field) => field === "backend" || field === "engine";
-    case "native": return native;
-    case "cuda": return (field) => native(field) || ["gpu", "driver", "cudnn"].includes(field);
-    default: return undefined;
+    case "wasm":
+      return (field) => field === "backend" || field === "engine";
+    case "native":
+      return native;
+    case "cuda":
+      return (field) => native(field) || ["gpu", "driver", "cudnn"].includes(field);
+    default:
+      return undefined;
   }
 }
 
-/** Compares the environment recorded with a model and the one at hand. `same`: nothing differs; `compatible`: nothing that decides bits. */
+/**
+ * Compares the environment recorded with a model and the one at hand. `same`: nothing differs; `compatible`:
+ * nothing that decides bits.
+ */
 export function judgeEnvironment(recorded: Environment, here: Environment): EnvironmentVerdict {
   const fields = [...new Set([...Object.keys(recorded), ...Object.keys(here)])].sort();
   const differing = fields
-    .map((field) => ({ field, recorded: Object.hasOwn(recorded, field) ? recorded[field] : undefined, here: Object.hasOwn(here, field) ? here[field] : undefined }))
+    .map((field) => ({
+      field,
+      recorded: Object.hasOwn(recorded, field) ? recorded[field] : undefined,
+      here: Object.hasOwn(here, field) ? here[field] : undefined,
+    }))
     .filter((pair) => pair.recorded !== pair.here);
   const decides = decidingFields(recorded["backend"]);
   const different = differing.some(({ field }) => decides === undefined || decides(field));
@@ -81,8 +113,19 @@ export function judgeEnvironment(recorded: Environment, here: Environment): Envi
 
 /** Applies a policy to a verdict. @throws ENVIRONMENT_DIFFERENT */
 export function enforceEnvironment(verdict: EnvironmentVerdict, policy: EnvironmentPolicy): void {
-  const refused = (policy === "refuse-different" && verdict.verdict === "different") || (policy === "refuse-any" && verdict.verdict !== "same");
+  const refused =
+    (policy === "refuse-different" && verdict.verdict === "different") ||
+    (policy === "refuse-any" && verdict.verdict !== "same");
   if (!refused) return;
-  const shown = verdict.differing.slice(0, 5).map(({ field, recorded, here }) => `${field} (${recorded ?? "nothing"} there, ${here ?? "nothing"} here)`).join(", ");
-  throw new StemmaError("ENVIRONMENT_DIFFERENT", `The model was saved in another environment: ${shown}${verdict.differing.length > 5 ? " …" : ""}. Recover it there, or allow the difference.`, { verdict });
+  const shown = verdict.differing
+    .slice(0, 5)
+    .map(
+      ({ field, recorded, here }) => `${field} (${recorded ?? "nothing"} there, ${here ?? "nothing"} here)`,
+    )
+    .join(", ");
+  throw new StemmaError(
+    "ENVIRONMENT_DIFFERENT",
+    `The model was saved in another environment: ${shown}${verdict.differing.length > 5 ? " …" : ""}. Recover it there, or allow the difference.`,
+    { verdict },
+  );
 }

@@ -1,4 +1,7 @@
-/** A version's typed metadata: names and texts, numbers or truth values that queries can use. Stored once by content. */
+/**
+ * A version's typed metadata: names and texts, numbers or truth values that queries can use. Stored once by
+ * content.
+ */
 import { StemmaError } from "../errors.js";
 import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
 
@@ -12,17 +15,26 @@ export function encodeMetadata(metadata: ModelMetadata): Uint8Array {
 
 /** @throws CANONICAL_JSON_INVALID */
 export function decodeMetadata(bytes: Uint8Array): ModelMetadata {
-  const value = decodeCanonical(bytes, limits) as { readonly format?: unknown; readonly fields?: unknown } | null;
+  const value = decodeCanonical(bytes, limits) as {
+    readonly format?: unknown;
+    readonly fields?: unknown;
+  } | null;
   if (value?.format !== 1) return invalid("its format is not 1");
   return checkFields(value.fields);
 }
 
 function invalid(reason: string): never {
-  throw new StemmaError("CANONICAL_JSON_INVALID", `This is no metadata: ${reason}. Give each name a text, a number, or true or false.`);
+  throw new StemmaError(
+    "CANONICAL_JSON_INVALID",
+    `This is no metadata: ${reason}. Give each name a text, a number, or true or false.`,
+  );
 }
 
 function checkFields(fields: unknown): ModelMetadata {
-  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) return invalid("it is no object");
-  for (const [name, value] of Object.entries(fields)) if (!["string", "number", "boolean"].includes(typeof value)) invalid(`${JSON.stringify(name.slice(0, 80))} has a value of another kind`);
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields))
+    return invalid("it is no object");
+  for (const [name, value] of Object.entries(fields))
+    if (!["string", "number", "boolean"].includes(typeof value))
+      invalid(`${JSON.stringify(name.slice(0, 80))} has a value of another kind`);
   return fields as ModelMetadata;
 }

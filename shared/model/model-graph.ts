@@ -8,7 +8,10 @@ import { isJsonArray, isJsonObject, type Json, type JsonObject } from "../tensor
 import { maxLayers, notAllowed } from "./architecture.js";
 import { cleanLayer, type LayerConfig } from "./layer-catalog.js";
 
-export interface GraphReference { readonly layer: number; readonly output: number }
+export interface GraphReference {
+  readonly layer: number;
+  readonly output: number;
+}
 
 /** One call of one layer. Calls with the same `instance` share weights. */
 export interface GraphCall {
@@ -21,18 +24,39 @@ export interface GraphCall {
   readonly inputs: readonly GraphReference[];
 }
 
-export interface ModelGraph { readonly calls: readonly GraphCall[]; readonly outputs: readonly GraphReference[] }
+export interface ModelGraph {
+  readonly calls: readonly GraphCall[];
+  readonly outputs: readonly GraphReference[];
+}
 
 const maxNesting = 16;
 const modelClasses = new Set(["Model", "Functional", "Sequential"]);
 
 export function modelJsonMalformed(reason: string): StemmaError<"MODEL_JSON_MALFORMED"> {
-  return new StemmaError("MODEL_JSON_MALFORMED", `This is no model.json of a layers model: ${reason}. Write it with tf.LayersModel.save or the tfjs converter (format tfjs_layers_model).`);
+  return new StemmaError(
+    "MODEL_JSON_MALFORMED",
+    `This is no model.json of a layers model: ${reason}. Write it with tf.LayersModel.save or the tfjs converter (format tfjs_layers_model).`,
+  );
 }
 
 type LocalReference = readonly [layer: string, node: number, tensor: number];
-interface LeafDefinition { readonly kind: "leaf"; readonly instance: number; readonly name: string; readonly className: string; readonly config: LayerConfig; readonly frozen: boolean; readonly nodes: readonly (readonly LocalReference[])[] }
-interface ModelDefinition { readonly kind: "model"; readonly name: string; readonly layers: readonly Definition[]; readonly inputs: readonly LocalReference[]; readonly outputs: readonly LocalReference[]; readonly nodes: readonly (readonly LocalReference[])[] }
+interface LeafDefinition {
+  readonly kind: "leaf";
+  readonly instance: number;
+  readonly name: string;
+  readonly className: string;
+  readonly config: LayerConfig;
+  readonly frozen: boolean;
+  readonly nodes: readonly (readonly LocalReference[])[];
+}
+interface ModelDefinition {
+  readonly kind: "model";
+  readonly name: string;
+  readonly layers: readonly Definition[];
+  readonly inputs: readonly LocalReference[];
+  readonly outputs: readonly LocalReference[];
+  readonly nodes: readonly (readonly LocalReference[])[];
+}
 type Definition = LeafDefinition | ModelDefinition;
 
 function text(value: Json | undefined, what: string): string {
@@ -44,17 +68,28 @@ function object(value: Json | undefined, what: string): JsonObject {
   return value;
 }
 function list(value: Json | undefined, what: string, most: number): readonly Json[] {
-  if (!isJsonArray(value) || value.length > most) throw modelJsonMalformed(`${what} is no list of at most ${most}`);
+  if (!isJsonArray(value) || value.length > most)
+    throw modelJsonMalformed(`${what} is no list of at most ${most}`);
   return value;
 }
 
 function reference(value: Json, what: string): LocalReference {
   const [layer, node, tensor, keywords] = list(value, what, 4);
-  if (typeof layer !== "string" || !isIndex(node) || !isIndex(tensor)) throw modelJsonMalformed(`${what} names no layer, call and output (files of Keras 3 are written differently)`);
-  if (keywords !== undefined && keywords !== null && !(isJsonObject(keywords) && [...keywords.values()].every((argument) => argument === null))) throw modelJsonMalformed(`${what} passes arguments of its own`);
+  if (typeof layer !== "string" || !isIndex(node) || !isIndex(tensor))
+    throw modelJsonMalformed(
+      `${what} names no layer, call and output (files of Keras 3 are written differently)`,
+    );
+  if (
+    keywords !== undefined &&
+    keywords !== null &&
+    !(isJsonObject(keywords) && [...keywords.values()].every((argument) => argument === null))
+  )
+    throw modelJsonMalformed(`${what} passes arguments of its own`);
   return [layer, node, tensor];
 }
-function isIndex(value: Json | undefined): value is number { return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < 100_000; }
+function isIndex(value: Json | undefined): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < 100_000;
+}
 
 /** `input_layers` of a model with one input may stand without its outer list. */
 function references(value: Json | undefined, what: string): readonly LocalReference[] {
@@ -66,7 +101,11 @@ function references(value: Json | undefined, what: string): readonly LocalRefere
 class DefinitionReader {
   instances = 0;
 
-  layer(value: Json, depth: number, nodesOf: (entry: JsonObject, name: string) => readonly (readonly LocalReference[])[]): Definition {
+  layer(
+    value: Json,
+    depth: number,
+    nodesOf: (entry: JsonObject, name: string) => readonly (readonly LocalReference[])[],
+  ): Definition {
     const entry = object(value, "a layer");
     const className = text(entry.get("class_name"), "a layer's class_name");
     const config = entry.get("config");
@@ -77,25 +116,57 @@ class DefinitionReader {
     }
     if (++this.instances > maxLayers) throw modelJsonMalformed(`it has more than ${maxLayers} layers`);
     const settings = object(config, "a layer's config");
-    const name = text(settings.get("name") ?? entry.get("name") ?? `${className}_${this.instances}`, "a layer's name");
-    const clean = cleanLayer(className, settings, (reason) => { throw notAllowed(`The layer ${JSON.stringify(name.slice(0, 80))} (${className.slice(0, 80)})`, reason); });
+    const name = text(
+      settings.get("name") ?? entry.get("name") ?? `${className}_${this.instances}`,
+      "a layer's name",
+    );
+    const clean = cleanLayer(className, settings, (reason) => {
+      throw notAllowed(`The layer ${JSON.stringify(name.slice(0, 80))} (${className.slice(0, 80)})`, reason);
+    });
     const callName = text(entry.get("name") ?? name, "a layer's name");
-    return { kind: "leaf", instance: this.instances, name: callName, className, config: clean, frozen: settings.get("trainable") === false, nodes: nodesOf(entry, callName) };
+    return {
+      kind: "leaf",
+      instance: this.instances,
+      name: callName,
+      className,
+      config: clean,
+      frozen: settings.get("trainable") === false,
+      nodes: nodesOf(entry, callName),
+    };
   }
 
   model(className: string, config: Json | undefined, depth: number): ModelDefinition {
     if (depth > maxNesting) throw modelJsonMalformed(`models are nested deeper than ${maxNesting}`);
     if (className === "Sequential") return this.sequential(config, depth);
     const settings = object(config, "the model's config");
-    const layers = list(settings.get("layers"), "the model's layers", maxLayers).map((layer) => this.layer(layer, depth, (entry, name) => list(entry.get("inbound_nodes"), `inbound_nodes of ${JSON.stringify(name.slice(0, 80))}`, 1_000)
-      .map((node) => references(node, `a call of ${JSON.stringify(name.slice(0, 80))}`))));
-    return { kind: "model", name: text(settings.get("name") ?? "model", "the model's name"), layers, inputs: references(settings.get("input_layers"), "input_layers"), outputs: references(settings.get("output_layers"), "output_layers"), nodes: [] };
+    const layers = list(settings.get("layers"), "the model's layers", maxLayers).map((layer) =>
+      this.layer(layer, depth, (entry, name) =>
+        list(entry.get("inbound_nodes"), `inbound_nodes of ${JSON.stringify(name.slice(0, 80))}`, 1_000).map(
+          (node) => references(node, `a call of ${JSON.stringify(name.slice(0, 80))}`),
+        ),
+      ),
+    );
+    return {
+      kind: "model",
+      name: text(settings.get("name") ?? "model", "the model's name"),
+      layers,
+      inputs: references(settings.get("input_layers"), "input_layers"),
+      outputs: references(settings.get("output_layers"), "output_layers"),
+      nodes: [],
+    };
   }
 
-  /** As a chain of calls behind one input, which a Sequential may leave to its first layer's `batch_input_shape`. */
+  /**
+   * As a chain of calls behind one input, which a Sequential may leave to its first layer's
+   * `batch_input_shape`.
+   */
   sequential(config: Json | undefined, depth: number): ModelDefinition {
     const settings = isJsonArray(config) ? undefined : object(config, "the model's config");
-    const entries = list(settings === undefined ? config : settings.get("layers"), "the model's layers", maxLayers);
+    const entries = list(
+      settings === undefined ? config : settings.get("layers"),
+      "the model's layers",
+      maxLayers,
+    );
     const layers: Definition[] = [];
     let before: string | undefined;
     for (const entry of entries) {
@@ -110,17 +181,46 @@ class DefinitionReader {
     }
     const first = layers[0];
     if (first === undefined || before === undefined) throw modelJsonMalformed("a Sequential has no layers");
-    return { kind: "model", name: text(settings?.get("name") ?? "sequential", "the model's name"), layers, inputs: [[first.name, 0, 0]], outputs: [[before, 0, 0]], nodes: [] };
+    return {
+      kind: "model",
+      name: text(settings?.get("name") ?? "sequential", "the model's name"),
+      layers,
+      inputs: [[first.name, 0, 0]],
+      outputs: [[before, 0, 0]],
+      nodes: [],
+    };
   }
 
-  /** @param replaced whether the input is only a stand-in for what the nested model is called with, so that its shape may be unknown */
+  /**
+   * @param replaced whether the input is only a stand-in for what the nested model is called with, so that
+   * its shape may be unknown
+   */
   impliedInput(entry: Json, definition: Definition, replaced: boolean): LeafDefinition {
     const config = isJsonObject(entry) ? entry.get("config") : undefined;
     const shape = isJsonObject(config) ? config.get("batch_input_shape") : undefined;
     const dtype = isJsonObject(config) ? config.get("dtype") : undefined;
     const input = definition.kind === "model" ? firstInput(definition) : undefined;
-    const settings = input?.config ?? cleanLayer("InputLayer", new Map<string, Json>([["batch_input_shape", shape ?? (replaced ? [null] : null)], ["dtype", dtype ?? "float32"]]), () => { throw modelJsonMalformed("the first layer of a Sequential has no batch_input_shape"); });
-    return { kind: "leaf", instance: ++this.instances, name: `${definition.name}_input`, className: "InputLayer", config: settings, frozen: false, nodes: [] };
+    const settings =
+      input?.config ??
+      cleanLayer(
+        "InputLayer",
+        new Map<string, Json>([
+          ["batch_input_shape", shape ?? (replaced ? [null] : null)],
+          ["dtype", dtype ?? "float32"],
+        ]),
+        () => {
+          throw modelJsonMalformed("the first layer of a Sequential has no batch_input_shape");
+        },
+      );
+    return {
+      kind: "leaf",
+      instance: ++this.instances,
+      name: `${definition.name}_input`,
+      className: "InputLayer",
+      config: settings,
+      frozen: false,
+      nodes: [],
+    };
   }
 }
 
@@ -135,49 +235,79 @@ class Expansion {
   readonly calls: GraphCall[] = [];
   private work = 0;
 
-  /** @param given what the model's inputs are, or undefined for the outermost, whose inputs are calls of their own */
+  /**
+   * @param given what the model's inputs are, or undefined for the outermost, whose inputs are calls of their
+   * own
+   */
   open(model: ModelDefinition, given: readonly GraphReference[] | undefined): readonly GraphReference[] {
-    if (given !== undefined && given.length !== model.inputs.length) throw modelJsonMalformed(`the model ${JSON.stringify(model.name.slice(0, 80))} is called with ${given.length} inputs, it has ${model.inputs.length}`);
+    if (given !== undefined && given.length !== model.inputs.length)
+      throw modelJsonMalformed(
+        `the model ${JSON.stringify(model.name.slice(0, 80))} is called with ${given.length} inputs, it has ${model.inputs.length}`,
+      );
     const results = new Map<string, readonly GraphReference[]>();
     const key = (layer: string, node: number): string => `${node} ${layer}`;
     this.openInputs(model, given, (name, outputs) => results.set(key(name, 0), outputs));
-    if (new Set(model.layers.map(({ name }) => name)).size !== model.layers.length) throw modelJsonMalformed(`two layers of ${JSON.stringify(model.name.slice(0, 80))} have one name`);
+    if (new Set(model.layers.map(({ name }) => name)).size !== model.layers.length)
+      throw modelJsonMalformed(`two layers of ${JSON.stringify(model.name.slice(0, 80))} have one name`);
     const ahead = nodesAhead(model);
     const resolve = ([layer, node, tensor]: LocalReference): GraphReference | undefined => {
       const outputs = results.get(key(layer, node - (ahead.get(layer) ?? 0)));
       if (outputs === undefined) return undefined;
       return outputs[tensor] ?? this.furtherOutput(outputs, tensor, layer);
     };
-    let waiting = model.layers.flatMap((layer) => layer.nodes.map((inputs, node) => ({ layer, inputs, node })));
+    let waiting = model.layers.flatMap((layer) =>
+      layer.nodes.map((inputs, node) => ({ layer, inputs, node })),
+    );
     while (waiting.length > 0) {
       const still = waiting.filter(({ layer, inputs, node }) => {
-        if (++this.work > 50_000_000) throw modelJsonMalformed("its layers are listed in an order that takes too long to follow");
+        if (++this.work > 50_000_000)
+          throw modelJsonMalformed("its layers are listed in an order that takes too long to follow");
         const sources = inputs.map(resolve);
         if (!sources.every((source) => source !== undefined)) return true;
-        results.set(key(layer.name, node), layer.kind === "model" ? this.open(layer, sources) : [this.call(layer, sources)]);
+        results.set(
+          key(layer.name, node),
+          layer.kind === "model" ? this.open(layer, sources) : [this.call(layer, sources)],
+        );
         return false;
       });
-      if (still.length === waiting.length) throw modelJsonMalformed(`the inputs of the layer ${JSON.stringify(still[0]?.layer.name.slice(0, 80))} are never made`);
+      if (still.length === waiting.length)
+        throw modelJsonMalformed(
+          `the inputs of the layer ${JSON.stringify(still[0]?.layer.name.slice(0, 80))} are never made`,
+        );
       waiting = still;
     }
-    return model.outputs.map((output) => resolve(output) ?? fail(`the output ${JSON.stringify(output[0].slice(0, 80))} is no layer's`));
+    return model.outputs.map(
+      (output) =>
+        resolve(output) ?? fail(`the output ${JSON.stringify(output[0].slice(0, 80))} is no layer's`),
+    );
   }
 
-  private openInputs(model: ModelDefinition, given: readonly GraphReference[] | undefined, bind: (name: string, outputs: readonly GraphReference[]) => void): void {
+  private openInputs(
+    model: ModelDefinition,
+    given: readonly GraphReference[] | undefined,
+    bind: (name: string, outputs: readonly GraphReference[]) => void,
+  ): void {
     model.inputs.forEach(([name], slot) => {
       const layer = model.layers.find((definition) => definition.name === name);
-      if (layer?.kind !== "leaf" || layer.className !== "InputLayer" || layer.nodes.length > 0) throw modelJsonMalformed(`the input ${JSON.stringify(name.slice(0, 80))} is no InputLayer`);
+      if (layer?.kind !== "leaf" || layer.className !== "InputLayer" || layer.nodes.length > 0)
+        throw modelJsonMalformed(`the input ${JSON.stringify(name.slice(0, 80))} is no InputLayer`);
       bind(name, [given?.[slot] ?? this.call(layer, [])]);
     });
     const bound = new Set(model.inputs.map(([name]) => name));
     if (bound.size !== model.inputs.length) throw modelJsonMalformed("an input is named twice");
-    for (const layer of model.layers) if (layer.kind === "leaf" && layer.className === "InputLayer" && !bound.has(layer.name)) throw modelJsonMalformed(`the input ${JSON.stringify(layer.name.slice(0, 80))} is not among input_layers`);
+    for (const layer of model.layers)
+      if (layer.kind === "leaf" && layer.className === "InputLayer" && !bound.has(layer.name))
+        throw modelJsonMalformed(
+          `the input ${JSON.stringify(layer.name.slice(0, 80))} is not among input_layers`,
+        );
   }
 
   private call(layer: LeafDefinition, inputs: readonly GraphReference[]): GraphReference {
-    if (this.calls.length >= maxLayers) throw modelJsonMalformed(`opened, it has more than ${maxLayers} layers`);
+    if (this.calls.length >= maxLayers)
+      throw modelJsonMalformed(`opened, it has more than ${maxLayers} layers`);
     const { instance, className, config, name, frozen } = layer;
-    if (inputs.length === 0 && className !== "InputLayer") throw modelJsonMalformed(`the layer ${JSON.stringify(name.slice(0, 80))} is called without inputs`);
+    if (inputs.length === 0 && className !== "InputLayer")
+      throw modelJsonMalformed(`the layer ${JSON.stringify(name.slice(0, 80))} is called without inputs`);
     return { layer: this.calls.push({ instance, className, config, name, frozen, inputs }) - 1, output: 0 };
   }
 
@@ -186,14 +316,25 @@ class Expansion {
     const only = outputs.length === 1 ? outputs[0] : undefined;
     const call = only === undefined ? undefined : this.calls[only.layer];
     const inner = call?.config["layer"] as { readonly config?: LayerConfig } | undefined;
-    if (only === undefined || only.output !== 0 || tensor > 4 || (call?.config["return_state"] !== true && inner?.config?.["return_state"] !== true)) return fail(`the layer ${JSON.stringify(layer.slice(0, 80))} has no output ${tensor}`);
+    if (
+      only === undefined ||
+      only.output !== 0 ||
+      tensor > 4 ||
+      (call?.config["return_state"] !== true && inner?.config?.["return_state"] !== true)
+    )
+      return fail(`the layer ${JSON.stringify(layer.slice(0, 80))} has no output ${tensor}`);
     return { layer: only.layer, output: tensor };
   }
 }
 
-function fail(reason: string): never { throw modelJsonMalformed(reason); }
+function fail(reason: string): never {
+  throw modelJsonMalformed(reason);
+}
 
-/** A nested model has a node of its own ahead of its calls, which files count (Keras' `kept_nodes`); our own reading of a Sequential, and some files, do not. */
+/**
+ * A nested model has a node of its own ahead of its calls, which files count (Keras' `kept_nodes`); our own
+ * reading of a Sequential, and some files, do not.
+ */
 function nodesAhead(model: ModelDefinition): ReadonlyMap<string, number> {
   const ahead = new Map<string, number>();
   for (const layer of model.layers) if (layer.kind === "model") ahead.set(layer.name, 1);
@@ -207,7 +348,8 @@ export function graphOfTopology(topology: Json | undefined): ModelGraph {
   const root = object(topology, "modelTopology");
   const model = object(root.get("model_config") ?? root, "model_config");
   const className = text(model.get("class_name"), "class_name");
-  if (!modelClasses.has(className)) throw modelJsonMalformed(`it describes a ${JSON.stringify(className.slice(0, 80))}`);
+  if (!modelClasses.has(className))
+    throw modelJsonMalformed(`it describes a ${JSON.stringify(className.slice(0, 80))}`);
   const expansion = new Expansion();
   const outputs = expansion.open(new DefinitionReader().model(className, model.get("config"), 0), undefined);
   return { calls: expansion.calls, outputs };

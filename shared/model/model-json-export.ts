@@ -1,9 +1,16 @@
-/** Architecture → a model.json that tf.loadLayersModel accepts: one flat functional model, names from the names object, made unique. */
+/**
+ * Architecture → a model.json that tf.loadLayersModel accepts: one flat functional model, names from the
+ * names object, made unique.
+ */
 import { StemmaError } from "../errors.js";
 import type { DType } from "../tensor/dtype.js";
 import type { Architecture, LeafLayer, Names } from "./model.js";
 
-export interface ManifestWeight { readonly name: string; readonly shape: readonly number[]; readonly dtype: string }
+export interface ManifestWeight {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dtype: string;
+}
 
 export interface ExportedModelJson {
   readonly format: "layers-model";
@@ -11,20 +18,36 @@ export interface ExportedModelJson {
   readonly convertedBy: null;
   readonly modelTopology: Readonly<Record<string, unknown>>;
   /** One group; its file holds the leaves' bytes one after the other, in canonical order. */
-  readonly weightsManifest: readonly { readonly paths: readonly string[]; readonly weights: readonly ManifestWeight[] }[];
+  readonly weightsManifest: readonly {
+    readonly paths: readonly string[];
+    readonly weights: readonly ManifestWeight[];
+  }[];
 }
 
-const manifestDtypes: Readonly<Partial<Record<DType, string>>> = { F32: "float32", I32: "int32", BOOL: "bool", C64: "complex64" };
+const manifestDtypes: Readonly<Partial<Record<DType, string>>> = {
+  F32: "float32",
+  I32: "int32",
+  BOOL: "bool",
+  C64: "complex64",
+};
 
 /** Names of layers for a model that came without any: `conv2d_3`, the number being the layer's place. */
 export function defaultLayerNames(architecture: Architecture): readonly string[] {
-  return architecture.layers.map(({ className }, i) => `${className.replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase()}_${i}`);
+  return architecture.layers.map(
+    ({ className }, i) => `${className.replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase()}_${i}`,
+  );
 }
 
 /** Names of an architecture's leaves as tfjs would call them: `layer/weight`. */
-export function defaultNames(architecture: Architecture, layerNames: readonly string[] = defaultLayerNames(architecture)): Names {
+export function defaultNames(
+  architecture: Architecture,
+  layerNames: readonly string[] = defaultLayerNames(architecture),
+): Names {
   const layers = uniqueNames(architecture, layerNames);
-  return { leaves: architecture.layers.flatMap((layer, i) => weightNames(layer, layers[i] as string, undefined)), layers };
+  return {
+    leaves: architecture.layers.flatMap((layer, i) => weightNames(layer, layers[i] as string, undefined)),
+    layers,
+  };
 }
 
 /** A shared layer keeps its owner's name in all its calls; names that would be twice get a number. */
@@ -32,8 +55,11 @@ function uniqueNames(architecture: Architecture, wanted: readonly string[]): rea
   const taken = new Set<string>();
   const names: string[] = [];
   architecture.layers.forEach(({ sharedWith }, i) => {
-    if (sharedWith !== undefined) { names.push(names[sharedWith] as string); return; }
-    const base = wanted[i] ?? defaultLayerNames(architecture)[i] as string;
+    if (sharedWith !== undefined) {
+      names.push(names[sharedWith] as string);
+      return;
+    }
+    const base = wanted[i] ?? (defaultLayerNames(architecture)[i] as string);
     let name = base;
     for (let n = 1; taken.has(name); n++) name = `${base}_${n}`;
     taken.add(name);
@@ -44,58 +70,119 @@ function uniqueNames(architecture: Architecture, wanted: readonly string[]): rea
 
 /** The inner layer of a wrapper as it was called, read from a weight's name `outer/forward_inner/kernel`. */
 function innerName(layerName: string, firstLeaf: string | undefined): string {
-  const found = firstLeaf?.startsWith(`${layerName}/forward_`) === true ? firstLeaf.slice(layerName.length + "/forward_".length).split("/")[0] : undefined;
+  const found =
+    firstLeaf?.startsWith(`${layerName}/forward_`) === true
+      ? firstLeaf.slice(layerName.length + "/forward_".length).split("/")[0]
+      : undefined;
   return found !== undefined && found !== "" ? found : `${layerName}_inner`;
 }
 
 function weightNames(layer: LeafLayer, name: string, firstLeaf: string | undefined): readonly string[] {
   const inner = layer.className === "Bidirectional" ? innerName(name, firstLeaf) : "";
-  return layer.weights.map((weight) => `${name}/${layer.className === "Bidirectional" ? weight.name.replace(/^(forward|backward)\//, `$1_${inner}/`) : weight.name}`);
+  return layer.weights.map(
+    (weight) =>
+      `${name}/${layer.className === "Bidirectional" ? weight.name.replace(/^(forward|backward)\//, `$1_${inner}/`) : weight.name}`,
+  );
 }
 
 /** Keras' L1 and L2 as the one regulariser that tfjs has. */
 function asTfjsKnows(value: unknown): unknown {
   if (Array.isArray(value) || typeof value !== "object" || value === null) return value;
-  const { class_name: className, config } = value as { readonly class_name?: unknown; readonly config?: Readonly<Record<string, unknown>> };
-  if (className === "L1" || className === "L2") return { class_name: "L1L2", config: { l1: config?.["l1"] ?? 0, l2: config?.["l2"] ?? 0 } };
+  const { class_name: className, config } = value as {
+    readonly class_name?: unknown;
+    readonly config?: Readonly<Record<string, unknown>>;
+  };
+  if (className === "L1" || className === "L2")
+    return { class_name: "L1L2", config: { l1: config?.["l1"] ?? 0, l2: config?.["l2"] ?? 0 } };
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, asTfjsKnows(member)]));
 }
 
-function namedConfig(layer: LeafLayer, name: string, frozen: boolean, inner: string): Readonly<Record<string, unknown>> {
+function namedConfig(
+  layer: LeafLayer,
+  name: string,
+  frozen: boolean,
+  inner: string,
+): Readonly<Record<string, unknown>> {
   if (layer.className === "InputLayer") return { ...layer.config, sparse: false, name };
   const config = asTfjsKnows(layer.config) as LeafLayer["config"];
-  const wrapped = config["layer"] as { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> } | undefined;
-  return { ...config, ...(wrapped === undefined ? {} : { layer: { class_name: wrapped.class_name, config: { ...wrapped.config, name: inner, trainable: !frozen } } }), name, trainable: !frozen };
+  const wrapped = config["layer"] as
+    { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> } | undefined;
+  return {
+    ...config,
+    ...(wrapped === undefined
+      ? {}
+      : {
+          layer: {
+            class_name: wrapped.class_name,
+            config: { ...wrapped.config, name: inner, trainable: !frozen },
+          },
+        }),
+    name,
+    trainable: !frozen,
+  };
 }
 
 /**
  * @param weightsFile name of the file that will hold the leaves' bytes
  * @throws ARCHITECTURE_INVALID for a weight whose dtype tfjs has not
  */
-export function writeModelJson(architecture: Architecture, names: Names, weightsFile = "weights.bin"): ExportedModelJson {
+export function writeModelJson(
+  architecture: Architecture,
+  names: Names,
+  weightsFile = "weights.bin",
+): ExportedModelJson {
   const { layers, outputs } = architecture;
   const layerNames = uniqueNames(architecture, names.layers ?? []);
   const frozen = new Set(names.frozenLayers ?? []);
   const nodes = nodesInOrderOfCreation(layers);
-  const nodeIndex = new Map([...nodes.values()].flatMap((calls) => calls.map((call, node) => [call, node] as const)));
-  const reference = ({ layer, output }: { readonly layer: number; readonly output: number }): readonly unknown[] => [layerNames[layer], nodeIndex.get(layer), output];
+  const nodeIndex = new Map(
+    [...nodes.values()].flatMap((calls) => calls.map((call, node) => [call, node] as const)),
+  );
+  const reference = ({
+    layer,
+    output,
+  }: {
+    readonly layer: number;
+    readonly output: number;
+  }): readonly unknown[] => [layerNames[layer], nodeIndex.get(layer), output];
   let leaf = 0;
   const weights: ManifestWeight[] = [];
   const written = layers.flatMap((layer, i) => {
     if (layer.sharedWith !== undefined) return [];
-    const name = layerNames[i] as string, firstLeaf = names.leaves[leaf];
-    weightNames(layer, name, firstLeaf).forEach((weightName, w) => { weights.push(manifestWeight(layer, w, weightName)); });
+    const name = layerNames[i] as string,
+      firstLeaf = names.leaves[leaf];
+    weightNames(layer, name, firstLeaf).forEach((weightName, w) => {
+      weights.push(manifestWeight(layer, w, weightName));
+    });
     leaf += layer.weights.length;
     const calls = nodes.get(i) ?? [];
-    return [{
-      name, class_name: layer.className, config: namedConfig(layer, name, frozen.has(i), innerName(name, firstLeaf)),
-      inbound_nodes: layer.className === "InputLayer" ? [] : calls.map((call) => (layers[call] as LeafLayer).inputs.map((input) => [...reference(input), {}])),
-    }];
+    return [
+      {
+        name,
+        class_name: layer.className,
+        config: namedConfig(layer, name, frozen.has(i), innerName(name, firstLeaf)),
+        inbound_nodes:
+          layer.className === "InputLayer"
+            ? []
+            : calls.map((call) =>
+                (layers[call] as LeafLayer).inputs.map((input) => [...reference(input), {}]),
+              ),
+      },
+    ];
   });
-  const inputs = layers.flatMap((layer, i) => (layer.className === "InputLayer" ? [reference({ layer: i, output: 0 })] : []));
+  const inputs = layers.flatMap((layer, i) =>
+    layer.className === "InputLayer" ? [reference({ layer: i, output: 0 })] : [],
+  );
   return {
-    format: "layers-model", generatedBy: "stemma", convertedBy: null,
-    modelTopology: { class_name: "Model", config: { name: "model", layers: written, input_layers: inputs, output_layers: outputs.map(reference) }, keras_version: "tfjs-layers 4.22.0", backend: "tensor_flow.js" },
+    format: "layers-model",
+    generatedBy: "stemma",
+    convertedBy: null,
+    modelTopology: {
+      class_name: "Model",
+      config: { name: "model", layers: written, input_layers: inputs, output_layers: outputs.map(reference) },
+      keras_version: "tfjs-layers 4.22.0",
+      backend: "tensor_flow.js",
+    },
     weightsManifest: [{ paths: [weightsFile], weights }],
   };
 }
@@ -103,14 +190,18 @@ export function writeModelJson(architecture: Architecture, names: Names, weights
 function manifestWeight(layer: LeafLayer, index: number, name: string): ManifestWeight {
   const { dtype, shape } = layer.weights[index] as LeafLayer["weights"][number];
   const known = manifestDtypes[dtype];
-  if (known === undefined) throw new StemmaError("ARCHITECTURE_INVALID", `The weight ${name} has the element type ${dtype}, which TensorFlow.js does not have. Export the model as safetensors.`);
+  if (known === undefined)
+    throw new StemmaError(
+      "ARCHITECTURE_INVALID",
+      `The weight ${name} has the element type ${dtype}, which TensorFlow.js does not have. Export the model as safetensors.`,
+    );
   return { name, shape, dtype: known };
 }
 
 /**
- * For each layer its calls in the order in which tfjs makes them when it loads the model. It goes through the layers again
- * and again, making what calls it can, and numbers them as it goes: a later call may overtake an earlier one, and references
- * by the file's own numbers would then lead to the wrong call without an error.
+ * For each layer its calls in the order in which tfjs makes them when it loads the model. It goes through the
+ * layers again and again, making what calls it can, and numbers them as it goes: a later call may overtake an
+ * earlier one, and references by the file's own numbers would then lead to the wrong call without an error.
  */
 function nodesInOrderOfCreation(layers: readonly LeafLayer[]): ReadonlyMap<number, readonly number[]> {
   const nodes = new Map<number, number[]>();
@@ -128,7 +219,8 @@ function nodesInOrderOfCreation(layers: readonly LeafLayer[]): ReadonlyMap<numbe
         nodes.set(owner, [...(nodes.get(owner) ?? []), call]);
         return false;
       });
-      if (still.length === 0) waiting.delete(owner); else waiting.set(owner, still);
+      if (still.length === 0) waiting.delete(owner);
+      else waiting.set(owner, still);
     }
   }
   return nodes;

@@ -4,7 +4,13 @@
  */
 import { StemmaError } from "../errors.js";
 import { tensorByteLength, type DType } from "../tensor/dtype.js";
-import { isJsonArray, isJsonObject, parseStrictJson, type Json, type JsonObject } from "../tensor/strict-json.js";
+import {
+  isJsonArray,
+  isJsonObject,
+  parseStrictJson,
+  type Json,
+  type JsonObject,
+} from "../tensor/strict-json.js";
 import type { TensorHeader } from "../tensor/tensor.js";
 import { encodeArchitecture, fits } from "./architecture.js";
 import { canonicalOrder } from "./canonical-order.js";
@@ -21,22 +27,39 @@ export interface DescribedModel {
   readonly names: Names;
 }
 
-const dtypesOfManifest: Readonly<Record<string, DType>> = { float32: "F32", int32: "I32", bool: "BOOL", complex64: "C64" };
+const dtypesOfManifest: Readonly<Record<string, DType>> = {
+  float32: "F32",
+  int32: "I32",
+  bool: "BOOL",
+  complex64: "C64",
+};
 
 /**
  * @param bytes model.json as it stands in the file, or only its `modelTopology`
- * @param tensors headers by name, for a model.json without weights manifest; where both are there the manifest decides
- * @throws MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH where weights do not belong to the layers
+ * @param tensors headers by name, for a model.json without weights manifest; where both are there the
+ * manifest decides
+ * @throws MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH where weights do not belong to the
+ * layers
  */
-export function readModelJson(bytes: Uint8Array, tensors?: ReadonlyMap<string, TensorHeader>): DescribedModel {
-  if (bytes.length > maxModelJsonBytes) throw modelJsonMalformed(`it has ${bytes.length} bytes, more than ${maxModelJsonBytes}`);
-  const text = decodeText(bytes, (reason) => { throw modelJsonMalformed(reason); });
-  const json = parseStrictJson(text, { maxDepth: 64, maxValues: 2_000_000 }, (reason, at) => { throw modelJsonMalformed(`${reason} (character ${at})`); });
+export function readModelJson(
+  bytes: Uint8Array,
+  tensors?: ReadonlyMap<string, TensorHeader>,
+): DescribedModel {
+  if (bytes.length > maxModelJsonBytes)
+    throw modelJsonMalformed(`it has ${bytes.length} bytes, more than ${maxModelJsonBytes}`);
+  const text = decodeText(bytes, (reason) => {
+    throw modelJsonMalformed(reason);
+  });
+  const json = parseStrictJson(text, { maxDepth: 64, maxValues: 2_000_000 }, (reason, at) => {
+    throw modelJsonMalformed(`${reason} (character ${at})`);
+  });
   if (!isJsonObject(json)) throw modelJsonMalformed("it is no object");
-  if (json.get("format") === "graph-model") throw modelJsonMalformed("it is a graph model, which has no layers to fine-tune");
+  if (json.get("format") === "graph-model")
+    throw modelJsonMalformed("it is a graph model, which has no layers to fine-tune");
   const { calls, outputs } = graphOfTopology(json.get("modelTopology") ?? json);
   const manifest = manifestOf(json) ?? tensors;
-  if (manifest === undefined) throw modelJsonMalformed("it has no weightsManifest, and no tensors came with it");
+  if (manifest === undefined)
+    throw modelJsonMalformed("it has no weightsManifest, and no tensors came with it");
   return describe(calls, outputs, manifest);
 }
 
@@ -52,7 +75,8 @@ function manifestOf(json: JsonObject): ReadonlyMap<string, TensorHeader> | undef
     for (const weight of weights) {
       const { name, header } = manifestWeight(weight);
       if (header === undefined) continue;
-      if (found.has(name)) throw modelJsonMalformed(`the weight ${JSON.stringify(name.slice(0, 80))} is there twice`);
+      if (found.has(name))
+        throw modelJsonMalformed(`the weight ${JSON.stringify(name.slice(0, 80))} is there twice`);
       found.set(name, header);
     }
   }
@@ -61,24 +85,40 @@ function manifestOf(json: JsonObject): ReadonlyMap<string, TensorHeader> | undef
 
 function manifestWeight(weight: Json): { readonly name: string; readonly header: TensorHeader | undefined } {
   if (!isJsonObject(weight)) throw modelJsonMalformed("a weight is no object");
-  const name = weight.get("name"), shape = weight.get("shape"), dtype = weight.get("dtype");
+  const name = weight.get("name"),
+    shape = weight.get("shape"),
+    dtype = weight.get("dtype");
   if (typeof name !== "string") throw modelJsonMalformed("a weight has no name");
   if (weight.get("group") === "optimizer") return { name, header: undefined };
   const shown = JSON.stringify(name.slice(0, 80));
-  if (weight.get("quantization") !== undefined) throw modelJsonMalformed(`the weight ${shown} is quantised; export the model without quantisation`);
-  if (typeof dtype !== "string" || !Object.hasOwn(dtypesOfManifest, dtype)) throw modelJsonMalformed(`the weight ${shown} has the dtype ${JSON.stringify(dtype ?? null)}`);
-  if (!isJsonArray(shape) || !shape.every((extent) => typeof extent === "number")) throw modelJsonMalformed(`the weight ${shown} has no shape`);
+  if (weight.get("quantization") !== undefined)
+    throw modelJsonMalformed(`the weight ${shown} is quantised; export the model without quantisation`);
+  if (typeof dtype !== "string" || !Object.hasOwn(dtypesOfManifest, dtype))
+    throw modelJsonMalformed(`the weight ${shown} has the dtype ${JSON.stringify(dtype ?? null)}`);
+  if (!isJsonArray(shape) || !shape.every((extent) => typeof extent === "number"))
+    throw modelJsonMalformed(`the weight ${shown} has no shape`);
   const header = { dtype: dtypesOfManifest[dtype] as DType, shape: shape as readonly number[] };
   tensorByteLength(header.dtype, header.shape);
   return { name, header };
 }
 
 function mismatch(reason: string): StemmaError {
-  return new StemmaError("ARCHITECTURE_MISMATCH", `The weights do not belong to this architecture: ${reason}. Check that both come from one model.`);
+  return new StemmaError(
+    "ARCHITECTURE_MISMATCH",
+    `The weights do not belong to this architecture: ${reason}. Check that both come from one model.`,
+  );
 }
 
-/** Names under which a file may keep a layer's weight, best first (TF 2 puts a cell's name between, tfjs numbers what would be twice). */
-function candidates(call: GraphCall, weight: string, tensors: ReadonlyMap<string, TensorHeader>, loose: ReadonlyMap<string, readonly string[]>): readonly string[] {
+/**
+ * Names under which a file may keep a layer's weight, best first (TF 2 puts a cell's name between, tfjs
+ * numbers what would be twice).
+ */
+function candidates(
+  call: GraphCall,
+  weight: string,
+  tensors: ReadonlyMap<string, TensorHeader>,
+  loose: ReadonlyMap<string, readonly string[]>,
+): readonly string[] {
   const exact = `${call.name}/${weight}`;
   return [...(tensors.has(exact) ? [exact] : []), ...(loose.get(exact) ?? [])];
 }
@@ -89,30 +129,50 @@ function looseNames(tensors: ReadonlyMap<string, TensorHeader>): ReadonlyMap<str
   const add = (key: string, name: string): void => {
     if (key === name) return;
     const known = loose.get(key);
-    if (known === undefined) loose.set(key, [name]); else known.push(name);
+    if (known === undefined) loose.set(key, [name]);
+    else known.push(name);
   };
   for (const name of tensors.keys()) {
-    const parts = name.replace(/_[0-9]+$/, "").replace(/:[0-9]+$/, "").split("/");
+    const parts = name
+      .replace(/_[0-9]+$/, "")
+      .replace(/:[0-9]+$/, "")
+      .split("/");
     // layer/forward_lstm_LSTM1/kernel of a Bidirectional is looked for as layer/forward/kernel.
-    const directed = parts.map((part, i) => (i > 0 && i < parts.length - 1 ? part.replace(/^(forward|backward)_.*$/, "$1") : part));
-    const withoutCell = directed.filter((part, i) => !(i > 0 && i === directed.length - 2 && /(^|_)cell(_[0-9]+)?$/.test(part)));
+    const directed = parts.map((part, i) =>
+      i > 0 && i < parts.length - 1 ? part.replace(/^(forward|backward)_.*$/, "$1") : part,
+    );
+    const withoutCell = directed.filter(
+      (part, i) => !(i > 0 && i === directed.length - 2 && /(^|_)cell(_[0-9]+)?$/.test(part)),
+    );
     for (const key of new Set([parts.join("/"), directed.join("/"), withoutCell.join("/")])) add(key, name);
   }
   return loose;
 }
 
-function describe(calls: readonly GraphCall[], outputs: readonly { readonly layer: number; readonly output: number }[], tensors: ReadonlyMap<string, TensorHeader>): DescribedModel {
+function describe(
+  calls: readonly GraphCall[],
+  outputs: readonly { readonly layer: number; readonly output: number }[],
+  tensors: ReadonlyMap<string, TensorHeader>,
+): DescribedModel {
   const order = canonicalOrder(calls, outputs);
   if (order.length !== calls.length) {
     const lost = calls.find((_, i) => !order.includes(i));
     throw modelJsonMalformed(`the layer ${JSON.stringify(lost?.name.slice(0, 80))} leads to no output`);
   }
   const place = new Map(order.map((call, index) => [call, index]));
-  const moved = ({ layer, output }: { readonly layer: number; readonly output: number }): { layer: number; output: number } => ({ layer: place.get(layer) as number, output });
+  const moved = ({
+    layer,
+    output,
+  }: {
+    readonly layer: number;
+    readonly output: number;
+  }): { layer: number; output: number } => ({ layer: place.get(layer) as number, output });
   const owners = new Map<number, number>();
   const loose = looseNames(tensors);
   const taken = new Set<string>();
-  const leafNames: string[] = [], layerNames: string[] = [], frozen: number[] = [];
+  const leafNames: string[] = [],
+    layerNames: string[] = [],
+    frozen: number[] = [];
   const layers = order.map((index, at): LeafLayer => {
     const call = calls[index] as GraphCall;
     const sharedWith = owners.get(call.instance);
@@ -125,7 +185,10 @@ function describe(calls: readonly GraphCall[], outputs: readonly { readonly laye
       const name = candidates(call, form.name, tensors, loose).find((candidate) => !taken.has(candidate));
       const header = name === undefined ? undefined : tensors.get(name);
       if (name === undefined || header === undefined) throw mismatch(`there is no ${call.name}/${form.name}`);
-      if (!fits(header.shape, form)) throw mismatch(`${name} has the shape [${header.shape.join(", ")}], its layer asks for [${(form.shape ?? []).map((extent) => extent ?? "?").join(", ")}]`);
+      if (!fits(header.shape, form))
+        throw mismatch(
+          `${name} has the shape [${header.shape.join(", ")}], its layer asks for [${(form.shape ?? []).map((extent) => extent ?? "?").join(", ")}]`,
+        );
       taken.add(name);
       leafNames.push(name);
       return { name: form.name, dtype: header.dtype, shape: header.shape, trainable: form.trainable };
@@ -136,5 +199,12 @@ function describe(calls: readonly GraphCall[], outputs: readonly { readonly laye
   if (left !== undefined) throw mismatch(`no layer has the weight ${JSON.stringify(left.slice(0, 80))}`);
   const architecture = { layers, outputs: outputs.map(moved) };
   encodeArchitecture(architecture); // what would be refused when read back is refused now
-  return { architecture, names: { leaves: leafNames, layers: layerNames, ...(frozen.length === 0 ? {} : { frozenLayers: frozen }) } };
+  return {
+    architecture,
+    names: {
+      leaves: leafNames,
+      layers: layerNames,
+      ...(frozen.length === 0 ? {} : { frozenLayers: frozen }),
+    },
+  };
 }

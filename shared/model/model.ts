@@ -6,20 +6,37 @@
  */
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
 
-/** One weight's place in a model. `path` is "layer/weight" (decimal indices) with an architecture, else the tensor's name. */
-export interface Leaf extends TensorHeader { readonly path: string; readonly tensor: Hash }
+/**
+ * One weight's place in a model. `path` is "layer/weight" (decimal indices) with an architecture, else the
+ * tensor's name.
+ */
+export interface Leaf extends TensorHeader {
+  readonly path: string;
+  readonly tensor: Hash;
+}
 
-/** All leaves of a model in canonical order: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
+/**
+ * All leaves of a model in canonical order: numeric by layer, weight with an architecture; by UTF-8 name
+ * bytes without.
+ */
 export type LeafTable = readonly Leaf[];
 
-/** One call of a leaf layer in a flattened architecture, in canonical order. `inputs[slot]` lists predecessors (layer index, output index). */
+/**
+ * One call of a leaf layer in a flattened architecture, in canonical order. `inputs[slot]` lists predecessors
+ * (layer index, output index).
+ */
 export interface LeafLayer {
   /** tfjs class name such as "Conv2D"; allow-listed. */
   readonly className: string;
   /** Configuration without display names; canonical JSON value. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly inputs: readonly { readonly layer: number; readonly output: number }[];
-  readonly weights: readonly { readonly name: string; readonly dtype: TensorHeader["dtype"]; readonly shape: readonly number[]; readonly trainable: boolean }[];
+  readonly weights: readonly {
+    readonly name: string;
+    readonly dtype: TensorHeader["dtype"];
+    readonly shape: readonly number[];
+    readonly trainable: boolean;
+  }[];
   /** A further call of the layer at this (smaller) index: same configuration, no weights of its own. */
   readonly sharedWith?: number;
 }
@@ -38,7 +55,10 @@ export interface ModelSource {
   readonly leaves: LeafTable;
   readonly sources: readonly TensorSource[];
   readonly names: Names;
-  /** Of tensors that are to be stored in another form than raw: that form, by tensor id (codes of shared/objects). */
+  /**
+   * Of tensors that are to be stored in another form than raw: that form, by tensor id (codes of
+   * shared/objects).
+   */
   readonly coded?: ReadonlyMap<Hash, { readonly code: number; readonly bytes: Uint8Array }>;
 }
 
@@ -50,16 +70,40 @@ export interface Names {
   readonly fileOrder?: readonly number[];
   /** The file's own metadata (safetensors `__metadata__`). */
   readonly fileMetadata?: Readonly<Record<string, string>>;
-  /** The file's safetensors header verbatim (with its padding), where writing it again from order and metadata would give other bytes. */
+  /**
+   * The file's safetensors header verbatim (with its padding), where writing it again from order and metadata
+   * would give other bytes.
+   */
   readonly fileHeader?: string;
   /** Display names of layers, by layer index, where an architecture is known. */
   readonly layers?: readonly string[];
-  /** Layers that were frozen (`trainable` false) when the model was described: a matter of its training, not of what it is. */
+  /**
+   * Layers that were frozen (`trainable` false) when the model was described: a matter of its training, not
+   * of what it is.
+   */
   readonly frozenLayers?: readonly number[];
 }
 
-/** Kinds of small objects that a save record refers to by hash. Object id = H("stemma-" ‖ kind ‖ "-1\0" ‖ bytes). */
-export const objectKinds = ["tree", "architecture", "names", "owner-map", "environment", "measurements", "checkpoints", "provenance", "metadata", "attachment", "record", "engine", "recipe", "dataset"] as const;
+/**
+ * Kinds of small objects that a save record refers to by hash. Object id = H("stemma-" ‖ kind ‖ "-1\0" ‖
+ * bytes).
+ */
+export const objectKinds = [
+  "tree",
+  "architecture",
+  "names",
+  "owner-map",
+  "environment",
+  "measurements",
+  "checkpoints",
+  "provenance",
+  "metadata",
+  "attachment",
+  "record",
+  "engine",
+  "recipe",
+  "dataset",
+] as const;
 export type ObjectKind = (typeof objectKinds)[number];
 
 export type Approach = "snapshot" | "update" | "provenance";
@@ -81,7 +125,10 @@ export interface SaveRecord {
   readonly architecture: Hash;
   readonly root: Hash;
   readonly approach: Approach;
-  /** The float scheme that its values went through, such as "float16" or "quantize-uniform:8"; absent: exact, as trained. */
+  /**
+   * The float scheme that its values went through, such as "float16" or "quantize-uniform:8"; absent: exact,
+   * as trained.
+   */
   readonly scheme?: string;
   /** Milliseconds since 1970 by the saver's clock, with the error it knows of (null: unknown). */
   readonly savedAtMs: number;

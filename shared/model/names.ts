@@ -1,4 +1,7 @@
-/** The names object: what a file or framework called the leaves, its order and metadata. Beside the identity, never in it. */
+/**
+ * The names object: what a file or framework called the leaves, its order and metadata. Beside the identity,
+ * never in it.
+ */
 import { StemmaError } from "../errors.js";
 import { decodeCanonical, encodeCanonical, type CanonicalValue } from "./canonical-json.js";
 import type { Names } from "./model.js";
@@ -8,7 +11,10 @@ export const maxNamesBytes = 64 * 1024 * 1024;
 const limits = { maxBytes: maxNamesBytes, maxDepth: 4 };
 
 function invalid(reason: string): never {
-  throw new StemmaError("NAMES_INVALID", `This is no list of a model's names: ${reason}. Fetch it again from where it was saved.`);
+  throw new StemmaError(
+    "NAMES_INVALID",
+    `This is no list of a model's names: ${reason}. Fetch it again from where it was saved.`,
+  );
 }
 
 /** @throws NAMES_INVALID */
@@ -26,15 +32,36 @@ export function decodeNames(bytes: Uint8Array, leafCount: number): Names {
   return checkNames(names, leafCount);
 }
 
-function isTextList(value: unknown): value is readonly string[] { return Array.isArray(value) && value.every((item) => typeof item === "string"); }
-function isIndexList(value: unknown): value is readonly number[] { return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && (item as number) >= 0); }
+function isTextList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}
+function isIndexList(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && (item as number) >= 0);
+}
 
 function checkNames(names: object, leafCount: number): Names {
-  const { leaves, fileOrder, fileMetadata, fileHeader, layers, frozenLayers, ...rest } = names as Record<string, unknown>;
-  if (Object.keys(rest).length > 0) invalid(`it has the unknown member ${JSON.stringify(Object.keys(rest)[0])}`);
+  const { leaves, fileOrder, fileMetadata, fileHeader, layers, frozenLayers, ...rest } = names as Record<
+    string,
+    unknown
+  >;
+  if (Object.keys(rest).length > 0)
+    invalid(`it has the unknown member ${JSON.stringify(Object.keys(rest)[0])}`);
   if (!isTextList(leaves) || leaves.length !== leafCount) invalid(`it does not name ${leafCount} leaves`);
-  if (fileOrder !== undefined && !(isIndexList(fileOrder) && fileOrder.length === leafCount && new Set(fileOrder).size === leafCount && fileOrder.every((i) => i < leafCount))) invalid("its file order is no order of the leaves");
-  if (fileMetadata !== undefined && !(typeof fileMetadata === "object" && fileMetadata !== null && isTextList(Object.values(fileMetadata)))) invalid("its file metadata are not all texts");
+  if (
+    fileOrder !== undefined &&
+    !(
+      isIndexList(fileOrder) &&
+      fileOrder.length === leafCount &&
+      new Set(fileOrder).size === leafCount &&
+      fileOrder.every((i) => i < leafCount)
+    )
+  )
+    invalid("its file order is no order of the leaves");
+  if (
+    fileMetadata !== undefined &&
+    !(typeof fileMetadata === "object" && fileMetadata !== null && isTextList(Object.values(fileMetadata)))
+  )
+    invalid("its file metadata are not all texts");
   if (fileHeader !== undefined && typeof fileHeader !== "string") invalid("its file header is no text");
   if (layers !== undefined && !isTextList(layers)) invalid("its layer names are not all texts");
   if (frozenLayers !== undefined && !isIndexList(frozenLayers)) invalid("its frozen layers are no indices");
@@ -42,4 +69,6 @@ function checkNames(names: object, leafCount: number): Names {
 }
 
 /** Leaf indices in the order of the file the model came from. */
-export function leafOrderOfFile(names: Names): readonly number[] { return names.fileOrder ?? names.leaves.map((_, i) => i); }
+export function leafOrderOfFile(names: Names): readonly number[] {
+  return names.fileOrder ?? names.leaves.map((_, i) => i);
+}

@@ -10,18 +10,26 @@ import type { Hash } from "../tensor/tensor.js";
 import { maxLeaves } from "./tree.js";
 
 export interface OwnerMap {
-  /** Ancestors that own a leaf, in the order of their first leaf. Entry i has the index i + 1; index 0 is this version. */
+  /**
+   * Ancestors that own a leaf, in the order of their first leaf. Entry i has the index i + 1; index 0 is this
+   * version.
+   */
   readonly owners: readonly Hash[];
   /** Per leaf in canonical order: 0, or 1 + index in `owners`. */
   readonly indices: readonly number[];
 }
 
 function invalid(reason: string): StemmaError {
-  return new StemmaError("OWNER_MAP_INVALID", `This is no owner map: ${reason}. Fetch it again from where it was saved.`);
+  return new StemmaError(
+    "OWNER_MAP_INVALID",
+    `This is no owner map: ${reason}. Fetch it again from where it was saved.`,
+  );
 }
 
 /** The map in which every leaf belongs to this version. */
-export function ownedByThis(leaves: number): OwnerMap { return { owners: [], indices: new Array<number>(leaves).fill(0) }; }
+export function ownedByThis(leaves: number): OwnerMap {
+  return { owners: [], indices: new Array<number>(leaves).fill(0) };
+}
 
 /** A map from an owner a leaf; `undefined` is this version. */
 export function ownerMapOf(ownerOfLeaf: readonly (Hash | undefined)[]): OwnerMap {
@@ -39,12 +47,15 @@ export function ownerMapOf(ownerOfLeaf: readonly (Hash | undefined)[]): OwnerMap
 export function ownerOf(map: OwnerMap, leaf: number, thisVersion: Hash): Hash {
   const index = map.indices[leaf];
   if (index === undefined) throw invalid(`it has no leaf ${leaf}`);
-  return index === 0 ? thisVersion : map.owners[index - 1] as Hash;
+  return index === 0 ? thisVersion : (map.owners[index - 1] as Hash);
 }
 
 function pushVarint(into: number[], value: number): void {
   let rest = value;
-  while (rest >= 0x80) { into.push((rest & 0x7f) | 0x80); rest = Math.floor(rest / 0x80); }
+  while (rest >= 0x80) {
+    into.push((rest & 0x7f) | 0x80);
+    rest = Math.floor(rest / 0x80);
+  }
   into.push(rest);
 }
 
@@ -65,7 +76,9 @@ export function encodeOwnerMap(map: OwnerMap): Uint8Array {
   pushVarint(head, map.owners.length);
   const middle: number[] = [];
   pushVarint(middle, runCount);
-  return new Uint8Array(Buffer.concat([Buffer.from(head), ...map.owners.map(hashBytes), Buffer.from(middle), Buffer.from(runs)]));
+  return new Uint8Array(
+    Buffer.concat([Buffer.from(head), ...map.owners.map(hashBytes), Buffer.from(middle), Buffer.from(runs)]),
+  );
 }
 
 /** Owners in the order of their first leaf, each there once and used. */
@@ -74,14 +87,17 @@ function checkCanonical(map: OwnerMap): void {
   if (new Set(map.owners).size !== map.owners.length) throw invalid("an owner is there twice");
   let seen = 0;
   for (const index of map.indices) {
-    if (!Number.isInteger(index) || index < 0 || index > seen + 1) throw invalid(`the owner index ${index} comes out of order`);
+    if (!Number.isInteger(index) || index < 0 || index > seen + 1)
+      throw invalid(`the owner index ${index} comes out of order`);
     seen = Math.max(seen, index);
   }
-  if (seen !== map.owners.length) throw invalid(`${map.owners.length - seen} owners own nothing, or are missing`);
+  if (seen !== map.owners.length)
+    throw invalid(`${map.owners.length - seen} owners own nothing, or are missing`);
 }
 
 /**
- * @param leafCount leaves of the tree it belongs to; another number is refused, so nothing larger is ever allocated
+ * @param leafCount leaves of the tree it belongs to; another number is refused, so nothing larger is ever
+ * allocated
  * @throws OWNER_MAP_INVALID
  */
 export function decodeOwnerMap(bytes: Uint8Array, leafCount: number): OwnerMap {
@@ -105,19 +121,24 @@ export function decodeOwnerMap(bytes: Uint8Array, leafCount: number): OwnerMap {
   };
   if (byte() !== 1) throw invalid(`its format is ${bytes[0]}, this Stemma knows 1`);
   const ownerCount = varint();
-  if (ownerCount > leafCount || ownerCount * 32 > bytes.length - at) throw invalid(`it claims ${ownerCount} owners`);
+  if (ownerCount > leafCount || ownerCount * 32 > bytes.length - at)
+    throw invalid(`it claims ${ownerCount} owners`);
   const owners: Hash[] = [];
   for (let i = 0; i < ownerCount; i++, at += 32) owners.push(hexOf(bytes.subarray(at, at + 32)));
   const runCount = varint();
   if (runCount > leafCount || runCount * 2 > bytes.length - at) throw invalid(`it claims ${runCount} runs`);
   const indices: number[] = [];
   for (let run = 0; run < runCount; run++) {
-    const length = varint(), index = varint();
-    if (length === 0 || indices.length + length > leafCount) throw invalid(`it does not have ${leafCount} leaves`);
-    if (run > 0 && indices[indices.length - 1] === index) throw invalid("two runs of one owner follow each other");
+    const length = varint(),
+      index = varint();
+    if (length === 0 || indices.length + length > leafCount)
+      throw invalid(`it does not have ${leafCount} leaves`);
+    if (run > 0 && indices[indices.length - 1] === index)
+      throw invalid("two runs of one owner follow each other");
     for (let i = 0; i < length; i++) indices.push(index);
   }
-  if (indices.length !== leafCount) throw invalid(`it has ${indices.length} leaves where the model has ${leafCount}`);
+  if (indices.length !== leafCount)
+    throw invalid(`it has ${indices.length} leaves where the model has ${leafCount}`);
   if (at !== bytes.length) throw invalid(`${bytes.length - at} bytes follow its end`);
   const map = { owners, indices };
   checkCanonical(map);

@@ -16,40 +16,83 @@ import { contentId } from "./tree.js";
 export const maxRecordBytes = 64 * 1024;
 const maxBases = 64;
 const maxAttachments = 256;
-const objectFields = ["tree", "architecture", "names", "ownerMap", "environment", "measurements", "checkpoints", "provenance", "metadata"] as const;
+const objectFields = [
+  "tree",
+  "architecture",
+  "names",
+  "ownerMap",
+  "environment",
+  "measurements",
+  "checkpoints",
+  "provenance",
+  "metadata",
+] as const;
 const requiredObjects = new Set<string>(["tree", "names", "ownerMap", "environment"]);
 
 function invalid(reason: string): never {
-  throw new StemmaError("RECORD_INVALID", `This is no save record: ${reason}. Ask whoever sent it for the record again.`);
+  throw new StemmaError(
+    "RECORD_INVALID",
+    `This is no save record: ${reason}. Ask whoever sent it for the record again.`,
+  );
 }
 
 /** Version id: H("stemma-record-1\0" ‖ bytes as received). */
-export function versionIdOf(recordBytes: Uint8Array): Hash { return objectId("record", recordBytes); }
+export function versionIdOf(recordBytes: Uint8Array): Hash {
+  return objectId("record", recordBytes);
+}
 
-function short(hash: Hash): string { return Buffer.from(hashBytes(hash)).toString("base64url"); }
+function short(hash: Hash): string {
+  return Buffer.from(hashBytes(hash)).toString("base64url");
+}
 
 /** The bytes of a new record. @throws RECORD_INVALID, RECORD_TOO_LARGE */
 export function encodeSaveRecord(record: SaveRecord): Uint8Array {
   checkRecord(record);
-  const { architecture: _derived, contentId: _content, kind: _kind, clockErrorMs, objects, bases, root, successorOf, ...plain } = record;
+  const {
+    architecture: _derived,
+    contentId: _content,
+    kind: _kind,
+    clockErrorMs,
+    objects,
+    bases,
+    root,
+    successorOf,
+    ...plain
+  } = record;
   const { attachments, ...hashes } = objects;
   const value: CanonicalValue = {
-    ...plain, clockErrorMs: clockErrorMs ?? undefined, bases: bases.map(short), root: short(root), successorOf: successorOf === undefined ? undefined : short(successorOf),
+    ...plain,
+    clockErrorMs: clockErrorMs ?? undefined,
+    bases: bases.map(short),
+    root: short(root),
+    successorOf: successorOf === undefined ? undefined : short(successorOf),
     objects: {
-      ...Object.fromEntries(Object.entries(hashes).filter(([, hash]) => hash !== undefined).map(([field, hash]) => [field, short(hash as Hash)])),
+      ...Object.fromEntries(
+        Object.entries(hashes)
+          .filter(([, hash]) => hash !== undefined)
+          .map(([field, hash]) => [field, short(hash as Hash)]),
+      ),
       attachments: attachments?.map(({ name, hash }) => ({ name, hash: short(hash) })),
     },
   };
   const bytes = encodeCanonical(value);
-  if (bytes.length > maxRecordBytes) throw new StemmaError("RECORD_TOO_LARGE", `The save record has ${bytes.length} bytes, more than ${maxRecordBytes}. Attach fewer files, or name fewer bases.`, { actual: bytes.length });
+  if (bytes.length > maxRecordBytes)
+    throw new StemmaError(
+      "RECORD_TOO_LARGE",
+      `The save record has ${bytes.length} bytes, more than ${maxRecordBytes}. Attach fewer files, or name fewer bases.`,
+      { actual: bytes.length },
+    );
   return bytes;
 }
 
 type Members = Readonly<Record<string, unknown>>;
 
 function membersOf(value: unknown, what: string, allowed: readonly string[]): Members {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return invalid(`${what} is no object`);
-  for (const name of Object.keys(value)) if (!allowed.includes(name)) invalid(`${what} has the unknown member ${JSON.stringify(name.slice(0, 80))}`);
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return invalid(`${what} is no object`);
+  for (const name of Object.keys(value))
+    if (!allowed.includes(name))
+      invalid(`${what} has the unknown member ${JSON.stringify(name.slice(0, 80))}`);
   return value as Members;
 }
 
@@ -61,19 +104,47 @@ function long(value: unknown, what: string): Hash {
   return invalid(`${what} is no hash`);
 }
 
-function listOf<T>(value: unknown, what: string, most: number, read: (item: unknown, i: number) => T): readonly T[] {
+function listOf<T>(
+  value: unknown,
+  what: string,
+  most: number,
+  read: (item: unknown, i: number) => T,
+): readonly T[] {
   if (!Array.isArray(value) || value.length > most) return invalid(`${what} is no list of at most ${most}`);
   return value.map(read);
 }
 
-const fields = ["format", "name", "fleet", "device", "line", "sequence", "bases", "successorOf", "kind", "contentId", "root", "approach", "scheme", "savedAtMs", "clockErrorMs", "objects"];
+const fields = [
+  "format",
+  "name",
+  "fleet",
+  "device",
+  "line",
+  "sequence",
+  "bases",
+  "successorOf",
+  "kind",
+  "contentId",
+  "root",
+  "approach",
+  "scheme",
+  "savedAtMs",
+  "clockErrorMs",
+  "objects",
+];
 
 /**
- * Reads record bytes as they were received. Everything in it is checked, the content id against architecture and root.
+ * Reads record bytes as they were received. Everything in it is checked, the content id against architecture
+ * and root.
  * @throws RECORD_TOO_LARGE, RECORD_INVALID, CANONICAL_JSON_INVALID
  */
 export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
-  if (bytes.length > maxRecordBytes) throw new StemmaError("RECORD_TOO_LARGE", `A save record has at most ${maxRecordBytes} bytes, this one ${bytes.length}. Ask whoever sent it for the record again.`, { actual: bytes.length });
+  if (bytes.length > maxRecordBytes)
+    throw new StemmaError(
+      "RECORD_TOO_LARGE",
+      `A save record has at most ${maxRecordBytes} bytes, this one ${bytes.length}. Ask whoever sent it for the record again.`,
+      { actual: bytes.length },
+    );
   const value = membersOf(decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }), "it", fields);
   const objects = membersOf(value["objects"], "objects", [...objectFields, "attachments"]);
   const hashes: Record<string, Hash> = {};
@@ -81,17 +152,26 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
     if (objects[field] !== undefined) hashes[field] = long(objects[field], `objects.${field}`);
     else if (requiredObjects.has(field)) invalid(`objects.${field} is missing`);
   }
-  const attachments = objects["attachments"] === undefined ? undefined : listOf(objects["attachments"], "objects.attachments", maxAttachments, (item, i) => {
-    const entry = membersOf(item, `attachment ${i}`, ["name", "hash"]);
-    return { name: entry["name"] as string, hash: long(entry["hash"], `the hash of attachment ${i}`) };
-  });
-  const root = long(value["root"], "root"), architecture = hashes["architecture"] ?? zeroHash;
+  const attachments =
+    objects["attachments"] === undefined
+      ? undefined
+      : listOf(objects["attachments"], "objects.attachments", maxAttachments, (item, i) => {
+          const entry = membersOf(item, `attachment ${i}`, ["name", "hash"]);
+          return { name: entry["name"] as string, hash: long(entry["hash"], `the hash of attachment ${i}`) };
+        });
+  const root = long(value["root"], "root"),
+    architecture = hashes["architecture"] ?? zeroHash;
   const record = {
     ...value,
     bases: listOf(value["bases"], "bases", maxBases, (item, i) => long(item, `base ${i}`)),
     ...(value["successorOf"] === undefined ? {} : { successorOf: long(value["successorOf"], "successorOf") }),
-    kind: value["kind"] ?? (hashes["architecture"] === undefined ? "opaque" : "architecture"), architecture, root,
-    contentId: value["contentId"] === undefined ? contentId(architecture, root) : long(value["contentId"], "contentId"),
+    kind: value["kind"] ?? (hashes["architecture"] === undefined ? "opaque" : "architecture"),
+    architecture,
+    root,
+    contentId:
+      value["contentId"] === undefined
+        ? contentId(architecture, root)
+        : long(value["contentId"], "contentId"),
     clockErrorMs: value["clockErrorMs"] ?? null,
     objects: { ...hashes, ...(attachments === undefined ? {} : { attachments }) },
   } as unknown as SaveRecord;
@@ -99,7 +179,10 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
   return record;
 }
 
-/** Names people give: shown in tables and typed in commands, so no control characters, and no ":" that parts name from version. */
+/**
+ * Names people give: shown in tables and typed in commands, so no control characters, and no ":" that parts
+ * name from version.
+ */
 const displayName = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}:]{1,200}$/u;
 /** Parts of a topic or a folder's name. */
 const label = /^[^\p{Cc}\p{Cs}\p{Z}:/\\+#.$][^\p{Cc}\p{Cs}\p{Z}:/\\+#]{0,127}$/u;
@@ -109,25 +192,51 @@ const schemeLabel = /^[a-z0-9][a-z0-9-]{0,39}(:[0-9]{1,3})?$/;
 
 function checkRecord(record: SaveRecord): void {
   if ((record.format as number) !== 1) invalid(`its format is ${String(record.format)}, this Stemma knows 1`);
-  if (typeof record.name !== "string" || !displayName.test(record.name) || record.name.trim() !== record.name) invalid("its name is empty, too long, or has characters that no name may have");
-  for (const field of ["fleet", "device", "line"] as const) if (typeof record[field] !== "string" || !label.test(record[field])) invalid(`its ${field} is empty, too long, or has characters that no ${field} may have`);
-  if (!Number.isSafeInteger(record.sequence) || record.sequence < 1) invalid("its sequence is no whole number ≥ 1");
-  if (!Number.isSafeInteger(record.savedAtMs) || record.savedAtMs < 0) invalid("its time is no whole number of milliseconds");
-  if (record.clockErrorMs !== null && !(Number.isSafeInteger(record.clockErrorMs) && record.clockErrorMs >= 0)) invalid("its clock error is neither unknown nor a whole number of milliseconds");
+  if (typeof record.name !== "string" || !displayName.test(record.name) || record.name.trim() !== record.name)
+    invalid("its name is empty, too long, or has characters that no name may have");
+  for (const field of ["fleet", "device", "line"] as const)
+    if (typeof record[field] !== "string" || !label.test(record[field]))
+      invalid(`its ${field} is empty, too long, or has characters that no ${field} may have`);
+  if (!Number.isSafeInteger(record.sequence) || record.sequence < 1)
+    invalid("its sequence is no whole number ≥ 1");
+  if (!Number.isSafeInteger(record.savedAtMs) || record.savedAtMs < 0)
+    invalid("its time is no whole number of milliseconds");
+  if (
+    record.clockErrorMs !== null &&
+    !(Number.isSafeInteger(record.clockErrorMs) && record.clockErrorMs >= 0)
+  )
+    invalid("its clock error is neither unknown nor a whole number of milliseconds");
   if (!["snapshot", "update", "provenance"].includes(record.approach)) invalid("its approach is unknown");
-  if (record.scheme !== undefined && (typeof record.scheme !== "string" || !schemeLabel.test(record.scheme))) invalid("its scheme is no name of one");
+  if (record.scheme !== undefined && (typeof record.scheme !== "string" || !schemeLabel.test(record.scheme)))
+    invalid("its scheme is no name of one");
   if (record.kind !== "architecture" && record.kind !== "opaque") invalid("its kind is unknown");
-  if (record.bases.length > maxBases || new Set(record.bases).size !== record.bases.length) invalid("a base is named twice, or there are too many");
+  if (record.bases.length > maxBases || new Set(record.bases).size !== record.bases.length)
+    invalid("a base is named twice, or there are too many");
   checkHashes(record);
-  if ((record.kind === "architecture") !== (record.objects.architecture !== undefined)) invalid("its kind does not agree with its architecture");
-  if (record.architecture !== (record.objects.architecture ?? zeroHash)) invalid("it names two architectures");
-  if (record.contentId !== contentId(record.architecture, record.root)) invalid("its content id is not that of its architecture and root");
+  if ((record.kind === "architecture") !== (record.objects.architecture !== undefined))
+    invalid("its kind does not agree with its architecture");
+  if (record.architecture !== (record.objects.architecture ?? zeroHash))
+    invalid("it names two architectures");
+  if (record.contentId !== contentId(record.architecture, record.root))
+    invalid("its content id is not that of its architecture and root");
 }
 
 function checkHashes(record: SaveRecord): void {
   const { attachments = [], ...hashes } = record.objects;
-  for (const hash of [record.contentId, record.root, ...record.bases, ...Object.values(hashes).filter((value) => value !== undefined)]) if (!isHash(hash)) invalid("one of its hashes is none");
+  for (const hash of [
+    record.contentId,
+    record.root,
+    ...record.bases,
+    ...Object.values(hashes).filter((value) => value !== undefined),
+  ])
+    if (!isHash(hash)) invalid("one of its hashes is none");
   if (record.successorOf !== undefined && !isHash(record.successorOf)) invalid("successorOf is no hash");
-  if (attachments.length > maxAttachments || new Set(attachments.map(({ name }) => name)).size !== attachments.length) invalid("an attachment is named twice, or there are too many");
-  for (const { name, hash } of attachments) if (typeof name !== "string" || !/^[^\p{Cc}\p{Cs}/\\]{1,200}$/u.test(name) || !isHash(hash)) invalid("an attachment lacks a proper name or hash");
+  if (
+    attachments.length > maxAttachments ||
+    new Set(attachments.map(({ name }) => name)).size !== attachments.length
+  )
+    invalid("an attachment is named twice, or there are too many");
+  for (const { name, hash } of attachments)
+    if (typeof name !== "string" || !/^[^\p{Cc}\p{Cs}/\\]{1,200}$/u.test(name) || !isHash(hash))
+      invalid("an attachment lacks a proper name or hash");
 }

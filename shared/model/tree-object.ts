@@ -33,12 +33,18 @@ function encodeLeaf(leaf: Leaf): Buffer {
   let at = 4 + path.length;
   bytes[at++] = dtypeCode(leaf.dtype);
   bytes[at++] = leaf.shape.length;
-  for (const dimension of leaf.shape) { bytes.writeBigUInt64LE(BigInt(dimension), at); at += 8; }
+  for (const dimension of leaf.shape) {
+    bytes.writeBigUInt64LE(BigInt(dimension), at);
+    at += 8;
+  }
   bytes.write(leaf.tensor, at, "hex");
   return bytes;
 }
 
-/** Reads a stored leaf table; counts and lengths are checked before anything is allocated. @throws TREE_MALFORMED, DTYPE_UNKNOWN, SHAPE_INVALID */
+/**
+ * Reads a stored leaf table; counts and lengths are checked before anything is allocated. @throws
+ * TREE_MALFORMED, DTYPE_UNKNOWN, SHAPE_INVALID
+ */
 export function decodeTree(bytes: Uint8Array): { readonly kind: ModelKind; readonly leaves: LeafTable } {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   if (buffer.length < headBytes) throw malformed("it ends inside its head");
@@ -46,7 +52,8 @@ export function decodeTree(bytes: Uint8Array): { readonly kind: ModelKind; reado
   const kind = kinds[buffer[1] as number];
   if (kind === undefined) throw malformed(`its kind is ${buffer[1]}`);
   const count = buffer.readUInt32LE(2);
-  if (count > maxLeaves || count * smallestLeaf > buffer.length - headBytes) throw malformed(`it claims ${count} leaves in ${buffer.length} bytes`);
+  if (count > maxLeaves || count * smallestLeaf > buffer.length - headBytes)
+    throw malformed(`it claims ${count} leaves in ${buffer.length} bytes`);
   const leaves: Leaf[] = [];
   let at = headBytes;
   for (let i = 0; i < count; i++) {
@@ -59,8 +66,14 @@ export function decodeTree(bytes: Uint8Array): { readonly kind: ModelKind; reado
   return { kind, leaves };
 }
 
-function decodeLeaf(buffer: Buffer, start: number, index: number): { readonly leaf: Leaf; readonly next: number } {
-  const need = (at: number, count: number): void => { if (at + count > buffer.length) throw malformed(`it ends inside leaf ${index}`); };
+function decodeLeaf(
+  buffer: Buffer,
+  start: number,
+  index: number,
+): { readonly leaf: Leaf; readonly next: number } {
+  const need = (at: number, count: number): void => {
+    if (at + count > buffer.length) throw malformed(`it ends inside leaf ${index}`);
+  };
   need(start, 4);
   const pathBytes = buffer.readUInt32LE(start);
   if (pathBytes > maxPathBytes) throw malformed(`the path of leaf ${index} claims ${pathBytes} bytes`);
@@ -77,7 +90,11 @@ function decodeLeaf(buffer: Buffer, start: number, index: number): { readonly le
   const shape: number[] = [];
   for (let d = 0; d < rank; d++, at += 8) {
     const dimension = buffer.readBigUInt64LE(at);
-    if (dimension > BigInt(Number.MAX_SAFE_INTEGER)) throw new StemmaError("SHAPE_INVALID", `Leaf ${index} claims a dimension of ${dimension}. Fetch the table again from where it was saved.`);
+    if (dimension > BigInt(Number.MAX_SAFE_INTEGER))
+      throw new StemmaError(
+        "SHAPE_INVALID",
+        `Leaf ${index} claims a dimension of ${dimension}. Fetch the table again from where it was saved.`,
+      );
     shape.push(Number(dimension));
   }
   tensorByteLength(dtype, shape);

@@ -16,7 +16,9 @@ export const maxPathBytes = 65_535;
 
 const positional = /^(0|[1-9][0-9]{0,7})\/(0|[1-9][0-9]{0,7})$/;
 
-export function leafPath(layer: number, weight: number): string { return `${layer}/${weight}`; }
+export function leafPath(layer: number, weight: number): string {
+  return `${layer}/${weight}`;
+}
 
 /** Indices of a positional path "layer/weight", or undefined where it is none. */
 export function positionOf(path: string): { readonly layer: number; readonly weight: number } | undefined {
@@ -25,14 +27,17 @@ export function positionOf(path: string): { readonly layer: number; readonly wei
 }
 
 /** A code unit's rank among code points: surrogates stand for what is beyond U+FFFF. */
-function rank(unit: number): number { return unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800; }
+function rank(unit: number): number {
+  return unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
+}
 
 /** Order of UTF-8 bytes, which is that of code points, not of JavaScript's code units. */
 export function compareNames(a: string, b: string): number {
   if (a === b) return 0;
   const shorter = Math.min(a.length, b.length);
   for (let i = 0; i < shorter; i++) {
-    const left = a.charCodeAt(i), right = b.charCodeAt(i);
+    const left = a.charCodeAt(i),
+      right = b.charCodeAt(i);
     if (left !== right) return rank(left) - rank(right);
   }
   return a.length - b.length;
@@ -41,23 +46,34 @@ export function compareNames(a: string, b: string): number {
 /** Canonical order of leaves: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
 export function comparePaths(kind: ModelKind, a: string, b: string): number {
   if (kind === "opaque") return compareNames(a, b);
-  const left = positionOf(a), right = positionOf(b);
-  if (left === undefined || right === undefined) throw malformed(`the path ${JSON.stringify(left === undefined ? a : b)} is no "layer/weight"`);
+  const left = positionOf(a),
+    right = positionOf(b);
+  if (left === undefined || right === undefined)
+    throw malformed(`the path ${JSON.stringify(left === undefined ? a : b)} is no "layer/weight"`);
   return left.layer - right.layer || left.weight - right.weight;
 }
 
 export function malformed(reason: string): StemmaError {
-  return new StemmaError("TREE_MALFORMED", `This is no table of a model's tensors: ${reason}. Fetch it again from where it was saved.`);
+  return new StemmaError(
+    "TREE_MALFORMED",
+    `This is no table of a model's tensors: ${reason}. Fetch it again from where it was saved.`,
+  );
 }
 
-/** Refuses leaves that are not in canonical order, are there twice, or whose paths are not of this kind. @throws TREE_MALFORMED */
+/**
+ * Refuses leaves that are not in canonical order, are there twice, or whose paths are not of this kind.
+ * @throws TREE_MALFORMED
+ */
 export function checkLeafOrder(kind: ModelKind, leaves: LeafTable): void {
   if (leaves.length > maxLeaves) throw malformed(`it has ${leaves.length} leaves, more than ${maxLeaves}`);
   leaves.forEach((leaf, i) => {
-    if (!isWellFormedText(leaf.path) || Buffer.byteLength(leaf.path) > maxPathBytes) throw malformed(`the path of leaf ${i} is no text of at most ${maxPathBytes} bytes`);
-    if (kind === "architecture" && positionOf(leaf.path) === undefined) throw malformed(`the path ${JSON.stringify(leaf.path)} is no "layer/weight"`);
+    if (!isWellFormedText(leaf.path) || Buffer.byteLength(leaf.path) > maxPathBytes)
+      throw malformed(`the path of leaf ${i} is no text of at most ${maxPathBytes} bytes`);
+    if (kind === "architecture" && positionOf(leaf.path) === undefined)
+      throw malformed(`the path ${JSON.stringify(leaf.path)} is no "layer/weight"`);
     const before = leaves[i - 1];
-    if (before !== undefined && comparePaths(kind, before.path, leaf.path) >= 0) throw malformed(`the leaf ${JSON.stringify(leaf.path)} is twice in it or out of order`);
+    if (before !== undefined && comparePaths(kind, before.path, leaf.path) >= 0)
+      throw malformed(`the leaf ${JSON.stringify(leaf.path)} is twice in it or out of order`);
   });
 }
 
@@ -85,7 +101,13 @@ export function nodeHash(left: Hash, right: Hash): Hash {
 }
 
 /** A node over the leaves `from` to before `to`; a leaf has no children. */
-export interface TreeNode { readonly hash: Hash; readonly from: number; readonly to: number; readonly left?: TreeNode; readonly right?: TreeNode }
+export interface TreeNode {
+  readonly hash: Hash;
+  readonly from: number;
+  readonly to: number;
+  readonly left?: TreeNode;
+  readonly right?: TreeNode;
+}
 
 /** Largest power of two below `count` (RFC 6962: where n leaves are split). */
 export function splitPoint(count: number): number {
@@ -97,7 +119,8 @@ export function splitPoint(count: number): number {
 function nodeOver(hashes: readonly Hash[], from: number, to: number): TreeNode {
   if (to - from === 1) return { hash: hashes[from] as Hash, from, to };
   const middle = from + splitPoint(to - from);
-  const left = nodeOver(hashes, from, middle), right = nodeOver(hashes, middle, to);
+  const left = nodeOver(hashes, from, middle),
+    right = nodeOver(hashes, middle, to);
   return { hash: nodeHash(left.hash, right.hash), from, to, left, right };
 }
 
@@ -107,13 +130,21 @@ const known = new WeakMap<LeafTable, TreeNode>();
 /** The tree over leaves in canonical order; undefined for a model without tensors, whose root is H(""). */
 export function merkleTree(leaves: LeafTable): TreeNode | undefined {
   if (leaves.length === 0) return undefined;
-  const tree = known.get(leaves) ?? nodeOver(leaves.map((leaf) => leafHash(leaf.path, leaf.tensor)), 0, leaves.length);
+  const tree =
+    known.get(leaves) ??
+    nodeOver(
+      leaves.map((leaf) => leafHash(leaf.path, leaf.tensor)),
+      0,
+      leaves.length,
+    );
   known.set(leaves, tree);
   return tree;
 }
 
 export const emptyRoot = sha256();
-export function treeRoot(leaves: LeafTable): Hash { return merkleTree(leaves)?.hash ?? emptyRoot; }
+export function treeRoot(leaves: LeafTable): Hash {
+  return merkleTree(leaves)?.hash ?? emptyRoot;
+}
 
 /** Content id: H("stemma-content-1\0" ‖ architecture hash ‖ root); `zeroHash` for kind `opaque` (MM8). */
 export function contentId(architecture: Hash, root: Hash): Hash {

@@ -1,4 +1,7 @@
-/** The steps of a collection, the same for every kind of store: check, rewrite what stays, switch under the lock, delete last. */
+/**
+ * The steps of a collection, the same for every kind of store: check, rewrite what stays, switch under the
+ * lock, delete last.
+ */
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
 import { withClosure } from "./chains.js";
@@ -11,18 +14,36 @@ import type { ReferenceLock } from "./reference-lock.js";
 
 /** What a store does for its collector. */
 export interface PackRewriter {
-  /** Writes one new durable pack of these objects, each verified against its id, and does not make it visible yet. */
+  /**
+   * Writes one new durable pack of these objects, each verified against its id, and does not make it visible
+   * yet.
+   */
   rewrite(kept: readonly Located[]): Promise<PackIndex>;
   /** Deletes packs that nothing refers to any more. */
   remove(packs: readonly PackIndex[]): Promise<void>;
 }
 
-export interface CollectorParts { readonly index: ObjectIndex; readonly leases: Leases; readonly lock: ReferenceLock; readonly rewriter: PackRewriter }
+export interface CollectorParts {
+  readonly index: ObjectIndex;
+  readonly leases: Leases;
+  readonly lock: ReferenceLock;
+  readonly rewriter: PackRewriter;
+}
 
-function stale(why: string): StemmaError { return new StemmaError("PLAN_STALE", `The store has changed since this collection was planned: ${why} Nothing was deleted; plan again.`); }
+function stale(why: string): StemmaError {
+  return new StemmaError(
+    "PLAN_STALE",
+    `The store has changed since this collection was planned: ${why} Nothing was deleted; plan again.`,
+  );
+}
 
 /** Throws when something the plan would delete is needed again, or something needed is missing. */
-function checkStillDead(index: ObjectIndex, dead: ReadonlySet<Hash>, live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): void {
+function checkStillDead(
+  index: ObjectIndex,
+  dead: ReadonlySet<Hash>,
+  live: ReadonlySet<Hash>,
+  pinned: ReadonlySet<Hash>,
+): void {
   index.refuseMissing(live);
   // Also by what was coded against it since.
   const stays = withClosure([...live, ...pinned], (id) => index.linksOf(id));
@@ -35,7 +56,11 @@ function checkStillDead(index: ObjectIndex, dead: ReadonlySet<Hash>, live: Reado
  * between finds two copies and drops one at the next collection.
  * @throws PLAN_STALE, COLLECTION_REFUSED
  */
-export async function collectPlanned(parts: CollectorParts, plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
+export async function collectPlanned(
+  parts: CollectorParts,
+  plan: CollectionPlan,
+  live: () => ReadonlySet<Hash>,
+): Promise<{ readonly freedBytes: number }> {
   const { index, leases, lock, rewriter } = parts;
   if (plan.generation !== index.generation) throw stale("another collection came between, or packs did.");
   const touched = [...plan.deletePacks, ...plan.repackPacks].map((name) => {
@@ -48,7 +73,8 @@ export async function collectPlanned(parts: CollectorParts, plan: CollectionPlan
   const added: PackIndex[] = [];
   let switched = false;
   try {
-    for (const group of groupForRepack(touched.flatMap((pack) => index.kept(pack, dead)))) added.push(await rewriter.rewrite(group));
+    for (const group of groupForRepack(touched.flatMap((pack) => index.kept(pack, dead))))
+      added.push(await rewriter.rewrite(group));
     await lock.exclusive(async () => {
       checkStillDead(index, dead, live(), leases.pinned());
       index.switch(touched, added, dead);

@@ -6,22 +6,38 @@ import { sha256 } from "../tensor/hash.js";
 import type { TensorHeader } from "../tensor/tensor.js";
 
 /**
- * A copy with only the highest `planes` bytes of every element of `width` bytes, little-endian, the rest nought.
- * Where that is everything, or elements are no whole bytes (width 0), the bytes themselves.
+ * A copy with only the highest `planes` bytes of every element of `width` bytes, little-endian, the rest
+ * nought. Where that is everything, or elements are no whole bytes (width 0), the bytes themselves.
  */
 export function keepHighPlanes(bytes: Uint8Array, width: number, planes: number): Uint8Array {
   if (planes >= width) return bytes;
   const kept = bytes.slice();
-  for (let low = 0; low < width - planes; low++) for (let at = low; at < kept.length; at += width) kept[at] = 0;
+  for (let low = 0; low < width - planes; low++)
+    for (let at = low; at < kept.length; at += width) kept[at] = 0;
   return kept;
 }
 
-/** What an index entry says of the stored bytes that hold a tensor's highest planes: the first 8 bytes of their SHA-256. */
-export function planesCheck(prefix: Uint8Array): string { return sha256(prefix).slice(0, 16); }
+/**
+ * What an index entry says of the stored bytes that hold a tensor's highest planes: the first 8 bytes of
+ * their SHA-256.
+ */
+export function planesCheck(prefix: Uint8Array): string {
+  return sha256(prefix).slice(0, 16);
+}
 
-/** Checks for each number of planes but all of them, of byte planes and of fixed planes; undefined for what is in neither, or has one only. @throws DELTA_MALFORMED */
-export function planeChecksOf(delta: Pick<DeltaCodec, "planesPrefix">, header: TensorHeader, code: number, bytes: Uint8Array): readonly string[] | undefined {
+/**
+ * Checks for each number of planes but all of them, of byte planes and of fixed planes; undefined for what is
+ * in neither, or has one only. @throws DELTA_MALFORMED
+ */
+export function planeChecksOf(
+  delta: Pick<DeltaCodec, "planesPrefix">,
+  header: TensorHeader,
+  code: number,
+  bytes: Uint8Array,
+): readonly string[] | undefined {
   const width = planeBytes(header.dtype);
   if ((code !== encodingCodes.planes && code !== encodingCodes.fixedPlanes) || width < 2) return undefined;
-  return Array.from({ length: width - 1 }, (_, i) => planesCheck(bytes.subarray(0, delta.planesPrefix(header, bytes, i + 1, code))));
+  return Array.from({ length: width - 1 }, (_, i) =>
+    planesCheck(bytes.subarray(0, delta.planesPrefix(header, bytes, i + 1, code))),
+  );
 }

@@ -8,7 +8,14 @@
  */
 import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { decodePackIndex, encodePackIndex, isPackName, packFormatOf, packTrailerBytes, type PackIndex } from "./pack-format.js";
+import {
+  decodePackIndex,
+  encodePackIndex,
+  isPackName,
+  packFormatOf,
+  packTrailerBytes,
+  type PackIndex,
+} from "./pack-format.js";
 
 const utf8 = new TextEncoder();
 const magic = "STEMINDX";
@@ -40,7 +47,10 @@ export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
   return Buffer.concat([start, ...parts, hashBytes(sha256(start, ...parts))]);
 }
 
-/** The cached packs by name; none where the file is not whole. Indexes are decoded only for the packs that `wanted` names. */
+/**
+ * The cached packs by name; none where the file is not whole. Indexes are decoded only for the packs that
+ * `wanted` names.
+ */
 export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>): Map<string, PackIndex> {
   const packs = new Map<string, PackIndex>();
   const text = new TextDecoder();
@@ -56,7 +66,17 @@ export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>)
     const from = at + packFixedBytes;
     const format = view.getUint32(at + nameBytes + 16, true);
     if (!isPackName(name) || from + indexBytes > end || (format !== 1 && format !== 2)) return new Map();
-    if (wanted.has(name)) packs.set(name, { name, bytes: packBytes, entries: decodePackIndex(bytes.subarray(from, from + indexBytes), packBytes - packTrailerBytes - indexBytes, name, format) });
+    if (wanted.has(name))
+      packs.set(name, {
+        name,
+        bytes: packBytes,
+        entries: decodePackIndex(
+          bytes.subarray(from, from + indexBytes),
+          packBytes - packTrailerBytes - indexBytes,
+          name,
+          format,
+        ),
+      });
     at = from + indexBytes;
   }
   return packs;

@@ -1,10 +1,17 @@
-/** Pins on objects: leases with an expiry that their holders know, and pins of writers at work. In memory only. */
+/**
+ * Pins on objects: leases with an expiry that their holders know, and pins of writers at work. In memory
+ * only.
+ */
 import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Lease } from "./object-store.js";
 
-interface Held { readonly objects: Set<Hash>; deadlineMs: number; expiresAtMs: number }
+interface Held {
+  readonly objects: Set<Hash>;
+  deadlineMs: number;
+  expiresAtMs: number;
+}
 
 /** What one writer relies on while it works. */
 export interface Pins {
@@ -18,13 +25,20 @@ export class Leases {
   readonly #random: Random;
   readonly #leases = new Map<string, Held>();
   readonly #pins = new Set<Held>();
-  constructor(clock: Clock, random: Random) { this.#clock = clock; this.#random = random; }
+  constructor(clock: Clock, random: Random) {
+    this.#clock = clock;
+    this.#random = random;
+  }
 
   /** Objects that are not there yet are pinned from the moment they come. */
   lease(objects: Iterable<Hash>, durationMs: number): Lease {
     this.#forgetExpired();
     const id = Buffer.from(this.#random.bytes(16)).toString("hex");
-    const held: Held = { objects: new Set(objects), deadlineMs: this.#clock.monotonic() + durationMs, expiresAtMs: this.#clock.now() + durationMs };
+    const held: Held = {
+      objects: new Set(objects),
+      deadlineMs: this.#clock.monotonic() + durationMs,
+      expiresAtMs: this.#clock.now() + durationMs,
+    };
     this.#leases.set(id, held);
     return { id, objects: held.objects, expiresAtMs: held.expiresAtMs };
   }
@@ -32,24 +46,44 @@ export class Leases {
   /** @throws LEASE_UNKNOWN, LEASE_EXPIRED */
   renew(leaseId: string, durationMs: number): Lease {
     const held = this.#leases.get(leaseId);
-    if (held === undefined) throw new StemmaError("LEASE_UNKNOWN", `No lease ${leaseId} is held here: it was released, or it ended with an earlier run of this process. Ask for what is needed again.`, { leaseId });
+    if (held === undefined)
+      throw new StemmaError(
+        "LEASE_UNKNOWN",
+        `No lease ${leaseId} is held here: it was released, or it ended with an earlier run of this process. Ask for what is needed again.`,
+        { leaseId },
+      );
     if (held.deadlineMs <= this.#clock.monotonic()) {
       this.#leases.delete(leaseId);
-      throw new StemmaError("LEASE_EXPIRED", `The lease ${leaseId} has expired, so its objects may be gone. Ask for what is needed again.`, { leaseId, expiredAtMs: held.expiresAtMs });
+      throw new StemmaError(
+        "LEASE_EXPIRED",
+        `The lease ${leaseId} has expired, so its objects may be gone. Ask for what is needed again.`,
+        { leaseId, expiredAtMs: held.expiresAtMs },
+      );
     }
     held.deadlineMs = this.#clock.monotonic() + durationMs;
     held.expiresAtMs = this.#clock.now() + durationMs;
     return { id: leaseId, objects: held.objects, expiresAtMs: held.expiresAtMs };
   }
 
-  release(leaseId: string): void { this.#leases.delete(leaseId); }
+  release(leaseId: string): void {
+    this.#leases.delete(leaseId);
+  }
 
   pin(): Pins {
-    const held: Held = { objects: new Set(), deadlineMs: Number.POSITIVE_INFINITY, expiresAtMs: Number.POSITIVE_INFINITY };
+    const held: Held = {
+      objects: new Set(),
+      deadlineMs: Number.POSITIVE_INFINITY,
+      expiresAtMs: Number.POSITIVE_INFINITY,
+    };
     this.#pins.add(held);
     return {
-      add: (id) => { held.objects.add(id); },
-      end: (graceMs) => { if (graceMs > 0) held.deadlineMs = this.#clock.monotonic() + graceMs; else this.#pins.delete(held); },
+      add: (id) => {
+        held.objects.add(id);
+      },
+      end: (graceMs) => {
+        if (graceMs > 0) held.deadlineMs = this.#clock.monotonic() + graceMs;
+        else this.#pins.delete(held);
+      },
     };
   }
 
@@ -66,12 +100,16 @@ export class Leases {
     this.#forgetExpired();
     const all = new Set<Hash>();
     const now = this.#clock.monotonic();
-    for (const held of this.#leases.values()) if (held.deadlineMs > now) for (const id of held.objects) all.add(id);
+    for (const held of this.#leases.values())
+      if (held.deadlineMs > now) for (const id of held.objects) all.add(id);
     for (const held of this.#pins) for (const id of held.objects) all.add(id);
     return all;
   }
 
-  /** Drops what has expired; leases are remembered for an hour, so that their holder hears LEASE_EXPIRED and not LEASE_UNKNOWN. */
+  /**
+   * Drops what has expired; leases are remembered for an hour, so that their holder hears LEASE_EXPIRED and
+   * not LEASE_UNKNOWN.
+   */
   #forgetExpired(): void {
     const now = this.#clock.monotonic();
     for (const [id, held] of this.#leases) if (held.deadlineMs + 3_600_000 <= now) this.#leases.delete(id);

@@ -1,4 +1,7 @@
-/** The object store in memory: the same contract and the same collection as the packs on files, for tests and simulation. Nothing survives. */
+/**
+ * The object store in memory: the same contract and the same collection as the packs on files, for tests and
+ * simulation. Nothing survives.
+ */
 import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
@@ -16,7 +19,14 @@ import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
 import { readCodedFrom, representationIn, TensorReading, type StoredTensors } from "./tensor-reading.js";
 import { inPieces, objectMismatch, objectMissing, storedSource } from "./tensor-stream.js";
-import { describedEntry, plainSeal, sealEntries, type EntryDescription, type Seal, type UnsealedEntry } from "./unsealed-entry.js";
+import {
+  describedEntry,
+  plainSeal,
+  sealEntries,
+  type EntryDescription,
+  type Seal,
+  type UnsealedEntry,
+} from "./unsealed-entry.js";
 
 /** Gathers one pack's objects; each keeps bytes of its own. */
 class MemoryTarget implements PackTarget {
@@ -24,7 +34,10 @@ class MemoryTarget implements PackTarget {
   readonly bytes = new Map<Hash, Uint8Array>();
   #pieces: Uint8Array[] = [];
   #offset = packHeaderBytes;
-  push(piece: Uint8Array): Promise<void> { this.#pieces.push(piece.slice()); return Promise.resolve(); }
+  push(piece: Uint8Array): Promise<void> {
+    this.#pieces.push(piece.slice());
+    return Promise.resolve();
+  }
   endEntry(description: EntryDescription): void {
     const bytes = new Uint8Array(Buffer.concat(this.#pieces));
     this.#pieces = [];
@@ -32,16 +45,37 @@ class MemoryTarget implements PackTarget {
     this.bytes.set(description.id, bytes);
     this.#offset += bytes.length;
   }
-  readBack({ id }: UnsealedEntry): Promise<Uint8Array> { return Promise.resolve((this.bytes.get(id) as Uint8Array).slice()); }
-  dropEntry(): Promise<void> { this.#pieces = []; return Promise.resolve(); }
-  discard(): Promise<void> { this.#pieces = []; return Promise.resolve(); }
+  readBack({ id }: UnsealedEntry): Promise<Uint8Array> {
+    return Promise.resolve((this.bytes.get(id) as Uint8Array).slice());
+  }
+  dropEntry(): Promise<void> {
+    this.#pieces = [];
+    return Promise.resolve();
+  }
+  discard(): Promise<void> {
+    this.#pieces = [];
+    return Promise.resolve();
+  }
 }
 
-export interface MemoryStoreOptions { readonly clock: Clock; /** Makes lease ids; counted ones when absent, for they leave this process nowhere. */ readonly random?: Random; readonly graceMs?: number }
+export interface MemoryStoreOptions {
+  readonly clock: Clock;
+  /**
+   * Makes lease ids; counted ones when absent, for they leave this process nowhere.
+   */
+  readonly random?: Random;
+  readonly graceMs?: number;
+}
 
 function counted(): Random {
   let count = 0;
-  return { bytes(length) { const bytes = new Uint8Array(length); new DataView(bytes.buffer).setUint32(0, ++count); return bytes; } };
+  return {
+    bytes(length) {
+      const bytes = new Uint8Array(length);
+      new DataView(bytes.buffer).setUint32(0, ++count);
+      return bytes;
+    },
+  };
 }
 
 const decodedCacheBytes = 16 * 1024 * 1024;
@@ -50,7 +84,9 @@ const decodedCacheBytes = 16 * 1024 * 1024;
 class MemoryPacks {
   readonly #contents = new Map<string, ReadonlyMap<Hash, Uint8Array>>();
   #made = 0;
-  bytesOf({ pack, entry }: Located): Uint8Array { return this.#contents.get(pack.name)?.get(entry.id) as Uint8Array; }
+  bytesOf({ pack, entry }: Located): Uint8Array {
+    return this.#contents.get(pack.name)?.get(entry.id) as Uint8Array;
+  }
   keep(target: MemoryTarget, seal: Seal): PackIndex {
     const entries = sealEntries(target.entries, seal);
     const pack: PackIndex = { name: `memory-${this.#made++}`, bytes: packBytes(entries), entries };
@@ -59,31 +95,54 @@ class MemoryPacks {
   }
   async rewrite(kept: readonly Located[]): Promise<PackIndex> {
     const target = new MemoryTarget();
-    for (const located of kept) { await target.push(this.bytesOf(located)); target.endEntry(located.entry); }
+    for (const located of kept) {
+      await target.push(this.bytesOf(located));
+      target.endEntry(located.entry);
+    }
     return this.keep(target, plainSeal);
   }
-  remove(removed: readonly PackIndex[]): Promise<void> { for (const { name } of removed) this.#contents.delete(name); return Promise.resolve(); }
+  remove(removed: readonly PackIndex[]): Promise<void> {
+    for (const { name } of removed) this.#contents.delete(name);
+    return Promise.resolve();
+  }
 }
 
 /** Nothing is damaged in memory; what is coded can still lack what it was coded against. */
 function memoryTensors(index: ObjectIndex, packs: MemoryPacks): StoredTensors {
   return {
     entry(id) {
-      const { entry } = locate(index, id), { header } = entry;
-      if (header === undefined) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`, { id });
+      const { entry } = locate(index, id),
+        { header } = entry;
+      if (header === undefined)
+        throw new StemmaError(
+          "OBJECT_KIND_MISMATCH",
+          `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`,
+          { id },
+        );
       return { ...entry, header };
     },
     state: (id) => index.state(id),
     stored: (id, length) => Promise.resolve(packs.bytesOf(locate(index, id)).slice(0, length)),
     isReferred: (id) => index.isReferred(id),
-    damaged: (id, _entry, { actual, cause }) => (actual === undefined ? new StemmaError("PACK_CORRUPT", `The object ${id} cannot be decoded. Send it again.`, { id, cause }) : objectMismatch(id, actual, "memory")),
-    outOfReach: (id, { why, id: at }) => (why === "missing" ? objectMissing(at, `The tensor ${id} cannot be read without it. Send it again.`) : new StemmaError("PACK_CORRUPT", `The tensor ${id} cannot be decoded (${why}, at ${at}). Send it again.`, { id, at })),
+    damaged: (id, _entry, { actual, cause }) =>
+      actual === undefined
+        ? new StemmaError("PACK_CORRUPT", `The object ${id} cannot be decoded. Send it again.`, { id, cause })
+        : objectMismatch(id, actual, "memory"),
+    outOfReach: (id, { why, id: at }) =>
+      why === "missing"
+        ? objectMissing(at, `The tensor ${id} cannot be read without it. Send it again.`)
+        : new StemmaError(
+            "PACK_CORRUPT",
+            `The tensor ${id} cannot be decoded (${why}, at ${at}). Send it again.`,
+            { id, at },
+          ),
   };
 }
 
 function locate(index: ObjectIndex, id: Hash): Located {
   const located = index.locate(id);
-  if (located === undefined) throw objectMissing(id, "It was never stored here, or was collected after nothing needed it any more.");
+  if (located === undefined)
+    throw objectMissing(id, "It was never stored here, or was collected after nothing needed it any more.");
   return located;
 }
 
@@ -100,16 +159,26 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
   let collecting: Promise<unknown> = Promise.resolve();
 
   const has = (id: Hash): boolean => index.isUsable(id);
-  const checkWritable = (): void => { if (closed) throw new StemmaError("STORE_FAILED", "This object store was closed. Open another."); };
+  const checkWritable = (): void => {
+    if (closed) throw new StemmaError("STORE_FAILED", "This object store was closed. Open another.");
+  };
 
   return {
     has,
-    stat(id) { const located = index.locate(id); return located === undefined ? undefined : storedObject(located.entry); },
+    stat(id) {
+      const located = index.locate(id);
+      return located === undefined ? undefined : storedObject(located.entry);
+    },
     list: () => index.list(),
     read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
       return Promise.resolve().then(() => {
         const located = locate(index, id);
-        if (located.entry.kind !== kind) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${located.entry.kind}, not ${kind}. Check where its hash came from.`, { id });
+        if (located.entry.kind !== kind)
+          throw new StemmaError(
+            "OBJECT_KIND_MISMATCH",
+            `The object ${id} is of the kind ${located.entry.kind}, not ${kind}. Check where its hash came from.`,
+            { id },
+          );
         const bytes = packs.bytesOf(located).slice();
         const actual = objectId(kind, bytes);
         if (actual !== id) throw objectMismatch(id, actual, "memory");
@@ -117,10 +186,15 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
       });
     },
     openTensor(id, options = {}): StoredTensorSource {
-      const { header, byteLength } = tensors.entry(id), state = index.state(id);
+      const { header, byteLength } = tensors.entry(id),
+        state = index.state(id);
       if (isFault(state)) throw tensors.outOfReach(id, state);
-      async function* chunks(): AsyncIterable<Uint8Array> { yield* inPieces(() => reading.bytes(id, options)); }
-      return storedSource(header, byteLength, chunks, async () => (tensors.entry(id).representation === rawRepresentation ? undefined : reading.bytes(id, options)));
+      async function* chunks(): AsyncIterable<Uint8Array> {
+        yield* inPieces(() => reading.bytes(id, options));
+      }
+      return storedSource(header, byteLength, chunks, async () =>
+        tensors.entry(id).representation === rawRepresentation ? undefined : reading.bytes(id, options),
+      );
     },
     representation: (id) => representationIn(index, id),
     readCoded: (id) => readCodedFrom(tensors, id),
@@ -128,30 +202,54 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
     readFixedPlanes: (id, planes) => reading.fixedPlanes(id, planes),
     begin({ recode = false } = {}) {
       checkWritable();
-      return Promise.resolve(new StorePackWriter<MemoryTarget>({
-        has, hasCopy: (id) => index.locate(id) !== undefined, linksOf: (id) => index.linksOf(id), recode, tensors, reading, pins: leases.pin(), graceMs: options.graceMs ?? 0,
-        target: () => new MemoryTarget(),
-        publish: (target) => { checkWritable(); return publication.publish(target.entries, (seal) => Promise.resolve(packs.keep(target, seal))); },
-      }));
+      return Promise.resolve(
+        new StorePackWriter<MemoryTarget>({
+          has,
+          hasCopy: (id) => index.locate(id) !== undefined,
+          linksOf: (id) => index.linksOf(id),
+          recode,
+          tensors,
+          reading,
+          pins: leases.pin(),
+          graceMs: options.graceMs ?? 0,
+          target: () => new MemoryTarget(),
+          publish: (target) => {
+            checkWritable();
+            return publication.publish(target.entries, (seal) => Promise.resolve(packs.keep(target, seal)));
+          },
+        }),
+      );
     },
     lease: (objects, durationMs) => leases.lease(objects, durationMs),
     renew: (leaseId, durationMs) => leases.renew(leaseId, durationMs),
     release: (leaseId) => leases.release(leaseId),
-    commitReferences: (needed, action) => lock.shared(async () => {
-      checkWritable();
-      const ids = [...needed];
-      const missing = ids.filter((id) => !has(id));
-      if (missing.length > 0) throw new StemmaError("REFERENCE_MISSING", `${missing.length} of ${ids.length} objects that are to be referred to are not in this store, the first is ${missing[0]}. Send them and try again.`, { missing: missing.slice(0, 1000), count: missing.length });
-      const result = await action();
-      leases.referenced(ids);
-      return result;
-    }),
+    commitReferences: (needed, action) =>
+      lock.shared(async () => {
+        checkWritable();
+        const ids = [...needed];
+        const missing = ids.filter((id) => !has(id));
+        if (missing.length > 0)
+          throw new StemmaError(
+            "REFERENCE_MISSING",
+            `${missing.length} of ${ids.length} objects that are to be referred to are not in this store, the first is ${missing[0]}. Send them and try again.`,
+            { missing: missing.slice(0, 1000), count: missing.length },
+          );
+        const result = await action();
+        leases.referenced(ids);
+        return result;
+      }),
     planCollection: (live) => index.plan(live, leases.pinned()),
     collect(plan, live) {
-      const collection = collecting.then(() => { checkWritable(); return collectPlanned({ index, leases, lock, rewriter: packs }, plan, live); });
+      const collection = collecting.then(() => {
+        checkWritable();
+        return collectPlanned({ index, leases, lock, rewriter: packs }, plan, live);
+      });
       collecting = collection.catch(() => undefined);
       return collection;
     },
-    close() { closed = true; return Promise.resolve(); },
+    close() {
+      closed = true;
+      return Promise.resolve();
+    },
   };
 }

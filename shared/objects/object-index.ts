@@ -11,7 +11,10 @@ import { Chains, isFault, linked, withClosure, type ChainState, type Links } fro
 import type { CollectionPlan, StoredObject } from "./object-store.js";
 import { packBytes, type PackEntry, type PackIndex } from "./pack-format.js";
 
-export interface Located { readonly pack: PackIndex; readonly entry: PackEntry }
+export interface Located {
+  readonly pack: PackIndex;
+  readonly entry: PackEntry;
+}
 
 /** A rewritten pack holds at most this many bytes of objects (a larger object gets a pack of its own). */
 export const repackBytes = 1024 * 1024 * 1024;
@@ -22,8 +25,13 @@ export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: re
   let bytes = 0;
   for (const located of kept) {
     const group = groups[groups.length - 1];
-    if (group === undefined || bytes + located.entry.storedBytes > repackBytes) { groups.push([located]); bytes = located.entry.storedBytes; }
-    else { group.push(located); bytes += located.entry.storedBytes; }
+    if (group === undefined || bytes + located.entry.storedBytes > repackBytes) {
+      groups.push([located]);
+      bytes = located.entry.storedBytes;
+    } else {
+      group.push(located);
+      bytes += located.entry.storedBytes;
+    }
   }
   return groups;
 }
@@ -46,22 +54,43 @@ export class ObjectIndex {
   /** Forgotten when what it knows may have changed. */
   #chains: Chains | undefined;
 
-  get packs(): ReadonlyMap<string, PackIndex> { return this.#packs; }
-  /** Changes with every collection, and is the same again after reopening an unchanged store. Saves do not change it: they take nothing away. */
-  get generation(): number { return this.#generation; }
-  get bytes(): number { let sum = 0; for (const { bytes } of this.#packs.values()) sum += bytes; return sum; }
+  get packs(): ReadonlyMap<string, PackIndex> {
+    return this.#packs;
+  }
+  /**
+   * Changes with every collection, and is the same again after reopening an unchanged store. Saves do not
+   * change it: they take nothing away.
+   */
+  get generation(): number {
+    return this.#generation;
+  }
+  get bytes(): number {
+    let sum = 0;
+    for (const { bytes } of this.#packs.values()) sum += bytes;
+    return sum;
+  }
 
-  locate(id: Hash): Located | undefined { return this.#locations.get(id); }
+  locate(id: Hash): Located | undefined {
+    return this.#locations.get(id);
+  }
 
-  *list(): Iterable<StoredObject> { for (const { entry } of this.#locations.values()) yield storedObject(entry); }
+  *list(): Iterable<StoredObject> {
+    for (const { entry } of this.#locations.values()) yield storedObject(entry);
+  }
 
   /** Tensors that are coded against others. */
-  *coded(): Iterable<Hash> { for (const [id, { entry }] of this.#locations) if (entry.base !== undefined) yield id; }
+  *coded(): Iterable<Hash> {
+    for (const [id, { entry }] of this.#locations) if (entry.base !== undefined) yield id;
+  }
 
   /** What the copy that is read was coded against; undefined for what is not here or is damaged. */
-  linksOf(id: Hash): Links | undefined { return this.#damaged.has(id) ? undefined : this.#locations.get(id)?.entry; }
+  linksOf(id: Hash): Links | undefined {
+    return this.#damaged.has(id) ? undefined : this.#locations.get(id)?.entry;
+  }
 
-  get chains(): Chains { return (this.#chains ??= new Chains((id) => this.linksOf(id))); }
+  get chains(): Chains {
+    return (this.#chains ??= new Chains((id) => this.linksOf(id)));
+  }
 
   /** Depth of an object's chain, or what keeps it from being read. */
   state(id: Hash): ChainState {
@@ -71,24 +100,39 @@ export class ObjectIndex {
   }
 
   /** Whether an object is here with everything that it needs, as far as is known. */
-  isUsable(id: Hash): boolean { return !isFault(this.state(id)); }
+  isUsable(id: Hash): boolean {
+    return !isFault(this.state(id));
+  }
 
   /** Whether anything that is read was coded against this tensor. */
-  isReferred(id: Hash): boolean { return this.#referring.has(id); }
+  isReferred(id: Hash): boolean {
+    return this.#referring.has(id);
+  }
 
   /** An epoch above all that were ever seen here. */
-  nextEpoch(): number { return ++this.#epoch; }
+  nextEpoch(): number {
+    return ++this.#epoch;
+  }
 
-  damage(id: Hash): StemmaError | undefined { return this.#damaged.get(id); }
-  noteDamage(id: Hash, error: StemmaError): void { this.#damaged.set(id, error); this.#chains = undefined; }
+  damage(id: Hash): StemmaError | undefined {
+    return this.#damaged.get(id);
+  }
+  noteDamage(id: Hash, error: StemmaError): void {
+    this.#damaged.set(id, error);
+    this.#chains = undefined;
+  }
 
   /** The copy that is read from now on; none when absent. */
   #locate(id: Hash, located: Located | undefined): void {
     for (const next of linked(this.#locations.get(id)?.entry ?? {})) {
       const count = (this.#referring.get(next) ?? 0) - 1;
-      if (count > 0) this.#referring.set(next, count); else this.#referring.delete(next);
+      if (count > 0) this.#referring.set(next, count);
+      else this.#referring.delete(next);
     }
-    if (located === undefined) { this.#locations.delete(id); return; }
+    if (located === undefined) {
+      this.#locations.delete(id);
+      return;
+    }
     this.#locations.set(id, located);
     for (const next of linked(located.entry)) this.#referring.set(next, (this.#referring.get(next) ?? 0) + 1);
   }
@@ -111,7 +155,9 @@ export class ObjectIndex {
   }
 
   /** Call once all packs of an opened store are added. */
-  settle(): void { this.#generation = Number.parseInt(sha256([...this.#packs.keys()].sort().join("\n")).slice(0, 12), 16); }
+  settle(): void {
+    this.#generation = Number.parseInt(sha256([...this.#packs.keys()].sort().join("\n")).slice(0, 12), 16);
+  }
 
   /** What of a pack stays when `dead` goes: the copies that are read, less the dead. */
   kept(pack: PackIndex, dead: ReadonlySet<Hash>): Located[] {
@@ -121,7 +167,10 @@ export class ObjectIndex {
     });
   }
 
-  /** What collection would do if exactly `stays` remained. @throws COLLECTION_REFUSED when something of `live` is missing */
+  /**
+   * What collection would do if exactly `stays` remained. @throws COLLECTION_REFUSED when something of `live`
+   * is missing
+   */
   plan(live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): CollectionPlan {
     this.refuseMissing(live);
     const stays = withClosure([...live, ...pinned], (id) => this.linksOf(id));
@@ -138,30 +187,56 @@ export class ObjectIndex {
       if (kept.length === pack.entries.length && packBytes(pack.entries) === pack.bytes) continue;
       touchedBytes += pack.bytes;
       if (kept.length === 0) deletePacks.push(pack.name);
-      else { repackPacks.push(pack.name); rewritten.push(...kept); }
+      else {
+        repackPacks.push(pack.name);
+        rewritten.push(...kept);
+      }
     }
-    const newBytes = groupForRepack(rewritten).reduce((sum, group) => sum + packBytes(group.map(({ entry }) => entry)), 0);
+    const newBytes = groupForRepack(rewritten).reduce(
+      (sum, group) => sum + packBytes(group.map(({ entry }) => entry)),
+      0,
+    );
     const bytesBefore = this.bytes;
     return {
-      format: 1, generation: this.#generation, live: this.#locations.size - dead.size,
+      format: 1,
+      generation: this.#generation,
+      live: this.#locations.size - dead.size,
       dead: [...dead].map(([id, storedBytes]) => ({ id, storedBytes })),
-      deletePacks, repackPacks, bytesBefore, bytesAfter: bytesBefore - touchedBytes + newBytes,
+      deletePacks,
+      repackPacks,
+      bytesBefore,
+      bytesAfter: bytesBefore - touchedBytes + newBytes,
     };
   }
 
-  /** @throws COLLECTION_REFUSED when an object that must stay is missing, or cannot be read for want of what it is coded against */
+  /**
+   * @throws COLLECTION_REFUSED when an object that must stay is missing, or cannot be read for want of what
+   * it is coded against
+   */
   refuseMissing(live: ReadonlySet<Hash>): void {
     const missing = new Set<Hash>();
-    for (const id of live) { const state = this.state(id); if (isFault(state)) missing.add(state.id); }
+    for (const id of live) {
+      const state = this.state(id);
+      if (isFault(state)) missing.add(state.id);
+    }
     const [first] = missing;
-    if (first !== undefined) throw new StemmaError("COLLECTION_REFUSED", `${missing.size} objects that are still needed are missing here, the first is ${first}. Nothing was collected: find out why with a check before anything is deleted.`, { missing: [...missing].slice(0, 100), count: missing.size });
+    if (first !== undefined)
+      throw new StemmaError(
+        "COLLECTION_REFUSED",
+        `${missing.size} objects that are still needed are missing here, the first is ${first}. Nothing was collected: find out why with a check before anything is deleted.`,
+        { missing: [...missing].slice(0, 100), count: missing.size },
+      );
   }
 
-  /** The switch of a collection: `removed` packs go with everything dead in them, what was kept of them is found in `added` from now on. */
+  /**
+   * The switch of a collection: `removed` packs go with everything dead in them, what was kept of them is
+   * found in `added` from now on.
+   */
   switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
     for (const pack of removed) {
       this.#packs.delete(pack.name);
-      for (const entry of pack.entries) if (this.#locations.get(entry.id)?.entry === entry) this.#locate(entry.id, undefined);
+      for (const entry of pack.entries)
+        if (this.#locations.get(entry.id)?.entry === entry) this.#locate(entry.id, undefined);
     }
     for (const id of dead) this.#locate(id, undefined);
     this.#chains = undefined;
@@ -171,5 +246,11 @@ export class ObjectIndex {
 }
 
 export function storedObject(entry: PackEntry): StoredObject {
-  return { id: entry.id, kind: entry.kind, byteLength: entry.byteLength, storedBytes: entry.storedBytes, ...(entry.header === undefined ? {} : { header: entry.header }) };
+  return {
+    id: entry.id,
+    kind: entry.kind,
+    byteLength: entry.byteLength,
+    storedBytes: entry.storedBytes,
+    ...(entry.header === undefined ? {} : { header: entry.header }),
+  };
 }

@@ -6,8 +6,23 @@
 import { dirname, join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile, Random } from "../ports.js";
-import { encodePackHeader, encodePackIndex, encodePackTrailer, packFormatOf, packHeaderBytes, packName, type PackEntry, type PackIndex } from "./pack-format.js";
-import { describedEntry, sealEntries, type EntryDescription, type Seal, type UnsealedEntry } from "./unsealed-entry.js";
+import {
+  encodePackHeader,
+  encodePackIndex,
+  encodePackTrailer,
+  packFormatOf,
+  packHeaderBytes,
+  packName,
+  type PackEntry,
+  type PackIndex,
+} from "./pack-format.js";
+import {
+  describedEntry,
+  sealEntries,
+  type EntryDescription,
+  type Seal,
+  type UnsealedEntry,
+} from "./unsealed-entry.js";
 
 /** Many saves are small and many are open at once: the first buffer is small, each of the next is larger. */
 const firstBufferBytes = 64 * 1024;
@@ -18,11 +33,18 @@ const directBytes = 2 * 1024 * 1024;
 export const temporarySuffix = ".tmp";
 export const packSuffix = ".pack";
 
-/** Large buffers that writers are done with, kept for the next: fresh ones cost page faults and garbage collections. */
+/**
+ * Large buffers that writers are done with, kept for the next: fresh ones cost page faults and garbage
+ * collections.
+ */
 export class BufferPool {
   readonly #idle: Uint8Array[] = [];
-  take(bytes: number): Uint8Array { return (bytes === mostBufferBytes ? this.#idle.pop() : undefined) ?? new Uint8Array(bytes); }
-  giveBack(buffer: Uint8Array | undefined): void { if (buffer?.length === mostBufferBytes && this.#idle.length < 2) this.#idle.push(buffer); }
+  take(bytes: number): Uint8Array {
+    return (bytes === mostBufferBytes ? this.#idle.pop() : undefined) ?? new Uint8Array(bytes);
+  }
+  giveBack(buffer: Uint8Array | undefined): void {
+    if (buffer?.length === mostBufferBytes && this.#idle.length < 2) this.#idle.push(buffer);
+  }
 }
 
 export class PackFileWriter {
@@ -43,15 +65,23 @@ export class PackFileWriter {
   #writing: Promise<void> = Promise.resolve();
 
   constructor(files: Files, folder: string, random: Random, pool: BufferPool) {
-    this.#files = files; this.#random = random; this.#pool = pool;
+    this.#files = files;
+    this.#random = random;
+    this.#pool = pool;
     this.#temporary = join(folder, `${Buffer.from(random.bytes(8)).toString("hex")}${temporarySuffix}`);
   }
 
-  get entries(): readonly UnsealedEntry[] { return this.#entries; }
+  get entries(): readonly UnsealedEntry[] {
+    return this.#entries;
+  }
 
   /** Adds bytes to the object that is being written. The piece may be used again once this resolves. */
   async push(piece: Uint8Array): Promise<void> {
-    if (this.#buffer === undefined) { this.#buffer = new Uint8Array(firstBufferBytes); this.#buffer.set(encodePackHeader(1), 0); this.#buffered = packHeaderBytes; }
+    if (this.#buffer === undefined) {
+      this.#buffer = new Uint8Array(firstBufferBytes);
+      this.#buffer.set(encodePackHeader(1), 0);
+      this.#buffered = packHeaderBytes;
+    }
     if (piece.length >= directBytes) {
       await this.#flush();
       const at = this.#bufferAt;
@@ -69,7 +99,9 @@ export class PackFileWriter {
     }
   }
 
-  #position(): number { return this.#bufferAt + this.#buffered; }
+  #position(): number {
+    return this.#bufferAt + this.#buffered;
+  }
 
   /** Starts writing what is buffered; the next flush waits for it. */
   async #flush(): Promise<void> {
@@ -80,7 +112,10 @@ export class PackFileWriter {
     this.#bufferAt += this.#buffered;
     this.#buffered = 0;
     const wantedBytes = Math.min(mostBufferBytes, this.#buffer.length * 4);
-    [this.#buffer, this.#spare] = [this.#spare?.length === wantedBytes ? this.#spare : this.#pool.take(wantedBytes), this.#buffer];
+    [this.#buffer, this.#spare] = [
+      this.#spare?.length === wantedBytes ? this.#spare : this.#pool.take(wantedBytes),
+      this.#buffer,
+    ];
     this.#writing = this.#write(full, at);
     // Whoever waits for it next hears of a failure; until then it is no unhandled rejection.
     this.#writing.catch(() => undefined);
@@ -100,19 +135,31 @@ export class PackFileWriter {
   }
 
   /** The stored bytes of an object that was ended. */
-  async readBack({ offset, storedBytes, id }: Pick<PackEntry, "offset" | "storedBytes" | "id">): Promise<Uint8Array> {
+  async readBack({
+    offset,
+    storedBytes,
+    id,
+  }: Pick<PackEntry, "offset" | "storedBytes" | "id">): Promise<Uint8Array> {
     await this.#flush();
     await this.#writing;
     const bytes = new Uint8Array(storedBytes);
     const got = storedBytes === 0 ? 0 : await (this.#file as OpenFile).read(bytes, offset);
-    if (got !== storedBytes) throw new StemmaError("FILE_FAILED", `${this.#temporary} gave back ${got} of the ${storedBytes} bytes that were just written to it for ${id}. Check the disk and save again.`, { path: this.#temporary });
+    if (got !== storedBytes)
+      throw new StemmaError(
+        "FILE_FAILED",
+        `${this.#temporary} gave back ${got} of the ${storedBytes} bytes that were just written to it for ${id}. Check the disk and save again.`,
+        { path: this.#temporary },
+      );
     return bytes;
   }
 
   /** The object that was being written is not wanted after all: what comes next overwrites it. */
   async dropEntry(): Promise<void> {
     if (this.#buffer === undefined) return;
-    if (this.#entryAt >= this.#bufferAt) { this.#buffered = this.#entryAt - this.#bufferAt; return; }
+    if (this.#entryAt >= this.#bufferAt) {
+      this.#buffered = this.#entryAt - this.#bufferAt;
+      return;
+    }
     await this.#writing;
     this.#bufferAt = this.#entryAt;
     this.#buffered = 0;
@@ -133,13 +180,22 @@ export class PackFileWriter {
     await this.#flush();
     await this.#writing;
     const file = this.#file;
-    if (file === undefined) throw new StemmaError("INTERNAL", "A pack was ended before anything was written to it. Report this with what led to it.");
+    if (file === undefined)
+      throw new StemmaError(
+        "INTERNAL",
+        "A pack was ended before anything was written to it. Report this with what led to it.",
+      );
     const bytes = this.#position();
     this.#giveBack();
     if (this.#fileEnd > bytes) await file.truncate(bytes);
     // What the entries would ask for was not known when the header was written.
     if (format !== 1) await file.write(encodePackHeader(format), 0);
-    try { await file.sync(); } catch (error) { onSyncError(error); throw error; }
+    try {
+      await file.sync();
+    } catch (error) {
+      onSyncError(error);
+      throw error;
+    }
     this.#file = undefined;
     // What was fsynced is safe whatever closing says, so nobody waits for it.
     file.close().catch(() => undefined);
@@ -148,7 +204,9 @@ export class PackFileWriter {
   }
 
   /** Renames the finished pack to its name; durable once the folder is fsynced. */
-  async publish(pack: PackIndex): Promise<void> { await this.#files.rename(this.#temporary, join(dirname(this.#temporary), `${pack.name}${packSuffix}`)); }
+  async publish(pack: PackIndex): Promise<void> {
+    await this.#files.rename(this.#temporary, join(dirname(this.#temporary), `${pack.name}${packSuffix}`));
+  }
 
   /** Only once nothing is being written from them. */
   #giveBack(): void {

@@ -5,11 +5,21 @@
 import { join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile } from "../ports.js";
-import { checkPackHeader, decodePackTrailer, packHeaderBytes, packTrailerBytes, readPackIndex, type PackIndex } from "./pack-format.js";
+import {
+  checkPackHeader,
+  decodePackTrailer,
+  packHeaderBytes,
+  packTrailerBytes,
+  readPackIndex,
+  type PackIndex,
+} from "./pack-format.js";
 import { packSuffix } from "./pack-file-writer.js";
 
 const maxIdleFiles = 32;
-/** A read below this fetches its neighbourhood; larger ones have a buffer of their own, which nobody has to copy. */
+/**
+ * A read below this fetches its neighbourhood; larger ones have a buffer of their own, which nobody has to
+ * copy.
+ */
 const smallReadBytes = 256 * 1024;
 /** So much at first, more with every time that it was of use. */
 const firstAheadBytes = 64 * 1024;
@@ -18,16 +28,32 @@ const mostAheadBytes = 4 * 1024 * 1024;
 /** What was read ahead, of all packs together: many open packs hold no more memory than a few. */
 const allAheadBytes = 16 * 1024 * 1024;
 
-interface OpenPack { readonly name: string; readonly file: OpenFile; users: number; retired: boolean; lastEnd: number; aheadBytes: number }
+interface OpenPack {
+  readonly name: string;
+  readonly file: OpenFile;
+  users: number;
+  retired: boolean;
+  lastEnd: number;
+  aheadBytes: number;
+}
 /** `bytes` may still be on their way. */
-interface Ahead { readonly at: number; readonly length: number; readonly bytes: Promise<Uint8Array> }
+interface Ahead {
+  readonly at: number;
+  readonly length: number;
+  readonly bytes: Promise<Uint8Array>;
+}
 
-/** What was read ahead last of each pack. A chain of coded tensors is read from as many packs in turn as it is deep. */
+/**
+ * What was read ahead last of each pack. A chain of coded tensors is read from as many packs in turn as it is
+ * deep.
+ */
 class ReadAhead {
   readonly #aheads = new Map<OpenPack, Ahead>();
   #bytes = 0;
 
-  get(pack: OpenPack): Ahead | undefined { return this.#aheads.get(pack); }
+  get(pack: OpenPack): Ahead | undefined {
+    return this.#aheads.get(pack);
+  }
 
   put(pack: OpenPack, ahead: Ahead): void {
     this.drop(pack);
@@ -53,9 +79,20 @@ function scratch(length: number): Uint8Array {
   return new Uint8Array(buffer.buffer, buffer.byteOffset, length);
 }
 
-async function readFully(file: OpenFile, at: number, length: number, pack: string, bytes = scratch(length)): Promise<Uint8Array> {
+async function readFully(
+  file: OpenFile,
+  at: number,
+  length: number,
+  pack: string,
+  bytes = scratch(length),
+): Promise<Uint8Array> {
   const got = await file.read(bytes, at);
-  if (got !== length) throw new StemmaError("PACK_CORRUPT", `The pack ${pack} ends at ${at + got}, in the middle of what its index promises. Put it back from a backup.`, { pack, at, length });
+  if (got !== length)
+    throw new StemmaError(
+      "PACK_CORRUPT",
+      `The pack ${pack} ends at ${at + got}, in the middle of what its index promises. Put it back from a backup.`,
+      { pack, at, length },
+    );
   return bytes;
 }
 
@@ -64,27 +101,47 @@ export class PackFiles {
   readonly #folder: string;
   readonly #open = new Map<string, Promise<OpenPack>>();
   readonly #ahead = new ReadAhead();
-  constructor(files: Files, folder: string) { this.#files = files; this.#folder = folder; }
+  constructor(files: Files, folder: string) {
+    this.#files = files;
+    this.#folder = folder;
+  }
 
-  path(pack: string): string { return join(this.#folder, `${pack}${packSuffix}`); }
+  path(pack: string): string {
+    return join(this.#folder, `${pack}${packSuffix}`);
+  }
 
   /** Runs `read` with the pack open. */
   async use<T>(pack: PackIndex, read: (from: PackReader) => Promise<T>): Promise<T> {
     const open = await this.#take(pack.name);
-    try { return await read(new PackReader(open, pack.bytes, this.#ahead)); } finally { this.#giveBack(open); }
+    try {
+      return await read(new PackReader(open, pack.bytes, this.#ahead));
+    } finally {
+      this.#giveBack(open);
+    }
   }
 
   /** As `use`, for a stream. */
-  async *stream(pack: PackIndex, read: (from: PackReader) => AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  async *stream(
+    pack: PackIndex,
+    read: (from: PackReader) => AsyncIterable<Uint8Array>,
+  ): AsyncIterable<Uint8Array> {
     const open = await this.#take(pack.name);
-    try { yield* read(new PackReader(open, pack.bytes, this.#ahead)); } finally { this.#giveBack(open); }
+    try {
+      yield* read(new PackReader(open, pack.bytes, this.#ahead));
+    } finally {
+      this.#giveBack(open);
+    }
   }
 
   async #take(name: string): Promise<OpenPack> {
     let opening = this.#open.get(name);
     if (opening === undefined) {
-      opening = this.#files.open(this.path(name), "read").then((file) => ({ name, file, users: 0, retired: false, lastEnd: -1, aheadBytes: firstAheadBytes }));
-      opening.catch(() => { if (this.#open.get(name) === opening) this.#open.delete(name); });
+      opening = this.#files
+        .open(this.path(name), "read")
+        .then((file) => ({ name, file, users: 0, retired: false, lastEnd: -1, aheadBytes: firstAheadBytes }));
+      opening.catch(() => {
+        if (this.#open.get(name) === opening) this.#open.delete(name);
+      });
     } else this.#open.delete(name);
     this.#open.set(name, opening); // Most recently used last.
     const open = await opening;
@@ -121,20 +178,38 @@ export class PackFiles {
     if (open.users === 0) await open.file.close();
   }
 
-  async close(): Promise<void> { for (const name of [...this.#open.keys()]) await this.retire(name); }
+  async close(): Promise<void> {
+    for (const name of [...this.#open.keys()]) await this.retire(name);
+  }
 
   /** Reads a pack's header, trailer and index. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN, FILE_FAILED */
   async scan(name: string): Promise<PackIndex> {
     const file = await this.#files.open(this.path(name), "read");
     try {
       const bytes = await file.size();
-      if (bytes < packHeaderBytes + packTrailerBytes) throw new StemmaError("PACK_CORRUPT", `The pack ${name} has only ${bytes} bytes, less than an empty one. Put it back from a backup.`, { pack: name, bytes });
+      if (bytes < packHeaderBytes + packTrailerBytes)
+        throw new StemmaError(
+          "PACK_CORRUPT",
+          `The pack ${name} has only ${bytes} bytes, less than an empty one. Put it back from a backup.`,
+          { pack: name, bytes },
+        );
       const format = checkPackHeader(await readFully(file, 0, packHeaderBytes, name), name);
-      const trailer = decodePackTrailer(await readFully(file, bytes - packTrailerBytes, packTrailerBytes, name), bytes, name);
-      if (trailer.format !== format) throw new StemmaError("PACK_CORRUPT", `The pack ${name} begins in format ${format} and ends in format ${trailer.format}. Put it back from a backup.`, { pack: name });
+      const trailer = decodePackTrailer(
+        await readFully(file, bytes - packTrailerBytes, packTrailerBytes, name),
+        bytes,
+        name,
+      );
+      if (trailer.format !== format)
+        throw new StemmaError(
+          "PACK_CORRUPT",
+          `The pack ${name} begins in format ${format} and ends in format ${trailer.format}. Put it back from a backup.`,
+          { pack: name },
+        );
       const index = await readFully(file, trailer.indexOffset, trailer.indexBytes, name);
       return { name, bytes, entries: readPackIndex(index, trailer, name) };
-    } finally { await file.close(); }
+    } finally {
+      await file.close();
+    }
   }
 }
 
@@ -143,9 +218,16 @@ export class PackReader {
   readonly #open: OpenPack;
   readonly #packBytes: number;
   readonly #ahead: ReadAhead;
-  constructor(open: OpenPack, packBytes: number, ahead: ReadAhead) { this.#open = open; this.#packBytes = packBytes; this.#ahead = ahead; }
+  constructor(open: OpenPack, packBytes: number, ahead: ReadAhead) {
+    this.#open = open;
+    this.#packBytes = packBytes;
+    this.#ahead = ahead;
+  }
 
-  /** The bytes of a range: a buffer of their own, which is the caller's, or a piece of a larger one, which others may read too and nobody writes to. */
+  /**
+   * The bytes of a range: a buffer of their own, which is the caller's, or a piece of a larger one, which
+   * others may read too and nobody writes to.
+   */
   async range(at: number, length: number): Promise<Uint8Array> {
     const open = this.#open;
     const ahead = this.#ahead.get(open);
@@ -156,12 +238,22 @@ export class PackReader {
     // Whoever reads one small object after the other gets the next ones with it.
     const follows = at === open.lastEnd && length < smallReadBytes;
     open.lastEnd = at + length;
-    if (!follows) { open.aheadBytes = firstAheadBytes; return readFully(open.file, at, length, open.name); }
+    if (!follows) {
+      open.aheadBytes = firstAheadBytes;
+      return readFully(open.file, at, length, open.name);
+    }
     // With a byte to spare, that no range is all of the buffer.
-    const more = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at)), next: Ahead = { at, length: more, bytes: readFully(open.file, at, more, open.name, scratch(more + 1).subarray(0, more)) };
+    const more = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at)),
+      next: Ahead = {
+        at,
+        length: more,
+        bytes: readFully(open.file, at, more, open.name, scratch(more + 1).subarray(0, more)),
+      };
     open.aheadBytes = Math.min(mostAheadBytes, open.aheadBytes * 4);
     this.#ahead.put(open, next);
-    try { return (await next.bytes).subarray(0, length); } catch (error) {
+    try {
+      return (await next.bytes).subarray(0, length);
+    } catch (error) {
       if (this.#ahead.get(open) === next) this.#ahead.drop(open);
       throw error;
     }

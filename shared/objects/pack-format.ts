@@ -1,14 +1,17 @@
 /**
  * The bytes of a pack (formats 1 and 2). Pure: encode and decode side by side; knows no files.
  *
- * header   32 bytes: "STEMPACK", format u32, zeros
- * objects  their stored bytes, one after the other
- * index    an entry each: kind u8, representation u8, dtype u8, rank u8, zeros u32, id, offset u64,
+ * header 32 bytes: "STEMPACK", format u32, zeros
+ * objects their stored bytes, one after the other
+ * index an entry each: kind u8, representation u8, dtype u8, rank u8, zeros u32, id, offset u64,
  *          stored bytes u64, bytes u64, dimensions u64 × rank
  *          Format 2: an epoch u32 in place of the zeros; after the bytes: references u8 (1: base, 3: base and
- *          previous), plane checks u8, zeros (6 bytes); after the dimensions: base id, previous id, plane checks
- *          of 8 bytes: the first of the SHA-256 over as many stored bytes as hold the first 1, 2, … byte planes
- * trailer  64 bytes: index offset u64, index bytes u64, entries u32, format u32, SHA-256 of the index, "STEMPEND"
+ *          previous), plane checks u8, zeros (6 bytes); after the dimensions: base id, previous id, plane
+ *          checks
+ *          of 8 bytes: the first of the SHA-256 over as many stored bytes as hold the first 1, 2, … byte
+ *          planes
+ * trailer 64 bytes: index offset u64, index bytes u64, entries u32, format u32, SHA-256 of the index,
+ * "STEMPEND"
  *
  * A pack is called by the SHA-256 of its index, a dot and 16 random hexadecimal digits. The hash says
  * exactly what is inside and where; the digits keep a pack that is just being deleted apart from one
@@ -35,27 +38,52 @@ export type PackFormat = 1 | 2;
 /** Largest index that is read: a million objects and more. */
 export const maxIndexBytes = 256 * 1024 * 1024;
 
-/** How an object's bytes lie in its pack. 0 is raw; the other numbers are those of shared/delta and, from 16, of the float schemes. */
+/**
+ * How an object's bytes lie in its pack. 0 is raw; the other numbers are those of shared/delta and, from 16,
+ * of the float schemes.
+ */
 export const rawRepresentation = 0;
 
 /** Numbers of the kinds in an index; fixed for ever, new kinds get new numbers. */
 const kindCodes: Readonly<Record<ObjectKind | "tensor", number>> = {
-  tensor: 0, tree: 1, architecture: 2, names: 3, "owner-map": 4, environment: 5, measurements: 6, checkpoints: 7,
-  provenance: 8, metadata: 9, attachment: 10, record: 11, engine: 12, recipe: 13, dataset: 14,
+  tensor: 0,
+  tree: 1,
+  architecture: 2,
+  names: 3,
+  "owner-map": 4,
+  environment: 5,
+  measurements: 6,
+  checkpoints: 7,
+  provenance: 8,
+  metadata: 9,
+  attachment: 10,
+  record: 11,
+  engine: 12,
+  recipe: 13,
+  dataset: 14,
 };
-const kindOfCode = new Map(Object.entries(kindCodes).map(([kind, code]) => [code, kind as ObjectKind | "tensor"]));
+const kindOfCode = new Map(
+  Object.entries(kindCodes).map(([kind, code]) => [code, kind as ObjectKind | "tensor"]),
+);
 
 const namePattern = /^[0-9a-f]{64}\.[0-9a-f]{16}$/;
-export function isPackName(name: string): boolean { return namePattern.test(name); }
+export function isPackName(name: string): boolean {
+  return namePattern.test(name);
+}
 /** `unique`: 8 random bytes. */
-export function packName(index: Uint8Array, unique: Uint8Array): string { return `${sha256(index)}.${Buffer.from(unique).toString("hex")}`; }
+export function packName(index: Uint8Array, unique: Uint8Array): string {
+  return `${sha256(index)}.${Buffer.from(unique).toString("hex")}`;
+}
 
 /** One object in a pack. */
 export interface PackEntry {
   readonly id: Hash;
   readonly kind: ObjectKind | "tensor";
   readonly representation: number;
-  /** Among copies of an object the one of the highest epoch is read: 0 for what was saved as it came, more for what was written anew or refers to others. */
+  /**
+   * Among copies of an object the one of the highest epoch is read: 0 for what was saved as it came, more for
+   * what was written anew or refers to others.
+   */
   readonly epoch: number;
   /** What a tensor was coded against. */
   readonly base?: Hash;
@@ -70,19 +98,27 @@ export interface PackEntry {
   readonly byteLength: number;
 }
 
-export interface PackIndex { readonly name: string; /** Size of the whole pack file. */ readonly bytes: number; readonly entries: readonly PackEntry[] }
+export interface PackIndex {
+  readonly name: string;
+  /** Size of the whole pack file. */ readonly bytes: number;
+  readonly entries: readonly PackEntry[];
+}
 
 const utf8 = new TextEncoder();
 const headerMagic = utf8.encode("STEMPACK");
 const trailerMagic = utf8.encode("STEMPEND");
-const startsWith = (bytes: Uint8Array, magic: Uint8Array, at: number): boolean => magic.every((byte, i) => bytes[at + i] === byte);
+const startsWith = (bytes: Uint8Array, magic: Uint8Array, at: number): boolean =>
+  magic.every((byte, i) => bytes[at + i] === byte);
 
 /** What decides an entry's size in the index and its pack's format. */
-export type EntryShape = Partial<Pick<PackEntry, "representation" | "epoch" | "header" | "base" | "previous" | "planeChecks">>;
+export type EntryShape = Partial<
+  Pick<PackEntry, "representation" | "epoch" | "header" | "base" | "previous" | "planeChecks">
+>;
 
 /** The oldest format that can say all of this. */
 export function packFormatOf(entries: Iterable<EntryShape>): PackFormat {
-  for (const { representation = rawRepresentation, epoch = 0 } of entries) if (representation !== rawRepresentation || epoch !== 0) return 2;
+  for (const { representation = rawRepresentation, epoch = 0 } of entries)
+    if (representation !== rawRepresentation || epoch !== 0) return 2;
   return 1;
 }
 
@@ -93,16 +129,29 @@ export function encodePackHeader(packFormat: PackFormat): Uint8Array {
   return bytes;
 }
 
-export function indexEntryBytes({ header, base, previous, planeChecks = [] }: EntryShape, format: PackFormat): number {
+export function indexEntryBytes(
+  { header, base, previous, planeChecks = [] }: EntryShape,
+  format: PackFormat,
+): number {
   const dimensions = 8 * (header?.shape.length ?? 0);
   if (format === 1) return entryFixedBytes + dimensions;
-  return entryFixedBytes + extensionBytes + dimensions + (base === undefined ? 0 : 32) + (previous === undefined ? 0 : 32) + planeCheckBytes * planeChecks.length;
+  return (
+    entryFixedBytes +
+    extensionBytes +
+    dimensions +
+    (base === undefined ? 0 : 32) +
+    (previous === undefined ? 0 : 32) +
+    planeCheckBytes * planeChecks.length
+  );
 }
 
 /** Size of a pack that holds these objects and nothing else. */
 export function packBytes(entries: readonly (EntryShape & Pick<PackEntry, "storedBytes">)[]): number {
   const format = packFormatOf(entries);
-  return entries.reduce((sum, entry) => sum + entry.storedBytes + indexEntryBytes(entry, format), packHeaderBytes + packTrailerBytes);
+  return entries.reduce(
+    (sum, entry) => sum + entry.storedBytes + indexEntryBytes(entry, format),
+    packHeaderBytes + packTrailerBytes,
+  );
 }
 
 /** Entries as bytes, in the format that `packFormatOf` gives them. */
@@ -122,7 +171,10 @@ function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, format:
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   bytes[start] = kindCodes[entry.kind];
   bytes[start + 1] = entry.representation;
-  if (header !== undefined) { bytes[start + 2] = dtypeCode(header.dtype); bytes[start + 3] = header.shape.length; }
+  if (header !== undefined) {
+    bytes[start + 2] = dtypeCode(header.dtype);
+    bytes[start + 3] = header.shape.length;
+  }
   view.setUint32(start + 4, entry.epoch, true);
   bytes.set(hashBytes(entry.id), start + 8);
   view.setBigUint64(start + 40, BigInt(entry.offset), true);
@@ -134,11 +186,23 @@ function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, format:
     bytes[at + 1] = planeChecks.length;
     at += extensionBytes;
   }
-  for (const dimension of header?.shape ?? []) { view.setBigUint64(at, BigInt(dimension), true); at += 8; }
-  for (const part of [base, previous, ...planeChecks]) if (part !== undefined) { bytes.set(Buffer.from(part, "hex"), at); at += part.length / 2; }
+  for (const dimension of header?.shape ?? []) {
+    view.setBigUint64(at, BigInt(dimension), true);
+    at += 8;
+  }
+  for (const part of [base, previous, ...planeChecks])
+    if (part !== undefined) {
+      bytes.set(Buffer.from(part, "hex"), at);
+      at += part.length / 2;
+    }
 }
 
-export function encodePackTrailer(packFormat: PackFormat, indexOffset: number, index: Uint8Array, entries: number): Uint8Array {
+export function encodePackTrailer(
+  packFormat: PackFormat,
+  indexOffset: number,
+  index: Uint8Array,
+  entries: number,
+): Uint8Array {
   const bytes = new Uint8Array(packTrailerBytes);
   const view = new DataView(bytes.buffer);
   view.setBigUint64(0, BigInt(indexOffset), true);
@@ -150,79 +214,166 @@ export function encodePackTrailer(packFormat: PackFormat, indexOffset: number, i
   return bytes;
 }
 
-export interface PackTrailer { readonly format: PackFormat; readonly indexOffset: number; readonly indexBytes: number; readonly entries: number; readonly indexHash: Hash }
+export interface PackTrailer {
+  readonly format: PackFormat;
+  readonly indexOffset: number;
+  readonly indexBytes: number;
+  readonly entries: number;
+  readonly indexHash: Hash;
+}
 
 function corrupt(pack: string, why: string): StemmaError {
-  return new StemmaError("PACK_CORRUPT", `The pack ${pack} ${why}. What it holds can be put back from a backup or sent again by the devices that still have it; run a check to see what is affected.`, { pack });
+  return new StemmaError(
+    "PACK_CORRUPT",
+    `The pack ${pack} ${why}. What it holds can be put back from a backup or sent again by the devices that still have it; run a check to see what is affected.`,
+    { pack },
+  );
 }
 
 /** The format a pack says it has. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN */
 export function checkPackHeader(bytes: Uint8Array, pack: string): PackFormat {
-  if (bytes.length < packHeaderBytes || !startsWith(bytes, headerMagic, 0)) throw corrupt(pack, "does not begin as a pack does");
+  if (bytes.length < packHeaderBytes || !startsWith(bytes, headerMagic, 0))
+    throw corrupt(pack, "does not begin as a pack does");
   return checkFormat(new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true), pack);
 }
 
 function checkFormat(format: number, pack: string): PackFormat {
-  if (format !== 1 && format !== 2) throw new StemmaError("PACK_FORMAT_UNKNOWN", `The pack ${pack} has format ${format}; this Stemma reads the formats 1 and 2. Use the Stemma that wrote it, or a newer one.`, { pack, format });
+  if (format !== 1 && format !== 2)
+    throw new StemmaError(
+      "PACK_FORMAT_UNKNOWN",
+      `The pack ${pack} has format ${format}; this Stemma reads the formats 1 and 2. Use the Stemma that wrote it, or a newer one.`,
+      { pack, format },
+    );
   return format;
 }
 
-/** Reads a trailer and checks that what it says fits a file of `fileBytes`. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN */
+/**
+ * Reads a trailer and checks that what it says fits a file of `fileBytes`. @throws PACK_CORRUPT,
+ * PACK_FORMAT_UNKNOWN
+ */
 export function decodePackTrailer(bytes: Uint8Array, fileBytes: number, pack: string): PackTrailer {
-  if (bytes.length !== packTrailerBytes || !startsWith(bytes, trailerMagic, 56)) throw corrupt(pack, "does not end as a pack does");
+  if (bytes.length !== packTrailerBytes || !startsWith(bytes, trailerMagic, 56))
+    throw corrupt(pack, "does not end as a pack does");
   const view = new DataView(bytes.buffer, bytes.byteOffset, packTrailerBytes);
   const format = checkFormat(view.getUint32(20, true), pack);
   const indexOffset = Number(view.getBigUint64(0, true));
   const indexBytes = Number(view.getBigUint64(8, true));
   const entries = view.getUint32(16, true);
-  const fits = indexOffset >= packHeaderBytes && indexOffset + indexBytes + packTrailerBytes === fileBytes && indexBytes <= maxIndexBytes && entries * entryFixedBytes <= indexBytes;
-  if (!fits) throw corrupt(pack, `says it has an index of ${indexBytes} bytes at ${indexOffset}, which does not fit its ${fileBytes} bytes`);
+  const fits =
+    indexOffset >= packHeaderBytes &&
+    indexOffset + indexBytes + packTrailerBytes === fileBytes &&
+    indexBytes <= maxIndexBytes &&
+    entries * entryFixedBytes <= indexBytes;
+  if (!fits)
+    throw corrupt(
+      pack,
+      `says it has an index of ${indexBytes} bytes at ${indexOffset}, which does not fit its ${fileBytes} bytes`,
+    );
   return { format, indexOffset, indexBytes, entries, indexHash: hexOf(bytes.subarray(24, 56)) };
 }
 
-function decodeEntry(bytes: Uint8Array, at: number, indexOffset: number, pack: string, format: PackFormat): PackEntry {
+function decodeEntry(
+  bytes: Uint8Array,
+  at: number,
+  indexOffset: number,
+  pack: string,
+  format: PackFormat,
+): PackEntry {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const kind = kindOfCode.get(bytes[at] as number);
   const rank = bytes[at + 3] as number;
-  if (kind === undefined) throw new StemmaError("PACK_FORMAT_UNKNOWN", `The pack ${pack} holds an object of the kind number ${bytes[at]}, which this Stemma does not know. Use the Stemma that wrote it, or a newer one.`, { pack });
+  if (kind === undefined)
+    throw new StemmaError(
+      "PACK_FORMAT_UNKNOWN",
+      `The pack ${pack} holds an object of the kind number ${bytes[at]}, which this Stemma does not know. Use the Stemma that wrote it, or a newer one.`,
+      { pack },
+    );
   const dimensionsAt = at + entryFixedBytes + (format === 1 ? 0 : extensionBytes);
-  if (rank > maxRank || (kind !== "tensor" && rank > 0) || dimensionsAt + 8 * rank > bytes.length) throw corrupt(pack, "has an index entry that cannot be");
+  if (rank > maxRank || (kind !== "tensor" && rank > 0) || dimensionsAt + 8 * rank > bytes.length)
+    throw corrupt(pack, "has an index entry that cannot be");
   const representation = bytes[at + 1] as number;
   const id = hexOf(bytes.subarray(at + 8, at + 40));
-  const [offset, storedBytes, byteLength] = [40, 48, 56].map((field) => Number(view.getBigUint64(at + field, true))) as [number, number, number];
-  const inside = offset >= packHeaderBytes && offset + storedBytes <= indexOffset && Number.isSafeInteger(byteLength);
-  if (!inside || (representation === rawRepresentation && storedBytes !== byteLength)) throw corrupt(pack, `places the object ${id} where it cannot be`);
+  const [offset, storedBytes, byteLength] = [40, 48, 56].map((field) =>
+    Number(view.getBigUint64(at + field, true)),
+  ) as [number, number, number];
+  const inside =
+    offset >= packHeaderBytes && offset + storedBytes <= indexOffset && Number.isSafeInteger(byteLength);
+  if (!inside || (representation === rawRepresentation && storedBytes !== byteLength))
+    throw corrupt(pack, `places the object ${id} where it cannot be`);
   const epoch = format === 1 ? 0 : view.getUint32(at + 4, true);
   if (epoch > maxEpoch) throw corrupt(pack, `gives the object ${id} an epoch that no store reaches`);
   const place = { representation, epoch, offset, storedBytes, byteLength };
   if (kind !== "tensor") {
-    if (format === 2 && (bytes[at + entryFixedBytes] !== 0 || bytes[at + entryFixedBytes + 1] !== 0)) throw corrupt(pack, `gives the object ${id} what only tensors have`);
+    if (format === 2 && (bytes[at + entryFixedBytes] !== 0 || bytes[at + entryFixedBytes + 1] !== 0))
+      throw corrupt(pack, `gives the object ${id} what only tensors have`);
     return { id, kind, ...place };
   }
   const shape = Array.from({ length: rank }, (_, i) => Number(view.getBigUint64(dimensionsAt + 8 * i, true)));
   const header: TensorHeader = { dtype: dtypeOfCode(bytes[at + 2] as number), shape };
-  if (tensorByteLength(header.dtype, shape) !== byteLength) throw corrupt(pack, `gives the tensor ${id} a shape that does not fit its bytes`);
-  if (representation !== rawRepresentation && byteLength > maxCodedTensorBytes) throw corrupt(pack, `says that the tensor ${id} of ${byteLength} bytes lies coded, which none so large does`);
-  return { id, kind, ...place, header, ...(format === 1 ? {} : decodeReferences(bytes, at + entryFixedBytes, dimensionsAt + 8 * rank, { id, representation }, pack)) };
+  if (tensorByteLength(header.dtype, shape) !== byteLength)
+    throw corrupt(pack, `gives the tensor ${id} a shape that does not fit its bytes`);
+  if (representation !== rawRepresentation && byteLength > maxCodedTensorBytes)
+    throw corrupt(
+      pack,
+      `says that the tensor ${id} of ${byteLength} bytes lies coded, which none so large does`,
+    );
+  return {
+    id,
+    kind,
+    ...place,
+    header,
+    ...(format === 1
+      ? {}
+      : decodeReferences(bytes, at + entryFixedBytes, dimensionsAt + 8 * rank, { id, representation }, pack)),
+  };
 }
 
-function decodeReferences(bytes: Uint8Array, extension: number, start: number, { id, representation }: Pick<PackEntry, "id" | "representation">, pack: string): Pick<PackEntry, "base" | "previous" | "planeChecks"> {
+function decodeReferences(
+  bytes: Uint8Array,
+  extension: number,
+  start: number,
+  { id, representation }: Pick<PackEntry, "id" | "representation">,
+  pack: string,
+): Pick<PackEntry, "base" | "previous" | "planeChecks"> {
   const [flags, checks] = [bytes[extension] as number, bytes[extension + 1] as number];
   const references = flags === 3 ? 2 : flags;
-  if (references > 2 || flags === 2 || checks > maxPlaneChecks || (representation === rawRepresentation && flags !== 0)) throw corrupt(pack, `says of the tensor ${id} that it is coded as none can be`);
+  if (
+    references > 2 ||
+    flags === 2 ||
+    checks > maxPlaneChecks ||
+    (representation === rawRepresentation && flags !== 0)
+  )
+    throw corrupt(pack, `says of the tensor ${id} that it is coded as none can be`);
   const end = start + 32 * references + planeCheckBytes * checks;
   if (end > bytes.length) throw corrupt(pack, "has an index that ends in the middle of an entry");
   const base = references > 0 ? hexOf(bytes.subarray(start, start + 32)) : undefined;
   const previous = references > 1 ? hexOf(bytes.subarray(start + 32, start + 64)) : undefined;
-  const planeChecks = Array.from({ length: checks }, (_, i) => Buffer.from(bytes.subarray(end - planeCheckBytes * (checks - i), end - planeCheckBytes * (checks - i - 1))).toString("hex"));
-  return { ...(base === undefined ? {} : { base }), ...(previous === undefined ? {} : { previous }), ...(checks === 0 ? {} : { planeChecks }) };
+  const planeChecks = Array.from({ length: checks }, (_, i) =>
+    Buffer.from(
+      bytes.subarray(end - planeCheckBytes * (checks - i), end - planeCheckBytes * (checks - i - 1)),
+    ).toString("hex"),
+  );
+  return {
+    ...(base === undefined ? {} : { base }),
+    ...(previous === undefined ? {} : { previous }),
+    ...(checks === 0 ? {} : { planeChecks }),
+  };
 }
 
-/** Entries of an index whose hash has been compared with the trailer. `indexOffset` is where the index begins in the pack. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN, DTYPE_UNKNOWN, SHAPE_INVALID */
-export function decodePackIndex(index: Uint8Array, indexOffset: number, pack: string, format: PackFormat): PackEntry[] {
+/**
+ * Entries of an index whose hash has been compared with the trailer. `indexOffset` is where the index begins
+ * in the pack. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN, DTYPE_UNKNOWN, SHAPE_INVALID
+ */
+export function decodePackIndex(
+  index: Uint8Array,
+  indexOffset: number,
+  pack: string,
+  format: PackFormat,
+): PackEntry[] {
   const entries: PackEntry[] = [];
   for (let at = 0; at < index.length;) {
-    if (at + entryFixedBytes > index.length) throw corrupt(pack, "has an index that ends in the middle of an entry");
+    if (at + entryFixedBytes > index.length)
+      throw corrupt(pack, "has an index that ends in the middle of an entry");
     const entry = decodeEntry(index, at, indexOffset, pack, format);
     entries.push(entry);
     at += indexEntryBytes(entry, format);
@@ -231,10 +382,15 @@ export function decodePackIndex(index: Uint8Array, indexOffset: number, pack: st
 }
 
 /** Checks an index against what its pack is called and what the trailer says, then reads it. */
-export function readPackIndex(index: Uint8Array, trailer: Pick<PackTrailer, "format" | "indexOffset" | "entries" | "indexHash">, pack: string): PackEntry[] {
+export function readPackIndex(
+  index: Uint8Array,
+  trailer: Pick<PackTrailer, "format" | "indexOffset" | "entries" | "indexHash">,
+  pack: string,
+): PackEntry[] {
   const hash = sha256(index);
   if (hash !== trailer.indexHash || hash !== pack.slice(0, 64)) throw corrupt(pack, "has a damaged index");
   const entries = decodePackIndex(index, trailer.indexOffset, pack, trailer.format);
-  if (entries.length !== trailer.entries) throw corrupt(pack, `has ${entries.length} index entries where its trailer says ${trailer.entries}`);
+  if (entries.length !== trailer.entries)
+    throw corrupt(pack, `has ${entries.length} index entries where its trailer says ${trailer.entries}`);
   return entries;
 }

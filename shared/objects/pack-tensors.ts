@@ -1,4 +1,7 @@
-/** Where the objects of a pack store lie, how their bytes are fetched, and what was found damaged on the way. Knows no codec and no collection. */
+/**
+ * Where the objects of a pack store lie, how their bytes are fetched, and what was found damaged on the way.
+ * Knows no codec and no collection.
+ */
 import { StemmaError } from "../errors.js";
 import type { Log } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -10,7 +13,11 @@ import { objectMismatch, objectMissing } from "./tensor-stream.js";
 import type { StoredTensors, TensorEntry } from "./tensor-reading.js";
 
 /** Something in the store that cannot be read; `pack` for a whole pack, `id` for one object. */
-export interface StoreProblem { readonly pack: string; readonly id?: Hash; readonly error: StemmaError }
+export interface StoreProblem {
+  readonly pack: string;
+  readonly id?: Hash;
+  readonly error: StemmaError;
+}
 
 export class PackTensors implements StoredTensors {
   readonly #index: ObjectIndex;
@@ -19,11 +26,29 @@ export class PackTensors implements StoredTensors {
   /** Packs that could not be read when the store was opened. */
   readonly #unread: readonly StoreProblem[];
   readonly #damaged: { readonly entry: PackEntry; readonly problem: StoreProblem }[] = [];
-  constructor(index: ObjectIndex, packFiles: PackFiles, unread: readonly StoreProblem[], log: Log | undefined) { this.#index = index; this.#packFiles = packFiles; this.#unread = unread; this.#log = log; }
+  constructor(
+    index: ObjectIndex,
+    packFiles: PackFiles,
+    unread: readonly StoreProblem[],
+    log: Log | undefined,
+  ) {
+    this.#index = index;
+    this.#packFiles = packFiles;
+    this.#unread = unread;
+    this.#log = log;
+  }
 
   /** What was found damaged and is still what would be read. */
   problems(): readonly StoreProblem[] {
-    return [...this.#unread, ...this.#damaged.filter(({ entry }) => this.#index.damage(entry.id) !== undefined && this.#index.locate(entry.id)?.entry === entry).map(({ problem }) => problem)];
+    return [
+      ...this.#unread,
+      ...this.#damaged
+        .filter(
+          ({ entry }) =>
+            this.#index.damage(entry.id) !== undefined && this.#index.locate(entry.id)?.entry === entry,
+        )
+        .map(({ problem }) => problem),
+    ];
   }
 
   /** @throws OBJECT_MISSING */
@@ -31,28 +56,47 @@ export class PackTensors implements StoredTensors {
     const located = this.#index.locate(id);
     if (located !== undefined) return located;
     const unread = this.#unread.length;
-    throw objectMissing(id, unread > 0 ? `${unread} packs cannot be read; it may be in one of them. Run a check.` : "It was never stored here, or was collected after nothing needed it any more.");
+    throw objectMissing(
+      id,
+      unread > 0
+        ? `${unread} packs cannot be read; it may be in one of them. Run a check.`
+        : "It was never stored here, or was collected after nothing needed it any more.",
+    );
   }
 
   locateTensor(id: Hash): { readonly pack: PackIndex; readonly entry: TensorEntry } {
     const { pack, entry } = this.locate(id);
     const { header } = entry;
-    if (header === undefined) throw new StemmaError("OBJECT_KIND_MISMATCH", `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`, { id, expected: "tensor", actual: entry.kind });
+    if (header === undefined)
+      throw new StemmaError(
+        "OBJECT_KIND_MISMATCH",
+        `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`,
+        { id, expected: "tensor", actual: entry.kind },
+      );
     return { pack, entry: { ...entry, header } };
   }
 
-  entry(id: Hash): TensorEntry { return this.locateTensor(id).entry; }
+  entry(id: Hash): TensorEntry {
+    return this.locateTensor(id).entry;
+  }
   /** A copy that is known to be damaged is tried again whenever it is asked for itself. */
   state(id: Hash): ChainState {
     const located = this.#index.locate(id);
     return located?.entry.base === undefined && located !== undefined ? 0 : this.#index.state(id);
   }
-  isReferred(id: Hash): boolean { return this.#index.isReferred(id); }
+  isReferred(id: Hash): boolean {
+    return this.#index.isReferred(id);
+  }
 
-  /** The pack is opened in the turn in which it is looked up: a collection may have moved the tensor since, and may move it on while we read. */
+  /**
+   * The pack is opened in the turn in which it is looked up: a collection may have moved the tensor since,
+   * and may move it on while we read.
+   */
   stored(id: Hash, length?: number): Promise<Uint8Array> {
     const { pack, entry } = this.locate(id);
-    return this.#packFiles.use(pack, (from) => from.range(entry.offset, Math.min(entry.storedBytes, length ?? entry.storedBytes)));
+    return this.#packFiles.use(pack, (from) =>
+      from.range(entry.offset, Math.min(entry.storedBytes, length ?? entry.storedBytes)),
+    );
   }
 
   /** As `stored`, in pieces. */
@@ -61,14 +105,29 @@ export class PackTensors implements StoredTensors {
     return this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes));
   }
 
-  damaged(id: Hash, entry: PackEntry, { actual, cause }: { readonly actual?: Hash; readonly cause?: unknown }): StemmaError {
+  damaged(
+    id: Hash,
+    entry: PackEntry,
+    { actual, cause }: { readonly actual?: Hash; readonly cause?: unknown },
+  ): StemmaError {
     const located = this.#index.locate(id);
     const pack = located?.pack.name ?? "it lay in";
-    const error = actual === undefined
-      ? new StemmaError("PACK_CORRUPT", `The object ${id} lies damaged in the pack ${pack}: its bytes cannot be decoded. Put it back from a backup, or let a device that has it send it again.`, { id, pack, ...(cause === undefined ? {} : { cause }) })
-      : objectMismatch(id, actual, `the pack ${pack}`);
+    const error =
+      actual === undefined
+        ? new StemmaError(
+            "PACK_CORRUPT",
+            `The object ${id} lies damaged in the pack ${pack}: its bytes cannot be decoded. Put it back from a backup, or let a device that has it send it again.`,
+            { id, pack, ...(cause === undefined ? {} : { cause }) },
+          )
+        : objectMismatch(id, actual, `the pack ${pack}`);
     // Another copy may have taken the place of the one that was read.
-    if (located === undefined || located.entry.offset !== entry.offset || located.entry.epoch !== entry.epoch || this.#index.damage(id) !== undefined) return error;
+    if (
+      located === undefined ||
+      located.entry.offset !== entry.offset ||
+      located.entry.epoch !== entry.epoch ||
+      this.#index.damage(id) !== undefined
+    )
+      return error;
     this.#index.noteDamage(id, error);
     this.#damaged.push({ entry: located.entry, problem: { pack, id, error } });
     this.#log?.error("object-damaged", { id, pack });
@@ -78,9 +137,22 @@ export class PackTensors implements StoredTensors {
   outOfReach(id: Hash, { why, id: at }: ChainFault): StemmaError {
     const damage = this.#index.damage(at);
     if (at === id && damage !== undefined) return damage;
-    if (damage !== undefined) return new StemmaError("OBJECT_HASH_MISMATCH", `The tensor ${id} cannot be decoded, because what it is coded against is damaged. ${damage.message}`, { id, damaged: at, cause: damage });
-    if (why === "missing") return objectMissing(at, `The tensor ${id} is coded against it and cannot be read without it. Put it back from a backup, or let a device that has ${id} send it again.`);
+    if (damage !== undefined)
+      return new StemmaError(
+        "OBJECT_HASH_MISMATCH",
+        `The tensor ${id} cannot be decoded, because what it is coded against is damaged. ${damage.message}`,
+        { id, damaged: at, cause: damage },
+      );
+    if (why === "missing")
+      return objectMissing(
+        at,
+        `The tensor ${id} is coded against it and cannot be read without it. Put it back from a backup, or let a device that has ${id} send it again.`,
+      );
     const { pack } = this.locate(id);
-    return new StemmaError("PACK_CORRUPT", `The tensor ${id} in the pack ${pack.name} is coded against ${why === "cyclic" ? "what itself needs it to be decoded" : "more tensors, one after the other, than are ever written so"} (see ${at}). Put it back from a backup, or let a device that has it send it again.`, { id, at, pack: pack.name });
+    return new StemmaError(
+      "PACK_CORRUPT",
+      `The tensor ${id} in the pack ${pack.name} is coded against ${why === "cyclic" ? "what itself needs it to be decoded" : "more tensors, one after the other, than are ever written so"} (see ${at}). Put it back from a backup, or let a device that has it send it again.`,
+      { id, at, pack: pack.name },
+    );
   }
 }

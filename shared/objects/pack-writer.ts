@@ -1,4 +1,7 @@
-/** The writer of one save: leaves out what the store has, hashes on the way, pins what it relies on, and makes one pack of the rest. */
+/**
+ * The writer of one save: leaves out what the store has, hashes on the way, pins what it relies on, and makes
+ * one pack of the rest.
+ */
 import { StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
 import { tensorByteLength } from "../tensor/dtype.js";
@@ -39,14 +42,25 @@ export interface PackWriterHost<Target extends PackTarget> {
   readonly pins: Pins;
   readonly graceMs: number;
   target(): Target;
-  /** Makes the pack durable and its objects visible; undefined where others have brought all of them meanwhile. */
+  /**
+   * Makes the pack durable and its objects visible; undefined where others have brought all of them
+   * meanwhile.
+   */
   publish(target: Target): Promise<PackIndex | undefined>;
 }
 
-/** The hash of a tensor's bytes while they are handed on; not made again for bytes that were hashed in memory. @throws TENSOR_SIZE_MISMATCH */
+/**
+ * The hash of a tensor's bytes while they are handed on; not made again for bytes that were hashed in memory.
+ * @throws TENSOR_SIZE_MISMATCH
+ */
 async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => Promise<void>): Promise<Hash> {
   const expected = tensorByteLength(source.dtype, source.shape);
-  const mismatch = (actual: number): StemmaError => new StemmaError("TENSOR_SIZE_MISMATCH", `A tensor ${source.dtype} [${source.shape.join(", ")}] was given ${actual} bytes where its shape asks for ${expected}. Check what produced it; nothing of it was stored.`, { expected, actual });
+  const mismatch = (actual: number): StemmaError =>
+    new StemmaError(
+      "TENSOR_SIZE_MISMATCH",
+      `A tensor ${source.dtype} [${source.shape.join(", ")}] was given ${actual} bytes where its shape asks for ${expected}. Check what produced it; nothing of it was stored.`,
+      { expected, actual },
+    );
   if (source.byteLength !== expected) throw mismatch(source.byteLength);
   const hasher = source.hashedId === undefined ? tensorHasher(source) : undefined;
   let bytes = 0;
@@ -71,14 +85,21 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   #turn: Promise<unknown> = Promise.resolve();
   #state: "open" | "committed" | "ended" = "open";
 
-  constructor(host: PackWriterHost<Target>) { this.#host = host; }
+  constructor(host: PackWriterHost<Target>) {
+    this.#host = host;
+  }
 
   put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash> {
     return this.#inTurn(async () => {
       const id = objectId(kind, bytes);
       if (this.#has(id)) return id;
       const target = this.#openTarget();
-      try { await target.push(bytes); } catch (error) { await this.#fail(); throw error; }
+      try {
+        await target.push(bytes);
+      } catch (error) {
+        await this.#fail();
+        throw error;
+      }
       this.#endEntry(target, { id, kind, byteLength: bytes.length, anew: this.#heals(id) });
       return id;
     });
@@ -92,14 +113,32 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       let id: Hash;
       try {
         id = await streamTensor(source, (piece) => target.push(piece));
-        if (expected !== undefined && id !== expected) throw new StemmaError("OBJECT_HASH_MISMATCH", `A tensor's bytes have the id ${id} where ${expected} was expected: they changed on the way or their source is damaged. Nothing of it was stored; send or read it again.`, { expected, actual: id });
+        if (expected !== undefined && id !== expected)
+          throw new StemmaError(
+            "OBJECT_HASH_MISMATCH",
+            `A tensor's bytes have the id ${id} where ${expected} was expected: they changed on the way or their source is damaged. Nothing of it was stored; send or read it again.`,
+            { expected, actual: id },
+          );
       } catch (error) {
-        if (error instanceof StemmaError && (error.code === "OBJECT_HASH_MISMATCH" || error.code === "TENSOR_SIZE_MISMATCH")) await target.dropEntry();
+        if (
+          error instanceof StemmaError &&
+          (error.code === "OBJECT_HASH_MISMATCH" || error.code === "TENSOR_SIZE_MISMATCH")
+        )
+          await target.dropEntry();
         else await this.#fail();
         throw error;
       }
-      if (this.#settled(id)) { await target.dropEntry(); return id; }
-      this.#endEntry(target, { id, kind: "tensor", header: { dtype: source.dtype, shape: [...source.shape] }, byteLength: source.byteLength, anew: this.#host.recode || this.#heals(id) });
+      if (this.#settled(id)) {
+        await target.dropEntry();
+        return id;
+      }
+      this.#endEntry(target, {
+        id,
+        kind: "tensor",
+        header: { dtype: source.dtype, shape: [...source.shape] },
+        byteLength: source.byteLength,
+        anew: this.#host.recode || this.#heals(id),
+      });
       return id;
     });
   }
@@ -113,18 +152,30 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       const target = this.#openTarget();
       // The disk takes it while it is decoded.
       const [pushed, decoded] = await Promise.allSettled([target.push(tensor.bytes), early]);
-      if (pushed.status === "rejected") { await this.#fail(); throw pushed.reason; }
+      if (pushed.status === "rejected") {
+        await this.#fail();
+        throw pushed.reason;
+      }
       let entry: EntryDescription;
       try {
         if (decoded.status === "rejected") throw decoded.reason;
-        entry = await codedEntry(tensor, new OwnTensors(this.#host, this.#own, this.#decoded, (own) => target.readBack(own)), decoded.value);
-      } catch (error) { await target.dropEntry(); throw error; }
+        entry = await codedEntry(
+          tensor,
+          new OwnTensors(this.#host, this.#own, this.#decoded, (own) => target.readBack(own)),
+          decoded.value,
+        );
+      } catch (error) {
+        await target.dropEntry();
+        throw error;
+      }
       this.#endEntry(target, { ...entry, anew: this.#host.recode || this.#heals(tensor.id) });
       return tensor.id;
     });
   }
 
-  /** Before its turn, while those before it are written, where the store has all that it was coded against. */
+  /**
+   * Before its turn, while those before it are written, where the store has all that it was coded against.
+   */
   async #decodeEarly(tensor: CodedTensor): Promise<Uint8Array | undefined> {
     // What it may be coded against stays from the call on.
     for (const id of [tensor.base, tensor.previous]) if (id !== undefined) this.#host.pins.add(id);
@@ -144,7 +195,10 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         if (pack === undefined) await target.discard();
         this.#end("committed", this.#host.graceMs);
         return { pack: pack?.name ?? null, bytes: pack?.bytes ?? 0 };
-      } catch (error) { await this.#fail(); throw error; }
+      } catch (error) {
+        await this.#fail();
+        throw error;
+      }
     });
   }
 
@@ -157,7 +211,11 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   /** One call after the other, however they come. */
   #inTurn<T>(run: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(() => {
-      if (this.#state !== "open") throw new StemmaError("STORE_FAILED", `This save was ${this.#state === "committed" ? "committed" : "ended by an error or aborted"} already. Begin another.`);
+      if (this.#state !== "open")
+        throw new StemmaError(
+          "STORE_FAILED",
+          `This save was ${this.#state === "committed" ? "committed" : "ended by an error or aborted"} already. Begin another.`,
+        );
       return run();
     });
     this.#turn = result.catch(() => undefined);
@@ -170,22 +228,31 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     return this.#own.has(id) || this.#host.has(id);
   }
 
-  /** Whether a tensor need not be written: this pack brings it, or the store has it and this is no recoding. */
+  /**
+   * Whether a tensor need not be written: this pack brings it, or the store has it and this is no recoding.
+   */
   #settled(id: Hash): boolean {
     this.#host.pins.add(id);
     return this.#own.has(id) || (!this.#host.recode && this.#host.has(id));
   }
 
   /** Whether the store has a copy that cannot be read, which the new one must win over. */
-  #heals(id: Hash): boolean { return this.#host.hasCopy(id) && !this.#host.has(id); }
+  #heals(id: Hash): boolean {
+    return this.#host.hasCopy(id) && !this.#host.has(id);
+  }
 
   #endEntry(target: Target, description: EntryDescription): void {
     target.endEntry(description);
     this.#own.set(description.id, target.entries.at(-1) as UnsealedEntry);
   }
 
-  #openTarget(): Target { return (this.#target ??= this.#host.target()); }
-  #end(state: "committed" | "ended", graceMs: number): void { this.#state = state; this.#host.pins.end(graceMs); }
+  #openTarget(): Target {
+    return (this.#target ??= this.#host.target());
+  }
+  #end(state: "committed" | "ended", graceMs: number): void {
+    this.#state = state;
+    this.#host.pins.end(graceMs);
+  }
 
   async #fail(): Promise<void> {
     this.#end("ended", 0);

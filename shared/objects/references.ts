@@ -8,9 +8,20 @@ import type { Hash } from "../tensor/tensor.js";
 
 /** A version as far as references go. */
 export type ReferringVersion =
-  /** A version that can be recovered needs its record, everything the record names, and every tensor of its tree: inherited ones too (EV7). */
-  | { readonly state: "kept"; readonly versionId: Hash; readonly record: Pick<SaveRecord, "objects">; readonly leaves: readonly Pick<LeafTable[number], "tensor">[] }
-  /** A retired version keeps its record, and with it name, parents and times; its tensors and all else go when no other needs them. */
+  /**
+   * A version that can be recovered needs its record, everything the record names, and every tensor of its
+   * tree: inherited ones too (EV7).
+   */
+  | {
+      readonly state: "kept";
+      readonly versionId: Hash;
+      readonly record: Pick<SaveRecord, "objects">;
+      readonly leaves: readonly Pick<LeafTable[number], "tensor">[];
+    }
+  /**
+   * A retired version keeps its record, and with it name, parents and times; its tensors and all else go when
+   * no other needs them.
+   */
   | { readonly state: "retired"; readonly versionId: Hash };
 
 /** Every object one version needs; each once. */
@@ -22,7 +33,10 @@ export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
   return needed;
 }
 
-/** Everything that must stay: what the versions need, and what is held besides (engines, data sets, staged releases …). */
+/**
+ * Everything that must stay: what the versions need, and what is held besides (engines, data sets, staged
+ * releases …).
+ */
 export function liveObjects(versions: Iterable<ReferringVersion>, besides: Iterable<Hash> = []): Set<Hash> {
   const live = new Set<Hash>(besides);
   for (const version of versions) for (const id of referencesOf(version)) live.add(id);
@@ -32,6 +46,7 @@ export function liveObjects(versions: Iterable<ReferringVersion>, besides: Itera
 /** How many versions need each object: what would go with one version is what only it counts. */
 export function referenceCounts(versions: Iterable<ReferringVersion>): Map<Hash, number> {
   const counts = new Map<Hash, number>();
-  for (const version of versions) for (const id of referencesOf(version)) counts.set(id, (counts.get(id) ?? 0) + 1);
+  for (const version of versions)
+    for (const id of referencesOf(version)) counts.set(id, (counts.get(id) ?? 0) + 1);
   return counts;
 }

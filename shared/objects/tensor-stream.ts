@@ -9,13 +9,25 @@ export function objectMissing(id: Hash, hint: string): StemmaError {
 }
 
 export function objectMismatch(id: Hash, actual: Hash, where: string): StemmaError {
-  return new StemmaError("OBJECT_HASH_MISMATCH", `The object ${id} lies damaged in ${where}: its bytes have the id ${actual}. Put it back from a backup, or let a device that has it send it again.`, { id, actual, where });
+  return new StemmaError(
+    "OBJECT_HASH_MISMATCH",
+    `The object ${id} lies damaged in ${where}: its bytes have the id ${actual}. Put it back from a backup, or let a device that has it send it again.`,
+    { id, actual, where },
+  );
 }
 
 /** Pieces whose hash is compared at their end; `onMismatch` hears of damage before the error is thrown. */
-export async function* verifiedPieces(id: Hash, header: TensorHeader, pieces: AsyncIterable<Uint8Array>, onMismatch: (actual: Hash) => StemmaError): AsyncIterable<Uint8Array> {
+export async function* verifiedPieces(
+  id: Hash,
+  header: TensorHeader,
+  pieces: AsyncIterable<Uint8Array>,
+  onMismatch: (actual: Hash) => StemmaError,
+): AsyncIterable<Uint8Array> {
   const hasher = tensorHasher(header);
-  for await (const piece of pieces) { hasher.update(piece); yield piece; }
+  for await (const piece of pieces) {
+    hasher.update(piece);
+    yield piece;
+  }
   const actual = hasher.digest();
   if (actual !== id) throw onMismatch(actual);
 }
@@ -27,6 +39,11 @@ export async function* inPieces(read: () => Promise<Uint8Array>): AsyncIterable<
 }
 
 /** `chunks` starts a fresh read each time, `whole` too. */
-export function storedSource({ dtype, shape }: TensorHeader, byteLength: number, chunks: () => AsyncIterable<Uint8Array>, whole: StoredTensorSource["whole"]): StoredTensorSource {
+export function storedSource(
+  { dtype, shape }: TensorHeader,
+  byteLength: number,
+  chunks: () => AsyncIterable<Uint8Array>,
+  whole: StoredTensorSource["whole"],
+): StoredTensorSource {
   return { dtype, shape, byteLength, chunks, whole };
 }

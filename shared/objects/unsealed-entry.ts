@@ -21,18 +21,54 @@ export interface EntryDescription {
 
 export interface UnsealedEntry extends PackEntry {
   readonly anew: boolean;
-  /** Its epoch is given by the seal: it must win over older copies, or, since it refers to others, never lose to or win over another by chance. */
+  /**
+   * Its epoch is given by the seal: it must win over older copies, or, since it refers to others, never lose
+   * to or win over another by chance.
+   */
   readonly fresh: boolean;
 }
 
-/** What is settled last: the epoch of fresh entries, and the objects that somebody else has brought meanwhile, which are left out of the index. */
-export interface Seal { readonly epoch: number; readonly omit: ReadonlySet<Hash> }
+/**
+ * What is settled last: the epoch of fresh entries, and the objects that somebody else has brought meanwhile,
+ * which are left out of the index.
+ */
+export interface Seal {
+  readonly epoch: number;
+  readonly omit: ReadonlySet<Hash>;
+}
 export const plainSeal: Seal = { epoch: 0, omit: new Set() };
 
-/** Written out member by member: hundreds are made in a save, and copying with a rest takes ten times as long. */
-export function describedEntry(description: EntryDescription, offset: number, storedBytes: number): UnsealedEntry {
-  const { id, kind, header, byteLength, representation = rawRepresentation, base, previous, planeChecks, epoch = 0, anew = false } = description;
-  const entry: { -readonly [Member in keyof UnsealedEntry]: UnsealedEntry[Member] } = { id, kind, representation, epoch, offset, storedBytes, byteLength, anew, fresh: anew || (base !== undefined && epoch === 0) };
+/**
+ * Written out member by member: hundreds are made in a save, and copying with a rest takes ten times as long.
+ */
+export function describedEntry(
+  description: EntryDescription,
+  offset: number,
+  storedBytes: number,
+): UnsealedEntry {
+  const {
+    id,
+    kind,
+    header,
+    byteLength,
+    representation = rawRepresentation,
+    base,
+    previous,
+    planeChecks,
+    epoch = 0,
+    anew = false,
+  } = description;
+  const entry: { -readonly [Member in keyof UnsealedEntry]: UnsealedEntry[Member] } = {
+    id,
+    kind,
+    representation,
+    epoch,
+    offset,
+    storedBytes,
+    byteLength,
+    anew,
+    fresh: anew || (base !== undefined && epoch === 0),
+  };
   if (header !== undefined) entry.header = header;
   if (base !== undefined) entry.base = base;
   if (previous !== undefined) entry.previous = previous;
@@ -41,5 +77,7 @@ export function describedEntry(description: EntryDescription, offset: number, st
 }
 
 export function sealEntries(entries: readonly UnsealedEntry[], { epoch, omit }: Seal): readonly PackEntry[] {
-  return entries.filter(({ id }) => !omit.has(id)).map(({ fresh, anew: _, ...entry }) => (fresh ? { ...entry, epoch } : entry));
+  return entries
+    .filter(({ id }) => !omit.has(id))
+    .map(({ fresh, anew: _, ...entry }) => (fresh ? { ...entry, epoch } : entry));
 }

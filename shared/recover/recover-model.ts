@@ -23,7 +23,10 @@ export interface RecoverOptions {
   readonly policy?: EnvironmentPolicy;
   /** The environment at hand. */
   readonly here?: Environment;
-  /** Models up to this size are returned in memory, read and hashed once; larger ones are hashed in a first pass and stream from the store, hashed again as they are read. */
+  /**
+   * Models up to this size are returned in memory, read and hashed once; larger ones are hashed in a first
+   * pass and stream from the store, hashed again as they are read.
+   */
   readonly holdBytes?: number;
   /** Proves what lies on the disk: nothing that was decoded of these tensors before counts. */
   readonly fromDisk?: boolean;
@@ -35,7 +38,9 @@ const defaultHoldBytes = 512 * 1024 * 1024;
 class StepTimer {
   private last: number;
   readonly steps = { loadMs: 0, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 };
-  constructor(private readonly clock: Clock) { this.last = clock.monotonic(); }
+  constructor(private readonly clock: Clock) {
+    this.last = clock.monotonic();
+  }
   /** What passed since the last mark belongs to this step. */
   mark(step: keyof StepTimer["steps"]): void {
     const now = this.clock.monotonic();
@@ -50,24 +55,42 @@ export async function readRecord(store: ObjectReader, versionId: Hash): Promise<
 }
 
 /** Reads record, tree and owner map, and plans. @throws what resolveRecovery and the store throw */
-export async function planRecovery(store: ObjectReader, versionId: Hash): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable; readonly plan: RecoveryPlan }> {
+export async function planRecovery(
+  store: ObjectReader,
+  versionId: Hash,
+): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable; readonly plan: RecoveryPlan }> {
   const record = await readRecord(store, versionId);
-  const [treeBytes, ownerMapBytes] = await Promise.all([store.read("tree", record.objects.tree), store.read("owner-map", record.objects.ownerMap)]);
-  const tree = decodeTree(treeBytes), ownerMap = decodeOwnerMap(ownerMapBytes, tree.leaves.length);
-  return { record, leaves: tree.leaves, plan: resolveRecovery(versionId, record, tree, ownerMap, (tensor) => store.has(tensor)) };
+  const [treeBytes, ownerMapBytes] = await Promise.all([
+    store.read("tree", record.objects.tree),
+    store.read("owner-map", record.objects.ownerMap),
+  ]);
+  const tree = decodeTree(treeBytes),
+    ownerMap = decodeOwnerMap(ownerMapBytes, tree.leaves.length);
+  return {
+    record,
+    leaves: tree.leaves,
+    plan: resolveRecovery(versionId, record, tree, ownerMap, (tensor) => store.has(tensor)),
+  };
 }
 
 /**
  * The model of a version, exactly.
- * @throws OBJECT_MISSING, RECOVERY_INCOMPLETE, ARCHITECTURE_MISMATCH, ENVIRONMENT_DIFFERENT (by policy); ROOT_MISMATCH naming the first leaf whose bytes differ
+ * @throws OBJECT_MISSING, RECOVERY_INCOMPLETE, ARCHITECTURE_MISMATCH, ENVIRONMENT_DIFFERENT (by policy);
+ * ROOT_MISMATCH naming the first leaf whose bytes differ
  */
-export async function recoverModel(store: ObjectReader, versionId: Hash, clock: Clock, options: RecoverOptions = {}): Promise<RecoveredModel> {
+export async function recoverModel(
+  store: ObjectReader,
+  versionId: Hash,
+  clock: Clock,
+  options: RecoverOptions = {},
+): Promise<RecoveredModel> {
   const timer = new StepTimer(clock);
   const { record, leaves, plan } = await planRecovery(store, versionId);
   refuseMissing(plan);
   const { objects } = record;
   const [namesBytes, environmentBytes, architectureBytes] = await Promise.all([
-    store.read("names", objects.names), store.read("environment", objects.environment),
+    store.read("names", objects.names),
+    store.read("environment", objects.environment),
     objects.architecture === undefined ? undefined : store.read("architecture", objects.architecture),
   ]);
   const names = decodeNames(namesBytes, leaves.length);
@@ -82,12 +105,35 @@ export async function recoverModel(store: ObjectReader, versionId: Hash, clock: 
   enforceEnvironment(environment, options.policy ?? "report");
   timer.mark("checkEnvironmentMs");
 
-  const reading = { store, record, timer, hold: plan.byteLength <= (options.holdBytes ?? defaultHoldBytes), fromDisk: options.fromDisk ?? false };
+  const reading = {
+    store,
+    record,
+    timer,
+    hold: plan.byteLength <= (options.holdBytes ?? defaultHoldBytes),
+    fromDisk: options.fromDisk ?? false,
+  };
   const { sources, verifiedRoot } = await readVerified(reading, leaves);
-  return { versionId, record, architecture, leaves, sources, names, environment, steps: timer.steps, byteLength: plan.byteLength, verifiedRoot };
+  return {
+    versionId,
+    record,
+    architecture,
+    leaves,
+    sources,
+    names,
+    environment,
+    steps: timer.steps,
+    byteLength: plan.byteLength,
+    verifiedRoot,
+  };
 }
 
-interface Reading { readonly store: ObjectReader; readonly record: SaveRecord; readonly timer: StepTimer; /** Keeps what is read in memory. */ readonly hold: boolean; readonly fromDisk: boolean }
+interface Reading {
+  readonly store: ObjectReader;
+  readonly record: SaveRecord;
+  readonly timer: StepTimer;
+  /** Keeps what is read in memory. */ readonly hold: boolean;
+  readonly fromDisk: boolean;
+}
 
 /** Tensors that are under way at a time, and the bytes that are read and decoded for them in all. */
 const mostUnderWay = 1024;
@@ -96,39 +142,66 @@ const mostUnderWayBytes = 96 * 1024 * 1024;
 const askedAtOnce = 16;
 
 /**
- * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what was
- * read. Many are under way at a time, so that a store fetches small neighbours together and decodes beside it.
- * Of several that cannot be had the first leaf is named.
+ * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what
+ * was read. Many are under way at a time, so that a store fetches small neighbours together and decodes
+ * beside it. Of several that cannot be had the first leaf is named.
  */
-async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
+async function readVerified(
+  how: Reading,
+  leaves: LeafTable,
+): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
   const { record, timer } = how;
-  const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()], places = new Map(unique.map(({ tensor }, place) => [tensor, place]));
-  const done = new Map<Hash, TensorSource>(), underWay = new Set<Promise<void>>();
+  const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()],
+    places = new Map(unique.map(({ tensor }, place) => [tensor, place]));
+  const done = new Map<Hash, TensorSource>(),
+    underWay = new Set<Promise<void>>();
   const failed: { place: number; error?: unknown } = { place: unique.length };
-  let bytes = 0, asked = 0;
+  let bytes = 0,
+    asked = 0;
   /** Never rejects. */
   const read = async (leaf: Leaf, place: number): Promise<void> => {
     try {
       const source = await readTensor(how, leaf, () => failed.place < place);
       if (source !== undefined) done.set(leaf.tensor, source);
-    } catch (error) { if (place < failed.place) { failed.place = place; failed.error = error; } }
+    } catch (error) {
+      if (place < failed.place) {
+        failed.place = place;
+        failed.error = error;
+      }
+    }
   };
   for (const { leaf, workBytes } of longestFirst(how.store, unique)) {
     const place = places.get(leaf.tensor) as number;
-    while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes)) await Promise.race(underWay);
+    while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes))
+      await Promise.race(underWay);
     if (failed.place < place) continue;
     bytes += workBytes;
-    const reading: Promise<void> = read(leaf, place).finally(() => { bytes -= workBytes; underWay.delete(reading); });
+    const reading: Promise<void> = read(leaf, place).finally(() => {
+      bytes -= workBytes;
+      underWay.delete(reading);
+    });
     underWay.add(reading);
     // What was asked for first goes on to be decoded while the rest is asked for.
-    if (++asked % askedAtOnce === 0) await new Promise((resolve) => { setImmediate(resolve); });
+    if (++asked % askedAtOnce === 0)
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
   }
   await Promise.all(underWay);
   if (failed.place < unique.length) throw failed.error;
-  if (done.size !== unique.length) throw new StemmaError("INTERNAL", `Of ${unique.length} tensors of ${record.name} only ${done.size} were read, and nothing says why. Report this with what led to it.`);
+  if (done.size !== unique.length)
+    throw new StemmaError(
+      "INTERNAL",
+      `Of ${unique.length} tensors of ${record.name} only ${done.size} were read, and nothing says why. Report this with what led to it.`,
+    );
   const verifiedRoot = treeRoot(leaves);
   timer.mark("verifyMs");
-  if (verifiedRoot !== record.root) throw new StemmaError("ROOT_MISMATCH", `What was read has the root ${verifiedRoot}, the record names ${record.root}. Check the store, and fetch the version again.`, { expected: record.root, actual: verifiedRoot });
+  if (verifiedRoot !== record.root)
+    throw new StemmaError(
+      "ROOT_MISMATCH",
+      `What was read has the root ${verifiedRoot}, the record names ${record.root}. Check the store, and fetch the version again.`,
+      { expected: record.root, actual: verifiedRoot },
+    );
   return { sources: leaves.map(({ tensor }) => done.get(tensor) as TensorSource), verifiedRoot };
 }
 
@@ -136,14 +209,23 @@ async function readVerified(how: Reading, leaves: LeafTable): Promise<{ readonly
 const longDecodingBytes = 1024 * 1024;
 
 /** A tensor to be read. `workBytes`: its own, and what is read and decoded on the way to it. */
-interface Work { readonly leaf: Leaf; readonly workBytes: number; readonly decodingBytes: number }
+interface Work {
+  readonly leaf: Leaf;
+  readonly workBytes: number;
+  readonly decodingBytes: number;
+}
 
 /** What takes long to decode first, that the rest is read and hashed meanwhile; all else as it lies. */
 function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Work[] {
   const works = leaves.map((leaf): Work => {
     const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
-    let storedBytes = 0, decodingBytes = 0;
-    for (let lies = store.representation(leaf.tensor); lies !== undefined; lies = lies.base === undefined ? undefined : store.representation(lies.base)) {
+    let storedBytes = 0,
+      decodingBytes = 0;
+    for (
+      let lies = store.representation(leaf.tensor);
+      lies !== undefined;
+      lies = lies.base === undefined ? undefined : store.representation(lies.base)
+    ) {
       storedBytes += lies.storedBytes;
       if (lies.code !== 0) decodingBytes += byteLength;
     }
@@ -154,20 +236,28 @@ function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Wo
 }
 
 /** Reads a tensor and hashes it. undefined where it is not wanted any more. */
-async function readTensor(how: Reading, leaf: Leaf, isStopped: () => boolean): Promise<TensorSource | undefined> {
-  const { record, hold, timer } = how, source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
-  const whole = await source.whole(), hasher = tensorHasher(leaf);
+async function readTensor(
+  how: Reading,
+  leaf: Leaf,
+  isStopped: () => boolean,
+): Promise<TensorSource | undefined> {
+  const { record, hold, timer } = how,
+    source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
+  const whole = await source.whole(),
+    hasher = tensorHasher(leaf);
   if (whole !== undefined) {
     timer.mark("loadMs");
     // What was decoded is handed out as it is: it is nobody else's.
     hasher.update(whole);
     return finished(how, leaf, whole.length, hasher.digest(), hold ? whole : undefined);
   }
-  const byteLength = tensorByteLength(leaf.dtype, leaf.shape), held = hold ? unfilled(byteLength) : undefined;
+  const byteLength = tensorByteLength(leaf.dtype, leaf.shape),
+    held = hold ? unfilled(byteLength) : undefined;
   let at = 0;
   for await (const piece of source.chunks()) {
     if (isStopped()) return undefined;
-    if (at + piece.length > byteLength) throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
+    if (at + piece.length > byteLength)
+      throw otherTensor(record, leaf, `it has more than ${byteLength} bytes`);
     held?.set(piece, at);
     at += piece.length;
     timer.mark("loadMs");
@@ -179,15 +269,30 @@ async function readTensor(how: Reading, leaf: Leaf, isStopped: () => boolean): P
   return finished(how, leaf, at, hasher.digest(), held);
 }
 
-/** Compares what was read with what is recorded. `held`: its bytes, unless it is too large a model to be kept in memory. */
-function finished({ store, record, timer }: Reading, leaf: Leaf, bytesRead: number, actual: Hash, held: Uint8Array | undefined): TensorSource {
+/**
+ * Compares what was read with what is recorded. `held`: its bytes, unless it is too large a model to be kept
+ * in memory.
+ */
+function finished(
+  { store, record, timer }: Reading,
+  leaf: Leaf,
+  bytesRead: number,
+  actual: Hash,
+  held: Uint8Array | undefined,
+): TensorSource {
   timer.mark("verifyMs");
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
-  if (bytesRead !== byteLength) throw otherTensor(record, leaf, `it has ${bytesRead} bytes, not ${byteLength}`);
-  if (actual !== leaf.tensor) throw otherTensor(record, leaf, `its bytes have the id ${actual}, recorded is ${leaf.tensor}`, { actual });
+  if (bytesRead !== byteLength)
+    throw otherTensor(record, leaf, `it has ${bytesRead} bytes, not ${byteLength}`);
+  if (actual !== leaf.tensor)
+    throw otherTensor(record, leaf, `its bytes have the id ${actual}, recorded is ${leaf.tensor}`, {
+      actual,
+    });
   const header = { dtype: leaf.dtype, shape: leaf.shape };
   // A large tensor is read again by whoever wants it, and the store verifies that reading.
-  return held === undefined ? { ...store.openTensor(leaf.tensor), ...header } : sourceOfTensor({ ...header, bytes: held });
+  return held === undefined
+    ? { ...store.openTensor(leaf.tensor), ...header }
+    : sourceOfTensor({ ...header, bytes: held });
 }
 
 /** Memory that is not cleared first, because all of it is read over; its own, not a piece of Node's pool. */
@@ -196,6 +301,15 @@ function unfilled(length: number): Uint8Array {
   return new Uint8Array(buffer, byteOffset, length);
 }
 
-function otherTensor(record: SaveRecord, leaf: Leaf, reason: string, details: { readonly actual?: Hash } = {}): StemmaError {
-  return new StemmaError("ROOT_MISMATCH", `The tensor ${JSON.stringify(leaf.path)} of ${record.name} is not the recorded one: ${reason}. Run storage check, and restore it from a backup or the device.`, { leaf: leaf.path, expected: leaf.tensor, ...details });
+function otherTensor(
+  record: SaveRecord,
+  leaf: Leaf,
+  reason: string,
+  details: { readonly actual?: Hash } = {},
+): StemmaError {
+  return new StemmaError(
+    "ROOT_MISMATCH",
+    `The tensor ${JSON.stringify(leaf.path)} of ${record.name} is not the recorded one: ${reason}. Run storage check, and restore it from a backup or the device.`,
+    { leaf: leaf.path, expected: leaf.tensor, ...details },
+  );
 }

@@ -1,13 +1,25 @@
-/** A recovered model as the file it came from: same tensors, order, metadata; the very same bytes where its header was kept. */
+/**
+ * A recovered model as the file it came from: same tensors, order, metadata; the very same bytes where its
+ * header was kept.
+ */
 import type { RecoveredModel } from "./recovery.js";
 import type { NamedSource, SafetensorsOptions } from "../tensor/safetensors-writer.js";
 import { leafOrderOfFile } from "../model/names.js";
 
 /** What `safetensorsChunks` and `writeSafetensors` are given to write it. */
-export function safetensorsOfModel(model: Pick<RecoveredModel, "names" | "sources">): { readonly tensors: readonly NamedSource[]; readonly options: SafetensorsOptions } {
+export function safetensorsOfModel(model: Pick<RecoveredModel, "names" | "sources">): {
+  readonly tensors: readonly NamedSource[];
+  readonly options: SafetensorsOptions;
+} {
   const { names, sources } = model;
   return {
-    tensors: leafOrderOfFile(names).map((leaf) => ({ name: names.leaves[leaf] as string, source: sources[leaf] as NamedSource["source"] })),
-    options: { ...(names.fileMetadata === undefined ? {} : { metadata: names.fileMetadata }), ...(names.fileHeader === undefined ? {} : { headerText: names.fileHeader }) },
+    tensors: leafOrderOfFile(names).map((leaf) => ({
+      name: names.leaves[leaf] as string,
+      source: sources[leaf] as NamedSource["source"],
+    })),
+    options: {
+      ...(names.fileMetadata === undefined ? {} : { metadata: names.fileMetadata }),
+      ...(names.fileHeader === undefined ? {} : { headerText: names.fileHeader }),
+    },
   };
 }

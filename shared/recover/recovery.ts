@@ -5,14 +5,26 @@ import type { Architecture, LeafTable, Names, SaveRecord } from "../model/model.
 /** Environment of a save, stored once by content (MM1). Flat: field → value. */
 export type Environment = Readonly<Record<string, string>>;
 export interface EnvironmentVerdict {
-  /** `same`: all fields equal. `compatible`: only fields differ that do not decide bits. `different`: others do. */
+  /**
+   * `same`: all fields equal. `compatible`: only fields differ that do not decide bits. `different`: others
+   * do.
+   */
   readonly verdict: "same" | "compatible" | "different";
-  readonly differing: readonly { readonly field: string; readonly recorded: string | undefined; readonly here: string | undefined }[];
+  readonly differing: readonly {
+    readonly field: string;
+    readonly recorded: string | undefined;
+    readonly here: string | undefined;
+  }[];
 }
 /** What follows from the verdict. */
 export type EnvironmentPolicy = "ignore" | "report" | "refuse-different" | "refuse-any";
 
-export interface RecoverySteps { /** Milliseconds each. */ readonly loadMs: number; readonly rebuildMs: number; readonly checkEnvironmentMs: number; readonly verifyMs: number }
+export interface RecoverySteps {
+  /** Milliseconds each. */ readonly loadMs: number;
+  readonly rebuildMs: number;
+  readonly checkEnvironmentMs: number;
+  readonly verifyMs: number;
+}
 
 export interface RecoveredModel {
   readonly versionId: Hash;
@@ -25,6 +37,9 @@ export interface RecoveredModel {
   readonly environment: EnvironmentVerdict;
   readonly steps: RecoverySteps;
   readonly byteLength: number;
-  /** The Merkle root that was recomputed from the bytes; equal to record.root, or recovery has thrown ROOT_MISMATCH. */
+  /**
+   * The Merkle root that was recomputed from the bytes; equal to record.root, or recovery has thrown
+   * ROOT_MISMATCH.
+   */
   readonly verifiedRoot: Hash;
 }

@@ -1,4 +1,7 @@
-/** Plans a recovery: what has to be read, who owns it, what is missing. Pure, over a record and the small objects it names. */
+/**
+ * Plans a recovery: what has to be read, who owns it, what is missing. Pure, over a record and the small
+ * objects it names.
+ */
 import { StemmaError } from "../errors.js";
 import type { LeafTable, SaveRecord } from "../model/model.js";
 import { ownerOf, type OwnerMap } from "../model/owner-map.js";
@@ -6,7 +9,13 @@ import { treeRoot, type ModelKind } from "../model/tree.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import type { Hash } from "../tensor/tensor.js";
 
-export interface PlannedTensor { readonly leaf: number; readonly path: string; readonly tensor: Hash; readonly owner: Hash; readonly byteLength: number }
+export interface PlannedTensor {
+  readonly leaf: number;
+  readonly path: string;
+  readonly tensor: Hash;
+  readonly owner: Hash;
+  readonly byteLength: number;
+}
 
 export interface RecoveryPlan {
   readonly versionId: Hash;
@@ -23,14 +32,39 @@ export interface RecoveryPlan {
  * @param has whether the store holds a tensor
  * @throws ROOT_MISMATCH where the tree is not the record's, TREE_MALFORMED where its kind is not
  */
-export function resolveRecovery(versionId: Hash, record: SaveRecord, tree: { readonly kind: ModelKind; readonly leaves: LeafTable }, ownerMap: OwnerMap, has: (tensor: Hash) => boolean): RecoveryPlan {
-  if (tree.kind !== record.kind) throw new StemmaError("TREE_MALFORMED", `Version ${versionId} is of kind ${record.kind}, its tree of kind ${tree.kind}. Check the store.`, { versionId });
+export function resolveRecovery(
+  versionId: Hash,
+  record: SaveRecord,
+  tree: { readonly kind: ModelKind; readonly leaves: LeafTable },
+  ownerMap: OwnerMap,
+  has: (tensor: Hash) => boolean,
+): RecoveryPlan {
+  if (tree.kind !== record.kind)
+    throw new StemmaError(
+      "TREE_MALFORMED",
+      `Version ${versionId} is of kind ${record.kind}, its tree of kind ${tree.kind}. Check the store.`,
+      { versionId },
+    );
   const root = treeRoot(tree.leaves);
-  if (root !== record.root) throw new StemmaError("ROOT_MISMATCH", `The tree of version ${versionId} has the root ${root}, its record names ${record.root}. Check the store, and fetch the version again.`, { expected: record.root, actual: root });
-  const tensors = tree.leaves.map(({ path, dtype, shape, tensor }, leaf): PlannedTensor => ({ leaf, path, tensor, owner: ownerOf(ownerMap, leaf, versionId), byteLength: tensorByteLength(dtype, shape) }));
+  if (root !== record.root)
+    throw new StemmaError(
+      "ROOT_MISMATCH",
+      `The tree of version ${versionId} has the root ${root}, its record names ${record.root}. Check the store, and fetch the version again.`,
+      { expected: record.root, actual: root },
+    );
+  const tensors = tree.leaves.map(({ path, dtype, shape, tensor }, leaf): PlannedTensor => ({
+    leaf,
+    path,
+    tensor,
+    owner: ownerOf(ownerMap, leaf, versionId),
+    byteLength: tensorByteLength(dtype, shape),
+  }));
   return {
-    versionId, tensors, owners: new Set(tensors.map(({ owner }) => owner)),
-    byteLength: tensors.reduce((sum, { byteLength }) => sum + byteLength, 0), missing: tensors.filter(({ tensor }) => !has(tensor)),
+    versionId,
+    tensors,
+    owners: new Set(tensors.map(({ owner }) => owner)),
+    byteLength: tensors.reduce((sum, { byteLength }) => sum + byteLength, 0),
+    missing: tensors.filter(({ tensor }) => !has(tensor)),
   };
 }
 
@@ -38,5 +72,9 @@ export function resolveRecovery(versionId: Hash, record: SaveRecord, tree: { rea
 export function refuseMissing(plan: RecoveryPlan): void {
   const [first] = plan.missing;
   if (first === undefined) return;
-  throw new StemmaError("RECOVERY_INCOMPLETE", `${plan.missing.length} of ${plan.tensors.length} tensors of version ${plan.versionId} are not in the store, ${JSON.stringify(first.path)} first (${first.tensor}). Run storage check, and restore them from a backup or the device.`, { missing: plan.missing.map(({ tensor }) => tensor) });
+  throw new StemmaError(
+    "RECOVERY_INCOMPLETE",
+    `${plan.missing.length} of ${plan.tensors.length} tensors of version ${plan.versionId} are not in the store, ${JSON.stringify(first.path)} first (${first.tensor}). Run storage check, and restore them from a backup or the device.`,
+    { missing: plan.missing.map(({ tensor }) => tensor) },
+  );
 }

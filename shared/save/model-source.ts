@@ -1,4 +1,7 @@
-/** Makes models ready to be saved: from tensors at hand, or from a safetensors file with or without a model.json. Hashes every tensor once. */
+/**
+ * Makes models ready to be saved: from tensors at hand, or from a safetensors file with or without a
+ * model.json. Hashes every tensor once.
+ */
 import { StemmaError } from "../errors.js";
 import { weightPlaces } from "../model/architecture.js";
 import { defaultNames } from "../model/model-json-export.js";
@@ -16,8 +19,13 @@ export const heldModelBytes = 256 * 1024 * 1024;
 /** Longest header kept verbatim with the names. */
 const maxKeptHeader = 16 * 1024 * 1024;
 
-/** The tensors of a file with their ids. A small file is read at once, front to back; a large one tensor by tensor, and once more when it is saved. */
-async function hashedTensors(file: SafetensorsFile): Promise<ReadonlyMap<string, { readonly id: Hash; readonly source: TensorSource }>> {
+/**
+ * The tensors of a file with their ids. A small file is read at once, front to back; a large one tensor by
+ * tensor, and once more when it is saved.
+ */
+async function hashedTensors(
+  file: SafetensorsFile,
+): Promise<ReadonlyMap<string, { readonly id: Hash; readonly source: TensorSource }>> {
   const dataBytes = file.tensors.at(-1)?.end ?? 0;
   const held = dataBytes <= heldModelBytes ? await file.readData() : undefined;
   const found = new Map<string, { readonly id: Hash; readonly source: TensorSource }>();
@@ -36,39 +44,85 @@ async function hashedTensors(file: SafetensorsFile): Promise<ReadonlyMap<string,
 }
 
 function mismatch(reason: string): StemmaError {
-  return new StemmaError("ARCHITECTURE_MISMATCH", `The tensors do not belong to this architecture: ${reason}. Check that both come from one model.`);
+  return new StemmaError(
+    "ARCHITECTURE_MISMATCH",
+    `The tensors do not belong to this architecture: ${reason}. Check that both come from one model.`,
+  );
 }
 
 /**
- * A model with an architecture from its tensors in canonical order. Takes the tensors over: their bytes must not change any more.
+ * A model with an architecture from its tensors in canonical order. Takes the tensors over: their bytes must
+ * not change any more.
  * @throws ARCHITECTURE_MISMATCH, TENSOR_SIZE_MISMATCH
  */
-export function modelSourceOfTensors(architecture: Architecture, tensors: readonly Tensor[], names: Names = defaultNames(architecture)): ModelSource {
+export function modelSourceOfTensors(
+  architecture: Architecture,
+  tensors: readonly Tensor[],
+  names: Names = defaultNames(architecture),
+): ModelSource {
   const places = weightPlaces(architecture);
-  if (places.length !== tensors.length) throw mismatch(`it has ${places.length} weights, there are ${tensors.length} tensors`);
+  if (places.length !== tensors.length)
+    throw mismatch(`it has ${places.length} weights, there are ${tensors.length} tensors`);
   const leaves = places.map((place, i): Leaf => {
     const tensor = tensors[i] as Tensor;
-    if (!sameHeader(place, tensor)) throw mismatch(`the weight ${place.path} (${place.name}) has another type or shape`);
-    return { path: place.path, dtype: tensor.dtype, shape: tensor.shape, tensor: tensorId(tensor, tensor.bytes) };
+    if (!sameHeader(place, tensor))
+      throw mismatch(`the weight ${place.path} (${place.name}) has another type or shape`);
+    return {
+      path: place.path,
+      dtype: tensor.dtype,
+      shape: tensor.shape,
+      tensor: tensorId(tensor, tensor.bytes),
+    };
   });
-  return { kind: "architecture", architecture, leaves, sources: tensors.map((tensor, i) => sourceOfTensor(tensor, leaves[i]?.tensor)), names };
+  return {
+    kind: "architecture",
+    architecture,
+    leaves,
+    sources: tensors.map((tensor, i) => sourceOfTensor(tensor, leaves[i]?.tensor)),
+    names,
+  };
 }
 
-/** A model of kind `opaque` from named tensors in the order of their file. Takes the tensors over: their bytes must not change any more. @throws TENSOR_SIZE_MISMATCH */
-export function opaqueModelSource(tensors: readonly (Tensor & { readonly name: string })[], fileMetadata?: Readonly<Record<string, string>>): ModelSource {
-  const order = tensors.map((_, i) => i).sort((a, b) => compareNames((tensors[a] as { name: string }).name, (tensors[b] as { name: string }).name));
+/**
+ * A model of kind `opaque` from named tensors in the order of their file. Takes the tensors over: their bytes
+ * must not change any more. @throws TENSOR_SIZE_MISMATCH
+ */
+export function opaqueModelSource(
+  tensors: readonly (Tensor & { readonly name: string })[],
+  fileMetadata?: Readonly<Record<string, string>>,
+): ModelSource {
+  const order = tensors
+    .map((_, i) => i)
+    .sort((a, b) =>
+      compareNames((tensors[a] as { name: string }).name, (tensors[b] as { name: string }).name),
+    );
   const sorted = order.map((i) => tensors[i] as Tensor & { readonly name: string });
-  const leaves = sorted.map(({ name, dtype, shape, bytes }): Leaf => ({ path: name, dtype, shape, tensor: tensorId({ dtype, shape }, bytes) }));
+  const leaves = sorted.map(({ name, dtype, shape, bytes }): Leaf => ({
+    path: name,
+    dtype,
+    shape,
+    tensor: tensorId({ dtype, shape }, bytes),
+  }));
   return {
-    kind: "opaque", leaves, sources: sorted.map(({ dtype, shape, bytes }, i) => sourceOfTensor({ dtype, shape, bytes }, leaves[i]?.tensor)),
-    names: { leaves: sorted.map(({ name }) => name), ...fileOrderOf(order), ...(fileMetadata === undefined ? {} : { fileMetadata }) },
+    kind: "opaque",
+    leaves,
+    sources: sorted.map(({ dtype, shape, bytes }, i) =>
+      sourceOfTensor({ dtype, shape, bytes }, leaves[i]?.tensor),
+    ),
+    names: {
+      leaves: sorted.map(({ name }) => name),
+      ...fileOrderOf(order),
+      ...(fileMetadata === undefined ? {} : { fileMetadata }),
+    },
   };
 }
 
 /** @param order for each leaf its place in the file. Left out where the file has canonical order. */
 function fileOrderOf(order: readonly number[]): { readonly fileOrder?: readonly number[] } {
   const fileOrder = new Array<number>(order.length);
-  order.forEach((place, leaf) => { fileOrder[place] = leaf; });
+  order.forEach((place, leaf) => {
+    fileOrder[place] = leaf;
+  });
   return fileOrder.every((leaf, place) => leaf === place) ? {} : { fileOrder };
 }
 
@@ -77,55 +131,99 @@ function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
   const { text, tensors, metadata } = file;
   // Canonical JSON keeps the metadata sorted; files of safetensors' own library have them in any order.
   const kept = metadata && Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)));
-  return text === safetensorsHeaderText(tensors, kept) || text.length > maxKeptHeader ? {} : { fileHeader: text };
+  return text === safetensorsHeaderText(tensors, kept) || text.length > maxKeptHeader
+    ? {}
+    : { fileHeader: text };
 }
 
 export interface ImportOptions {
   /** Bytes of the model's model.json; without it the model is of kind `opaque`. */
   readonly modelJson?: Uint8Array;
-  /** The model's architecture where it is known in Stemma's own form. Tensors are found by `names`; or by path, where all are called by their paths: then the model goes by `names` all the same. */
+  /**
+   * The model's architecture where it is known in Stemma's own form. Tensors are found by `names`; or by
+   * path, where all are called by their paths: then the model goes by `names` all the same.
+   */
   readonly architecture?: { readonly architecture: Architecture; readonly names?: Names };
 }
 
 /**
- * A model from a safetensors file. The file stays open until the model is saved, unless it is small enough to be held in memory.
+ * A model from a safetensors file. The file stays open until the model is saved, unless it is small enough to
+ * be held in memory.
  * @param where the file's path, for messages
- * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED,
+ * ARCHITECTURE_MISMATCH
  */
-export async function modelSourceOfSafetensors(file: ByteFile, where: string, options: ImportOptions = {}): Promise<ModelSource> {
+export async function modelSourceOfSafetensors(
+  file: ByteFile,
+  where: string,
+  options: ImportOptions = {},
+): Promise<ModelSource> {
   const opened = await readSafetensors(file, where);
   const byName = new Map(opened.tensors.map((tensor, place) => [tensor.name, { tensor, place }]));
-  const described = options.architecture ?? (options.modelJson === undefined ? undefined : readModelJson(options.modelJson, new Map(opened.tensors.map((tensor) => [tensor.name, tensor]))));
-  const given = described === undefined ? undefined : described.names ?? defaultNames(described.architecture);
-  const byPath = given !== undefined && byName.size > 0 && [...byName.keys()].every((name) => positionOf(name) !== undefined);
-  const wanted = described === undefined ? opaqueLeaves(opened) : architectureLeaves(described.architecture, byPath ? undefined : given, byName);
+  const described =
+    options.architecture ??
+    (options.modelJson === undefined
+      ? undefined
+      : readModelJson(options.modelJson, new Map(opened.tensors.map((tensor) => [tensor.name, tensor]))));
+  const given =
+    described === undefined ? undefined : (described.names ?? defaultNames(described.architecture));
+  const byPath =
+    given !== undefined &&
+    byName.size > 0 &&
+    [...byName.keys()].every((name) => positionOf(name) !== undefined);
+  const wanted =
+    described === undefined
+      ? opaqueLeaves(opened)
+      : architectureLeaves(described.architecture, byPath ? undefined : given, byName);
   const tensors = await hashedTensors(opened);
-  const leaves: Leaf[] = [], sources: TensorSource[] = [];
+  const leaves: Leaf[] = [],
+    sources: TensorSource[] = [];
   for (const { path, tensor } of wanted) {
     const { id, source } = tensors.get(tensor.name) as { readonly id: Hash; readonly source: TensorSource };
     leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
     sources.push(source);
   }
   const ofFile: Names = {
-    ...given, leaves: wanted.map(({ tensor }) => tensor.name), ...fileOrderOf(wanted.map(({ tensor }) => byName.get(tensor.name)?.place as number)),
-    ...(opened.metadata === undefined ? {} : { fileMetadata: opened.metadata }), ...keptHeader(opened),
+    ...given,
+    leaves: wanted.map(({ tensor }) => tensor.name),
+    ...fileOrderOf(wanted.map(({ tensor }) => byName.get(tensor.name)?.place as number)),
+    ...(opened.metadata === undefined ? {} : { fileMetadata: opened.metadata }),
+    ...keptHeader(opened),
   };
-  return { kind: described === undefined ? "opaque" : "architecture", ...(described === undefined ? {} : { architecture: described.architecture }), leaves, sources, names: byPath ? given : ofFile };
+  return {
+    kind: described === undefined ? "opaque" : "architecture",
+    ...(described === undefined ? {} : { architecture: described.architecture }),
+    leaves,
+    sources,
+    names: byPath ? given : ofFile,
+  };
 }
 
-interface WantedLeaf { readonly path: string; readonly tensor: SafetensorsEntry }
+interface WantedLeaf {
+  readonly path: string;
+  readonly tensor: SafetensorsEntry;
+}
 
 function opaqueLeaves(file: SafetensorsFile): readonly WantedLeaf[] {
-  return file.tensors.map((tensor) => ({ path: tensor.name, tensor })).sort((a, b) => compareNames(a.path, b.path));
+  return file.tensors
+    .map((tensor) => ({ path: tensor.name, tensor }))
+    .sort((a, b) => compareNames(a.path, b.path));
 }
 
 /** The file's tensors by the weights' names, or by their paths where no names are given. */
-function architectureLeaves(architecture: Architecture, names: Names | undefined, byName: ReadonlyMap<string, { readonly tensor: SafetensorsEntry }>): readonly WantedLeaf[] {
+function architectureLeaves(
+  architecture: Architecture,
+  names: Names | undefined,
+  byName: ReadonlyMap<string, { readonly tensor: SafetensorsEntry }>,
+): readonly WantedLeaf[] {
   const leaves = weightPlaces(architecture).map((place, i) => {
     const name = names?.leaves[i] ?? place.path;
     const found = byName.get(name)?.tensor;
     if (found === undefined) throw mismatch(`the file has no tensor ${JSON.stringify(name.slice(0, 80))}`);
-    if (!sameHeader(found, place)) throw mismatch(`${JSON.stringify(name.slice(0, 80))} is ${found.dtype} [${found.shape.join(", ")}], the architecture asks for ${place.dtype} [${place.shape.join(", ")}]`);
+    if (!sameHeader(found, place))
+      throw mismatch(
+        `${JSON.stringify(name.slice(0, 80))} is ${found.dtype} [${found.shape.join(", ")}], the architecture asks for ${place.dtype} [${place.shape.join(", ")}]`,
+      );
     return { path: place.path, tensor: found };
   });
   if (leaves.length !== byName.size) {

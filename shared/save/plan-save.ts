@@ -26,17 +26,36 @@ export interface SavePlan {
 
 /**
  * `update` where something is inherited from the base, else `snapshot`, unless asked for otherwise.
- * A tensor that only moved or was renamed is inherited: nobody changed it. A reshaped one (MH18) is new and kept whole.
+ * A tensor that only moved or was renamed is inherited: nobody changed it. A reshaped one (MH18) is new and
+ * kept whole.
  */
-export function planSave(model: { readonly architecture: Hash; readonly leaves: LeafTable }, base: SaveBase | undefined, asked?: "snapshot" | "update"): SavePlan {
-  if (base === undefined) return { approach: "snapshot", changed: model.leaves.map((_, i) => i), ownerMap: ownedByThis(model.leaves.length), diff: undefined };
+export function planSave(
+  model: { readonly architecture: Hash; readonly leaves: LeafTable },
+  base: SaveBase | undefined,
+  asked?: "snapshot" | "update",
+): SavePlan {
+  if (base === undefined)
+    return {
+      approach: "snapshot",
+      changed: model.leaves.map((_, i) => i),
+      ownerMap: ownedByThis(model.leaves.length),
+      diff: undefined,
+    };
   const diff = diffTrees(base, model);
   const changed: number[] = [];
   const owners = model.leaves.map((_, i) => {
     const from = diff.kept[i];
-    if (from === undefined) { changed.push(i); return undefined; }
+    if (from === undefined) {
+      changed.push(i);
+      return undefined;
+    }
     return ownerOf(base.ownerMap, from, base.versionId);
   });
   const inherited = changed.length < model.leaves.length || model.leaves.length === 0;
-  return { approach: asked ?? (inherited ? "update" : "snapshot"), changed, ownerMap: ownerMapOf(owners), diff };
+  return {
+    approach: asked ?? (inherited ? "update" : "snapshot"),
+    changed,
+    ownerMap: ownerMapOf(owners),
+    diff,
+  };
 }

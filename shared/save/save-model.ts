@@ -57,7 +57,10 @@ export interface SavedModel {
   readonly steps: { readonly extractMs: number; readonly persistMs: number };
 }
 
-/** What `planSave` needs of a version that the store holds; reads its record, tree and owner map, no tensor. @throws OBJECT_MISSING */
+/**
+ * What `planSave` needs of a version that the store holds; reads its record, tree and owner map, no tensor.
+ * @throws OBJECT_MISSING
+ */
 export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promise<SaveBase> {
   const record = decodeSaveRecord(await store.read("record", versionId));
   const { leaves } = decodeTree(await store.read("tree", record.objects.tree));
@@ -68,42 +71,89 @@ export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promis
 /**
  * Writes the model and its record as one durable pack.
  * @throws ARCHITECTURE_INVALID, TREE_MALFORMED, NAMES_INVALID, RECORD_INVALID before anything is written;
- *   OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH where a source does not give the tensor its leaf names; what the store throws
+ *   OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH where a source does not give the tensor its leaf names; what
+ *   the store throws
  */
-export async function saveModel(store: ObjectWriter, model: ModelSource, options: SaveModelOptions, clock: Clock): Promise<SavedModel> {
+export async function saveModel(
+  store: ObjectWriter,
+  model: ModelSource,
+  options: SaveModelOptions,
+  clock: Clock,
+): Promise<SavedModel> {
   const started = clock.monotonic();
-  if (model.sources.length !== model.leaves.length) throw new StemmaError("TREE_MALFORMED", `The model has ${model.leaves.length} leaves and ${model.sources.length} sources. Give each leaf its bytes.`);
-  const architectureBytes = model.architecture === undefined ? undefined : encodeArchitecture(model.architecture);
-  const treeBytes = encodeTree(model.kind, model.leaves), namesBytes = encodeNames(model.names), environmentBytes = encodeEnvironment(options.environment);
+  if (model.sources.length !== model.leaves.length)
+    throw new StemmaError(
+      "TREE_MALFORMED",
+      `The model has ${model.leaves.length} leaves and ${model.sources.length} sources. Give each leaf its bytes.`,
+    );
+  const architectureBytes =
+    model.architecture === undefined ? undefined : encodeArchitecture(model.architecture);
+  const treeBytes = encodeTree(model.kind, model.leaves),
+    namesBytes = encodeNames(model.names),
+    environmentBytes = encodeEnvironment(options.environment);
   const metadataBytes = options.metadata === undefined ? undefined : encodeMetadata(options.metadata);
   const root = treeRoot(model.leaves);
   const pack = await store.begin();
   try {
-    const architecture = architectureBytes === undefined ? undefined : await pack.put("architecture", architectureBytes);
-    const plan = planSave({ architecture: architecture ?? zeroHash, leaves: model.leaves }, options.bases?.[0], options.approach);
+    const architecture =
+      architectureBytes === undefined ? undefined : await pack.put("architecture", architectureBytes);
+    const plan = planSave(
+      { architecture: architecture ?? zeroHash, leaves: model.leaves },
+      options.bases?.[0],
+      options.approach,
+    );
     const ownerMapBytes = encodeOwnerMap(plan.ownerMap);
     const extractMs = clock.monotonic() - started;
     const newTensorBytes = await putTensors(store, pack, model);
-    const optional = async (kind: "measurements" | "checkpoints" | "provenance" | "metadata", bytes: Uint8Array | undefined): Promise<Partial<Record<typeof kind, Hash>>> => (bytes === undefined ? {} : { [kind]: await pack.put(kind, bytes) });
+    const optional = async (
+      kind: "measurements" | "checkpoints" | "provenance" | "metadata",
+      bytes: Uint8Array | undefined,
+    ): Promise<Partial<Record<typeof kind, Hash>>> =>
+      bytes === undefined ? {} : { [kind]: await pack.put(kind, bytes) };
     const record: SaveRecord = {
-      format: 1, name: options.name, fleet: options.fleet, device: options.device, line: options.line, sequence: options.sequence,
-      bases: (options.bases ?? []).map(({ versionId }) => versionId), ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
-      kind: model.kind, architecture: architecture ?? zeroHash, root, contentId: contentId(architecture ?? zeroHash, root),
-      approach: plan.approach, ...(options.scheme === undefined ? {} : { scheme: options.scheme }), savedAtMs: Math.round(clock.now()), clockErrorMs: options.clockErrorMs ?? null,
+      format: 1,
+      name: options.name,
+      fleet: options.fleet,
+      device: options.device,
+      line: options.line,
+      sequence: options.sequence,
+      bases: (options.bases ?? []).map(({ versionId }) => versionId),
+      ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
+      kind: model.kind,
+      architecture: architecture ?? zeroHash,
+      root,
+      contentId: contentId(architecture ?? zeroHash, root),
+      approach: plan.approach,
+      ...(options.scheme === undefined ? {} : { scheme: options.scheme }),
+      savedAtMs: Math.round(clock.now()),
+      clockErrorMs: options.clockErrorMs ?? null,
       objects: {
-        tree: await pack.put("tree", treeBytes), ...(architecture === undefined ? {} : { architecture }), names: await pack.put("names", namesBytes),
-        ownerMap: await pack.put("owner-map", ownerMapBytes), environment: await pack.put("environment", environmentBytes),
-        ...await optional("measurements", options.measurements), ...await optional("checkpoints", options.checkpoints),
-        ...await optional("provenance", options.provenance), ...await optional("metadata", metadataBytes),
-        ...await putAttachments(pack, options.attachments),
+        tree: await pack.put("tree", treeBytes),
+        ...(architecture === undefined ? {} : { architecture }),
+        names: await pack.put("names", namesBytes),
+        ownerMap: await pack.put("owner-map", ownerMapBytes),
+        environment: await pack.put("environment", environmentBytes),
+        ...(await optional("measurements", options.measurements)),
+        ...(await optional("checkpoints", options.checkpoints)),
+        ...(await optional("provenance", options.provenance)),
+        ...(await optional("metadata", metadataBytes)),
+        ...(await putAttachments(pack, options.attachments)),
       },
     };
     const recordBytes = encodeSaveRecord(record);
     await pack.put("record", recordBytes);
     const written = await pack.commit();
     return {
-      versionId: versionIdOf(recordBytes), recordBytes, record, plan, pack: written.pack, packBytes: written.bytes, newTensorBytes,
-      tensorBytes: sum(model.sources), recordBytesLength: recordBytes.length, ownerMapBytes: ownerMapBytes.length,
+      versionId: versionIdOf(recordBytes),
+      recordBytes,
+      record,
+      plan,
+      pack: written.pack,
+      packBytes: written.bytes,
+      newTensorBytes,
+      tensorBytes: sum(model.sources),
+      recordBytesLength: recordBytes.length,
+      ownerMapBytes: ownerMapBytes.length,
       steps: { extractMs, persistMs: clock.monotonic() - started - extractMs },
     };
   } catch (error) {
@@ -113,7 +163,9 @@ export async function saveModel(store: ObjectWriter, model: ModelSource, options
   }
 }
 
-function sum(sources: readonly TensorSource[]): number { return sources.reduce((total, { byteLength }) => total + byteLength, 0); }
+function sum(sources: readonly TensorSource[]): number {
+  return sources.reduce((total, { byteLength }) => total + byteLength, 0);
+}
 
 /** Streams what the store lacks; what it has is only pinned by the pack, unread. Returns the new bytes. */
 async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSource): Promise<number> {
@@ -125,14 +177,20 @@ async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSou
     const source = model.sources[i] as TensorSource;
     if (!store.has(leaf.tensor)) bytes += source.byteLength;
     const coded = model.coded?.get(leaf.tensor);
-    await (coded === undefined ? pack.putTensor(source, leaf.tensor) : pack.putCoded({ id: leaf.tensor, header: { dtype: leaf.dtype, shape: leaf.shape }, ...coded }));
+    await (coded === undefined
+      ? pack.putTensor(source, leaf.tensor)
+      : pack.putCoded({ id: leaf.tensor, header: { dtype: leaf.dtype, shape: leaf.shape }, ...coded }));
   }
   return bytes;
 }
 
-async function putAttachments(pack: PackWriter, attachments: SaveModelOptions["attachments"]): Promise<{ attachments?: { name: string; hash: Hash }[] }> {
+async function putAttachments(
+  pack: PackWriter,
+  attachments: SaveModelOptions["attachments"],
+): Promise<{ attachments?: { name: string; hash: Hash }[] }> {
   if (attachments === undefined || attachments.length === 0) return {};
   const entries: { name: string; hash: Hash }[] = [];
-  for (const { name, bytes } of attachments) entries.push({ name, hash: await pack.put("attachment", bytes) });
+  for (const { name, bytes } of attachments)
+    entries.push({ name, hash: await pack.put("attachment", bytes) });
   return { attachments: entries };
 }

@@ -25,30 +25,63 @@ export function isReducible({ dtype, shape }: TensorHeader): boolean {
 }
 
 /**
- * The reduced tensor's float32 bytes, from its compact form alone; the same on every machine. Takes memory for a small
- * multiple of what the header declares, and only after `bytes` could hold that many numbers.
- * @throws DELTA_CODE_UNKNOWN for a code that is no scheme; DELTA_MALFORMED, DELTA_REFERENCE_MISSING for bytes that are no such form; SHAPE_INVALID, TENSOR_TOO_LARGE
+ * The reduced tensor's float32 bytes, from its compact form alone; the same on every machine. Takes memory
+ * for a small multiple of what the header declares, and only after `bytes` could hold that many numbers.
+ * @throws DELTA_CODE_UNKNOWN for a code that is no scheme; DELTA_MALFORMED, DELTA_REFERENCE_MISSING for bytes
+ * that are no such form; SHAPE_INVALID, TENSOR_TOO_LARGE
  */
-export function decodeScheme(header: TensorHeader, code: number, bytes: Uint8Array, codec: DeltaCodec = plainCodec()): Uint8Array {
-  if (!isSchemeCode(code)) throw new StemmaError("DELTA_CODE_UNKNOWN", `No float scheme has the code ${code}; it may come from a newer Stemma. Update this one, or recover the exact model.`, { code });
-  if (!isReducible(header)) throw malformed(`a tensor ${header.dtype} [${header.shape.join(", ")}] goes through no float scheme`);
-  return bytesOf(decodeWords(code, bytes, header.shape, tensorByteLength(header.dtype, header.shape) / 4, codec));
+export function decodeScheme(
+  header: TensorHeader,
+  code: number,
+  bytes: Uint8Array,
+  codec: DeltaCodec = plainCodec(),
+): Uint8Array {
+  if (!isSchemeCode(code))
+    throw new StemmaError(
+      "DELTA_CODE_UNKNOWN",
+      `No float scheme has the code ${code}; it may come from a newer Stemma. Update this one, or recover the exact model.`,
+      { code },
+    );
+  if (!isReducible(header))
+    throw malformed(`a tensor ${header.dtype} [${header.shape.join(", ")}] goes through no float scheme`);
+  return bytesOf(
+    decodeWords(code, bytes, header.shape, tensorByteLength(header.dtype, header.shape) / 4, codec),
+  );
 }
 
-function decodeWords(code: SchemeCode, bytes: Uint8Array, shape: readonly number[], count: number, codec: DeltaCodec): Uint32Array {
+function decodeWords(
+  code: SchemeCode,
+  bytes: Uint8Array,
+  shape: readonly number[],
+  count: number,
+  codec: DeltaCodec,
+): Uint32Array {
   switch (code) {
-    case schemeCodes.float16: return decodeHalves(codec, bytes, shape, "F16", halfToSingle);
-    case schemeCodes.bfloat16: return decodeHalves(codec, bytes, shape, "BF16", brainToSingle);
-    case schemeCodes.fixed: return decodeFixed(codec, bytes, shape, count);
-    case schemeCodes.normalized: return decodeNormalized(codec, bytes, shape, count);
-    default: return decodeQuantized(codec, bytes, shape, count);
+    case schemeCodes.float16:
+      return decodeHalves(codec, bytes, shape, "F16", halfToSingle);
+    case schemeCodes.bfloat16:
+      return decodeHalves(codec, bytes, shape, "BF16", brainToSingle);
+    case schemeCodes.fixed:
+      return decodeFixed(codec, bytes, shape, count);
+    case schemeCodes.normalized:
+      return decodeNormalized(codec, bytes, shape, count);
+    default:
+      return decodeQuantized(codec, bytes, shape, count);
   }
 }
 
-function decodeHalves(codec: DeltaCodec, bytes: Uint8Array, shape: readonly number[], dtype: "F16" | "BF16", from: (half: number) => number): Uint32Array {
-  const reader = new ByteReader(bytes), { buffer, byteOffset, length } = readInner(reader, codec, { dtype, shape });
+function decodeHalves(
+  codec: DeltaCodec,
+  bytes: Uint8Array,
+  shape: readonly number[],
+  dtype: "F16" | "BF16",
+  from: (half: number) => number,
+): Uint32Array {
+  const reader = new ByteReader(bytes),
+    { buffer, byteOffset, length } = readInner(reader, codec, { dtype, shape });
   if (reader.left > 0) throw malformed("bytes follow its numbers");
-  const halves = new Uint16Array(buffer, byteOffset, length / 2), words = new Uint32Array(halves.length);
+  const halves = new Uint16Array(buffer, byteOffset, length / 2),
+    words = new Uint32Array(halves.length);
   for (let i = 0; i < words.length; i++) words[i] = from(halves[i]!);
   return words;
 }

@@ -14,8 +14,14 @@ export const noDifference: Difference = { numbers: 0, changed: 0, largest: 0, me
 
 /** Float32 bytes of equal length. */
 export function differenceOf(exact: Uint8Array, reduced: Uint8Array): Difference {
-  const a = wordsOf(exact), b = wordsOf(reduced), x = new Float32Array(a.buffer), y = new Float32Array(b.buffer);
-  let numbers = 0, changed = 0, largest = 0, sum = 0;
+  const a = wordsOf(exact),
+    b = wordsOf(reduced),
+    x = new Float32Array(a.buffer),
+    y = new Float32Array(b.buffer);
+  let numbers = 0,
+    changed = 0,
+    largest = 0,
+    sum = 0;
   for (let i = 0; i < a.length; i++) {
     if (!isFiniteWord(a[i]!) || !isFiniteWord(b[i]!)) continue;
     const error = Math.abs(x[i]! - y[i]!);
@@ -31,6 +37,11 @@ export function differenceOf(exact: Uint8Array, reduced: Uint8Array): Difference
 export function joinDifferences(all: readonly Difference[]): Difference {
   return all.reduce((a, b) => {
     const numbers = a.numbers + b.numbers;
-    return { numbers, changed: a.changed + b.changed, largest: Math.max(a.largest, b.largest), mean: numbers === 0 ? 0 : (a.mean * a.numbers + b.mean * b.numbers) / numbers };
+    return {
+      numbers,
+      changed: a.changed + b.changed,
+      largest: Math.max(a.largest, b.largest),
+      mean: numbers === 0 ? 0 : (a.mean * a.numbers + b.mean * b.numbers) / numbers,
+    };
   }, noDifference);
 }

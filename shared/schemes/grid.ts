@@ -16,11 +16,28 @@ import { malformed } from "../delta/side-information.js";
 import type { DType } from "../tensor/dtype.js";
 import { readExceptions, writeExceptions } from "./exceptions.js";
 import { readInner, writeInner } from "./inner.js";
-import { bytesOf, infinity, isFiniteWord, magnitudeMask, shiftToNearestEven, significand, unitExponent, wordOfProduct } from "./words.js";
+import {
+  bytesOf,
+  infinity,
+  isFiniteWord,
+  magnitudeMask,
+  shiftToNearestEven,
+  significand,
+  unitExponent,
+  wordOfProduct,
+} from "./words.js";
 
-export interface Grid { readonly bits: number; /** Multiples of 2^this. */ readonly exponent: number; /** Least and largest multiple. */ readonly least: number; readonly most: number }
+export interface Grid {
+  readonly bits: number;
+  /** Multiples of 2^this. */ readonly exponent: number;
+  /** Least and largest multiple. */ readonly least: number;
+  readonly most: number;
+}
 
-/** Symmetric: of the two ends the lower has no partner, and would be a power of two that asks for a coarser grid itself. */
+/**
+ * Symmetric: of the two ends the lower has no partner, and would be a power of two that asks for a coarser
+ * grid itself.
+ */
 function gridOf(bits: number, exponent: number): Grid {
   const most = 2 ** (bits - 1) - 1;
   return { bits, exponent, least: -most, most };
@@ -29,7 +46,10 @@ function gridOf(bits: number, exponent: number): Grid {
 /** The finest grid of so many bits that reaches the largest finite number's power of two. */
 export function gridFor(words: Uint32Array, bits: number): Grid {
   let largest = 0;
-  for (const word of words) { const magnitude = word & magnitudeMask; if (magnitude < infinity && magnitude > largest) largest = magnitude; }
+  for (const word of words) {
+    const magnitude = word & magnitudeMask;
+    if (magnitude < infinity && magnitude > largest) largest = magnitude;
+  }
   const length = 32 - Math.clz32(significand(largest));
   return gridOf(bits, unitExponent(largest) + Math.max(0, length - (bits - 1)));
 }
@@ -54,7 +74,8 @@ export function fromGrid(multiples: Int32Array, exponent: number): Uint32Array {
 
 /** @throws DELTA_MALFORMED */
 function checkWithin({ least, most }: Grid, multiples: Int32Array): void {
-  for (const multiple of multiples) if (multiple < least || multiple > most) throw malformed("a number lies outside its grid");
+  for (const multiple of multiples)
+    if (multiple < least || multiple > most) throw malformed("a number lies outside its grid");
 }
 
 function writeHead(out: ByteWriter, words: Uint32Array, { bits, exponent }: Grid): void {
@@ -64,9 +85,15 @@ function writeHead(out: ByteWriter, words: Uint32Array, { bits, exponent }: Grid
 }
 
 /** @throws DELTA_MALFORMED for grids that no float32 tensor has */
-function readHead(reader: ByteReader, mostBits: number, count: number): { readonly grid: Grid; readonly exceptions: ReturnType<typeof readExceptions> } {
-  const bits = reader.u8(), exponent = reader.i16();
-  if (bits < 2 || bits > mostBits || exponent < -149 || exponent + bits - 1 > 128) throw malformed(`it has ${bits} bits a number and a unit of 2^${exponent}`);
+function readHead(
+  reader: ByteReader,
+  mostBits: number,
+  count: number,
+): { readonly grid: Grid; readonly exceptions: ReturnType<typeof readExceptions> } {
+  const bits = reader.u8(),
+    exponent = reader.i16();
+  if (bits < 2 || bits > mostBits || exponent < -149 || exponent + bits - 1 > 128)
+    throw malformed(`it has ${bits} bits a number and a unit of 2^${exponent}`);
   return { grid: gridOf(bits, exponent), exceptions: readExceptions(reader, count) };
 }
 
@@ -75,57 +102,108 @@ function putBack(words: Uint32Array, exceptions: ReturnType<typeof readException
   return words;
 }
 
-function integerType(bits: number): DType { return bits <= 8 ? "I8" : bits <= 16 ? "I16" : "I32"; }
+function integerType(bits: number): DType {
+  return bits <= 8 ? "I8" : bits <= 16 ? "I16" : "I32";
+}
 
-export function encodeFixed(codec: DeltaCodec, words: Uint32Array, shape: readonly number[], bits: number): Uint8Array {
-  const out = new ByteWriter(), grid = gridFor(words, bits), multiples = toGrid(words, grid), dtype = integerType(bits);
+export function encodeFixed(
+  codec: DeltaCodec,
+  words: Uint32Array,
+  shape: readonly number[],
+  bits: number,
+): Uint8Array {
+  const out = new ByteWriter(),
+    grid = gridFor(words, bits),
+    multiples = toGrid(words, grid),
+    dtype = integerType(bits);
   writeHead(out, words, grid);
-  const narrow = dtype === "I8" ? Int8Array.from(multiples) : dtype === "I16" ? Int16Array.from(multiples) : multiples;
+  const narrow =
+    dtype === "I8" ? Int8Array.from(multiples) : dtype === "I16" ? Int16Array.from(multiples) : multiples;
   // Few bits are best coded as bytes that occur more or less often, many by their lengths.
   writeInner(out, codec, { dtype, shape }, bytesOf(narrow), dtype === "I8" ? { layout: "planes" } : {});
   return out.finish();
 }
 
 /** @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN, DELTA_REFERENCE_MISSING */
-export function decodeFixed(codec: DeltaCodec, bytes: Uint8Array, shape: readonly number[], count: number): Uint32Array {
-  const reader = new ByteReader(bytes), { grid, exceptions } = readHead(reader, 24, count), dtype = integerType(grid.bits);
+export function decodeFixed(
+  codec: DeltaCodec,
+  bytes: Uint8Array,
+  shape: readonly number[],
+  count: number,
+): Uint32Array {
+  const reader = new ByteReader(bytes),
+    { grid, exceptions } = readHead(reader, 24, count),
+    dtype = integerType(grid.bits);
   const { buffer, byteOffset } = readInner(reader, codec, { dtype, shape });
   if (reader.left > 0) throw malformed("bytes follow its numbers");
-  const stored = dtype === "I8" ? new Int8Array(buffer, byteOffset, count) : dtype === "I16" ? new Int16Array(buffer, byteOffset, count) : new Int32Array(buffer, byteOffset, count);
+  const stored =
+    dtype === "I8"
+      ? new Int8Array(buffer, byteOffset, count)
+      : dtype === "I16"
+        ? new Int16Array(buffer, byteOffset, count)
+        : new Int32Array(buffer, byteOffset, count);
   const multiples = Int32Array.from(stored);
   checkWithin(grid, multiples);
   return putBack(fromGrid(multiples, grid.exponent), exceptions);
 }
 
 /** Bits of each plane, highest first: eight, and what is left for the last. */
-function planeWidths(bits: number): readonly number[] { return Array.from({ length: Math.ceil(bits / 8) }, (_, plane) => Math.min(8, bits - 8 * plane)); }
+function planeWidths(bits: number): readonly number[] {
+  return Array.from({ length: Math.ceil(bits / 8) }, (_, plane) => Math.min(8, bits - 8 * plane));
+}
 
-export function encodeNormalized(codec: DeltaCodec, words: Uint32Array, shape: readonly number[], bits: number): Uint8Array {
-  const out = new ByteWriter(), grid = gridFor(words, bits), multiples = toGrid(words, grid);
+export function encodeNormalized(
+  codec: DeltaCodec,
+  words: Uint32Array,
+  shape: readonly number[],
+  bits: number,
+): Uint8Array {
+  const out = new ByteWriter(),
+    grid = gridFor(words, bits),
+    multiples = toGrid(words, grid);
   writeHead(out, words, grid);
   const half = 2 ** (bits - 1);
   let below = bits;
   for (const width of planeWidths(bits)) {
     below -= width;
-    const plane = new Uint8Array(multiples.length), mask = (1 << width) - 1;
+    const plane = new Uint8Array(multiples.length),
+      mask = (1 << width) - 1;
     for (let i = 0; i < plane.length; i++) plane[i] = ((multiples[i]! + half) >>> below) & mask;
     writeInner(out, codec, { dtype: "U8", shape }, plane, { layout: "planes" });
   }
   return out.finish();
 }
 
-/** What the first planes of a normalised tensor say of each number: its multiple is `low` of its grid or up to `span` − 1 above it. */
-export interface KnownMultiples { readonly grid: Grid; readonly exceptions: ReturnType<typeof readExceptions>; readonly low: Int32Array; readonly span: number }
+/**
+ * What the first planes of a normalised tensor say of each number: its multiple is `low` of its grid or up to
+ * `span` − 1 above it.
+ */
+export interface KnownMultiples {
+  readonly grid: Grid;
+  readonly exceptions: ReturnType<typeof readExceptions>;
+  readonly low: Int32Array;
+  readonly span: number;
+}
 
 /** @param planes of those it has, highest first; `bytes` may end after them @throws as decodeFixed */
-export function readNormalized(codec: DeltaCodec, bytes: Uint8Array, shape: readonly number[], count: number, planes = 4): KnownMultiples {
-  const reader = new ByteReader(bytes), { grid, exceptions } = readHead(reader, 23, count), widths = planeWidths(grid.bits);
-  const low = new Int32Array(count), half = 2 ** (grid.bits - 1);
+export function readNormalized(
+  codec: DeltaCodec,
+  bytes: Uint8Array,
+  shape: readonly number[],
+  count: number,
+  planes = 4,
+): KnownMultiples {
+  const reader = new ByteReader(bytes),
+    { grid, exceptions } = readHead(reader, 23, count),
+    widths = planeWidths(grid.bits);
+  const low = new Int32Array(count),
+    half = 2 ** (grid.bits - 1);
   let below = grid.bits;
   for (const width of widths.slice(0, planes)) {
     below -= width;
     const plane = readInner(reader, codec, { dtype: "U8", shape });
-    if (width < 8 && plane.some((part) => part >= 1 << width)) throw malformed("a plane holds more than its bits");
+    if (width < 8 && plane.some((part) => part >= 1 << width))
+      throw malformed("a plane holds more than its bits");
     for (let i = 0; i < count; i++) low[i] = low[i]! | (plane[i]! << below);
   }
   if (planes >= widths.length && reader.left > 0) throw malformed("bytes follow its last plane");
@@ -133,7 +211,12 @@ export function readNormalized(codec: DeltaCodec, bytes: Uint8Array, shape: read
   return { grid, exceptions, low, span: 2 ** below };
 }
 
-export function decodeNormalized(codec: DeltaCodec, bytes: Uint8Array, shape: readonly number[], count: number): Uint32Array {
+export function decodeNormalized(
+  codec: DeltaCodec,
+  bytes: Uint8Array,
+  shape: readonly number[],
+  count: number,
+): Uint32Array {
   const { grid, exceptions, low } = readNormalized(codec, bytes, shape, count);
   checkWithin(grid, low);
   return putBack(fromGrid(low, grid.exponent), exceptions);

@@ -17,14 +17,17 @@ import { readExceptions, writeExceptions } from "./exceptions.js";
 import { readInner, writeInner } from "./inner.js";
 import { bytesOf, isFiniteWord, wordsOf } from "./words.js";
 
-const range = 0, list = 1;
+const range = 0,
+  list = 1;
 /** Draws for each value that a random table may have; a tensor of few values gets a smaller table. */
 const drawsPerValue = 16;
 
 /** Float32 numbers, ascending, each once; both noughts count as +0. */
 type Table = Float32Array;
 
-/** `size` values at even distances, in float64 rounded once to float32; fewer where neighbours fall together. */
+/**
+ * `size` values at even distances, in float64 rounded once to float32; fewer where neighbours fall together.
+ */
 export function uniformTable(least: number, largest: number, size: number): Table {
   const step = (largest - least) / (size - 1);
   return ascending(Array.from({ length: size }, (_, i) => (i === size - 1 ? largest : least + i * step)));
@@ -39,26 +42,42 @@ export function randomTable(values: Float32Array, size: number, stream: Stream):
   return ascending([...found]);
 }
 
-function ascending(values: readonly number[]): Table { return Float32Array.from(new Set(Float32Array.from(values, (value) => value + 0))).sort(); }
+function ascending(values: readonly number[]): Table {
+  return Float32Array.from(new Set(Float32Array.from(values, (value) => value + 0))).sort();
+}
 
 /** The code of the nearest value. */
 export function nearestCode(table: Table, value: number): number {
-  let low = 0, high = table.length - 1;
-  while (high - low > 1) { const middle = (low + high) >> 1; if (table[middle]! <= value) low = middle; else high = middle; }
-  const below = value - table[low]!, above = table[high]! - value;
+  let low = 0,
+    high = table.length - 1;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (table[middle]! <= value) low = middle;
+    else high = middle;
+  }
+  const below = value - table[low]!,
+    above = table[high]! - value;
   return below < above || (below === above && (low & 1) === 0) ? low : high;
 }
 
 /** The tensor's own words, where they are few enough for the table. */
 function ownWords(words: Uint32Array, size: number): Uint32Array | undefined {
   const found = new Set<number>();
-  for (const word of words) { found.add(word); if (found.size > size) return undefined; }
+  for (const word of words) {
+    found.add(word);
+    if (found.size > size) return undefined;
+  }
   return Uint32Array.from(found).sort();
 }
 
 function finiteRange(values: Float32Array): readonly [number, number] | undefined {
-  let least = Infinity, largest = -Infinity;
-  for (const value of values) if (Number.isFinite(value)) { if (value < least) least = value; if (value > largest) largest = value; }
+  let least = Infinity,
+    largest = -Infinity;
+  for (const value of values)
+    if (Number.isFinite(value)) {
+      if (value < least) least = value;
+      if (value > largest) largest = value;
+    }
   return least <= largest ? [least + 0, largest + 0] : undefined;
 }
 
@@ -68,17 +87,36 @@ function writeList(out: ByteWriter, codec: DeltaCodec, table: Uint32Array): void
   writeInner(out, codec, { dtype: "F32", shape: [table.length] }, bytesOf(table));
 }
 
-/** @param stream for a random table; absent: uniform @returns undefined for a tensor without a finite number that is not exact already */
-export function encodeQuantized(codec: DeltaCodec, words: Uint32Array, shape: readonly number[], bits: number, stream: Stream | undefined): Uint8Array | undefined {
-  const out = new ByteWriter(), size = 2 ** bits, own = ownWords(words, size);
+/**
+ * @param stream for a random table; absent: uniform @returns undefined for a tensor without a finite number
+ * that is not exact already
+ */
+export function encodeQuantized(
+  codec: DeltaCodec,
+  words: Uint32Array,
+  shape: readonly number[],
+  bits: number,
+  stream: Stream | undefined,
+): Uint8Array | undefined {
+  const out = new ByteWriter(),
+    size = 2 ** bits,
+    own = ownWords(words, size);
   if (own !== undefined) {
     const codes = new Map(Array.from(own, (word, code) => [word, code]));
     writeList(out, codec, own);
     out.varint(0);
-    if (own.length > 1) writeInner(out, codec, { dtype: "U8", shape }, Uint8Array.from(words, (word) => codes.get(word)!), { layout: "planes" });
+    if (own.length > 1)
+      writeInner(
+        out,
+        codec,
+        { dtype: "U8", shape },
+        Uint8Array.from(words, (word) => codes.get(word)!),
+        { layout: "planes" },
+      );
     return out.finish();
   }
-  const values = new Float32Array(words.buffer, words.byteOffset, words.length), ends = finiteRange(values);
+  const values = new Float32Array(words.buffer, words.byteOffset, words.length),
+    ends = finiteRange(values);
   if (ends === undefined) return undefined;
   const table = stream === undefined ? tableOfRange(out, ends, size) : randomTable(values, size, stream);
   if (table.length === 0) return undefined;
@@ -86,7 +124,8 @@ export function encodeQuantized(codec: DeltaCodec, words: Uint32Array, shape: re
   writeExceptions(out, words);
   if (table.length > 1) {
     const codes = new Uint8Array(values.length);
-    for (let i = 0; i < codes.length; i++) codes[i] = Number.isFinite(values[i]!) ? nearestCode(table, values[i]!) : 0;
+    for (let i = 0; i < codes.length; i++)
+      codes[i] = Number.isFinite(values[i]!) ? nearestCode(table, values[i]!) : 0;
     writeInner(out, codec, { dtype: "U8", shape }, codes, { layout: "planes" });
   }
   return out.finish();
@@ -100,8 +139,15 @@ function tableOfRange(out: ByteWriter, [least, largest]: readonly [number, numbe
 }
 
 /** @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN, DELTA_REFERENCE_MISSING */
-export function decodeQuantized(codec: DeltaCodec, bytes: Uint8Array, shape: readonly number[], count: number): Uint32Array {
-  const reader = new ByteReader(bytes), table = readTable(reader, codec), exceptions = readExceptions(reader, count);
+export function decodeQuantized(
+  codec: DeltaCodec,
+  bytes: Uint8Array,
+  shape: readonly number[],
+  count: number,
+): Uint32Array {
+  const reader = new ByteReader(bytes),
+    table = readTable(reader, codec),
+    exceptions = readExceptions(reader, count);
   const codes = table.length > 1 ? readInner(reader, codec, { dtype: "U8", shape }) : undefined;
   if (reader.left > 0) throw malformed("bytes follow its codes");
   const words = new Uint32Array(count);
@@ -118,9 +164,12 @@ export function decodeQuantized(codec: DeltaCodec, bytes: Uint8Array, shape: rea
 }
 
 function readTable(reader: ByteReader, codec: DeltaCodec): Uint32Array {
-  const kind = reader.u8(), size = reader.u8() + 1;
+  const kind = reader.u8(),
+    size = reader.u8() + 1;
   if (kind === list) return wordsOf(readInner(reader, codec, { dtype: "F32", shape: [size] }));
-  const ends = wordsOf(reader.take(8)), [least, largest] = new Float32Array(ends.buffer) as unknown as readonly [number, number];
-  if (kind !== range || size < 2 || !ends.every(isFiniteWord) || !(least < largest)) throw malformed("its coding table is none");
+  const ends = wordsOf(reader.take(8)),
+    [least, largest] = new Float32Array(ends.buffer) as unknown as readonly [number, number];
+  if (kind !== range || size < 2 || !ends.every(isFiniteWord) || !(least < largest))
+    throw malformed("its coding table is none");
   return wordsOf(bytesOf(uniformTable(least, largest, size)));
 }

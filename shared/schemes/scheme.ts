@@ -5,23 +5,47 @@
  */
 import { StemmaError } from "../errors.js";
 
-/** What a pack's entry carries; the numbers never change their meaning (0 to 15 are those of shared/delta). */
-export const schemeCodes = { float16: 16, bfloat16: 17, fixed: 18, normalized: 19, "quantize-uniform": 20, "quantize-random": 21 } as const;
+/**
+ * What a pack's entry carries; the numbers never change their meaning (0 to 15 are those of shared/delta).
+ */
+export const schemeCodes = {
+  float16: 16,
+  bfloat16: 17,
+  fixed: 18,
+  normalized: 19,
+  "quantize-uniform": 20,
+  "quantize-random": 21,
+} as const;
 export type SchemeName = keyof typeof schemeCodes;
 export type SchemeCode = (typeof schemeCodes)[SchemeName];
 
 /** `bits`: of a number; 16 for the two that are types of their own. */
-export interface Scheme { readonly name: SchemeName; readonly bits: number }
+export interface Scheme {
+  readonly name: SchemeName;
+  readonly bits: number;
+}
 
-/** Fewest and most bits where they can be chosen: a sign and one bit; the 24 that float32 has; what a code of one byte tells apart. */
+/**
+ * Fewest and most bits where they can be chosen: a sign and one bit; the 24 that float32 has; what a code of
+ * one byte tells apart.
+ */
 const choices: Readonly<Record<SchemeName, readonly [least: number, most: number] | undefined>> = {
-  float16: undefined, bfloat16: undefined, fixed: [2, 24], normalized: [2, 23], "quantize-uniform": [1, 8], "quantize-random": [1, 8],
+  float16: undefined,
+  bfloat16: undefined,
+  fixed: [2, 24],
+  normalized: [2, 23],
+  "quantize-uniform": [1, 8],
+  "quantize-random": [1, 8],
 };
 
 /** As people write them, for help and messages. */
-export const schemeForms = Object.entries(choices).map(([name, bits]) => (bits === undefined ? name : `${name}:K (K ${bits[0]} to ${bits[1]})`)).join(", ");
+export const schemeForms = Object.entries(choices)
+  .map(([name, bits]) => (bits === undefined ? name : `${name}:K (K ${bits[0]} to ${bits[1]})`))
+  .join(", ");
 
-export function isSchemeCode(code: number): code is SchemeCode { return (Object.values(schemeCodes) as readonly number[]).includes(code); }
+export function isSchemeCode(code: number): code is SchemeCode {
+  return (Object.values(schemeCodes) as readonly number[]).includes(code);
+}
 
 /** Reads "float16" or "quantize-uniform:8". @throws USAGE */
 export function parseScheme(text: string): Scheme {
@@ -30,10 +54,23 @@ export function parseScheme(text: string): Scheme {
   const range = known === undefined ? undefined : choices[known];
   if (known !== undefined && more.length === 0) {
     if (range === undefined && bits === undefined) return { name: known, bits: 16 };
-    if (range !== undefined && bits !== undefined && /^[0-9]{1,2}$/.test(bits) && Number(bits) >= range[0] && Number(bits) <= range[1]) return { name: known, bits: Number(bits) };
+    if (
+      range !== undefined &&
+      bits !== undefined &&
+      /^[0-9]{1,2}$/.test(bits) &&
+      Number(bits) >= range[0] &&
+      Number(bits) <= range[1]
+    )
+      return { name: known, bits: Number(bits) };
   }
-  throw new StemmaError("USAGE", `${JSON.stringify(text.slice(0, 60))} is no float scheme. Use one of ${schemeForms}.`, { scheme: text.slice(0, 60) });
+  throw new StemmaError(
+    "USAGE",
+    `${JSON.stringify(text.slice(0, 60))} is no float scheme. Use one of ${schemeForms}.`,
+    { scheme: text.slice(0, 60) },
+  );
 }
 
 /** As a save record and `--scheme` have it. */
-export function schemeText({ name, bits }: Scheme): string { return choices[name] === undefined ? name : `${name}:${bits}`; }
+export function schemeText({ name, bits }: Scheme): string {
+  return choices[name] === undefined ? name : `${name}:${bits}`;
+}

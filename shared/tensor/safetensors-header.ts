@@ -1,10 +1,17 @@
 /**
- * The header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): u64 length ‖ JSON ‖
- * tensors' bytes. Reads headers from outside and refuses every malformed one; writes headers. No I/O.
+ * The header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): u64 length ‖ JSON
+ * ‖ tensors' bytes. Reads headers from outside and refuses every malformed one; writes headers. No I/O.
  */
 import { StemmaError } from "../errors.js";
 import { isDType, tensorByteLength, type DType } from "./dtype.js";
-import { isJsonArray, isJsonObject, isWellFormedText, parseStrictJson, type Json, type JsonObject } from "./strict-json.js";
+import {
+  isJsonArray,
+  isJsonObject,
+  isWellFormedText,
+  parseStrictJson,
+  type Json,
+  type JsonObject,
+} from "./strict-json.js";
 import { sameHeader } from "./same-header.js";
 import type { TensorHeader } from "./tensor.js";
 
@@ -16,7 +23,11 @@ const maxNameBytes = 65_535;
 const metadataName = "__metadata__";
 
 /** One tensor of a file; `begin` and `end` count from the first byte after the header. */
-export interface SafetensorsEntry extends TensorHeader { readonly name: string; readonly begin: number; readonly end: number }
+export interface SafetensorsEntry extends TensorHeader {
+  readonly name: string;
+  readonly begin: number;
+  readonly end: number;
+}
 
 export interface SafetensorsHeader {
   /** In the order of their bytes (of their header entries where several begin at one place). */
@@ -27,7 +38,11 @@ export interface SafetensorsHeader {
 }
 
 export function safetensorsMalformed(where: string, reason: string): StemmaError<"SAFETENSORS_MALFORMED"> {
-  return new StemmaError("SAFETENSORS_MALFORMED", `${where} is no valid safetensors file: ${reason}. Write it again with the tool it came from.`, { reason });
+  return new StemmaError(
+    "SAFETENSORS_MALFORMED",
+    `${where} is no valid safetensors file: ${reason}. Write it again with the tool it came from.`,
+    { reason },
+  );
 }
 
 /**
@@ -36,17 +51,34 @@ export function safetensorsMalformed(where: string, reason: string): StemmaError
  * @param where what the file is called in messages
  * @throws SAFETENSORS_MALFORMED
  */
-export function parseSafetensorsHeader(bytes: Uint8Array, dataBytes: number, where: string): SafetensorsHeader {
-  const fail = (reason: string): never => { throw safetensorsMalformed(where, reason); };
-  if (bytes.length > maxHeaderBytes) fail(`its header of ${bytes.length} bytes is longer than ${maxHeaderBytes}`);
+export function parseSafetensorsHeader(
+  bytes: Uint8Array,
+  dataBytes: number,
+  where: string,
+): SafetensorsHeader {
+  const fail = (reason: string): never => {
+    throw safetensorsMalformed(where, reason);
+  };
+  if (bytes.length > maxHeaderBytes)
+    fail(`its header of ${bytes.length} bytes is longer than ${maxHeaderBytes}`);
   if (bytes[0] !== 0x7b) fail("its header does not begin with {");
   let text = "";
-  try { text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes); } catch { fail("its header is no UTF-8"); }
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    fail("its header is no UTF-8");
+  }
   if (!/\} *$/.test(text)) fail("its header does not end with } and spaces");
-  const json = parseStrictJson(text, { maxDepth: 3, maxValues: maxHeaderValues, wholeNumbersOnly: true }, (reason, at) => fail(`${reason} (character ${at} of its header)`));
+  const json = parseStrictJson(
+    text,
+    { maxDepth: 3, maxValues: maxHeaderValues, wholeNumbersOnly: true },
+    (reason, at) => fail(`${reason} (character ${at} of its header)`),
+  );
   const members = isJsonObject(json) ? json : fail("its header is no object");
   const metadata = members.get(metadataName);
-  const entries = [...members].filter(([name]) => name !== metadataName).map(([name, value]) => entryOf(name, value, fail));
+  const entries = [...members]
+    .filter(([name]) => name !== metadataName)
+    .map(([name, value]) => entryOf(name, value, fail));
   const tensors = inFileOrder(entries);
   checkCoverage(tensors, dataBytes, fail);
   return { tensors, metadata: metadata === undefined ? undefined : metadataOf(metadata, fail), text };
@@ -54,14 +86,18 @@ export function parseSafetensorsHeader(bytes: Uint8Array, dataBytes: number, whe
 
 type Fail = (reason: string) => never;
 
-/** By place; a tensor without bytes comes before the one that begins where it lies. Equal places keep the header's order. */
+/**
+ * By place; a tensor without bytes comes before the one that begins where it lies. Equal places keep the
+ * header's order.
+ */
 function inFileOrder(entries: readonly SafetensorsEntry[]): readonly SafetensorsEntry[] {
   return [...entries].sort((a, b) => a.begin - b.begin || a.end - b.end);
 }
 
 function metadataOf(value: Json, fail: Fail): Readonly<Record<string, string>> {
   if (!isJsonObject(value)) return fail(`${metadataName} is no object`);
-  for (const [name, text] of value) if (typeof text !== "string") fail(`${metadataName}.${name.slice(0, 80)} is no text`);
+  for (const [name, text] of value)
+    if (typeof text !== "string") fail(`${metadataName}.${name.slice(0, 80)} is no text`);
   return Object.fromEntries(value) as Record<string, string>;
 }
 
@@ -69,39 +105,62 @@ function entryOf(name: string, value: Json, fail: Fail): SafetensorsEntry {
   const shown = `the tensor ${JSON.stringify(name.slice(0, 80))}`;
   if (Buffer.byteLength(name) > maxNameBytes) fail(`${shown} has a name longer than ${maxNameBytes} bytes`);
   if (!isJsonObject(value)) return fail(`${shown} is described by no object`);
-  for (const member of value.keys()) if (member !== "dtype" && member !== "shape" && member !== "data_offsets") fail(`${shown} has the unknown member ${JSON.stringify(member.slice(0, 80))}`);
+  for (const member of value.keys())
+    if (member !== "dtype" && member !== "shape" && member !== "data_offsets")
+      fail(`${shown} has the unknown member ${JSON.stringify(member.slice(0, 80))}`);
   const dtype = dtypeOf(value, shown, fail);
   const shape = numbersOf(value.get("shape"), `${shown} has a shape`, fail);
   const [begin, end, ...more] = numbersOf(value.get("data_offsets"), `${shown} has data_offsets`, fail);
-  if (begin === undefined || end === undefined || more.length > 0) return fail(`${shown} does not have two data_offsets`);
+  if (begin === undefined || end === undefined || more.length > 0)
+    return fail(`${shown} does not have two data_offsets`);
   if (end < begin) fail(`${shown} ends at ${end} before it begins at ${begin}`);
   let needed = 0;
-  try { needed = tensorByteLength(dtype, shape); } catch (error) { fail(`${shown}: ${(error as Error).message}`); }
-  if (end - begin !== needed) fail(`${shown} has ${end - begin} bytes where ${dtype} [${shape.join(", ")}] needs ${needed}`);
+  try {
+    needed = tensorByteLength(dtype, shape);
+  } catch (error) {
+    fail(`${shown}: ${(error as Error).message}`);
+  }
+  if (end - begin !== needed)
+    fail(`${shown} has ${end - begin} bytes where ${dtype} [${shape.join(", ")}] needs ${needed}`);
   return { name, dtype, shape, begin, end };
 }
 
 function dtypeOf(value: JsonObject, shown: string, fail: Fail): DType {
   const dtype = value.get("dtype");
-  return typeof dtype === "string" && isDType(dtype) ? dtype : fail(`${shown} has the unknown dtype ${JSON.stringify(typeof dtype === "string" ? dtype.slice(0, 40) : null)}`);
+  return typeof dtype === "string" && isDType(dtype)
+    ? dtype
+    : fail(
+        `${shown} has the unknown dtype ${JSON.stringify(typeof dtype === "string" ? dtype.slice(0, 40) : null)}`,
+      );
 }
 
 function numbersOf(value: Json | undefined, shown: string, fail: Fail): readonly number[] {
-  if (!isJsonArray(value) || !value.every((item) => typeof item === "number")) return fail(`${shown} that is no list of whole numbers`);
+  if (!isJsonArray(value) || !value.every((item) => typeof item === "number"))
+    return fail(`${shown} that is no list of whole numbers`);
   return value as readonly number[];
 }
 
 function checkCoverage(tensors: readonly SafetensorsEntry[], dataBytes: number, fail: Fail): void {
   let at = 0;
   for (const { name, begin, end } of tensors) {
-    if (begin !== at) fail(`the tensor ${JSON.stringify(name.slice(0, 80))} begins at ${begin}, ${begin < at ? "inside the tensor before it" : "which leaves a hole after"} (${at})`);
+    if (begin !== at)
+      fail(
+        `the tensor ${JSON.stringify(name.slice(0, 80))} begins at ${begin}, ${begin < at ? "inside the tensor before it" : "which leaves a hole after"} (${at})`,
+      );
     at = end;
   }
-  if (at !== dataBytes) fail(at < dataBytes ? `${dataBytes - at} bytes follow its last tensor` : `its tensors need ${at} bytes, it has ${dataBytes}`);
+  if (at !== dataBytes)
+    fail(
+      at < dataBytes
+        ? `${dataBytes - at} bytes follow its last tensor`
+        : `its tensors need ${at} bytes, it has ${dataBytes}`,
+    );
 }
 
 /** What a writer is told of one tensor. */
-export interface SafetensorsPart extends TensorHeader { readonly name: string }
+export interface SafetensorsPart extends TensorHeader {
+  readonly name: string;
+}
 
 function offsetsOf(parts: readonly SafetensorsPart[]): readonly SafetensorsEntry[] {
   let at = 0;
@@ -117,25 +176,48 @@ function offsetsOf(parts: readonly SafetensorsPart[]): readonly SafetensorsEntry
  * metadata first, padded with spaces to 8 bytes.
  * @throws SAFETENSORS_MALFORMED for names that no file can hold
  */
-export function safetensorsHeaderText(parts: readonly SafetensorsPart[], metadata: Readonly<Record<string, string>> | undefined): string {
+export function safetensorsHeaderText(
+  parts: readonly SafetensorsPart[],
+  metadata: Readonly<Record<string, string>> | undefined,
+): string {
   const names = new Set(parts.map(({ name }) => name));
-  if (names.size !== parts.length || names.has(metadataName)) throw safetensorsMalformed("What is to be written", names.has(metadataName) ? `a tensor is called ${metadataName}` : "two tensors have one name");
+  if (names.size !== parts.length || names.has(metadataName))
+    throw safetensorsMalformed(
+      "What is to be written",
+      names.has(metadataName) ? `a tensor is called ${metadataName}` : "two tensors have one name",
+    );
   const texts = [...names, ...Object.entries(metadata ?? {}).flat()];
-  if (!texts.every(isWellFormedText)) throw safetensorsMalformed("What is to be written", "a name holds half a surrogate pair");
-  const members = offsetsOf(parts).map(({ name, dtype, shape, begin, end }) => `${JSON.stringify(name)}:${JSON.stringify({ dtype, shape, data_offsets: [begin, end] })}`);
+  if (!texts.every(isWellFormedText))
+    throw safetensorsMalformed("What is to be written", "a name holds half a surrogate pair");
+  const members = offsetsOf(parts).map(
+    ({ name, dtype, shape, begin, end }) =>
+      `${JSON.stringify(name)}:${JSON.stringify({ dtype, shape, data_offsets: [begin, end] })}`,
+  );
   if (metadata !== undefined) members.unshift(`${JSON.stringify(metadataName)}:${JSON.stringify(metadata)}`);
   const text = `{${members.join(",")}}`;
   return text + " ".repeat((8 - (Buffer.byteLength(text) % 8)) % 8);
 }
 
-/** Whether a kept header describes exactly these tensors in this order and this metadata, so that it may be written ahead of them. */
+/**
+ * Whether a kept header describes exactly these tensors in this order and this metadata, so that it may be
+ * written ahead of them.
+ */
 export function headerDescribes(text: string, parts: readonly SafetensorsPart[]): boolean {
   const wanted = offsetsOf(parts);
   try {
-    const { tensors } = parseSafetensorsHeader(Buffer.from(text, "utf8"), wanted.at(-1)?.end ?? 0, "the kept header");
-    return tensors.length === wanted.length && tensors.every((tensor, i) => {
-      const part = wanted[i] as SafetensorsEntry;
-      return tensor.name === part.name && tensor.begin === part.begin && sameHeader(tensor, part);
-    });
-  } catch { return false; }
+    const { tensors } = parseSafetensorsHeader(
+      Buffer.from(text, "utf8"),
+      wanted.at(-1)?.end ?? 0,
+      "the kept header",
+    );
+    return (
+      tensors.length === wanted.length &&
+      tensors.every((tensor, i) => {
+        const part = wanted[i] as SafetensorsEntry;
+        return tensor.name === part.name && tensor.begin === part.begin && sameHeader(tensor, part);
+      })
+    );
+  } catch {
+    return false;
+  }
 }

@@ -1,7 +1,16 @@
-/** Reads safetensors files of any size through a file port: the header at once, tensors as streams. Knows no model. */
+/**
+ * Reads safetensors files of any size through a file port: the header at once, tensors as streams. Knows no
+ * model.
+ */
 import { StemmaError } from "../errors.js";
 import type { OpenFile } from "../ports.js";
-import { maxHeaderBytes, parseSafetensorsHeader, safetensorsMalformed, type SafetensorsEntry, type SafetensorsHeader } from "./safetensors-header.js";
+import {
+  maxHeaderBytes,
+  parseSafetensorsHeader,
+  safetensorsMalformed,
+  type SafetensorsEntry,
+  type SafetensorsHeader,
+} from "./safetensors-header.js";
 import { maxChunkBytes, type TensorSource } from "./tensor.js";
 
 /** What of an open file the reader needs. */
@@ -25,7 +34,12 @@ async function readFully(file: ByteFile, target: Uint8Array, position: number, w
   while (at < target.length) {
     // One read call takes at most 2 GiB.
     const count = await file.read(target.subarray(at, at + maxChunkBytes), position + at);
-    if (count === 0) throw new StemmaError("SAFETENSORS_TRUNCATED", `${where} ends at byte ${position + at}, inside what its header promises. Copy it again from where it is whole.`, { position: position + at });
+    if (count === 0)
+      throw new StemmaError(
+        "SAFETENSORS_TRUNCATED",
+        `${where} ends at byte ${position + at}, inside what its header promises. Copy it again from where it is whole.`,
+        { position: position + at },
+      );
     at += count;
   }
 }
@@ -41,14 +55,22 @@ export async function readSafetensors(file: ByteFile, where: string): Promise<Sa
   const length = Buffer.alloc(8);
   await readFully(file, length, 0, where);
   const headerBytes = length.readBigUInt64LE(0);
-  if (headerBytes > BigInt(maxHeaderBytes)) throw safetensorsMalformed(where, `its header claims ${headerBytes} bytes, more than ${maxHeaderBytes}`);
+  if (headerBytes > BigInt(maxHeaderBytes))
+    throw safetensorsMalformed(where, `its header claims ${headerBytes} bytes, more than ${maxHeaderBytes}`);
   const dataStart = 8 + Number(headerBytes);
-  if (dataStart > size) throw new StemmaError("SAFETENSORS_TRUNCATED", `${where} has ${size} bytes, its header alone claims ${dataStart}. Copy it again from where it is whole.`, { size });
+  if (dataStart > size)
+    throw new StemmaError(
+      "SAFETENSORS_TRUNCATED",
+      `${where} has ${size} bytes, its header alone claims ${dataStart}. Copy it again from where it is whole.`,
+      { size },
+    );
   const bytes = new Uint8Array(dataStart - 8);
   await readFully(file, bytes, 8, where);
   const header = parseSafetensorsHeader(bytes, size - dataStart, where);
   const source = ({ dtype, shape, begin, end }: SafetensorsEntry): TensorSource => ({
-    dtype, shape, byteLength: end - begin,
+    dtype,
+    shape,
+    byteLength: end - begin,
     async *chunks() {
       for (let at = begin; at < end; at += readBytes) {
         const chunk = unfilled(Math.min(readBytes, end - at));

@@ -2,5 +2,9 @@
 import type { TensorHeader } from "./tensor.js";
 
 export function sameHeader(a: TensorHeader, b: TensorHeader): boolean {
-  return a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((dimension, i) => dimension === b.shape[i]);
+  return (
+    a.dtype === b.dtype &&
+    a.shape.length === b.shape.length &&
+    a.shape.every((dimension, i) => dimension === b.shape[i])
+  );
 }

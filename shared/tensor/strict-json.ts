@@ -22,15 +22,30 @@ const wholeNumber = /(?:0|[1-9][0-9]*)/y;
 const anyNumber = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 const plainText = /[^"\\\u0000-\u001f]*/y;
 const loneSurrogate = /\p{Surrogate}/u;
-const escapes: Readonly<Record<string, string>> = { "\"": "\"", "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+const escapes: Readonly<Record<string, string>> = {
+  '"': '"',
+  "\\": "\\",
+  "/": "/",
+  b: "\b",
+  f: "\f",
+  n: "\n",
+  r: "\r",
+  t: "\t",
+};
 
 /** Whether text can be written as UTF-8: no surrogate without its other half. */
-export function isWellFormedText(text: string): boolean { return !loneSurrogate.test(text); }
+export function isWellFormedText(text: string): boolean {
+  return !loneSurrogate.test(text);
+}
 
 class Parser {
   at = 0;
   values = 0;
-  constructor(readonly text: string, readonly limits: StrictJsonLimits, readonly fail: JsonFailure) {}
+  constructor(
+    readonly text: string,
+    readonly limits: StrictJsonLimits,
+    readonly fail: JsonFailure,
+  ) {}
 
   skipSpace(): void {
     for (;;) {
@@ -48,16 +63,24 @@ class Parser {
   }
 
   value(depth: number): Json {
-    if (++this.values > this.limits.maxValues) this.fail(`there are more than ${this.limits.maxValues} values`, this.at);
+    if (++this.values > this.limits.maxValues)
+      this.fail(`there are more than ${this.limits.maxValues} values`, this.at);
     const character = this.text[this.at];
     switch (character) {
-      case "{": return this.object(depth + 1);
-      case "[": return this.array(depth + 1);
-      case "\"": return this.string();
-      case "t": return this.word("true", true);
-      case "f": return this.word("false", false);
-      case "n": return this.word("null", null);
-      default: return this.number();
+      case "{":
+        return this.object(depth + 1);
+      case "[":
+        return this.array(depth + 1);
+      case '"':
+        return this.string();
+      case "t":
+        return this.word("true", true);
+      case "f":
+        return this.word("false", false);
+      case "n":
+        return this.word("null", null);
+      default:
+        return this.number();
     }
   }
 
@@ -70,12 +93,15 @@ class Parser {
   number(): number {
     const start = this.at;
     const token = this.match(this.limits.wholeNumbersOnly === true ? wholeNumber : anyNumber);
-    if (token === undefined || token === "") return this.fail("there is no JSON value that is allowed here", start);
+    if (token === undefined || token === "")
+      return this.fail("there is no JSON value that is allowed here", start);
     const next = this.text[this.at];
-    if (next !== undefined && /[0-9.eE+\-A-Za-z]/.test(next)) this.fail("a number is not written in its shortest form", start);
+    if (next !== undefined && /[0-9.eE+\-A-Za-z]/.test(next))
+      this.fail("a number is not written in its shortest form", start);
     const value = Number(token);
     if (!Number.isFinite(value)) this.fail("a number is too large", start);
-    if (this.limits.wholeNumbersOnly === true && !Number.isSafeInteger(value)) this.fail("a number is beyond 2^53 - 1", start);
+    if (this.limits.wholeNumbersOnly === true && !Number.isSafeInteger(value))
+      this.fail("a number is beyond 2^53 - 1", start);
     return value;
   }
 
@@ -84,8 +110,15 @@ class Parser {
     let text = this.match(plainText) ?? "";
     for (;;) {
       const character = this.text[this.at];
-      if (character === "\"") { this.at++; break; }
-      if (character !== "\\") this.fail(character === undefined ? "a string has no end" : "a string holds a bare control character", this.at);
+      if (character === '"') {
+        this.at++;
+        break;
+      }
+      if (character !== "\\")
+        this.fail(
+          character === undefined ? "a string has no end" : "a string holds a bare control character",
+          this.at,
+        );
       text += this.escape() + (this.match(plainText) ?? "");
     }
     if (loneSurrogate.test(text)) this.fail("a string holds half a surrogate pair", start);
@@ -115,7 +148,10 @@ class Parser {
     const items: Json[] = [];
     this.at++;
     this.skipSpace();
-    if (this.text[this.at] === "]") { this.at++; return items; }
+    if (this.text[this.at] === "]") {
+      this.at++;
+      return items;
+    }
     for (;;) {
       this.skipSpace();
       items.push(this.value(depth));
@@ -131,11 +167,14 @@ class Parser {
     const members = new Map<string, Json>();
     this.at++;
     this.skipSpace();
-    if (this.text[this.at] === "}") { this.at++; return members; }
+    if (this.text[this.at] === "}") {
+      this.at++;
+      return members;
+    }
     for (;;) {
       this.skipSpace();
       const start = this.at;
-      if (this.text[start] !== "\"") this.fail("an object's member has no name", start);
+      if (this.text[start] !== '"') this.fail("an object's member has no name", start);
       const name = this.string();
       if (members.has(name)) this.fail(`the name ${JSON.stringify(name.slice(0, 80))} is there twice`, start);
       this.skipSpace();
@@ -160,12 +199,19 @@ export function parseStrictJson(text: string, limits: StrictJsonLimits, fail: Js
   return value;
 }
 
-export function isJsonObject(value: Json | undefined): value is JsonObject { return value instanceof Map; }
-export function isJsonArray(value: Json | undefined): value is readonly Json[] { return Array.isArray(value); }
+export function isJsonObject(value: Json | undefined): value is JsonObject {
+  return value instanceof Map;
+}
+export function isJsonArray(value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value);
+}
 
-/** The same value with plain objects for maps; a member "__proto__" becomes an own property like any other. */
+/**
+ * The same value with plain objects for maps; a member "__proto__" becomes an own property like any other.
+ */
 export function plainJson(value: Json): unknown {
-  if (isJsonObject(value)) return Object.fromEntries([...value].map(([name, member]) => [name, plainJson(member)]));
+  if (isJsonObject(value))
+    return Object.fromEntries([...value].map(([name, member]) => [name, plainJson(member)]));
   if (isJsonArray(value)) return value.map(plainJson);
   return value;
 }

@@ -4,20 +4,31 @@ import type { DType } from "./dtype.js";
 /** 64 lower-case hexadecimal digits: a SHA-256. */
 export type Hash = string & { readonly __brand: "Hash" };
 
-export interface TensorHeader { readonly dtype: DType; readonly shape: readonly number[] }
+export interface TensorHeader {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+}
 
-/** A tensor in memory; `bytes` little-endian, row-major, exactly `tensorByteLength(dtype, shape)` long. Never viewed as floats by code that stores it. */
-export interface Tensor extends TensorHeader { readonly bytes: Uint8Array }
+/**
+ * A tensor in memory; `bytes` little-endian, row-major, exactly `tensorByteLength(dtype, shape)` long. Never
+ * viewed as floats by code that stores it.
+ */
+export interface Tensor extends TensorHeader {
+  readonly bytes: Uint8Array;
+}
 
 /** Longest piece in which tensors are read, hashed and written. */
 export const maxChunkBytes = 64 * 1024 * 1024;
 
-/** A tensor whose bytes come as a stream of pieces of at most `maxChunkBytes`; each call of `chunks` starts afresh. */
+/**
+ * A tensor whose bytes come as a stream of pieces of at most `maxChunkBytes`; each call of `chunks` starts
+ * afresh.
+ */
 export interface TensorSource extends TensorHeader {
   readonly byteLength: number;
   /**
-   * The tensor's id, set only where these very bytes were hashed to it in this process's memory and are not written
-   * to any more: who stores them need not hash them again. Never set from anything received.
+   * The tensor's id, set only where these very bytes were hashed to it in this process's memory and are not
+   * written to any more: who stores them need not hash them again. Never set from anything received.
    */
   readonly hashedId?: Hash;
   chunks(): AsyncIterable<Uint8Array>;
@@ -26,9 +37,13 @@ export interface TensorSource extends TensorHeader {
 /** A source over bytes in memory. @param hashedId see TensorSource */
 export function sourceOfTensor(tensor: Tensor, hashedId?: Hash): TensorSource {
   return {
-    dtype: tensor.dtype, shape: tensor.shape, byteLength: tensor.bytes.length, ...(hashedId === undefined ? {} : { hashedId }),
+    dtype: tensor.dtype,
+    shape: tensor.shape,
+    byteLength: tensor.bytes.length,
+    ...(hashedId === undefined ? {} : { hashedId }),
     async *chunks() {
-      for (let at = 0; at < tensor.bytes.length; at += maxChunkBytes) yield tensor.bytes.subarray(at, at + maxChunkBytes);
+      for (let at = 0; at < tensor.bytes.length; at += maxChunkBytes)
+        yield tensor.bytes.subarray(at, at + maxChunkBytes);
     },
   };
 }
@@ -37,6 +52,9 @@ export function sourceOfTensor(tensor: Tensor, hashedId?: Hash): TensorSource {
 export async function tensorOfSource(source: TensorSource): Promise<Tensor> {
   const bytes = new Uint8Array(source.byteLength);
   let at = 0;
-  for await (const chunk of source.chunks()) { bytes.set(chunk, at); at += chunk.length; }
+  for await (const chunk of source.chunks()) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
   return { dtype: source.dtype, shape: source.shape, bytes };
 }

@@ -1,7 +1,8 @@
 /**
- * Runs a training (or an evaluation: evaluate-in-child.ts) in a child process from the engine bundle: job folder in, result folder out,
- * progress as JSON lines on the child's standard output. The child gets no environment of ours, so
- * nothing set in a shell reaches the bits. Knows nothing of recipes, data or TensorFlow.
+ * Runs a training (or an evaluation: evaluate-in-child.ts) in a child process from the engine bundle: job
+ * folder in, result folder out, progress as JSON lines on the child's standard output. The child gets no
+ * environment of ours, so nothing set in a shell reaches the bits. Knows nothing of recipes, data or
+ * TensorFlow.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -16,7 +17,14 @@ import { engineFiles, engineId } from "./engine-id.js";
 import type { EvaluationJob } from "./evaluation-job.js";
 import type { TrainingJob, TrainingResult } from "./training.js";
 
-export type TrainingPhase = "starting" | "reading data" | "evaluating" | "evaluating before" | "training" | "evaluating after" | "writing";
+export type TrainingPhase =
+  | "starting"
+  | "reading data"
+  | "evaluating"
+  | "evaluating before"
+  | "training"
+  | "evaluating after"
+  | "writing";
 
 /** What a training says while it runs; numbers are there from the phase "training" on. */
 export interface TrainingProgress {
@@ -32,7 +40,10 @@ export interface TrainingProgress {
 }
 
 export interface TrainInChildOptions {
-  /** A folder of the caller's own; `job/` and `result/` are made in it (an older result is removed). The caller removes it when it is done. */
+  /**
+   * A folder of the caller's own; `job/` and `result/` are made in it (an older result is removed). The
+   * caller removes it when it is done.
+   */
   readonly workFolder: string;
   /** Aborting kills the child at once and rejects with TRAINING_STOPPED. */
   readonly signal?: AbortSignal;
@@ -48,7 +59,10 @@ export interface TrainInChildOptions {
 export interface TrainingOutcome {
   readonly result: TrainingResult;
   readonly architecture: Architecture;
-  /** The result folder and the files in it (absolute paths). Leaves of the model are named "layer/weight", in canonical order. */
+  /**
+   * The result folder and the files in it (absolute paths). Leaves of the model are named "layer/weight", in
+   * canonical order.
+   */
   readonly folder: string;
   readonly modelFile: string;
   readonly architectureFile: string;
@@ -70,9 +84,15 @@ export function builtInEngineFolder(): string {
  * directory of the caller, so that the child finds them wherever it runs.
  */
 export async function writeJobFolder(job: TrainingJob | EvaluationJob, folder: string): Promise<void> {
-  const base = job.base === undefined ? undefined : { ...job.base, folder: isAbsolute(job.base.folder) ? job.base.folder : resolve(job.base.folder) };
+  const base =
+    job.base === undefined
+      ? undefined
+      : { ...job.base, folder: isAbsolute(job.base.folder) ? job.base.folder : resolve(job.base.folder) };
   await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, "job.json"), `${JSON.stringify({ ...job, ...(base === undefined ? {} : { base }) }, undefined, 2)}\n`);
+  await writeFile(
+    join(folder, "job.json"),
+    `${JSON.stringify({ ...job, ...(base === undefined ? {} : { base }) }, undefined, 2)}\n`,
+  );
 }
 
 /** Reads what a finished training left. @throws TRAINING_STOPPED when the folder holds no complete result */
@@ -83,13 +103,19 @@ export async function readResultFolder(folder: string): Promise<TrainingOutcome>
       if (bytes.length > maxResultBytes) throw new RangeError(`${name} has ${bytes.length} bytes`);
       return decode(bytes);
     } catch (cause) {
-      throw new StemmaError("TRAINING_STOPPED", `The training left no readable ${name} in ${folder}; it ended before its result was complete. Run it again.`, { cause, folder });
+      throw new StemmaError(
+        "TRAINING_STOPPED",
+        `The training left no readable ${name} in ${folder}; it ended before its result was complete. Run it again.`,
+        { cause, folder },
+      );
     }
   };
   const result = await parse("result.json", (bytes) => JSON.parse(bytes.toString("utf8")) as TrainingResult);
   const architecture = await parse<Architecture>("architecture.json", decodeArchitecture);
   return {
-    result, architecture, folder,
+    result,
+    architecture,
+    folder,
     modelFile: join(folder, result.files.model),
     architectureFile: join(folder, result.files.architecture),
     ...(result.files.optimizer === undefined ? {} : { optimizerFile: join(folder, result.files.optimizer) }),
@@ -117,28 +143,62 @@ export async function trainInChild(job: TrainingJob, options: TrainInChildOption
 /** The id of the engine in a folder. @throws BACKEND_UNAVAILABLE when a file of it is missing */
 export async function engineIdOfFolder(folder: string): Promise<Hash> {
   try {
-    return engineId(await Promise.all(engineFiles.map(async (name) => ({ name, bytes: await readFile(join(folder, name)) }))));
-  } catch (cause) { throw new StemmaError("BACKEND_UNAVAILABLE", `The training engine in ${folder} is missing or incomplete. Build it with \`npm run build\`.`, { cause, folder }); }
+    return engineId(
+      await Promise.all(
+        engineFiles.map(async (name) => ({ name, bytes: await readFile(join(folder, name)) })),
+      ),
+    );
+  } catch (cause) {
+    throw new StemmaError(
+      "BACKEND_UNAVAILABLE",
+      `The training engine in ${folder} is missing or incomplete. Build it with \`npm run build\`.`,
+      { cause, folder },
+    );
+  }
 }
 
-/** @throws ENGINE_HASH_MISMATCH when the engine in a folder (the one beside this build when undefined) is not the expected one */
+/**
+ * @throws ENGINE_HASH_MISMATCH when the engine in a folder (the one beside this build when undefined) is not
+ * the expected one
+ */
 export async function checkEngine(folder = builtInEngineFolder(), expected: Hash): Promise<void> {
   const actual = await engineIdOfFolder(folder);
-  if (actual !== expected) throw new StemmaError("ENGINE_HASH_MISMATCH", `The engine in ${folder} is ${actual.slice(0, 12)}, this training asks for ${expected.slice(0, 12)}. Fetch that engine from the store.`, { expected, actual });
+  if (actual !== expected)
+    throw new StemmaError(
+      "ENGINE_HASH_MISMATCH",
+      `The engine in ${folder} is ${actual.slice(0, 12)}, this training asks for ${expected.slice(0, 12)}. Fetch that engine from the store.`,
+      { expected, actual },
+    );
 }
 
 /**
  * The engine's process from start to end.
  * @throws the child's own typed error, TRAINING_STOPPED, BACKEND_UNAVAILABLE
  */
-export async function runEngine(jobFolder: string, resultFolder: string, options: TrainInChildOptions, what: "training" | "evaluation" = "training"): Promise<void> {
-  const stopped = (how: string, details: Record<string, unknown> = {}): StemmaError => new StemmaError("TRAINING_STOPPED", `The ${what} ${how}. Nothing was saved; start it again when it may run.`, details);
+export async function runEngine(
+  jobFolder: string,
+  resultFolder: string,
+  options: TrainInChildOptions,
+  what: "training" | "evaluation" = "training",
+): Promise<void> {
+  const stopped = (how: string, details: Record<string, unknown> = {}): StemmaError =>
+    new StemmaError(
+      "TRAINING_STOPPED",
+      `The ${what} ${how}. Nothing was saved; start it again when it may run.`,
+      details,
+    );
   const isAborted = (): boolean => options.signal?.aborted === true;
   if (isAborted()) throw stopped("was stopped before it began");
   const script = join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
   // An empty environment: NODE_OPTIONS and the like must not change what a training computes.
-  const child = spawn(process.execPath, [script, jobFolder, resultFolder], { cwd: jobFolder, env: {}, stdio: ["pipe", "pipe", "pipe"] });
-  const onAbort = (): void => { child.kill("SIGKILL"); };
+  const child = spawn(process.execPath, [script, jobFolder, resultFolder], {
+    cwd: jobFolder,
+    env: {},
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  const onAbort = (): void => {
+    child.kill("SIGKILL");
+  };
   options.signal?.addEventListener("abort", onAbort, { once: true });
   try {
     const ended = exitOf(child);
@@ -150,7 +210,12 @@ export async function runEngine(jobFolder: string, resultFolder: string, options
     if (code === 0) return;
     if (signal !== null) throw stopped(`was ended from outside (${signal})`, { signal });
     const tail = stderr();
-    if (/Cannot find module|ERR_MODULE_NOT_FOUND/.test(tail)) throw new StemmaError("BACKEND_UNAVAILABLE", `The training engine is missing at ${script}. Build it with \`npm run build\`.`, { script });
+    if (/Cannot find module|ERR_MODULE_NOT_FOUND/.test(tail))
+      throw new StemmaError(
+        "BACKEND_UNAVAILABLE",
+        `The training engine is missing at ${script}. Build it with \`npm run build\`.`,
+        { script },
+      );
     throw stopped(`ended with status ${code} and said: ${tail.trim().slice(-400)}`, { code, stderr: tail });
   } finally {
     options.signal?.removeEventListener("abort", onAbort);
@@ -160,19 +225,34 @@ export async function runEngine(jobFolder: string, resultFolder: string, options
 
 function exitOf(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
   return new Promise((resolveExit, reject) => {
-    child.once("error", (cause) => { reject(new StemmaError("BACKEND_UNAVAILABLE", `The training engine could not be started: ${cause.message}. Check that ${process.execPath} can run.`, { cause })); });
-    child.once("close", (code, signal) => { resolveExit({ code, signal }); });
+    child.once("error", (cause) => {
+      reject(
+        new StemmaError(
+          "BACKEND_UNAVAILABLE",
+          `The training engine could not be started: ${cause.message}. Check that ${process.execPath} can run.`,
+          { cause },
+        ),
+      );
+    });
+    child.once("close", (code, signal) => {
+      resolveExit({ code, signal });
+    });
   });
 }
 
 function tailOf(child: ChildProcess): () => string {
   let text = "";
-  child.stderr?.setEncoding("utf8").on("data", (part: string) => { text = (text + part).slice(-8192); });
+  child.stderr?.setEncoding("utf8").on("data", (part: string) => {
+    text = (text + part).slice(-8192);
+  });
   return () => text;
 }
 
 /** Hands progress on; returns the child's typed error where it reported one. */
-async function readLines(child: ChildProcess, options: TrainInChildOptions): Promise<StemmaError | undefined> {
+async function readLines(
+  child: ChildProcess,
+  options: TrainInChildOptions,
+): Promise<StemmaError | undefined> {
   if (child.stdout === null) return undefined;
   let failure: StemmaError | undefined;
   for await (const line of createInterface({ input: child.stdout, crlfDelay: Infinity })) {
@@ -180,7 +260,9 @@ async function readLines(child: ChildProcess, options: TrainInChildOptions): Pro
     if (message?.["type"] === "progress") options.onProgress?.(message as unknown as TrainingProgress);
     if (message?.["type"] === "error") {
       const code = String(message["code"]);
-      failure = new StemmaError(isErrorCode(code) ? code : "INTERNAL", String(message["message"]), { ...(message["details"] as Record<string, unknown> | undefined) });
+      failure = new StemmaError(isErrorCode(code) ? code : "INTERNAL", String(message["message"]), {
+        ...(message["details"] as Record<string, unknown> | undefined),
+      });
     }
   }
   return failure;
@@ -191,5 +273,7 @@ function parseLine(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line);
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
-  } catch { return undefined; } // a library's own print is no message
+  } catch {
+    return undefined;
+  } // a library's own print is no message
 }

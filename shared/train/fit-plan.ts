@@ -11,7 +11,10 @@ export interface FitPlan {
   readonly loss: LossName;
   readonly optimizer: OptimizerSettings;
   readonly schedule: Schedule;
-  /** Stop when the validation loss has not improved for this many epochs (CH5: 5, of at most 50); 0 trains all epochs. The weights of the best epoch are kept. */
+  /**
+   * Stop when the validation loss has not improved for this many epochs (CH5: 5, of at most 50); 0 trains all
+   * epochs. The weights of the best epoch are kept.
+   */
   readonly patience: number;
   /** Indices of leaf layers whose weights stay; batch norm among them runs as in inference. */
   readonly frozenLayers: readonly number[];

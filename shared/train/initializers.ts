@@ -5,12 +5,27 @@
 import { StemmaError } from "../errors.js";
 import type { Stream } from "./streams.js";
 
-export const initializerNames = ["zeros", "ones", "glorot-uniform", "glorot-normal", "he-uniform", "he-normal", "lecun-uniform", "lecun-normal", "orthogonal"] as const;
+export const initializerNames = [
+  "zeros",
+  "ones",
+  "glorot-uniform",
+  "glorot-normal",
+  "he-uniform",
+  "he-normal",
+  "lecun-uniform",
+  "lecun-normal",
+  "orthogonal",
+] as const;
 export type InitializerName = (typeof initializerNames)[number];
 
-function product(numbers: readonly number[]): number { return numbers.reduce((total, each) => total * each, 1); }
+function product(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total * each, 1);
+}
 
-/** Inputs and outputs a weight connects: convolution kernels are [height, width, in, out], dense ones [in, out]. */
+/**
+ * Inputs and outputs a weight connects: convolution kernels are [height, width, in, out], dense ones [in,
+ * out].
+ */
 export function fans(shape: readonly number[]): { readonly fanIn: number; readonly fanOut: number } {
   if (shape.length < 2) return { fanIn: product(shape), fanOut: product(shape) };
   const field = product(shape.slice(0, -2));
@@ -28,12 +43,21 @@ export function depthwiseFans(shape: readonly number[]): { readonly fanIn: numbe
  * @returns product(shape) float32 numbers, row-major
  * @throws RECIPE_PARAMETERS_INVALID for `orthogonal` on a shape of fewer than two dimensions
  */
-export function initialize(name: InitializerName, shape: readonly number[], stream: Stream, { fanIn, fanOut } = fans(shape)): Float32Array {
+export function initialize(
+  name: InitializerName,
+  shape: readonly number[],
+  stream: Stream,
+  { fanIn, fanOut } = fans(shape),
+): Float32Array {
   const values = new Float32Array(product(shape));
   if (name === "zeros") return values;
   if (name === "ones") return values.fill(1);
   if (name === "orthogonal") return orthogonal(shape, stream);
-  const scale = name.startsWith("glorot") ? 2 / (fanIn + fanOut) : name.startsWith("he") ? 2 / fanIn : 1 / fanIn;
+  const scale = name.startsWith("glorot")
+    ? 2 / (fanIn + fanOut)
+    : name.startsWith("he")
+      ? 2 / fanIn
+      : 1 / fanIn;
   // Square roots are correctly rounded everywhere (IEEE 754), unlike logarithms and powers.
   if (name.endsWith("uniform")) {
     const limit = Math.fround(Math.sqrt(3 * scale));
@@ -47,14 +71,25 @@ export function initialize(name: InitializerName, shape: readonly number[], stre
 
 /** Rows or columns (the shorter side) orthonormal: modified Gram-Schmidt, twice, over normals, in float64. */
 function orthogonal(shape: readonly number[], stream: Stream): Float32Array {
-  if (shape.length < 2) throw new StemmaError("RECIPE_PARAMETERS_INVALID", `An orthogonal start needs a matrix, not the shape [${shape.join(", ")}].`, { shape });
-  const rows = product(shape.slice(0, -1)), columns = shape.at(-1) as number;
-  const count = Math.min(rows, columns), length = Math.max(rows, columns);
+  if (shape.length < 2)
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `An orthogonal start needs a matrix, not the shape [${shape.join(", ")}].`,
+      { shape },
+    );
+  const rows = product(shape.slice(0, -1)),
+    columns = shape.at(-1) as number;
+  const count = Math.min(rows, columns),
+    length = Math.max(rows, columns);
   const vectors = Array.from({ length: count }, () => Float64Array.from({ length }, () => stream.normal()));
-  for (let pass = 0; pass < 2; pass++) vectors.forEach((vector, index) => { orthonormalize(vector, vectors.slice(0, index)); });
+  for (let pass = 0; pass < 2; pass++)
+    vectors.forEach((vector, index) => {
+      orthonormalize(vector, vectors.slice(0, index));
+    });
   const values = new Float32Array(rows * columns);
   vectors.forEach((vector, index) => {
-    for (let at = 0; at < length; at++) values[rows >= columns ? at * columns + index : index * columns + at] = vector[at] as number;
+    for (let at = 0; at < length; at++)
+      values[rows >= columns ? at * columns + index : index * columns + at] = vector[at] as number;
   });
   return values;
 }
@@ -63,7 +98,8 @@ function orthonormalize(vector: Float64Array, against: readonly Float64Array[]):
   for (const other of against) {
     let dot = 0;
     for (let at = 0; at < vector.length; at++) dot += (vector[at] as number) * (other[at] as number);
-    for (let at = 0; at < vector.length; at++) vector[at] = (vector[at] as number) - dot * (other[at] as number);
+    for (let at = 0; at < vector.length; at++)
+      vector[at] = (vector[at] as number) - dot * (other[at] as number);
   }
   let square = 0;
   for (const value of vector) square += value * value;

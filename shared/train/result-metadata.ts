@@ -1,13 +1,32 @@
-/** The typed metadata that a version carries of its training, so that lists and queries need not open the measurements. */
+/**
+ * The typed metadata that a version carries of its training, so that lists and queries need not open the
+ * measurements.
+ */
 import type { TrainingResult } from "./training.js";
 
-export interface ResultMetadata { readonly "metric.name": string; readonly "metric.unit": string; readonly "metric.lowerIsBetter": boolean; readonly "metric.before": number; readonly "metric.after": number; readonly "training.epochs": number; readonly "training.stoppedEarly": boolean; readonly "training.samples": number; readonly "training.ms": number }
+export interface ResultMetadata {
+  readonly "metric.name": string;
+  readonly "metric.unit": string;
+  readonly "metric.lowerIsBetter": boolean;
+  readonly "metric.before": number;
+  readonly "metric.after": number;
+  readonly "training.epochs": number;
+  readonly "training.stoppedEarly": boolean;
+  readonly "training.samples": number;
+  readonly "training.ms": number;
+}
 
 /** @returns flat, JSON-safe values; the metric in its unit, on held-out samples, before and after */
 export function metadataOfResult(result: TrainingResult): ResultMetadata {
   return {
-    "metric.name": result.metric.name, "metric.unit": result.metric.unit, "metric.lowerIsBetter": result.metric.lowerIsBetter,
-    "metric.before": result.metric.before, "metric.after": result.metric.after,
-    "training.epochs": result.epochs, "training.stoppedEarly": result.stoppedEarly, "training.samples": result.samples.train, "training.ms": Math.round(result.durationMs),
+    "metric.name": result.metric.name,
+    "metric.unit": result.metric.unit,
+    "metric.lowerIsBetter": result.metric.lowerIsBetter,
+    "metric.before": result.metric.before,
+    "metric.after": result.metric.after,
+    "training.epochs": result.epochs,
+    "training.stoppedEarly": result.stoppedEarly,
+    "training.samples": result.samples.train,
+    "training.ms": Math.round(result.durationMs),
   };
 }

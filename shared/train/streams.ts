@@ -6,33 +6,53 @@
  * whose bits differ between machines, touches a value.
  *
  * Generator: Philox 4x32-10 (Salmon et al., SC 2011), counter-based: a stream's whole state is its
- * count. Its key is the first 64 bits of SHA-256("stemma-stream-1\0" ‖ seed ‖ "\0" ‖ invocation ‖ "\0" ‖ name).
+ * count. Its key is the first 64 bits of SHA-256("stemma-stream-1\0" ‖ seed ‖ "\0" ‖ invocation ‖ "\0" ‖
+ * name).
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../errors.js";
 
-const multiplier0 = 0xd2511f53, multiplier1 = 0xcd9e8d57, weyl0 = 0x9e3779b9, weyl1 = 0xbb67ae85;
+const multiplier0 = 0xd2511f53,
+  multiplier1 = 0xcd9e8d57,
+  weyl0 = 0x9e3779b9,
+  weyl1 = 0xbb67ae85;
 const twoTo32 = 4294967296;
 
 /** High 32 bits of the product of two unsigned 32-bit numbers. */
 function multiplyHigh(a: number, b: number): number {
-  const aLow = a & 0xffff, aHigh = a >>> 16, bLow = b & 0xffff, bHigh = b >>> 16;
+  const aLow = a & 0xffff,
+    aHigh = a >>> 16,
+    bLow = b & 0xffff,
+    bHigh = b >>> 16;
   const low = aLow * bLow;
   const middle = aHigh * bLow + (low >>> 16);
   const other = aLow * bHigh + (middle % 65536);
   return (aHigh * bHigh + Math.floor(middle / 65536) + Math.floor(other / 65536)) >>> 0;
 }
 
-/** One Philox 4x32-10 block: 128 bits of counter and 64 of key give four words. Exported for its known-answer test. */
-export function philoxBlock(counter: readonly [number, number, number, number], key: readonly [number, number]): [number, number, number, number] {
+/**
+ * One Philox 4x32-10 block: 128 bits of counter and 64 of key give four words. Exported for its known-answer
+ * test.
+ */
+export function philoxBlock(
+  counter: readonly [number, number, number, number],
+  key: readonly [number, number],
+): [number, number, number, number] {
   let [c0, c1, c2, c3] = counter;
   let [k0, k1] = key;
   for (let round = 0; round < 10; round++) {
-    const high0 = multiplyHigh(multiplier0, c0), low0 = Math.imul(multiplier0, c0) >>> 0;
-    const high1 = multiplyHigh(multiplier1, c2), low1 = Math.imul(multiplier1, c2) >>> 0;
-    const next0 = (high1 ^ c1 ^ k0) >>> 0, next2 = (high0 ^ c3 ^ k1) >>> 0;
-    c0 = next0; c1 = low1; c2 = next2; c3 = low0;
-    k0 = (k0 + weyl0) >>> 0; k1 = (k1 + weyl1) >>> 0;
+    const high0 = multiplyHigh(multiplier0, c0),
+      low0 = Math.imul(multiplier0, c0) >>> 0;
+    const high1 = multiplyHigh(multiplier1, c2),
+      low1 = Math.imul(multiplier1, c2) >>> 0;
+    const next0 = (high1 ^ c1 ^ k0) >>> 0,
+      next2 = (high0 ^ c3 ^ k1) >>> 0;
+    c0 = next0;
+    c1 = low1;
+    c2 = next2;
+    c3 = low0;
+    k0 = (k0 + weyl0) >>> 0;
+    k1 = (k1 + weyl1) >>> 0;
   }
   return [c0, c1, c2, c3];
 }
@@ -45,14 +65,24 @@ export class Stream {
   #block: readonly number[] = [];
   #blockIndex = -1;
 
-  constructor(name: string, key: readonly [number, number]) { this.name = name; this.#key = key; }
+  constructor(name: string, key: readonly [number, number]) {
+    this.name = name;
+    this.#key = key;
+  }
 
   /** 32-bit words drawn so far: the whole state of the stream. */
-  get count(): number { return this.#count; }
+  get count(): number {
+    return this.#count;
+  }
 
   /** Goes to a count that was recorded. */
   seek(count: number): void {
-    if (!Number.isSafeInteger(count) || count < 0) throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The stream ${this.name} cannot go to ${count}; a count is a whole number ≥ 0.`, { count });
+    if (!Number.isSafeInteger(count) || count < 0)
+      throw new StemmaError(
+        "RECIPE_PARAMETERS_INVALID",
+        `The stream ${this.name} cannot go to ${count}; a count is a whole number ≥ 0.`,
+        { count },
+      );
     this.#count = count;
   }
 
@@ -67,7 +97,9 @@ export class Stream {
   }
 
   /** A float32 in [0, 1): the upper 24 bits over 2²⁴, exact. */
-  uniform(): number { return (this.word() >>> 8) / 16777216; }
+  uniform(): number {
+    return (this.word() >>> 8) / 16777216;
+  }
 
   /** A float32 in [low, high]; one rounding for the product, one for the sum. */
   uniformBetween(low: number, high: number): number {
@@ -76,7 +108,12 @@ export class Stream {
 
   /** A whole number in [0, below), without bias (rejection); `below` from 1 to 2³². */
   integer(below: number): number {
-    if (!Number.isSafeInteger(below) || below < 1 || below > twoTo32) throw new StemmaError("RECIPE_PARAMETERS_INVALID", `A whole number below ${below} cannot be drawn; the bound is 1 to 2^32.`, { below });
+    if (!Number.isSafeInteger(below) || below < 1 || below > twoTo32)
+      throw new StemmaError(
+        "RECIPE_PARAMETERS_INVALID",
+        `A whole number below ${below} cannot be drawn; the bound is 1 to 2^32.`,
+        { below },
+      );
     const limit = twoTo32 - (twoTo32 % below);
     for (;;) {
       const word = this.word();
@@ -104,21 +141,29 @@ export class Stream {
     }
   }
 
-  /** True with probability exp(−1/2): the length of a falling run that starts below 1/2 is even (von Neumann). */
+  /**
+   * True with probability exp(−1/2): the length of a falling run that starts below 1/2 is even (von Neumann).
+   */
   #halfRun(): boolean {
-    let last = 0x80000000, length = 0;
-    for (let next = this.word(); next < last; next = this.word()) { last = next; length++; }
+    let last = 0x80000000,
+      length = 0;
+    for (let next = this.word(); next < last; next = this.word()) {
+      last = next;
+      length++;
+    }
     return length % 2 === 0;
   }
 
   /** True with probability exp(−x (2k + x) / (2k + 2)), x as a fraction of 2³² (algorithm B there). */
   #fractionRun(k: number, x: number): boolean {
-    let last = x, length = 0;
+    let last = x,
+      length = 0;
     for (;;) {
       const next = this.word();
       if (next >= last) break;
       if (this.word() * (2 * k + 2) >= 2 * k * twoTo32 + x) break;
-      last = next; length++;
+      last = next;
+      length++;
     }
     return length % 2 === 0;
   }
@@ -148,8 +193,16 @@ export class Streams {
    * @throws RECIPE_PARAMETERS_INVALID
    */
   constructor(seed: string, invocation: number) {
-    if (!/^(0|[1-9][0-9]{0,19})$/.test(seed) || BigInt(seed) >= 2n ** 64n) throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The seed "${seed.slice(0, 40)}" is no unsigned 64-bit number. Give it in decimal digits.`);
-    if (!Number.isSafeInteger(invocation) || invocation < 0) throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The invocation count ${invocation} is no whole number ≥ 0.`);
+    if (!/^(0|[1-9][0-9]{0,19})$/.test(seed) || BigInt(seed) >= 2n ** 64n)
+      throw new StemmaError(
+        "RECIPE_PARAMETERS_INVALID",
+        `The seed "${seed.slice(0, 40)}" is no unsigned 64-bit number. Give it in decimal digits.`,
+      );
+    if (!Number.isSafeInteger(invocation) || invocation < 0)
+      throw new StemmaError(
+        "RECIPE_PARAMETERS_INVALID",
+        `The invocation count ${invocation} is no whole number ≥ 0.`,
+      );
     this.seed = seed;
     this.invocation = invocation;
   }
@@ -158,7 +211,9 @@ export class Streams {
   stream(name: string): Stream {
     let stream = this.#streams.get(name);
     if (stream === undefined) {
-      const digest = createHash("sha256").update(`stemma-stream-1\0${this.seed}\0${this.invocation}\0${name}`, "utf8").digest();
+      const digest = createHash("sha256")
+        .update(`stemma-stream-1\0${this.seed}\0${this.invocation}\0${name}`, "utf8")
+        .digest();
       stream = new Stream(name, [digest.readUInt32LE(0), digest.readUInt32LE(4)]);
       this.#streams.set(name, stream);
     }
@@ -167,7 +222,11 @@ export class Streams {
 
   /** Names and counts, sorted by name: for the provenance record, and to go on from a checkpoint. */
   counts(): Readonly<Record<string, number>> {
-    return Object.fromEntries([...this.#streams.values()].map((stream) => [stream.name, stream.count] as const).sort(([a], [b]) => (a < b ? -1 : 1)));
+    return Object.fromEntries(
+      [...this.#streams.values()]
+        .map((stream) => [stream.name, stream.count] as const)
+        .sort(([a], [b]) => (a < b ? -1 : 1)),
+    );
   }
 
   /** Goes to recorded counts. */

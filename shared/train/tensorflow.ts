@@ -1,4 +1,7 @@
-/** The type of the TensorFlow.js module; training code takes the module as a parameter and never imports it. Types only. */
+/**
+ * The type of the TensorFlow.js module; training code takes the module as a parameter and never imports it.
+ * Types only.
+ */
 import type * as tfjs from "@tensorflow/tfjs";
 
 export type TensorFlow = typeof tfjs;

@@ -10,14 +10,30 @@ import { builtInEngineFolder, engineIdOfFolder } from "./engine.js";
 import type { TrainingResult } from "./training.js";
 
 /** Where a training was done, from its result. */
-export function environmentOfTraining(result: Pick<TrainingResult, "engine" | "backend">, stemma: string, threads = 1): Environment {
-  return captureNodeEnvironment({ backend: result.backend.backend, stemma, engine: result.engine, threads, libraries: installedLibraries() });
+export function environmentOfTraining(
+  result: Pick<TrainingResult, "engine" | "backend">,
+  stemma: string,
+  threads = 1,
+): Environment {
+  return captureNodeEnvironment({
+    backend: result.backend.backend,
+    stemma,
+    engine: result.engine,
+    threads,
+    libraries: installedLibraries(),
+  });
 }
 
 /** What a training would have here and now; without an engine where its bundle was not built. */
 export async function environmentForTraining(stemma: string, threads = 1): Promise<Environment> {
   const engine = await engineIdOfFolder(builtInEngineFolder()).catch(() => undefined);
-  return captureNodeEnvironment({ backend: chooseBackend({}).backend, stemma, ...(engine === undefined ? {} : { engine }), threads, libraries: installedLibraries() });
+  return captureNodeEnvironment({
+    backend: chooseBackend({}).backend,
+    stemma,
+    ...(engine === undefined ? {} : { engine }),
+    threads,
+    libraries: installedLibraries(),
+  });
 }
 
 const require = createRequire(import.meta.url);
@@ -25,7 +41,13 @@ const libraries = ["@tensorflow/tfjs", "@tensorflow/tfjs-backend-wasm"];
 
 /** Versions of the training libraries; one that is not installed (a bundle) is left out. */
 function installedLibraries(): Record<string, string> {
-  return Object.fromEntries(libraries.flatMap((name) => {
-    try { return [[name, (require(`${name}/package.json`) as { version: string }).version]]; } catch { return []; }
-  }));
+  return Object.fromEntries(
+    libraries.flatMap((name) => {
+      try {
+        return [[name, (require(`${name}/package.json`) as { version: string }).version]];
+      } catch {
+        return [];
+      }
+    }),
+  );
 }

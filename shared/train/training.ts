@@ -6,11 +6,17 @@ import type { Hash } from "../tensor/tensor.js";
 import type { Evaluation } from "./evaluation.js";
 
 export type BackendName = "wasm" | "native";
-export interface BackendChoice { readonly backend: BackendName; /** Why not the other one, for the person who reads the log. */ readonly reason: string }
+export interface BackendChoice {
+  readonly backend: BackendName;
+  /** Why not the other one, for the person who reads the log. */ readonly reason: string;
+}
 
 /** What a recipe needs to find its samples again. */
 export interface DatasetReference {
-  /** Registered reader: "nasa-battery", "battery-simulated", "mnist", "images-generated", "samples" (what a device collected) … */
+  /**
+   * Registered reader: "nasa-battery", "battery-simulated", "mnist", "images-generated", "samples" (what a
+   * device collected) …
+   */
   readonly reader: string;
   readonly parameters: Readonly<Record<string, string | number | boolean | readonly string[]>>;
   /** Folder or file, when the reader has one. */
@@ -29,19 +35,34 @@ export interface TrainingJob {
   readonly seed: string;
   /** Times this trainer was invoked before (ME9). */
   readonly invocation: number;
-  /** Base model in the job folder (model.safetensors + architecture.json); absent: the recipe's own initialisation. */
+  /**
+   * Base model in the job folder (model.safetensors + architecture.json); absent: the recipe's own
+   * initialisation.
+   */
   readonly base?: { readonly folder: string; readonly versionId?: Hash };
   readonly memoryLimitMb?: number;
   readonly threads?: number;
 }
 
-export interface Measurement { readonly iteration: number; readonly epoch: number; readonly loss: number; readonly learningRate: number; readonly validation?: number }
+export interface Measurement {
+  readonly iteration: number;
+  readonly epoch: number;
+  readonly loss: number;
+  readonly learningRate: number;
+  readonly validation?: number;
+}
 
 export interface TrainingResult {
   readonly format: 1;
   readonly engine: Hash;
   readonly backend: BackendChoice;
-  readonly metric: { readonly name: string; readonly unit: string; readonly lowerIsBetter: boolean; /** On held-out samples. */ readonly before: number; readonly after: number };
+  readonly metric: {
+    readonly name: string;
+    readonly unit: string;
+    readonly lowerIsBetter: boolean;
+    /** On held-out samples. */ readonly before: number;
+    readonly after: number;
+  };
   /** All measures on the held-out samples (ME4), not only the recipe's own. */
   readonly evaluation?: { readonly before: Evaluation; readonly after: Evaluation };
   readonly measurements: readonly Measurement[];
@@ -49,9 +70,17 @@ export interface TrainingResult {
   readonly stoppedEarly: boolean;
   readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
   readonly datasetHash: Hash;
-  /** Everything the provenance record needs beside model and data: parameters (passed, defaulted), streams and counts, optimiser. */
+  /**
+   * Everything the provenance record needs beside model and data: parameters (passed, defaulted), streams and
+   * counts, optimiser.
+   */
   readonly provenance: Readonly<Record<string, unknown>>;
   readonly durationMs: number;
   /** Files in the result folder. */
-  readonly files: { readonly model: "model.safetensors"; readonly architecture: "architecture.json"; readonly optimizer?: "optimizer.safetensors"; readonly checkpoints?: readonly string[] };
+  readonly files: {
+    readonly model: "model.safetensors";
+    readonly architecture: "architecture.json";
+    readonly optimizer?: "optimizer.safetensors";
+    readonly checkpoints?: readonly string[];
+  };
 }

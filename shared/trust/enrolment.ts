@@ -10,9 +10,18 @@ import type { Files } from "../ports.js";
 import { checkRoot, isName } from "../wire/topics.js";
 import { keyOfSeed, parseJson } from "./keys.js";
 
-const name = z.string().refine(isName, "must be letters, digits, - and _, beginning with a letter or digit, at most 64");
+const name = z
+  .string()
+  .refine(isName, "must be letters, digits, - and _, beginning with a letter or digit, at most 64");
 const hexKey = z.string().regex(/^[0-9a-f]{64}$/, "must be 64 lower-case hex digits");
-const root = z.string().refine((text) => { try { checkRoot(text); return true; } catch { return false; } }, "must be one or two names separated by /");
+const root = z.string().refine((text) => {
+  try {
+    checkRoot(text);
+    return true;
+  } catch {
+    return false;
+  }
+}, "must be one or two names separated by /");
 const mqttUrl = z.url({ protocol: /^mqtts?$/ });
 const httpUrl = z.url({ protocol: /^https?$/ });
 
@@ -26,8 +35,13 @@ const enrolmentSchema = z.strictObject({
   mqtt: z.array(mqttUrl).min(1).max(8),
   /** Absent where the server has no HTTP door. */
   http: httpUrl.optional(),
-  /** PEM of the authority that signs the server's certificate (mqtts, https); the system's own when absent. */
-  ca: z.string().max(64 * 1024).optional(),
+  /**
+   * PEM of the authority that signs the server's certificate (mqtts, https); the system's own when absent.
+   */
+  ca: z
+    .string()
+    .max(64 * 1024)
+    .optional(),
   root,
   token: z.string().min(16).max(256),
   deviceSeed: hexKey,
@@ -41,15 +55,27 @@ export type Enrolment = z.infer<typeof enrolmentSchema>;
 export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolment {
   const parsed = enrolmentSchema.safeParse(value);
   if (!parsed.success) {
-    const fields = parsed.error.issues.map((issue) => `${issue.path.join(".") || "(whole)"}: ${issue.message}`);
-    throw new StemmaError("ENROLMENT_INVALID", `${where} is not usable (${fields.slice(0, 5).join("; ")}). Enrol the device again with \`stemma device enroll\`.`, { fields });
+    const fields = parsed.error.issues.map(
+      (issue) => `${issue.path.join(".") || "(whole)"}: ${issue.message}`,
+    );
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      `${where} is not usable (${fields.slice(0, 5).join("; ")}). Enrol the device again with \`stemma device enroll\`.`,
+      { fields },
+    );
   }
-  if (keyOfSeed(parsed.data.deviceSeed).publicKey !== parsed.data.devicePublicKey) throw new StemmaError("ENROLMENT_INVALID", `${where} holds a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`);
+  if (keyOfSeed(parsed.data.deviceSeed).publicKey !== parsed.data.devicePublicKey)
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      `${where} holds a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,
+    );
   return parsed.data;
 }
 
 /** @throws ENROLMENT_INVALID, FILE_MISSING */
-export async function loadEnrolment(files: Files, path: string): Promise<Enrolment> { return parseEnrolment(parseJson(await files.read(path)), path); }
+export async function loadEnrolment(files: Files, path: string): Promise<Enrolment> {
+  return parseEnrolment(parseJson(await files.read(path)), path);
+}
 
 /** Writes the file durably; the files port makes it readable by this user only. */
 export async function saveEnrolment(files: Files, path: string, enrolment: Enrolment): Promise<void> {

@@ -16,23 +16,35 @@ export interface Signer {
   sign(message: Uint8Array): Uint8Array;
 }
 /** A signer whose seed can be written to a file. */
-export interface PrivateKey extends Signer { /** 64 lower-case hex digits. Never logged. */ readonly seed: string }
+export interface PrivateKey extends Signer {
+  /** 64 lower-case hex digits. Never logged. */ readonly seed: string;
+}
 
 /** DER around the raw bytes (RFC 8410): PKCS #8 of a private key, SubjectPublicKeyInfo of a public one. */
 const privateDer = Buffer.from("302e020100300506032b657004220420", "hex");
 const publicDer = Buffer.from("302a300506032b6570032100", "hex");
-const hexBytes = (text: string, length: number): Buffer | undefined => (new RegExp(`^[0-9a-f]{${length * 2}}$`).test(text) ? Buffer.from(text, "hex") : undefined);
+const hexBytes = (text: string, length: number): Buffer | undefined =>
+  new RegExp(`^[0-9a-f]{${length * 2}}$`).test(text) ? Buffer.from(text, "hex") : undefined;
 
 /** @throws KEY_INVALID */
 export function keyOfSeed(seed: string): PrivateKey {
   const raw = hexBytes(seed, 32);
-  if (raw === undefined) throw new StemmaError("KEY_INVALID", "A private key is not 32 bytes in lower-case hex. Restore the key file from a backup, or enrol again.");
+  if (raw === undefined)
+    throw new StemmaError(
+      "KEY_INVALID",
+      "A private key is not 32 bytes in lower-case hex. Restore the key file from a backup, or enrol again.",
+    );
   const key = createPrivateKey({ key: Buffer.concat([privateDer, raw]), format: "der", type: "pkcs8" });
-  const publicKey = createPublicKey(key).export({ format: "der", type: "spki" }).subarray(publicDer.length).toString("hex");
+  const publicKey = createPublicKey(key)
+    .export({ format: "der", type: "spki" })
+    .subarray(publicDer.length)
+    .toString("hex");
   return { publicKey, seed, sign: (message) => new Uint8Array(sign(null, message, key)) };
 }
 
-export function generateKey(random: Random): PrivateKey { return keyOfSeed(Buffer.from(random.bytes(32)).toString("hex")); }
+export function generateKey(random: Random): PrivateKey {
+  return keyOfSeed(Buffer.from(random.bytes(32)).toString("hex"));
+}
 
 /** Imported public keys; a server verifies the same few thousand devices over and over. */
 const publicKeys = new Map<string, KeyObject>();
@@ -43,31 +55,63 @@ function publicKeyObject(publicKey: string): KeyObject | undefined {
   const raw = hexBytes(publicKey, 32);
   if (raw === undefined) return undefined;
   let key: KeyObject;
-  try { key = createPublicKey({ key: Buffer.concat([publicDer, raw]), format: "der", type: "spki" }); } catch { return undefined; }
+  try {
+    key = createPublicKey({ key: Buffer.concat([publicDer, raw]), format: "der", type: "spki" });
+  } catch {
+    return undefined;
+  }
   if (publicKeys.size >= maxCachedKeys) publicKeys.clear();
   publicKeys.set(publicKey, key);
   return key;
 }
 
-/** Whether `signature` (raw 64 bytes, or 128 hex digits) is the key's over the message. Malformed keys and signatures are simply not valid. */
-export function isSignatureValid(publicKey: string, message: Uint8Array, signature: Uint8Array | string): boolean {
+/**
+ * Whether `signature` (raw 64 bytes, or 128 hex digits) is the key's over the message. Malformed keys and
+ * signatures are simply not valid.
+ */
+export function isSignatureValid(
+  publicKey: string,
+  message: Uint8Array,
+  signature: Uint8Array | string,
+): boolean {
   const key = publicKeyObject(publicKey);
   const raw = typeof signature === "string" ? hexBytes(signature, 64) : signature;
   if (key === undefined || raw === undefined || raw.length !== 64) return false;
-  try { return verify(null, message, key, raw); } catch { return false; }
+  try {
+    return verify(null, message, key, raw);
+  } catch {
+    return false;
+  }
 }
 
-const keyFile = z.object({ kind: z.literal("stemma-key"), format: z.literal(1), algorithm: z.literal("ed25519"), publicKey: z.string(), seed: z.string() });
+const keyFile = z.object({
+  kind: z.literal("stemma-key"),
+  format: z.literal(1),
+  algorithm: z.literal("ed25519"),
+  publicKey: z.string(),
+  seed: z.string(),
+});
 
 /** Writes a key durably. The files port makes files readable by this user only. */
 export async function saveKey(files: Files, path: string, key: PrivateKey): Promise<void> {
-  const text = JSON.stringify({ kind: "stemma-key", format: 1, algorithm: "ed25519", publicKey: key.publicKey, seed: key.seed });
+  const text = JSON.stringify({
+    kind: "stemma-key",
+    format: 1,
+    algorithm: "ed25519",
+    publicKey: key.publicKey,
+    seed: key.seed,
+  });
   await writeDurably(files, path, Buffer.from(`${text}\n`));
 }
 
 /** @throws KEY_INVALID, FILE_MISSING */
 export async function loadKey(files: Files, path: string): Promise<PrivateKey> {
-  const invalid = (cause?: unknown): StemmaError => new StemmaError("KEY_INVALID", `The key file ${path} is damaged or of another format. Restore it from a backup; a new key would not be trusted by who has pinned the old one.`, { path, cause });
+  const invalid = (cause?: unknown): StemmaError =>
+    new StemmaError(
+      "KEY_INVALID",
+      `The key file ${path} is damaged or of another format. Restore it from a backup; a new key would not be trusted by who has pinned the old one.`,
+      { path, cause },
+    );
   const parsed = keyFile.safeParse(parseJson(await files.read(path)));
   if (!parsed.success) throw invalid(parsed.error);
   const key = keyOfSeed(parsed.data.seed);
@@ -86,5 +130,11 @@ export async function loadOrMakeKey(files: Files, path: string, random: Random):
 /** JSON of a small file; undefined where it is none. */
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length > 1024 * 1024) return undefined;
-  try { return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")) as unknown; } catch { return undefined; }
+  try {
+    return JSON.parse(
+      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"),
+    ) as unknown;
+  } catch {
+    return undefined;
+  }
 }

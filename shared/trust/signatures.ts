@@ -20,49 +20,98 @@ function text(value: string): Buffer {
   const bytes = Buffer.from(value, "utf8");
   return Buffer.concat([u32(bytes.length), bytes]);
 }
-function u32(value: number): Buffer { const bytes = Buffer.alloc(4); bytes.writeUInt32LE(value); return bytes; }
-function u64(value: number): Buffer { const bytes = Buffer.alloc(8); bytes.writeBigUInt64LE(BigInt(value)); return bytes; }
+function u32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
+function u64(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
 const hash = (value: Hash): Buffer => Buffer.from(value, "hex");
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 
 function check(publicKey: string, message: Uint8Array, signature: string, what: string): void {
   if (!isSignatureValid(publicKey, message, signature)) {
-    throw new StemmaError("SIGNATURE_INVALID", `The signature of ${what} is not by the key ${publicKey.slice(0, 16)}…. It was altered on the way, or made by somebody else; it is ignored.`, { what, publicKey });
+    throw new StemmaError(
+      "SIGNATURE_INVALID",
+      `The signature of ${what} is not by the key ${publicKey.slice(0, 16)}…. It was altered on the way, or made by somebody else; it is ignored.`,
+      { what, publicKey },
+    );
   }
 }
 
 // Announcements: a device says that this version is its own.
 
 /** "stemma-announce-1\0" ‖ version id. */
-function announceMessage(versionId: Hash): Buffer { return Buffer.concat([Buffer.from(domains.announce), hash(versionId)]); }
-export function signAnnounce(device: Signer, versionId: Hash): string { return hex(device.sign(announceMessage(versionId))); }
+function announceMessage(versionId: Hash): Buffer {
+  return Buffer.concat([Buffer.from(domains.announce), hash(versionId)]);
+}
+export function signAnnounce(device: Signer, versionId: Hash): string {
+  return hex(device.sign(announceMessage(versionId)));
+}
 /** @throws SIGNATURE_INVALID */
-export function verifyAnnounce(publicKey: string, versionId: Hash, signature: string): void { check(publicKey, announceMessage(versionId), signature, `the announcement of ${versionId}`); }
+export function verifyAnnounce(publicKey: string, versionId: Hash, signature: string): void {
+  check(publicKey, announceMessage(versionId), signature, `the announcement of ${versionId}`);
+}
 
 // Offers: the server gives this version to this device's line.
 
-export interface OfferSubject { readonly fleet: string; readonly device: string; readonly line: string; readonly versionId: Hash }
+export interface OfferSubject {
+  readonly fleet: string;
+  readonly device: string;
+  readonly line: string;
+  readonly versionId: Hash;
+}
 /** "stemma-offer-1\0" ‖ fleet ‖ 0 ‖ device ‖ 0 ‖ line ‖ 0 ‖ version id; none of the texts may contain NUL. */
 function offerMessage({ fleet, device, line, versionId }: OfferSubject): Buffer {
   const names = [fleet, device, line];
-  if (names.some((name) => name.includes("\0"))) throw new StemmaError("SIGNATURE_INVALID", "A name with a NUL cannot be signed. Rename it.", { fleet, device, line });
+  if (names.some((name) => name.includes("\0")))
+    throw new StemmaError("SIGNATURE_INVALID", "A name with a NUL cannot be signed. Rename it.", {
+      fleet,
+      device,
+      line,
+    });
   return Buffer.concat([Buffer.from(`${domains.offer}${names.join("\0")}\0`), hash(versionId)]);
 }
-export function signOffer(server: Signer, subject: OfferSubject): string { return hex(server.sign(offerMessage(subject))); }
+export function signOffer(server: Signer, subject: OfferSubject): string {
+  return hex(server.sign(offerMessage(subject)));
+}
 /** @throws SIGNATURE_INVALID */
-export function verifyOffer(publicKey: string, subject: OfferSubject, signature: string): void { check(publicKey, offerMessage(subject), signature, `the offer of ${subject.versionId} to ${subject.device}/${subject.line}`); }
+export function verifyOffer(publicKey: string, subject: OfferSubject, signature: string): void {
+  check(
+    publicKey,
+    offerMessage(subject),
+    signature,
+    `the offer of ${subject.versionId} to ${subject.device}/${subject.line}`,
+  );
+}
 
 // Journal heads.
 
 /** "stemma-head-1\0" ‖ length u64 ‖ chain ‖ root, integers little-endian. */
-export function headMessage({ length, chain, root }: JournalHead): Uint8Array { return Buffer.concat([Buffer.from(domains.head), u64(length), hash(chain), hash(root)]); }
+export function headMessage({ length, chain, root }: JournalHead): Uint8Array {
+  return Buffer.concat([Buffer.from(domains.head), u64(length), hash(chain), hash(root)]);
+}
 export function signHead(server: Signer, head: JournalHead): SignedHead {
-  return { length: head.length, chain: head.chain, root: head.root, publicKey: server.publicKey, signature: hex(server.sign(headMessage(head))) };
+  return {
+    length: head.length,
+    chain: head.chain,
+    root: head.root,
+    publicKey: server.publicKey,
+    signature: hex(server.sign(headMessage(head))),
+  };
 }
 /** @throws HEAD_SIGNATURE_INVALID */
 export function verifyHead(publicKey: string, head: SignedHead): void {
   if (head.publicKey === publicKey && isSignatureValid(publicKey, headMessage(head), head.signature)) return;
-  throw new StemmaError("HEAD_SIGNATURE_INVALID", `A journal head of length ${head.length} is not signed by the server's key ${publicKey.slice(0, 16)}…. It was altered, or another server answers; it is ignored.`, { length: head.length, publicKey });
+  throw new StemmaError(
+    "HEAD_SIGNATURE_INVALID",
+    `A journal head of length ${head.length} is not signed by the server's key ${publicKey.slice(0, 16)}…. It was altered, or another server answers; it is ignored.`,
+    { length: head.length, publicKey },
+  );
 }
 
 // Receipts: the server's word on a version, bound to device and session.
@@ -71,32 +120,62 @@ export type UnsignedReceipt = Omit<Receipt, "type" | "publicKey" | "signature">;
 const kindNumbers = { recorded: 0, stored: 1, released: 2 } as const;
 
 /**
- * "stemma-receipt-1\0" ‖ kind u8 ‖ version id ‖ fleet ‖ device ‖ session u64 ‖ position u64 ‖ backed up to u64 ‖ name ‖ version u32
- * ‖ head (0, or 1 ‖ length u64 ‖ chain ‖ root); texts as length u32 ‖ UTF-8, integers little-endian.
+ * "stemma-receipt-1\0" ‖ kind u8 ‖ version id ‖ fleet ‖ device ‖ session u64 ‖ position u64 ‖ backed up to
+ * u64 ‖ name ‖ version u32 ‖ head (0, or 1 ‖ length u64 ‖ chain ‖ root); texts as length u32 ‖ UTF-8,
+ * integers little-endian.
  */
 export function receiptMessage(receipt: UnsignedReceipt): Uint8Array {
   const { head } = receipt;
   return Buffer.concat([
-    Buffer.from(domains.receipt), Buffer.of(kindNumbers[receipt.kind]), hash(receipt.versionId), text(receipt.fleet), text(receipt.device),
-    u64(receipt.session), u64(receipt.position), u64(receipt.backedUpTo), text(receipt.name), u32(receipt.version),
-    head === undefined ? Buffer.of(0) : Buffer.concat([Buffer.of(1), u64(head.length), hash(head.chain), hash(head.root)]),
+    Buffer.from(domains.receipt),
+    Buffer.of(kindNumbers[receipt.kind]),
+    hash(receipt.versionId),
+    text(receipt.fleet),
+    text(receipt.device),
+    u64(receipt.session),
+    u64(receipt.position),
+    u64(receipt.backedUpTo),
+    text(receipt.name),
+    u32(receipt.version),
+    head === undefined
+      ? Buffer.of(0)
+      : Buffer.concat([Buffer.of(1), u64(head.length), hash(head.chain), hash(head.root)]),
   ]);
 }
 /** A receipt ready to send. */
 export function signReceipt(server: Signer, receipt: UnsignedReceipt): Receipt {
-  return { type: "receipt", ...receipt, publicKey: server.publicKey, signature: hex(server.sign(receiptMessage(receipt))) };
+  return {
+    type: "receipt",
+    ...receipt,
+    publicKey: server.publicKey,
+    signature: hex(server.sign(receiptMessage(receipt))),
+  };
 }
 
 /** Who a receipt must be for; `session` is left out where an older session's receipt is as good. */
-export interface ReceiptReader { readonly serverPublicKey: string; readonly fleet: string; readonly device: string; readonly session?: number }
+export interface ReceiptReader {
+  readonly serverPublicKey: string;
+  readonly fleet: string;
+  readonly device: string;
+  readonly session?: number;
+}
 /**
  * Checks that this is the pinned server's word to this device.
  * @throws RECEIPT_INVALID
  */
 export function verifyReceipt(reader: ReceiptReader, receipt: Receipt): void {
-  const reject = (why: string): StemmaError => new StemmaError("RECEIPT_INVALID", `A receipt "${receipt.kind}" for ${receipt.versionId} ${why}. It is ignored, and the model stays in the outbox.`, { versionId: receipt.versionId, why });
-  if (receipt.publicKey !== reader.serverPublicKey) throw reject("is signed by another key than the server's pinned one");
-  if (receipt.fleet !== reader.fleet || receipt.device !== reader.device) throw reject(`is for ${receipt.fleet}/${receipt.device}`);
-  if (reader.session !== undefined && receipt.session !== reader.session) throw reject(`belongs to session ${receipt.session}`);
-  if (!isSignatureValid(reader.serverPublicKey, receiptMessage(receipt), receipt.signature)) throw reject("has a signature that does not fit");
+  const reject = (why: string): StemmaError =>
+    new StemmaError(
+      "RECEIPT_INVALID",
+      `A receipt "${receipt.kind}" for ${receipt.versionId} ${why}. It is ignored, and the model stays in the outbox.`,
+      { versionId: receipt.versionId, why },
+    );
+  if (receipt.publicKey !== reader.serverPublicKey)
+    throw reject("is signed by another key than the server's pinned one");
+  if (receipt.fleet !== reader.fleet || receipt.device !== reader.device)
+    throw reject(`is for ${receipt.fleet}/${receipt.device}`);
+  if (reader.session !== undefined && receipt.session !== reader.session)
+    throw reject(`belongs to session ${receipt.session}`);
+  if (!isSignatureValid(reader.serverPublicKey, receiptMessage(receipt), receipt.signature))
+    throw reject("has a signature that does not fit");
 }

@@ -7,14 +7,21 @@ import { sha256 } from "../tensor/hash.js";
 import type { Random } from "../ports.js";
 
 /** "stemma_" ‖ 43 characters of base64url: 32 random bytes. */
-export function generateToken(random: Random): string { return `stemma_${Buffer.from(random.bytes(32)).toString("base64url")}`; }
+export function generateToken(random: Random): string {
+  return `stemma_${Buffer.from(random.bytes(32)).toString("base64url")}`;
+}
 
 /** What the server keeps: H("stemma-token-1\0" ‖ token), lower-case hex. */
-export function hashToken(token: string): string { return sha256("stemma-token-1\0", token); }
+export function hashToken(token: string): string {
+  return sha256("stemma-token-1\0", token);
+}
 
 /** Compares in constant time. */
 export function isTokenOf(token: string | Uint8Array, tokenHash: string): boolean {
-  const presented = Buffer.from(hashToken(typeof token === "string" ? token : Buffer.from(token).toString("utf8")), "hex");
+  const presented = Buffer.from(
+    hashToken(typeof token === "string" ? token : Buffer.from(token).toString("utf8")),
+    "hex",
+  );
   const expected = Buffer.from(tokenHash, "hex");
   return presented.length === expected.length && timingSafeEqual(presented, expected);
 }

@@ -5,7 +5,9 @@
 
 /** Enough for every header without a correlation. */
 const headroomBytes = 128;
-/** Buffers whose room is still free: each is used once, so that a message on its way is never written over. */
+/**
+ * Buffers whose room is still free: each is used once, so that a message on its way is never written over.
+ */
 const free = new WeakSet<ArrayBufferLike>();
 
 /** Bytes for a block to be read into; encodeEnvelope writes the header in front of them once. */
@@ -24,8 +26,9 @@ function varint(value: number): number[] {
 }
 
 /**
- * The same bytes as the generated encoder makes for an envelope whose body is this block: `header` (fields 1 to 5),
- * then field 17 with the index (1) and the data (2). Undefined where the data has no room in front of it.
+ * The same bytes as the generated encoder makes for an envelope whose body is this block: `header` (fields 1
+ * to 5), then field 17 with the index (1) and the data (2). Undefined where the data has no room in front of
+ * it.
  */
 export function frameBlock(header: Uint8Array, index: number, data: Uint8Array): Uint8Array | undefined {
   if (data.length === 0 || data.byteOffset !== headroomBytes || !free.has(data.buffer)) return undefined;

@@ -9,54 +9,162 @@ import { frameBlock } from "./block-frame.js";
 import * as field from "./fields.js";
 import { type Fields } from "./fields.js";
 import { scanEnvelope } from "./scan.js";
-import { blockOverheadBytes, blocksPerManifestPart, encodingsPerManifestPart, maxBlockBytes, maxListLength, maxReferences, maxTextLength, maxWordBytes, oldestProtocolVersion, protocolVersion } from "./limits.js";
+import {
+  blockOverheadBytes,
+  blocksPerManifestPart,
+  encodingsPerManifestPart,
+  maxBlockBytes,
+  maxListLength,
+  maxReferences,
+  maxTextLength,
+  maxWordBytes,
+  oldestProtocolVersion,
+  protocolVersion,
+} from "./limits.js";
 import type * as words from "./messages.js";
-import { stemma } from "./stemma-protocol.js";
+import { stemma } from "./generated/stemma-protocol.js";
 
 const shortText = field.text(256);
 const longText = field.text(maxTextLength);
 const transfer = field.matching(/^[0-9a-f]{16,32}$/, "16 to 32 lower-case hex digits");
-const transferOrNone = field.matching(/^[0-9a-f]{16,32}$/, "16 to 32 lower-case hex digits, or nothing", true);
+const transferOrNone = field.matching(
+  /^[0-9a-f]{16,32}$/,
+  "16 to 32 lower-case hex digits, or nothing",
+  true,
+);
 const wordBytes = field.bytes(maxWordBytes);
 
-const lineHead = field.message<words.LineHead>({ line: shortText, sequence: field.u64, versionId: field.optionalHash, activeVersionId: field.optionalHash });
-const head = field.optional(field.message<words.WireHead>({ length: field.u64, chain: field.hash, root: field.hash, publicKey: field.publicKey, signature: field.signature }));
+const lineHead = field.message<words.LineHead>({
+  line: shortText,
+  sequence: field.u64,
+  versionId: field.optionalHash,
+  activeVersionId: field.optionalHash,
+});
+const head = field.optional(
+  field.message<words.WireHead>({
+    length: field.u64,
+    chain: field.hash,
+    root: field.hash,
+    publicKey: field.publicKey,
+    signature: field.signature,
+  }),
+);
 const smallObject = field.message<words.SmallObject>({ kind: field.oneOf(objectKinds), data: wordBytes });
-const objectRef = field.message<words.ObjectRef>({ kind: field.oneOf([...objectKinds, "tensor"] as const), id: field.hash, byteLength: field.u64 });
-const encoding = field.message<words.Encoding>({ code: field.u32, byteLength: field.u64, against: field.optionalHash, previous: field.optionalHash });
-const codingTerms: Fields<words.CodingTerms> = { codec: field.nonZero(field.u32), references: field.nonEmpty(field.list(field.hash, maxReferences)), streamBytes: field.nonZero(field.u64) };
+const objectRef = field.message<words.ObjectRef>({
+  kind: field.oneOf([...objectKinds, "tensor"] as const),
+  id: field.hash,
+  byteLength: field.u64,
+});
+const encoding = field.message<words.Encoding>({
+  code: field.u32,
+  byteLength: field.u64,
+  against: field.optionalHash,
+  previous: field.optionalHash,
+});
+const codingTerms: Fields<words.CodingTerms> = {
+  codec: field.nonZero(field.u32),
+  references: field.nonEmpty(field.list(field.hash, maxReferences)),
+  streamBytes: field.nonZero(field.u64),
+};
 const indices = field.list(field.u32, maxListLength);
 
 /** Every kind of word, by its name in the envelope. */
 const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } = {
   state: { online: field.flag, previousSession: field.u64 },
   birth: {
-    agentVersion: shortText, profile: shortText, runtime: longText, oldestProtocol: field.u32, heads: field.list(lineHead), seenJournalLength: field.u64,
-    seenJournalChain: field.optionalHash, unreleased: field.u64, clockMs: field.i64, clockErrorMs: field.errorMs,
+    agentVersion: shortText,
+    profile: shortText,
+    runtime: longText,
+    oldestProtocol: field.u32,
+    heads: field.list(lineHead),
+    seenJournalLength: field.u64,
+    seenJournalChain: field.optionalHash,
+    unreleased: field.u64,
+    clockMs: field.i64,
+    clockErrorMs: field.errorMs,
   },
   welcome: {
-    serverVersion: shortText, protocol: field.u32, head, clockMs: field.i64, restored: field.flag, restoredPosition: field.u64,
-    known: field.list(lineHead), blockBytes: field.u32, window: field.u32,
+    serverVersion: shortText,
+    protocol: field.u32,
+    head,
+    clockMs: field.i64,
+    restored: field.flag,
+    restoredPosition: field.u64,
+    known: field.list(lineHead),
+    blockBytes: field.u32,
+    window: field.u32,
   },
-  announce: { record: wordBytes, signature: field.signature, objects: field.list(smallObject), tensorBytes: field.u64 },
+  announce: {
+    record: wordBytes,
+    signature: field.signature,
+    objects: field.list(smallObject),
+    tensorBytes: field.u64,
+  },
   want: {
-    reason: field.choice(["tensors", "objects", "base", "raw"]), versionId: field.hash, transfer: transferOrNone, objects: field.list(objectRef), bases: field.list(field.hash),
-    blockBytes: field.u32, part: field.u32, parts: field.u32, more: field.flag, tensorIndices: indices, ...codingTerms,
+    reason: field.choice(["tensors", "objects", "base", "raw"]),
+    versionId: field.hash,
+    transfer: transferOrNone,
+    objects: field.list(objectRef),
+    bases: field.list(field.hash),
+    blockBytes: field.u32,
+    part: field.u32,
+    parts: field.u32,
+    more: field.flag,
+    tensorIndices: indices,
+    ...codingTerms,
   },
   manifest: {
-    transfer, part: field.u32, parts: field.u32, byteLength: field.u64, blockBytes: field.u32,
-    blockHashes: field.hashes(blocksPerManifestPart), encodings: field.list(encoding, encodingsPerManifestPart),
+    transfer,
+    part: field.u32,
+    parts: field.u32,
+    byteLength: field.u64,
+    blockBytes: field.u32,
+    blockHashes: field.hashes(blocksPerManifestPart),
+    encodings: field.list(encoding, encodingsPerManifestPart),
   },
   blockRequest: { transfer, blocks: indices, manifestParts: indices },
   block: { index: field.u32, data: field.bytes(maxBlockBytes) },
   receipt: {
-    kind: field.choice(["recorded", "stored", "released"]), versionId: field.hash, fleet: shortText, device: shortText, session: field.u64, position: field.u64,
-    head, backedUpTo: field.u64, name: shortText, version: field.u32, publicKey: field.publicKey, signature: field.signature,
+    kind: field.choice(["recorded", "stored", "released"]),
+    versionId: field.hash,
+    fleet: shortText,
+    device: shortText,
+    session: field.u64,
+    position: field.u64,
+    head,
+    backedUpTo: field.u64,
+    name: shortText,
+    version: field.u32,
+    publicKey: field.publicKey,
+    signature: field.signature,
   },
-  refusal: { code: shortText, message: longText, versionId: field.optionalHash, transfer: transferOrNone, retry: field.flag, retryAfterMs: field.u32 },
+  refusal: {
+    code: shortText,
+    message: longText,
+    versionId: field.optionalHash,
+    transfer: transferOrNone,
+    retry: field.flag,
+    retryAfterMs: field.u32,
+  },
   activated: { versionId: field.hash, line: shortText, atMs: field.i64, clockErrorMs: field.errorMs },
-  offer: { line: shortText, versionId: field.hash, record: wordBytes, objects: field.list(smallObject), signature: field.signature, name: shortText, version: field.u32 },
-  fetch: { versionId: field.hash, transfer, objects: field.list(objectRef), blockBytes: field.u32, part: field.u32, parts: field.u32, ...codingTerms },
+  offer: {
+    line: shortText,
+    versionId: field.hash,
+    record: wordBytes,
+    objects: field.list(smallObject),
+    signature: field.signature,
+    name: shortText,
+    version: field.u32,
+  },
+  fetch: {
+    versionId: field.hash,
+    transfer,
+    objects: field.list(objectRef),
+    blockBytes: field.u32,
+    part: field.u32,
+    parts: field.u32,
+    ...codingTerms,
+  },
   command: { name: shortText, json: field.text(maxWordBytes) },
   commandResult: { code: shortText, json: field.text(maxWordBytes) },
   transferDone: { transfer },
@@ -67,57 +175,108 @@ const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } 
 /** Kinds of bodies, for tests and for who counts them. */
 export const bodyTypes = Object.keys(bodies) as words.BodyType[];
 
-const envelopeFields: Fields<Omit<words.Envelope, "body">> = { protocol: field.u32, session: field.u64, sequence: field.u64, correlation: field.text(64), expiresMs: field.u32 };
+const envelopeFields: Fields<Omit<words.Envelope, "body">> = {
+  protocol: field.u32,
+  session: field.u64,
+  sequence: field.u64,
+  correlation: field.text(64),
+  expiresMs: field.u32,
+};
 
 /** Most bytes an envelope of this kind may take. */
-export function maxEnvelopeBytes(type: words.BodyType): number { return type === "block" ? maxBlockBytes + blockOverheadBytes : maxWordBytes; }
+export function maxEnvelopeBytes(type: words.BodyType): number {
+  return type === "block" ? maxBlockBytes + blockOverheadBytes : maxWordBytes;
+}
 
-function fieldsOf<Type extends words.BodyType>(type: Type): Fields<words.Body> { return bodies[type] as unknown as Fields<words.Body>; }
+function fieldsOf<Type extends words.BodyType>(type: Type): Fields<words.Body> {
+  return bodies[type] as unknown as Fields<words.Body>;
+}
 
 /**
  * Bytes of an envelope, ready to publish.
- * @throws ENVELOPE_MALFORMED where a value is outside its bounds, ENVELOPE_TOO_LARGE where a word is longer than 64 KiB (send it as blocks)
+ * @throws ENVELOPE_MALFORMED where a value is outside its bounds, ENVELOPE_TOO_LARGE where a word is longer
+ * than 64 KiB (send it as blocks)
  */
 export function encodeEnvelope(envelope: words.Envelope): Uint8Array {
   const { type } = envelope.body;
   if (!Object.hasOwn(bodies, type)) throw field.malformed("body", `is of the unknown type ${String(type)}`);
   const encoded = encodeChecked(envelope, type);
   const most = maxEnvelopeBytes(type);
-  if (encoded.length > most) throw new StemmaError("ENVELOPE_TOO_LARGE", `A ${type} of ${encoded.length} bytes is longer than the ${most} allowed. Send its content as blocks, or in parts.`, { type, bytes: encoded.length, most });
+  if (encoded.length > most)
+    throw new StemmaError(
+      "ENVELOPE_TOO_LARGE",
+      `A ${type} of ${encoded.length} bytes is longer than the ${most} allowed. Send its content as blocks, or in parts.`,
+      { type, bytes: encoded.length, most },
+    );
   return encoded;
 }
 
 function encodeChecked(envelope: words.Envelope, type: words.BodyType): Uint8Array {
   const header = field.encodeFields(envelopeFields, envelope, "envelope");
   const body = field.encodeFields(fieldsOf(type), envelope.body, type);
-  const framed = envelope.body.type === "block" ? frameBlock(encodePlain(header), envelope.body.index, envelope.body.data) : undefined;
+  const framed =
+    envelope.body.type === "block"
+      ? frameBlock(encodePlain(header), envelope.body.index, envelope.body.data)
+      : undefined;
   return framed ?? encodePlain({ ...header, [type]: body });
 }
-function encodePlain(plain: Record<string, unknown>): Uint8Array { return stemma.v1.Envelope.encode(plain as unknown as Parameters<typeof stemma.v1.Envelope.encode>[0]).finish(); }
+function encodePlain(plain: Record<string, unknown>): Uint8Array {
+  return stemma.v1.Envelope.encode(
+    plain as unknown as Parameters<typeof stemma.v1.Envelope.encode>[0],
+  ).finish();
+}
 
 /**
  * The envelope in received bytes. Byte fields are views of `bytes`.
- * @param maxBytes the limit of the topic it came on: `maxWordBytes`, or a block's size plus `blockOverheadBytes`
+ * @param maxBytes the limit of the topic it came on: `maxWordBytes`, or a block's size plus
+ * `blockOverheadBytes`
  * @throws ENVELOPE_TOO_LARGE, ENVELOPE_MALFORMED, PROTOCOL_VERSION_UNSUPPORTED
  */
-export function decodeEnvelope(bytes: Uint8Array, { maxBytes = maxWordBytes }: { readonly maxBytes?: number } = {}): words.Envelope {
-  if (bytes.length > maxBytes) throw new StemmaError("ENVELOPE_TOO_LARGE", `A message of ${bytes.length} bytes is longer than the ${maxBytes} allowed on its topic; it is ignored.`, { bytes: bytes.length, most: maxBytes });
+export function decodeEnvelope(
+  bytes: Uint8Array,
+  { maxBytes = maxWordBytes }: { readonly maxBytes?: number } = {},
+): words.Envelope {
+  if (bytes.length > maxBytes)
+    throw new StemmaError(
+      "ENVELOPE_TOO_LARGE",
+      `A message of ${bytes.length} bytes is longer than the ${maxBytes} allowed on its topic; it is ignored.`,
+      { bytes: bytes.length, most: maxBytes },
+    );
   const { protocol } = scanEnvelope(bytes);
   if (protocol < oldestProtocolVersion || protocol > protocolVersion) {
-    throw new StemmaError("PROTOCOL_VERSION_UNSUPPORTED", `A message speaks protocol ${protocol}; this program speaks ${oldestProtocolVersion} to ${protocolVersion}. Update the older side.`, { protocol });
+    throw new StemmaError(
+      "PROTOCOL_VERSION_UNSUPPORTED",
+      `A message speaks protocol ${protocol}; this program speaks ${oldestProtocolVersion} to ${protocolVersion}. Update the older side.`,
+      { protocol },
+    );
   }
   const plain = decodePlain(bytes);
   const type = bodyTypes.find((one) => Object.hasOwn(plain, one));
   if (type === undefined) throw field.malformed("body", "is missing or of a kind this version does not know");
-  if (bytes.length > maxEnvelopeBytes(type)) throw new StemmaError("ENVELOPE_TOO_LARGE", `A ${type} of ${bytes.length} bytes is longer than the ${maxEnvelopeBytes(type)} allowed; it is ignored.`, { type, bytes: bytes.length });
-  const body = { type, ...field.decodeFields(fieldsOf(type), (plain as unknown as Record<string, object>)[type] as object, type) } as words.Body;
-  return { ...field.decodeFields<Omit<words.Envelope, "body">>(envelopeFields, plain, "envelope"), body } as words.Envelope;
+  if (bytes.length > maxEnvelopeBytes(type))
+    throw new StemmaError(
+      "ENVELOPE_TOO_LARGE",
+      `A ${type} of ${bytes.length} bytes is longer than the ${maxEnvelopeBytes(type)} allowed; it is ignored.`,
+      { type, bytes: bytes.length },
+    );
+  const body = {
+    type,
+    ...field.decodeFields(fieldsOf(type), (plain as unknown as Record<string, object>)[type] as object, type),
+  } as words.Body;
+  return {
+    ...field.decodeFields<Omit<words.Envelope, "body">>(envelopeFields, plain, "envelope"),
+    body,
+  } as words.Envelope;
 }
 
 function decodePlain(bytes: Uint8Array): stemma.v1.Envelope {
   try {
     return stemma.v1.Envelope.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   } catch (cause) {
-    throw new StemmaError("ENVELOPE_MALFORMED", "A message is no envelope of Stemma's protocol. The sender is broken, hostile or of another version; the message is ignored.", { cause });
+    throw new StemmaError(
+      "ENVELOPE_MALFORMED",
+      "A message is no envelope of Stemma's protocol. The sender is broken, hostile or of another version; the message is ignored.",
+      { cause },
+    );
   }
 }

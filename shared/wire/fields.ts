@@ -6,25 +6,42 @@ import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
 import { maxListLength } from "./limits.js";
 
-/** One field: `encode` gives what protobufjs writes, `decode` checks what it read. Both throw ENVELOPE_MALFORMED. */
-export interface Field<Value> { encode(value: Value, name: string): unknown; decode(value: unknown, name: string): Value }
+/**
+ * One field: `encode` gives what protobufjs writes, `decode` checks what it read. Both throw
+ * ENVELOPE_MALFORMED.
+ */
+export interface Field<Value> {
+  encode(value: Value, name: string): unknown;
+  decode(value: unknown, name: string): Value;
+}
 /** A codec for every property of a message (its `type` is given by the envelope). */
 export type Fields<Message> = { readonly [Name in keyof Omit<Message, "type">]-?: Field<Message[Name]> };
 
 export function malformed(name: string, what: string): StemmaError<"ENVELOPE_MALFORMED"> {
-  return new StemmaError("ENVELOPE_MALFORMED", `The field ${name} of a message ${what}. The sender is broken, hostile or of another version; the message is ignored.`, { field: name });
+  return new StemmaError(
+    "ENVELOPE_MALFORMED",
+    `The field ${name} of a message ${what}. The sender is broken, hostile or of another version; the message is ignored.`,
+    { field: name },
+  );
 }
 
 function numberOf(value: unknown, name: string): number {
   if (typeof value === "number") return value;
   // protobufjs reads 64-bit integers as Long where that package is there
-  if (typeof value === "object" && value !== null && "toNumber" in value && typeof value.toNumber === "function") return (value.toNumber as () => number)();
+  if (
+    typeof value === "object" &&
+    value !== null &&
+    "toNumber" in value &&
+    typeof value.toNumber === "function"
+  )
+    return (value.toNumber as () => number)();
   throw malformed(name, "is no number");
 }
 
 function integer(low: number, high: number): Field<number> {
   const check = (value: number, name: string): number => {
-    if (!Number.isSafeInteger(value) || value < low || value > high) throw malformed(name, `is ${value}, not a whole number from ${low} to ${high}`);
+    if (!Number.isSafeInteger(value) || value < low || value > high)
+      throw malformed(name, `is ${value}, not a whole number from ${low} to ${high}`);
     return value === 0 ? 0 : value;
   };
   return { encode: check, decode: (value, name) => check(numberOf(value, name), name) };
@@ -36,18 +53,26 @@ export const i64 = integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 /** −1 on the wire is null, "unknown". */
 export const errorMs: Field<number | null> = {
   encode: (value, name) => (value === null ? -1 : u64.encode(value, name)),
-  decode: (value, name) => { const number = i64.decode(value, name); return number === -1 ? null : u64.decode(number, name); },
+  decode: (value, name) => {
+    const number = i64.decode(value, name);
+    return number === -1 ? null : u64.decode(number, name);
+  },
 };
 export const flag: Field<boolean> = {
   encode: (value) => value,
-  decode: (value, name) => { if (typeof value !== "boolean") throw malformed(name, "is no truth value"); return value; },
+  decode: (value, name) => {
+    if (typeof value !== "boolean") throw malformed(name, "is no truth value");
+    return value;
+  },
 };
 
 /** Text without NUL and without lone surrogates, which UTF-8 cannot carry. */
 export function text(maxLength: number): Field<string> {
   const check = (value: unknown, name: string): string => {
-    if (typeof value !== "string" || value.length > maxLength) throw malformed(name, `is no text of at most ${maxLength} characters`);
-    if (value.includes("\0") || /\p{Surrogate}/u.test(value)) throw malformed(name, "has a character that is not allowed");
+    if (typeof value !== "string" || value.length > maxLength)
+      throw malformed(name, `is no text of at most ${maxLength} characters`);
+    if (value.includes("\0") || /\p{Surrogate}/u.test(value))
+      throw malformed(name, "has a character that is not allowed");
     return value;
   };
   return { encode: check, decode: check };
@@ -67,13 +92,18 @@ export function bytes(maxLength: number): Field<Uint8Array> {
 }
 
 /** A view of the same bytes with Buffer's methods. */
-function bufferOf(data: Uint8Array): Buffer { return Buffer.from(data.buffer, data.byteOffset, data.byteLength); }
+function bufferOf(data: Uint8Array): Buffer {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+}
 
 /** Exactly `length` raw bytes on the wire, lower-case hex here. */
 export function hex(length: number): Field<string> {
   const pattern = new RegExp(`^[0-9a-f]{${length * 2}}$`);
   return {
-    encode: (value, name) => { if (!pattern.test(value)) throw malformed(name, `is not ${length} bytes in lower-case hex`); return Buffer.from(value, "hex"); },
+    encode: (value, name) => {
+      if (!pattern.test(value)) throw malformed(name, `is not ${length} bytes in lower-case hex`);
+      return Buffer.from(value, "hex");
+    },
     decode: (value, name) => {
       const data = bytesOf(value, name);
       if (data.length !== length) throw malformed(name, `has ${data.length} bytes instead of ${length}`);
@@ -92,11 +122,20 @@ export const optionalHash: Field<Hash | undefined> = {
 
 /** Not there: nought, as protobuf has it. */
 export function nonZero(field: Field<number>): Field<number | undefined> {
-  return { encode: (value, name) => field.encode(value ?? 0, name), decode: (value, name) => field.decode(value, name) || undefined };
+  return {
+    encode: (value, name) => field.encode(value ?? 0, name),
+    decode: (value, name) => field.decode(value, name) || undefined,
+  };
 }
 /** Not there: an empty list. */
 export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly Value[] | undefined> {
-  return { encode: (value, name) => field.encode(value ?? [], name), decode: (value, name) => { const list = field.decode(value, name); return list.length === 0 ? undefined : list; } };
+  return {
+    encode: (value, name) => field.encode(value ?? [], name),
+    decode: (value, name) => {
+      const list = field.decode(value, name);
+      return list.length === 0 ? undefined : list;
+    },
+  };
 }
 
 /** Many hashes in one run of bytes. */
@@ -108,19 +147,27 @@ export function hashes(maxCount: number): Field<readonly Hash[]> {
     },
     decode: (value, name) => {
       const data = bytesOf(value, name);
-      if (data.length % 32 !== 0 || data.length / 32 > maxCount) throw malformed(name, `has ${data.length} bytes, not whole hashes up to ${maxCount}`);
-      return Array.from({ length: data.length / 32 }, (_, at) => bufferOf(data.subarray(at * 32, at * 32 + 32)).toString("hex") as Hash);
+      if (data.length % 32 !== 0 || data.length / 32 > maxCount)
+        throw malformed(name, `has ${data.length} bytes, not whole hashes up to ${maxCount}`);
+      return Array.from(
+        { length: data.length / 32 },
+        (_, at) => bufferOf(data.subarray(at * 32, at * 32 + 32)).toString("hex") as Hash,
+      );
     },
   };
 }
 
 export function list<Value>(item: Field<Value>, maxLength = maxListLength): Field<readonly Value[]> {
   const check = (value: unknown, name: string): readonly unknown[] => {
-    if (!Array.isArray(value) || value.length > maxLength) throw malformed(name, `is no list of at most ${maxLength}`);
+    if (!Array.isArray(value) || value.length > maxLength)
+      throw malformed(name, `is no list of at most ${maxLength}`);
     return value;
   };
   return {
-    encode: (value, name) => { check(value, name); return value.map((one) => item.encode(one, name)); },
+    encode: (value, name) => {
+      check(value, name);
+      return value.map((one) => item.encode(one, name));
+    },
     decode: (value, name) => check(value, name).map((one) => item.decode(one, name)),
   };
 }
@@ -128,14 +175,23 @@ export function list<Value>(item: Field<Value>, maxLength = maxListLength): Fiel
 /** An enumeration: its place in `names` is its number on the wire. */
 export function choice<const Names extends readonly string[]>(names: Names): Field<Names[number]> {
   return {
-    encode: (value, name) => { const at = names.indexOf(value); if (at < 0) throw malformed(name, `is ${value}, none of ${names.join(", ")}`); return at; },
-    decode: (value, name) => { const found = names[numberOf(value, name)]; if (found === undefined) throw malformed(name, `is ${String(value)}, none of 0 to ${names.length - 1}`); return found; },
+    encode: (value, name) => {
+      const at = names.indexOf(value);
+      if (at < 0) throw malformed(name, `is ${value}, none of ${names.join(", ")}`);
+      return at;
+    },
+    decode: (value, name) => {
+      const found = names[numberOf(value, name)];
+      if (found === undefined) throw malformed(name, `is ${String(value)}, none of 0 to ${names.length - 1}`);
+      return found;
+    },
   };
 }
 /** A word out of a fixed list, as text on the wire. */
 export function oneOf<const Names extends readonly string[]>(names: Names): Field<Names[number]> {
   const check = (value: unknown, name: string): Names[number] => {
-    if (typeof value !== "string" || !names.includes(value)) throw malformed(name, `is ${JSON.stringify(String(value).slice(0, 40))}, none of ${names.join(", ")}`);
+    if (typeof value !== "string" || !names.includes(value))
+      throw malformed(name, `is ${JSON.stringify(String(value).slice(0, 40))}, none of ${names.join(", ")}`);
     return value;
   };
   return { encode: check, decode: check };
@@ -143,23 +199,38 @@ export function oneOf<const Names extends readonly string[]>(names: Names): Fiel
 /** Text of a fixed pattern; `allowEmpty` for a field that may be absent. */
 export function matching(pattern: RegExp, what: string, allowEmpty = false): Field<string> {
   const check = (value: unknown, name: string): string => {
-    if (typeof value !== "string" || !((allowEmpty && value === "") || pattern.test(value))) throw malformed(name, `is not ${what}`);
+    if (typeof value !== "string" || !((allowEmpty && value === "") || pattern.test(value)))
+      throw malformed(name, `is not ${what}`);
     return value;
   };
   return { encode: check, decode: check };
 }
 
-export function encodeFields<Message extends object>(fields: Fields<Message>, message: Message, where: string): Record<string, unknown> {
+export function encodeFields<Message extends object>(
+  fields: Fields<Message>,
+  message: Message,
+  where: string,
+): Record<string, unknown> {
   const plain: Record<string, unknown> = {};
   for (const name of Object.keys(fields) as (keyof Fields<Message> & string)[]) {
-    plain[name] = (fields[name] as Field<unknown>).encode((message as Record<string, unknown>)[name], `${where}.${name}`);
+    plain[name] = (fields[name] as Field<unknown>).encode(
+      (message as Record<string, unknown>)[name],
+      `${where}.${name}`,
+    );
   }
   return plain;
 }
-export function decodeFields<Message extends object>(fields: Fields<Message>, plain: object, where: string): Omit<Message, "type"> {
+export function decodeFields<Message extends object>(
+  fields: Fields<Message>,
+  plain: object,
+  where: string,
+): Omit<Message, "type"> {
   const message: Record<string, unknown> = {};
   for (const name of Object.keys(fields) as (keyof Fields<Message> & string)[]) {
-    const value = (fields[name] as Field<unknown>).decode((plain as Record<string, unknown>)[name], `${where}.${name}`);
+    const value = (fields[name] as Field<unknown>).decode(
+      (plain as Record<string, unknown>)[name],
+      `${where}.${name}`,
+    );
     if (value !== undefined) message[name] = value;
   }
   return message as Omit<Message, "type">;

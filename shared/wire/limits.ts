@@ -1,4 +1,7 @@
-/** Bounds of the wire: what may be sent, and what is refused before anything is allocated for it (FORMATS "Wire", DESIGN "Limits before trust"). */
+/**
+ * Bounds of the wire: what may be sent, and what is refused before anything is allocated for it (FORMATS
+ * "Wire", DESIGN "Limits before trust").
+ */
 
 /** The version this program speaks, and the oldest one it still answers. */
 export const protocolVersion = 1;
@@ -18,7 +21,9 @@ export const publishOverheadBytes = 512;
 /** Blocks a receiver asks for at once, unless the profile says otherwise. */
 export const defaultWindow = 8;
 export const maxWindow = 64;
-/** Blocks in one manifest part, and encodings of objects in one manifest part (both fixed by the protocol). */
+/**
+ * Blocks in one manifest part, and encodings of objects in one manifest part (both fixed by the protocol).
+ */
 export const blocksPerManifestPart = 16;
 export const encodingsPerManifestPart = 512;
 /** Versions that one transfer may be coded against. */

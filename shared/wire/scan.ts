@@ -13,7 +13,11 @@ const lastBody = 99;
 /** A header of five fields, a body, and room for headers of later versions. */
 const maxEnvelopeFields = 16;
 
-interface Cursor { readonly bytes: Uint8Array; at: number; readonly end: number }
+interface Cursor {
+  readonly bytes: Uint8Array;
+  at: number;
+  readonly end: number;
+}
 
 /** An unsigned varint; the value is exact below 2^53, else merely large. */
 function varint(cursor: Cursor): number {
@@ -27,7 +31,10 @@ function varint(cursor: Cursor): number {
   throw malformed("message", "has a number of more than ten bytes");
 }
 
-/** Skips a field's value; returns where a length-delimited one begins, and the value of a varint. Groups do not exist in proto3 and are refused. */
+/**
+ * Skips a field's value; returns where a length-delimited one begins, and the value of a varint. Groups do
+ * not exist in proto3 and are refused.
+ */
 function skipValue(cursor: Cursor, wireType: number): { readonly value: number; readonly from: number } {
   const from = cursor.at;
   if (wireType === 0) return { value: varint(cursor), from };
@@ -41,7 +48,8 @@ function skipValue(cursor: Cursor, wireType: number): { readonly value: number; 
 
 function countFields(cursor: Cursor): void {
   for (let count = 0; cursor.at < cursor.end; count++) {
-    if (count >= maxFieldsPerMessage) throw malformed("message", `has more than ${maxFieldsPerMessage} fields`);
+    if (count >= maxFieldsPerMessage)
+      throw malformed("message", `has more than ${maxFieldsPerMessage} fields`);
     skipValue(cursor, varint(cursor) % 8);
   }
 }

@@ -14,24 +14,42 @@ export type Channel =
   | { readonly kind: "block-up" | "block-down"; readonly transfer: string };
 export type Topic = { readonly root: string; readonly fleet: string; readonly device: string } & Channel;
 
-/** Fleets, devices and the levels of a root: letters, digits, `-` and `_`, beginning with a letter or digit, at most 64. A subset of what the wire could carry (no dots, +, #, /, NUL), so that a name is also a safe file and client id. */
+/**
+ * Fleets, devices and the levels of a root: letters, digits, `-` and `_`, beginning with a letter or digit,
+ * at most 64. A subset of what the wire could carry (no dots, +, #, /, NUL), so that a name is also a safe
+ * file and client id.
+ */
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 const transferPattern = /^[0-9a-f]{16,32}$/;
 /** <root> may have two levels: two and six more make seven slashes. */
 const maxRootLevels = 2;
 
-export function isName(name: string): boolean { return name.length <= maxNameLength && namePattern.test(name); }
-export function isTransferId(transfer: string): boolean { return transferPattern.test(transfer); }
+export function isName(name: string): boolean {
+  return name.length <= maxNameLength && namePattern.test(name);
+}
+export function isTransferId(transfer: string): boolean {
+  return transferPattern.test(transfer);
+}
 
 /** @throws TOPIC_INVALID */
 export function checkName(name: string, what: string): string {
-  if (!isName(name)) throw new StemmaError("TOPIC_INVALID", `The ${what} ${JSON.stringify(name.slice(0, 80))} is no name: use letters, digits, "-" and "_", beginning with a letter or digit, at most ${maxNameLength} of them.`, { what, name: name.slice(0, 80) });
+  if (!isName(name))
+    throw new StemmaError(
+      "TOPIC_INVALID",
+      `The ${what} ${JSON.stringify(name.slice(0, 80))} is no name: use letters, digits, "-" and "_", beginning with a letter or digit, at most ${maxNameLength} of them.`,
+      { what, name: name.slice(0, 80) },
+    );
   return name;
 }
 /** @throws TOPIC_INVALID */
 export function checkRoot(root: string): string {
   const levels = root.split("/");
-  if (levels.length > maxRootLevels) throw new StemmaError("TOPIC_INVALID", `The root topic ${JSON.stringify(root.slice(0, 80))} has ${levels.length} levels; use at most ${maxRootLevels}.`, { root: root.slice(0, 80) });
+  if (levels.length > maxRootLevels)
+    throw new StemmaError(
+      "TOPIC_INVALID",
+      `The root topic ${JSON.stringify(root.slice(0, 80))} has ${levels.length} levels; use at most ${maxRootLevels}.`,
+      { root: root.slice(0, 80) },
+    );
   for (const level of levels) checkName(level, "root topic's level");
   return root;
 }
@@ -42,7 +60,12 @@ const plainTails = { state: "state", birth: "birth", up: "up/words", down: "down
 export function buildTopic(topic: Topic): string {
   const base = deviceTopic(topic.root, topic.fleet, topic.device);
   if (topic.kind !== "block-up" && topic.kind !== "block-down") return `${base}/${plainTails[topic.kind]}`;
-  if (!isTransferId(topic.transfer)) throw new StemmaError("TOPIC_INVALID", `The transfer id ${JSON.stringify(topic.transfer.slice(0, 80))} is not 16 to 32 lower-case hex digits.`, { transfer: topic.transfer.slice(0, 80) });
+  if (!isTransferId(topic.transfer))
+    throw new StemmaError(
+      "TOPIC_INVALID",
+      `The transfer id ${JSON.stringify(topic.transfer.slice(0, 80))} is not 16 to 32 lower-case hex digits.`,
+      { transfer: topic.transfer.slice(0, 80) },
+    );
   return `${base}/block/${topic.kind === "block-up" ? "up" : "down"}/${topic.transfer}`;
 }
 
@@ -53,10 +76,16 @@ export function deviceTopic(root: string, fleet: string, device: string): string
 
 function channelOf(levels: readonly string[]): Channel | undefined {
   const tail = levels.join("/");
-  for (const kind of Object.keys(plainTails) as (keyof typeof plainTails)[]) if (plainTails[kind] === tail) return { kind };
+  for (const kind of Object.keys(plainTails) as (keyof typeof plainTails)[])
+    if (plainTails[kind] === tail) return { kind };
   const [block, direction, transfer, ...rest] = levels;
-  if (block !== "block" || transfer === undefined || rest.length > 0 || !isTransferId(transfer)) return undefined;
-  return direction === "up" ? { kind: "block-up", transfer } : direction === "down" ? { kind: "block-down", transfer } : undefined;
+  if (block !== "block" || transfer === undefined || rest.length > 0 || !isTransferId(transfer))
+    return undefined;
+  return direction === "up"
+    ? { kind: "block-up", transfer }
+    : direction === "down"
+      ? { kind: "block-down", transfer }
+      : undefined;
 }
 
 /** A topic below this root taken apart; undefined where it is none of ours. Never throws. */
@@ -79,4 +108,6 @@ export function fleetSubscriptions(root: string, fleet: string): readonly string
   return [`${base}/state`, `${base}/birth`, `${base}/up/words`, `${base}/block/up/+`];
 }
 /** The MQTT client id of a device: bound to its credentials by the broker. */
-export function clientIdOf(fleet: string, device: string): string { return `${checkName(fleet, "fleet")}:${checkName(device, "device")}`; }
+export function clientIdOf(fleet: string, device: string): string {
+  return `${checkName(fleet, "fleet")}:${checkName(device, "device")}`;
+}

@@ -22,16 +22,29 @@ import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js"
 import { noise } from "../helpers/noise.js";
 import { ScriptedDevice } from "../helpers/scripted-device.js";
 
-const { values: options } = parseArgs({ options: {
-  output: { type: "string", short: "o", default: "table" }, devices: { type: "string", default: "200" }, rounds: { type: "string", default: "5" }, bytes: { type: "string", default: "4096" }, quick: { type: "boolean", default: false },
-} });
+const { values: options } = parseArgs({
+  options: {
+    output: { type: "string", short: "o", default: "table" },
+    devices: { type: "string", default: "200" },
+    rounds: { type: "string", default: "5" },
+    bytes: { type: "string", default: "4096" },
+    quick: { type: "boolean", default: false },
+  },
+});
 const deviceCount = options.quick ? 50 : Number(options.devices);
 const rounds = options.quick ? 2 : Number(options.rounds);
 const modelBytes = Number(options.bytes);
 const fleet = "bench";
 
-type Order = { readonly do: "connect"; readonly enrolments: readonly Enrolment[] } | { readonly do: "prepare"; readonly round: number } | { readonly do: "announce"; readonly round: number } | { readonly do: "end" };
-interface Answer { readonly latenciesMs: readonly number[]; readonly wallMs: number }
+type Order =
+  | { readonly do: "connect"; readonly enrolments: readonly Enrolment[] }
+  | { readonly do: "prepare"; readonly round: number }
+  | { readonly do: "announce"; readonly round: number }
+  | { readonly do: "end" };
+interface Answer {
+  readonly latenciesMs: readonly number[];
+  readonly wallMs: number;
+}
 
 const seedOf = (round: number, device: number): number => 1 + round * 100_003 + device;
 
@@ -43,17 +56,27 @@ async function devices(): Promise<void> {
   const perform = async (order: Order): Promise<Answer> => {
     const began = performance.now();
     if (order.do === "connect") {
-      for (const enrolment of order.enrolments) { const device = await ScriptedDevice.connect(enrolment, { session: 1 }); await device.birth(); connected.push(device); }
+      for (const enrolment of order.enrolments) {
+        const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+        await device.birth();
+        connected.push(device);
+      }
     } else if (order.do === "prepare") {
-      prepared = await Promise.all(connected.map((device, at) => device.save({ w: noise(modelBytes, seedOf(order.round, at)) }, { sequence: order.round + 1 })));
+      prepared = await Promise.all(
+        connected.map((device, at) =>
+          device.save({ w: noise(modelBytes, seedOf(order.round, at)) }, { sequence: order.round + 1 }),
+        ),
+      );
     } else if (order.do === "announce") {
-      const latenciesMs = await Promise.all(connected.map(async (device, at) => {
-        const saved = prepared[at] as SavedModel;
-        const from = performance.now();
-        await device.announce(saved);
-        await device.receipt("recorded", saved.versionId);
-        return performance.now() - from;
-      }));
+      const latenciesMs = await Promise.all(
+        connected.map(async (device, at) => {
+          const saved = prepared[at] as SavedModel;
+          const from = performance.now();
+          await device.announce(saved);
+          await device.receipt("recorded", saved.versionId);
+          return performance.now() - from;
+        }),
+      );
       return { latenciesMs, wallMs: performance.now() - began };
     } else {
       await Promise.all(connected.map((device) => device.end()));
@@ -62,7 +85,16 @@ async function devices(): Promise<void> {
     return { latenciesMs: [], wallMs: performance.now() - began };
   };
   process.on("message", (order: Order) => {
-    perform(order).then((answer) => { process.send?.(answer); if (order.do === "end") process.disconnect(); }, (error: unknown) => { console.error(error); process.exit(1); });
+    perform(order).then(
+      (answer) => {
+        process.send?.(answer);
+        if (order.do === "end") process.disconnect();
+      },
+      (error: unknown) => {
+        console.error(error);
+        process.exit(1);
+      },
+    );
   });
 }
 
@@ -70,27 +102,57 @@ async function devices(): Promise<void> {
 
 async function main(): Promise<void> {
   const home = await mkdtemp(join(tmpdir(), "stemma-announce-"));
-  const server = await startServer({ home: join(home, "server"), fleets: [fleet], mqttPort: 0, httpPort: 0 }, silentLog());
+  const server = await startServer(
+    { home: join(home, "server"), fleets: [fleet], mqttPort: 0, httpPort: 0 },
+    silentLog(),
+  );
   const floorHome = await openNodeHome(join(home, "floor"));
   const floor = await openRepository(floorHome, fleet);
-  const child = fork(fileURLToPath(import.meta.url), process.argv.slice(2), { env: { ...process.env, STEMMA_BENCH_DEVICES: "1" } });
-  const ask = async (order: Order): Promise<Answer> => { child.send(order); return (await once(child, "message"))[0] as Answer; };
+  const child = fork(fileURLToPath(import.meta.url), process.argv.slice(2), {
+    env: { ...process.env, STEMMA_BENCH_DEVICES: "1" },
+  });
+  const ask = async (order: Order): Promise<Answer> => {
+    child.send(order);
+    return (await once(child, "message"))[0] as Answer;
+  };
   try {
     const enrolments: Enrolment[] = [];
-    for (let at = 0; at < deviceCount; at++) enrolments.push(parseEnrolment(await server.operations.enroll({ fleet, device: `v${at}`, lines: ["line"], profile: "generic" })));
+    for (let at = 0; at < deviceCount; at++)
+      enrolments.push(
+        parseEnrolment(
+          await server.operations.enroll({ fleet, device: `v${at}`, lines: ["line"], profile: "generic" }),
+        ),
+      );
     const { wallMs: connectMs } = await ask({ do: "connect", enrolments });
-    const wall: number[] = [], floorWall: number[] = [], latencies: number[] = [], floorLatencies: number[] = [];
+    const wall: number[] = [],
+      floorWall: number[] = [],
+      latencies: number[] = [],
+      floorLatencies: number[] = [];
     for (let round = 0; round < rounds; round++) {
       await ask({ do: "prepare", round });
       const answer = await ask({ do: "announce", round });
       wall.push(answer.wallMs);
       latencies.push(...answer.latenciesMs);
       const began = performance.now();
-      floorLatencies.push(...await Promise.all(Array.from({ length: deviceCount }, async (_, at) => {
-        const from = performance.now();
-        await floor.save(opaqueModelSource([{ name: "w", dtype: "F32", shape: [modelBytes / 4], bytes: noise(modelBytes, seedOf(round, at)) }]), { name: `m${at}`, device: `v${at}`, line: "line", environment: { backend: "none" } });
-        return performance.now() - from;
-      })));
+      floorLatencies.push(
+        ...(await Promise.all(
+          Array.from({ length: deviceCount }, async (_, at) => {
+            const from = performance.now();
+            await floor.save(
+              opaqueModelSource([
+                {
+                  name: "w",
+                  dtype: "F32",
+                  shape: [modelBytes / 4],
+                  bytes: noise(modelBytes, seedOf(round, at)),
+                },
+              ]),
+              { name: `m${at}`, device: `v${at}`, line: "line", environment: { backend: "none" } },
+            );
+            return performance.now() - from;
+          }),
+        )),
+      );
       floorWall.push(performance.now() - began);
     }
     await ask({ do: "end" });
@@ -104,19 +166,45 @@ async function main(): Promise<void> {
   }
 }
 
-interface Figures { readonly connectMs: number; readonly wall: readonly number[]; readonly floorWall: readonly number[]; readonly latencies: readonly number[]; readonly floorLatencies: readonly number[] }
+interface Figures {
+  readonly connectMs: number;
+  readonly wall: readonly number[];
+  readonly floorWall: readonly number[];
+  readonly latencies: readonly number[];
+  readonly floorLatencies: readonly number[];
+}
 function report({ connectMs, wall, floorWall, latencies, floorLatencies }: Figures): void {
-  const at = (values: readonly number[], share: number): number => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN;
+  const at = (values: readonly number[], share: number): number =>
+    [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN;
   const rate = (walls: readonly number[]): number => Math.round(deviceCount / (at(walls, 0.5) / 1000));
   const round = (value: number): number => Number(value.toFixed(2));
   const result = {
-    devices: deviceCount, rounds, modelBytes, connectsPerSecond: Math.round(deviceCount / (connectMs / 1000)), recordedPerSecond: rate(wall), floorPerSecond: rate(floorWall),
-    ratio: round(at(wall, 0.5) / at(floorWall, 0.5)), p50Ratio: round(at(latencies, 0.5) / at(floorLatencies, 0.5)), p99Ratio: round(at(latencies, 0.99) / at(floorLatencies, 0.99)), p50Ms: Math.round(at(latencies, 0.5)), p99Ms: Math.round(at(latencies, 0.99)),
+    devices: deviceCount,
+    rounds,
+    modelBytes,
+    connectsPerSecond: Math.round(deviceCount / (connectMs / 1000)),
+    recordedPerSecond: rate(wall),
+    floorPerSecond: rate(floorWall),
+    ratio: round(at(wall, 0.5) / at(floorWall, 0.5)),
+    p50Ratio: round(at(latencies, 0.5) / at(floorLatencies, 0.5)),
+    p99Ratio: round(at(latencies, 0.99) / at(floorLatencies, 0.99)),
+    p50Ms: Math.round(at(latencies, 0.5)),
+    p99Ms: Math.round(at(latencies, 0.99)),
   };
-  if (options.output === "json") { console.log(JSON.stringify(result)); return; }
-  console.log(`${deviceCount} devices announce ${modelBytes} bytes each at once, ${rounds} rounds; floor: as many concurrent saves without a wire`);
-  console.log(`  recorded ${result.recordedPerSecond}/s, floor ${result.floorPerSecond}/s, ratio ${result.ratio}; connects ${result.connectsPerSecond}/s`);
-  console.log(`  latency p50 ${result.p50Ms} ms (${result.p50Ratio} of the floor's), p99 ${result.p99Ms} ms (${result.p99Ratio})`);
+  if (options.output === "json") {
+    console.log(JSON.stringify(result));
+    return;
+  }
+  console.log(
+    `${deviceCount} devices announce ${modelBytes} bytes each at once, ${rounds} rounds; floor: as many concurrent saves without a wire`,
+  );
+  console.log(
+    `  recorded ${result.recordedPerSecond}/s, floor ${result.floorPerSecond}/s, ratio ${result.ratio}; connects ${result.connectsPerSecond}/s`,
+  );
+  console.log(
+    `  latency p50 ${result.p50Ms} ms (${result.p50Ratio} of the floor's), p99 ${result.p99Ms} ms (${result.p99Ratio})`,
+  );
 }
 
-if (process.env["STEMMA_BENCH_DEVICES"] === undefined) await main(); else await devices();
+if (process.env["STEMMA_BENCH_DEVICES"] === undefined) await main();
+else await devices();

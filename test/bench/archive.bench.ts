@@ -6,8 +6,9 @@
  * Repositories are generated with parameters: one like the paper's SD, in which most trainings go far, and
  * one like the fine-tunes measured elsewhere. They are saved, planned and applied in byte planes as
  * `storage plan --layout planes` and `storage apply` do, then read from a store opened anew, out of the
- * system's cache. Times are of the processor, wall the clock's. Every one is also given as a multiple of materialised, full, under the same scheme in
- * the same run, best of STEMMA_BENCH_ROUNDS (2) rounds. Asserts nothing.
+ * system's cache. Times are of the processor, wall the clock's. Every one is also given as a multiple of
+ * materialised, full, under the same scheme in the same run, best of STEMMA_BENCH_ROUNDS (2) rounds. Asserts
+ * nothing.
  *
  * independent: every tensor's path retraced, one after the other; parallel: the longest path of the
  * snapshot (the paper's definition); wall: all tensors asked for at once, in this one process; reusable:
@@ -32,19 +33,42 @@ import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
 import { generateModels } from "../helpers/generated-models.js";
 import { sdLike, type RepositoryOptions } from "../helpers/generated-repository.js";
 
-const { values: options } = parseArgs({ options: { output: { type: "string", short: "o", default: "table" }, quick: { type: "boolean", default: false } } });
+const { values: options } = parseArgs({
+  options: {
+    output: { type: "string", short: "o", default: "table" },
+    quick: { type: "boolean", default: false },
+  },
+});
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (options.quick ? 1 : 2));
-const size = options.quick ? { versions: 3, checkpoints: 3, snapshotBytes: 1e6 } : { versions: 4, checkpoints: 6, snapshotBytes: 16e6 };
+const size = options.quick
+  ? { versions: 3, checkpoints: 3, snapshotBytes: 1e6 }
+  : { versions: 4, checkpoints: 6, snapshotBytes: 16e6 };
 /** Deltas of 19 bits are what 200 steps of SGD left (docs/performance.md); SD's own hardly pay. */
-const repositories: Readonly<Record<string, RepositoryOptions>> = { "like SD": { ...sdLike, ...size }, "like fine-tunes": { ...sdLike, ...size, deltaBits: 19, rateBits: 2, frozenShare: 0.5 } };
-const plans = [{ plan: "materialised", ratio: 1 }, { plan: "least storage (MST)", ratio: null }, { plan: "planned, α = 1.6", ratio: 1.6 }] as const;
-const queries = [{ query: "full", planes: 4 }, { query: "2 bytes", planes: 2 }, { query: "1 byte", planes: 1 }] as const;
+const repositories: Readonly<Record<string, RepositoryOptions>> = {
+  "like SD": { ...sdLike, ...size },
+  "like fine-tunes": { ...sdLike, ...size, deltaBits: 19, rateBits: 2, frozenShare: 0.5 },
+};
+const plans = [
+  { plan: "materialised", ratio: 1 },
+  { plan: "least storage (MST)", ratio: null },
+  { plan: "planned, α = 1.6", ratio: 1.6 },
+] as const;
+const queries = [
+  { query: "full", planes: 4 },
+  { query: "2 bytes", planes: 2 },
+  { query: "1 byte", planes: 1 },
+] as const;
 /** What is read lies in the system's cache here, so it is planned for that. */
 const readBytesPerSecond = 2e9;
 
-const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-async function timed(work: () => Promise<unknown>): Promise<number> { const start = performance.now(); await work(); return performance.now() - start; }
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const start = performance.now();
+  await work();
+  return performance.now() - start;
+}
 /** Milliseconds of processor time: what is read lies in the cache, and others work on this machine too. */
 async function worked(work: () => Promise<unknown>): Promise<number> {
   const before = process.cpuUsage();
@@ -56,119 +80,301 @@ async function worked(work: () => Promise<unknown>): Promise<number> {
 const mostMeasured = 8;
 
 type Snapshot = readonly Hash[];
-interface Times { readonly independentMs: number; readonly parallelMs: number; readonly wallMs: number; readonly reusableMs: number; /** Bytes read of the store, for one snapshot with every path retraced. */ readonly readBytes: number }
+interface Times {
+  readonly independentMs: number;
+  readonly parallelMs: number;
+  readonly wallMs: number;
+  readonly reusableMs: number;
+  /** Bytes read of the store, for one snapshot with every path retraced. */ readonly readBytes: number;
+}
 
 async function fill(repository: FleetRepository, generated: RepositoryOptions): Promise<readonly Snapshot[]> {
   const versions = new Map<string, Hash>();
   for (const { id, base, tensors } of generateModels(generated)) {
-    const report = await repository.save(opaqueModelSource(tensors), { name: id.split("/")[0]!, ...(base === undefined ? {} : { bases: [versions.get(base)!] }) });
+    const report = await repository.save(opaqueModelSource(tensors), {
+      name: id.split("/")[0]!,
+      ...(base === undefined ? {} : { bases: [versions.get(base)!] }),
+    });
     versions.set(id, report.summary.versionId);
   }
-  return await Promise.all([...versions.values()].map(async (version) => [...new Set((await repository.leaves(version)).map(({ tensor }) => tensor))]));
+  return await Promise.all(
+    [...versions.values()].map(async (version) => [
+      ...new Set((await repository.leaves(version)).map(({ tensor }) => tensor)),
+    ]),
+  );
 }
 
-async function withStore<Result>(folder: string, decodedCacheBytes: number | undefined, work: (store: PackStore) => Promise<Result>): Promise<Result> {
-  const store = await openPackStore(nodeFiles(), folder, { clock: nodeClock(), random: nodeRandom(), ...(decodedCacheBytes === undefined ? {} : { decodedCacheBytes }) });
-  try { return await work(store); } finally { await store.close(); }
+async function withStore<Result>(
+  folder: string,
+  decodedCacheBytes: number | undefined,
+  work: (store: PackStore) => Promise<Result>,
+): Promise<Result> {
+  const store = await openPackStore(nodeFiles(), folder, {
+    clock: nodeClock(),
+    random: nodeRandom(),
+    ...(decodedCacheBytes === undefined ? {} : { decodedCacheBytes }),
+  });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
 }
 
-/** All of a tensor, verified, or its highest planes, which no hash can verify. Returns the stored bytes that were read. */
+/**
+ * All of a tensor, verified, or its highest planes, which no hash can verify. Returns the stored bytes that
+ * were read.
+ */
 async function retrieve(store: PackStore, id: Hash, planes: number): Promise<number> {
   if (planes < 4) return (await store.readHighPlanes(id, planes)).readBytes;
   await tensorOfSource(store.openTensor(id));
   let read = 0;
-  for (let at: Hash | undefined = id; at !== undefined;) { const lies: Representation = store.representation(at)!; read += lies.storedBytes; at = lies.base; }
+  for (let at: Hash | undefined = id; at !== undefined;) {
+    const lies: Representation = store.representation(at)!;
+    read += lies.storedBytes;
+    at = lies.base;
+  }
   return read;
 }
 
 /** Evenly over the whole history: to read every one would tell no more. */
 function sampleOf(snapshots: readonly Snapshot[]): readonly Snapshot[] {
   const count = Math.min(mostMeasured, snapshots.length);
-  return Array.from({ length: count }, (_, i) => snapshots[Math.floor((i + 0.5) * snapshots.length / count)]!);
+  return Array.from(
+    { length: count },
+    (_, i) => snapshots[Math.floor(((i + 0.5) * snapshots.length) / count)]!,
+  );
 }
 
-/** One snapshot once: every path by itself, all at once, and one after the other from a store with nothing in its cache yet. */
-async function measureSnapshot(folder: string, uncached: PackStore, tensors: Snapshot, planes: number): Promise<Times> {
+/**
+ * One snapshot once: every path by itself, all at once, and one after the other from a store with nothing in
+ * its cache yet.
+ */
+async function measureSnapshot(
+  folder: string,
+  uncached: PackStore,
+  tensors: Snapshot,
+  planes: number,
+): Promise<Times> {
   const paths: number[] = [];
   let readBytes = 0;
-  for (const id of tensors) paths.push(await worked(async () => { readBytes += await retrieve(uncached, id, planes); }));
+  for (const id of tensors)
+    paths.push(
+      await worked(async () => {
+        readBytes += await retrieve(uncached, id, planes);
+      }),
+    );
   const wallMs = await timed(() => Promise.all(tensors.map((id) => retrieve(uncached, id, planes))));
-  const reusableMs = await withStore(folder, undefined, (fresh) => worked(async () => { for (const id of tensors) await retrieve(fresh, id, planes); }));
+  const reusableMs = await withStore(folder, undefined, (fresh) =>
+    worked(async () => {
+      for (const id of tensors) await retrieve(fresh, id, planes);
+    }),
+  );
   return { independentMs: sum(paths), parallelMs: Math.max(...paths), wallMs, reusableMs, readBytes };
 }
 
-/** Means over snapshots of the best of the rounds: others work on this machine too. The first round warms up. */
+/**
+ * Means over snapshots of the best of the rounds: others work on this machine too. The first round warms up.
+ */
 async function measure(folder: string, snapshots: readonly Snapshot[], planes: number): Promise<Times> {
-  const best = snapshots.map((): Times => ({ independentMs: Infinity, parallelMs: Infinity, wallMs: Infinity, reusableMs: Infinity, readBytes: Infinity }));
+  const best = snapshots.map((): Times => ({
+    independentMs: Infinity,
+    parallelMs: Infinity,
+    wallMs: Infinity,
+    reusableMs: Infinity,
+    readBytes: Infinity,
+  }));
   await withStore(folder, 0, async (uncached) => {
     for (let round = 0; round <= rounds; round++) {
       globalThis.gc?.();
       for (const [s, tensors] of snapshots.entries()) {
-        const times = await measureSnapshot(folder, uncached, tensors, planes), before = best[s]!;
+        const times = await measureSnapshot(folder, uncached, tensors, planes),
+          before = best[s]!;
         const least = (key: keyof Times): number => Math.min(before[key], times[key]);
-        if (round > 0) best[s] = { independentMs: least("independentMs"), parallelMs: least("parallelMs"), wallMs: least("wallMs"), reusableMs: least("reusableMs"), readBytes: least("readBytes") };
+        if (round > 0)
+          best[s] = {
+            independentMs: least("independentMs"),
+            parallelMs: least("parallelMs"),
+            wallMs: least("wallMs"),
+            reusableMs: least("reusableMs"),
+            readBytes: least("readBytes"),
+          };
       }
     }
   });
   const of = (key: keyof Times): number => mean(best.map((times) => times[key]));
-  return { independentMs: of("independentMs"), parallelMs: of("parallelMs"), wallMs: of("wallMs"), reusableMs: of("reusableMs"), readBytes: of("readBytes") };
+  return {
+    independentMs: of("independentMs"),
+    parallelMs: of("parallelMs"),
+    wallMs: of("wallMs"),
+    reusableMs: of("reusableMs"),
+    readBytes: of("readBytes"),
+  };
 }
 
 /** Plans and applies on the repository of a home, and lets go of it again. */
-async function store(path: string, archive: Archive, ratio: number | null): Promise<{ readonly storedBytes: number; readonly predictedBytes: number; readonly predictedMs: number; readonly deepest: number }> {
-  const home = await openNodeHome(path), repository = await openRepository(home, "local");
+async function store(
+  path: string,
+  archive: Archive,
+  ratio: number | null,
+): Promise<{
+  readonly storedBytes: number;
+  readonly predictedBytes: number;
+  readonly predictedMs: number;
+  readonly deepest: number;
+}> {
+  const home = await openNodeHome(path),
+    repository = await openRepository(home, "local");
   try {
-    const plan = await archive.plan(repository, { ratio, layout: "planes", scheme: "independent", readBytesPerSecond });
+    const plan = await archive.plan(repository, {
+      ratio,
+      layout: "planes",
+      scheme: "independent",
+      readBytesPerSecond,
+    });
     const report = await archive.apply(repository, plan, { pauseMs: 0 });
-    if (report.stopped !== null || report.failed.length > 0 || report.left > 0) throw new StemmaError("INTERNAL", `The plan was not carried out: ${JSON.stringify({ stopped: report.stopped, failed: report.failed.slice(0, 3), left: report.left })}.`);
-    const deepest = Math.max(...plan.plan.vertices.map(({ vertex }) => repository.objects.representation(vertex as Hash)?.depth ?? 0));
-    return { storedBytes: report.bytesReached, predictedBytes: plan.plan.storageCost, predictedMs: plan.summary.planned.meanUs / 1000, deepest };
-  } finally { await repository.close(); await home.close(); }
+    if (report.stopped !== null || report.failed.length > 0 || report.left > 0)
+      throw new StemmaError(
+        "INTERNAL",
+        `The plan was not carried out: ${JSON.stringify({ stopped: report.stopped, failed: report.failed.slice(0, 3), left: report.left })}.`,
+      );
+    const deepest = Math.max(
+      ...plan.plan.vertices.map(
+        ({ vertex }) => repository.objects.representation(vertex as Hash)?.depth ?? 0,
+      ),
+    );
+    return {
+      storedBytes: report.bytesReached,
+      predictedBytes: plan.plan.storageCost,
+      predictedMs: plan.summary.planned.meanUs / 1000,
+      deepest,
+    };
+  } finally {
+    await repository.close();
+    await home.close();
+  }
 }
 
-async function benchRepository(name: string, generated: RepositoryOptions, folder: string): Promise<Record<string, unknown> & { readonly rows: readonly Row[] }> {
-  const path = join(folder, name.replaceAll(" ", "-")), packs = join(path, "fleets", "local", "packs");
-  const home = await openNodeHome(path), repository = await openRepository(home, "local");
-  const snapshots = await fill(repository, generated), tensors = [...new Set(snapshots.flat())];
-  const rawBytes = sum(tensors.map((id) => repository.objects.stat(id)!.byteLength)), snapshotBytes = mean(sampleOf(snapshots).map((own) => sum(own.map((id) => repository.objects.stat(id)!.byteLength))));
+async function benchRepository(
+  name: string,
+  generated: RepositoryOptions,
+  folder: string,
+): Promise<Record<string, unknown> & { readonly rows: readonly Row[] }> {
+  const path = join(folder, name.replaceAll(" ", "-")),
+    packs = join(path, "fleets", "local", "packs");
+  const home = await openNodeHome(path),
+    repository = await openRepository(home, "local");
+  const snapshots = await fill(repository, generated),
+    tensors = [...new Set(snapshots.flat())];
+  const rawBytes = sum(tensors.map((id) => repository.objects.stat(id)!.byteLength)),
+    snapshotBytes = mean(
+      sampleOf(snapshots).map((own) => sum(own.map((id) => repository.objects.stat(id)!.byteLength))),
+    );
   await repository.close();
   await home.close();
   const sample = sampleOf(snapshots);
   const raw = await measure(packs, sample, 4);
-  const archive = openArchive({ clock: nodeClock(), files: nodeFiles(), workFolder: () => Promise.resolve(folder), ratesPath: join(folder, "rates"), machine: "this one", freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY) });
-  const rows: Row[] = [{ plan: "raw, as saved", query: "full", storedBytes: rawBytes, storedOfRaw: 1, storedOfMaterialised: Number.NaN, deepest: 0, ...raw }];
+  const archive = openArchive({
+    clock: nodeClock(),
+    files: nodeFiles(),
+    workFolder: () => Promise.resolve(folder),
+    ratesPath: join(folder, "rates"),
+    machine: "this one",
+    freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY),
+  });
+  const rows: Row[] = [
+    {
+      plan: "raw, as saved",
+      query: "full",
+      storedBytes: rawBytes,
+      storedOfRaw: 1,
+      storedOfMaterialised: Number.NaN,
+      deepest: 0,
+      ...raw,
+    },
+  ];
   for (const { plan, ratio } of plans) {
     const stored = await store(path, archive, ratio);
     for (const { query, planes } of queries) {
       const times = await measure(packs, sample, planes);
-      rows.push({ plan, query, storedBytes: stored.storedBytes, storedOfRaw: stored.storedBytes / rawBytes, storedOfMaterialised: Number.NaN, deepest: stored.deepest, predictedBytes: stored.predictedBytes, predictedMs: stored.predictedMs, ...times });
+      rows.push({
+        plan,
+        query,
+        storedBytes: stored.storedBytes,
+        storedOfRaw: stored.storedBytes / rawBytes,
+        storedOfMaterialised: Number.NaN,
+        deepest: stored.deepest,
+        predictedBytes: stored.predictedBytes,
+        predictedMs: stored.predictedMs,
+        ...times,
+      });
     }
   }
   const floor = rows.find(({ plan }) => plan === "materialised")!;
   const ratios = rows.map((row) => ({
-    ...row, storedOfMaterialised: row.storedBytes / floor.storedBytes, readOfRaw: row.readBytes / snapshotBytes,
-    independent: row.independentMs / floor.independentMs, parallel: row.parallelMs / floor.parallelMs, wall: row.wallMs / floor.wallMs, reusable: row.reusableMs / floor.reusableMs,
+    ...row,
+    storedOfMaterialised: row.storedBytes / floor.storedBytes,
+    readOfRaw: row.readBytes / snapshotBytes,
+    independent: row.independentMs / floor.independentMs,
+    parallel: row.parallelMs / floor.parallelMs,
+    wall: row.wallMs / floor.wallMs,
+    reusable: row.reusableMs / floor.reusableMs,
   }));
-  return { name, versions: generated.versions + 1, snapshots: snapshots.length, tensors: tensors.length, rawBytes, snapshotBytes, rows: ratios };
+  return {
+    name,
+    versions: generated.versions + 1,
+    snapshots: snapshots.length,
+    tensors: tensors.length,
+    rawBytes,
+    snapshotBytes,
+    rows: ratios,
+  };
 }
 
 interface Row extends Times {
-  readonly plan: string; readonly query: string; readonly storedBytes: number; readonly storedOfRaw: number; readonly storedOfMaterialised: number; readonly deepest: number;
-  readonly predictedBytes?: number; readonly predictedMs?: number; readonly readOfRaw?: number; readonly independent?: number; readonly parallel?: number; readonly wall?: number; readonly reusable?: number;
+  readonly plan: string;
+  readonly query: string;
+  readonly storedBytes: number;
+  readonly storedOfRaw: number;
+  readonly storedOfMaterialised: number;
+  readonly deepest: number;
+  readonly predictedBytes?: number;
+  readonly predictedMs?: number;
+  readonly readOfRaw?: number;
+  readonly independent?: number;
+  readonly parallel?: number;
+  readonly wall?: number;
+  readonly reusable?: number;
 }
 
 const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-"));
 try {
   const results = [];
-  for (const [name, generated] of Object.entries(repositories)) results.push(await benchRepository(name, generated, folder));
-  if (options.output === "json") process.stdout.write(`${JSON.stringify({ bench: "archive", rounds, results }, undefined, 2)}\n`);
-  else for (const { name, snapshots, tensors, rawBytes, rows } of results) {
-    const cell = (ms: number, ratio: number | undefined): string => `${ms.toFixed(1)} (${(ratio ?? Number.NaN).toFixed(2)})`;
-    process.stdout.write(`\n${String(name)}: ${String(snapshots)} snapshots, ${String(tensors)} tensors, ${((rawBytes as number) / 1e6).toFixed(0)} MB raw. Mean ms a snapshot (times materialised, full)\n`);
-    process.stdout.write(`${renderTable(rows, [
-      { title: "PLAN", value: (row) => row.plan }, { title: "QUERY", value: (row) => row.query }, { title: "STORED OF RAW", value: (row) => row.storedOfRaw.toFixed(3), align: "right" }, { title: "READ OF RAW", value: (row) => row.readOfRaw!.toFixed(3), align: "right" },
-      { title: "INDEPENDENT", value: (row) => cell(row.independentMs, row.independent), align: "right" }, { title: "PARALLEL", value: (row) => cell(row.parallelMs, row.parallel), align: "right" },
-      { title: "WALL", value: (row) => cell(row.wallMs, row.wall), align: "right" }, { title: "REUSABLE", value: (row) => cell(row.reusableMs, row.reusable), align: "right" }, { title: "DEEPEST", value: (row) => row.deepest, align: "right" },
-    ])}\n`);
-  }
-} finally { await rm(folder, { recursive: true, force: true }); }
+  for (const [name, generated] of Object.entries(repositories))
+    results.push(await benchRepository(name, generated, folder));
+  if (options.output === "json")
+    process.stdout.write(`${JSON.stringify({ bench: "archive", rounds, results }, undefined, 2)}\n`);
+  else
+    for (const { name, snapshots, tensors, rawBytes, rows } of results) {
+      const cell = (ms: number, ratio: number | undefined): string =>
+        `${ms.toFixed(1)} (${(ratio ?? Number.NaN).toFixed(2)})`;
+      process.stdout.write(
+        `\n${String(name)}: ${String(snapshots)} snapshots, ${String(tensors)} tensors, ${((rawBytes as number) / 1e6).toFixed(0)} MB raw. Mean ms a snapshot (times materialised, full)\n`,
+      );
+      process.stdout.write(
+        `${renderTable(rows, [
+          { title: "PLAN", value: (row) => row.plan },
+          { title: "QUERY", value: (row) => row.query },
+          { title: "STORED OF RAW", value: (row) => row.storedOfRaw.toFixed(3), align: "right" },
+          { title: "READ OF RAW", value: (row) => row.readOfRaw!.toFixed(3), align: "right" },
+          { title: "INDEPENDENT", value: (row) => cell(row.independentMs, row.independent), align: "right" },
+          { title: "PARALLEL", value: (row) => cell(row.parallelMs, row.parallel), align: "right" },
+          { title: "WALL", value: (row) => cell(row.wallMs, row.wall), align: "right" },
+          { title: "REUSABLE", value: (row) => cell(row.reusableMs, row.reusable), align: "right" },
+          { title: "DEEPEST", value: (row) => row.deepest, align: "right" },
+        ])}\n`,
+      );
+    }
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}

@@ -23,73 +23,151 @@ import { fineTuned, further, weights } from "../helpers/related-tensors.js";
 import { barChart } from "./codec-chart.js";
 
 type Model = ReadonlyMap<string, Tensor>;
-interface Comparison { readonly scenario: string; readonly base: readonly [string, Model] | undefined; readonly child: readonly [string, Model]; readonly previous?: readonly [string, Model] }
+interface Comparison {
+  readonly scenario: string;
+  readonly base: readonly [string, Model] | undefined;
+  readonly child: readonly [string, Model];
+  readonly previous?: readonly [string, Model];
+}
 
-const words = process.argv.slice(2), asJson = words.includes("json"), quick = words.includes("--quick");
+const words = process.argv.slice(2),
+  asJson = words.includes("json"),
+  quick = words.includes("--quick");
 const valued = ["-o", "--output", "--svg"];
 const files = words.filter((word, i) => !word.startsWith("-") && !valued.includes(words[i - 1] ?? ""));
 const svgFile = words[words.indexOf("--svg") + 1 || words.length];
 /**
- * Peers on these very pairs, bits a parameter, computed apart from this project: FM-Delta's bound (the entropy of
- * its ordered-integer differences) and ZipNN on the xor with the base. By name of the child.
+ * Peers on these very pairs, bits a parameter, computed apart from this project: FM-Delta's bound (the
+ * entropy of its ordered-integer differences) and ZipNN on the xor with the base. By name of the child.
  */
 const peers: Readonly<Record<string, readonly [fmDelta: number, zipNn: number | undefined]>> = {
-  "lstm-sgd1e-3-10": [15.895, 17.97], "lstm-sgd1e-3-100": [18.733, 20.37], "lstm-sgd1e-3-200": [18.996, undefined], "lstm-adam1e-4-100": [23.5, 24.41], "mnv2-sgd1e-3-100": [18.441, 20.28], "mnv2-adam1e-4-100": [21.668, 23.13],
+  "lstm-sgd1e-3-10": [15.895, 17.97],
+  "lstm-sgd1e-3-100": [18.733, 20.37],
+  "lstm-sgd1e-3-200": [18.996, undefined],
+  "lstm-adam1e-4-100": [23.5, 24.41],
+  "mnv2-sgd1e-3-100": [18.441, 20.28],
+  "mnv2-adam1e-4-100": [21.668, 23.13],
 };
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (quick ? 2 : 7));
 
 async function readModel(path: string): Promise<readonly [string, Model]> {
   const read = await readSafetensors(fileOfBytes(new Uint8Array(await readFile(path))), path);
-  const tensors = await Promise.all(read.tensors.map(async (entry) => [entry.name, await tensorOfSource(read.source(entry))] as const));
+  const tensors = await Promise.all(
+    read.tensors.map(async (entry) => [entry.name, await tensorOfSource(read.source(entry))] as const),
+  );
   return [basename(path).replace(/\.safetensors$/, ""), new Map(tensors)];
 }
 
 /** A small network's shapes, for where there are no files. */
 const shapes = [[64, 3, 3, 3], [128, 64, 3, 3], [256, 128, 1, 1], [512, 256], [512], [10, 512], [10]];
-function generated(of: (shape: readonly number[], index: number) => Tensor): Model { return new Map(shapes.map((shape, i) => [`layer${i}`, of(shape, i)])); }
+function generated(of: (shape: readonly number[], index: number) => Tensor): Model {
+  return new Map(shapes.map((shape, i) => [`layer${i}`, of(shape, i)]));
+}
 
-/** A child that trained only its last layer, as ModelHub's VGG-Salient did: the last two tensors are its own. */
-function lastLayerOf([name, child]: readonly [string, Model], [, base]: readonly [string, Model]): readonly [string, Model] {
+/**
+ * A child that trained only its last layer, as ModelHub's VGG-Salient did: the last two tensors are its own.
+ */
+function lastLayerOf(
+  [name, child]: readonly [string, Model],
+  [, base]: readonly [string, Model],
+): readonly [string, Model] {
   const own = new Set([...child.keys()].slice(-2));
-  return [`${name}, last layer`, new Map([...child].map(([key, tensor]) => [key, own.has(key) ? tensor : base.get(key) ?? tensor]))];
+  return [
+    `${name}, last layer`,
+    new Map([...child].map(([key, tensor]) => [key, own.has(key) ? tensor : (base.get(key) ?? tensor)])),
+  ];
 }
 
 async function scenarios(): Promise<readonly Comparison[]> {
   if (files.length > 0) {
     const [base, child, previous] = await Promise.all(files.map(readModel));
-    return [{ scenario: "given", base: base!, child: child!, ...(previous === undefined ? {} : { previous }) }];
+    return [
+      { scenario: "given", base: base!, child: child!, ...(previous === undefined ? {} : { previous }) },
+    ];
   }
-  const first = generated((shape, i) => weights(shape, 100 + i)), second = generated((shape, i) => weights(shape, 200 + i));
-  const retrained: Comparison = { scenario: "retrained", base: ["generated-1", first], child: ["generated-2", second] };
+  const first = generated((shape, i) => weights(shape, 100 + i)),
+    second = generated((shape, i) => weights(shape, 200 + i));
+  const retrained: Comparison = {
+    scenario: "retrained",
+    base: ["generated-1", first],
+    child: ["generated-2", second],
+  };
   const folder = join(resolve(process.env["STEMMA_DATA"] ?? "../shared/data"), "fine-tunes");
-  const named = (name: string): Promise<readonly [string, Model]> => readModel(join(folder, `${name}.safetensors`));
+  const named = (name: string): Promise<readonly [string, Model]> =>
+    readModel(join(folder, `${name}.safetensors`));
   if (!existsSync(join(folder, "lstm-base.safetensors"))) {
     console.error(`codec: no fine-tunes below ${folder}, so models are generated; set STEMMA_DATA`);
-    const tuned = generated((shape, i) => fineTuned(first.get(`layer${i}`)!, 1e-4, 300 + i)), next = generated((shape, i) => further(tuned.get(`layer${i}`)!, first.get(`layer${i}`)!, 0.8, 1e-5, 400 + i));
-    return [retrained, { scenario: "fine-tuned", base: ["generated-1", first], child: ["generated-1a", tuned] }, { scenario: "adjacent checkpoints", base: ["generated-1a", tuned], child: ["generated-1b", next], previous: ["generated-1", first] }];
+    const tuned = generated((shape, i) => fineTuned(first.get(`layer${i}`)!, 1e-4, 300 + i)),
+      next = generated((shape, i) =>
+        further(tuned.get(`layer${i}`)!, first.get(`layer${i}`)!, 0.8, 1e-5, 400 + i),
+      );
+    return [
+      retrained,
+      { scenario: "fine-tuned", base: ["generated-1", first], child: ["generated-1a", tuned] },
+      {
+        scenario: "adjacent checkpoints",
+        base: ["generated-1a", tuned],
+        child: ["generated-1b", next],
+        previous: ["generated-1", first],
+      },
+    ];
   }
-  const [lstm, mobileNet, checkpoint] = await Promise.all([named("lstm-base"), named("mnv2-base"), named("lstm-sgd1e-3-100")]);
-  const fineTunes = await Promise.all(["lstm-sgd1e-3-10", "lstm-sgd1e-3-100", "lstm-sgd1e-3-200", "lstm-adam1e-4-100", "mnv2-sgd1e-3-100", "mnv2-adam1e-4-100"].map(named));
+  const [lstm, mobileNet, checkpoint] = await Promise.all([
+    named("lstm-base"),
+    named("mnv2-base"),
+    named("lstm-sgd1e-3-100"),
+  ]);
+  const fineTunes = await Promise.all(
+    [
+      "lstm-sgd1e-3-10",
+      "lstm-sgd1e-3-100",
+      "lstm-sgd1e-3-200",
+      "lstm-adam1e-4-100",
+      "mnv2-sgd1e-3-100",
+      "mnv2-adam1e-4-100",
+    ].map(named),
+  );
   return [
-    ...[lstm, mobileNet].map((child): Comparison => ({ scenario: "full weights", base: undefined, child })), retrained,
-    ...fineTunes.map((child): Comparison => ({ scenario: "fine-tuned", base: child[0].startsWith("lstm") ? lstm : mobileNet, child })),
+    ...[lstm, mobileNet].map((child): Comparison => ({ scenario: "full weights", base: undefined, child })),
+    retrained,
+    ...fineTunes.map((child): Comparison => ({
+      scenario: "fine-tuned",
+      base: child[0].startsWith("lstm") ? lstm : mobileNet,
+      child,
+    })),
     { scenario: "last layer fine-tuned", base: mobileNet, child: lastLayerOf(fineTunes[4]!, mobileNet) },
-    { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]! }, { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]!, previous: lstm },
+    { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]! },
+    { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]!, previous: lstm },
   ];
 }
 
 const hasZstd = spawnSync("zstd", ["--version"]).status === 0;
-function zstd(bytes: Uint8Array): number { return spawnSync("zstd", ["-q", "-c", "-3"], { input: bytes, maxBuffer: 2 ** 31 - 1 }).stdout.length; }
+function zstd(bytes: Uint8Array): number {
+  return spawnSync("zstd", ["-q", "-c", "-3"], { input: bytes, maxBuffer: 2 ** 31 - 1 }).stdout.length;
+}
 
-/** A whole model's difference in byte planes of four, as peers arrange it before a general compressor; tensors without a like base as they are. */
-function planesOf(pairs: readonly (readonly [Tensor, Tensor | undefined])[], combine: (child: number, base: number) => number): Uint8Array {
+/**
+ * A whole model's difference in byte planes of four, as peers arrange it before a general compressor; tensors
+ * without a like base as they are.
+ */
+function planesOf(
+  pairs: readonly (readonly [Tensor, Tensor | undefined])[],
+  combine: (child: number, base: number) => number,
+): Uint8Array {
   const planes: Uint8Array[][] = [[], [], [], []];
   for (const [{ bytes }, base] of pairs) {
-    const whole = bytes.length & ~3, own = new DataView(bytes.buffer, bytes.byteOffset, bytes.length), from = base === undefined ? undefined : new DataView(base.bytes.buffer, base.bytes.byteOffset, base.bytes.length);
+    const whole = bytes.length & ~3,
+      own = new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
+      from =
+        base === undefined
+          ? undefined
+          : new DataView(base.bytes.buffer, base.bytes.byteOffset, base.bytes.length);
     const parts = planes.map(() => new Uint8Array(whole / 4));
     for (let at = 0; at < whole; at += 4) {
       const word = combine(own.getUint32(at, true), from?.getUint32(at, true) ?? 0);
-      parts.forEach((part, plane) => { part[at / 4] = word >>> (8 * plane); });
+      parts.forEach((part, plane) => {
+        part[at / 4] = word >>> (8 * plane);
+      });
     }
     parts.forEach((part, plane) => planes[plane]!.push(part));
     planes[3]!.push(bytes.subarray(whole));
@@ -104,69 +182,172 @@ function processorMs(run: () => void): number {
   return (user + system) / 1000;
 }
 
-interface Speed { readonly inMegabytesPerSecond: number; readonly outMegabytesPerSecond: number; readonly inShareOfSha256: number; readonly outShareOfSha256: number }
+interface Speed {
+  readonly inMegabytesPerSecond: number;
+  readonly outMegabytesPerSecond: number;
+  readonly inShareOfSha256: number;
+  readonly outShareOfSha256: number;
+}
 
-function measure(codec: DeltaCodec, pairs: readonly (readonly [Tensor, References])[], encoded: readonly EncodedTensor[], bytes: number): Speed {
-  const sha = (): void => { for (const [tensor] of pairs) createHash("sha256").update(tensor.bytes).digest(); };
-  const code = (): void => { for (const [tensor, references] of pairs) codec.encodeTensor(tensor, tensor.bytes, references); };
-  const decode = (): void => pairs.forEach(([tensor, references], i) => codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length));
+function measure(
+  codec: DeltaCodec,
+  pairs: readonly (readonly [Tensor, References])[],
+  encoded: readonly EncodedTensor[],
+  bytes: number,
+): Speed {
+  const sha = (): void => {
+    for (const [tensor] of pairs) createHash("sha256").update(tensor.bytes).digest();
+  };
+  const code = (): void => {
+    for (const [tensor, references] of pairs) codec.encodeTensor(tensor, tensor.bytes, references);
+  };
+  const decode = (): void =>
+    pairs.forEach(([tensor, references], i) =>
+      codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length),
+    );
   // Small models several times in a round, that a clock's step is no matter; the first round warms up.
-  const repeats = Math.max(1, Math.round(4_000_000 / bytes)), best = [Infinity, Infinity, Infinity];
+  const repeats = Math.max(1, Math.round(4_000_000 / bytes)),
+    best = [Infinity, Infinity, Infinity];
   for (let round = 0; round <= rounds; round++) {
     [sha, code, decode].forEach((run, i) => {
-      const ms = processorMs(() => { for (let repeat = 0; repeat < repeats; repeat++) run(); }) / repeats;
+      const ms =
+        processorMs(() => {
+          for (let repeat = 0; repeat < repeats; repeat++) run();
+        }) / repeats;
       if (round > 0) best[i] = Math.min(best[i]!, ms);
     });
   }
-  const [shaMs, inMs, outMs] = best as [number, number, number], rate = (ms: number): number => bytes / ms / 1000;
-  return { inMegabytesPerSecond: rate(inMs), outMegabytesPerSecond: rate(outMs), inShareOfSha256: shaMs / inMs, outShareOfSha256: shaMs / outMs };
+  const [shaMs, inMs, outMs] = best as [number, number, number],
+    rate = (ms: number): number => bytes / ms / 1000;
+  return {
+    inMegabytesPerSecond: rate(inMs),
+    outMegabytesPerSecond: rate(outMs),
+    inShareOfSha256: shaMs / inMs,
+    outShareOfSha256: shaMs / outMs,
+  };
 }
 
 const codeNames = Object.fromEntries(Object.entries(encodingCodes).map(([name, code]) => [code, name]));
-const kernels = await loadDeltaKernels(), codec = createDeltaCodec(kernels), twin = createDeltaCodec(plainKernels());
+const kernels = await loadDeltaKernels(),
+  codec = createDeltaCodec(kernels),
+  twin = createDeltaCodec(plainKernels());
 
-function compare({ scenario, base, child, previous }: Comparison): Record<string, unknown> & { readonly tensors: readonly Record<string, unknown>[] } {
-  const pairs = [...child[1]].map(([name, tensor]) => [tensor, { base: base?.[1].get(name), previous: previous?.[1].get(name) }] as const);
+function compare({
+  scenario,
+  base,
+  child,
+  previous,
+}: Comparison): Record<string, unknown> & { readonly tensors: readonly Record<string, unknown>[] } {
+  const pairs = [...child[1]].map(
+    ([name, tensor]) => [tensor, { base: base?.[1].get(name), previous: previous?.[1].get(name) }] as const,
+  );
   const encoded = pairs.map(([tensor, references]) => codec.encodeTensor(tensor, tensor.bytes, references));
-  pairs.forEach(([tensor, references], i) => { if (!Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length))) throw new Error(`tensor ${i} of ${child[0]} did not come back`); });
-  const tensors = [...child[1]].map(([name, tensor], i) => {
-    const { code, bytes, against } = encoded[i]!, numbers = (8 * tensor.bytes.length) / dtypeBits(tensor.dtype);
-    // One byte a tensor for its code, as a pack or a manifest keeps it.
-    return { name, dtype: tensor.dtype, shape: tensor.shape, rawBytes: tensor.bytes.length, bytes: bytes.length + 1, bitsPerParameter: (8 * (bytes.length + 1)) / Math.max(1, numbers), encoding: codeNames[code], against: against.previous ? "base and previous" : against.base ? "base" : "nothing", numbers };
+  pairs.forEach(([tensor, references], i) => {
+    if (
+      !Buffer.from(tensor.bytes).equals(
+        codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length),
+      )
+    )
+      throw new Error(`tensor ${i} of ${child[0]} did not come back`);
   });
-  const sum = (of: (row: (typeof tensors)[number]) => number): number => tensors.reduce((total, row) => total + of(row), 0);
-  const rawBytes = sum((row) => row.rawBytes), totalBytes = sum((row) => row.bytes), numbers = sum((row) => row.numbers);
-  const like = pairs.map(([tensor, references]) => [tensor, references.base?.bytes.length === tensor.bytes.length ? references.base : undefined] as const);
-  const planes = (combine: (own: number, from: number) => number): number | undefined => (hasZstd ? zstd(planesOf(like, combine)) : undefined);
+  const tensors = [...child[1]].map(([name, tensor], i) => {
+    const { code, bytes, against } = encoded[i]!,
+      numbers = (8 * tensor.bytes.length) / dtypeBits(tensor.dtype);
+    // One byte a tensor for its code, as a pack or a manifest keeps it.
+    return {
+      name,
+      dtype: tensor.dtype,
+      shape: tensor.shape,
+      rawBytes: tensor.bytes.length,
+      bytes: bytes.length + 1,
+      bitsPerParameter: (8 * (bytes.length + 1)) / Math.max(1, numbers),
+      encoding: codeNames[code],
+      against: against.previous ? "base and previous" : against.base ? "base" : "nothing",
+      numbers,
+    };
+  });
+  const sum = (of: (row: (typeof tensors)[number]) => number): number =>
+    tensors.reduce((total, row) => total + of(row), 0);
+  const rawBytes = sum((row) => row.rawBytes),
+    totalBytes = sum((row) => row.bytes),
+    numbers = sum((row) => row.numbers);
+  const like = pairs.map(
+    ([tensor, references]) =>
+      [tensor, references.base?.bytes.length === tensor.bytes.length ? references.base : undefined] as const,
+  );
+  const planes = (combine: (own: number, from: number) => number): number | undefined =>
+    hasZstd ? zstd(planesOf(like, combine)) : undefined;
   return {
-    scenario, base: base?.[0], child: child[0], previous: previous?.[0], parameters: numbers, rawBytes, totalBytes, bitsPerParameter: (8 * totalBytes) / numbers, shareOfRaw: totalBytes / rawBytes,
+    scenario,
+    base: base?.[0],
+    child: child[0],
+    previous: previous?.[0],
+    parameters: numbers,
+    rawBytes,
+    totalBytes,
+    bitsPerParameter: (8 * totalBytes) / numbers,
+    shareOfRaw: totalBytes / rawBytes,
     tensorsCodedAgainstBase: tensors.filter(({ against }) => against !== "nothing").length,
     gzipBytes: gzipSync(Buffer.concat(pairs.map(([tensor]) => tensor.bytes)), { level: 6 }).length,
-    subtractPlanesZstdBytes: planes((own, from) => (own - from) >>> 0), xorPlanesZstdBytes: planes((own, from) => (own ^ from) >>> 0),
-    [kernels.name]: measure(codec, pairs, encoded, rawBytes), plain: measure(twin, pairs, encoded, rawBytes), tensors,
+    subtractPlanesZstdBytes: planes((own, from) => (own - from) >>> 0),
+    xorPlanesZstdBytes: planes((own, from) => (own ^ from) >>> 0),
+    [kernels.name]: measure(codec, pairs, encoded, rawBytes),
+    plain: measure(twin, pairs, encoded, rawBytes),
+    tensors,
   };
 }
 
 function print(result: ReturnType<typeof compare>): void {
-  const bytes = (key: string): string => (typeof result[key] === "number" ? `${((100 * result[key]) / (result["rawBytes"] as number)).toFixed(2)} %` : "not measured (no zstd)");
-  console.log(`== ${String(result["scenario"])}: ${String(result["child"])}${result["base"] === undefined ? "" : ` against ${String(result["base"])}`}${result["previous"] === undefined ? "" : ` and ${String(result["previous"])}`}`);
-  if (files.length > 0) for (const row of result.tensors) console.log(`${String(row["name"]).padEnd(40)} ${String(row["dtype"])} [${String(row["shape"])}]  ${String(row["rawBytes"])} → ${String(row["bytes"])}  ${(row["bitsPerParameter"] as number).toFixed(3)} bits a parameter, ${String(row["encoding"])} against ${String(row["against"])}`);
-  console.log(`${String(result["rawBytes"])} → ${String(result["totalBytes"])} bytes, ${(result["bitsPerParameter"] as number).toFixed(3)} bits a parameter, ${String(result["tensorsCodedAgainstBase"])} of ${result.tensors.length} tensors against the base`);
-  console.log(`of raw: Stemma ${bytes("totalBytes")}, gzip ${bytes("gzipBytes")}, subtraction + planes + zstd ${bytes("subtractPlanesZstdBytes")}, xor + planes + zstd ${bytes("xorPlanesZstdBytes")}`);
+  const bytes = (key: string): string =>
+    typeof result[key] === "number"
+      ? `${((100 * result[key]) / (result["rawBytes"] as number)).toFixed(2)} %`
+      : "not measured (no zstd)";
+  console.log(
+    `== ${String(result["scenario"])}: ${String(result["child"])}${result["base"] === undefined ? "" : ` against ${String(result["base"])}`}${result["previous"] === undefined ? "" : ` and ${String(result["previous"])}`}`,
+  );
+  if (files.length > 0)
+    for (const row of result.tensors)
+      console.log(
+        `${String(row["name"]).padEnd(40)} ${String(row["dtype"])} [${String(row["shape"])}]  ${String(row["rawBytes"])} → ${String(row["bytes"])}  ${(row["bitsPerParameter"] as number).toFixed(3)} bits a parameter, ${String(row["encoding"])} against ${String(row["against"])}`,
+      );
+  console.log(
+    `${String(result["rawBytes"])} → ${String(result["totalBytes"])} bytes, ${(result["bitsPerParameter"] as number).toFixed(3)} bits a parameter, ${String(result["tensorsCodedAgainstBase"])} of ${result.tensors.length} tensors against the base`,
+  );
+  console.log(
+    `of raw: Stemma ${bytes("totalBytes")}, gzip ${bytes("gzipBytes")}, subtraction + planes + zstd ${bytes("subtractPlanesZstdBytes")}, xor + planes + zstd ${bytes("xorPlanesZstdBytes")}`,
+  );
   for (const name of new Set([kernels.name, "plain"])) {
     const speed = result[name] as Speed;
-    console.log(`${name.padEnd(5)} in ${speed.inMegabytesPerSecond.toFixed(0)} MB/s (${speed.inShareOfSha256.toFixed(2)} of SHA-256), out ${speed.outMegabytesPerSecond.toFixed(0)} MB/s (${speed.outShareOfSha256.toFixed(2)})`);
+    console.log(
+      `${name.padEnd(5)} in ${speed.inMegabytesPerSecond.toFixed(0)} MB/s (${speed.inShareOfSha256.toFixed(2)} of SHA-256), out ${speed.outMegabytesPerSecond.toFixed(0)} MB/s (${speed.outShareOfSha256.toFixed(2)})`,
+    );
   }
 }
 
 /** Fine-tunes beside what others make of them. */
 function chartOf(results: readonly ReturnType<typeof compare>[]): string {
-  const bitsOf = (result: ReturnType<typeof compare>, key: string): number | undefined => (typeof result[key] === "number" ? (8 * result[key]) / (result["parameters"] as number) : undefined);
-  const groups = results.filter(({ scenario }) => scenario === "fine-tuned").map((result) => {
-    const [fmDelta, zipNn] = peers[String(result["child"])] ?? [undefined, undefined];
-    return { name: String(result["child"]), values: [bitsOf(result, "gzipBytes"), bitsOf(result, "xorPlanesZstdBytes"), zipNn, fmDelta, bitsOf(result, "totalBytes")] };
-  });
-  return barChart("Fine-tunes given their base, bits a parameter (32 raw)", ["gzip of the child", "xor, byte planes, zstd", "ZipNN on the xor", "FM-Delta's bound", "Stemma"], groups);
+  const bitsOf = (result: ReturnType<typeof compare>, key: string): number | undefined =>
+    typeof result[key] === "number" ? (8 * result[key]) / (result["parameters"] as number) : undefined;
+  const groups = results
+    .filter(({ scenario }) => scenario === "fine-tuned")
+    .map((result) => {
+      const [fmDelta, zipNn] = peers[String(result["child"])] ?? [undefined, undefined];
+      return {
+        name: String(result["child"]),
+        values: [
+          bitsOf(result, "gzipBytes"),
+          bitsOf(result, "xorPlanesZstdBytes"),
+          zipNn,
+          fmDelta,
+          bitsOf(result, "totalBytes"),
+        ],
+      };
+    });
+  return barChart(
+    "Fine-tunes given their base, bits a parameter (32 raw)",
+    ["gzip of the child", "xor, byte planes, zstd", "ZipNN on the xor", "FM-Delta's bound", "Stemma"],
+    groups,
+  );
 }
 
 if (files.length === 1 || files.length > 3) {
@@ -181,6 +362,23 @@ if (files.length === 1 || files.length > 3) {
   }
   if (svgFile !== undefined) await writeFile(svgFile, chartOf(results));
   const [only] = results;
-  if (asJson) console.log(JSON.stringify({ bench: "codec", rounds, ...(files.length > 0 ? { totalBytes: only!["totalBytes"], bitsPerParameter: only!["bitsPerParameter"] } : {}), results }, undefined, 2));
-  else console.log("aims: in ≥ 0.17 and out ≥ 0.27 of SHA-256 (0.14 and 0.24 with a previous update), plain 0.07 and 0.10; retrained models coded alone");
+  if (asJson)
+    console.log(
+      JSON.stringify(
+        {
+          bench: "codec",
+          rounds,
+          ...(files.length > 0
+            ? { totalBytes: only!["totalBytes"], bitsPerParameter: only!["bitsPerParameter"] }
+            : {}),
+          results,
+        },
+        undefined,
+        2,
+      ),
+    );
+  else
+    console.log(
+      "aims: in ≥ 0.17 and out ≥ 0.27 of SHA-256 (0.14 and 0.24 with a previous update), plain 0.07 and 0.10; retrained models coded alone",
+    );
 }

@@ -1,12 +1,13 @@
 /**
  * Time to save and to recover a model in coded form, against what the same costs raw plus its bytes over the
- * codec's rate, all in the same run: `stemma bench coded [--quick] [-o json] [BASE CHILD]` (safetensors files;
- * without them one of MobileNetV2's size is drawn, and fine-tuned by chance). By the clock, and by processor time
- * of all threads, which other work on the machine disturbs less; medians of STEMMA_BENCH_ROUNDS (9) rounds.
+ * codec's rate, all in the same run: `stemma bench coded [--quick] [-o json] [BASE CHILD]` (safetensors
+ * files; without them one of MobileNetV2's size is drawn, and fine-tuned by chance). By the clock, and by
+ * processor time of all threads, which other work on the machine disturbs less; medians of
+ * STEMMA_BENCH_ROUNDS (9) rounds.
  *
- * recover   the model by `model recover`, every tensor coded against a base that lies raw; cold: the store was
+ * recover the model by `model recover`, every tensor coded against a base that lies raw; cold: the store was
  *           opened anew, so the base is read too; warm: the base is remembered
- * save      what a server does with a received model: coded tensors into a pack, each decoded and its id compared
+ * save what a server does with a received model: coded tensors into a pack, each decoded and its id compared
  *
  * Compared with the same by raw tensors + bytes ÷ decoding rate. Asserts nothing; the aim is 1.2.
  */
@@ -28,53 +29,129 @@ import { fineTuned, weights } from "../helpers/related-tensors.js";
 import { writePack } from "../helpers/coded-tensors.js";
 import { median, spent, type Cost } from "./save-floors.js";
 
-const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { output: { type: "string", short: "o", default: "table" }, quick: { type: "boolean", default: false } } });
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    output: { type: "string", short: "o", default: "table" },
+    quick: { type: "boolean", default: false },
+  },
+});
 const unmeasured = options.quick ? 1 : 4;
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (options.quick ? 2 : 9));
 
 type Named = Tensor & { readonly name: string };
-interface Pair { readonly name: string; readonly base: readonly Named[]; readonly child: readonly Named[] }
+interface Pair {
+  readonly name: string;
+  readonly base: readonly Named[];
+  readonly child: readonly Named[];
+}
 
 async function readModel(path: string): Promise<readonly Named[]> {
-  const file = await readSafetensors(fileOfBytes(await readFile(path)), path), tensors: Named[] = [];
-  for (const entry of file.tensors) tensors.push({ name: entry.name, ...await tensorOfSource(file.source(entry)) });
+  const file = await readSafetensors(fileOfBytes(await readFile(path)), path),
+    tensors: Named[] = [];
+  for (const entry of file.tensors)
+    tensors.push({ name: entry.name, ...(await tensorOfSource(file.source(entry))) });
   return tensors;
 }
 
 function drawn(): Pair {
-  const shapes = Array.from({ length: options.quick ? 6 : 40 }, (_, i) => (i % 4 === 0 ? [320, 960] : i % 4 === 1 ? [960] : [96, 192]));
-  const base = shapes.map((shape, i): Named => ({ name: `t${String(i).padStart(3, "0")}`, ...weights(shape, i) }));
-  return { name: "drawn", base, child: base.map((tensor, i) => ({ ...tensor, ...fineTuned(tensor, 1e-4, 100 + i) })) };
+  const shapes = Array.from({ length: options.quick ? 6 : 40 }, (_, i) =>
+    i % 4 === 0 ? [320, 960] : i % 4 === 1 ? [960] : [96, 192],
+  );
+  const base = shapes.map((shape, i): Named => ({
+    name: `t${String(i).padStart(3, "0")}`,
+    ...weights(shape, i),
+  }));
+  return {
+    name: "drawn",
+    base,
+    child: base.map((tensor, i) => ({ ...tensor, ...fineTuned(tensor, 1e-4, 100 + i) })),
+  };
 }
 
-interface Times { readonly decode: Cost[]; readonly rawCold: Cost[]; readonly rawWarm: Cost[]; readonly recoverCold: Cost[]; readonly recoverWarm: Cost[]; readonly saveRaw: Cost[]; readonly saveCoded: Cost[] }
+interface Times {
+  readonly decode: Cost[];
+  readonly rawCold: Cost[];
+  readonly rawWarm: Cost[];
+  readonly recoverCold: Cost[];
+  readonly recoverWarm: Cost[];
+  readonly saveRaw: Cost[];
+  readonly saveCoded: Cost[];
+}
 
 /** The child's tensors, each once, against the base's of the same name. */
-function code(codec: DeltaCodec, { base, child }: Pair): readonly { readonly coded: CodedTensor; readonly base: Tensor; readonly byteLength: number }[] {
-  const bases = new Map(base.map((tensor) => [tensor.name, tensor])), seen = new Set<Hash>();
+function code(
+  codec: DeltaCodec,
+  { base, child }: Pair,
+): readonly { readonly coded: CodedTensor; readonly base: Tensor; readonly byteLength: number }[] {
+  const bases = new Map(base.map((tensor) => [tensor.name, tensor])),
+    seen = new Set<Hash>();
   return child.flatMap((tensor) => {
-    const from = bases.get(tensor.name), id = tensorId(tensor, tensor.bytes);
+    const from = bases.get(tensor.name),
+      id = tensorId(tensor, tensor.bytes);
     if (from === undefined || seen.has(id) || tensorId(from, from.bytes) === id) return [];
     seen.add(id);
     const { code: number, bytes, against } = codec.encodeTensor(tensor, tensor.bytes, { base: from });
-    return [{ coded: { id, header: { dtype: tensor.dtype, shape: tensor.shape }, code: number, bytes: bytes.slice(), ...(against.base && { base: tensorId(from, from.bytes) }) }, base: from, byteLength: tensor.bytes.length }];
+    return [
+      {
+        coded: {
+          id,
+          header: { dtype: tensor.dtype, shape: tensor.shape },
+          code: number,
+          bytes: bytes.slice(),
+          ...(against.base && { base: tensorId(from, from.bytes) }),
+        },
+        base: from,
+        byteLength: tensor.bytes.length,
+      },
+    ];
   });
 }
 
 async function measure(pair: Pair, folder: string): Promise<Record<string, unknown>> {
-  const codec = await loadDeltaCodec(), parts = code(codec, pair), bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const times: Times = { decode: [], rawCold: [], rawWarm: [], recoverCold: [], recoverWarm: [], saveRaw: [], saveCoded: [] };
-  const homes = { raw: await openNodeHome(join(folder, `${pair.name}-raw`)), coded: await openNodeHome(join(folder, `${pair.name}-coded`)) };
-  let raw = await openRepository(homes.raw, "local"), coded = await openRepository(homes.coded, "local");
-  const [rawChild, codedChild] = await Promise.all([raw, coded].map(async (repository) => {
-    const base = (await repository.save(opaqueModelSource(pair.base), { name: "m" })).summary.versionId;
-    return (await repository.save(opaqueModelSource(pair.child), { name: "m", bases: [base] })).summary.versionId;
-  })) as [Hash, Hash];
-  await writePack(coded.objects, parts.map((part) => part.coded), { recode: true });
+  const codec = await loadDeltaCodec(),
+    parts = code(codec, pair),
+    bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const times: Times = {
+    decode: [],
+    rawCold: [],
+    rawWarm: [],
+    recoverCold: [],
+    recoverWarm: [],
+    saveRaw: [],
+    saveCoded: [],
+  };
+  const homes = {
+    raw: await openNodeHome(join(folder, `${pair.name}-raw`)),
+    coded: await openNodeHome(join(folder, `${pair.name}-coded`)),
+  };
+  let raw = await openRepository(homes.raw, "local"),
+    coded = await openRepository(homes.coded, "local");
+  const [rawChild, codedChild] = (await Promise.all(
+    [raw, coded].map(async (repository) => {
+      const base = (await repository.save(opaqueModelSource(pair.base), { name: "m" })).summary.versionId;
+      return (await repository.save(opaqueModelSource(pair.child), { name: "m", bases: [base] })).summary
+        .versionId;
+    }),
+  )) as [Hash, Hash];
+  await writePack(
+    coded.objects,
+    parts.map((part) => part.coded),
+    { recode: true },
+  );
   // The first rounds are not counted: what is compiled and cached then is so for both sides.
   for (let round = -unmeasured; round < rounds; round++) {
     if (round === 0) for (const list of Object.values(times) as Cost[][]) list.length = 0;
-    times.decode.push(await spent(() => { for (const { coded: { header, code: number, bytes: stored }, base, byteLength } of parts) codec.decodeTensor(header, { code: number, bytes: stored }, { base }, byteLength); }));
+    times.decode.push(
+      await spent(() => {
+        for (const {
+          coded: { header, code: number, bytes: stored },
+          base,
+          byteLength,
+        } of parts)
+          codec.decodeTensor(header, { code: number, bytes: stored }, { base }, byteLength);
+      }),
+    );
     await raw.close();
     raw = await openRepository(homes.raw, "local");
     times.rawCold.push(await spent(() => raw.recover(rawChild)));
@@ -83,18 +160,42 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
     coded = await openRepository(homes.coded, "local");
     times.recoverCold.push(await spent(() => coded.recover(codedChild)));
     times.recoverWarm.push(await spent(() => coded.recover(codedChild)));
-    times.saveRaw.push(await store(raw.objects, parts.map(({ coded: { id } }) => pair.child.find((tensor) => tensorId(tensor, tensor.bytes) === id)!)));
-    times.saveCoded.push(await store(coded.objects, parts.map((part) => part.coded)));
+    times.saveRaw.push(
+      await store(
+        raw.objects,
+        parts.map(({ coded: { id } }) => pair.child.find((tensor) => tensorId(tensor, tensor.bytes) === id)!),
+      ),
+    );
+    times.saveCoded.push(
+      await store(
+        coded.objects,
+        parts.map((part) => part.coded),
+      ),
+    );
   }
   for (const repository of [raw, coded]) await repository.close();
   for (const home of Object.values(homes)) await home.close();
   // Within a round all are measured one after the other: what else this machine does slows them alike.
-  const ratio = (of: readonly Cost[], raw: readonly Cost[], by: keyof Cost): number => median(of.map((value, i) => value[by] / (raw[i]![by] + times.decode[i]![by])));
-  const ratios = (by: keyof Cost, suffix: string): Record<string, number> => ({ [`recoverCold${suffix}`]: ratio(times.recoverCold, times.rawCold, by), [`recoverWarm${suffix}`]: ratio(times.recoverWarm, times.rawWarm, by), [`save${suffix}`]: ratio(times.saveCoded, times.saveRaw, by) });
+  const ratio = (of: readonly Cost[], raw: readonly Cost[], by: keyof Cost): number =>
+    median(of.map((value, i) => value[by] / (raw[i]![by] + times.decode[i]![by])));
+  const ratios = (by: keyof Cost, suffix: string): Record<string, number> => ({
+    [`recoverCold${suffix}`]: ratio(times.recoverCold, times.rawCold, by),
+    [`recoverWarm${suffix}`]: ratio(times.recoverWarm, times.rawWarm, by),
+    [`save${suffix}`]: ratio(times.saveCoded, times.saveRaw, by),
+  });
   return {
-    model: pair.name, megabytes: bytes / 1e6, share: parts.reduce((sum, part) => sum + part.coded.bytes.length, 0) / bytes, decodeMBs: bytes / 1e3 / median(times.decode.map(({ clockMs }) => clockMs)),
-    ...Object.fromEntries(Object.entries(times).map(([key, list]) => [`${key}Ms`, median((list as readonly Cost[]).map(({ clockMs }) => clockMs))])),
-    ...ratios("clockMs", ""), ...ratios("processorMs", "Processor"),
+    model: pair.name,
+    megabytes: bytes / 1e6,
+    share: parts.reduce((sum, part) => sum + part.coded.bytes.length, 0) / bytes,
+    decodeMBs: bytes / 1e3 / median(times.decode.map(({ clockMs }) => clockMs)),
+    ...Object.fromEntries(
+      Object.entries(times).map(([key, list]) => [
+        `${key}Ms`,
+        median((list as readonly Cost[]).map(({ clockMs }) => clockMs)),
+      ]),
+    ),
+    ...ratios("clockMs", ""),
+    ...ratios("processorMs", "Processor"),
   };
 }
 
@@ -102,7 +203,11 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
 async function store(objects: ObjectWriter, tensors: readonly (Tensor | CodedTensor)[]): Promise<Cost> {
   return spent(async () => {
     const pack = await objects.begin({ recode: true });
-    await Promise.all(tensors.map((tensor) => ("code" in tensor ? pack.putCoded(tensor) : pack.putTensor(sourceOfTensor(tensor)))));
+    await Promise.all(
+      tensors.map((tensor) =>
+        "code" in tensor ? pack.putCoded(tensor) : pack.putTensor(sourceOfTensor(tensor)),
+      ),
+    );
     await pack.commit();
   });
 }
@@ -110,11 +215,30 @@ async function store(objects: ObjectWriter, tensors: readonly (Tensor | CodedTen
 const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-"));
 try {
   const [base, child] = positionals;
-  const pair = base === undefined || child === undefined ? drawn() : { name: basename(child, ".safetensors"), base: await readModel(base), child: await readModel(child) };
+  const pair =
+    base === undefined || child === undefined
+      ? drawn()
+      : { name: basename(child, ".safetensors"), base: await readModel(base), child: await readModel(child) };
   const result = await measure(pair, folder);
-  if (options.output === "json") console.log(JSON.stringify({ bench: "coded", rounds, results: [result] }, undefined, 2));
+  if (options.output === "json")
+    console.log(JSON.stringify({ bench: "coded", rounds, results: [result] }, undefined, 2));
   else {
-    process.stdout.write(renderTable(Object.entries(result).map(([what, value]) => ({ what, value: typeof value === "number" ? value.toFixed(3) : String(value) })), [{ title: "WHAT", value: (row) => row.what }, { title: "", value: (row) => row.value }]));
-    console.log("recoverCold, recoverWarm, save: times over those of raw tensors + bytes ÷ decoding rate; the aim is 1.2");
+    process.stdout.write(
+      renderTable(
+        Object.entries(result).map(([what, value]) => ({
+          what,
+          value: typeof value === "number" ? value.toFixed(3) : String(value),
+        })),
+        [
+          { title: "WHAT", value: (row) => row.what },
+          { title: "", value: (row) => row.value },
+        ],
+      ),
+    );
+    console.log(
+      "recoverCold, recoverWarm, save: times over those of raw tensors + bytes ÷ decoding rate; the aim is 1.2",
+    );
   }
-} finally { await rm(folder, { recursive: true, force: true }); }
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}

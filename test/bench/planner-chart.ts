@@ -1,48 +1,99 @@
-/** Draws what the planner bench measured as the paper's figure 6(c): storage and recreation cost over α, by algorithm, as an SVG. Pure. */
+/**
+ * Draws what the planner bench measured as the paper's figure 6(c): storage and recreation cost over α, by
+ * algorithm, as an SVG. Pure.
+ */
 import { colourOf, escape, round } from "./svg.js";
 
-export interface ChartPoint { readonly ratio: number; readonly storage: number; readonly recreation: number; readonly isWithinBudgets: boolean }
-export interface ChartSeries { readonly name: string; readonly points: readonly ChartPoint[] }
+export interface ChartPoint {
+  readonly ratio: number;
+  readonly storage: number;
+  readonly recreation: number;
+  readonly isWithinBudgets: boolean;
+}
+export interface ChartSeries {
+  readonly name: string;
+  readonly points: readonly ChartPoint[];
+}
 
 const panel = { width: 330, height: 280, left: 56, top: 56, gap: 76 };
 /** What the enlarged panel shows: where the algorithms that are worth comparing lie. */
 const enlargedTop = 1.08;
 
 export function tradeOffChart(title: string, series: readonly ChartSeries[]): string {
-  const width = panel.left + 3 * panel.width + 2 * panel.gap + 30, height = panel.top + panel.height + 90;
+  const width = panel.left + 3 * panel.width + 2 * panel.gap + 30,
+    height = panel.top + panel.height + 90;
   const leftOf = (place: number): number => panel.left + place * (panel.width + panel.gap);
-  const storage = (point: ChartPoint): number => point.storage, recreation = (point: ChartPoint): number => point.recreation;
+  const storage = (point: ChartPoint): number => point.storage,
+    recreation = (point: ChartPoint): number => point.recreation;
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" role="img">`,
-    `<title>${escape(title)}</title>`, `<rect width="${width}" height="${height}" fill="#fff"/>`,
+    `<title>${escape(title)}</title>`,
+    `<rect width="${width}" height="${height}" fill="#fff"/>`,
     `<text x="${panel.left}" y="24" font-size="15">${escape(title)}</text>`,
-    ...drawPanel("stored, times the least possible", leftOf(0), series, storage, niceCeiling(largest(series, storage))),
+    ...drawPanel(
+      "stored, times the least possible",
+      leftOf(0),
+      series,
+      storage,
+      niceCeiling(largest(series, storage)),
+    ),
     ...drawPanel(`the same from 1 to ${enlargedTop}`, leftOf(1), series, storage, enlargedTop),
-    ...drawPanel("mean recreation, times the least possible", leftOf(2), series, recreation, niceCeiling(largest(series, recreation))),
-    ...drawLegend(series, height - 34), "</svg>",
+    ...drawPanel(
+      "mean recreation, times the least possible",
+      leftOf(2),
+      series,
+      recreation,
+      niceCeiling(largest(series, recreation)),
+    ),
+    ...drawLegend(series, height - 34),
+    "</svg>",
   ];
   return `${parts.join("\n")}\n`;
 }
 
-function largest(series: readonly ChartSeries[], valueOf: (point: ChartPoint) => number): number { return Math.max(...series.flatMap(({ points }) => points.map(valueOf))); }
+function largest(series: readonly ChartSeries[], valueOf: (point: ChartPoint) => number): number {
+  return Math.max(...series.flatMap(({ points }) => points.map(valueOf)));
+}
 
 /** A panel from 1 to `top`; what is above it is cut off. */
-function drawPanel(label: string, left: number, series: readonly ChartSeries[], valueOf: (point: ChartPoint) => number, top: number): string[] {
-  const points = series.flatMap((each) => each.points), clip = `panel-${left}`;
-  const [from, to] = [Math.min(...points.map(({ ratio }) => ratio)), Math.max(...points.map(({ ratio }) => ratio))];
+function drawPanel(
+  label: string,
+  left: number,
+  series: readonly ChartSeries[],
+  valueOf: (point: ChartPoint) => number,
+  top: number,
+): string[] {
+  const points = series.flatMap((each) => each.points),
+    clip = `panel-${left}`;
+  const [from, to] = [
+    Math.min(...points.map(({ ratio }) => ratio)),
+    Math.max(...points.map(({ ratio }) => ratio)),
+  ];
   const x = (ratio: number): number => left + (to > from ? (ratio - from) / (to - from) : 0.5) * panel.width;
   const y = (value: number): number => panel.top + panel.height * (1 - (value - 1) / (top - 1));
-  const steps = Array.from({ length: 5 }, (_, at) => 1 + (top - 1) * at / 4), ticks = [...new Set(points.map(({ ratio }) => ratio))].filter((ratio) => Number.isInteger(ratio * 2));
+  const steps = Array.from({ length: 5 }, (_, at) => 1 + ((top - 1) * at) / 4),
+    ticks = [...new Set(points.map(({ ratio }) => ratio))].filter((ratio) => Number.isInteger(ratio * 2));
   return [
     `<text x="${left}" y="${panel.top - 10}">${escape(label)}</text>`,
     `<clipPath id="${clip}"><rect x="${left - 6}" y="${panel.top}" width="${panel.width + 12}" height="${panel.height + 6}"/></clipPath>`,
-    ...steps.map((value) => `<path d="M${left} ${round(y(value))}h${panel.width}" stroke="#ddd"/><text x="${left - 6}" y="${round(y(value) + 4)}" text-anchor="end">${value.toFixed(2)}</text>`),
-    ...ticks.map((ratio) => `<text x="${round(x(ratio))}" y="${panel.top + panel.height + 18}" text-anchor="middle">${ratio}</text>`),
+    ...steps.map(
+      (value) =>
+        `<path d="M${left} ${round(y(value))}h${panel.width}" stroke="#ddd"/><text x="${left - 6}" y="${round(y(value) + 4)}" text-anchor="end">${value.toFixed(2)}</text>`,
+    ),
+    ...ticks.map(
+      (ratio) =>
+        `<text x="${round(x(ratio))}" y="${panel.top + panel.height + 18}" text-anchor="middle">${ratio}</text>`,
+    ),
     `<text x="${left + panel.width / 2}" y="${panel.top + panel.height + 36}" text-anchor="middle">α, the budget as a multiple of the least recreation cost</text>`,
     `<g clip-path="url(#${clip})">`,
     ...series.flatMap((each, at) => [
       `<path d="${each.points.map((point, i) => `${i === 0 ? "M" : "L"}${round(x(point.ratio))} ${round(y(valueOf(point)))}`).join("")}" fill="none" stroke="${colourOf(at)}" stroke-width="2"/>`,
-      ...each.points.filter((point) => valueOf(point) <= top).map((point) => `<circle cx="${round(x(point.ratio))}" cy="${round(y(valueOf(point)))}" r="3.5" stroke="${colourOf(at)}" stroke-width="1.5" fill="${point.isWithinBudgets ? colourOf(at) : "#fff"}"/>`),
+      ...each.points
+        .filter((point) => valueOf(point) <= top)
+        .map(
+          (point) =>
+            `<circle cx="${round(x(point.ratio))}" cy="${round(y(valueOf(point)))}" r="3.5" stroke="${colourOf(at)}" stroke-width="1.5" fill="${point.isWithinBudgets ? colourOf(at) : "#fff"}"/>`,
+        ),
     ]),
     "</g>",
   ];
@@ -50,7 +101,10 @@ function drawPanel(label: string, left: number, series: readonly ChartSeries[], 
 
 function drawLegend(series: readonly ChartSeries[], y: number): string[] {
   return [
-    ...series.map(({ name }, at) => `<circle cx="${panel.left + 6 + at * 110}" cy="${y}" r="5" fill="${colourOf(at)}"/><text x="${panel.left + 16 + at * 110}" y="${y + 4}">${escape(name)}</text>`),
+    ...series.map(
+      ({ name }, at) =>
+        `<circle cx="${panel.left + 6 + at * 110}" cy="${y}" r="5" fill="${colourOf(at)}"/><text x="${panel.left + 16 + at * 110}" y="${y + 4}">${escape(name)}</text>`,
+    ),
     `<text x="${panel.left}" y="${y + 24}" fill="#555">hollow: over a budget</text>`,
   ];
 }

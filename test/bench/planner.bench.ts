@@ -11,7 +11,12 @@ import { parseArgs } from "node:util";
 import { budgetsByRatio, isWithin } from "../../server/planner/budgets.js";
 import { minimumStorageTree } from "../../server/planner/minimum-arborescence.js";
 import { planStorage, referenceTrees } from "../../server/planner/plan-storage.js";
-import { planningSchemes, retrieveShared, snapshotCosts, type PlanningScheme } from "../../server/planner/retrieval.js";
+import {
+  planningSchemes,
+  retrieveShared,
+  snapshotCosts,
+  type PlanningScheme,
+} from "../../server/planner/retrieval.js";
 import { leastRecreation, shortestPathTree } from "../../server/planner/shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "../../server/planner/storage-graph.js";
 import { checkPlan } from "../../server/planner/storage-plan.js";
@@ -21,25 +26,58 @@ import { StemmaError } from "../../shared/errors.js";
 import { generateRepository, rdLike, sdLike } from "../helpers/generated-repository.js";
 import { tradeOffChart, type ChartSeries } from "./planner-chart.js";
 
-const { values: options } = parseArgs({ options: { output: { type: "string", short: "o", default: "table" }, quick: { type: "boolean", default: false }, scheme: { type: "string", default: "independent" }, svg: { type: "string" } } });
+const { values: options } = parseArgs({
+  options: {
+    output: { type: "string", short: "o", default: "table" },
+    quick: { type: "boolean", default: false },
+    scheme: { type: "string", default: "independent" },
+    svg: { type: "string" },
+  },
+});
 const scheme = planningSchemes.find((each) => each === options.scheme);
-if (scheme === undefined) throw new StemmaError("USAGE", `There is no scheme ${options.scheme} to plan under. Take one of: ${planningSchemes.join(", ")}.`);
+if (scheme === undefined)
+  throw new StemmaError(
+    "USAGE",
+    `There is no scheme ${options.scheme} to plan under. Take one of: ${planningSchemes.join(", ")}.`,
+  );
 const isQuick = options.quick;
 const ratios = isQuick ? [1, 1.5, 2, 3, 4] : [1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.5, 3, 3.5, 4];
 const effort = isQuick ? 4e6 : undefined;
 
-const mean = (values: ArrayLike<number>): number => Array.from(values).reduce((a, b) => a + b, 0) / values.length;
-const timed = <Result>(work: () => Result): readonly [Result, number] => { const start = performance.now(), result = work(); return [result, performance.now() - start]; };
+const mean = (values: ArrayLike<number>): number =>
+  Array.from(values).reduce((a, b) => a + b, 0) / values.length;
+const timed = <Result>(work: () => Result): readonly [Result, number] => {
+  const start = performance.now(),
+    result = work();
+  return [result, performance.now() - start];
+};
 
-interface Outcome { readonly algorithm: string; readonly storageGb: number; readonly storageOfLeast: number; readonly recreationOfLeast: number; readonly isWithinBudgets: boolean; readonly ms: number }
+interface Outcome {
+  readonly algorithm: string;
+  readonly storageGb: number;
+  readonly storageOfLeast: number;
+  readonly recreationOfLeast: number;
+  readonly isWithinBudgets: boolean;
+  readonly ms: number;
+}
 
 /** One α on one graph: every algorithm, and the kept plan as `best`. */
 function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Outcome[] {
-  const least = leastRecreation(graph), budgets = budgetsByRatio(graph, least, ratio, under), leastMean = mean(snapshotCosts(graph, least, under));
+  const least = leastRecreation(graph),
+    budgets = budgetsByRatio(graph, least, ratio, under),
+    leastMean = mean(snapshotCosts(graph, least, under));
   const cheapest = new StorageTree(graph, minimumStorageTree(graph)).storageCost;
   const outcome = (algorithm: string, edges: ParentEdges, ms: number): Outcome => {
-    const tree = new StorageTree(graph, edges), costs = snapshotCosts(graph, tree.recreation, under);
-    return { algorithm, storageGb: tree.storageCost / 1e9, storageOfLeast: tree.storageCost / cheapest, recreationOfLeast: mean(costs) / leastMean, isWithinBudgets: costs.every((cost, s) => isWithin(cost, budgets[s]!)), ms };
+    const tree = new StorageTree(graph, edges),
+      costs = snapshotCosts(graph, tree.recreation, under);
+    return {
+      algorithm,
+      storageGb: tree.storageCost / 1e9,
+      storageOfLeast: tree.storageCost / cheapest,
+      recreationOfLeast: mean(costs) / leastMean,
+      isWithinBudgets: costs.every((cost, s) => isWithin(cost, budgets[s]!)),
+      ms,
+    };
   };
   const outcomes: Outcome[] = [];
   let start = performance.now();
@@ -52,51 +90,138 @@ function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Out
 }
 
 /** Modelled seconds a snapshot, of one tree under the three schemes. */
-function retrievalOf(graph: StorageGraph, plan: string, edges: ParentEdges): { readonly plan: string; readonly independentS: number; readonly parallelS: number; readonly reusableS: number; readonly reusablePeakMb: number } {
+function retrievalOf(
+  graph: StorageGraph,
+  plan: string,
+  edges: ParentEdges,
+): {
+  readonly plan: string;
+  readonly independentS: number;
+  readonly parallelS: number;
+  readonly reusableS: number;
+  readonly reusablePeakMb: number;
+} {
   const { recreation } = new StorageTree(graph, edges);
   const shared = graph.snapshotIds.map((_, s) => retrieveShared(graph, edges, s));
   return {
-    plan, independentS: mean(snapshotCosts(graph, recreation, "independent")) / 1e6, parallelS: mean(snapshotCosts(graph, recreation, "parallel")) / 1e6,
-    reusableS: mean(shared.map(({ cost }) => cost)) / 1e6, reusablePeakMb: Math.max(...shared.map(({ peakBytes }) => peakBytes)) / 1e6,
+    plan,
+    independentS: mean(snapshotCosts(graph, recreation, "independent")) / 1e6,
+    parallelS: mean(snapshotCosts(graph, recreation, "parallel")) / 1e6,
+    reusableS: mean(shared.map(({ cost }) => cost)) / 1e6,
+    reusablePeakMb: Math.max(...shared.map(({ peakBytes }) => peakBytes)) / 1e6,
   };
 }
 
 const sd = generateRepository(sdLike);
 const byRatio = ratios.map((ratio) => ({ ratio, outcomes: compare(sd, ratio, scheme) }));
-const rd = Object.entries(rdLike).flatMap(([name, each]) => [1.6, 2].map((ratio) => ({ name, ratio, outcomes: compare(generateRepository(isQuick ? { ...each, versions: Math.ceil(each.versions / 3) } : each), ratio, scheme) })));
-const otherSeeds = [1, 2, 3, 4].slice(0, isQuick ? 1 : 4).map((seed) => ({ seed, ratio: 2, best: compare(generateRepository({ ...sdLike, seed }), 2, scheme).at(-1)! }));
+const rd = Object.entries(rdLike).flatMap(([name, each]) =>
+  [1.6, 2].map((ratio) => ({
+    name,
+    ratio,
+    outcomes: compare(
+      generateRepository(isQuick ? { ...each, versions: Math.ceil(each.versions / 3) } : each),
+      ratio,
+      scheme,
+    ),
+  })),
+);
+const otherSeeds = [1, 2, 3, 4].slice(0, isQuick ? 1 : 4).map((seed) => ({
+  seed,
+  ratio: 2,
+  best: compare(generateRepository({ ...sdLike, seed }), 2, scheme).at(-1)!,
+}));
 const retrieval = [
-  retrievalOf(sd, "materialised (SPT)", shortestPathTree(sd)), retrievalOf(sd, "least storage (MST)", minimumStorageTree(sd)),
+  retrievalOf(sd, "materialised (SPT)", shortestPathTree(sd)),
+  retrievalOf(sd, "least storage (MST)", minimumStorageTree(sd)),
   retrievalOf(sd, "planned, α = 1.6", checkPlan(sd, planStorage(sd, { ratio: 1.6 }, { scheme, effort }))),
 ];
 const tenThousand = generateRepository({ ...sdLike, versions: 63 });
-const speed = planningSchemes.flatMap((under) => [1.1, 1.6].map((ratio) => {
-  const [plan, ms] = timed(() => planStorage(tenThousand, { ratio }, { scheme: under }));
-  return { tensors: tenThousand.vertexCount - 1, edges: tenThousand.edgeCount, scheme: under, ratio, seconds: ms / 1000, storageOfLeast: plan.storageCost / plan.leastStorageCost, algorithm: plan.algorithm };
-}));
+const speed = planningSchemes.flatMap((under) =>
+  [1.1, 1.6].map((ratio) => {
+    const [plan, ms] = timed(() => planStorage(tenThousand, { ratio }, { scheme: under }));
+    return {
+      tensors: tenThousand.vertexCount - 1,
+      edges: tenThousand.edgeCount,
+      scheme: under,
+      ratio,
+      seconds: ms / 1000,
+      storageOfLeast: plan.storageCost / plan.leastStorageCost,
+      algorithm: plan.algorithm,
+    };
+  }),
+);
 
 if (options.svg !== undefined) {
-  const series: ChartSeries[] = byRatio[0]!.outcomes.map(({ algorithm }, at) => ({ name: algorithm, points: byRatio.map(({ ratio, outcomes }) => ({ ratio, storage: outcomes[at]!.storageOfLeast, recreation: outcomes[at]!.recreationOfLeast, isWithinBudgets: outcomes[at]!.isWithinBudgets })) }));
-  await writeFile(options.svg, tradeOffChart(`Storage and recreation cost over α, ${sd.vertexCount - 1} tensors like SD (${scheme})`, series.map((each) => ({ ...each, name: each.name.toUpperCase() }))));
+  const series: ChartSeries[] = byRatio[0]!.outcomes.map(({ algorithm }, at) => ({
+    name: algorithm,
+    points: byRatio.map(({ ratio, outcomes }) => ({
+      ratio,
+      storage: outcomes[at]!.storageOfLeast,
+      recreation: outcomes[at]!.recreationOfLeast,
+      isWithinBudgets: outcomes[at]!.isWithinBudgets,
+    })),
+  }));
+  await writeFile(
+    options.svg,
+    tradeOffChart(
+      `Storage and recreation cost over α, ${sd.vertexCount - 1} tensors like SD (${scheme})`,
+      series.map((each) => ({ ...each, name: each.name.toUpperCase() })),
+    ),
+  );
 }
 
 if (options.output === "json") {
-  process.stdout.write(`${JSON.stringify({ scheme, sd: { tensors: sd.vertexCount - 1, edges: sd.edgeCount, snapshots: sd.snapshotIds.length, byRatio }, otherSeeds, rd, retrieval, speed }, null, 2)}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ scheme, sd: { tensors: sd.vertexCount - 1, edges: sd.edgeCount, snapshots: sd.snapshotIds.length, byRatio }, otherSeeds, rd, retrieval, speed }, null, 2)}\n`,
+  );
 } else {
-  const cell = ({ storageOfLeast, recreationOfLeast, isWithinBudgets }: Outcome): string => `${storageOfLeast.toFixed(4)} ${recreationOfLeast.toFixed(2)}${isWithinBudgets ? "" : "*"}`;
-  const columnsOf = <Row extends { readonly ratio: number; readonly outcomes: readonly Outcome[] }>(first: Column<Row>[]): Column<Row>[] => [
-    ...first, { title: "α", value: ({ ratio }) => ratio, align: "right" },
-    ...byRatio[0]!.outcomes.map(({ algorithm }, at): Column<Row> => ({ title: algorithm.toUpperCase(), value: ({ outcomes }) => cell(outcomes[at]!), align: "right" })),
-    { title: "BEST GB", value: ({ outcomes }) => outcomes.at(-1)!.storageGb.toFixed(2), align: "right" }, { title: "PLAN S", value: ({ outcomes }) => (outcomes.at(-1)!.ms / 1000).toFixed(1), align: "right" },
+  const cell = ({ storageOfLeast, recreationOfLeast, isWithinBudgets }: Outcome): string =>
+    `${storageOfLeast.toFixed(4)} ${recreationOfLeast.toFixed(2)}${isWithinBudgets ? "" : "*"}`;
+  const columnsOf = <Row extends { readonly ratio: number; readonly outcomes: readonly Outcome[] }>(
+    first: Column<Row>[],
+  ): Column<Row>[] => [
+    ...first,
+    { title: "α", value: ({ ratio }) => ratio, align: "right" },
+    ...byRatio[0]!.outcomes.map(({ algorithm }, at): Column<Row> => ({
+      title: algorithm.toUpperCase(),
+      value: ({ outcomes }) => cell(outcomes[at]!),
+      align: "right",
+    })),
+    { title: "BEST GB", value: ({ outcomes }) => outcomes.at(-1)!.storageGb.toFixed(2), align: "right" },
+    { title: "PLAN S", value: ({ outcomes }) => (outcomes.at(-1)!.ms / 1000).toFixed(1), align: "right" },
   ];
-  const say = (text: string): void => { process.stdout.write(`${text}\n`); };
-  say(`SD-like, ${sd.vertexCount - 1} tensors, ${sd.edgeCount} edges, ${scheme}: storage over the least possible, mean recreation over the least possible (*: over a budget)`);
+  const say = (text: string): void => {
+    process.stdout.write(`${text}\n`);
+  };
+  say(
+    `SD-like, ${sd.vertexCount - 1} tensors, ${sd.edgeCount} edges, ${scheme}: storage over the least possible, mean recreation over the least possible (*: over a budget)`,
+  );
   say(renderTable(byRatio, columnsOf<(typeof byRatio)[number]>([])));
   say("RD-like");
   say(renderTable(rd, columnsOf<(typeof rd)[number]>([{ title: "REPOSITORY", value: ({ name }) => name }])));
-  say(`SD with other seeds at α = 2, storage over the least possible: ${otherSeeds.map(({ seed, best }) => `seed ${seed} ${best.storageOfLeast.toFixed(4)}`).join(", ")}`);
+  say(
+    `SD with other seeds at α = 2, storage over the least possible: ${otherSeeds.map(({ seed, best }) => `seed ${seed} ${best.storageOfLeast.toFixed(4)}`).join(", ")}`,
+  );
   say("\nSnapshot retrieval, mean seconds as modelled");
-  say(renderTable(retrieval, [{ title: "PLAN", value: ({ plan }) => plan }, { title: "INDEPENDENT", value: (row) => row.independentS.toFixed(3), align: "right" }, { title: "PARALLEL", value: (row) => row.parallelS.toFixed(3), align: "right" }, { title: "REUSABLE", value: (row) => row.reusableS.toFixed(3), align: "right" }, { title: "ITS PEAK MB", value: (row) => row.reusablePeakMb.toFixed(0), align: "right" }]));
+  say(
+    renderTable(retrieval, [
+      { title: "PLAN", value: ({ plan }) => plan },
+      { title: "INDEPENDENT", value: (row) => row.independentS.toFixed(3), align: "right" },
+      { title: "PARALLEL", value: (row) => row.parallelS.toFixed(3), align: "right" },
+      { title: "REUSABLE", value: (row) => row.reusableS.toFixed(3), align: "right" },
+      { title: "ITS PEAK MB", value: (row) => row.reusablePeakMb.toFixed(0), align: "right" },
+    ]),
+  );
   say("10,000 tensors");
-  say(renderTable(speed, [{ title: "TENSORS", value: (row) => row.tensors, align: "right" }, { title: "EDGES", value: (row) => row.edges, align: "right" }, { title: "SCHEME", value: (row) => row.scheme }, { title: "α", value: (row) => row.ratio, align: "right" }, { title: "SECONDS", value: (row) => row.seconds.toFixed(1), align: "right" }, { title: "STORAGE", value: (row) => row.storageOfLeast.toFixed(4), align: "right" }, { title: "FROM", value: (row) => row.algorithm }]));
+  say(
+    renderTable(speed, [
+      { title: "TENSORS", value: (row) => row.tensors, align: "right" },
+      { title: "EDGES", value: (row) => row.edges, align: "right" },
+      { title: "SCHEME", value: (row) => row.scheme },
+      { title: "α", value: (row) => row.ratio, align: "right" },
+      { title: "SECONDS", value: (row) => row.seconds.toFixed(1), align: "right" },
+      { title: "STORAGE", value: (row) => row.storageOfLeast.toFixed(4), align: "right" },
+      { title: "FROM", value: (row) => row.algorithm },
+    ]),
+  );
 }

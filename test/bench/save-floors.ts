@@ -1,4 +1,7 @@
-/** What a save and a recovery cannot do without, timed: the floors that the benchmarks of saving and recovering divide by. */
+/**
+ * What a save and a recovery cannot do without, timed: the floors that the benchmarks of saving and
+ * recovering divide by.
+ */
 import { createHash } from "node:crypto";
 import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +12,25 @@ export type Named = Tensor & { readonly name: string };
 /** 262 tensors as MobileNetV2 has them in Keras' count: 3.5 million float32, most in few large kernels. */
 export function mobileNetShapes(): readonly (readonly number[])[] {
   const shapes: number[][] = [[3, 3, 3, 32], [32], [32], [32], [32]];
-  const blocks: readonly (readonly [expand: number, from: number, to: number])[] = [[1, 32, 16], [6, 16, 24], [6, 24, 24], [6, 24, 32], [6, 32, 32], [6, 32, 32], [6, 32, 64], [6, 64, 64], [6, 64, 64], [6, 64, 64], [6, 64, 96], [6, 96, 96], [6, 96, 96], [6, 96, 160], [6, 160, 160], [6, 160, 160], [6, 160, 320]];
+  const blocks: readonly (readonly [expand: number, from: number, to: number])[] = [
+    [1, 32, 16],
+    [6, 16, 24],
+    [6, 24, 24],
+    [6, 24, 32],
+    [6, 32, 32],
+    [6, 32, 32],
+    [6, 32, 64],
+    [6, 64, 64],
+    [6, 64, 64],
+    [6, 64, 64],
+    [6, 64, 96],
+    [6, 96, 96],
+    [6, 96, 96],
+    [6, 96, 160],
+    [6, 160, 160],
+    [6, 160, 160],
+    [6, 160, 320],
+  ];
   for (const [expand, from, to] of blocks) {
     const wide = expand * from;
     if (expand > 1) shapes.push([1, 1, from, wide], [wide], [wide], [wide], [wide]);
@@ -19,20 +40,38 @@ export function mobileNetShapes(): readonly (readonly number[])[] {
   return shapes;
 }
 
-export function byteLengthOf(shape: readonly number[]): number { return 4 * shape.reduce((product, size) => product * size, 1); }
+export function byteLengthOf(shape: readonly number[]): number {
+  return 4 * shape.reduce((product, size) => product * size, 1);
+}
 
-export const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
-export async function timed(run: () => Promise<unknown>): Promise<number> { const started = performance.now(); await run(); return performance.now() - started; }
+export const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+export async function timed(run: () => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  await run();
+  return performance.now() - started;
+}
 
 let floors = 0;
-export interface Cost { readonly clockMs: number; readonly processorMs: number }
+export interface Cost {
+  readonly clockMs: number;
+  readonly processorMs: number;
+}
 /** By the clock, and by processor time of all threads (which other work on the machine disturbs less). */
 export async function spent(work: () => unknown): Promise<Cost> {
-  const before = process.cpuUsage(), clockMs = await timed(async () => { await work(); }), { user, system } = process.cpuUsage(before);
+  const before = process.cpuUsage(),
+    clockMs = await timed(async () => {
+      await work();
+    }),
+    { user, system } = process.cpuUsage(before);
   return { clockMs, processorMs: (user + system) / 1000 };
 }
 /** SHA-256 of what is hashed, and what is stored written to one new file and fsynced. */
-export async function saveFloor(folder: string, hashed: readonly { readonly bytes: Uint8Array }[], stored: readonly { readonly bytes: Uint8Array }[]): Promise<number> {
+export async function saveFloor(
+  folder: string,
+  hashed: readonly { readonly bytes: Uint8Array }[],
+  stored: readonly { readonly bytes: Uint8Array }[],
+): Promise<number> {
   return await timed(async () => {
     for (const { bytes } of hashed) createHash("sha256").update(bytes).digest();
     const file = await open(join(folder, `floor-${floors++}`), "w");
@@ -43,5 +82,10 @@ export async function saveFloor(folder: string, hashed: readonly { readonly byte
 }
 
 /** A cached read of all bytes, and SHA-256. */
-export async function recoverFloor(path: string): Promise<number> { return await timed(async () => createHash("sha256").update(await readFile(path)).digest()); }
-
+export async function recoverFloor(path: string): Promise<number> {
+  return await timed(async () =>
+    createHash("sha256")
+      .update(await readFile(path))
+      .digest(),
+  );
+}

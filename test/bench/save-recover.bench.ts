@@ -2,8 +2,8 @@
  * Time to save and to recover a MobileNetV2-sized model, stored raw, along a chain of 10, full and
  * partial, against the floor of the same run: to save, SHA-256 of all bytes and an fsynced write of
  * what is stored; to recover, a cached read and SHA-256. Prints ratios of medians; asserts nothing.
- * Then the same coded, as a server takes it in (coded-chain.ts), against those floors and the codec's own time.
- * `-o json` prints JSON; `node --expose-gc` steadies it. STEMMA_BENCH_ROUNDS (5) chains are measured.
+ * Then the same coded, as a server takes it in (coded-chain.ts), against those floors and the codec's own
+ * time. `-o json` prints JSON; `node --expose-gc` steadies it. STEMMA_BENCH_ROUNDS (5) chains are measured.
  */
 import { randomFillSync } from "node:crypto";
 import { mkdtemp, open, rm } from "node:fs/promises";
@@ -14,21 +14,41 @@ import { openRepository } from "../../server/repository/open-repository.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { keyframeDepth } from "../../server/ingest/coded-tensors.js";
 import { codedFigures, measureCodedChain, type CodedStep } from "./coded-chain.js";
-import { byteLengthOf, median, mobileNetShapes, recoverFloor, saveFloor, timed, type Named } from "./save-floors.js";
+import {
+  byteLengthOf,
+  median,
+  mobileNetShapes,
+  recoverFloor,
+  saveFloor,
+  timed,
+  type Named,
+} from "./save-floors.js";
 
 const depth = 10;
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? 5);
 const codedRounds = Math.max(1, Math.ceil(rounds / 2));
 const asJson = process.argv.includes("json");
 
-function drawn(shape: readonly number[]): Uint8Array { return randomFillSync(new Uint8Array(byteLengthOf(shape))); }
+function drawn(shape: readonly number[]): Uint8Array {
+  return randomFillSync(new Uint8Array(byteLengthOf(shape)));
+}
 
-interface Times { readonly save: number[]; readonly saveFloor: number[]; readonly recover: number[][]; readonly recoverFloor: number[] }
+interface Times {
+  readonly save: number[];
+  readonly saveFloor: number[];
+  readonly recover: number[][];
+  readonly recoverFloor: number[];
+}
 
 async function measureChain(folder: string, partial: boolean, times: Times, round: number): Promise<void> {
   const home = await openNodeHome(join(folder, `home-${partial}-${round}`));
   const repository = await openRepository(home, "local");
-  let tensors: Named[] = mobileNetShapes().map((shape, index) => ({ name: `t${String(index).padStart(3, "0")}`, dtype: "F32", shape, bytes: drawn(shape) }));
+  let tensors: Named[] = mobileNetShapes().map((shape, index) => ({
+    name: `t${String(index).padStart(3, "0")}`,
+    dtype: "F32",
+    shape,
+    bytes: drawn(shape),
+  }));
   let base = (await repository.save(opaqueModelSource(tensors), { name: "m" })).summary.versionId;
   const floorFile = join(folder, "cached");
   const file = await open(floorFile, "w");
@@ -36,14 +56,26 @@ async function measureChain(folder: string, partial: boolean, times: Times, roun
   await file.close();
   const versions: (typeof base)[] = [];
   for (let step = 1; step <= depth; step++) {
-    tensors = tensors.map((tensor, index) => (partial && index < tensors.length - 2 ? tensor : { ...tensor, bytes: drawn(tensor.shape) }));
+    tensors = tensors.map((tensor, index) =>
+      partial && index < tensors.length - 2 ? tensor : { ...tensor, bytes: drawn(tensor.shape) },
+    );
     const stored = partial ? tensors.slice(-2) : tensors;
     const floor = (): Promise<number> => saveFloor(folder, tensors, stored);
     // Neither side pays for collecting what making the tensors left behind (run with --expose-gc).
     globalThis.gc?.();
-    const save = (): Promise<number> => timed(async () => { base = (await repository.save(opaqueModelSource(tensors), { name: "m", bases: [base] })).summary.versionId; });
+    const save = (): Promise<number> =>
+      timed(async () => {
+        base = (await repository.save(opaqueModelSource(tensors), { name: "m", bases: [base] })).summary
+          .versionId;
+      });
     // In turn, so that neither profits from what the other left in caches.
-    if (step % 2 === 0) { times.saveFloor.push(await floor()); times.save.push(await save()); } else { times.save.push(await save()); times.saveFloor.push(await floor()); }
+    if (step % 2 === 0) {
+      times.saveFloor.push(await floor());
+      times.save.push(await save());
+    } else {
+      times.save.push(await save());
+      times.saveFloor.push(await floor());
+    }
     versions.push(base);
   }
   // A cached read is measured: what the saves left to be written goes first.
@@ -69,18 +101,33 @@ try {
     const recoverFloorMs = median(times.recoverFloor);
     const ratios = times.recover.map((list) => median(list) / recoverFloorMs);
     results.push({
-      update: partial ? "partial" : "full", megabytes: mobileNetShapes().reduce((sum, shape) => sum + byteLengthOf(shape), 0) / 1e6,
-      saveMs: median(times.save), saveFloorMs: median(times.saveFloor), saveRatio: median(times.save) / median(times.saveFloor),
-      recoverMs: median(times.recover.flat()), recoverFloorMs, recoverRatio: median(times.recover.flat()) / recoverFloorMs, recoverRatioDepth1: ratios[0], recoverRatioDepth10: ratios.at(-1),
+      update: partial ? "partial" : "full",
+      megabytes: mobileNetShapes().reduce((sum, shape) => sum + byteLengthOf(shape), 0) / 1e6,
+      saveMs: median(times.save),
+      saveFloorMs: median(times.saveFloor),
+      saveRatio: median(times.save) / median(times.saveFloor),
+      recoverMs: median(times.recover.flat()),
+      recoverFloorMs,
+      recoverRatio: median(times.recover.flat()) / recoverFloorMs,
+      recoverRatioDepth1: ratios[0],
+      recoverRatioDepth10: ratios.at(-1),
     });
     const steps: CodedStep[] = [];
     await measureCodedChain(folder, partial, 1);
-    for (let round = 0; round < codedRounds; round++) steps.push(...await measureCodedChain(folder, partial, keyframeDepth));
+    for (let round = 0; round < codedRounds; round++)
+      steps.push(...(await measureCodedChain(folder, partial, keyframeDepth)));
     results.push({ update: partial ? "partial, coded" : "full, coded", ...codedFigures(steps) });
   }
-} finally { await rm(folder, { recursive: true, force: true }); }
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
 if (asJson) console.log(JSON.stringify({ bench: "save-recover", rounds, depth, results }, undefined, 2));
 else {
-  for (const row of results) console.log(Object.entries(row).map(([key, value]) => `${key} ${typeof value === "number" ? value.toFixed(2) : String(value)}`).join("  "));
+  for (const row of results)
+    console.log(
+      Object.entries(row)
+        .map(([key, value]) => `${key} ${typeof value === "number" ? value.toFixed(2) : String(value)}`)
+        .join("  "),
+    );
   console.log("aims: saveRatio ≤ 1.5, recoverRatio ≤ 2 whatever the depth; coded: save and recover ≤ 1.2");
 }

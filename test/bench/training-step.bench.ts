@@ -3,7 +3,8 @@
  * processes of its own, and prints the ratio. Unfused is tfjs's gradients with only the kernels that it
  * lacks or gets wrong. Asserts nothing.
  *
- *   node dist/test/bench/training-step.bench.js [-o json] [--size 224] [--batch 4] [--steps 4] [--rounds 2] [--profile]
+ *   node dist/test/bench/training-step.bench.js [-o json] [--size 224] [--batch 4] [--steps 4] [--rounds 2]
+ *   [--profile]
  */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -16,28 +17,63 @@ import type { Tf } from "../../shared/train/kernels/kernel-room.js";
 
 const { values: options } = parseArgs({
   options: {
-    output: { type: "string", short: "o", default: "table" }, size: { type: "string", default: "224" }, batch: { type: "string", default: "4" },
-    steps: { type: "string", default: "4" }, rounds: { type: "string", default: "2" }, only: { type: "string" }, profile: { type: "boolean", default: false }, quick: { type: "boolean", default: false },
+    output: { type: "string", short: "o", default: "table" },
+    size: { type: "string", default: "224" },
+    batch: { type: "string", default: "4" },
+    steps: { type: "string", default: "4" },
+    rounds: { type: "string", default: "2" },
+    only: { type: "string" },
+    profile: { type: "boolean", default: false },
+    quick: { type: "boolean", default: false },
   },
 });
-const [size, batch, steps, rounds] = (options.quick ? [96, 2, 2, 1] : [options.size, options.batch, options.steps, options.rounds]).map(Number) as [number, number, number, number];
+const [size, batch, steps, rounds] = (
+  options.quick ? [96, 2, 2, 1] : [options.size, options.batch, options.steps, options.rounds]
+).map(Number) as [number, number, number, number];
 
 /** MobileNetV2 1.0 with 1,000 classes, as its paper lays it out. */
 function mobileNetV2(tf: Tf): LayersModel {
   const { layers } = tf;
-  const normalize = (x: SymbolicTensor): SymbolicTensor => layers.batchNormalization({}).apply(x) as SymbolicTensor;
-  const clip = (x: SymbolicTensor): SymbolicTensor => layers.reLU({ maxValue: 6 }).apply(normalize(x)) as SymbolicTensor;
-  const convolve = (x: SymbolicTensor, filters: number, kernelSize: number, strides: number): SymbolicTensor => layers.conv2d({ filters, kernelSize, strides, padding: "same", useBias: false }).apply(x) as SymbolicTensor;
-  const bottleneck = (x: SymbolicTensor, filters: number, strides: number, expansion: number): SymbolicTensor => {
+  const normalize = (x: SymbolicTensor): SymbolicTensor =>
+    layers.batchNormalization({}).apply(x) as SymbolicTensor;
+  const clip = (x: SymbolicTensor): SymbolicTensor =>
+    layers.reLU({ maxValue: 6 }).apply(normalize(x)) as SymbolicTensor;
+  const convolve = (
+    x: SymbolicTensor,
+    filters: number,
+    kernelSize: number,
+    strides: number,
+  ): SymbolicTensor =>
+    layers
+      .conv2d({ filters, kernelSize, strides, padding: "same", useBias: false })
+      .apply(x) as SymbolicTensor;
+  const bottleneck = (
+    x: SymbolicTensor,
+    filters: number,
+    strides: number,
+    expansion: number,
+  ): SymbolicTensor => {
     const channels = x.shape.at(-1)!;
     let y = expansion === 1 ? x : clip(convolve(x, channels * expansion, 1, 1));
-    y = clip(layers.depthwiseConv2d({ kernelSize: 3, strides, padding: "same", useBias: false }).apply(y) as SymbolicTensor);
+    y = clip(
+      layers
+        .depthwiseConv2d({ kernelSize: 3, strides, padding: "same", useBias: false })
+        .apply(y) as SymbolicTensor,
+    );
     y = normalize(convolve(y, filters, 1, 1));
-    return strides === 1 && channels === filters ? layers.add().apply([x, y]) as SymbolicTensor : y;
+    return strides === 1 && channels === filters ? (layers.add().apply([x, y]) as SymbolicTensor) : y;
   };
   const input = tf.input({ shape: [size, size, 3] });
   let x = clip(convolve(input, 32, 3, 2));
-  for (const [expansion, filters, repeats, strides] of [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1]] as const) {
+  for (const [expansion, filters, repeats, strides] of [
+    [1, 16, 1, 1],
+    [6, 24, 2, 2],
+    [6, 32, 3, 2],
+    [6, 64, 4, 2],
+    [6, 96, 3, 1],
+    [6, 160, 3, 2],
+    [6, 320, 1, 1],
+  ] as const) {
     for (let i = 0; i < repeats; i++) x = bottleneck(x, filters, i === 0 ? strides : 1, expansion);
   }
   x = layers.globalAveragePooling2d({}).apply(clip(convolve(x, 1280, 1, 1))) as SymbolicTensor;
@@ -50,43 +86,65 @@ async function profileKernels(tf: Tf, step: () => void): Promise<void> {
   const backend = tf.getBackend();
   for (const { kernelName, kernelFunc } of tf.getKernelsForBackend(backend)) {
     tf.unregisterKernel(kernelName, backend);
-    tf.registerKernel({ kernelName, backendName: backend, kernelFunc: (call) => {
-      const start = performance.now(), result = kernelFunc(call), entry = times.get(kernelName) ?? { calls: 0, ms: 0 };
-      times.set(kernelName, { calls: entry.calls + 1, ms: entry.ms + performance.now() - start });
-      return result;
-    } });
+    tf.registerKernel({
+      kernelName,
+      backendName: backend,
+      kernelFunc: (call) => {
+        const start = performance.now(),
+          result = kernelFunc(call),
+          entry = times.get(kernelName) ?? { calls: 0, ms: 0 };
+        times.set(kernelName, { calls: entry.calls + 1, ms: entry.ms + performance.now() - start });
+        return result;
+      },
+    });
   }
   step();
   times.clear();
   const start = performance.now();
   step();
   console.error(`whole step ${((performance.now() - start) / batch).toFixed(1)} ms an image`);
-  for (const [name, { calls, ms }] of [...times].sort((a, b) => b[1].ms - a[1].ms).slice(0, 24)) console.error(`${(ms / batch).toFixed(2).padStart(8)}  ${String(calls).padStart(5)}  ${name}`);
+  for (const [name, { calls, ms }] of [...times].sort((a, b) => b[1].ms - a[1].ms).slice(0, 24))
+    console.error(`${(ms / batch).toFixed(2).padStart(8)}  ${String(calls).padStart(5)}  ${name}`);
 }
 
-/** Milliseconds an image of each step in this process: by the clock, and of processor time (what a busy machine leaves true). */
-interface Times { readonly wall: number[]; readonly processor: number[] }
-const processorMs = (): number => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
+/**
+ * Milliseconds an image of each step in this process: by the clock, and of processor time (what a busy
+ * machine leaves true).
+ */
+interface Times {
+  readonly wall: number[];
+  readonly processor: number[];
+}
+const processorMs = (): number => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+};
 
 async function measure(fused: boolean): Promise<Times> {
   const { tf, close } = await startWasmBackend({ fused });
   const model = mobileNetV2(tf);
   if (fused) fuseActivations(model);
-  const x = tf.randomUniform([batch, size, size, 3], 0, 1, "float32", 7), y = tf.oneHot(tf.range(0, batch, 1, "int32"), 1000).toFloat();
+  const x = tf.randomUniform([batch, size, size, 3], 0, 1, "float32", 7),
+    y = tf.oneHot(tf.range(0, batch, 1, "int32"), 1000).toFloat();
   const weights = model.trainableWeights.map((weight) => weight.read() as ReturnType<typeof tf.variable>);
-  const step = (): void => tf.tidy(() => {
-    const { value, grads } = tf.variableGrads(() => tf.losses.softmaxCrossEntropy(y, model.apply(x, { training: true }) as typeof y), weights);
-    for (const weight of weights) {
-      const { weight: next } = sgdStep(tf, weight, grads[weight.name]!, { learningRate: 0.01 });
-      weight.assign(next);
-    }
-    value.dataSync();
-  });
+  const step = (): void =>
+    tf.tidy(() => {
+      const { value, grads } = tf.variableGrads(
+        () => tf.losses.softmaxCrossEntropy(y, model.apply(x, { training: true }) as typeof y),
+        weights,
+      );
+      for (const weight of weights) {
+        const { weight: next } = sgdStep(tf, weight, grads[weight.name]!, { learningRate: 0.01 });
+        weight.assign(next);
+      }
+      value.dataSync();
+    });
   step();
   step();
   const times: Times = { wall: [], processor: [] };
   for (let i = 0; i < steps; i++) {
-    const start = performance.now(), used = processorMs();
+    const start = performance.now(),
+      used = processorMs();
     step();
     times.wall.push((performance.now() - start) / batch);
     times.processor.push((processorMs() - used) / batch);
@@ -99,23 +157,54 @@ async function measure(fused: boolean): Promise<Times> {
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
 async function measureInTurn(): Promise<void> {
-  const times: Record<"fused" | "unfused", Times> = { fused: { wall: [], processor: [] }, unfused: { wall: [], processor: [] } };
-  const self = fileURLToPath(import.meta.url), run = promisify(execFile);
+  const times: Record<"fused" | "unfused", Times> = {
+    fused: { wall: [], processor: [] },
+    unfused: { wall: [], processor: [] },
+  };
+  const self = fileURLToPath(import.meta.url),
+    run = promisify(execFile);
   for (let round = 0; round < rounds; round++) {
     for (const path of ["unfused", "fused"] as const) {
-      const { stdout } = await run(process.execPath, [self, "--only", path, "--size", String(size), "--batch", String(batch), "--steps", String(steps)]);
+      const { stdout } = await run(process.execPath, [
+        self,
+        "--only",
+        path,
+        "--size",
+        String(size),
+        "--batch",
+        String(batch),
+        "--steps",
+        String(steps),
+      ]);
       const measured = JSON.parse(stdout) as Times;
       times[path].wall.push(...measured.wall);
       times[path].processor.push(...measured.processor);
     }
   }
-  const [fused, unfused, fusedProcessor, unfusedProcessor] = [times.fused.wall, times.unfused.wall, times.fused.processor, times.unfused.processor].map(median) as [number, number, number, number];
+  const [fused, unfused, fusedProcessor, unfusedProcessor] = [
+    times.fused.wall,
+    times.unfused.wall,
+    times.fused.processor,
+    times.unfused.processor,
+  ].map(median) as [number, number, number, number];
   const result = {
-    model: "MobileNetV2", size, batch, threads: 1, fusedMsPerImage: fused, unfusedMsPerImage: unfused, ratio: fused / unfused,
-    fusedProcessorMsPerImage: fusedProcessor, unfusedProcessorMsPerImage: unfusedProcessor, processorRatio: fusedProcessor / unfusedProcessor, samples: times,
+    model: "MobileNetV2",
+    size,
+    batch,
+    threads: 1,
+    fusedMsPerImage: fused,
+    unfusedMsPerImage: unfused,
+    ratio: fused / unfused,
+    fusedProcessorMsPerImage: fusedProcessor,
+    unfusedProcessorMsPerImage: unfusedProcessor,
+    processorRatio: fusedProcessor / unfusedProcessor,
+    samples: times,
   };
   if (options.output === "json") console.log(JSON.stringify(result));
-  else console.log(`MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms an image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ${fusedProcessor.toFixed(1)} and ${unfusedProcessor.toFixed(1)}, ratio ${result.processorRatio.toFixed(2)}`);
+  else
+    console.log(
+      `MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms an image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ${fusedProcessor.toFixed(1)} and ${unfusedProcessor.toFixed(1)}, ratio ${result.processorRatio.toFixed(2)}`,
+    );
 }
 
 if (options.only) console.log(JSON.stringify(await measure(options.only === "fused")));

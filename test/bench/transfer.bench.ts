@@ -26,16 +26,29 @@ import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import { startBroker } from "../../server/broker/start-broker.js";
 
-const { values: options } = parseArgs({ options: {
-  output: { type: "string", short: "o", default: "table" }, mib: { type: "string", default: "256" }, runs: { type: "string", default: "7" },
-  block: { type: "string", default: String(256 * 1024) }, window: { type: "string", default: "8" }, quick: { type: "boolean", default: false },
-} });
+const { values: options } = parseArgs({
+  options: {
+    output: { type: "string", short: "o", default: "table" },
+    mib: { type: "string", default: "256" },
+    runs: { type: "string", default: "7" },
+    block: { type: "string", default: String(256 * 1024) },
+    window: { type: "string", default: "8" },
+    quick: { type: "boolean", default: false },
+  },
+});
 const byteLength = (options.quick ? 32 : Number(options.mib)) * 2 ** 20;
-const [runs, blockBytes, window] = [options.quick ? 2 : Number(options.runs), Number(options.block), Number(options.window)];
+const [runs, blockBytes, window] = [
+  options.quick ? 2 : Number(options.runs),
+  Number(options.block),
+  Number(options.window),
+];
 const names = { root: "stemma", fleet: "bench", device: "v1" } as const;
 const rawPieceBytes = 256 * 1024;
 
-type Order = { readonly do: "raw"; readonly port: number } | { readonly do: "connect"; readonly url: string } | { readonly do: "serve"; readonly transfer: string };
+type Order =
+  | { readonly do: "raw"; readonly port: number }
+  | { readonly do: "connect"; readonly url: string }
+  | { readonly do: "serve"; readonly transfer: string };
 
 // The device's side, in a process of its own.
 
@@ -49,7 +62,9 @@ async function* piecesOf(file: string, pieceBytes: number): AsyncGenerator<Uint8
       at += bytesRead;
       yield piece.subarray(0, bytesRead);
     }
-  } finally { await handle.close(); }
+  } finally {
+    await handle.close();
+  }
 }
 async function sendRaw(file: string, port: number): Promise<void> {
   const socket = connect(port, "127.0.0.1");
@@ -65,22 +80,60 @@ async function sendRaw(file: string, port: number): Promise<void> {
 async function device(file: string): Promise<void> {
   let client: MqttClient | undefined;
   const handle = await open(file, "r");
-  const object: StreamObject = { byteLength, chunks: () => piecesOf(file, blockBytes), readAt: async (offset, target) => { await handle.read(target, 0, target.length, offset); } };
-  const say = (body: Body, transfer: string): Promise<void> => new Promise((resolve) => {
-    const topic = buildTopic(body.type === "block" ? { ...names, kind: "block-up", transfer } : { ...names, kind: "up" });
-    const bytes = encodeEnvelope({ protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body });
-    client?.publish(topic, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), { qos: body.type === "block" ? 0 : 1 }, () => { if (body.type === "block") resolve(); });
-    if (body.type !== "block") resolve();
-  });
+  const object: StreamObject = {
+    byteLength,
+    chunks: () => piecesOf(file, blockBytes),
+    readAt: async (offset, target) => {
+      await handle.read(target, 0, target.length, offset);
+    },
+  };
+  const say = (body: Body, transfer: string): Promise<void> =>
+    new Promise((resolve) => {
+      const topic = buildTopic(
+        body.type === "block" ? { ...names, kind: "block-up", transfer } : { ...names, kind: "up" },
+      );
+      const bytes = encodeEnvelope({
+        protocol: 1,
+        session: 1,
+        sequence: 1,
+        correlation: "",
+        expiresMs: 0,
+        body,
+      });
+      client?.publish(
+        topic,
+        Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+        { qos: body.type === "block" ? 0 : 1 },
+        () => {
+          if (body.type === "block") resolve();
+        },
+      );
+      if (body.type !== "block") resolve();
+    });
   const perform = async (order: Order): Promise<void> => {
-    if (order.do === "raw") { await sendRaw(file, order.port); return; }
-    if (order.do === "connect") {
-      client = mqtt.connect(order.url, { clientId: clientIdOf(names.fleet, names.device), protocolVersion: 4, reconnectPeriod: 0 });
-      await once(client as unknown as import("node:events").EventEmitter, "connect");
-      await client.subscribeAsync([...deviceSubscriptions(names.root, names.fleet, names.device)], { qos: 1 });
+    if (order.do === "raw") {
+      await sendRaw(file, order.port);
       return;
     }
-    const sender = runSender({ transfer: order.transfer, blockBytes }, [object], { clock: nodeClock(), send: (message) => say(message, order.transfer), onFailed: (error) => { throw error; } });
+    if (order.do === "connect") {
+      client = mqtt.connect(order.url, {
+        clientId: clientIdOf(names.fleet, names.device),
+        protocolVersion: 4,
+        reconnectPeriod: 0,
+      });
+      await once(client as unknown as import("node:events").EventEmitter, "connect");
+      await client.subscribeAsync([...deviceSubscriptions(names.root, names.fleet, names.device)], {
+        qos: 1,
+      });
+      return;
+    }
+    const sender = runSender({ transfer: order.transfer, blockBytes }, [object], {
+      clock: nodeClock(),
+      send: (message) => say(message, order.transfer),
+      onFailed: (error) => {
+        throw error;
+      },
+    });
     client?.removeAllListeners("message");
     client?.on("message", (_topic, payload) => {
       const { body } = decodeEnvelope(payload);
@@ -88,8 +141,15 @@ async function device(file: string): Promise<void> {
       if (body.type === "transferDone") void sender.stop();
     });
   };
-  process.on("message", (order: Order) => { void perform(order).then(() => { process.send?.("ready"); }); });
-  process.on("disconnect", () => { client?.end(true); void handle.close(); });
+  process.on("message", (order: Order) => {
+    void perform(order).then(() => {
+      process.send?.("ready");
+    });
+  });
+  process.on("disconnect", () => {
+    client?.end(true);
+    void handle.close();
+  });
 }
 
 // The server's side.
@@ -100,8 +160,8 @@ async function receiveRaw(child: ChildProcess, target: FileHandle, fsync: boolea
   await once(server, "listening");
   const address = server.address();
   const began = performance.now();
-  child.send({ do: "raw", port: typeof address === "object" ? address?.port ?? 0 : 0 } satisfies Order);
-  const [socket] = await once(server, "connection") as [Socket];
+  child.send({ do: "raw", port: typeof address === "object" ? (address?.port ?? 0) : 0 } satisfies Order);
+  const [socket] = (await once(server, "connection")) as [Socket];
   const hash = createHash("sha256");
   let at = 0;
   let tail = Buffer.alloc(0);
@@ -124,12 +184,23 @@ async function main(): Promise<void> {
   const file = join(folder, "source");
   const source = await open(file, "w");
   const piece = Buffer.alloc(2 ** 20);
-  for (let at = 0; at < byteLength; at += piece.length) await source.write(randomFillSync(piece), 0, Math.min(piece.length, byteLength - at), at);
+  for (let at = 0; at < byteLength; at += piece.length)
+    await source.write(randomFillSync(piece), 0, Math.min(piece.length, byteLength - at), at);
   await source.close();
-  const broker = await startBroker({ root: names.root, authenticate: async () => names, clock: nodeClock(), log: silentLog() });
-  const child = fork(fileURLToPath(import.meta.url), [...process.argv.slice(2)], { env: { ...process.env, STEMMA_BENCH_SOURCE: file } });
+  const broker = await startBroker({
+    root: names.root,
+    authenticate: async () => names,
+    clock: nodeClock(),
+    log: silentLog(),
+  });
+  const child = fork(fileURLToPath(import.meta.url), [...process.argv.slice(2)], {
+    env: { ...process.env, STEMMA_BENCH_SOURCE: file },
+  });
   try {
-    const ready = async (order: Order): Promise<void> => { child.send(order); await once(child, "message"); };
+    const ready = async (order: Order): Promise<void> => {
+      child.send(order);
+      await once(child, "message");
+    };
     await ready({ do: "connect", url: broker.url });
     let receiver: RunningReceiver | undefined;
     broker.onMessage(async ({ payload }) => {
@@ -138,27 +209,62 @@ async function main(): Promise<void> {
       if (body.type === "manifest") receiver?.onManifest(body);
     });
     const down = buildTopic({ ...names, kind: "down" });
-    const say = (body: Body): void => { void broker.publish(down, encodeEnvelope({ protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body }), { qos: 1 }); };
+    const say = (body: Body): void => {
+      void broker.publish(
+        down,
+        encodeEnvelope({ protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body }),
+        { qos: 1 },
+      );
+    };
     let count = 0;
     const receiveBlocks = async (target: FileHandle, fsync: boolean): Promise<number> => {
       const transfer = (++count).toString(16).padStart(16, "0");
       await ready({ do: "serve", transfer });
       const began = performance.now();
-      receiver = runReceiver({ transfer, objects: 1, rawBytes: byteLength, maxBytes: byteLength, maxBlockBytes: blockBytes, window }, {
-        clock: nodeClock(), budget: new WindowBudget(64 * 2 ** 20), send: say, write: async (offset, bytes) => { await target.write(bytes, 0, bytes.length, offset); },
-      });
+      receiver = runReceiver(
+        {
+          transfer,
+          objects: 1,
+          rawBytes: byteLength,
+          maxBytes: byteLength,
+          maxBlockBytes: blockBytes,
+          window,
+        },
+        {
+          clock: nodeClock(),
+          budget: new WindowBudget(64 * 2 ** 20),
+          send: say,
+          write: async (offset, bytes) => {
+            await target.write(bytes, 0, bytes.length, offset);
+          },
+        },
+      );
       await receiver.finished;
       if (fsync) await target.sync();
       const tookMs = performance.now() - began;
       say({ type: "transferDone", transfer });
       return tookMs;
     };
-    const times: Record<"raw" | "blocks" | "rawFsynced" | "blocksFsynced", number[]> = { raw: [], blocks: [], rawFsynced: [], blocksFsynced: [] };
+    const times: Record<"raw" | "blocks" | "rawFsynced" | "blocksFsynced", number[]> = {
+      raw: [],
+      blocks: [],
+      rawFsynced: [],
+      blocksFsynced: [],
+    };
     for (let run = 0; run < runs; run++) {
-      for (const [kind, receive, fsync] of [["raw", receiveRaw, false], ["blocks", receiveBlocks, false], ["rawFsynced", receiveRaw, true], ["blocksFsynced", receiveBlocks, true]] as const) {
+      for (const [kind, receive, fsync] of [
+        ["raw", receiveRaw, false],
+        ["blocks", receiveBlocks, false],
+        ["rawFsynced", receiveRaw, true],
+        ["blocksFsynced", receiveBlocks, true],
+      ] as const) {
         const path = join(folder, "target");
         const target = await open(path, "w");
-        times[kind].push(receive === receiveRaw ? await receiveRaw(child, target, fsync) : await receiveBlocks(target, fsync));
+        times[kind].push(
+          receive === receiveRaw
+            ? await receiveRaw(child, target, fsync)
+            : await receiveBlocks(target, fsync),
+        );
         await target.close();
         await rm(path);
       }
@@ -174,15 +280,37 @@ async function main(): Promise<void> {
 }
 
 function report(times: Readonly<Record<string, readonly number[]>>): void {
-  const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1] ?? NaN;
-  const medians = Object.fromEntries(Object.entries(times).map(([kind, values]) => [kind, Math.round(median(values))]));
-  const ratio = (above: string, below: string): number => Number((median(times[above] ?? []) / median(times[below] ?? [])).toFixed(2));
-  const result = { mib: byteLength / 2 ** 20, runs, blockBytes, window, medianMs: medians, mibPerSecond: Math.round(byteLength / 2 ** 20 / (median(times["blocks"] ?? []) / 1000)), ratio: ratio("blocks", "raw"), ratioFsynced: ratio("blocksFsynced", "rawFsynced") };
-  if (options.output === "json") { console.log(JSON.stringify(result)); return; }
-  console.log(`transfer of ${result.mib} MiB in blocks of ${blockBytes} bytes, window ${window}, median of ${runs} runs in turn`);
-  for (const [kind, ms] of Object.entries(medians)) console.log(`  ${kind.padEnd(14)} ${String(ms).padStart(6)} ms`);
-  console.log(`  blocks / raw   ${result.ratio.toFixed(2)}   (fsynced ${result.ratioFsynced.toFixed(2)}; aim ≤ 1.6)   ${result.mibPerSecond} MiB/s`);
+  const median = (values: readonly number[]): number =>
+    [...values].sort((a, b) => a - b)[values.length >> 1] ?? NaN;
+  const medians = Object.fromEntries(
+    Object.entries(times).map(([kind, values]) => [kind, Math.round(median(values))]),
+  );
+  const ratio = (above: string, below: string): number =>
+    Number((median(times[above] ?? []) / median(times[below] ?? [])).toFixed(2));
+  const result = {
+    mib: byteLength / 2 ** 20,
+    runs,
+    blockBytes,
+    window,
+    medianMs: medians,
+    mibPerSecond: Math.round(byteLength / 2 ** 20 / (median(times["blocks"] ?? []) / 1000)),
+    ratio: ratio("blocks", "raw"),
+    ratioFsynced: ratio("blocksFsynced", "rawFsynced"),
+  };
+  if (options.output === "json") {
+    console.log(JSON.stringify(result));
+    return;
+  }
+  console.log(
+    `transfer of ${result.mib} MiB in blocks of ${blockBytes} bytes, window ${window}, median of ${runs} runs in turn`,
+  );
+  for (const [kind, ms] of Object.entries(medians))
+    console.log(`  ${kind.padEnd(14)} ${String(ms).padStart(6)} ms`);
+  console.log(
+    `  blocks / raw   ${result.ratio.toFixed(2)}   (fsynced ${result.ratioFsynced.toFixed(2)}; aim ≤ 1.6)   ${result.mibPerSecond} MiB/s`,
+  );
 }
 
 const sourceFile = process.env["STEMMA_BENCH_SOURCE"];
-if (sourceFile === undefined) await main(); else await device(sourceFile);
+if (sourceFile === undefined) await main();
+else await device(sourceFile);

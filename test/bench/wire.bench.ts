@@ -22,78 +22,198 @@ import { startTestServer, testFleet } from "../helpers/test-server.js";
 import { startThinLink, type ThinLink } from "../helpers/thin-link.js";
 
 type Model = Readonly<Record<string, Tensor>>;
-interface Step { readonly name: string; readonly base: string; readonly model: Model }
-interface Chain { readonly name: string; readonly base: { readonly name: string; readonly model: Model }; readonly steps: readonly Step[] }
-interface Moved { readonly name: string; readonly rawBytes: number; readonly wireBytes: number; readonly ms: number }
-interface Result { readonly chain: string; readonly megabitsPerSecond: number; readonly steps: readonly { readonly name: string; readonly modelBytes: number; readonly rawBytes: number; readonly codedBytes: number; readonly rawMs: number; readonly codedMs: number }[]; readonly rawBytes: number; readonly codedBytes: number; readonly bytesRatio: number; readonly rawMs: number; readonly codedMs: number; readonly timeRatio: number }
+interface Step {
+  readonly name: string;
+  readonly base: string;
+  readonly model: Model;
+}
+interface Chain {
+  readonly name: string;
+  readonly base: { readonly name: string; readonly model: Model };
+  readonly steps: readonly Step[];
+}
+interface Moved {
+  readonly name: string;
+  readonly rawBytes: number;
+  readonly wireBytes: number;
+  readonly ms: number;
+}
+interface Result {
+  readonly chain: string;
+  readonly megabitsPerSecond: number;
+  readonly steps: readonly {
+    readonly name: string;
+    readonly modelBytes: number;
+    readonly rawBytes: number;
+    readonly codedBytes: number;
+    readonly rawMs: number;
+    readonly codedMs: number;
+  }[];
+  readonly rawBytes: number;
+  readonly codedBytes: number;
+  readonly bytesRatio: number;
+  readonly rawMs: number;
+  readonly codedMs: number;
+  readonly timeRatio: number;
+}
 
-const words = process.argv.slice(2), asJson = words.includes("json"), quick = words.includes("--quick");
-const blockBytes = 64 * 1024, window = 8;
+const words = process.argv.slice(2),
+  asJson = words.includes("json"),
+  quick = words.includes("--quick");
+const blockBytes = 64 * 1024,
+  window = 8;
 
 // What moves.
 
 const folder = join(resolve(process.env["STEMMA_DATA"] ?? "../shared/data"), "fine-tunes");
 async function readModel(name: string): Promise<Model> {
-  const read = await readSafetensors(fileOfBytes(new Uint8Array(await readFile(join(folder, `${name}.safetensors`)))), name);
-  return Object.fromEntries(await Promise.all(read.tensors.map(async (entry) => [entry.name, await tensorOfSource(read.source(entry))] as const)));
+  const read = await readSafetensors(
+    fileOfBytes(new Uint8Array(await readFile(join(folder, `${name}.safetensors`)))),
+    name,
+  );
+  return Object.fromEntries(
+    await Promise.all(
+      read.tensors.map(async (entry) => [entry.name, await tensorOfSource(read.source(entry))] as const),
+    ),
+  );
 }
-async function stepOf(name: string, base: string): Promise<Step> { return { name, base, model: await readModel(name) }; }
+async function stepOf(name: string, base: string): Promise<Step> {
+  return { name, base, model: await readModel(name) };
+}
 
 /** A base, a step of training, and two more the same way. */
 function generatedChain(): Chain {
-  const shapes = [[64, 3, 3, 3], [128, 64, 3, 3], [256, 128, 1, 1], [512, 128], [10, 512]];
-  const model = (of: (shape: readonly number[], at: number) => Tensor): Model => Object.fromEntries(shapes.map((shape, at) => [`layer${at}`, of(shape, at)]));
+  const shapes = [
+    [64, 3, 3, 3],
+    [128, 64, 3, 3],
+    [256, 128, 1, 1],
+    [512, 128],
+    [10, 512],
+  ];
+  const model = (of: (shape: readonly number[], at: number) => Tensor): Model =>
+    Object.fromEntries(shapes.map((shape, at) => [`layer${at}`, of(shape, at)]));
   const layer = (from: Model, at: number): Tensor => from[`layer${at}`] as Tensor;
-  const base = model((shape, at) => weights(shape, 1 + at)), first = model((_, at) => fineTuned(layer(base, at), 1e-4, 20 + at));
-  const second = model((_, at) => further(layer(first, at), layer(base, at), 0.8, 1e-5, 40 + at)), third = model((_, at) => further(layer(second, at), layer(first, at), 0.8, 1e-5, 60 + at));
-  return { name: "generated", base: { name: "base", model: base }, steps: [{ name: "step-1", base: "base", model: first }, { name: "step-2", base: "step-1", model: second }, { name: "step-3", base: "step-2", model: third }] };
+  const base = model((shape, at) => weights(shape, 1 + at)),
+    first = model((_, at) => fineTuned(layer(base, at), 1e-4, 20 + at));
+  const second = model((_, at) => further(layer(first, at), layer(base, at), 0.8, 1e-5, 40 + at)),
+    third = model((_, at) => further(layer(second, at), layer(first, at), 0.8, 1e-5, 60 + at));
+  return {
+    name: "generated",
+    base: { name: "base", model: base },
+    steps: [
+      { name: "step-1", base: "base", model: first },
+      { name: "step-2", base: "step-1", model: second },
+      { name: "step-3", base: "step-2", model: third },
+    ],
+  };
 }
 
 async function chains(): Promise<readonly { readonly chain: Chain; readonly megabits: readonly number[] }[]> {
   if (!existsSync(join(folder, "lstm-base.safetensors"))) {
     console.error(`wire: no fine-tunes below ${folder}, so models are generated; set STEMMA_DATA`);
     const chain = generatedChain();
-    return quick ? [{ chain, megabits: [10] }, { chain: { ...chain, steps: chain.steps.slice(0, 1) }, megabits: [1] }] : [{ chain, megabits: [1, 10] }];
+    return quick
+      ? [
+          { chain, megabits: [10] },
+          { chain: { ...chain, steps: chain.steps.slice(0, 1) }, megabits: [1] },
+        ]
+      : [{ chain, megabits: [1, 10] }];
   }
-  const lstm: Chain = { name: "LSTM, one training's checkpoints", base: { name: "lstm-base", model: await readModel("lstm-base") }, steps: [await stepOf("lstm-sgd1e-3-10", "lstm-base"), await stepOf("lstm-sgd1e-3-100", "lstm-sgd1e-3-10"), await stepOf("lstm-sgd1e-3-200", "lstm-sgd1e-3-100")] };
-  if (quick) return [{ chain: lstm, megabits: [10] }, { chain: { ...lstm, steps: lstm.steps.slice(0, 1) }, megabits: [1] }];
-  const mobileNet: Chain = { name: "MobileNetV2, two fine-tunes of one base", base: { name: "mnv2-base", model: await readModel("mnv2-base") }, steps: [await stepOf("mnv2-sgd1e-3-100", "mnv2-base"), await stepOf("mnv2-adam1e-4-100", "mnv2-base")] };
-  return [{ chain: lstm, megabits: [1, 10] }, { chain: mobileNet, megabits: [10] }];
+  const lstm: Chain = {
+    name: "LSTM, one training's checkpoints",
+    base: { name: "lstm-base", model: await readModel("lstm-base") },
+    steps: [
+      await stepOf("lstm-sgd1e-3-10", "lstm-base"),
+      await stepOf("lstm-sgd1e-3-100", "lstm-sgd1e-3-10"),
+      await stepOf("lstm-sgd1e-3-200", "lstm-sgd1e-3-100"),
+    ],
+  };
+  if (quick)
+    return [
+      { chain: lstm, megabits: [10] },
+      { chain: { ...lstm, steps: lstm.steps.slice(0, 1) }, megabits: [1] },
+    ];
+  const mobileNet: Chain = {
+    name: "MobileNetV2, two fine-tunes of one base",
+    base: { name: "mnv2-base", model: await readModel("mnv2-base") },
+    steps: [await stepOf("mnv2-sgd1e-3-100", "mnv2-base"), await stepOf("mnv2-adam1e-4-100", "mnv2-base")],
+  };
+  return [
+    { chain: lstm, megabits: [1, 10] },
+    { chain: mobileNet, megabits: [10] },
+  ];
 }
 
 // How it moves.
 
-/** The whole chain over one link, by devices that code where it pays or never do. The base is there before. */
+/**
+ * The whole chain over one link, by devices that code where it pays or never do. The base is there before.
+ */
 async function move(chain: Chain, megabits: number, coding: "auto" | "never"): Promise<readonly Moved[]> {
   const server = await startTestServer({ limits: { blockBytes, window } });
   const work = await mkdtemp(join(tmpdir(), "stemma-wire-"));
   let link: ThinLink | undefined;
   try {
-    const enrolment = await server.enroll("v1", ["line"]), store = memoryStore({ clock: nodeClock(), random: nodeRandom() });
-    const uploads = (device: ScriptedDevice): Uploads => new Uploads({
-      objects: store, clock: nodeClock(), log: silentLog(), blockBytes,
-      coding: new UploadCoding({ objects: store, files: nodeFiles(), folder: work, clock: nodeClock(), log: silentLog(), memoryLimitMb: 1024, mayTake: () => Promise.resolve(true), link: { blockBytes, window, bytesPerSecond: (megabits * 1e6) / 8, keepaliveSeconds: 60, coding, metered: false } }),
-      send: async (transfer, message) => { if (message.type === "block") await device.sayBlock(transfer, message); else await device.say(message); return true; },
-    });
+    const enrolment = await server.enroll("v1", ["line"]),
+      store = memoryStore({ clock: nodeClock(), random: nodeRandom() });
+    const uploads = (device: ScriptedDevice): Uploads =>
+      new Uploads({
+        objects: store,
+        clock: nodeClock(),
+        log: silentLog(),
+        blockBytes,
+        coding: new UploadCoding({
+          objects: store,
+          files: nodeFiles(),
+          folder: work,
+          clock: nodeClock(),
+          log: silentLog(),
+          memoryLimitMb: 1024,
+          mayTake: () => Promise.resolve(true),
+          link: {
+            blockBytes,
+            window,
+            bytesPerSecond: (megabits * 1e6) / 8,
+            keepaliveSeconds: 60,
+            coding,
+            metered: false,
+          },
+        }),
+        send: async (transfer, message) => {
+          if (message.type === "block") await device.sayBlock(transfer, message);
+          else await device.say(message);
+          return true;
+        },
+      });
     const near = await ScriptedDevice.connect(enrolment, { session: 1, store, uploads });
     await near.birth();
-    const versions = new Map<string, Hash>(), saves = [await near.save(chain.base.model, { sequence: 1 })];
+    const versions = new Map<string, Hash>(),
+      saves = [await near.save(chain.base.model, { sequence: 1 })];
     versions.set(chain.base.name, saves[0]!.versionId);
     await near.announce(saves[0]!);
     await near.receipt("released", saves[0]!.versionId);
     await near.end();
 
     link = await startThinLink(Number(new URL(enrolment.mqtt[0] as string).port), megabits * 1e6);
-    const far = await ScriptedDevice.connect({ ...enrolment, mqtt: [`mqtt://127.0.0.1:${link.port}`] }, { session: 2, previousSession: 1, store, uploads });
+    const far = await ScriptedDevice.connect(
+      { ...enrolment, mqtt: [`mqtt://127.0.0.1:${link.port}`] },
+      { session: 2, previousSession: 1, store, uploads },
+    );
     await far.birth();
     const moved: Moved[] = [];
     for (const [at, { name, base, model }] of chain.steps.entries()) {
       const saved = await far.save(model, { sequence: 2 + at, base: versions.get(base) as Hash });
       versions.set(name, saved.versionId);
-      const before = link.bytesUp, began = performance.now();
+      const before = link.bytesUp,
+        began = performance.now();
       await far.announce(saved);
       await far.receipt("recorded", saved.versionId);
-      moved.push({ name, rawBytes: saved.tensorBytes, wireBytes: link.bytesUp - before, ms: performance.now() - began });
+      moved.push({
+        name,
+        rawBytes: saved.tensorBytes,
+        wireBytes: link.bytesUp - before,
+        ms: performance.now() - began,
+      });
       // Proved by the server before the next one begins, so that they do not share the processor.
       await far.receipt("released", saved.versionId);
       await server.handle.operations.verify({ fleet: testFleet, model: saved.versionId });
@@ -112,21 +232,45 @@ async function compare(chain: Chain, megabits: number): Promise<Result> {
   const first = move(chain, megabits, "never");
   if (!quick) await first;
   const [raw, coded] = await Promise.all([first, move(chain, megabits, "auto")]);
-  const sum = (list: readonly Moved[], of: (one: Moved) => number): number => list.reduce((total, one) => total + of(one), 0);
-  const rawBytes = sum(raw, ({ wireBytes }) => wireBytes), codedBytes = sum(coded, ({ wireBytes }) => wireBytes), rawMs = sum(raw, ({ ms }) => ms), codedMs = sum(coded, ({ ms }) => ms);
+  const sum = (list: readonly Moved[], of: (one: Moved) => number): number =>
+    list.reduce((total, one) => total + of(one), 0);
+  const rawBytes = sum(raw, ({ wireBytes }) => wireBytes),
+    codedBytes = sum(coded, ({ wireBytes }) => wireBytes),
+    rawMs = sum(raw, ({ ms }) => ms),
+    codedMs = sum(coded, ({ ms }) => ms);
   return {
-    chain: chain.name, megabitsPerSecond: megabits, rawBytes, codedBytes, bytesRatio: codedBytes / rawBytes, rawMs, codedMs, timeRatio: codedMs / rawMs,
-    steps: raw.map((one, at) => ({ name: one.name, modelBytes: one.rawBytes, rawBytes: one.wireBytes, codedBytes: coded[at]!.wireBytes, rawMs: one.ms, codedMs: coded[at]!.ms })),
+    chain: chain.name,
+    megabitsPerSecond: megabits,
+    rawBytes,
+    codedBytes,
+    bytesRatio: codedBytes / rawBytes,
+    rawMs,
+    codedMs,
+    timeRatio: codedMs / rawMs,
+    steps: raw.map((one, at) => ({
+      name: one.name,
+      modelBytes: one.rawBytes,
+      rawBytes: one.wireBytes,
+      codedBytes: coded[at]!.wireBytes,
+      rawMs: one.ms,
+      codedMs: coded[at]!.ms,
+    })),
   };
 }
 
 const results: Result[] = [];
-for (const { chain, megabits } of await chains()) for (const each of megabits) {
-  const result = await compare(chain, each);
-  results.push(result);
-  if (asJson) continue;
-  console.log(`== ${result.chain}, ${each} Mbit/s`);
-  for (const step of result.steps) console.log(`${step.name.padEnd(20)} ${(step.rawBytes / 1e6).toFixed(3)} MB → ${(step.codedBytes / 1e6).toFixed(3)} MB (${(step.codedBytes / step.rawBytes).toFixed(3)}), ${(step.rawMs / 1000).toFixed(2)} s → ${(step.codedMs / 1000).toFixed(2)} s (${(step.codedMs / step.rawMs).toFixed(2)})`);
-  console.log(`${"all".padEnd(20)} ${(result.rawBytes / 1e6).toFixed(3)} MB → ${(result.codedBytes / 1e6).toFixed(3)} MB (${result.bytesRatio.toFixed(3)}), ${(result.rawMs / 1000).toFixed(2)} s → ${(result.codedMs / 1000).toFixed(2)} s (${result.timeRatio.toFixed(2)})`);
-}
+for (const { chain, megabits } of await chains())
+  for (const each of megabits) {
+    const result = await compare(chain, each);
+    results.push(result);
+    if (asJson) continue;
+    console.log(`== ${result.chain}, ${each} Mbit/s`);
+    for (const step of result.steps)
+      console.log(
+        `${step.name.padEnd(20)} ${(step.rawBytes / 1e6).toFixed(3)} MB → ${(step.codedBytes / 1e6).toFixed(3)} MB (${(step.codedBytes / step.rawBytes).toFixed(3)}), ${(step.rawMs / 1000).toFixed(2)} s → ${(step.codedMs / 1000).toFixed(2)} s (${(step.codedMs / step.rawMs).toFixed(2)})`,
+      );
+    console.log(
+      `${"all".padEnd(20)} ${(result.rawBytes / 1e6).toFixed(3)} MB → ${(result.codedBytes / 1e6).toFixed(3)} MB (${result.bytesRatio.toFixed(3)}), ${(result.rawMs / 1000).toFixed(2)} s → ${(result.codedMs / 1000).toFixed(2)} s (${result.timeRatio.toFixed(2)})`,
+    );
+  }
 if (asJson) console.log(JSON.stringify({ bench: "wire", quick, blockBytes, window, results }, undefined, 2));

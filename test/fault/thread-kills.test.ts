@@ -1,5 +1,6 @@
-// The whole thread under kill -9: a real server and real agents as processes, fine-tuning and reporting without
-// pause, killed at any moment. Whatever a device holds a receipt for must come back exactly, at once and at the end.
+// The whole thread under kill -9: a real server and real agents as processes, fine-tuning and reporting
+// without pause, killed at any moment. Whatever a device holds a receipt for must come back exactly, at once
+// and at the end.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -17,13 +18,24 @@ const full = process.env["STEMMA_TEST_FULL"] === "1";
 const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (full ? 100 : 10));
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_261_121);
 const fleet = "yard";
-const devices = [{ device: "car", lines: ["cam", "soh"] }, { device: "van", lines: ["cam"] }, { device: "bus", lines: ["cam"] }];
+const devices = [
+  { device: "car", lines: ["cam", "soh"] },
+  { device: "van", lines: ["cam"] },
+  { device: "bus", lines: ["cam"] },
+];
 const agentProgram = fileURLToPath(new URL("../helpers/thread-agent.js", import.meta.url));
 
 /** Numbers in [0, below) that a seed decides. */
 function chooser(from: number): (below: number) => number {
   let state = from >>> 0 || 1;
-  return (below) => { state ^= state << 13; state >>>= 0; state ^= state >>> 17; state ^= state << 5; state >>>= 0; return state % below; };
+  return (below) => {
+    state ^= state << 13;
+    state >>>= 0;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return state % below;
+  };
 }
 
 /** What the agents said, counted and kept. */
@@ -36,25 +48,43 @@ class Heard {
     const { event, version, text } = JSON.parse(line) as { event: string; version?: string; text?: string };
     if (event === "recorded" && version !== undefined) this.acknowledged.add(version);
     // A training that a stop interrupted, or a word on a connection that is gone, is no harm; these are.
-    if (/^(model-refused|model-damaged|model-lost|server-history-rewritten|not-admitted)$/.test(event)) this.complaints.push(`${device}: ${event} ${text ?? ""}`);
+    if (/^(model-refused|model-damaged|model-lost|server-history-rewritten|not-admitted)$/.test(event))
+      this.complaints.push(`${device}: ${event} ${text ?? ""}`);
     this.count++;
     for (const wake of [...this.#waiters]) wake();
   }
   /** Resolves after so many further words. */
   async more(words: number): Promise<void> {
     const target = this.count + words;
-    while (this.count < target) await new Promise<void>((resolve) => { const wake = (): void => { this.#waiters.delete(wake); resolve(); }; this.#waiters.add(wake); });
+    while (this.count < target)
+      await new Promise<void>((resolve) => {
+        const wake = (): void => {
+          this.#waiters.delete(wake);
+          resolve();
+        };
+        this.#waiters.add(wake);
+      });
   }
-  async acknowledgedMore(than: number): Promise<void> { while (this.acknowledged.size <= than) await this.more(1); }
+  async acknowledgedMore(than: number): Promise<void> {
+    while (this.acknowledged.size <= than) await this.more(1);
+  }
 }
 
-interface RunningAgent { readonly child: ChildProcess; readonly ended: Promise<unknown> }
+interface RunningAgent {
+  readonly child: ChildProcess;
+  readonly ended: Promise<unknown>;
+}
 
 class Yard {
   readonly agents = new Map<string, RunningAgent>();
   server: ServerProcess | undefined;
-  constructor(readonly root: string, readonly heard: Heard) {}
-  home(device: string): string { return join(this.root, device); }
+  constructor(
+    readonly root: string,
+    readonly heard: Heard,
+  ) {}
+  home(device: string): string {
+    return join(this.root, device);
+  }
 
   async startServer(): Promise<ServerProcess> {
     this.server = await startServerProcess(join(this.root, "server"), fleet);
@@ -63,11 +93,26 @@ class Yard {
   /** The server of now may have another port. */
   async startAgent(device: string, lines: readonly string[], enrolment: Enrolment): Promise<void> {
     await mkdir(this.home(device), { recursive: true });
-    await writeFile(join(this.home(device), "enrolment.json"), JSON.stringify({ ...enrolment, mqtt: [this.server?.mqttUrl], http: undefined }));
-    const child = spawn(process.execPath, [agentProgram, this.home(device), ...lines], { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, STEMMA_EXIT_WITH_STDIN: "1" } });
-    createInterface({ input: child.stdout }).on("line", (line) => { this.heard.note(device, line); });
-    child.stderr.setEncoding("utf8").on("data", (text: string) => { this.heard.complaints.push(`${device}: ${text.slice(0, 500)}`); });
-    this.agents.set(device, { child, ended: new Promise((resolve) => { child.once("exit", resolve); }) });
+    await writeFile(
+      join(this.home(device), "enrolment.json"),
+      JSON.stringify({ ...enrolment, mqtt: [this.server?.mqttUrl], http: undefined }),
+    );
+    const child = spawn(process.execPath, [agentProgram, this.home(device), ...lines], {
+      stdio: ["pipe", "pipe", "pipe"],
+      env: { ...process.env, STEMMA_EXIT_WITH_STDIN: "1" },
+    });
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      this.heard.note(device, line);
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      this.heard.complaints.push(`${device}: ${text.slice(0, 500)}`);
+    });
+    this.agents.set(device, {
+      child,
+      ended: new Promise((resolve) => {
+        child.once("exit", resolve);
+      }),
+    });
   }
   async stopAgent(device: string, signal: NodeJS.Signals): Promise<void> {
     const agent = this.agents.get(device);
@@ -83,55 +128,91 @@ class Yard {
   }
 }
 
-it(`keeps every acknowledged model through ${kills} kills of server and agents (seed ${seed})`, { timeout: 60_000 + kills * 15_000 }, async () => {
-  const choose = chooser(seed);
-  const heard = new Heard();
-  const yard = new Yard(await mkdtemp(join(tmpdir(), "stemma-thread-")), heard);
-  try {
-    let server = await yard.startServer();
-    const { bytes, architecture } = await tinyImport("1", 6_000);
-    await server.operations.import({ byteLength: bytes.length, chunks: (async function* () { yield bytes; })() }, { fleet, name: "base", architecture });
-    const enrolments = new Map<string, Enrolment>();
-    for (const { device, lines } of devices) enrolments.set(device, parseEnrolment(await server.operations.enroll({ fleet, device, lines, profile: "generic", initial: Object.fromEntries(lines.map((line) => [line, "base"])) })));
-    const start = async (device: string): Promise<void> => { const found = devices.find((one) => one.device === device); await yard.startAgent(device, found?.lines ?? [], enrolments.get(device) as Enrolment); };
-    for (const { device } of devices) await start(device);
-    await heard.acknowledgedMore(devices.length);
+it(
+  `keeps every acknowledged model through ${kills} kills of server and agents (seed ${seed})`,
+  { timeout: 60_000 + kills * 15_000 },
+  async () => {
+    const choose = chooser(seed);
+    const heard = new Heard();
+    const yard = new Yard(await mkdtemp(join(tmpdir(), "stemma-thread-")), heard);
+    try {
+      let server = await yard.startServer();
+      const { bytes, architecture } = await tinyImport("1", 6_000);
+      await server.operations.import(
+        {
+          byteLength: bytes.length,
+          chunks: (async function* () {
+            yield bytes;
+          })(),
+        },
+        { fleet, name: "base", architecture },
+      );
+      const enrolments = new Map<string, Enrolment>();
+      for (const { device, lines } of devices)
+        enrolments.set(
+          device,
+          parseEnrolment(
+            await server.operations.enroll({
+              fleet,
+              device,
+              lines,
+              profile: "generic",
+              initial: Object.fromEntries(lines.map((line) => [line, "base"])),
+            }),
+          ),
+        );
+      const start = async (device: string): Promise<void> => {
+        const found = devices.find((one) => one.device === device);
+        await yard.startAgent(device, found?.lines ?? [], enrolments.get(device) as Enrolment);
+      };
+      for (const { device } of devices) await start(device);
+      await heard.acknowledgedMore(devices.length);
 
-    const verified = new Set<string>();
-    const verify = async (versions: Iterable<string>): Promise<void> => {
-      for (const version of versions) {
-        const report = await server.operations.verify({ fleet, model: version });
-        assert.equal(report.versionId, version);
-        verified.add(version);
+      const verified = new Set<string>();
+      const verify = async (versions: Iterable<string>): Promise<void> => {
+        for (const version of versions) {
+          const report = await server.operations.verify({ fleet, model: version });
+          assert.equal(report.versionId, version);
+          verified.add(version);
+        }
+      };
+      for (let kill = 0; kill < kills; kill++) {
+        // At some word of the traffic, and some turns of the loop after it: in the middle of whatever goes on
+        // then.
+        await heard.more(1 + choose(12));
+        for (let turns = choose(200); turns > 0; turns--) await setImmediate();
+        const victim = choose(2) === 0 ? "server" : (devices[choose(devices.length)]?.device ?? "car");
+        const before = new Set(heard.acknowledged);
+        if (victim === "server") {
+          await server.kill("SIGKILL");
+          for (const { device } of devices)
+            await yard.stopAgent(device, choose(2) === 0 ? "SIGKILL" : "SIGTERM");
+          server = await yard.startServer();
+          for (const { device } of devices) await start(device);
+        } else {
+          await yard.stopAgent(victim, "SIGKILL");
+          await start(victim);
+        }
+        // All that was acknowledged since the last look, and a few of the old ones.
+        await verify([...before].filter((version) => !verified.has(version)));
+        await verify([...verified].filter(() => choose(verified.size) < 5));
+        await heard.acknowledgedMore(heard.acknowledged.size);
       }
-    };
-    for (let kill = 0; kill < kills; kill++) {
-      // At some word of the traffic, and some turns of the loop after it: in the middle of whatever goes on then.
-      await heard.more(1 + choose(12));
-      for (let turns = choose(200); turns > 0; turns--) await setImmediate();
-      const victim = choose(2) === 0 ? "server" : devices[choose(devices.length)]?.device ?? "car";
-      const before = new Set(heard.acknowledged);
-      if (victim === "server") {
-        await server.kill("SIGKILL");
-        for (const { device } of devices) await yard.stopAgent(device, choose(2) === 0 ? "SIGKILL" : "SIGTERM");
-        server = await yard.startServer();
-        for (const { device } of devices) await start(device);
-      } else {
-        await yard.stopAgent(victim, "SIGKILL");
-        await start(victim);
-      }
-      // All that was acknowledged since the last look, and a few of the old ones.
-      await verify([...before].filter((version) => !verified.has(version)));
-      await verify([...verified].filter(() => choose(verified.size) < 5));
-      await heard.acknowledgedMore(heard.acknowledged.size);
+      await verify(heard.acknowledged);
+      assert.deepEqual((await server.operations.check(fleet)).problems, []);
+      assert.deepEqual(heard.complaints, [], "nothing was refused, damaged or lost on the way");
+      for (const { device, lines } of devices)
+        for (const line of lines) {
+          const sequences = (await server.operations.models(fleet, { device, line, all: true })).map(
+            ({ record }) => record.sequence,
+          );
+          assert.equal(new Set(sequences).size, sequences.length, `${device}/${line} has a number twice`);
+        }
+      console.log(
+        `thread-kills: ${heard.acknowledged.size} acknowledged models exact after ${kills} kills, seed ${seed}`,
+      );
+    } finally {
+      await yard.end();
     }
-    await verify(heard.acknowledged);
-    assert.deepEqual((await server.operations.check(fleet)).problems, []);
-    assert.deepEqual(heard.complaints, [], "nothing was refused, damaged or lost on the way");
-    for (const { device, lines } of devices) for (const line of lines) {
-      const sequences = (await server.operations.models(fleet, { device, line, all: true })).map(({ record }) => record.sequence);
-      assert.equal(new Set(sequences).size, sequences.length, `${device}/${line} has a number twice`);
-    }
-    console.log(`thread-kills: ${heard.acknowledged.size} acknowledged models exact after ${kills} kills, seed ${seed}`);
-  } finally { await yard.end(); }
-});
+  },
+);

@@ -1,4 +1,5 @@
-// Twenty devices at once: everything arrives, nothing is mixed up, and what waits is bounded by one window budget.
+// Twenty devices at once: everything arrives, nothing is mixed up, and what waits is bounded by one window
+// budget.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { noise } from "../helpers/noise.js";
@@ -8,19 +9,34 @@ import { startTestServer, tensorBytes, testFleet } from "../helpers/test-server.
 it("takes in what twenty devices announce at the same moment, under a budget smaller than their windows", async () => {
   const server = await startTestServer({ limits: { windowBytes: 512 * 1024 } });
   try {
-    const devices = await Promise.all(Array.from({ length: 20 }, async (_, at) => {
-      const device = await ScriptedDevice.connect(await server.enroll(`car-${at}`, ["a", "b"]), { session: 1, blockBytes: 32 * 1024 });
-      await device.birth();
-      return device;
-    }));
-    const saved = await Promise.all(devices.flatMap((device, at) => ["a", "b"].map(async (line, second) => {
-      const bytes = noise(200_000 + 4 * at, 1 + 2 * at + second);
-      return { device, bytes, model: await device.save({ w: bytes }, { sequence: 1, line }) };
-    })));
+    const devices = await Promise.all(
+      Array.from({ length: 20 }, async (_, at) => {
+        const device = await ScriptedDevice.connect(await server.enroll(`car-${at}`, ["a", "b"]), {
+          session: 1,
+          blockBytes: 32 * 1024,
+        });
+        await device.birth();
+        return device;
+      }),
+    );
+    const saved = await Promise.all(
+      devices.flatMap((device, at) =>
+        ["a", "b"].map(async (line, second) => {
+          const bytes = noise(200_000 + 4 * at, 1 + 2 * at + second);
+          return { device, bytes, model: await device.save({ w: bytes }, { sequence: 1, line }) };
+        }),
+      ),
+    );
     await Promise.all(saved.map(({ device, model }) => device.announce(model)));
     await Promise.all(saved.map(({ device, model }) => device.receipt("released", model.versionId)));
-    for (const { model, bytes } of saved) assert.deepEqual((await tensorBytes(server.handle.operations, model.versionId))["w"], Buffer.from(bytes));
+    for (const { model, bytes } of saved)
+      assert.deepEqual(
+        (await tensorBytes(server.handle.operations, model.versionId))["w"],
+        Buffer.from(bytes),
+      );
     assert.equal((await server.handle.operations.models(testFleet)).length, 40);
     await Promise.all(devices.map((device) => device.end()));
-  } finally { await server.end(); }
+  } finally {
+    await server.end();
+  }
 });

@@ -19,9 +19,15 @@ import { parseProfile, type Profile } from "../../agent/profile.js";
 import type { AgentPorts } from "../../agent/main.js";
 
 /** Two dense layers; `units` sets the size. */
-export function tinyModel(seed = "1", units = 3): { readonly architecture: Architecture; readonly tensors: readonly Tensor[] } {
+export function tinyModel(
+  seed = "1",
+  units = 3,
+): { readonly architecture: Architecture; readonly tensors: readonly Tensor[] } {
   const graph = new GraphBuilder();
-  return graph.build(graph.dense(graph.dense(graph.input([4]), 4, units, "relu"), units, 2), new Streams(seed, 0));
+  return graph.build(
+    graph.dense(graph.dense(graph.input([4]), 4, units, "relu"), units, 2),
+    new Streams(seed, 0),
+  );
 }
 
 export function tinySource(seed = "1", units = 3): ModelSource {
@@ -30,10 +36,17 @@ export function tinySource(seed = "1", units = 3): ModelSource {
 }
 
 /** The model as an import takes it: a safetensors file and its model.json. */
-export async function tinyImport(seed = "1", units = 3): Promise<{ readonly bytes: Uint8Array; readonly architecture: string }> {
+export async function tinyImport(
+  seed = "1",
+  units = 3,
+): Promise<{ readonly bytes: Uint8Array; readonly architecture: string }> {
   const { architecture, tensors } = tinyModel(seed, units);
   const names = defaultNames(architecture);
-  const bytes = await bytesOf(safetensorsChunks(tensors.map((tensor, at) => ({ name: names.leaves[at] as string, source: sourceOfTensor(tensor) }))));
+  const bytes = await bytesOf(
+    safetensorsChunks(
+      tensors.map((tensor, at) => ({ name: names.leaves[at] as string, source: sourceOfTensor(tensor) })),
+    ),
+  );
   return { bytes, architecture: JSON.stringify(writeModelJson(architecture, names)) };
 }
 
@@ -43,13 +56,19 @@ export async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8A
   return new Uint8Array(Buffer.concat(parts));
 }
 
-export interface FakeTraining { readonly train: AgentPorts["train"]; readonly jobs: TrainingJob[] }
+export interface FakeTraining {
+  readonly train: AgentPorts["train"];
+  readonly jobs: TrainingJob[];
+}
 
 /**
  * Changes the last weight by what the job says (seed, invocation), so that equal jobs give equal
  * bytes; `full` changes all. Reads its base from the folder the job names, as the engine does.
  */
-export function fakeTraining({ full = false, fail = false }: { readonly full?: boolean; readonly fail?: boolean } = {}): FakeTraining {
+export function fakeTraining({
+  full = false,
+  fail = false,
+}: { readonly full?: boolean; readonly fail?: boolean } = {}): FakeTraining {
   const jobs: TrainingJob[] = [];
   const train: AgentPorts["train"] = async (job, { workFolder, signal }) => {
     jobs.push(job);
@@ -60,9 +79,29 @@ export function fakeTraining({ full = false, fail = false }: { readonly full?: b
     const architecture = decodeArchitecture(await readFile(join(base, "architecture.json")));
     const file = await readSafetensors(fileOfBytes(await readFile(join(base, "model.safetensors"))), base);
     const places = weightPlaces(architecture);
-    const tensors = await Promise.all(places.map(({ path }) => tensorOfSource(file.source(file.tensors.find(({ name }) => name === path) as (typeof file.tensors)[number]))));
-    const changed = tensors.map((tensor, at) => (full || at === tensors.length - 1 ? stirred(tensor, Number(BigInt(job.seed) % 251n) + job.invocation) : tensor));
-    await writeFile(join(folder, "model.safetensors"), await bytesOf(safetensorsChunks(changed.map((tensor, at) => ({ name: (places[at] as { path: string }).path, source: sourceOfTensor(tensor) })))));
+    const tensors = await Promise.all(
+      places.map(({ path }) =>
+        tensorOfSource(
+          file.source(file.tensors.find(({ name }) => name === path) as (typeof file.tensors)[number]),
+        ),
+      ),
+    );
+    const changed = tensors.map((tensor, at) =>
+      full || at === tensors.length - 1
+        ? stirred(tensor, Number(BigInt(job.seed) % 251n) + job.invocation)
+        : tensor,
+    );
+    await writeFile(
+      join(folder, "model.safetensors"),
+      await bytesOf(
+        safetensorsChunks(
+          changed.map((tensor, at) => ({
+            name: (places[at] as { path: string }).path,
+            source: sourceOfTensor(tensor),
+          })),
+        ),
+      ),
+    );
     await writeFile(join(folder, "architecture.json"), encodeArchitecture(architecture));
     return outcomeOf(folder, architecture);
   };
@@ -77,35 +116,70 @@ function stirred(tensor: Tensor, by: number): Tensor {
 
 function outcomeOf(folder: string, architecture: Architecture): TrainingOutcome {
   return {
-    folder, architecture, modelFile: join(folder, "model.safetensors"), architectureFile: join(folder, "architecture.json"), checkpointFiles: [],
+    folder,
+    architecture,
+    modelFile: join(folder, "model.safetensors"),
+    architectureFile: join(folder, "architecture.json"),
+    checkpointFiles: [],
     result: {
-      format: 1, engine: "e".repeat(64) as Hash, backend: { backend: "wasm", reason: "test" }, metric: { name: "accuracy", unit: "%", lowerIsBetter: false, before: 50, after: 75 },
-      measurements: [{ iteration: 1, epoch: 1, loss: 0.5, learningRate: 0.1 }], epochs: 1, stoppedEarly: false, samples: { train: 4, validation: 1, heldOut: 1 }, datasetHash: "d".repeat(64) as Hash,
-      provenance: { recipe: { name: "fake", version: 1 } }, durationMs: 1, files: { model: "model.safetensors", architecture: "architecture.json" },
+      format: 1,
+      engine: "e".repeat(64) as Hash,
+      backend: { backend: "wasm", reason: "test" },
+      metric: { name: "accuracy", unit: "%", lowerIsBetter: false, before: 50, after: 75 },
+      measurements: [{ iteration: 1, epoch: 1, loss: 0.5, learningRate: 0.1 }],
+      epochs: 1,
+      stoppedEarly: false,
+      samples: { train: 4, validation: 1, heldOut: 1 },
+      datasetHash: "d".repeat(64) as Hash,
+      provenance: { recipe: { name: "fake", version: 1 } },
+      durationMs: 1,
+      files: { model: "model.safetensors", architecture: "architecture.json" },
     },
   };
 }
 
-export interface LoggedEvent { readonly event: string; readonly fields: LogFields }
+export interface LoggedEvent {
+  readonly event: string;
+  readonly fields: LogFields;
+}
 
 /** A log that is kept, and that a test can wait on: nothing here sleeps. */
 export class WaitableLog implements Log {
   readonly events: LoggedEvent[] = [];
   readonly #waiters = new Set<() => void>();
-  readonly debug = (event: string, fields: LogFields = {}): void => { this.#note(event, fields); };
+  readonly debug = (event: string, fields: LogFields = {}): void => {
+    this.#note(event, fields);
+  };
   readonly info = this.debug;
   readonly warn = this.debug;
   readonly error = this.debug;
-  child(): Log { return this; }
+  child(): Log {
+    return this;
+  }
 
-  count(event: string, fits: (fields: LogFields) => boolean = () => true): number { return this.events.filter((one) => one.event === event && fits(one.fields)).length; }
+  count(event: string, fits: (fields: LogFields) => boolean = () => true): number {
+    return this.events.filter((one) => one.event === event && fits(one.fields)).length;
+  }
 
-  /** Resolves when `count` such events were logged, those before included. The test runner's own time-out ends a wait in vain. */
-  async until(event: string, count = 1, fits: (fields: LogFields) => boolean = () => true): Promise<LoggedEvent> {
+  /**
+   * Resolves when `count` such events were logged, those before included. The test runner's own time-out ends
+   * a wait in vain.
+   */
+  async until(
+    event: string,
+    count = 1,
+    fits: (fields: LogFields) => boolean = () => true,
+  ): Promise<LoggedEvent> {
     for (;;) {
       const found = this.events.filter((one) => one.event === event && fits(one.fields));
       if (found.length >= count) return found[count - 1] as LoggedEvent;
-      await new Promise<void>((resolve) => { const wake = (): void => { this.#waiters.delete(wake); resolve(); }; this.#waiters.add(wake); });
+      await new Promise<void>((resolve) => {
+        const wake = (): void => {
+          this.#waiters.delete(wake);
+          resolve();
+        };
+        this.#waiters.add(wake);
+      });
     }
   }
 
@@ -121,10 +195,20 @@ const MiB = 2 ** 20;
 /** A small profile; `changes` go in by path, such as {"disk.keepLast": 1}. */
 export function testProfile(changes: Readonly<Record<string, unknown>> = {}): Profile {
   const value: Record<string, unknown> = {
-    format: 1, name: "test", description: "for tests",
-    training: { backends: ["wasm"], threads: 1, memoryLimitMb: 256, dutyHours: null, everyHours: null, afterSamples: null },
+    format: 1,
+    name: "test",
+    description: "for tests",
+    training: {
+      backends: ["wasm"],
+      threads: 1,
+      memoryLimitMb: 256,
+      dutyHours: null,
+      everyHours: null,
+      afterSamples: null,
+    },
     link: { blockBytes: 16384, window: 4, bytesPerSecond: null, keepaliveSeconds: 60 },
-    save: { approach: "update", releasedWhen: "stored" }, activation: "after-receipt",
+    save: { approach: "update", releasedWhen: "stored" },
+    activation: "after-receipt",
     disk: { budgetBytes: 256 * MiB, reserveBytes: { slots: MiB, outbox: MiB, head: MiB }, keepLast: 3 },
     samples: { maxBytes: 8 * MiB, maxAgeHours: null, heldOutPercent: 20, validationPercent: 10 },
   };

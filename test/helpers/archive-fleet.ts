@@ -1,4 +1,7 @@
-/** A small fleet of related models for tests of the archive: two families of fine-tunes, drawn from a seed, the same in every process. */
+/**
+ * A small fleet of related models for tests of the archive: two families of fine-tunes, drawn from a seed,
+ * the same in every process.
+ */
 import type { ArchiveRates } from "../../server/archive/archive-rates.js";
 import { planArchive, type PlanArchiveOptions } from "../../server/archive/plan-archive.js";
 import { applyPlan, type ApplyOptions, type ApplyReport } from "../../server/archive/apply-plan.js";
@@ -12,52 +15,120 @@ import { modelOf, sameTensors, type NamedTensor } from "../integration/server/re
 import { fineTuned, further, noiseTensor, weights } from "./related-tensors.js";
 
 /** A machine on which coding costs about what reading does, the same for every test. */
-export const testRates: ArchiveRates = { readUsPerByte: 0.005, hashUsPerByte: 0.0006, aloneUsPerNumber: 0.005, deltaUsPerNumber: 0.006, extrapolatedUsPerNumber: 0.007, planesUsPerByte: 0.008, objectUs: 5 };
+export const testRates: ArchiveRates = {
+  readUsPerByte: 0.005,
+  hashUsPerByte: 0.0006,
+  aloneUsPerNumber: 0.005,
+  deltaUsPerNumber: 0.006,
+  extrapolatedUsPerNumber: 0.007,
+  planesUsPerByte: 0.008,
+  objectUs: 5,
+};
 
-export interface FleetModel { readonly name: string; readonly base?: string; readonly tensors: readonly NamedTensor[] }
+export interface FleetModel {
+  readonly name: string;
+  readonly base?: string;
+  readonly tensors: readonly NamedTensor[];
+}
 
-const kernels = [["conv.weight", [32, 16, 3, 3]], ["dense.weight", [96, 64]], ["out.weight", [10, 64]]] as const;
+const kernels = [
+  ["conv.weight", [32, 16, 3, 3]],
+  ["dense.weight", [96, 64]],
+  ["out.weight", [10, 64]],
+] as const;
 
-/** A base and a chain of `steps` fine-tunes of it, each a step further the same way; the count of batches and a bias change too. */
+/**
+ * A base and a chain of `steps` fine-tunes of it, each a step further the same way; the count of batches and
+ * a bias change too.
+ */
 export function family(name: string, seed: number, steps: number): readonly FleetModel[] {
-  const named = (tensors: readonly { readonly name: string }[], step: number): readonly NamedTensor[] => [...tensors as readonly NamedTensor[],
-    { ...noiseTensor("I64", [1], seed + step), name: "norm.batches" }, { ...noiseTensor("F32", [10], seed + 100 * step), name: "out.bias" }];
-  let before = kernels.map(([own, shape], k) => ({ ...weights(shape, seed + 7 * k), name: own })), previous = before;
+  const named = (tensors: readonly { readonly name: string }[], step: number): readonly NamedTensor[] => [
+    ...(tensors as readonly NamedTensor[]),
+    { ...noiseTensor("I64", [1], seed + step), name: "norm.batches" },
+    { ...noiseTensor("F32", [10], seed + 100 * step), name: "out.bias" },
+  ];
+  let before = kernels.map(([own, shape], k) => ({ ...weights(shape, seed + 7 * k), name: own })),
+    previous = before;
   const models: FleetModel[] = [{ name: `${name}0`, tensors: named(before, 0) }];
   for (let step = 1; step <= steps; step++) {
-    const next = before.map((tensor, k) => ({ ...(step === 1 ? fineTuned(tensor, 1e-4, seed + step + 31 * k) : further(tensor, previous[k]!, 0.7, 2e-5, seed + step + 31 * k)), name: tensor.name }));
+    const next = before.map((tensor, k) => ({
+      ...(step === 1
+        ? fineTuned(tensor, 1e-4, seed + step + 31 * k)
+        : further(tensor, previous[k]!, 0.7, 2e-5, seed + step + 31 * k)),
+      name: tensor.name,
+    }));
     // The first layer of every second model is frozen.
     if (step % 2 === 0) next[0] = before[0]!;
     models.push({ name: `${name}${step}`, base: `${name}${step - 1}`, tensors: named(next, step) });
-    previous = before; before = next;
+    previous = before;
+    before = next;
   }
   return models;
 }
 
-export function testFleetModels(): readonly FleetModel[] { return [...family("a", 1, 4), ...family("b", 1000, 3)]; }
+export function testFleetModels(): readonly FleetModel[] {
+  return [...family("a", 1, 4), ...family("b", 1000, 3)];
+}
 
 /** Saves the models; version ids by name. */
-export async function saveModels(repository: FleetRepository, models: readonly FleetModel[]): Promise<ReadonlyMap<string, Hash>> {
+export async function saveModels(
+  repository: FleetRepository,
+  models: readonly FleetModel[],
+): Promise<ReadonlyMap<string, Hash>> {
   const ids = new Map<string, Hash>();
   for (const { name, base, tensors } of models) {
-    const { summary } = await repository.save(modelOf(tensors), { name, ...(base === undefined ? {} : { bases: [ids.get(base)!] }) });
+    const { summary } = await repository.save(modelOf(tensors), {
+      name,
+      ...(base === undefined ? {} : { bases: [ids.get(base)!] }),
+    });
     ids.set(name, summary.versionId);
   }
   return ids;
 }
 
 /** Names of the models that do not come back bit for bit under their ids. */
-export async function alteredModels(repository: FleetRepository, models: readonly FleetModel[], ids: ReadonlyMap<string, Hash>): Promise<readonly string[]> {
+export async function alteredModels(
+  repository: FleetRepository,
+  models: readonly FleetModel[],
+  ids: ReadonlyMap<string, Hash>,
+): Promise<readonly string[]> {
   const altered: string[] = [];
-  for (const { name, tensors } of models) if (!await sameTensors(repository, ids.get(name)!, tensors)) altered.push(name);
+  for (const { name, tensors } of models)
+    if (!(await sameTensors(repository, ids.get(name)!, tensors))) altered.push(name);
   return altered;
 }
 
-export async function planFleet(repository: FleetRepository, options: Partial<PlanArchiveOptions> & { readonly ratio: number | null }): Promise<ArchivePlan> {
-  return await planArchive(repository.fleet, repository, { codec: await loadDeltaCodec(), rates: testRates, clock: nodeClock() }, { timeLimitMs: 500, ...options });
+export async function planFleet(
+  repository: FleetRepository,
+  options: Partial<PlanArchiveOptions> & { readonly ratio: number | null },
+): Promise<ArchivePlan> {
+  return await planArchive(
+    repository.fleet,
+    repository,
+    { codec: await loadDeltaCodec(), rates: testRates, clock: nodeClock() },
+    { timeLimitMs: 500, ...options },
+  );
 }
 
-export async function applyToFleet(repository: FleetRepository, plan: ArchivePlan, options: ApplyOptions = {}, parts: { readonly freeBytes?: () => Promise<number>; readonly mostInlineBytes?: number } = {}): Promise<ApplyReport> {
+export async function applyToFleet(
+  repository: FleetRepository,
+  plan: ArchivePlan,
+  options: ApplyOptions = {},
+  parts: { readonly freeBytes?: () => Promise<number>; readonly mostInlineBytes?: number } = {},
+): Promise<ApplyReport> {
   const coder = archiveCoder(parts.mostInlineBytes);
-  try { return await applyPlan({ target: repository, coder, clock: nodeClock(), freeBytes: parts.freeBytes ?? (() => Promise.resolve(2 ** 40)) }, plan, { pauseMs: 0, ...options }); } finally { await coder.close(); }
+  try {
+    return await applyPlan(
+      {
+        target: repository,
+        coder,
+        clock: nodeClock(),
+        freeBytes: parts.freeBytes ?? (() => Promise.resolve(2 ** 40)),
+      },
+      plan,
+      { pauseMs: 0, ...options },
+    );
+  } finally {
+    await coder.close();
+  }
 }

@@ -1,4 +1,7 @@
-/** Related tensors coded against each other, for tests of stores: a family by number, its ids, and its codings. */
+/**
+ * Related tensors coded against each other, for tests of stores: a family by number, its ids, and its
+ * codings.
+ */
 import { createDeltaCodec } from "../../shared/delta/codec.js";
 import { plainKernels } from "../../shared/delta/kernels/plain.js";
 import type { EncodeOptions } from "../../shared/delta/encoded.js";
@@ -10,31 +13,65 @@ import { fineTuned, weights } from "./related-tensors.js";
 /** The plain twin: its bytes are those of wasm, and decoding by the store's own codec compares the two. */
 const codec = createDeltaCodec(plainKernels());
 
-export function idOfTensor(tensor: Tensor): Hash { return tensorId(tensor, tensor.bytes); }
+export function idOfTensor(tensor: Tensor): Hash {
+  return tensorId(tensor, tensor.bytes);
+}
 
 /** The `member`-th of a chain of fine-tunings of `family`. */
 export function memberOf(family: number, member: number, shape: readonly number[] = [12, 40]): Tensor {
-  return member === 0 ? weights(shape, 7 + family) : fineTuned(memberOf(family, member - 1, shape), 1e-5, 1000 * family + member);
+  return member === 0
+    ? weights(shape, 7 + family)
+    : fineTuned(memberOf(family, member - 1, shape), 1e-5, 1000 * family + member);
 }
 
 /** A tensor coded against others; against none when absent. */
-export function codedAgainst(tensor: Tensor, base?: Tensor, previous?: Tensor, layout: EncodeOptions["layout"] = "packed"): CodedTensor {
-  const { code, bytes, against } = codec.encodeTensor(tensor, tensor.bytes, { ...(base && { base }), ...(previous && { previous }) }, { layout });
+export function codedAgainst(
+  tensor: Tensor,
+  base?: Tensor,
+  previous?: Tensor,
+  layout: EncodeOptions["layout"] = "packed",
+): CodedTensor {
+  const { code, bytes, against } = codec.encodeTensor(
+    tensor,
+    tensor.bytes,
+    { ...(base && { base }), ...(previous && { previous }) },
+    { layout },
+  );
   return {
-    id: idOfTensor(tensor), header: { dtype: tensor.dtype, shape: tensor.shape }, code, bytes: bytes.slice(),
-    ...(against.base && base && { base: idOfTensor(base) }), ...(against.previous && previous && { previous: idOfTensor(previous) }),
+    id: idOfTensor(tensor),
+    header: { dtype: tensor.dtype, shape: tensor.shape },
+    code,
+    bytes: bytes.slice(),
+    ...(against.base && base && { base: idOfTensor(base) }),
+    ...(against.previous && previous && { previous: idOfTensor(previous) }),
   };
 }
 
 /** Writes one pack: tensors raw, coded ones as they are. */
-export async function writePack(store: ObjectWriter, tensors: readonly (Tensor | CodedTensor)[], options: { readonly recode?: boolean } = {}): Promise<{ readonly pack: string | null; readonly bytes: number }> {
+export async function writePack(
+  store: ObjectWriter,
+  tensors: readonly (Tensor | CodedTensor)[],
+  options: { readonly recode?: boolean } = {},
+): Promise<{ readonly pack: string | null; readonly bytes: number }> {
   const pack = await store.begin(options);
   try {
-    for (const tensor of tensors) await ("code" in tensor ? pack.putCoded(tensor) : pack.putTensor(sourceOfTensor(tensor)));
+    for (const tensor of tensors)
+      await ("code" in tensor ? pack.putCoded(tensor) : pack.putTensor(sourceOfTensor(tensor)));
     return await pack.commit();
-  } catch (error) { await pack.abort(); throw error; }
+  } catch (error) {
+    await pack.abort();
+    throw error;
+  }
 }
 
-export async function readBack(store: Pick<ObjectWriter, "openTensor">, tensor: Tensor | Hash, verify = true): Promise<Uint8Array> {
-  return (await tensorOfSource(store.openTensor(typeof tensor === "string" ? tensor : idOfTensor(tensor), { verify }))).bytes;
+export async function readBack(
+  store: Pick<ObjectWriter, "openTensor">,
+  tensor: Tensor | Hash,
+  verify = true,
+): Promise<Uint8Array> {
+  return (
+    await tensorOfSource(
+      store.openTensor(typeof tensor === "string" ? tensor : idOfTensor(tensor), { verify }),
+    )
+  ).bytes;
 }

@@ -4,7 +4,13 @@
  * A fifth of the states crash a second time, while they are being opened and repaired.
  */
 import { randomInt } from "node:crypto";
-import { crashState, crashStates, crashStyles, type CrashState, type CrashStyle } from "../../shared/files/crash-states.js";
+import {
+  crashState,
+  crashStates,
+  crashStyles,
+  type CrashState,
+  type CrashStyle,
+} from "../../shared/files/crash-states.js";
 import { memoryFiles } from "../../shared/files/memory-files.js";
 import { recordingFiles } from "../../shared/files/recording-files.js";
 import type { Files } from "../../shared/ports.js";
@@ -22,35 +28,69 @@ export interface CrashTest<Mark> {
   readonly seed?: number;
 }
 
-export interface CrashTestResult { readonly seed: number; readonly states: number; readonly events: number; readonly secondCrashes: number }
+export interface CrashTestResult {
+  readonly seed: number;
+  readonly states: number;
+  readonly events: number;
+  readonly secondCrashes: number;
+}
 
 /** How many states the long tests look at. */
-export function crashStateCount(): number { return Number(process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 500)); }
-export function testSeed(): number { return Number(process.env["STEMMA_TEST_SEED"] ?? randomInt(2 ** 32)); }
+export function crashStateCount(): number {
+  return Number(
+    process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 500),
+  );
+}
+export function testSeed(): number {
+  return Number(process.env["STEMMA_TEST_SEED"] ?? randomInt(2 ** 32));
+}
 
 /** Opens the state while recording, crashes once more somewhere in it, and checks what that left. */
-async function checkTwice<Mark>(test: CrashTest<Mark>, state: CrashState, random: () => number): Promise<string> {
+async function checkTwice<Mark>(
+  test: CrashTest<Mark>,
+  state: CrashState,
+  random: () => number,
+): Promise<string> {
   const disk = recordingFiles(memoryFiles({ root: state.root }), state.root);
   await test.check(disk, state.marks as Mark[]);
   const style = crashStyles[Math.floor(random() * crashStyles.length)] as CrashStyle;
-  const again = crashState(disk.recording, Math.floor(random() * (disk.recording.events + 1)), style, Math.floor(random() * 2 ** 32));
-  try { await test.check(again.files, state.marks as Mark[]); } catch (error) { throw new Error(`second crash: ${again.description}: ${String(error)}`, { cause: error }); }
+  const again = crashState(
+    disk.recording,
+    Math.floor(random() * (disk.recording.events + 1)),
+    style,
+    Math.floor(random() * 2 ** 32),
+  );
+  try {
+    await test.check(again.files, state.marks as Mark[]);
+  } catch (error) {
+    throw new Error(`second crash: ${again.description}: ${String(error)}`, { cause: error });
+  }
   return again.description;
 }
 
-/** Runs the workload once and checks the states. Prints the seed; an error says which state to build again. */
+/**
+ * Runs the workload once and checks the states. Prints the seed; an error says which state to build again.
+ */
 export async function checkCrashStates<Mark>(test: CrashTest<Mark>): Promise<CrashTestResult> {
   const { seed = testSeed(), states = crashStateCount() } = test;
   const disk = recordingFiles(memoryFiles());
   await test.run(disk, (mark) => disk.mark(mark));
   const random = seededNumbers(seed ^ 0x5eed);
   let secondCrashes = 0;
-  console.log(`# ${test.name}: ${states} crash states over ${disk.recording.events} events, STEMMA_TEST_SEED=${seed}`);
+  console.log(
+    `# ${test.name}: ${states} crash states over ${disk.recording.events} events, STEMMA_TEST_SEED=${seed}`,
+  );
   for (const state of crashStates(disk.recording, seed, states)) {
     try {
-      if (random() < 0.2) { secondCrashes++; await checkTwice(test, state, random); } else await test.check(state.files, state.marks as Mark[]);
+      if (random() < 0.2) {
+        secondCrashes++;
+        await checkTwice(test, state, random);
+      } else await test.check(state.files, state.marks as Mark[]);
     } catch (error) {
-      throw new Error(`${test.name}: ${state.description} (STEMMA_TEST_SEED=${seed}): ${error instanceof Error ? error.stack ?? error.message : String(error)}`, { cause: error });
+      throw new Error(
+        `${test.name}: ${state.description} (STEMMA_TEST_SEED=${seed}): ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+        { cause: error },
+      );
     }
   }
   return { seed, states, events: disk.recording.events, secondCrashes };

@@ -4,7 +4,12 @@
  * those bits. Seeded. One model after the other; of past ones only the last checkpoints are held.
  */
 import type { Tensor } from "../../shared/tensor/tensor.js";
-import { generateVersions, trained, type RepositoryOptions, type TensorLife } from "./generated-repository.js";
+import {
+  generateVersions,
+  trained,
+  type RepositoryOptions,
+  type TensorLife,
+} from "./generated-repository.js";
 import { seededNumbers } from "./manual-clock.js";
 import { normal, uniform, weights } from "./related-tensors.js";
 
@@ -22,14 +27,31 @@ const columns = 64;
 
 export function* generateModels(options: RepositoryOptions): Generator<GeneratedModel> {
   const ends: { readonly id: string; readonly tensors: readonly NamedTensor[] }[] = [];
-  for (const [v, { parent, checkpoints, lives, decay }] of generateVersions(options, seededNumbers(options.seed)).entries()) {
-    const from = parent < 0 ? undefined : ends[parent], way = trained(checkpoints, decay);
-    let base = from?.id, tensors = lives.map((life, t): NamedTensor => ({ name: `layer${String(t).padStart(2, "0")}`, ...begin(life, from?.tensors[t], seedOf(options.seed, v, 0, t)) }));
+  for (const [v, { parent, checkpoints, lives, decay }] of generateVersions(
+    options,
+    seededNumbers(options.seed),
+  ).entries()) {
+    const from = parent < 0 ? undefined : ends[parent],
+      way = trained(checkpoints, decay);
+    let base = from?.id,
+      tensors = lives.map((life, t): NamedTensor => ({
+        name: `layer${String(t).padStart(2, "0")}`,
+        ...begin(life, from?.tensors[t], seedOf(options.seed, v, 0, t)),
+      }));
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
       const share = way[checkpoint]! - (checkpoint === 0 ? 0 : way[checkpoint - 1]!);
       tensors = tensors.map((tensor, t) => {
         const life = lives[t]!;
-        return life.isFrozen || from === undefined ? tensor : { ...tensor, ...moved(tensor, share * 2 ** (options.deltaBits + life.stride - bitsOfWholeMove), seedOf(options.seed, v, checkpoint + 1, t)) };
+        return life.isFrozen || from === undefined
+          ? tensor
+          : {
+              ...tensor,
+              ...moved(
+                tensor,
+                share * 2 ** (options.deltaBits + life.stride - bitsOfWholeMove),
+                seedOf(options.seed, v, checkpoint + 1, t),
+              ),
+            };
       });
       const id = `v${v}/c${checkpoint}`;
       yield { id, base, tensors };
@@ -39,16 +61,22 @@ export function* generateModels(options: RepositoryOptions): Generator<Generated
   }
 }
 
-function seedOf(...parts: readonly number[]): number { return parts.reduce((seed, part) => (Math.imul(seed ^ part, 0x9e3779b1) + 0x7f4a7c15) | 0, 17); }
+function seedOf(...parts: readonly number[]): number {
+  return parts.reduce((seed, part) => (Math.imul(seed ^ part, 0x9e3779b1) + 0x7f4a7c15) | 0, 17);
+}
 
 function begin({ elements, isContinued }: TensorLife, parent: Tensor | undefined, seed: number): Tensor {
-  return isContinued && parent !== undefined ? parent : weights([Math.max(1, Math.round(elements / columns)), Math.min(elements, columns)], seed);
+  return isContinued && parent !== undefined
+    ? parent
+    : weights([Math.max(1, Math.round(elements / columns)), Math.min(elements, columns)], seed);
 }
 
 /** Every weight a step away: `reach` times the root mean square of all, which stays as it was however far they go. */
 function moved(tensor: Tensor, reach: number, seed: number): Tensor {
-  const draw = uniform(seed), values = new Float32Array(tensor.bytes.slice().buffer);
-  const size = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length), kept = 1 / Math.sqrt(1 + reach * reach);
+  const draw = uniform(seed),
+    values = new Float32Array(tensor.bytes.slice().buffer);
+  const size = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length),
+    kept = 1 / Math.sqrt(1 + reach * reach);
   for (let i = 0; i < values.length; i++) values[i] = kept * (values[i]! + reach * size * normal(draw));
   return { dtype: tensor.dtype, shape: tensor.shape, bytes: new Uint8Array(values.buffer) };
 }

@@ -7,7 +7,13 @@
  * the distance trained (10 steps of SGD 15.9 bits a parameter, 100 18.7, 200 19.0), materialised takes 83.5 %
  * of 32. Tensors that were trained apart have no delta edge, because it would not pay (MH9).
  */
-import { buildStorageGraph, type EdgeInput, type SnapshotInput, type StorageGraph, type VertexInput } from "../../server/planner/storage-graph.js";
+import {
+  buildStorageGraph,
+  type EdgeInput,
+  type SnapshotInput,
+  type StorageGraph,
+  type VertexInput,
+} from "../../server/planner/storage-graph.js";
 import { seededNumbers } from "./manual-clock.js";
 
 export interface RepositoryOptions {
@@ -36,11 +42,29 @@ export interface RepositoryOptions {
 }
 
 /** SD of the paper: 54 versions of 10 checkpoints of 16 tensors, some 40 MB a stored snapshot. */
-export const sdLike: RepositoryOptions = { seed: 5, versions: 54, checkpoints: 10, tensors: 16, snapshotBytes: 50e6, deltaBits: 33, frozenShare: 0.9, rateBits: 8, noiseBits: 1, nearby: 3, readRate: 120, decodeRate: 4000, applyRate: 8000 };
+export const sdLike: RepositoryOptions = {
+  seed: 5,
+  versions: 54,
+  checkpoints: 10,
+  tensors: 16,
+  snapshotBytes: 50e6,
+  deltaBits: 33,
+  frozenShare: 0.9,
+  rateBits: 8,
+  noiseBits: 1,
+  nearby: 3,
+  readRate: 120,
+  decodeRate: 4000,
+  applyRate: 8000,
+};
 
 /** VGG-16's convolution and dense layers by number of parameters, biases folded in (MH17). */
-const vgg16: readonly number[] = [1792, 36928, 73856, 147584, 295168, 590080, 590080, 1180160, 2359808, 2359808, 2359808, 2359808, 2359808, 102764544, 16781312, 4097000];
-const labelsOfVgg = 1000, labelsOfFaces = 100;
+const vgg16: readonly number[] = [
+  1792, 36928, 73856, 147584, 295168, 590080, 590080, 1180160, 2359808, 2359808, 2359808, 2359808, 2359808,
+  102764544, 16781312, 4097000,
+];
+const labelsOfVgg = 1000,
+  labelsOfFaces = 100;
 const materialisedBits = 0.835 * 32;
 
 /** What one version did to one tensor. */
@@ -54,49 +78,98 @@ export interface TensorLife {
   readonly stride: number;
 }
 /** One training: from the last checkpoint of version `parent` (−1: from nothing) through its own checkpoints. */
-export interface GeneratedVersion { readonly parent: number; readonly checkpoints: number; readonly lives: readonly TensorLife[]; /** How fast the learning rate falls from one checkpoint to the next. */ readonly decay: number }
+export interface GeneratedVersion {
+  readonly parent: number;
+  readonly checkpoints: number;
+  readonly lives: readonly TensorLife[];
+  /** How fast the learning rate falls from one checkpoint to the next. */ readonly decay: number;
+}
 
 export function generateRepository(options: RepositoryOptions): StorageGraph {
   const random = seededNumbers(options.seed);
   const versions = generateVersions(options, random);
-  const vertices: VertexInput[] = [], edges: EdgeInput[] = [], snapshots: SnapshotInput[] = [];
+  const vertices: VertexInput[] = [],
+    edges: EdgeInput[] = [],
+    snapshots: SnapshotInput[] = [];
   versions.forEach(({ checkpoints, lives }, version) => {
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
       lives.forEach(({ elements }, tensor) => {
-        const to = nameOf(version, checkpoint, tensor), byteLength = elements * 4;
+        const to = nameOf(version, checkpoint, tensor),
+          byteLength = elements * 4;
         vertices.push({ id: to, byteLength });
-        edges.push({ to, kind: "raw", ...costs(options, byteLength, materialisedBits + 0.4 * (random() - 0.5), false) });
+        edges.push({
+          to,
+          kind: "raw",
+          ...costs(options, byteLength, materialisedBits + 0.4 * (random() - 0.5), false),
+        });
       });
-      snapshots.push({ id: `v${version}/c${checkpoint}`, members: lives.map((_, tensor) => nameOf(version, checkpoint, tensor)) });
+      snapshots.push({
+        id: `v${version}/c${checkpoint}`,
+        members: lives.map((_, tensor) => nameOf(version, checkpoint, tensor)),
+      });
     }
   });
   const delta: AddDelta = (from, to, elements, distance) => {
     const bits = options.deltaBits + Math.log2(distance) + options.noiseBits * 2 * (random() - 0.5);
     if (bits >= materialisedBits - 0.5) return;
     // Both ways cost about the same to store (MH9), not exactly.
-    edges.push({ from, to, kind: "delta", ...costs(options, elements * 4, bits, true) }, { from: to, to: from, kind: "delta", ...costs(options, elements * 4, bits + 0.1 * (random() - 0.5), true) });
+    edges.push(
+      { from, to, kind: "delta", ...costs(options, elements * 4, bits, true) },
+      {
+        from: to,
+        to: from,
+        kind: "delta",
+        ...costs(options, elements * 4, bits + 0.1 * (random() - 0.5), true),
+      },
+    );
   };
   versions.forEach((_, v) => addDeltas(options, versions, v, delta));
   return buildStorageGraph({ vertices, edges, snapshots });
 }
 
 type AddDelta = (from: string, to: string, elements: number, distance: number) => void;
-function nameOf(version: number, checkpoint: number, tensor: number): string { return `v${version}/c${checkpoint}/t${tensor}`; }
+function nameOf(version: number, checkpoint: number, tensor: number): string {
+  return `v${version}/c${checkpoint}/t${tensor}`;
+}
 
-function costs({ readRate, decodeRate, applyRate }: RepositoryOptions, byteLength: number, bits: number, isDelta: boolean): { storageCost: number; recreationCost: number } {
-  const storageCost = Math.round(byteLength * Math.max(bits, 0) / 32) + 64;
-  return { storageCost, recreationCost: Math.round(storageCost / readRate + (bits > 0 ? byteLength / decodeRate : 0) + (isDelta ? byteLength / applyRate : 0)) };
+function costs(
+  { readRate, decodeRate, applyRate }: RepositoryOptions,
+  byteLength: number,
+  bits: number,
+  isDelta: boolean,
+): { storageCost: number; recreationCost: number } {
+  const storageCost = Math.round((byteLength * Math.max(bits, 0)) / 32) + 64;
+  return {
+    storageCost,
+    recreationCost: Math.round(
+      storageCost / readRate +
+        (bits > 0 ? byteLength / decodeRate : 0) +
+        (isDelta ? byteLength / applyRate : 0),
+    ),
+  };
 }
 
 /** Deltas between nearby checkpoints of a run, which starts at its parent's last checkpoint, and between last checkpoints of relatives. */
-function addDeltas({ nearby }: RepositoryOptions, versions: readonly GeneratedVersion[], v: number, delta: AddDelta): void {
+function addDeltas(
+  { nearby }: RepositoryOptions,
+  versions: readonly GeneratedVersion[],
+  v: number,
+  delta: AddDelta,
+): void {
   const { parent, lives, decay, checkpoints } = versions[v]!;
-  const way = trained(checkpoints, decay), last = checkpoints - 1;
+  const way = trained(checkpoints, decay),
+    last = checkpoints - 1;
   lives.forEach(({ elements, isContinued, isFrozen, stride }, tensor) => {
     const distance = isFrozen ? 0 : 2 ** stride;
     const parentLast = isContinued ? nameOf(parent, versions[parent]!.checkpoints - 1, tensor) : "";
     for (let a = isContinued ? -1 : 0; a < checkpoints; a++) {
-      for (let b = a + 1; b < checkpoints && b - a <= nearby; b++) delta(a < 0 ? parentLast : nameOf(v, a, tensor), nameOf(v, b, tensor), elements, distance * (way[b]! - (a < 0 ? 0 : way[a]!)));
+      for (let b = a + 1; b < checkpoints && b - a <= nearby; b++)
+        delta(
+          a < 0 ? parentLast : nameOf(v, a, tensor),
+          nameOf(v, b, tensor),
+          elements,
+          distance * (way[b]! - (a < 0 ? 0 : way[a]!)),
+        );
     }
     if (!isContinued) return;
     if (checkpoints > nearby) delta(parentLast, nameOf(v, last, tensor), elements, distance);
@@ -104,7 +177,12 @@ function addDeltas({ nearby }: RepositoryOptions, versions: readonly GeneratedVe
       const other = versions[sibling]!;
       if (other.parent !== parent || !other.lives[tensor]!.isContinued) continue;
       found++;
-      delta(nameOf(sibling, other.checkpoints - 1, tensor), nameOf(v, last, tensor), elements, Math.sqrt(distance ** 2 + (other.lives[tensor]!.isFrozen ? 0 : 4 ** other.lives[tensor]!.stride)));
+      delta(
+        nameOf(sibling, other.checkpoints - 1, tensor),
+        nameOf(v, last, tensor),
+        elements,
+        Math.sqrt(distance ** 2 + (other.lives[tensor]!.isFrozen ? 0 : 4 ** other.lives[tensor]!.stride)),
+      );
     }
   });
 }
@@ -112,27 +190,62 @@ function addDeltas({ nearby }: RepositoryOptions, versions: readonly GeneratedVe
 /** Share of the whole distance that lies behind each checkpoint. */
 export function trained(checkpoints: number, decay: number): number[] {
   let sum = 0;
-  const way = Array.from({ length: checkpoints }, (_, at) => { sum += decay ** at; return sum; });
+  const way = Array.from({ length: checkpoints }, (_, at) => {
+    sum += decay ** at;
+    return sum;
+  });
   return way.map((distance) => distance / sum);
 }
 
 /** The state machine: starts from a trained VGG-16 that was imported as one snapshot, and from then on fine-tunes one of its models in one of the ways modellers do. */
-export function generateVersions({ versions: count, checkpoints, tensors, snapshotBytes, rateBits, frozenShare }: RepositoryOptions, random: () => number): readonly GeneratedVersion[] {
-  const sizes = Array.from({ length: tensors }, (_, at) => vgg16[Math.floor(at * vgg16.length / tensors)]!);
+export function generateVersions(
+  { versions: count, checkpoints, tensors, snapshotBytes, rateBits, frozenShare }: RepositoryOptions,
+  random: () => number,
+): readonly GeneratedVersion[] {
+  const sizes = Array.from({ length: tensors }, (_, at) => vgg16[Math.floor((at * vgg16.length) / tensors)]!);
   const scale = snapshotBytes / 4 / sizes.reduce((a, b) => a + b);
-  const versions: GeneratedVersion[] = [{ parent: -1, checkpoints: 1, decay: 1, lives: sizes.map((elements) => ({ elements: Math.max(16, Math.round(elements * scale)), isContinued: false, isFrozen: false, stride: 1.5 })) }];
+  const versions: GeneratedVersion[] = [
+    {
+      parent: -1,
+      checkpoints: 1,
+      decay: 1,
+      lives: sizes.map((elements) => ({
+        elements: Math.max(16, Math.round(elements * scale)),
+        isContinued: false,
+        isFrozen: false,
+        stride: 1.5,
+      })),
+    },
+  ];
   while (versions.length <= count) {
     const draw = random();
-    const parent = draw < 0.75 ? 0 : draw < 0.9 ? versions.length - 1 : Math.floor(random() * versions.length);
-    const from = versions[parent]!, last = tensors - 1;
+    const parent =
+      draw < 0.75 ? 0 : draw < 0.9 ? versions.length - 1 : Math.floor(random() * versions.length);
+    const from = versions[parent]!,
+      last = tensors - 1;
     // Hyper-parameters: learning rate (distance), how fast it falls, and how many layers from below stay as they are.
-    const rate = rateBits * 2 * (random() - 0.5), decay = 0.3 + 0.6 * random(), frozenLayers = random() < frozenShare ? Math.floor((0.3 + 0.7 * random()) * tensors) : 0;
+    const rate = rateBits * 2 * (random() - 0.5),
+      decay = 0.3 + 0.6 * random(),
+      frozenLayers = random() < frozenShare ? Math.floor((0.3 + 0.7 * random()) * tensors) : 0;
     const changedLayer = random() < 0.2 ? Math.floor(random() * (tensors - 1)) : -1;
     const lives = from.lives.map(({ elements }, tensor): TensorLife => {
       const stride = rate + 0.6 * (random() - 0.5);
-      if (tensor === last && (parent === 0 || changedLayer === last - 1)) return { elements: parent === 0 ? Math.max(16, Math.round(elements * labelsOfFaces / labelsOfVgg)) : elements, isContinued: false, isFrozen: false, stride };
+      if (tensor === last && (parent === 0 || changedLayer === last - 1))
+        return {
+          elements:
+            parent === 0 ? Math.max(16, Math.round((elements * labelsOfFaces) / labelsOfVgg)) : elements,
+          isContinued: false,
+          isFrozen: false,
+          stride,
+        };
       // A layer made a little wider or narrower: its tensor and the next one's have other shapes.
-      if (tensor === changedLayer || (changedLayer >= 0 && tensor === changedLayer + 1)) return { elements: Math.max(16, Math.round(elements * (0.85 + 0.3 * random()))), isContinued: false, isFrozen: false, stride: stride + 1 };
+      if (tensor === changedLayer || (changedLayer >= 0 && tensor === changedLayer + 1))
+        return {
+          elements: Math.max(16, Math.round(elements * (0.85 + 0.3 * random()))),
+          isContinued: false,
+          isFrozen: false,
+          stride: stride + 1,
+        };
       return { elements, isContinued: true, isFrozen: tensor < frozenLayers, stride };
     });
     versions.push({ parent, checkpoints, lives, decay });

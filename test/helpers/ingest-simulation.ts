@@ -38,25 +38,41 @@ const fleet = "sim";
 /** Numbers in [0, below) that a seed decides. */
 export function chooser(seed: number): (below: number) => number {
   let state = Math.imul(seed, 2654435761) >>> 0 || 1;
-  return (below) => { state ^= state << 13; state >>>= 0; state ^= state >>> 17; state ^= state << 5; state >>>= 0; return state % below; };
+  return (below) => {
+    state ^= state << 13;
+    state >>>= 0;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return state % below;
+  };
 }
 
-export interface Message { readonly up: boolean; readonly device: string; readonly topic: Topic; readonly payload: Uint8Array; readonly session: number }
+export interface Message {
+  readonly up: boolean;
+  readonly device: string;
+  readonly topic: Topic;
+  readonly payload: Uint8Array;
+  readonly session: number;
+}
 
 /** Files of one process: once it is dead, nothing that it still had in mind reaches the disk. */
 function mortal(files: Files, life: { alive: boolean }): Files {
-  const through = <T extends object>(inner: T): T => new Proxy(inner, {
-    get: (target, name) => {
-      const value = Reflect.get(target, name) as unknown;
-      if (typeof value !== "function") return value;
-      return (...given: unknown[]) => {
-        if (!life.alive) return new Promise(() => undefined);
-        const result = Reflect.apply(value, target, given) as unknown;
-        if (!(result instanceof Promise)) return result;
-        return result.then((got: unknown) => (life.alive ? (name === "open" ? through(got as object) : got) : new Promise(() => undefined)));
-      };
-    },
-  });
+  const through = <T extends object>(inner: T): T =>
+    new Proxy(inner, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name) as unknown;
+        if (typeof value !== "function") return value;
+        return (...given: unknown[]) => {
+          if (!life.alive) return new Promise(() => undefined);
+          const result = Reflect.apply(value, target, given) as unknown;
+          if (!(result instanceof Promise)) return result;
+          return result.then((got: unknown) =>
+            life.alive ? (name === "open" ? through(got as object) : got) : new Promise(() => undefined),
+          );
+        };
+      },
+    });
   return through(files);
 }
 
@@ -86,28 +102,73 @@ export class Simulation {
   #ingest: FleetIngest | undefined;
   #life = { alive: false };
 
-  constructor(readonly options: SimulationOptions) { this.choose = chooser(options.seed); this.files = options.files; }
+  constructor(readonly options: SimulationOptions) {
+    this.choose = chooser(options.seed);
+    this.files = options.files;
+  }
 
-  get repository(): FleetRepository { if (this.#repository === undefined) throw new Error("the server is down"); return this.#repository; }
-  get isUp(): boolean { return this.#ingest !== undefined; }
+  get repository(): FleetRepository {
+    if (this.#repository === undefined) throw new Error("the server is down");
+    return this.#repository;
+  }
+  get isUp(): boolean {
+    return this.#ingest !== undefined;
+  }
 
   /** Opens the home as a new process would. */
   async start(): Promise<void> {
     const { clock } = this;
     const choose = this.choose;
-    const random = { bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => choose(256)) };
-    const life = this.#life = { alive: true };
-    const note = (event: string): void => { this.logged.push(event); };
+    const random = {
+      bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => choose(256)),
+    };
+    const life = (this.#life = { alive: true });
+    const note = (event: string): void => {
+      this.logged.push(event);
+    };
     const events = eventHub(clock);
-    const hub: EventHub = { ...events, emit: (event) => { if (event.event === "transfer" && event.resumedBytes > 0 && event.bytes === event.resumedBytes) this.resumed++; events.emit(event); } };
+    const hub: EventHub = {
+      ...events,
+      emit: (event) => {
+        if (event.event === "transfer" && event.resumedBytes > 0 && event.bytes === event.resumedBytes)
+          this.resumed++;
+        events.emit(event);
+      },
+    };
     const files = mortal(this.files, life);
     this.#home = await openHome("/home", { files, clock, random });
     this.#repository = await openRepository(this.#home, fleet);
     const ingest: FleetIngest = await FleetIngest.start({
-      root, repository: this.#repository, signer: this.#home.signer, clock, random, files, log: { ...silentLog(), info: note, warn: note, error: note }, events: hub, limits: { ...defaultIngestLimits, memorySpoolBytes: 0, ...this.options.limits },
-      budget: new WindowBudget(256 * 1024), spoolFolder: "/home/fleets/sim/spool", releasePolicy: "stored", serverVersion: "0", onFatal: () => { this.fatal++; },
+      root,
+      repository: this.#repository,
+      signer: this.#home.signer,
+      clock,
+      random,
+      files,
+      log: { ...silentLog(), info: note, warn: note, error: note },
+      events: hub,
+      limits: { ...defaultIngestLimits, memorySpoolBytes: 0, ...this.options.limits },
+      budget: new WindowBudget(256 * 1024),
+      spoolFolder: "/home/fleets/sim/spool",
+      releasePolicy: "stored",
+      serverVersion: "0",
+      onFatal: () => {
+        this.fatal++;
+      },
       broker: {
-        publish: (topic, payload) => { if (!life.alive) return Promise.resolve("offline" as const); const parsed = parseTopic(root, topic); if (parsed !== undefined) this.post({ up: false, device: parsed.device, topic: parsed, payload: payload.slice(), session: this.devices.get(parsed.device)?.session ?? 0 }); return Promise.resolve("sent" as const); },
+        publish: (topic, payload) => {
+          if (!life.alive) return Promise.resolve("offline" as const);
+          const parsed = parseTopic(root, topic);
+          if (parsed !== undefined)
+            this.post({
+              up: false,
+              device: parsed.device,
+              topic: parsed,
+              payload: payload.slice(),
+              session: this.devices.get(parsed.device)?.session ?? 0,
+            });
+          return Promise.resolve("sent" as const);
+        },
         disconnect: () => Promise.resolve(),
       },
     });
@@ -126,19 +187,45 @@ export class Simulation {
   /** Enrols a device. */
   async add(name: string, lines: readonly string[], codes = false): Promise<SimulatedDevice> {
     const device = new SimulatedDevice(this, name, lines, codes);
-    await this.repository.append({ type: "enrolled", atMs: this.clock.now(), device: name, publicKey: device.key.publicKey, tokenHash: hashToken("token"), profile: "test", lines });
+    await this.repository.append({
+      type: "enrolled",
+      atMs: this.clock.now(),
+      device: name,
+      publicKey: device.key.publicKey,
+      tokenHash: hashToken("token"),
+      profile: "test",
+      lines,
+    });
     this.devices.set(name, device);
     return device;
   }
-  get serverKey(): string { return this.#home?.signer.publicKey ?? ""; }
+  get serverKey(): string {
+    return this.#home?.signer.publicKey ?? "";
+  }
 
   /** A device's CONNECT, judged as the broker would have it judged. */
   async connect(device: SimulatedDevice): Promise<boolean> {
     const ingest = this.#ingest;
     if (ingest === undefined) return false;
     const session = device.nextSession();
-    const will = { topic: buildTopic({ root, fleet, device: device.name, kind: "state" }), payload: encodeEnvelope({ protocol: 1, session, sequence: 0, correlation: "", expiresMs: 0, body: { type: "state", online: false, previousSession: 0 } }) };
-    const verdict = await ingest.admission.authenticate({ clientId: clientIdOf(fleet, device.name), username: device.name, password: new TextEncoder().encode("token"), will, address: "sim" });
+    const will = {
+      topic: buildTopic({ root, fleet, device: device.name, kind: "state" }),
+      payload: encodeEnvelope({
+        protocol: 1,
+        session,
+        sequence: 0,
+        correlation: "",
+        expiresMs: 0,
+        body: { type: "state", online: false, previousSession: 0 },
+      }),
+    };
+    const verdict = await ingest.admission.authenticate({
+      clientId: clientIdOf(fleet, device.name),
+      username: device.name,
+      password: new TextEncoder().encode("token"),
+      will,
+      address: "sim",
+    });
     if ("refused" in verdict) throw new Error(verdict.refused);
     ingest.connected(device.name);
     device.online = true;
@@ -156,23 +243,41 @@ export class Simulation {
     this.#wire.push(message);
     if (this.choose(100) < repeated) this.#wire.push(message);
   }
-  get onTheWire(): number { return this.#wire.length; }
+  get onTheWire(): number {
+    return this.#wire.length;
+  }
 
   /** Delivers one message, the next or one further behind. */
   async deliver(): Promise<void> {
-    const at = this.choose(100) < (this.options.reordered ?? 0) ? this.choose(Math.min(this.#wire.length, 8)) : 0;
+    const at =
+      this.choose(100) < (this.options.reordered ?? 0) ? this.choose(Math.min(this.#wire.length, 8)) : 0;
     const [message] = this.#wire.splice(at, 1);
     if (message === undefined) return;
     const device = this.devices.get(message.device);
-    if (message.up) await this.#ingest?.handle({ identity: { fleet, device: message.device }, topic: message.topic, payload: message.payload, qos: 1 });
+    if (message.up)
+      await this.#ingest?.handle({
+        identity: { fleet, device: message.device },
+        topic: message.topic,
+        payload: message.payload,
+        qos: 1,
+      });
     else if (device?.online === true && device.session === message.session) device.receive(message.payload);
   }
 
   /** Gives the server a message as if it had come now, whatever is in it. */
-  async inject(message: Message): Promise<void> { await this.#ingest?.handle({ identity: { fleet, device: message.device }, topic: message.topic, payload: message.payload, qos: 1 }); }
+  async inject(message: Message): Promise<void> {
+    await this.#ingest?.handle({
+      identity: { fleet, device: message.device },
+      topic: message.topic,
+      payload: message.payload,
+      qos: 1,
+    });
+  }
 
   /** Lets everything that is ready run. */
-  async settle(turns = 4): Promise<void> { for (let turn = 0; turn < turns; turn++) await setImmediate(); }
+  async settle(turns = 4): Promise<void> {
+    for (let turn = 0; turn < turns; turn++) await setImmediate();
+  }
 }
 
 export class SimulatedDevice {
@@ -191,15 +296,25 @@ export class SimulatedDevice {
   /** What a test makes of a word or block on its way out. */
   meddle: (body: Body) => Body | undefined = (body) => body;
   /** What a device that does not code sends for a want instead of its tensors, whatever it says of it. */
-  streamFor: (want: Want) => { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[] } | undefined = () => undefined;
+  streamFor: (
+    want: Want,
+  ) => { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[] } | undefined =
+    () => undefined;
   #uploads: Uploads | undefined;
   online = false;
   session = 0;
   #sequence = 0;
 
   /** @param codes answers wants as an agent does that always codes, else raw as older agents do */
-  constructor(readonly simulation: Simulation, readonly name: string, readonly lines: readonly string[], readonly codes = false) {
-    const random = { bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => simulation.choose(256)) };
+  constructor(
+    readonly simulation: Simulation,
+    readonly name: string,
+    readonly lines: readonly string[],
+    readonly codes = false,
+  ) {
+    const random = {
+      bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => simulation.choose(256)),
+    };
     this.store = memoryStore({ clock: simulation.clock, random });
     this.key = generateKey(random);
     this.restart();
@@ -208,19 +323,79 @@ export class SimulatedDevice {
   restart(): void {
     if (!this.codes) return;
     const { clock } = this.simulation;
-    const log = { ...silentLog(), debug: (event: string, fields: LogFields = {}) => { if (event === "coded") this.coded.push(fields["version"] as Hash); } };
-    const coding = new UploadCoding({ objects: this.store, files: this.files, folder: "/transfers", clock, log, memoryLimitMb: 256, mayTake: () => Promise.resolve(true), link: { blockBytes: 4096, window: 4, bytesPerSecond: null, keepaliveSeconds: 60, coding: "always", metered: false } });
-    const uploads: Uploads = new Uploads({ objects: this.store, clock, log, blockBytes: 4096, coding, send: (transfer, message) => { if (uploads === this.#uploads) this.say(message, transfer); return Promise.resolve(this.online); } });
+    const log = {
+      ...silentLog(),
+      debug: (event: string, fields: LogFields = {}) => {
+        if (event === "coded") this.coded.push(fields["version"] as Hash);
+      },
+    };
+    const coding = new UploadCoding({
+      objects: this.store,
+      files: this.files,
+      folder: "/transfers",
+      clock,
+      log,
+      memoryLimitMb: 256,
+      mayTake: () => Promise.resolve(true),
+      link: {
+        blockBytes: 4096,
+        window: 4,
+        bytesPerSecond: null,
+        keepaliveSeconds: 60,
+        coding: "always",
+        metered: false,
+      },
+    });
+    const uploads: Uploads = new Uploads({
+      objects: this.store,
+      clock,
+      log,
+      blockBytes: 4096,
+      coding,
+      send: (transfer, message) => {
+        if (uploads === this.#uploads) this.say(message, transfer);
+        return Promise.resolve(this.online);
+      },
+    });
     this.#uploads = uploads;
   }
-  nextSession(): number { return ++this.session; }
-  has(versionId: Hash, kind: ReceiptKind): boolean { return this.receipts.get(versionId)?.has(kind) ?? false; }
-  get unreleased(): readonly SavedModel[] { return this.models.filter(({ versionId }) => !this.has(versionId, "released")); }
+  nextSession(): number {
+    return ++this.session;
+  }
+  has(versionId: Hash, kind: ReceiptKind): boolean {
+    return this.receipts.get(versionId)?.has(kind) ?? false;
+  }
+  get unreleased(): readonly SavedModel[] {
+    return this.models.filter(({ versionId }) => !this.has(versionId, "released"));
+  }
 
-  async save(line: string, tensors: Readonly<Record<string, Uint8Array | Tensor>>, base?: Hash): Promise<SavedModel> {
-    const source = opaqueModelSource(Object.entries(tensors).map(([name, tensor]) => (tensor instanceof Uint8Array ? { name, dtype: "U8" as const, shape: [tensor.length], bytes: tensor } : { name, ...tensor })));
+  async save(
+    line: string,
+    tensors: Readonly<Record<string, Uint8Array | Tensor>>,
+    base?: Hash,
+  ): Promise<SavedModel> {
+    const source = opaqueModelSource(
+      Object.entries(tensors).map(([name, tensor]) =>
+        tensor instanceof Uint8Array
+          ? { name, dtype: "U8" as const, shape: [tensor.length], bytes: tensor }
+          : { name, ...tensor },
+      ),
+    );
     const sequence = 1 + this.models.filter(({ record }) => record.line === line).length;
-    const saved = await saveModel(this.store, source, { name: `${this.name}-${line}`, fleet, device: this.name, line, sequence, bases: base === undefined ? [] : [await loadSaveBase(this.store, base)], environment: { backend: "none" } }, this.simulation.clock);
+    const saved = await saveModel(
+      this.store,
+      source,
+      {
+        name: `${this.name}-${line}`,
+        fleet,
+        device: this.name,
+        line,
+        sequence,
+        bases: base === undefined ? [] : [await loadSaveBase(this.store, base)],
+        environment: { backend: "none" },
+      },
+      this.simulation.clock,
+    );
     this.models.push({ ...saved, leaves: source.leaves });
     return saved;
   }
@@ -228,20 +403,51 @@ export class SimulatedDevice {
   /** Announces whatever is not released. */
   async announce(inline = true): Promise<void> {
     for (const { versionId, recordBytes, record, tensorBytes } of this.unreleased) {
-      const refs = [["tree", record.objects.tree], ["names", record.objects.names], ["owner-map", record.objects.ownerMap], ["environment", record.objects.environment]] as const;
-      const objects = inline ? await Promise.all(refs.map(async ([kind, id]) => ({ kind, data: await this.store.read(kind, id) }))) : [];
-      this.say({ type: "announce", record: recordBytes, signature: signAnnounce(this.key, versionId), objects, tensorBytes });
+      const refs = [
+        ["tree", record.objects.tree],
+        ["names", record.objects.names],
+        ["owner-map", record.objects.ownerMap],
+        ["environment", record.objects.environment],
+      ] as const;
+      const objects = inline
+        ? await Promise.all(refs.map(async ([kind, id]) => ({ kind, data: await this.store.read(kind, id) })))
+        : [];
+      this.say({
+        type: "announce",
+        record: recordBytes,
+        signature: signAnnounce(this.key, versionId),
+        objects,
+        tensorBytes,
+      });
     }
   }
 
   /** Wants are answered anew, as after a restart. */
-  forgetSenders(): void { this.#senders.clear(); }
+  forgetSenders(): void {
+    this.#senders.clear();
+  }
 
   say(given: Body, transfer?: string): void {
     const body = this.meddle(given);
     if (!this.online || body === undefined) return;
-    const channel = body.type === "block" && transfer !== undefined ? { kind: "block-up" as const, transfer } : { kind: "up" as const };
-    this.simulation.post({ up: true, device: this.name, session: this.session, topic: { root, fleet, device: this.name, ...channel }, payload: encodeEnvelope({ protocol: 1, session: this.session, sequence: ++this.#sequence, correlation: "", expiresMs: 0, body }) });
+    const channel =
+      body.type === "block" && transfer !== undefined
+        ? { kind: "block-up" as const, transfer }
+        : { kind: "up" as const };
+    this.simulation.post({
+      up: true,
+      device: this.name,
+      session: this.session,
+      topic: { root, fleet, device: this.name, ...channel },
+      payload: encodeEnvelope({
+        protocol: 1,
+        session: this.session,
+        sequence: ++this.#sequence,
+        correlation: "",
+        expiresMs: 0,
+        body,
+      }),
+    });
   }
 
   receive(payload: Uint8Array): void {
@@ -253,7 +459,10 @@ export class SimulatedDevice {
     if (body.type === "blockRequest") this.#senders.get(body.transfer)?.onRequest(body);
     if (body.type === "refusal") this.refusals.push(body);
     if (body.type === "receipt") {
-      verifyReceipt({ serverPublicKey: this.simulation.serverKey, fleet, device: this.name, session: this.session }, body);
+      verifyReceipt(
+        { serverPublicKey: this.simulation.serverKey, fleet, device: this.name, session: this.session },
+        body,
+      );
       const kinds = this.receipts.get(body.versionId);
       if (kinds === undefined) this.receipts.set(body.versionId, new Set([body.kind]));
       else kinds.add(body.kind);
@@ -273,11 +482,30 @@ export class SimulatedDevice {
     const given = this.streamFor(want);
     const small = want.reason === "objects";
     const objects = small
-      ? want.objects.map(({ kind, id }) => { const { store } = this; return { byteLength: store.stat(id)?.byteLength ?? 0, async *chunks() { if (kind !== "tensor") yield await store.read(kind, id); } }; })
+      ? want.objects.map(({ kind, id }) => {
+          const { store } = this;
+          return {
+            byteLength: store.stat(id)?.byteLength ?? 0,
+            async *chunks() {
+              if (kind !== "tensor") yield await store.read(kind, id);
+            },
+          };
+        })
       : want.tensorIndices.map((index) => this.store.openTensor(model.leaves[index]?.tensor as Hash));
-    const encodings = given?.encodings ?? (small ? objects.map(({ byteLength }) => ({ code: 0, byteLength })) : []);
-    this.#senders.set(want.transfer, runSender({ transfer: want.transfer, blockBytes: 4096, encodings }, given?.objects ?? objects, {
-      clock: this.simulation.clock, send: (message) => { this.say(message, want.transfer); return Promise.resolve(); }, onFailed: (error) => { throw error; },
-    }));
+    const encodings =
+      given?.encodings ?? (small ? objects.map(({ byteLength }) => ({ code: 0, byteLength })) : []);
+    this.#senders.set(
+      want.transfer,
+      runSender({ transfer: want.transfer, blockBytes: 4096, encodings }, given?.objects ?? objects, {
+        clock: this.simulation.clock,
+        send: (message) => {
+          this.say(message, want.transfer);
+          return Promise.resolve();
+        },
+        onFailed: (error) => {
+          throw error;
+        },
+      }),
+    );
   }
 }

@@ -4,9 +4,14 @@ import type { Clock, Random } from "../../shared/ports.js";
 
 export { seededNumbers } from "../../shared/seeded-numbers.js";
 
-export interface ManualClock extends Clock { advance(ms: number): void }
+export interface ManualClock extends Clock {
+  advance(ms: number): void;
+}
 
-/** Wall and monotonic time move together, only by `advance`; callbacks that fall due are called in order of their times. */
+/**
+ * Wall and monotonic time move together, only by `advance`; callbacks that fall due are called in order of
+ * their times.
+ */
 export function manualClock(startMs = 1_700_000_000_000): ManualClock {
   let elapsed = 0;
   const waiting = new Set<{ readonly atMs: number; readonly callback: () => void }>();
@@ -16,7 +21,9 @@ export function manualClock(startMs = 1_700_000_000_000): ManualClock {
     after(delayMs, callback) {
       const timer = { atMs: elapsed + delayMs, callback };
       waiting.add(timer);
-      return () => { waiting.delete(timer); };
+      return () => {
+        waiting.delete(timer);
+      };
     },
     advance(ms) {
       const end = elapsed + ms;
@@ -38,7 +45,8 @@ export function seededRandom(seed: string | number): Random {
   return {
     bytes(count) {
       const parts: Buffer[] = [];
-      for (let length = 0; length < count; length += 32) parts.push(createHash("sha256").update(`${seed}/${counter++}`).digest());
+      for (let length = 0; length < count; length += 32)
+        parts.push(createHash("sha256").update(`${seed}/${counter++}`).digest());
       return new Uint8Array(Buffer.concat(parts).subarray(0, count));
     },
   };

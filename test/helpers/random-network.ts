@@ -1,9 +1,18 @@
-/** Draws small networks with weights and inputs from a seed: chains, residuals and concatenations of every layer that has bounds. */
+/**
+ * Draws small networks with weights and inputs from a seed: chains, residuals and concatenations of every
+ * layer that has bounds.
+ */
 import type { Architecture, LeafLayer } from "../../shared/model/model.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import { Streams, type Stream } from "../../shared/train/streams.js";
 
-export interface DrawnNetwork { readonly architecture: Architecture; readonly tensors: readonly Tensor[]; readonly inputs: Float32Array; readonly count: number; readonly classes: number }
+export interface DrawnNetwork {
+  readonly architecture: Architecture;
+  readonly tensors: readonly Tensor[];
+  readonly inputs: Float32Array;
+  readonly count: number;
+  readonly classes: number;
+}
 
 export function tensorOf(shape: readonly number[], values: Iterable<number>): Tensor {
   const floats = Float32Array.from(values);
@@ -16,9 +25,12 @@ type Scale = "usual" | "mixed" | "tiny" | "huge";
 function drawWeight(stream: Stream, fan: number, scale: Scale): number {
   const usual = stream.uniformBetween(-1, 1) * Math.sqrt(3 / fan);
   switch (scale) {
-    case "usual": return usual;
-    case "tiny": return usual * 2 ** -(100 + stream.integer(49));
-    case "huge": return usual * 2 ** stream.integer(100);
+    case "usual":
+      return usual;
+    case "tiny":
+      return usual * 2 ** -(100 + stream.integer(49));
+    case "huge":
+      return usual * 2 ** stream.integer(100);
     case "mixed": {
       const odd = stream.integer(12);
       if (odd === 0) return -0;
@@ -36,88 +48,304 @@ class Drawing {
   readonly layers: LeafLayer[] = [];
   readonly tensors: Tensor[] = [];
   readonly shapes: (readonly number[])[] = [];
-  constructor(readonly stream: Stream, readonly scale: Scale) {}
+  constructor(
+    readonly stream: Stream,
+    readonly scale: Scale,
+  ) {}
 
-  add(className: string, config: Record<string, unknown>, inputs: readonly number[], shape: readonly number[], weights: readonly { readonly name: string; readonly shape: readonly number[]; readonly fan?: number; readonly of?: () => number }[] = []): number {
-    for (const { shape: extents, fan = 1, of } of weights) this.tensors.push(tensorOf(extents, Array.from({ length: extents.reduce((a, b) => a * b, 1) }, of ?? (() => drawWeight(this.stream, fan, this.scale)))));
+  add(
+    className: string,
+    config: Record<string, unknown>,
+    inputs: readonly number[],
+    shape: readonly number[],
+    weights: readonly {
+      readonly name: string;
+      readonly shape: readonly number[];
+      readonly fan?: number;
+      readonly of?: () => number;
+    }[] = [],
+  ): number {
+    for (const { shape: extents, fan = 1, of } of weights)
+      this.tensors.push(
+        tensorOf(
+          extents,
+          Array.from(
+            { length: extents.reduce((a, b) => a * b, 1) },
+            of ?? (() => drawWeight(this.stream, fan, this.scale)),
+          ),
+        ),
+      );
     this.shapes.push(shape);
-    return this.layers.push({ className, config, inputs: inputs.map((layer) => ({ layer, output: 0 })), weights: weights.map(({ name, shape: extents }) => ({ name, dtype: "F32", shape: extents, trainable: !name.startsWith("moving") })) }) - 1;
+    return (
+      this.layers.push({
+        className,
+        config,
+        inputs: inputs.map((layer) => ({ layer, output: 0 })),
+        weights: weights.map(({ name, shape: extents }) => ({
+          name,
+          dtype: "F32",
+          shape: extents,
+          trainable: !name.startsWith("moving"),
+        })),
+      }) - 1
+    );
   }
-  pick<T>(options: readonly T[]): T { return options[this.stream.integer(options.length)]!; }
+  pick<T>(options: readonly T[]): T {
+    return options[this.stream.integer(options.length)]!;
+  }
 }
 
-const activationNames = ["linear", "relu", "relu6", "sigmoid", "tanh", "hardSigmoid", "elu", "selu", "softplus", "softsign"];
+const activationNames = [
+  "linear",
+  "relu",
+  "relu6",
+  "sigmoid",
+  "tanh",
+  "hardSigmoid",
+  "elu",
+  "selu",
+  "softplus",
+  "softsign",
+];
 
 function out(extent: number, size: number, stride: number, dilation: number, padding: string): number {
-  return padding === "same" ? Math.ceil(extent / stride) : Math.floor((extent - (size - 1) * dilation - 1) / stride) + 1;
+  return padding === "same"
+    ? Math.ceil(extent / stride)
+    : Math.floor((extent - (size - 1) * dilation - 1) / stride) + 1;
 }
 
 /** Adds one drawn layer behind `from`. */
 function addLayer(net: Drawing, from: number): number {
-  const [height, width, channels] = net.shapes[from] as readonly [number, number, number], { stream } = net;
-  const size = 1 + stream.integer(3), dilation = stream.integer(4) === 0 ? 2 : 1, stride = dilation > 1 ? 1 : 1 + stream.integer(2), fits = height > (size - 1) * dilation && width > (size - 1) * dilation;
-  const padding = fits ? net.pick(["same", "valid"]) : "same", place = [out(height, size, stride, dilation, padding), out(width, size, stride, dilation, padding)];
-  const window = { kernel_size: [size, size], strides: [stride, stride], padding, dilation_rate: [dilation, dilation], data_format: "channels_last" }, useBias = stream.integer(3) > 0;
-  const bias = (count: number): { name: string; shape: readonly number[] }[] => (useBias ? [{ name: "bias", shape: [count] }] : []);
+  const [height, width, channels] = net.shapes[from] as readonly [number, number, number],
+    { stream } = net;
+  const size = 1 + stream.integer(3),
+    dilation = stream.integer(4) === 0 ? 2 : 1,
+    stride = dilation > 1 ? 1 : 1 + stream.integer(2),
+    fits = height > (size - 1) * dilation && width > (size - 1) * dilation;
+  const padding = fits ? net.pick(["same", "valid"]) : "same",
+    place = [out(height, size, stride, dilation, padding), out(width, size, stride, dilation, padding)];
+  const window = {
+      kernel_size: [size, size],
+      strides: [stride, stride],
+      padding,
+      dilation_rate: [dilation, dilation],
+      data_format: "channels_last",
+    },
+    useBias = stream.integer(3) > 0;
+  const bias = (count: number): { name: string; shape: readonly number[] }[] =>
+    useBias ? [{ name: "bias", shape: [count] }] : [];
   switch (stream.integer(13)) {
-    case 0: case 1: case 2: {
+    case 0:
+    case 1:
+    case 2: {
       const filters = 1 + stream.integer(5);
-      return net.add("Conv2D", { ...window, filters, use_bias: useBias, activation: net.pick(activationNames) }, [from], [...place, filters], [{ name: "kernel", shape: [size, size, channels, filters], fan: size * size * channels }, ...bias(filters)]);
+      return net.add(
+        "Conv2D",
+        { ...window, filters, use_bias: useBias, activation: net.pick(activationNames) },
+        [from],
+        [...place, filters],
+        [
+          { name: "kernel", shape: [size, size, channels, filters], fan: size * size * channels },
+          ...bias(filters),
+        ],
+      );
     }
     case 3: {
       const multiplier = 1 + stream.integer(2);
       const undilated = [out(height, size, stride, 1, padding), out(width, size, stride, 1, padding)];
-      return net.add("DepthwiseConv2D", { ...window, dilation_rate: [1, 1], depth_multiplier: multiplier, use_bias: useBias, activation: "linear" }, [from], [...undilated, channels * multiplier], [{ name: "depthwise_kernel", shape: [size, size, channels, multiplier], fan: size * size }, ...bias(channels * multiplier)]);
+      return net.add(
+        "DepthwiseConv2D",
+        {
+          ...window,
+          dilation_rate: [1, 1],
+          depth_multiplier: multiplier,
+          use_bias: useBias,
+          activation: "linear",
+        },
+        [from],
+        [...undilated, channels * multiplier],
+        [
+          { name: "depthwise_kernel", shape: [size, size, channels, multiplier], fan: size * size },
+          ...bias(channels * multiplier),
+        ],
+      );
     }
     case 4: {
       const filters = 1 + stream.integer(4);
-      return net.add("SeparableConv2D", { ...window, filters, depth_multiplier: 1, use_bias: useBias, activation: "linear" }, [from], [...place, filters], [{ name: "depthwise_kernel", shape: [size, size, channels, 1], fan: size * size }, { name: "pointwise_kernel", shape: [1, 1, channels, filters], fan: channels }, ...bias(filters)]);
+      return net.add(
+        "SeparableConv2D",
+        { ...window, filters, depth_multiplier: 1, use_bias: useBias, activation: "linear" },
+        [from],
+        [...place, filters],
+        [
+          { name: "depthwise_kernel", shape: [size, size, channels, 1], fan: size * size },
+          { name: "pointwise_kernel", shape: [1, 1, channels, filters], fan: channels },
+          ...bias(filters),
+        ],
+      );
     }
-    case 5: case 6: {
-      const pool = { pool_size: [size, size], strides: [stride, stride], padding: dilation > 1 ? "same" : padding, data_format: "channels_last" }, after = [out(height, size, stride, 1, pool.padding), out(width, size, stride, 1, pool.padding), channels];
+    case 5:
+    case 6: {
+      const pool = {
+          pool_size: [size, size],
+          strides: [stride, stride],
+          padding: dilation > 1 ? "same" : padding,
+          data_format: "channels_last",
+        },
+        after = [
+          out(height, size, stride, 1, pool.padding),
+          out(width, size, stride, 1, pool.padding),
+          channels,
+        ];
       return net.add(net.pick(["MaxPooling2D", "AveragePooling2D"]), pool, [from], after);
     }
-    case 7: return net.add("BatchNormalization", { axis: -1, epsilon: 0.001, center: true, scale: true }, [from], [height, width, channels], [
-      { name: "gamma", shape: [channels], fan: 3 }, { name: "beta", shape: [channels], fan: 3 }, { name: "moving_mean", shape: [channels], fan: 3 }, { name: "moving_variance", shape: [channels], of: () => stream.uniformBetween(0, 2) },
-    ]);
-    case 8: return net.add(net.pick(["ReLU", "Activation"]), {}, [from], [height, width, channels]);
-    case 9: return net.add("LeakyReLU", { alpha: 0.1 }, [from], [height, width, channels]);
-    case 10: { const pad = [[1, 0], [stream.integer(2), 1]] as const; return net.add("ZeroPadding2D", { padding: pad, data_format: "channels_last" }, [from], [height + 1, width + pad[1][0] + 1, channels]); }
+    case 7:
+      return net.add(
+        "BatchNormalization",
+        { axis: -1, epsilon: 0.001, center: true, scale: true },
+        [from],
+        [height, width, channels],
+        [
+          { name: "gamma", shape: [channels], fan: 3 },
+          { name: "beta", shape: [channels], fan: 3 },
+          { name: "moving_mean", shape: [channels], fan: 3 },
+          { name: "moving_variance", shape: [channels], of: () => stream.uniformBetween(0, 2) },
+        ],
+      );
+    case 8:
+      return net.add(net.pick(["ReLU", "Activation"]), {}, [from], [height, width, channels]);
+    case 9:
+      return net.add("LeakyReLU", { alpha: 0.1 }, [from], [height, width, channels]);
+    case 10: {
+      const pad = [
+        [1, 0],
+        [stream.integer(2), 1],
+      ] as const;
+      return net.add(
+        "ZeroPadding2D",
+        { padding: pad, data_format: "channels_last" },
+        [from],
+        [height + 1, width + pad[1][0] + 1, channels],
+      );
+    }
     case 11: {
-      const conv = net.add("Conv2D", { filters: channels, kernel_size: [3, 3], strides: [1, 1], padding: "same", data_format: "channels_last", use_bias: false, activation: "relu" }, [from], [height, width, channels], [{ name: "kernel", shape: [3, 3, channels, channels], fan: 9 * channels }]);
-      return net.add(net.pick(["Add", "Average", "Multiply", "Maximum", "Minimum"]), {}, [from, conv], [height, width, channels]);
+      const conv = net.add(
+        "Conv2D",
+        {
+          filters: channels,
+          kernel_size: [3, 3],
+          strides: [1, 1],
+          padding: "same",
+          data_format: "channels_last",
+          use_bias: false,
+          activation: "relu",
+        },
+        [from],
+        [height, width, channels],
+        [{ name: "kernel", shape: [3, 3, channels, channels], fan: 9 * channels }],
+      );
+      return net.add(
+        net.pick(["Add", "Average", "Multiply", "Maximum", "Minimum"]),
+        {},
+        [from, conv],
+        [height, width, channels],
+      );
     }
     default: {
-      const conv = net.add("Conv2D", { filters: 2, kernel_size: [1, 1], strides: [1, 1], padding: "same", data_format: "channels_last", use_bias: false, activation: "tanh" }, [from], [height, width, 2], [{ name: "kernel", shape: [1, 1, channels, 2], fan: channels }]);
+      const conv = net.add(
+        "Conv2D",
+        {
+          filters: 2,
+          kernel_size: [1, 1],
+          strides: [1, 1],
+          padding: "same",
+          data_format: "channels_last",
+          use_bias: false,
+          activation: "tanh",
+        },
+        [from],
+        [height, width, 2],
+        [{ name: "kernel", shape: [1, 1, channels, 2], fan: channels }],
+      );
       return net.add("Concatenate", { axis: -1 }, [from, conv], [height, width, channels + 2]);
     }
   }
 }
 
-/** The plain activation layers take their settings here: an Activation needs a name, a ReLU may have a top. */
+/**
+ * The plain activation layers take their settings here: an Activation needs a name, a ReLU may have a top.
+ */
 function settle({ layers }: Drawing, stream: Stream): readonly LeafLayer[] {
-  return layers.map((leaf) => (leaf.className === "Activation" ? { ...leaf, config: { activation: activationNames[stream.integer(activationNames.length)] } } : leaf.className === "ReLU" && stream.integer(2) === 0 ? { ...leaf, config: { max_value: 6 } } : leaf));
+  return layers.map((leaf) =>
+    leaf.className === "Activation"
+      ? { ...leaf, config: { activation: activationNames[stream.integer(activationNames.length)] } }
+      : leaf.className === "ReLU" && stream.integer(2) === 0
+        ? { ...leaf, config: { max_value: 6 } }
+        : leaf,
+  );
 }
 
 /** `samples` inputs; weights of a scale that the seed draws unless it is given. */
-export function drawNetwork(seed: number, options: { readonly scale?: Scale; readonly samples?: number } = {}): DrawnNetwork {
-  const stream = new Streams(String(seed), 0).stream("network"), { samples = 3 } = options;
-  const net = new Drawing(stream, options.scale ?? (["usual", "usual", "usual", "mixed", "tiny", "huge"] as const)[stream.integer(6)]!);
+export function drawNetwork(
+  seed: number,
+  options: { readonly scale?: Scale; readonly samples?: number } = {},
+): DrawnNetwork {
+  const stream = new Streams(String(seed), 0).stream("network"),
+    { samples = 3 } = options;
+  const net = new Drawing(
+    stream,
+    options.scale ?? (["usual", "usual", "usual", "mixed", "tiny", "huge"] as const)[stream.integer(6)]!,
+  );
   const shape = [4 + stream.integer(4), 4 + stream.integer(4), 1 + stream.integer(3)];
   let at = net.add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, [], shape);
   for (let layers = stream.integer(6); layers >= 0; layers--) at = addLayer(net, at);
-  const [height, width, channels] = net.shapes[at] as readonly [number, number, number], flat = height * width * channels;
+  const [height, width, channels] = net.shapes[at] as readonly [number, number, number],
+    flat = height * width * channels;
   const end = net.pick(["Flatten", "GlobalAveragePooling2D", "GlobalMaxPooling2D"]);
-  at = net.add(end, end === "Flatten" ? {} : { data_format: "channels_last" }, [at], [end === "Flatten" ? flat : channels]);
+  at = net.add(
+    end,
+    end === "Flatten" ? {} : { data_format: "channels_last" },
+    [at],
+    [end === "Flatten" ? flat : channels],
+  );
   for (let hidden = stream.integer(3); hidden > 0; hidden--) {
-    const before = net.shapes[at]![0]!, units = 2 + stream.integer(8);
-    at = net.add("Dense", { units, activation: net.pick(activationNames), use_bias: true }, [at], [units], [{ name: "kernel", shape: [before, units], fan: before }, { name: "bias", shape: [units], fan: 4 }]);
+    const before = net.shapes[at]![0]!,
+      units = 2 + stream.integer(8);
+    at = net.add(
+      "Dense",
+      { units, activation: net.pick(activationNames), use_bias: true },
+      [at],
+      [units],
+      [
+        { name: "kernel", shape: [before, units], fan: before },
+        { name: "bias", shape: [units], fan: 4 },
+      ],
+    );
   }
-  const inputs = net.shapes[at]![0]!, classes = 2 + stream.integer(9), activation = net.pick(["linear", "linear", "softmax", "sigmoid"]);
-  net.add("Dense", { units: classes, activation, use_bias: true }, [at], [classes], [{ name: "kernel", shape: [inputs, classes], fan: inputs }, { name: "bias", shape: [classes], fan: 4 }]);
-  const values = Float32Array.from({ length: samples * shape.reduce((a, b) => a * b, 1) }, () => (stream.integer(4) === 0 ? 0 : stream.uniformBetween(-1, 1)));
+  const inputs = net.shapes[at]![0]!,
+    classes = 2 + stream.integer(9),
+    activation = net.pick(["linear", "linear", "softmax", "sigmoid"]);
+  net.add(
+    "Dense",
+    { units: classes, activation, use_bias: true },
+    [at],
+    [classes],
+    [
+      { name: "kernel", shape: [inputs, classes], fan: inputs },
+      { name: "bias", shape: [classes], fan: 4 },
+    ],
+  );
+  const values = Float32Array.from({ length: samples * shape.reduce((a, b) => a * b, 1) }, () =>
+    stream.integer(4) === 0 ? 0 : stream.uniformBetween(-1, 1),
+  );
   const layers = settle(net, stream);
-  return { architecture: { layers, outputs: [{ layer: layers.length - 1, output: 0 }] }, tensors: net.tensors, inputs: values, count: samples, classes };
+  return {
+    architecture: { layers, outputs: [{ layer: layers.length - 1, output: 0 }] },
+    tensors: net.tensors,
+    inputs: values,
+    count: samples,
+    classes,
+  };
 }
 
 /** The bytes with only their highest planes. */

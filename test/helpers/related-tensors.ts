@@ -1,50 +1,83 @@
-/** Tensors that are related as models are: trained a little, corrected by units in the last place, retrained; drawn from a seed. */
+/**
+ * Tensors that are related as models are: trained a little, corrected by units in the last place, retrained;
+ * drawn from a seed.
+ */
 import { tensorByteLength, type DType } from "../../shared/tensor/dtype.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import { noise } from "./noise.js";
 
 /** Numbers in [0, 1), the same for a seed. */
 export function uniform(seed: number): () => number {
-  let state = (Math.imul(seed, 2654435761) >>> 0) || 1;
+  let state = Math.imul(seed, 2654435761) >>> 0 || 1;
   return () => {
-    state ^= state << 13; state >>>= 0;
+    state ^= state << 13;
+    state >>>= 0;
     state ^= state >>> 17;
-    state ^= state << 5; state >>>= 0;
+    state ^= state << 5;
+    state >>>= 0;
     return state / 2 ** 32;
   };
 }
 
 /** Roughly normal: the sum of four. */
-export function normal(draw: () => number): number { return (draw() + draw() + draw() + draw() - 2) * 1.7; }
+export function normal(draw: () => number): number {
+  return (draw() + draw() + draw() + draw() - 2) * 1.7;
+}
 
-export function tensorOf(dtype: DType, shape: readonly number[], bytes: Uint8Array): Tensor { return { dtype, shape, bytes }; }
+export function tensorOf(dtype: DType, shape: readonly number[], bytes: Uint8Array): Tensor {
+  return { dtype, shape, bytes };
+}
 
-export function noiseTensor(dtype: DType, shape: readonly number[], seed: number): Tensor { return tensorOf(dtype, shape, noise(tensorByteLength(dtype, shape), seed)); }
+export function noiseTensor(dtype: DType, shape: readonly number[], seed: number): Tensor {
+  return tensorOf(dtype, shape, noise(tensorByteLength(dtype, shape), seed));
+}
 
 /** Weights as training leaves them: normal, every row of a scale of its own. */
 export function weights(shape: readonly number[], seed: number): Tensor {
-  const draw = uniform(seed), count = shape.reduce((all, size) => all * size, 1), values = new Float32Array(count), row = count / (shape[0] ?? 1);
-  for (let i = 0, scale = 0; i < count; i++) { if (i % row === 0) scale = 0.02 * 2 ** (3 * draw()); values[i] = scale * normal(draw); }
+  const draw = uniform(seed),
+    count = shape.reduce((all, size) => all * size, 1),
+    values = new Float32Array(count),
+    row = count / (shape[0] ?? 1);
+  for (let i = 0, scale = 0; i < count; i++) {
+    if (i % row === 0) scale = 0.02 * 2 ** (3 * draw());
+    values[i] = scale * normal(draw);
+  }
   return tensorOf("F32", shape, new Uint8Array(values.buffer));
 }
 
-function valuesOf({ bytes }: Tensor): Float32Array { return new Float32Array(bytes.slice().buffer); }
+function valuesOf({ bytes }: Tensor): Float32Array {
+  return new Float32Array(bytes.slice().buffer);
+}
 
 /** Fine-tuned: every weight moved by a step of about `size`. */
 export function fineTuned(base: Tensor, size: number, seed: number): Tensor {
   const draw = uniform(seed);
-  return { ...base, bytes: new Uint8Array(valuesOf(base).map((value) => value + size * normal(draw)).buffer) };
+  return {
+    ...base,
+    bytes: new Uint8Array(valuesOf(base).map((value) => value + size * normal(draw)).buffer),
+  };
 }
 
 /** Another step the same way. */
 export function further(base: Tensor, previous: Tensor, share: number, size: number, seed: number): Tensor {
-  const draw = uniform(seed), before = valuesOf(previous);
-  return { ...base, bytes: new Uint8Array(valuesOf(base).map((value, i) => value + share * (value - before[i]!) + size * normal(draw)).buffer) };
+  const draw = uniform(seed),
+    before = valuesOf(previous);
+  return {
+    ...base,
+    bytes: new Uint8Array(
+      valuesOf(base).map((value, i) => value + share * (value - before[i]!) + size * normal(draw)).buffer,
+    ),
+  };
 }
 
-/** As a replay misses a model: a share of the numbers equal, the rest a few units in the last place off, one in fifty much more. */
+/**
+ * As a replay misses a model: a share of the numbers equal, the rest a few units in the last place off, one
+ * in fifty much more.
+ */
 export function nearlyEqual(base: Tensor, equalShare: number, seed: number): Tensor {
-  const draw = uniform(seed), bytes = base.bytes.slice(), words = new Uint32Array(bytes.buffer);
+  const draw = uniform(seed),
+    bytes = base.bytes.slice(),
+    words = new Uint32Array(bytes.buffer);
   for (let i = 0; i < words.length; i++) {
     if (draw() < equalShare) continue;
     const steps = draw() < 0.02 ? 1 + Math.floor(draw() * 4000) : 1 + Math.floor(3 * draw() * draw());

@@ -4,11 +4,26 @@ import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
 
-export interface Ended { readonly status: number; readonly stdout: string; readonly stderr: string }
+export interface Ended {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
 /** @param home its folder; the fleet is "local" unless the arguments say otherwise */
 export function runStemma(args: readonly string[], { home }: { readonly home: string }): Promise<Ended> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [program, ...args, "--home", home], { env: { ...process.env, STEMMA_FLEET: "local" }, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => { resolve({ status: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr }); });
+    execFile(
+      process.execPath,
+      [program, ...args, "--home", home],
+      { env: { ...process.env, STEMMA_FLEET: "local" }, maxBuffer: 64 * 1024 * 1024 },
+      (error, stdout, stderr) => {
+        resolve({
+          status: typeof error?.code === "number" ? error.code : error === null ? 0 : -1,
+          stdout,
+          stderr,
+        });
+      },
+    );
   });
 }

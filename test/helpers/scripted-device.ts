@@ -26,7 +26,17 @@ import type { Block } from "../../shared/wire/messages.js";
 /** What a test does to a message on its way; [] loses it, two entries repeat it. */
 export type Meddle = (message: ManifestPart | Block) => readonly (ManifestPart | Block)[];
 
-export interface DeviceOptions { readonly session?: number; readonly previousSession?: number; readonly meddle?: Meddle; readonly blockBytes?: number; readonly store?: ObjectPruner; readonly answerWants?: boolean; /** Answers wants by the agent's own uploads, which may code. */ readonly uploads?: (device: ScriptedDevice) => Uploads }
+export interface DeviceOptions {
+  readonly session?: number;
+  readonly previousSession?: number;
+  readonly meddle?: Meddle;
+  readonly blockBytes?: number;
+  readonly store?: ObjectPruner;
+  readonly answerWants?: boolean;
+  /** Answers wants by the agent's own uploads, which may code. */ readonly uploads?: (
+    device: ScriptedDevice,
+  ) => Uploads;
+}
 
 export class ScriptedDevice {
   readonly words: Body[] = [];
@@ -43,7 +53,12 @@ export class ScriptedDevice {
   readonly #waiters = new Set<() => void>();
   #sequence = 0;
 
-  private constructor(readonly enrolment: Enrolment, readonly client: MqttClient, readonly session: number, private readonly options: DeviceOptions) {
+  private constructor(
+    readonly enrolment: Enrolment,
+    readonly client: MqttClient,
+    readonly session: number,
+    private readonly options: DeviceOptions,
+  ) {
     this.store = options.store ?? memoryStore({ clock: nodeClock(), random: nodeRandom() });
     this.meddle = options.meddle ?? ((message) => [message]);
     this.uploads = options.uploads?.(this);
@@ -53,19 +68,46 @@ export class ScriptedDevice {
   static async connect(enrolment: Enrolment, options: DeviceOptions = {}): Promise<ScriptedDevice> {
     const { fleet, device, root } = enrolment;
     const session = options.session ?? 1;
-    const will = encodeEnvelope({ protocol: 1, session, sequence: 0, correlation: "", expiresMs: 0, body: { type: "state", online: false, previousSession: options.previousSession ?? 0 } });
+    const will = encodeEnvelope({
+      protocol: 1,
+      session,
+      sequence: 0,
+      correlation: "",
+      expiresMs: 0,
+      body: { type: "state", online: false, previousSession: options.previousSession ?? 0 },
+    });
     const client = mqtt.connect(enrolment.mqtt[0] as string, {
-      protocolVersion: 4, clean: true, reconnectPeriod: 0, clientId: clientIdOf(fleet, device), username: device, password: enrolment.token, queueQoSZero: false,
-      will: { topic: buildTopic({ root, fleet, device, kind: "state" }), qos: 1, retain: true, payload: Buffer.from(will) },
+      protocolVersion: 4,
+      clean: true,
+      reconnectPeriod: 0,
+      clientId: clientIdOf(fleet, device),
+      username: device,
+      password: enrolment.token,
+      queueQoSZero: false,
+      will: {
+        topic: buildTopic({ root, fleet, device, kind: "state" }),
+        qos: 1,
+        retain: true,
+        payload: Buffer.from(will),
+      },
       ...(enrolment.ca === undefined ? {} : { ca: enrolment.ca }),
     });
     const made = new ScriptedDevice(enrolment, client, session, options);
-    client.on("message", (topic, payload) => { made.#receive(topic, payload); });
-    client.on("close", () => { made.closed = true; made.#wake(); });
+    client.on("message", (topic, payload) => {
+      made.#receive(topic, payload);
+    });
+    client.on("close", () => {
+      made.closed = true;
+      made.#wake();
+    });
     await new Promise<void>((resolve, reject) => {
-      client.once("connect", () => { resolve(); });
+      client.once("connect", () => {
+        resolve();
+      });
       client.once("error", reject);
-      client.once("close", () => { reject(new Error("closed before it was accepted")); });
+      client.once("close", () => {
+        reject(new Error("closed before it was accepted"));
+      });
     });
     client.on("error", () => undefined);
     await client.subscribeAsync([...deviceSubscriptions(root, fleet, device)], { qos: 1 });
@@ -74,61 +116,165 @@ export class ScriptedDevice {
 
   async birth(heads: BodyOf<"birth">["heads"] = []): Promise<BodyOf<"welcome">> {
     const welcome = this.next("welcome");
-    await this.say({ type: "birth", agentVersion: "0", profile: "test", runtime: "test", oldestProtocol: 1, heads, seenJournalLength: 0, unreleased: 0, clockMs: Date.now(), clockErrorMs: null });
+    await this.say({
+      type: "birth",
+      agentVersion: "0",
+      profile: "test",
+      runtime: "test",
+      oldestProtocol: 1,
+      heads,
+      seenJournalLength: 0,
+      unreleased: 0,
+      clockMs: Date.now(),
+      clockErrorMs: null,
+    });
     return welcome;
   }
 
   /** Makes a model of F32 tensors and saves it in the device's store. */
-  async save(tensors: Readonly<Record<string, readonly number[] | Uint8Array | Tensor>>, about: { readonly name?: string; readonly line?: string; readonly sequence: number; readonly base?: Hash; readonly device?: string; readonly fleet?: string; readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[] }): Promise<SavedModel> {
-    const source = opaqueModelSource(Object.entries(tensors).map(([name, values]) => {
-      if ("dtype" in values) return { name, ...values };
-      const bytes = values instanceof Uint8Array ? values : new Uint8Array(new Float32Array(values).buffer);
-      return { name, dtype: "F32" as const, shape: [bytes.length / 4], bytes };
-    }));
+  async save(
+    tensors: Readonly<Record<string, readonly number[] | Uint8Array | Tensor>>,
+    about: {
+      readonly name?: string;
+      readonly line?: string;
+      readonly sequence: number;
+      readonly base?: Hash;
+      readonly device?: string;
+      readonly fleet?: string;
+      readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+    },
+  ): Promise<SavedModel> {
+    const source = opaqueModelSource(
+      Object.entries(tensors).map(([name, values]) => {
+        if ("dtype" in values) return { name, ...values };
+        const bytes = values instanceof Uint8Array ? values : new Uint8Array(new Float32Array(values).buffer);
+        return { name, dtype: "F32" as const, shape: [bytes.length / 4], bytes };
+      }),
+    );
     const bases = about.base === undefined ? [] : [await loadSaveBase(this.store, about.base)];
-    const saved = await saveModel(this.store, source, {
-      name: about.name ?? `${this.enrolment.device}-model`, fleet: about.fleet ?? this.enrolment.fleet, device: about.device ?? this.enrolment.device, line: about.line ?? this.enrolment.lines[0] ?? "line",
-      sequence: about.sequence, bases, environment: { backend: "none" }, ...(about.attachments === undefined ? {} : { attachments: about.attachments }),
-    }, nodeClock());
+    const saved = await saveModel(
+      this.store,
+      source,
+      {
+        name: about.name ?? `${this.enrolment.device}-model`,
+        fleet: about.fleet ?? this.enrolment.fleet,
+        device: about.device ?? this.enrolment.device,
+        line: about.line ?? this.enrolment.lines[0] ?? "line",
+        sequence: about.sequence,
+        bases,
+        environment: { backend: "none" },
+        ...(about.attachments === undefined ? {} : { attachments: about.attachments }),
+      },
+      nodeClock(),
+    );
     this.models.set(saved.versionId, { ...saved, leaves: source.leaves });
     return saved;
   }
 
-  async announce(saved: SavedModel, options: { readonly inline?: boolean; readonly signature?: string; readonly tensorBytes?: number } = {}): Promise<void> {
-    const objects = options.inline === false ? [] : await Promise.all(smallRefs(saved).map(async ({ kind, id }) => ({ kind, data: await this.store.read(kind, id) })));
-    const signature = options.signature ?? signAnnounce(keyOfSeed(this.enrolment.deviceSeed), saved.versionId);
-    await this.say({ type: "announce", record: saved.recordBytes, signature, objects, tensorBytes: options.tensorBytes ?? saved.tensorBytes });
+  async announce(
+    saved: SavedModel,
+    options: { readonly inline?: boolean; readonly signature?: string; readonly tensorBytes?: number } = {},
+  ): Promise<void> {
+    const objects =
+      options.inline === false
+        ? []
+        : await Promise.all(
+            smallRefs(saved).map(async ({ kind, id }) => ({ kind, data: await this.store.read(kind, id) })),
+          );
+    const signature =
+      options.signature ?? signAnnounce(keyOfSeed(this.enrolment.deviceSeed), saved.versionId);
+    await this.say({
+      type: "announce",
+      record: saved.recordBytes,
+      signature,
+      objects,
+      tensorBytes: options.tensorBytes ?? saved.tensorBytes,
+    });
   }
 
   async say(body: Body, correlation = ""): Promise<void> {
     const { root, fleet, device } = this.enrolment;
-    const envelope = encodeEnvelope({ protocol: 1, session: this.session, sequence: this.#sequence++, correlation, expiresMs: 0, body });
-    await this.client.publishAsync(buildTopic({ root, fleet, device, kind: body.type === "birth" ? "birth" : "up" }), Buffer.from(envelope), { qos: 1, retain: body.type === "birth" });
+    const envelope = encodeEnvelope({
+      protocol: 1,
+      session: this.session,
+      sequence: this.#sequence++,
+      correlation,
+      expiresMs: 0,
+      body,
+    });
+    await this.client.publishAsync(
+      buildTopic({ root, fleet, device, kind: body.type === "birth" ? "birth" : "up" }),
+      Buffer.from(envelope),
+      { qos: 1, retain: body.type === "birth" },
+    );
   }
   async sayRaw(bytes: Uint8Array): Promise<void> {
     const { root, fleet, device } = this.enrolment;
-    await this.client.publishAsync(buildTopic({ root, fleet, device, kind: "up" }), Buffer.from(bytes), { qos: 1 });
+    await this.client.publishAsync(buildTopic({ root, fleet, device, kind: "up" }), Buffer.from(bytes), {
+      qos: 1,
+    });
   }
   async sayBlock(transfer: string, block: Block): Promise<void> {
     const { root, fleet, device } = this.enrolment;
-    const envelope = encodeEnvelope({ protocol: 1, session: this.session, sequence: this.#sequence++, correlation: "", expiresMs: 0, body: block });
-    await this.client.publishAsync(buildTopic({ root, fleet, device, kind: "block-up", transfer }), Buffer.from(envelope), { qos: 0 });
+    const envelope = encodeEnvelope({
+      protocol: 1,
+      session: this.session,
+      sequence: this.#sequence++,
+      correlation: "",
+      expiresMs: 0,
+      body: block,
+    });
+    await this.client.publishAsync(
+      buildTopic({ root, fleet, device, kind: "block-up", transfer }),
+      Buffer.from(envelope),
+      { qos: 0 },
+    );
   }
 
-  /** The first word (from `from` on) that fits; waits until one comes. Rejects when the connection ends before. */
+  /**
+   * The first word (from `from` on) that fits; waits until one comes. Rejects when the connection ends
+   * before.
+   */
   async find<T extends Body>(fits: (word: Body) => word is T, from = 0): Promise<T> {
     for (;;) {
       const found = this.words.slice(from).find(fits);
       if (found !== undefined) return found;
-      if (this.closed) throw new Error(`the connection ended; heard ${this.words.map((word) => word.type).join(", ")}`);
-      await new Promise<void>((resolve) => { const wake = (): void => { this.#waiters.delete(wake); resolve(); }; this.#waiters.add(wake); });
+      if (this.closed)
+        throw new Error(`the connection ended; heard ${this.words.map((word) => word.type).join(", ")}`);
+      await new Promise<void>((resolve) => {
+        const wake = (): void => {
+          this.#waiters.delete(wake);
+          resolve();
+        };
+        this.#waiters.add(wake);
+      });
     }
   }
   /** The next word of a kind that has not been heard yet. */
-  next<Type extends BodyType>(type: Type): Promise<BodyOf<Type>> { return this.find((word): word is BodyOf<Type> => word.type === type, this.words.length); }
-  receipt(kind: BodyOf<"receipt">["kind"], versionId: Hash): Promise<BodyOf<"receipt">> { return this.find((word): word is BodyOf<"receipt"> => word.type === "receipt" && word.kind === kind && word.versionId === versionId); }
-  refusal(versionId?: Hash): Promise<BodyOf<"refusal">> { return this.find((word): word is BodyOf<"refusal"> => word.type === "refusal" && (versionId === undefined || word.versionId === versionId)); }
-  want(versionId: Hash, reason?: Want["reason"], from = 0): Promise<Want> { return this.find((word): word is Want => word.type === "want" && word.versionId === versionId && (reason === undefined || word.reason === reason), from); }
+  next<Type extends BodyType>(type: Type): Promise<BodyOf<Type>> {
+    return this.find((word): word is BodyOf<Type> => word.type === type, this.words.length);
+  }
+  receipt(kind: BodyOf<"receipt">["kind"], versionId: Hash): Promise<BodyOf<"receipt">> {
+    return this.find(
+      (word): word is BodyOf<"receipt"> =>
+        word.type === "receipt" && word.kind === kind && word.versionId === versionId,
+    );
+  }
+  refusal(versionId?: Hash): Promise<BodyOf<"refusal">> {
+    return this.find(
+      (word): word is BodyOf<"refusal"> =>
+        word.type === "refusal" && (versionId === undefined || word.versionId === versionId),
+    );
+  }
+  want(versionId: Hash, reason?: Want["reason"], from = 0): Promise<Want> {
+    return this.find(
+      (word): word is Want =>
+        word.type === "want" &&
+        word.versionId === versionId &&
+        (reason === undefined || word.reason === reason),
+      from,
+    );
+  }
 
   async end(): Promise<void> {
     for (const sender of this.senders.values()) void sender.stop();
@@ -136,7 +282,9 @@ export class ScriptedDevice {
     if (!this.closed) await this.client.endAsync(true);
   }
 
-  #wake(): void { for (const wake of [...this.#waiters]) wake(); }
+  #wake(): void {
+    for (const wake of [...this.#waiters]) wake();
+  }
   #receive(topic: string, payload: Buffer): void {
     const parsed = parseTopic(this.enrolment.root, topic);
     if (parsed?.kind !== "down" && parsed?.kind !== "block-down") return;
@@ -148,10 +296,16 @@ export class ScriptedDevice {
   }
 
   #answer(body: Body): void {
-    if (this.uploads !== undefined) { this.#answerBy(this.uploads, body); return; }
+    if (this.uploads !== undefined) {
+      this.#answerBy(this.uploads, body);
+      return;
+    }
     if (body.type === "want" && body.transfer !== "") this.#beginSender(body);
     if (body.type === "blockRequest") this.senders.get(body.transfer)?.onRequest(body);
-    if (body.type === "transferDone") { void this.senders.get(body.transfer)?.stop(); this.senders.delete(body.transfer); }
+    if (body.type === "transferDone") {
+      void this.senders.get(body.transfer)?.stop();
+      this.senders.delete(body.transfer);
+    }
   }
 
   /** One word after the other, as an agent takes them: a request must not overtake the want before it. */
@@ -168,33 +322,67 @@ export class ScriptedDevice {
     const saved = this.models.get(want.versionId);
     if (saved === undefined || this.senders.has(want.transfer)) return;
     const { objects, coded } = this.#streamOf(saved, want);
-    this.senders.set(want.transfer, runSender({ transfer: want.transfer, blockBytes: this.options.blockBytes ?? want.blockBytes, ...(coded ? { encodings: objects.map(({ byteLength }) => ({ code: 0, byteLength })) } : {}) }, objects, {
-      clock: nodeClock(),
-      send: async (message) => {
-        await this.hold();
-        for (const one of this.meddle(message)) {
-          if (this.closed) return;
-          if (one.type === "block") { this.sentBlocks++; await this.sayBlock(want.transfer, one); } else await this.say(one);
-        }
-      },
-      onFailed: (error) => { throw error; },
-    }));
+    this.senders.set(
+      want.transfer,
+      runSender(
+        {
+          transfer: want.transfer,
+          blockBytes: this.options.blockBytes ?? want.blockBytes,
+          ...(coded ? { encodings: objects.map(({ byteLength }) => ({ code: 0, byteLength })) } : {}),
+        },
+        objects,
+        {
+          clock: nodeClock(),
+          send: async (message) => {
+            await this.hold();
+            for (const one of this.meddle(message)) {
+              if (this.closed) return;
+              if (one.type === "block") {
+                this.sentBlocks++;
+                await this.sayBlock(want.transfer, one);
+              } else await this.say(one);
+            }
+          },
+          onFailed: (error) => {
+            throw error;
+          },
+        },
+      ),
+    );
   }
 
-  #streamOf(saved: { readonly leaves: LeafTable }, want: Want): { readonly objects: readonly StreamObject[]; readonly coded: boolean } {
-    if (want.reason === "objects") return { coded: true, objects: want.objects.map((ref) => this.#small(ref)) };
-    return { coded: false, objects: want.tensorIndices.map((index) => this.store.openTensor(saved.leaves[index]?.tensor as Hash)) };
+  #streamOf(
+    saved: { readonly leaves: LeafTable },
+    want: Want,
+  ): { readonly objects: readonly StreamObject[]; readonly coded: boolean } {
+    if (want.reason === "objects")
+      return { coded: true, objects: want.objects.map((ref) => this.#small(ref)) };
+    return {
+      coded: false,
+      objects: want.tensorIndices.map((index) => this.store.openTensor(saved.leaves[index]?.tensor as Hash)),
+    };
   }
   #small({ kind, id }: ObjectRef): StreamObject {
     const store = this.store;
     const byteLength = store.stat(id)?.byteLength ?? 0;
-    return { byteLength, async *chunks() { if (kind !== "tensor") yield await store.read(kind, id); } };
+    return {
+      byteLength,
+      async *chunks() {
+        if (kind !== "tensor") yield await store.read(kind, id);
+      },
+    };
   }
 }
 
-function smallRefs({ record: { objects } }: SavedModel): { readonly kind: "tree" | "names" | "owner-map" | "environment" | "attachment"; readonly id: Hash }[] {
+function smallRefs({ record: { objects } }: SavedModel): {
+  readonly kind: "tree" | "names" | "owner-map" | "environment" | "attachment";
+  readonly id: Hash;
+}[] {
   return [
-    { kind: "tree", id: objects.tree }, { kind: "names", id: objects.names }, { kind: "owner-map", id: objects.ownerMap }, { kind: "environment", id: objects.environment },
+    { kind: "tree", id: objects.tree },
+    { kind: "names", id: objects.names },
+    { kind: "owner-map", id: objects.ownerMap },
+    { kind: "environment", id: objects.environment },
     ...(objects.attachments ?? []).map(({ hash }) => ({ kind: "attachment" as const, id: hash })),
   ];
 }

@@ -17,20 +17,63 @@ export interface ServerProcess {
 const commandLine = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
 
 /** Starts `stemma server` on a home and waits until it says where it is. Dies with this process. */
-export async function startServerProcess(home: string, fleet: string, environment: Readonly<Record<string, string>> = {}): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [commandLine, "server", "--home", home, "--fleet", fleet, "--mqtt-port", "0", "--http-port", "0", "-o", "json"], { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" } });
-  const ended = new Promise<number | NodeJS.Signals | null>((resolve) => { child.once("exit", (code, signal) => { resolve(signal ?? code); }); });
-  let said = "", complained = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => { complained = (complained + text).slice(-4000); });
-  const ready = await new Promise<{ mqttUrl: string; httpUrl: string; socketPath: string }>((resolve, reject) => {
-    child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      said += text;
-      try { resolve(JSON.parse(said) as { mqttUrl: string; httpUrl: string; socketPath: string }); } catch { /* not whole yet */ }
+export async function startServerProcess(
+  home: string,
+  fleet: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<ServerProcess> {
+  const child = spawn(
+    process.execPath,
+    [
+      commandLine,
+      "server",
+      "--home",
+      home,
+      "--fleet",
+      fleet,
+      "--mqtt-port",
+      "0",
+      "--http-port",
+      "0",
+      "-o",
+      "json",
+    ],
+    { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" } },
+  );
+  const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
+    child.once("exit", (code, signal) => {
+      resolve(signal ?? code);
     });
-    void ended.then((how) => { reject(new Error(`the server ended (${String(how)}) before it was ready: ${complained}`)); });
   });
+  let said = "",
+    complained = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    complained = (complained + text).slice(-4000);
+  });
+  const ready = await new Promise<{ mqttUrl: string; httpUrl: string; socketPath: string }>(
+    (resolve, reject) => {
+      child.stdout.setEncoding("utf8").on("data", (text: string) => {
+        said += text;
+        try {
+          resolve(JSON.parse(said) as { mqttUrl: string; httpUrl: string; socketPath: string });
+        } catch {
+          /* not whole yet */
+        }
+      });
+      void ended.then((how) => {
+        reject(new Error(`the server ended (${String(how)}) before it was ready: ${complained}`));
+      });
+    },
+  );
   return {
-    pid: child.pid ?? 0, mqttUrl: ready.mqttUrl, httpUrl: ready.httpUrl, child, operations: connectOperations({ socketPath: ready.socketPath }, 100),
-    kill: (signal) => { child.kill(signal); return ended; },
+    pid: child.pid ?? 0,
+    mqttUrl: ready.mqttUrl,
+    httpUrl: ready.httpUrl,
+    child,
+    operations: connectOperations({ socketPath: ready.socketPath }, 100),
+    kill: (signal) => {
+      child.kill(signal);
+      return ended;
+    },
   };
 }

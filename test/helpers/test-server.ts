@@ -15,7 +15,11 @@ export const testFleet = "yard";
 export interface TestServer {
   readonly home: string;
   handle: ServerHandle;
-  enroll(device: string, lines?: readonly string[], initial?: Readonly<Record<string, string>>): Promise<Enrolment>;
+  enroll(
+    device: string,
+    lines?: readonly string[],
+    initial?: Readonly<Record<string, string>>,
+  ): Promise<Enrolment>;
   /** The same enrolment at the address the server has now. */
   moved(enrolment: Enrolment): Enrolment;
   /** Stops and starts again on the same home. */
@@ -25,26 +29,52 @@ export interface TestServer {
 }
 
 export async function startTestServer(options: Partial<ServerOptions> = {}): Promise<TestServer> {
-  const home = options.home ?? await mkdtemp(join(tmpdir(), "stemma-server-"));
-  const start = (more: Partial<ServerOptions> = {}): Promise<ServerHandle> => startServer({ fleets: [testFleet], mqttPort: 0, httpPort: 0, ...options, ...more, home }, silentLog());
+  const home = options.home ?? (await mkdtemp(join(tmpdir(), "stemma-server-")));
+  const start = (more: Partial<ServerOptions> = {}): Promise<ServerHandle> =>
+    startServer({ fleets: [testFleet], mqttPort: 0, httpPort: 0, ...options, ...more, home }, silentLog());
   const server: TestServer = {
-    home, handle: await start(),
+    home,
+    handle: await start(),
     async enroll(device, lines = ["line"], initial = {}) {
-      return parseEnrolment(await server.handle.operations.enroll({ fleet: testFleet, device, lines, profile: "generic", initial }));
+      return parseEnrolment(
+        await server.handle.operations.enroll({
+          fleet: testFleet,
+          device,
+          lines,
+          profile: "generic",
+          initial,
+        }),
+      );
     },
     moved: (enrolment) => ({ ...enrolment, mqtt: [server.handle.mqttUrl] }),
-    async restart(more) { await server.handle.close(); server.handle = await start(more); },
-    async end() { await server.handle.close(); await rm(home, { recursive: true, force: true }); },
+    async restart(more) {
+      await server.handle.close();
+      server.handle = await start(more);
+    },
+    async end() {
+      await server.handle.close();
+      await rm(home, { recursive: true, force: true });
+    },
   };
   return server;
 }
 
 /** The tensors of a recovered version by name, read to their proven end. */
-export async function tensorBytes(operations: ServerOperations, model: string, fleet = testFleet): Promise<Record<string, Buffer>> {
+export async function tensorBytes(
+  operations: ServerOperations,
+  model: string,
+  fleet = testFleet,
+): Promise<Record<string, Buffer>> {
   const stream = await operations.recover({ fleet, model });
   const pieces: Uint8Array[] = [];
   for await (const chunk of stream.chunks) pieces.push(Buffer.from(chunk));
   await stream.report;
   const file = await readSafetensors(fileOfBytes(Buffer.concat(pieces)), model);
-  return Object.fromEntries(await Promise.all(file.tensors.map(async (entry) => [entry.name, Buffer.from((await tensorOfSource(file.source(entry))).bytes)] as const)));
+  return Object.fromEntries(
+    await Promise.all(
+      file.tensors.map(
+        async (entry) => [entry.name, Buffer.from((await tensorOfSource(file.source(entry))).bytes)] as const,
+      ),
+    ),
+  );
 }

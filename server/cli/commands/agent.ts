@@ -9,10 +9,27 @@ import type { Command } from "commander";
 export const agentProgram = fileURLToPath(new URL("../../../agent/cli/main.js", import.meta.url));
 
 export function addAgentCommands(program: Command): void {
-  program.command("agent").description("run the agent on a device, feed it samples, ask it (see: stemma agent --help)").helpOption(false).allowUnknownOption().argument("[words...]")
+  program
+    .command("agent")
+    .description("run the agent on a device, feed it samples, ask it (see: stemma agent --help)")
+    .helpOption(false)
+    .allowUnknownOption()
+    .argument("[words...]")
     .action(async (words: string[], _: unknown, command: Command) => {
-      const child = spawn(process.execPath, [agentProgram, ...(command.args.length > words.length ? command.args : words)], { stdio: "inherit" });
-      for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => { child.kill(signal); });
-      process.exitCode = await new Promise<number>((resolve, reject) => { child.on("error", reject); child.on("close", (code) => { resolve(code ?? 1); }); });
+      const child = spawn(
+        process.execPath,
+        [agentProgram, ...(command.args.length > words.length ? command.args : words)],
+        { stdio: "inherit" },
+      );
+      for (const signal of ["SIGINT", "SIGTERM"] as const)
+        process.on(signal, () => {
+          child.kill(signal);
+        });
+      process.exitCode = await new Promise<number>((resolve, reject) => {
+        child.on("error", reject);
+        child.on("close", (code) => {
+          resolve(code ?? 1);
+        });
+      });
     });
 }

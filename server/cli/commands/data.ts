@@ -7,29 +7,94 @@ import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
 export function addDataCommands(program: Command): void {
   const data = program.command("data").description("name the data that recipes train on");
 
-  data.command("add").argument("<name>").argument("<location>", "folder or file; - for a reader that makes its own").requiredOption("--kind <reader>", "how it is read: nasa-battery, mnist, battery-simulated, images-generated, samples").option("--set <key=value>", "a parameter of the reader, such as cells=B0005,B0006 (repeatable)", collect, []).option("--dry-run", "read it, register nothing", false)
+  data
+    .command("add")
+    .argument("<name>")
+    .argument("<location>", "folder or file; - for a reader that makes its own")
+    .requiredOption(
+      "--kind <reader>",
+      "how it is read: nasa-battery, mnist, battery-simulated, images-generated, samples",
+    )
+    .option(
+      "--set <key=value>",
+      "a parameter of the reader, such as cells=B0005,B0006 (repeatable)",
+      collect,
+      [],
+    )
+    .option("--dry-run", "read it, register nothing", false)
     .description("register data: it is read once, and its hash is kept")
-    .action(async (name: string, location: string, choices: { kind: string; set: string[]; dryRun: boolean }, command: Command) => withContext(command, async ({ output, operations, options }) => {
-      const path = location === "-" ? "" : resolve(location);
-      const parameters = Object.fromEntries(Object.entries(parseAssignments(choices.set)).map(([key, value]) => [key, typeof value === "string" && value.includes(",") ? value.split(",") : value]));
-      if (choices.dryRun) {
-        const { checkDatasetAt } = await import("../../operations/datasets.js");
-        const report = await checkDatasetAt({ kind: choices.kind, location: path, parameters });
-        output.print({ data: report, names: [name], text: `would register ${name}: ${report.samples} samples, hash ${report.hash.slice(0, 16)}` });
-        return;
-      }
-      const summary = await (await operations()).addDataset(options.fleet, { name, kind: choices.kind, location: path, parameters });
-      output.print({ data: summary, names: [name], text: `registered ${name}: ${summary.kind} at ${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}` });
-    }));
+    .action(
+      async (
+        name: string,
+        location: string,
+        choices: { kind: string; set: string[]; dryRun: boolean },
+        command: Command,
+      ) =>
+        withContext(command, async ({ output, operations, options }) => {
+          const path = location === "-" ? "" : resolve(location);
+          const parameters = Object.fromEntries(
+            Object.entries(parseAssignments(choices.set)).map(([key, value]) => [
+              key,
+              typeof value === "string" && value.includes(",") ? value.split(",") : value,
+            ]),
+          );
+          if (choices.dryRun) {
+            const { checkDatasetAt } = await import("../../operations/datasets.js");
+            const report = await checkDatasetAt({ kind: choices.kind, location: path, parameters });
+            output.print({
+              data: report,
+              names: [name],
+              text: `would register ${name}: ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
+            });
+            return;
+          }
+          const summary = await (
+            await operations()
+          ).addDataset(options.fleet, { name, kind: choices.kind, location: path, parameters });
+          output.print({
+            data: summary,
+            names: [name],
+            text: `registered ${name}: ${summary.kind} at ${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}`,
+          });
+        }),
+    );
 
-  data.command("list").description("registered data").action(async (_: unknown, command: Command) => withContext(command, async ({ output, operations, options }) => {
-    const rows = await (await operations()).datasets(options.fleet);
-    output.print({ data: rows, names: rows.map((row) => row.name), table: { rows, columns: [{ title: "NAME", value: (row) => row.name }, { title: "KIND", value: (row) => row.kind }, { title: "LOCATION", value: (row) => row.location }, { title: "HASH", value: (row) => row.hash?.slice(0, 16) }], empty: "no data is registered; add some with: stemma data add NAME FOLDER --kind nasa-battery" } });
-  }));
+  data
+    .command("list")
+    .description("registered data")
+    .action(async (_: unknown, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const rows = await (await operations()).datasets(options.fleet);
+        output.print({
+          data: rows,
+          names: rows.map((row) => row.name),
+          table: {
+            rows,
+            columns: [
+              { title: "NAME", value: (row) => row.name },
+              { title: "KIND", value: (row) => row.kind },
+              { title: "LOCATION", value: (row) => row.location },
+              { title: "HASH", value: (row) => row.hash?.slice(0, 16) },
+            ],
+            empty: "no data is registered; add some with: stemma data add NAME FOLDER --kind nasa-battery",
+          },
+        });
+      }),
+    );
 
-  data.command("check").argument("<name>").description("read registered data again and compare its hash").action(async (name: string, _: unknown, command: Command) => withContext(command, async ({ output, operations, options }) => {
-    const report = await (await operations()).checkDataset(options.fleet, name);
-    if (!report.ok) process.exitCode = 4;
-    output.print({ data: report, names: [name], text: `${report.ok ? "unchanged" : "CHANGED"}: ${report.message}` });
-  }));
+  data
+    .command("check")
+    .argument("<name>")
+    .description("read registered data again and compare its hash")
+    .action(async (name: string, _: unknown, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const report = await (await operations()).checkDataset(options.fleet, name);
+        if (!report.ok) process.exitCode = 4;
+        output.print({
+          data: report,
+          names: [name],
+          text: `${report.ok ? "unchanged" : "CHANGED"}: ${report.message}`,
+        });
+      }),
+    );
 }

@@ -1,21 +1,44 @@
-/** `stemma demo` (what `npm start` runs): a server and a small fleet, from the first training to exact recovery. */
+/**
+ * `stemma demo` (what `npm start` runs): a server and a small fleet, from the first training to exact
+ * recovery.
+ */
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { withContext } from "../context.js";
 
-interface DemoChoices { readonly stay: boolean; readonly clean: boolean; readonly rounds: number }
+interface DemoChoices {
+  readonly stay: boolean;
+  readonly clean: boolean;
+  readonly rounds: number;
+}
 
 export function addDemoCommand(program: Command): void {
-  program.command("demo").description("see it work: a server and three vehicles that train, report, are killed, and are recovered exactly")
-    .option("--stay", "keep the server up at the end, until Ctrl-C", false).option("--clean", "remove the demo's folder and stop", false).option("--rounds <n>", "fine-tunes of every line", Number, 3)
-    .action(async (choices: DemoChoices, command: Command) => withContext(command, async ({ output, signal }) => {
-      // The demo has a home of its own, whatever the environment says, unless one is named on the line.
-      const named = command.optsWithGlobals<{ home?: string }>().home;
-      const home = resolve(named ?? ".stemma-demo");
-      const { cleanDemo } = await import("../../demo/demo-home.js");
-      if (choices.clean) { const removed = await cleanDemo(home); output.print({ data: { home, removed }, names: [home], text: removed ? `removed ${home}` : `${home} was not there` }); return; }
-      const { runDemo } = await import("../../demo/run-demo.js");
-      const report = await runDemo({ home, rounds: choices.rounds, stay: choices.stay, signal, output });
-      if (!report.allExact) process.exitCode = 4;
-    }));
+  program
+    .command("demo")
+    .description(
+      "see it work: a server and three vehicles that train, report, are killed, and are recovered exactly",
+    )
+    .option("--stay", "keep the server up at the end, until Ctrl-C", false)
+    .option("--clean", "remove the demo's folder and stop", false)
+    .option("--rounds <n>", "fine-tunes of every line", Number, 3)
+    .action(async (choices: DemoChoices, command: Command) =>
+      withContext(command, async ({ output, signal }) => {
+        // The demo has a home of its own, whatever the environment says, unless one is named on the line.
+        const named = command.optsWithGlobals<{ home?: string }>().home;
+        const home = resolve(named ?? ".stemma-demo");
+        const { cleanDemo } = await import("../../demo/demo-home.js");
+        if (choices.clean) {
+          const removed = await cleanDemo(home);
+          output.print({
+            data: { home, removed },
+            names: [home],
+            text: removed ? `removed ${home}` : `${home} was not there`,
+          });
+          return;
+        }
+        const { runDemo } = await import("../../demo/run-demo.js");
+        const report = await runDemo({ home, rounds: choices.rounds, stay: choices.stay, signal, output });
+        if (!report.allExact) process.exitCode = 4;
+      }),
+    );
 }

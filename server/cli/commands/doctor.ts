@@ -1,15 +1,35 @@
-/** `stemma doctor`: is this machine and this home fit to run Stemma? Looks, changes nothing but a test file of its own. */
+/**
+ * `stemma doctor`: is this machine and this home fit to run Stemma? Looks, changes nothing but a test file of
+ * its own.
+ */
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
 import { examine, type Finding } from "../../doctor/examine.js";
 
 export function addDoctorCommand(program: Command): void {
-  program.command("doctor").description("check this machine and this home: Node, disk, fsync, SIMD, engine, ports, journal; say what to do")
-    .action(async (_: unknown, command: Command) => withContext(command, async ({ output, options }) => {
-      const findings = await examine({ home: options.home });
-      if (findings.some((finding) => finding.state === "wrong")) process.exitCode = exitStatus.failed;
-      output.print<Finding>({ data: findings, names: findings.filter((finding) => finding.state !== "good").map((finding) => finding.what), table: { rows: findings, columns: [
-        { title: "", value: (row) => ({ good: "ok", warning: "!!", wrong: "XX" })[row.state] }, { title: "WHAT", value: (row) => row.what }, { title: "FOUND", value: (row) => row.found }, { title: "DO", value: (row) => row.advice ?? "" }] } });
-    }));
+  program
+    .command("doctor")
+    .description(
+      "check this machine and this home: Node, disk, fsync, SIMD, engine, ports, journal; say what to do",
+    )
+    .action(async (_: unknown, command: Command) =>
+      withContext(command, async ({ output, options }) => {
+        const findings = await examine({ home: options.home });
+        if (findings.some((finding) => finding.state === "wrong")) process.exitCode = exitStatus.failed;
+        output.print<Finding>({
+          data: findings,
+          names: findings.filter((finding) => finding.state !== "good").map((finding) => finding.what),
+          table: {
+            rows: findings,
+            columns: [
+              { title: "", value: (row) => ({ good: "ok", warning: "!!", wrong: "XX" })[row.state] },
+              { title: "WHAT", value: (row) => row.what },
+              { title: "FOUND", value: (row) => row.found },
+              { title: "DO", value: (row) => row.advice ?? "" },
+            ],
+          },
+        });
+      }),
+    );
 }

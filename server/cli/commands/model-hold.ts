@@ -7,31 +7,75 @@ import { withContext } from "../context.js";
 import { whoAmI } from "../who.js";
 import { nameOf } from "./model-read.js";
 
-interface HoldChoices { readonly because: string; readonly dryRun: boolean }
+interface HoldChoices {
+  readonly because: string;
+  readonly dryRun: boolean;
+}
 
 export function addModelHoldCommands(model: Command): void {
-  model.command("hold").argument("<model>").requiredOption("--because <text>", "why it must stay: an incident, a release, a question that is open").option("--dry-run", "only say what would happen", false)
+  model
+    .command("hold")
+    .argument("<model>")
+    .requiredOption("--because <text>", "why it must stay: an incident, a release, a question that is open")
+    .option("--dry-run", "only say what would happen", false)
     .description("keep a version: neither stemma model rm nor any retention rule takes it until it is let go")
-    .action(async (reference: string, choices: HoldChoices, command: Command) => withContext(command, async ({ output, operations, options }) => {
-      const because = reasonOf(choices), by = whoAmI(), door = await operations();
-      const before = await door.model({ fleet: options.fleet, model: reference });
-      checkHoldable(before);
-      const summary: VersionSummary = choices.dryRun ? before : await door.hold({ fleet: options.fleet, model: before.versionId }, true, because, by);
-      output.print({ data: choices.dryRun ? { versionId: summary.versionId, held: false, wouldHold: { because, by } } : { versionId: summary.versionId, held: summary.held, hold: summary.hold }, names: [nameOf(summary)], text: `${choices.dryRun ? "would hold" : "holding"} ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${because}` });
-    }));
+    .action(async (reference: string, choices: HoldChoices, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const because = reasonOf(choices),
+          by = whoAmI(),
+          door = await operations();
+        const before = await door.model({ fleet: options.fleet, model: reference });
+        checkHoldable(before);
+        const summary: VersionSummary = choices.dryRun
+          ? before
+          : await door.hold({ fleet: options.fleet, model: before.versionId }, true, because, by);
+        output.print({
+          data: choices.dryRun
+            ? { versionId: summary.versionId, held: false, wouldHold: { because, by } }
+            : { versionId: summary.versionId, held: summary.held, hold: summary.hold },
+          names: [nameOf(summary)],
+          text: `${choices.dryRun ? "would hold" : "holding"} ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${because}`,
+        });
+      }),
+    );
 
-  model.command("unhold").argument("<model>").requiredOption("--because <text>", "why it need not stay any more").option("--dry-run", "only say what would happen", false)
+  model
+    .command("unhold")
+    .argument("<model>")
+    .requiredOption("--because <text>", "why it need not stay any more")
+    .option("--dry-run", "only say what would happen", false)
     .description("let a held version go: retention rules and stemma model rm may take it again")
-    .action(async (reference: string, choices: HoldChoices, command: Command) => withContext(command, async ({ output, operations, options }) => {
-      const because = reasonOf(choices), door = await operations();
-      const before = await door.model({ fleet: options.fleet, model: reference });
-      if (before.hold === undefined) { output.print({ data: { versionId: before.versionId, held: false }, names: [nameOf(before)], text: `${nameOf(before)} is not held` }); return; }
-      const held = choices.dryRun ? before.held : (await door.hold({ fleet: options.fleet, model: before.versionId }, false, because, whoAmI())).held;
-      output.print({ data: { versionId: before.versionId, held, was: before.hold }, names: [nameOf(before)], text: `${choices.dryRun ? "would let go" : "let go"} ${nameOf(before)}, held ${describeHold(before.hold)}` });
-    }));
+    .action(async (reference: string, choices: HoldChoices, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const because = reasonOf(choices),
+          door = await operations();
+        const before = await door.model({ fleet: options.fleet, model: reference });
+        if (before.hold === undefined) {
+          output.print({
+            data: { versionId: before.versionId, held: false },
+            names: [nameOf(before)],
+            text: `${nameOf(before)} is not held`,
+          });
+          return;
+        }
+        const held = choices.dryRun
+          ? before.held
+          : (await door.hold({ fleet: options.fleet, model: before.versionId }, false, because, whoAmI()))
+              .held;
+        output.print({
+          data: { versionId: before.versionId, held, was: before.hold },
+          names: [nameOf(before)],
+          text: `${choices.dryRun ? "would let go" : "let go"} ${nameOf(before)}, held ${describeHold(before.hold)}`,
+        });
+      }),
+    );
 }
 
 function reasonOf({ because }: HoldChoices): string {
-  if (because.trim() === "") throw new StemmaError("USAGE", "--because is empty. Say in a few words why; whoever finds the hold in a year will thank you.");
+  if (because.trim() === "")
+    throw new StemmaError(
+      "USAGE",
+      "--because is empty. Say in a few words why; whoever finds the hold in a year will thank you.",
+    );
   return because.trim();
 }

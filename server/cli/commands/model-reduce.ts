@@ -5,7 +5,12 @@ import type { ReduceReport } from "../../operations/operations.js";
 import { withContext } from "../context.js";
 import { nameOf } from "./model-read.js";
 
-interface ReduceChoices { readonly scheme: string; readonly name: string; readonly seed?: string; readonly dryRun: boolean }
+interface ReduceChoices {
+  readonly scheme: string;
+  readonly name: string;
+  readonly seed?: string;
+  readonly dryRun: boolean;
+}
 
 const help = `
 Schemes, by K bits a number:
@@ -20,19 +25,48 @@ Devices are given exact models only, unless --allow-reduced says otherwise.
 `;
 
 export function addModelReduceCommand(model: Command): void {
-  model.command("reduce").argument("<model>", "the exact model: name, name:version, name:tag or id").requiredOption("--scheme <scheme>", "float16, bfloat16, fixed:K, normalized:K, quantize-uniform:K or quantize-random:K").requiredOption("--name <name>", "name of the reduced model; not one that exact versions have")
-    .option("--seed <number>", "what quantize-random draws from (default 0)").option("--dry-run", "say how small it would be and how far its numbers would lie, save nothing", false)
-    .description("save a smaller form of a model that is not exact, for what needs no exactness").addHelpText("after", help)
-    .action(async (reference: string, choices: ReduceChoices, command: Command) => withContext(command, async ({ output, operations, options }) => {
-      const report = await (await operations()).reduce({ fleet: options.fleet, model: reference, ...choices });
-      output.print({ data: report, names: report.summary === null ? [] : [nameOf(report.summary)], text: describeReduction(report) });
-    }));
+  model
+    .command("reduce")
+    .argument("<model>", "the exact model: name, name:version, name:tag or id")
+    .requiredOption(
+      "--scheme <scheme>",
+      "float16, bfloat16, fixed:K, normalized:K, quantize-uniform:K or quantize-random:K",
+    )
+    .requiredOption("--name <name>", "name of the reduced model; not one that exact versions have")
+    .option("--seed <number>", "what quantize-random draws from (default 0)")
+    .option("--dry-run", "say how small it would be and how far its numbers would lie, save nothing", false)
+    .description("save a smaller form of a model that is not exact, for what needs no exactness")
+    .addHelpText("after", help)
+    .action(async (reference: string, choices: ReduceChoices, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const report = await (
+          await operations()
+        ).reduce({ fleet: options.fleet, model: reference, ...choices });
+        output.print({
+          data: report,
+          names: report.summary === null ? [] : [nameOf(report.summary)],
+          text: describeReduction(report),
+        });
+      }),
+    );
 }
 
-function describeReduction({ base, summary, scheme, tensors, reducedTensors, rawBytes, storedBytes, ratio, difference }: ReduceReport): string {
+function describeReduction({
+  base,
+  summary,
+  scheme,
+  tensors,
+  reducedTensors,
+  rawBytes,
+  storedBytes,
+  ratio,
+  difference,
+}: ReduceReport): string {
   const share = difference.numbers === 0 ? 0 : difference.changed / difference.numbers;
   return [
-    summary === null ? `${nameOf(base)} would be reduced by ${scheme}` : `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${nameOf(base)} reduced by ${scheme}`,
+    summary === null
+      ? `${nameOf(base)} would be reduced by ${scheme}`
+      : `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${nameOf(base)} reduced by ${scheme}`,
     `${reducedTensors} of ${tensors} tensors reduced; ${formatBytes(rawBytes)} lie in ${formatBytes(storedBytes)}, ${ratio.toFixed(2)} times smaller`,
     `${(100 * share).toFixed(1)} % of the numbers differ: by ${difference.largest.toExponential(2)} at most, ${difference.mean.toExponential(2)} on average`,
   ].join("\n");

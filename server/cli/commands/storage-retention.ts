@@ -22,89 +22,192 @@ A name's rule goes before its line's, a line's before the fleet's. Nothing is re
 A server applies the rules once a day; space is freed by: stemma storage gc.
 `;
 
-interface ScopeChoices { readonly line?: string; readonly name?: string }
-interface ChangeChoices extends ScopeChoices { readonly dryRun: boolean }
+interface ScopeChoices {
+  readonly line?: string;
+  readonly name?: string;
+}
+interface ChangeChoices extends ScopeChoices {
+  readonly dryRun: boolean;
+}
 
 const settingColumns: readonly Column<RetentionSetting>[] = [
-  { title: "OF", value: (row) => printScope(row.scope) }, { title: "RULE", value: (row) => row.rule }, { title: "SET", value: (row) => formatTime(row.setAtMs) }, { title: "BY", value: (row) => row.by },
+  { title: "OF", value: (row) => printScope(row.scope) },
+  { title: "RULE", value: (row) => row.rule },
+  { title: "SET", value: (row) => formatTime(row.setAtMs) },
+  { title: "BY", value: (row) => row.by },
 ];
 const fateColumns: readonly Column<Fate>[] = [
-  { title: "MODEL", value: (row) => `${row.name}:${row.version}` }, { title: "ID", value: (row) => row.versionId.slice(0, 12) }, { title: "DEVICE", value: (row) => row.device || "-" }, { title: "LINE", value: (row) => row.line || "-" },
-  { title: "RECORDED", value: (row) => formatTime(row.recordedAtMs) }, { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" }, { title: "BECAUSE", value: (row) => row.because },
+  { title: "MODEL", value: (row) => `${row.name}:${row.version}` },
+  { title: "ID", value: (row) => row.versionId.slice(0, 12) },
+  { title: "DEVICE", value: (row) => row.device || "-" },
+  { title: "LINE", value: (row) => row.line || "-" },
+  { title: "RECORDED", value: (row) => formatTime(row.recordedAtMs) },
+  { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" },
+  { title: "BECAUSE", value: (row) => row.because },
 ];
 
 export function addStorageRetentionCommands(storage: Command): void {
-  const retention = storage.command("retention").description("how long versions are kept: rules for the fleet, a line or a name").addHelpText("after", language);
+  const retention = storage
+    .command("retention")
+    .description("how long versions are kept: rules for the fleet, a line or a name")
+    .addHelpText("after", language);
 
-  retention.command("show").description("the rules that are set").addHelpText("after", language)
-    .action(async (_: unknown, command: Command) => withContext(command, async ({ output, operations, options }) => {
-      const rows = await (await operations()).retention(options.fleet);
-      output.print({ data: rows, names: rows.map((row) => printScope(row.scope)), table: { rows, columns: settingColumns, empty: `no retention rule is set in the fleet ${options.fleet}: every version stays; set one with: stemma storage retention set "90 days, then one a week"` } });
-    }));
+  retention
+    .command("show")
+    .description("the rules that are set")
+    .addHelpText("after", language)
+    .action(async (_: unknown, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const rows = await (await operations()).retention(options.fleet);
+        output.print({
+          data: rows,
+          names: rows.map((row) => printScope(row.scope)),
+          table: {
+            rows,
+            columns: settingColumns,
+            empty: `no retention rule is set in the fleet ${options.fleet}: every version stays; set one with: stemma storage retention set "90 days, then one a week"`,
+          },
+        });
+      }),
+    );
 
-  scoped(retention.command("set").argument("<rule>", "for example \"90 days, then one a week\"").description("set a rule; what it takes goes when rules are applied next").addHelpText("after", language))
-    .action(async (text: string, choices: ChangeChoices, command: Command) => change(command, choices, printRetentionRule(parseRetentionRule(text))));
-  scoped(retention.command("unset").description("lift a rule: the next wider one holds, or none"))
-    .action(async (choices: ChangeChoices, command: Command) => change(command, choices, null));
+  scoped(
+    retention
+      .command("set")
+      .argument("<rule>", 'for example "90 days, then one a week"')
+      .description("set a rule; what it takes goes when rules are applied next")
+      .addHelpText("after", language),
+  ).action(async (text: string, choices: ChangeChoices, command: Command) =>
+    change(command, choices, printRetentionRule(parseRetentionRule(text))),
+  );
+  scoped(retention.command("unset").description("lift a rule: the next wider one holds, or none")).action(
+    async (choices: ChangeChoices, command: Command) => change(command, choices, null),
+  );
 
-  retention.command("apply").description("retire what the rules say; names, parents and times stay")
-    .option("--dry-run", "list what would go and what a collection after it would free; retire nothing", false).option("--gc", "free the space in the same go", false).option("--kept", "with --dry-run: list what stays, too", false)
+  retention
+    .command("apply")
+    .description("retire what the rules say; names, parents and times stay")
+    .option(
+      "--dry-run",
+      "list what would go and what a collection after it would free; retire nothing",
+      false,
+    )
+    .option("--gc", "free the space in the same go", false)
+    .option("--kept", "with --dry-run: list what stays, too", false)
     .action(async (choices: ApplyChoices, command: Command) => applyCommand(choices, command));
 }
 
 function scoped(command: Command): Command {
-  return command.option("--line <line>", "only for this line of every device").option("--name <name>", "only for models of this name").option("--dry-run", "say what would go under it now, change nothing", false);
+  return command
+    .option("--line <line>", "only for this line of every device")
+    .option("--name <name>", "only for models of this name")
+    .option("--dry-run", "say what would go under it now, change nothing", false);
 }
 
 function scopeOf({ line, name }: ScopeChoices): RetentionScope {
-  if (line !== undefined && name !== undefined) throw new StemmaError("USAGE", "A rule is of a line or of a name. Give --line or --name, or none for the whole fleet.");
-  return name !== undefined ? { of: "name", name } : line !== undefined ? { of: "line", line } : { of: "fleet" };
+  if (line !== undefined && name !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "A rule is of a line or of a name. Give --line or --name, or none for the whole fleet.",
+    );
+  return name !== undefined
+    ? { of: "name", name }
+    : line !== undefined
+      ? { of: "line", line }
+      : { of: "fleet" };
 }
 
 async function change(command: Command, choices: ChangeChoices, rule: string | null): Promise<void> {
   const scope = scopeOf(choices);
   await withContext(command, async ({ output, operations, options }) => {
     const door = await operations();
-    const what = rule === null ? `no rule for ${printScope(scope)} any more` : `${printScope(scope)}: ${rule}`;
+    const what =
+      rule === null ? `no rule for ${printScope(scope)} any more` : `${printScope(scope)}: ${rule}`;
     if (!choices.dryRun) {
       const rows = await door.setRetention(options.fleet, scope, rule, whoAmI());
-      output.print({ data: rows, names: rows.map((row) => printScope(row.scope)), text: `${what}; see what goes with: stemma storage retention apply --dry-run` });
+      output.print({
+        data: rows,
+        names: rows.map((row) => printScope(row.scope)),
+        text: `${what}; see what goes with: stemma storage retention apply --dry-run`,
+      });
       return;
     }
     const forecast = await door.forecastRetention(options.fleet, { trying: { scope, rule } });
-    output.print({ data: forecast, names: forecast.retire.map(modelOf), table: goingTable(forecast.retire), text: [`would be set: ${what}`, describeForecast(forecast)].join("\n") });
+    output.print({
+      data: forecast,
+      names: forecast.retire.map(modelOf),
+      table: goingTable(forecast.retire),
+      text: [`would be set: ${what}`, describeForecast(forecast)].join("\n"),
+    });
   });
 }
 
 /** With a reason it stays. */
 type Fated = Fate & { readonly reason?: string };
-interface ApplyChoices { readonly dryRun: boolean; readonly gc: boolean; readonly kept: boolean }
+interface ApplyChoices {
+  readonly dryRun: boolean;
+  readonly gc: boolean;
+  readonly kept: boolean;
+}
 
 async function applyCommand(choices: ApplyChoices, command: Command): Promise<void> {
-  if (choices.kept && !choices.dryRun) throw new StemmaError("USAGE", "--kept belongs to --dry-run. Give both.");
+  if (choices.kept && !choices.dryRun)
+    throw new StemmaError("USAGE", "--kept belongs to --dry-run. Give both.");
   await withContext(command, async ({ output, operations, options }) => {
     const door = await operations();
     if (choices.dryRun) {
       const forecast = await door.forecastRetention(options.fleet, { listKept: choices.kept });
       const rows: readonly Fated[] = [...forecast.retire, ...(forecast.keep ?? [])];
-      const columns: readonly Column<Fated>[] = choices.kept ? [{ title: "FATE", value: (row) => (row.reason === undefined ? "goes" : "stays") }, ...fateColumns] : fateColumns;
-      output.print({ data: forecast, names: forecast.retire.map(modelOf), table: { rows, columns, empty: "nothing goes" },
-        text: describeForecast(forecast) });
+      const columns: readonly Column<Fated>[] = choices.kept
+        ? [{ title: "FATE", value: (row) => (row.reason === undefined ? "goes" : "stays") }, ...fateColumns]
+        : fateColumns;
+      output.print({
+        data: forecast,
+        names: forecast.retire.map(modelOf),
+        table: { rows, columns, empty: "nothing goes" },
+        text: describeForecast(forecast),
+      });
       return;
     }
     const report = await door.applyRetention(options.fleet, { collect: choices.gc });
-    const freed = report.freedBytes === undefined ? report.retired.length === 0 ? "" : "; free their space with: stemma storage gc" : `; ${formatBytes(report.freedBytes)} freed`;
-    output.print({ data: report, names: report.retired.map(modelOf), table: goingTable(report.retired), text: `${report.retired.length} versions retired, ${report.kept} stay${freed}` });
+    const freed =
+      report.freedBytes === undefined
+        ? report.retired.length === 0
+          ? ""
+          : "; free their space with: stemma storage gc"
+        : `; ${formatBytes(report.freedBytes)} freed`;
+    output.print({
+      data: report,
+      names: report.retired.map(modelOf),
+      table: goingTable(report.retired),
+      text: `${report.retired.length} versions retired, ${report.kept} stay${freed}`,
+    });
   });
 }
 
-function goingTable(rows: readonly Fate[]): { readonly rows: readonly Fate[]; readonly columns: readonly Column<Fate>[]; readonly empty: string } { return { rows, columns: fateColumns, empty: "nothing goes" }; }
+function goingTable(rows: readonly Fate[]): {
+  readonly rows: readonly Fate[];
+  readonly columns: readonly Column<Fate>[];
+  readonly empty: string;
+} {
+  return { rows, columns: fateColumns, empty: "nothing goes" };
+}
 
-function describeForecast({ retire, kept, freedBytes, freeableBytes, bytesBefore }: RetentionForecast): string {
+function describeForecast({
+  retire,
+  kept,
+  freedBytes,
+  freeableBytes,
+  bytesBefore,
+}: RetentionForecast): string {
   const stay = Object.values(kept).reduce((sum, count) => sum + count, 0);
-  const reasons = Object.entries(kept).map(([reason, count]) => `${count} ${reason}`).join(", ");
+  const reasons = Object.entries(kept)
+    .map(([reason, count]) => `${count} ${reason}`)
+    .join(", ");
   const already = freeableBytes > 0 ? ` (${formatBytes(freeableBytes)} of it without retiring anything)` : "";
   return `${retire.length} versions would go, ${stay} stay${stay === 0 ? "" : ` (${reasons})`}; stemma storage gc would then free ${formatBytes(freedBytes)} of ${formatBytes(bytesBefore)}${already}`;
 }
 
-function modelOf({ name, version }: Pick<Fate, "name" | "version">): string { return `${name}:${version}`; }
+function modelOf({ name, version }: Pick<Fate, "name" | "version">): string {
+  return `${name}:${version}`;
+}

@@ -7,12 +7,28 @@ import { modelParams, parse, shortText } from "./input.js";
 
 const evaluation = z.object({ data: shortText, top: z.number().optional(), limit: z.number().optional() });
 
-const progressive = z.object({ data: shortText, tops: z.array(z.number()).max(10).optional(), limit: z.number().optional(), layout: z.enum(progressiveLayouts).optional(), check: z.boolean().optional() });
+const progressive = z.object({
+  data: shortText,
+  tops: z.array(z.number()).max(10).optional(),
+  limit: z.number().optional(),
+  layout: z.enum(progressiveLayouts).optional(),
+  check: z.boolean().optional(),
+});
 
-const reduction = z.object({ scheme: shortText, name: shortText, seed: shortText.optional(), dryRun: z.boolean().optional() });
+const reduction = z.object({
+  scheme: shortText,
+  name: shortText,
+  seed: shortText.optional(),
+  dryRun: z.boolean().optional(),
+});
 
-export function addEvaluationRoutes(app: FastifyInstance, operations: Pick<ServerOperations, "evaluate" | "evaluateProgressively" | "reduce">): void {
-  app.post("/v1/fleets/:fleet/models/:model/reduce", ({ params, body }) => operations.reduce({ ...parse(modelParams, params), ...parse(reduction, body) }));
+export function addEvaluationRoutes(
+  app: FastifyInstance,
+  operations: Pick<ServerOperations, "evaluate" | "evaluateProgressively" | "reduce">,
+): void {
+  app.post("/v1/fleets/:fleet/models/:model/reduce", ({ params, body }) =>
+    operations.reduce({ ...parse(modelParams, params), ...parse(reduction, body) }),
+  );
   app.post("/v1/fleets/:fleet/models/:model/evaluate", async ({ params, body, raw }, reply) => {
     const request = { ...parse(modelParams, params), ...parse(evaluation, body) };
     return untilGone(raw, reply, (gone) => operations.evaluate(request, gone));
@@ -24,9 +40,19 @@ export function addEvaluationRoutes(app: FastifyInstance, operations: Pick<Serve
 }
 
 /** Work that stops when who asked has gone away. */
-async function untilGone<T>({ socket }: FastifyRequest["raw"], reply: FastifyReply, work: (gone: AbortSignal) => Promise<T>): Promise<T> {
+async function untilGone<T>(
+  { socket }: FastifyRequest["raw"],
+  reply: FastifyReply,
+  work: (gone: AbortSignal) => Promise<T>,
+): Promise<T> {
   const gone = new AbortController();
-  const leave = (): void => { if (!reply.raw.writableEnded) gone.abort(); };
+  const leave = (): void => {
+    if (!reply.raw.writableEnded) gone.abort();
+  };
   socket.once("close", leave);
-  try { return await work(gone.signal); } finally { socket.off("close", leave); }
+  try {
+    return await work(gone.signal);
+  } finally {
+    socket.off("close", leave);
+  }
 }

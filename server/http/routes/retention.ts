@@ -4,7 +4,11 @@ import { z } from "zod";
 import type { ServerOperations } from "../../operations/operations.js";
 import { fleetParams, parse, shortText } from "./input.js";
 
-const scope = z.discriminatedUnion("of", [z.strictObject({ of: z.literal("fleet") }), z.strictObject({ of: z.literal("line"), line: shortText }), z.strictObject({ of: z.literal("name"), name: shortText })]);
+const scope = z.discriminatedUnion("of", [
+  z.strictObject({ of: z.literal("fleet") }),
+  z.strictObject({ of: z.literal("line"), line: shortText }),
+  z.strictObject({ of: z.literal("name"), name: shortText }),
+]);
 /** Longer than any rule, so that who sends too much hears what a rule is. */
 const rule = z.string().max(4096).nullable();
 
@@ -15,6 +19,19 @@ export function addRetentionRoutes(app: FastifyInstance, operations: ServerOpera
     const set = parse(z.object({ scope, rule, by: shortText.optional() }), body);
     return operations.setRetention(parse(fleetParams, params).fleet, set.scope, set.rule, set.by);
   });
-  app.post(`${prefix}/forecast`, ({ params, body }) => operations.forecastRetention(parse(fleetParams, params).fleet, parse(z.object({ trying: z.object({ scope, rule }).optional(), listKept: z.boolean().optional() }), body)));
-  app.post(`${prefix}/apply`, ({ params, body }) => operations.applyRetention(parse(fleetParams, params).fleet, parse(z.object({ collect: z.boolean().optional() }), body)));
+  app.post(`${prefix}/forecast`, ({ params, body }) =>
+    operations.forecastRetention(
+      parse(fleetParams, params).fleet,
+      parse(
+        z.object({ trying: z.object({ scope, rule }).optional(), listKept: z.boolean().optional() }),
+        body,
+      ),
+    ),
+  );
+  app.post(`${prefix}/apply`, ({ params, body }) =>
+    operations.applyRetention(
+      parse(fleetParams, params).fleet,
+      parse(z.object({ collect: z.boolean().optional() }), body),
+    ),
+  );
 }

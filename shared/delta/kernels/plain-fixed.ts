@@ -2,9 +2,18 @@
 import type { Heap } from "./kernels.js";
 import { window32 } from "./plain-unpack.js";
 
-function exponentOf(word: number): number { return ((word >>> 23) & 255) || 1; }
+function exponentOf(word: number): number {
+  return (word >>> 23) & 255 || 1;
+}
 
-export function fixedExponents({ u8, u32 }: Heap, child: number, n: number, first: number, channels: number, exponents: number): number {
+export function fixedExponents(
+  { u8, u32 }: Heap,
+  child: number,
+  n: number,
+  first: number,
+  channels: number,
+  exponents: number,
+): number {
   for (let i = 0, c = child >> 2, channel = first; i < n; i++) {
     const exponent = exponentOf(u32[c + i]!);
     if (exponent === 255) return -1;
@@ -14,35 +23,74 @@ export function fixedExponents({ u8, u32 }: Heap, child: number, n: number, firs
   return 0;
 }
 
-export function fixedSplit({ u8, u32, i32 }: Heap, child: number, n: number, first: number, channels: number, exponents: number, planes: number, stride: number, stream: number): number {
-  const c = child >> 2, second = planes + stride, third = second + stride;
-  let channel = first, o = stream >> 2, held = 0, bits = 0;
+export function fixedSplit(
+  { u8, u32, i32 }: Heap,
+  child: number,
+  n: number,
+  first: number,
+  channels: number,
+  exponents: number,
+  planes: number,
+  stride: number,
+  stream: number,
+): number {
+  const c = child >> 2,
+    second = planes + stride,
+    third = second + stride;
+  let channel = first,
+    o = stream >> 2,
+    held = 0,
+    bits = 0;
   for (let i = 0; i < n; i++) {
-    const word = u32[c + i]!, mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000);
-    const below = u8[exponents + channel]! - exponentOf(word) + 1, top = below > 23 ? 0 : mantissa >>> below;
+    const word = u32[c + i]!,
+      mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000);
+    const below = u8[exponents + channel]! - exponentOf(word) + 1,
+      top = below > 23 ? 0 : mantissa >>> below;
     if (top !== 0 && mantissa < 0x800000) return -1;
-    u8[planes + i] = (word >>> 31 << 7) | (top >>> 16);
+    u8[planes + i] = ((word >>> 31) << 7) | (top >>> 16);
     u8[second + i] = top >>> 8;
     u8[third + i] = top;
-    const value = top !== 0 ? mantissa & ((1 << below) - 1) : (word & 0x7fffffff) === 0 ? 0 : (word << 1) | 1, width = top !== 0 ? below : value === 0 ? 1 : 32;
+    const value = top !== 0 ? mantissa & ((1 << below) - 1) : (word & 0x7fffffff) === 0 ? 0 : (word << 1) | 1,
+      width = top !== 0 ? below : value === 0 ? 1 : 32;
     held |= value << bits;
     bits += width;
-    if (bits >= 32) { i32[o++] = held; bits -= 32; held = bits === 0 ? 0 : value >>> (width - bits); }
+    if (bits >= 32) {
+      i32[o++] = held;
+      bits -= 32;
+      held = bits === 0 ? 0 : value >>> (width - bits);
+    }
     if (++channel === channels) channel = 0;
   }
   i32[o] = held;
   return 32 * (o - (stream >> 2)) + bits;
 }
 
-export function fixedJoin({ u8, i32 }: Heap, planes: number, stride: number, n: number, first: number, channels: number, exponents: number, stream: number, streamBits: number, out: number): number {
-  const o = out >> 2, second = planes + stride, third = second + stride;
-  let channel = first, at = 0;
+export function fixedJoin(
+  { u8, i32 }: Heap,
+  planes: number,
+  stride: number,
+  n: number,
+  first: number,
+  channels: number,
+  exponents: number,
+  stream: number,
+  streamBits: number,
+  out: number,
+): number {
+  const o = out >> 2,
+    second = planes + stride,
+    third = second + stride;
+  let channel = first,
+    at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
-    const high = u8[planes + i]!, top = ((high & 127) << 16) | (u8[second + i]! << 8) | u8[third + i]!, window = window32(u8, stream, at);
+    const high = u8[planes + i]!,
+      top = ((high & 127) << 16) | (u8[second + i]! << 8) | u8[third + i]!,
+      window = window32(u8, stream, at);
     let magnitude: number;
     if (top !== 0) {
-      const below = Math.clz32(top) - 8, exponent = u8[exponents + channel]! - below + 1;
+      const below = Math.clz32(top) - 8,
+        exponent = u8[exponents + channel]! - below + 1;
       if (exponent < 1) return -1;
       magnitude = (exponent << 23) | (((top << below) | (window & ((1 << below) - 1))) & 0x7fffff);
       at += below;
@@ -50,7 +98,7 @@ export function fixedJoin({ u8, i32 }: Heap, planes: number, stride: number, n: 
       magnitude = (window & 1) === 0 ? 0 : window >>> 1;
       at += (window & 1) === 0 ? 1 : 32;
     }
-    i32[o + i] = (high >>> 7 << 31) | magnitude;
+    i32[o + i] = ((high >>> 7) << 31) | magnitude;
     if (++channel === channels) channel = 0;
   }
   return at > streamBits ? -1 : at;

@@ -9,10 +9,20 @@ export function rowTotals({ u32 }: Heap, histogram: number, out: number): void {
   }
 }
 
-export function decodingRow({ u8, u32 }: Heap, lengths: number, meanings: number, work: number, out: number): void {
-  const w = work >> 2, o = out >> 2;
+export function decodingRow(
+  { u8, u32 }: Heap,
+  lengths: number,
+  meanings: number,
+  work: number,
+  out: number,
+): void {
+  const w = work >> 2,
+    o = out >> 2;
   u32.fill(0, w, w + 12);
-  for (let s = 0; s < 64; s++) { const at = w + u8[lengths + s]!; u32[at] = u32[at]! + 1; }
+  for (let s = 0; s < 64; s++) {
+    const at = w + u8[lengths + s]!;
+    u32[at] = u32[at]! + 1;
+  }
   u32[w] = 0;
   for (let length = 1, code = 0, before = 0; length <= 10; length++) {
     code = (code + before) << 1;
@@ -20,9 +30,13 @@ export function decodingRow({ u8, u32 }: Heap, lengths: number, meanings: number
     u32[w + length] = code;
   }
   for (let s = 0; s < 64; s++) {
-    const length = u8[lengths + s]!, entry = u32[(meanings >> 2) + s]!;
+    const length = u8[lengths + s]!,
+      entry = u32[(meanings >> 2) + s]!;
     if (length === 0) continue;
-    if (length === 11) { u32.fill(entry, o, o + 1024); return; }
+    if (length === 11) {
+      u32.fill(entry, o, o + 1024);
+      return;
+    }
     const own = u32[w + length]!;
     u32[w + length] = own + 1;
     let reversed = 0;

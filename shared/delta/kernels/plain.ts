@@ -1,4 +1,6 @@
-/** The kernels in TypeScript: the same functions on the same memory layout, the same bytes, no WebAssembly. */
+/**
+ * The kernels in TypeScript: the same functions on the same memory layout, the same bytes, no WebAssembly.
+ */
 import { heapOf, type DeltaKernels, type Heap } from "./kernels.js";
 import * as context from "./plain-contexts.js";
 import * as fixed from "./plain-fixed.js";
@@ -22,7 +24,8 @@ export function plainKernels(): DeltaKernels {
     return heap;
   };
   return {
-    name: "plain", reserve,
+    name: "plain",
+    reserve,
     widen: (...args) => lanes.widen(heap, ...args),
     narrow: (...args) => lanes.narrow(heap, ...args),
     predict: (...args) => lanes.predict(heap, ...args),

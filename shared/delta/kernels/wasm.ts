@@ -8,18 +8,28 @@ const pageBytes = 65_536;
 
 /**
  * @param bytes delta.wasm
- * @throws ENGINE_HASH_MISMATCH when the bytes are not the committed ones; BACKEND_UNAVAILABLE when they do not run here
+ * @throws ENGINE_HASH_MISMATCH when the bytes are not the committed ones; BACKEND_UNAVAILABLE when they do
+ * not run here
  */
 export async function wasmKernels(bytes: Uint8Array): Promise<DeltaKernels> {
   const actual = createHash("sha256").update(bytes).digest("hex");
-  if (actual !== deltaHash) throw new StemmaError("ENGINE_HASH_MISMATCH", `delta.wasm has SHA-256 ${actual}, expected ${deltaHash}: restore the file, or rebuild it with \`npm run kernels\``, { expected: deltaHash, actual });
+  if (actual !== deltaHash)
+    throw new StemmaError(
+      "ENGINE_HASH_MISMATCH",
+      `delta.wasm has SHA-256 ${actual}, expected ${deltaHash}: restore the file, or rebuild it with \`npm run kernels\``,
+      { expected: deltaHash, actual },
+    );
   const memory = new WebAssembly.Memory({ initial: 16 });
   let functions: KernelFunctions;
   try {
     const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
     functions = instance.exports as unknown as KernelFunctions;
   } catch (cause) {
-    throw new StemmaError("BACKEND_UNAVAILABLE", "The kernels of the delta codec do not run on this machine: they need WebAssembly with SIMD. Use the plain ones.", { cause });
+    throw new StemmaError(
+      "BACKEND_UNAVAILABLE",
+      "The kernels of the delta codec do not run on this machine: they need WebAssembly with SIMD. Use the plain ones.",
+      { cause },
+    );
   }
   let heap = heapOf(memory.buffer);
   const reserve = (bytesNeeded: number): Heap => {

@@ -1,4 +1,7 @@
-/** Decodes tensors that are coded one against the other, from bytes in memory. Pure; runs in a thread or without one. */
+/**
+ * Decodes tensors that are coded one against the other, from bytes in memory. Pure; runs in a thread or
+ * without one.
+ */
 import type { Hash, Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { StemmaError } from "../../errors.js";
 import { rawRepresentation } from "../pack-format.js";
@@ -28,11 +31,18 @@ export interface DecodingJob {
 }
 
 /** `malformed`: a tensor whose stored bytes are none that a codec wrote; nothing after it was decoded. */
-export interface DecodedSteps { readonly bytes: ReadonlyMap<Hash, Uint8Array>; readonly malformed?: Hash }
+export interface DecodedSteps {
+  readonly bytes: ReadonlyMap<Hash, Uint8Array>;
+  readonly malformed?: Hash;
+}
 
 /** What is raw is handed out as it is stored, not copied. @throws PACK_FORMAT_UNKNOWN naming the tensor */
-export function decodeSteps(decoder: TensorDecoder, { steps, references, wanted }: Omit<DecodingJob, "isStoredGiven">): DecodedSteps {
-  const held = new Map(references), bytes = new Map<Hash, Uint8Array>();
+export function decodeSteps(
+  decoder: TensorDecoder,
+  { steps, references, wanted }: Omit<DecodingJob, "isStoredGiven">,
+): DecodedSteps {
+  const held = new Map(references),
+    bytes = new Map<Hash, Uint8Array>();
   for (const step of steps) {
     const decoded = decodeStep(decoder, step, held);
     if (decoded === undefined) return { bytes, malformed: step.id };
@@ -43,16 +53,33 @@ export function decodeSteps(decoder: TensorDecoder, { steps, references, wanted 
   return { bytes };
 }
 
-function decodeStep(decoder: TensorDecoder, { id, header, code, byteLength, stored, base, previous }: DecodingStep, held: ReadonlyMap<Hash, Tensor>): Uint8Array | undefined {
+function decodeStep(
+  decoder: TensorDecoder,
+  { id, header, code, byteLength, stored, base, previous }: DecodingStep,
+  held: ReadonlyMap<Hash, Tensor>,
+): Uint8Array | undefined {
   if (code === rawRepresentation) return stored.length === byteLength ? stored : undefined;
-  const from = base === undefined ? undefined : held.get(base), before = previous === undefined ? undefined : held.get(previous);
+  const from = base === undefined ? undefined : held.get(base),
+    before = previous === undefined ? undefined : held.get(previous);
   try {
-    return decoder.decode(header, code, stored, { ...(from && { base: from }), ...(before && { previous: before }) }, byteLength);
+    return decoder.decode(
+      header,
+      code,
+      stored,
+      { ...(from && { base: from }), ...(before && { previous: before }) },
+      byteLength,
+    );
   } catch (error) {
-    if (error instanceof StemmaError && error.code === "PACK_FORMAT_UNKNOWN") throw new StemmaError("PACK_FORMAT_UNKNOWN", `The tensor ${id} cannot be read: ${error.message}`, { id, cause: error });
+    if (error instanceof StemmaError && error.code === "PACK_FORMAT_UNKNOWN")
+      throw new StemmaError("PACK_FORMAT_UNKNOWN", `The tensor ${id} cannot be read: ${error.message}`, {
+        id,
+        cause: error,
+      });
     return undefined;
   }
 }
 
 /** Bytes that come out of a codec: what a job costs. */
-export function codedBytesOf({ steps }: DecodingJob): number { return steps.reduce((sum, { code, byteLength }) => sum + (code === rawRepresentation ? 0 : byteLength), 0); }
+export function codedBytesOf({ steps }: DecodingJob): number {
+  return steps.reduce((sum, { code, byteLength }) => sum + (code === rawRepresentation ? 0 : byteLength), 0);
+}

@@ -5,4 +5,7 @@ import { tensorDecoder } from "./tensor-decoder.js";
 
 const decoder = await tensorDecoder();
 
-answerCalls<DecodingJob, DecodedSteps>((job) => decodeSteps(decoder, job), ({ bytes }) => [...bytes.values()]);
+answerCalls<DecodingJob, DecodedSteps>(
+  (job) => decodeSteps(decoder, job),
+  ({ bytes }) => [...bytes.values()],
+);

@@ -13,16 +13,37 @@ import type { TensorHeader } from "../../tensor/tensor.js";
 export interface TensorDecoder {
   readonly delta: DeltaCodec;
   /** What a tensor's bytes were coded against. @throws PACK_FORMAT_UNKNOWN, DELTA_MALFORMED */
-  needs(header: TensorHeader, code: number, bytes: Uint8Array): { readonly base: boolean; readonly previous: boolean };
-  /** A tensor's own bytes, as many as its header says. @throws PACK_FORMAT_UNKNOWN; DELTA_MALFORMED and what else a codec says of bytes that are not its own */
-  decode(header: TensorHeader, code: number, bytes: Uint8Array, references: References, byteLength: number): Uint8Array;
+  needs(
+    header: TensorHeader,
+    code: number,
+    bytes: Uint8Array,
+  ): { readonly base: boolean; readonly previous: boolean };
+  /**
+   * A tensor's own bytes, as many as its header says. @throws PACK_FORMAT_UNKNOWN; DELTA_MALFORMED and what
+   * else a codec says of bytes that are not its own
+   */
+  decode(
+    header: TensorHeader,
+    code: number,
+    bytes: Uint8Array,
+    references: References,
+    byteLength: number,
+  ): Uint8Array;
 }
 
-function unknown(code: number): StemmaError { return new StemmaError("PACK_FORMAT_UNKNOWN", `A tensor is coded in a way (${code}) that this Stemma does not know. Use a newer one.`, { code }); }
+function unknown(code: number): StemmaError {
+  return new StemmaError(
+    "PACK_FORMAT_UNKNOWN",
+    `A tensor is coded in a way (${code}) that this Stemma does not know. Use a newer one.`,
+    { code },
+  );
+}
 
 let loading: Promise<TensorDecoder> | undefined;
 /** Loaded once, at first need: one workspace serves every store of this process. */
-export function tensorDecoder(): Promise<TensorDecoder> { return (loading ??= loadDeltaCodec().then(decoderOf)); }
+export function tensorDecoder(): Promise<TensorDecoder> {
+  return (loading ??= loadDeltaCodec().then(decoderOf));
+}
 
 function decoderOf(delta: DeltaCodec): TensorDecoder {
   return {

@@ -11,11 +11,17 @@ export interface BackendFacts {
   readonly linkedLibrary?: string;
 }
 
-/** Today always wasm: the native backend cannot be linked yet. The reason is for the person who reads the log. */
+/**
+ * Today always wasm: the native backend cannot be linked yet. The reason is for the person who reads the log.
+ */
 export function chooseBackend({ preferred, linkedLibrary }: BackendFacts): BackendChoice {
   if (preferred === "wasm") return { backend: "wasm", reason: "the profile asks for wasm" };
-  const why = linkedLibrary === undefined
-    ? "@tensorflow/tfjs-node-gpu is installed but not linked to a libtensorflow"
-    : `a libtensorflow is at ${linkedLibrary}, but this version of Stemma cannot train on it yet`;
-  return { backend: "wasm", reason: `${preferred === "native" ? "the profile asks for native, but " : ""}${why}` };
+  const why =
+    linkedLibrary === undefined
+      ? "@tensorflow/tfjs-node-gpu is installed but not linked to a libtensorflow"
+      : `a libtensorflow is at ${linkedLibrary}, but this version of Stemma cannot train on it yet`;
+  return {
+    backend: "wasm",
+    reason: `${preferred === "native" ? "the profile asks for native, but " : ""}${why}`,
+  };
 }

@@ -19,11 +19,16 @@ export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGu
   const sizes = new Map<number, number>();
   let allocated = 0;
   module._malloc = (bytes) => {
-    if (allocated + bytes > limitBytes) throw exhausted(bytes, allocated, `the limit of ${mebibytes(limitBytes)} MiB`);
+    if (allocated + bytes > limitBytes)
+      throw exhausted(bytes, allocated, `the limit of ${mebibytes(limitBytes)} MiB`);
     const pointer = allocate(bytes);
     // an empty tensor may lie anywhere; malloc(0) is allowed to answer 0
-    if (pointer === 0 && bytes > 0) throw exhausted(bytes, allocated, "what WebAssembly can address or this machine has");
-    if (pointer !== 0) { sizes.set(pointer >>> 0, bytes); allocated += bytes; }
+    if (pointer === 0 && bytes > 0)
+      throw exhausted(bytes, allocated, "what WebAssembly can address or this machine has");
+    if (pointer !== 0) {
+      sizes.set(pointer >>> 0, bytes);
+      allocated += bytes;
+    }
     return pointer;
   };
   module._free = (pointer) => {
@@ -34,12 +39,19 @@ export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGu
   };
   return {
     allocatedBytes: () => allocated,
-    remove: () => { module._malloc = allocate; module._free = free; },
+    remove: () => {
+      module._malloc = allocate;
+      module._free = free;
+    },
   };
 }
 
 function exhausted(bytes: number, allocated: number, what: string): StemmaError {
-  return new StemmaError("MEMORY_EXHAUSTED", `${mebibytes(bytes)} MiB more on top of ${mebibytes(allocated)} MiB exceed ${what}: train with a smaller batch, a smaller model, or a higher memory limit in the profile`, { bytes, allocated });
+  return new StemmaError(
+    "MEMORY_EXHAUSTED",
+    `${mebibytes(bytes)} MiB more on top of ${mebibytes(allocated)} MiB exceed ${what}: train with a smaller batch, a smaller model, or a higher memory limit in the profile`,
+    { bytes, allocated },
+  );
 }
 
 const mebibytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(1);

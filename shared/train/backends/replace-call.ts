@@ -4,8 +4,15 @@ import type { KernelRoom, Tf } from "../kernels/kernel-room.js";
 
 export type Layer = LayersModel["layers"][number];
 /** tfjs-layers' holder of a weight. */
-export interface Variable { read(): Tensor; write(value: Tensor): unknown }
-export type LayerCall = (this: Layer, inputs: Tensor | Tensor[], kwargs: { training?: boolean }) => Tensor | Tensor[];
+export interface Variable {
+  read(): Tensor;
+  write(value: Tensor): unknown;
+}
+export type LayerCall = (
+  this: Layer,
+  inputs: Tensor | Tensor[],
+  kwargs: { training?: boolean },
+) => Tensor | Tensor[];
 export type Prototype = Layer & { call: LayerCall };
 
 /** The only tensor, or the first. */
@@ -13,7 +20,8 @@ export const only = (inputs: Tensor | Tensor[]): Tensor => (Array.isArray(inputs
 
 /** Of a class that is not exported by its name. */
 export function prototypeOf(tf: Tf, className: string): Prototype {
-  return tf.serialization.SerializationMap.getMap().classNameMap[className]![0].prototype as unknown as Prototype;
+  return tf.serialization.SerializationMap.getMap().classNameMap[className]![0]
+    .prototype as unknown as Prototype;
 }
 
 /** Until the room closes. `make` gets what was there. */
@@ -21,7 +29,12 @@ export function replaceCall(room: KernelRoom, own: Prototype, make: (stock: Laye
   // the prototype that defines it: a model inherits its from a class that is not exported
   let prototype = own;
   while (!Object.hasOwn(prototype, "call")) prototype = Object.getPrototypeOf(prototype) as Prototype;
-  const stock = prototype.call, ours = make(stock);
-  prototype.call = function (inputs, kwargs) { return (room.tf.getBackend() === "wasm" ? ours : stock).call(this, inputs, kwargs); };
-  room.onClose(() => { prototype.call = stock; });
+  const stock = prototype.call,
+    ours = make(stock);
+  prototype.call = function (inputs, kwargs) {
+    return (room.tf.getBackend() === "wasm" ? ours : stock).call(this, inputs, kwargs);
+  };
+  room.onClose(() => {
+    prototype.call = stock;
+  });
 }

@@ -1,4 +1,6 @@
-/** The start code inside @tensorflow/tfjs-backend-wasm, which that package does not describe to the outside. */
+/**
+ * The start code inside @tensorflow/tfjs-backend-wasm, which that package does not describe to the outside.
+ */
 declare module "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm.js" {
   interface StartableModule {
     HEAPU8: Uint8Array;
@@ -8,5 +10,9 @@ declare module "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm.js" {
     cwrap(name: string, returns: "number" | null, args: readonly "number"[]): unknown;
     tfjs: Record<string, unknown>;
   }
-  export default function startModule(options: { wasmBinary: Uint8Array; print(text: string): void; printErr(text: string): void }): Promise<StartableModule>;
+  export default function startModule(options: {
+    wasmBinary: Uint8Array;
+    print(text: string): void;
+    printErr(text: string): void;
+  }): Promise<StartableModule>;
 }

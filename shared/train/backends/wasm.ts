@@ -21,16 +21,25 @@ import { guardMemory } from "./memory-guard.js";
 /** Names of the two binaries in an engine's folder. */
 export const wasmFiles = { backend: "tfjs-backend-wasm-simd.wasm", kernels: "kernels.wasm" } as const;
 
-export interface WasmBinaries { readonly backend: Uint8Array; readonly kernels: Uint8Array }
+export interface WasmBinaries {
+  readonly backend: Uint8Array;
+  readonly kernels: Uint8Array;
+}
 
 export interface WasmBackendOptions {
   /** One thread is the only count that is offered: it gives the same bits everywhere. */
   readonly threads?: 1;
   /** Tensors and scratch together may take this many MiB; absent: what WebAssembly can address. */
   readonly memoryLimitMb?: number;
-  /** false: tfjs's own gradients, and of our kernels only those that tfjs lacks or gets wrong (to measure against). Default true. */
+  /**
+   * false: tfjs's own gradients, and of our kernels only those that tfjs lacks or gets wrong (to measure
+   * against). Default true.
+   */
   readonly fused?: boolean;
-  /** Folder that holds both wasmFiles; absent: beside this file (a bundle), else where they are installed and built. */
+  /**
+   * Folder that holds both wasmFiles; absent: beside this file (a bundle), else where they are installed and
+   * built.
+   */
   readonly folder?: string;
   /** The binaries themselves, instead of a folder. */
   readonly binaries?: WasmBinaries;
@@ -48,22 +57,39 @@ let running = false;
 
 /**
  * Makes wasm the backend of this process's TensorFlow.js. One at a time.
- * @throws BACKEND_UNAVAILABLE when it is running already, a file is missing or SIMD is; ENGINE_HASH_MISMATCH when kernels.wasm is not the committed one.
+ * @throws BACKEND_UNAVAILABLE when it is running already, a file is missing or SIMD is; ENGINE_HASH_MISMATCH
+ * when kernels.wasm is not the committed one.
  */
 export async function startWasmBackend(options: WasmBackendOptions = {}): Promise<StartedBackend> {
-  if (running) throw new StemmaError("BACKEND_UNAVAILABLE", "the wasm backend is already running in this process: close it first, or use another process");
+  if (running)
+    throw new StemmaError(
+      "BACKEND_UNAVAILABLE",
+      "the wasm backend is already running in this process: close it first, or use another process",
+    );
   running = true;
   const tf: Tf = tensorFlow;
-  const undo: (() => void)[] = [() => { running = false; }];
-  const close = (): void => { for (const step of undo.splice(0).reverse()) step(); };
+  const undo: (() => void)[] = [
+    () => {
+      running = false;
+    },
+  ];
+  const close = (): void => {
+    for (const step of undo.splice(0).reverse()) step();
+  };
   try {
-    const binaries = options.binaries ?? await loadBinaries(options.folder);
+    const binaries = options.binaries ?? (await loadBinaries(options.folder));
     const module = await startTensorFlowModule(binaries.backend);
-    const guard = guardMemory(module, options.memoryLimitMb === undefined ? undefined : options.memoryLimitMb * 2 ** 20);
+    const guard = guardMemory(
+      module,
+      options.memoryLimitMb === undefined ? undefined : options.memoryLimitMb * 2 ** 20,
+    );
     setThreadsCount(options.threads ?? 1);
     if (tf.findBackendFactory("wasm")) tf.removeBackend("wasm");
     tf.registerBackend("wasm", () => new BackendWasm(module as never) as never, 2);
-    undo.push(() => { keepListeners(() => tf.removeBackend("wasm")); guard.remove(); });
+    undo.push(() => {
+      keepListeners(() => tf.removeBackend("wasm"));
+      guard.remove();
+    });
     await tf.setBackend("wasm");
     const backend = tf.backend() as unknown as WasmBackend;
     const room = new KernelRoom(tf, backend, await instantiateKernels(binaries.kernels, module.asm.memory));
@@ -78,28 +104,53 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     return { tf, allocatedBytes: guard.allocatedBytes, close };
   } catch (error) {
     close();
-    throw isStemmaError(error) ? error : new StemmaError("BACKEND_UNAVAILABLE", "the wasm backend did not start: it needs WebAssembly with SIMD and its two wasm files", { cause: error });
+    throw isStemmaError(error)
+      ? error
+      : new StemmaError(
+          "BACKEND_UNAVAILABLE",
+          "the wasm backend did not start: it needs WebAssembly with SIMD and its two wasm files",
+          { cause: error },
+        );
   }
 }
 
 /** Reads both binaries: from `folder`, else beside this file, else from where development has them. */
 async function loadBinaries(folder?: string): Promise<WasmBinaries> {
-  const beside = (name: string): string => (folder === undefined ? fileURLToPath(new URL(name, import.meta.url)) : `${folder}/${name}`);
+  const beside = (name: string): string =>
+    folder === undefined ? fileURLToPath(new URL(name, import.meta.url)) : `${folder}/${name}`;
   try {
-    return { backend: await readFile(beside(wasmFiles.backend)), kernels: await readFile(beside(wasmFiles.kernels)) };
+    return {
+      backend: await readFile(beside(wasmFiles.backend)),
+      kernels: await readFile(beside(wasmFiles.kernels)),
+    };
   } catch (cause) {
-    if (folder !== undefined) throw new StemmaError("BACKEND_UNAVAILABLE", `${folder} lacks ${wasmFiles.backend} or ${wasmFiles.kernels}: the engine is incomplete, fetch it again`, { cause });
+    if (folder !== undefined)
+      throw new StemmaError(
+        "BACKEND_UNAVAILABLE",
+        `${folder} lacks ${wasmFiles.backend} or ${wasmFiles.kernels}: the engine is incomplete, fetch it again`,
+        { cause },
+      );
   }
-  const installed = createRequire(import.meta.url).resolve(`@tensorflow/tfjs-backend-wasm/wasm-out/${wasmFiles.backend}`);
-  return { backend: await readFile(installed), kernels: await readFile(new URL(`../kernels/${wasmFiles.kernels}`, import.meta.url)) };
+  const installed = createRequire(import.meta.url).resolve(
+    `@tensorflow/tfjs-backend-wasm/wasm-out/${wasmFiles.backend}`,
+  );
+  return {
+    backend: await readFile(installed),
+    kernels: await readFile(new URL(`../kernels/${wasmFiles.kernels}`, import.meta.url)),
+  };
 }
 
 const processEvents = ["uncaughtException", "unhandledRejection"] as const;
 
-/** tfjs's start code hangs handlers on the process that hide errors, and its end takes off everybody's: neither lasts. */
+/**
+ * tfjs's start code hangs handlers on the process that hide errors, and its end takes off everybody's:
+ * neither lasts.
+ */
 function keepListeners<Result>(work: () => Result): Result {
   const before = processEvents.map((event) => process.listeners(event as "uncaughtException"));
-  try { return work(); } finally {
+  try {
+    return work();
+  } finally {
     processEvents.forEach((event, i) => {
       process.removeAllListeners(event);
       for (const listener of before[i]!) process.on(event, listener);
@@ -111,10 +162,15 @@ function keepListeners<Result>(work: () => Result): Result {
 async function startTensorFlowModule(wasmBinary: Uint8Array): Promise<WasmModule> {
   const starting = keepListeners(() => startModule({ wasmBinary, print: () => {}, printErr: () => {} }));
   const module = await starting;
-  const wrap = (name: string, returns: "number" | null, count: number): unknown => module.cwrap(name, returns, Array<"number">(count).fill("number"));
+  const wrap = (name: string, returns: "number" | null, count: number): unknown =>
+    module.cwrap(name, returns, Array<"number">(count).fill("number"));
   module.tfjs = {
-    init: wrap("init", null, 0), initWithThreadsCount: wrap("init_with_threads_count", null, 1), getThreadsCount: wrap("get_threads_count", "number", 0),
-    registerTensor: wrap("register_tensor", null, 3), disposeData: wrap("dispose_data", null, 1), dispose: wrap("dispose", null, 0),
+    init: wrap("init", null, 0),
+    initWithThreadsCount: wrap("init_with_threads_count", null, 1),
+    getThreadsCount: wrap("get_threads_count", "number", 0),
+    registerTensor: wrap("register_tensor", null, 3),
+    disposeData: wrap("dispose_data", null, 1),
+    dispose: wrap("dispose", null, 0),
   };
   return module;
 }

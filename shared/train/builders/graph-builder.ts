@@ -9,8 +9,19 @@ import type { Tensor } from "../../tensor/tensor.js";
 import { depthwiseFans, fans, initialize, type InitializerName } from "../initializers.js";
 import type { Streams } from "../streams.js";
 
-interface Weight { readonly name: string; readonly shape: readonly number[]; readonly trainable?: boolean; readonly initializer: InitializerName; /** Every number begins with this instead. */ readonly value?: number }
-interface Node { readonly className: string; readonly config: Readonly<Record<string, unknown>>; readonly inputs: readonly number[]; readonly weights: readonly Weight[] }
+interface Weight {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly trainable?: boolean;
+  readonly initializer: InitializerName;
+  /** Every number begins with this instead. */ readonly value?: number;
+}
+interface Node {
+  readonly className: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly inputs: readonly number[];
+  readonly weights: readonly Weight[];
+}
 
 /** A layer that was added; only this builder knows what it means. */
 export type NodeId = number & { readonly __brand: "NodeId" };
@@ -18,82 +29,231 @@ export type NodeId = number & { readonly __brand: "NodeId" };
 export class GraphBuilder {
   readonly #nodes: Node[] = [];
 
-  #add(className: string, config: Readonly<Record<string, unknown>>, inputs: readonly NodeId[], weights: readonly Weight[] = []): NodeId {
+  #add(
+    className: string,
+    config: Readonly<Record<string, unknown>>,
+    inputs: readonly NodeId[],
+    weights: readonly Weight[] = [],
+  ): NodeId {
     this.#nodes.push({ className, config, inputs, weights });
     return (this.#nodes.length - 1) as NodeId;
   }
 
   /** @param shape without the batch dimension */
-  input(shape: readonly number[]): NodeId { return this.#add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, []); }
+  input(shape: readonly number[]): NodeId {
+    return this.#add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, []);
+  }
 
-  /** A linear layer whose kernel begins at zeros: its outputs begin at `bias`, or at nothing without one, and what it learns stays in the span of the data. */
+  /**
+   * A linear layer whose kernel begins at zeros: its outputs begin at `bias`, or at nothing without one, and
+   * what it learns stays in the span of the data.
+   */
   silentDense(from: NodeId, inputs: number, units: number, bias?: number): NodeId {
-    return this.#add("Dense", { units, activation: "linear", use_bias: bias !== undefined }, [from], [{ name: "kernel", shape: [inputs, units], initializer: "zeros" }, ...(bias === undefined ? [] : [{ name: "bias", shape: [units], initializer: "zeros" as const, value: bias }])]);
+    return this.#add(
+      "Dense",
+      { units, activation: "linear", use_bias: bias !== undefined },
+      [from],
+      [
+        { name: "kernel", shape: [inputs, units], initializer: "zeros" },
+        ...(bias === undefined
+          ? []
+          : [{ name: "bias", shape: [units], initializer: "zeros" as const, value: bias }]),
+      ],
+    );
   }
 
   dense(from: NodeId, inputs: number, units: number, activation = "linear"): NodeId {
-    return this.#add("Dense", { units, activation, use_bias: true }, [from], [{ name: "kernel", shape: [inputs, units], initializer: activation === "relu" ? "he-uniform" : "glorot-uniform" }, { name: "bias", shape: [units], initializer: "zeros" }]);
+    return this.#add(
+      "Dense",
+      { units, activation, use_bias: true },
+      [from],
+      [
+        {
+          name: "kernel",
+          shape: [inputs, units],
+          initializer: activation === "relu" ? "he-uniform" : "glorot-uniform",
+        },
+        { name: "bias", shape: [units], initializer: "zeros" },
+      ],
+    );
   }
 
   /** LSTM and GRU of `units`; the last output of the sequence. */
-  recurrent(className: "LSTM" | "GRU", from: NodeId, inputs: number, units: number, returnSequences = false): NodeId {
+  recurrent(
+    className: "LSTM" | "GRU",
+    from: NodeId,
+    inputs: number,
+    units: number,
+    returnSequences = false,
+  ): NodeId {
     const gates = className === "LSTM" ? 4 : 3;
-    const config = { units, activation: "tanh", recurrent_activation: "sigmoid", use_bias: true, return_sequences: returnSequences, ...(className === "GRU" ? { reset_after: false } : { unit_forget_bias: true }) };
-    return this.#add(className, config, [from], [
-      { name: "kernel", shape: [inputs, gates * units], initializer: "glorot-uniform" },
-      { name: "recurrent_kernel", shape: [units, gates * units], initializer: "orthogonal" },
-      { name: "bias", shape: [gates * units], initializer: "zeros" },
-    ]);
+    const config = {
+      units,
+      activation: "tanh",
+      recurrent_activation: "sigmoid",
+      use_bias: true,
+      return_sequences: returnSequences,
+      ...(className === "GRU" ? { reset_after: false } : { unit_forget_bias: true }),
+    };
+    return this.#add(
+      className,
+      config,
+      [from],
+      [
+        { name: "kernel", shape: [inputs, gates * units], initializer: "glorot-uniform" },
+        { name: "recurrent_kernel", shape: [units, gates * units], initializer: "orthogonal" },
+        { name: "bias", shape: [gates * units], initializer: "zeros" },
+      ],
+    );
   }
 
-  convolution(from: NodeId, channels: number, options: { readonly filters: number; readonly kernel: number; readonly strides?: number; readonly activation?: string; readonly bias?: boolean; readonly padding?: "same" | "valid" }): NodeId {
+  convolution(
+    from: NodeId,
+    channels: number,
+    options: {
+      readonly filters: number;
+      readonly kernel: number;
+      readonly strides?: number;
+      readonly activation?: string;
+      readonly bias?: boolean;
+      readonly padding?: "same" | "valid";
+    },
+  ): NodeId {
     const { filters, kernel, strides = 1, activation = "linear", bias = true, padding = "same" } = options;
-    const config = { filters, kernel_size: [kernel, kernel], strides: [strides, strides], padding, data_format: "channels_last", activation, use_bias: bias };
-    return this.#add("Conv2D", config, [from], [{ name: "kernel", shape: [kernel, kernel, channels, filters], initializer: activation === "tanh" ? "glorot-uniform" : "he-uniform" }, ...(bias ? [{ name: "bias", shape: [filters], initializer: "zeros" as const }] : [])]);
+    const config = {
+      filters,
+      kernel_size: [kernel, kernel],
+      strides: [strides, strides],
+      padding,
+      data_format: "channels_last",
+      activation,
+      use_bias: bias,
+    };
+    return this.#add(
+      "Conv2D",
+      config,
+      [from],
+      [
+        {
+          name: "kernel",
+          shape: [kernel, kernel, channels, filters],
+          initializer: activation === "tanh" ? "glorot-uniform" : "he-uniform",
+        },
+        ...(bias ? [{ name: "bias", shape: [filters], initializer: "zeros" as const }] : []),
+      ],
+    );
   }
 
   depthwise(from: NodeId, channels: number, kernel: number, strides: number): NodeId {
-    const config = { kernel_size: [kernel, kernel], strides: [strides, strides], padding: "same", data_format: "channels_last", depth_multiplier: 1, activation: "linear", use_bias: false };
-    return this.#add("DepthwiseConv2D", config, [from], [{ name: "depthwise_kernel", shape: [kernel, kernel, channels, 1], initializer: "he-uniform" }]);
+    const config = {
+      kernel_size: [kernel, kernel],
+      strides: [strides, strides],
+      padding: "same",
+      data_format: "channels_last",
+      depth_multiplier: 1,
+      activation: "linear",
+      use_bias: false,
+    };
+    return this.#add(
+      "DepthwiseConv2D",
+      config,
+      [from],
+      [{ name: "depthwise_kernel", shape: [kernel, kernel, channels, 1], initializer: "he-uniform" }],
+    );
   }
 
   batchNorm(from: NodeId, channels: number): NodeId {
-    const ones = { shape: [channels], initializer: "ones" as const }, zeros = { shape: [channels], initializer: "zeros" as const };
-    return this.#add("BatchNormalization", { axis: -1, momentum: 0.9, epsilon: 0.001, center: true, scale: true }, [from], [
-      { name: "gamma", ...ones }, { name: "beta", ...zeros }, { name: "moving_mean", ...zeros, trainable: false }, { name: "moving_variance", ...ones, trainable: false },
-    ]);
+    const ones = { shape: [channels], initializer: "ones" as const },
+      zeros = { shape: [channels], initializer: "zeros" as const };
+    return this.#add(
+      "BatchNormalization",
+      { axis: -1, momentum: 0.9, epsilon: 0.001, center: true, scale: true },
+      [from],
+      [
+        { name: "gamma", ...ones },
+        { name: "beta", ...zeros },
+        { name: "moving_mean", ...zeros, trainable: false },
+        { name: "moving_variance", ...ones, trainable: false },
+      ],
+    );
   }
 
-  relu6(from: NodeId): NodeId { return this.#add("ReLU", { max_value: 6 }, [from]); }
-  maxPool(from: NodeId): NodeId { return this.#add("MaxPooling2D", { pool_size: [2, 2], strides: [2, 2], padding: "valid", data_format: "channels_last" }, [from]); }
-  averagePool(from: NodeId): NodeId { return this.#add("AveragePooling2D", { pool_size: [2, 2], strides: [2, 2], padding: "valid", data_format: "channels_last" }, [from]); }
-  globalAverage(from: NodeId): NodeId { return this.#add("GlobalAveragePooling2D", { data_format: "channels_last" }, [from]); }
-  flatten(from: NodeId): NodeId { return this.#add("Flatten", {}, [from]); }
-  dropout(from: NodeId, rate: number): NodeId { return this.#add("Dropout", { rate }, [from]); }
-  sum(from: readonly [NodeId, NodeId]): NodeId { return this.#add("Add", {}, from); }
+  relu6(from: NodeId): NodeId {
+    return this.#add("ReLU", { max_value: 6 }, [from]);
+  }
+  maxPool(from: NodeId): NodeId {
+    return this.#add(
+      "MaxPooling2D",
+      { pool_size: [2, 2], strides: [2, 2], padding: "valid", data_format: "channels_last" },
+      [from],
+    );
+  }
+  averagePool(from: NodeId): NodeId {
+    return this.#add(
+      "AveragePooling2D",
+      { pool_size: [2, 2], strides: [2, 2], padding: "valid", data_format: "channels_last" },
+      [from],
+    );
+  }
+  globalAverage(from: NodeId): NodeId {
+    return this.#add("GlobalAveragePooling2D", { data_format: "channels_last" }, [from]);
+  }
+  flatten(from: NodeId): NodeId {
+    return this.#add("Flatten", {}, [from]);
+  }
+  dropout(from: NodeId, rate: number): NodeId {
+    return this.#add("Dropout", { rate }, [from]);
+  }
+  sum(from: readonly [NodeId, NodeId]): NodeId {
+    return this.#add("Add", {}, from);
+  }
 
-  /** The model that ends in `output`: layers that do not lead there are left out. Each weight draws from the stream "initial/<path>". */
-  build(output: NodeId, streams: Streams): { readonly architecture: Architecture; readonly tensors: readonly Tensor[] } {
-    const calls = this.#nodes.map(({ className, inputs }) => ({ className, inputs: inputs.map((layer) => ({ layer })) }));
+  /**
+   * The model that ends in `output`: layers that do not lead there are left out. Each weight draws from the
+   * stream "initial/<path>".
+   */
+  build(
+    output: NodeId,
+    streams: Streams,
+  ): { readonly architecture: Architecture; readonly tensors: readonly Tensor[] } {
+    const calls = this.#nodes.map(({ className, inputs }) => ({
+      className,
+      inputs: inputs.map((layer) => ({ layer })),
+    }));
     const order = canonicalOrder(calls, [{ layer: output }]);
     const place = new Map(order.map((node, index) => [node, index]));
     const nodes = order.map((index) => this.#nodes[index] as Node);
     const layers: LeafLayer[] = nodes.map(({ className, config, inputs, weights }) => ({
-      className, config,
+      className,
+      config,
       inputs: inputs.map((node) => ({ layer: place.get(node) as number, output: 0 })),
       weights: weights.map(({ name, shape, trainable = true }) => ({ name, dtype: "F32", shape, trainable })),
     }));
-    const tensors = nodes.flatMap((node, layer) => node.weights.map((weight, index) => initialTensor(node, weight, streams, leafPath(layer, index))));
-    return { architecture: { layers, outputs: [{ layer: place.get(output) as number, output: 0 }] }, tensors };
+    const tensors = nodes.flatMap((node, layer) =>
+      node.weights.map((weight, index) => initialTensor(node, weight, streams, leafPath(layer, index))),
+    );
+    return {
+      architecture: { layers, outputs: [{ layer: place.get(output) as number, output: 0 }] },
+      tensors,
+    };
   }
 }
 
 function initialTensor(node: Node, weight: Weight, streams: Streams, path: string): Tensor {
-  const values = initialize(weight.initializer, weight.shape, streams.stream(`initial/${path}`), node.className === "DepthwiseConv2D" ? depthwiseFans(weight.shape) : fans(weight.shape));
+  const values = initialize(
+    weight.initializer,
+    weight.shape,
+    streams.stream(`initial/${path}`),
+    node.className === "DepthwiseConv2D" ? depthwiseFans(weight.shape) : fans(weight.shape),
+  );
   if (weight.value !== undefined) values.fill(weight.value);
   // An LSTM forgets little at first: ones for the second of its four gates (Jozefowicz et al., 2015).
-  if (node.className === "LSTM" && weight.name === "bias") values.fill(1, values.length / 4, values.length / 2);
-  const bytes = new Uint8Array(values.length * 4), view = new DataView(bytes.buffer);
-  values.forEach((value, index) => { view.setFloat32(index * 4, value, true); });
+  if (node.className === "LSTM" && weight.name === "bias")
+    values.fill(1, values.length / 4, values.length / 2);
+  const bytes = new Uint8Array(values.length * 4),
+    view = new DataView(bytes.buffer);
+  values.forEach((value, index) => {
+    view.setFloat32(index * 4, value, true);
+  });
   return { dtype: "F32", shape: [...weight.shape], bytes };
 }

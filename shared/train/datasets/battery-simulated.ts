@@ -11,9 +11,13 @@ import { batterySet, windowOptions, type DischargeCycle } from "./battery-window
 import type { DatasetReader } from "./dataset.js";
 import { ParameterReader } from "./sample-set.js";
 
-/** Open-circuit volts at 0, 10, … 100 % of charge (lithium nickel manganese cobalt oxide against graphite). */
+/**
+ * Open-circuit volts at 0, 10, … 100 % of charge (lithium nickel manganese cobalt oxide against graphite).
+ */
 const openCircuit = [2.95, 3.38, 3.5, 3.56, 3.6, 3.65, 3.72, 3.82, 3.92, 4.04, 4.18] as const;
-const stepSeconds = 10, cutOffVolts = 2.7, ratedAmperes = 2;
+const stepSeconds = 10,
+  cutOffVolts = 2.7,
+  ratedAmperes = 2;
 
 export interface CellParameters {
   /** Ah when new. */
@@ -35,17 +39,30 @@ export interface CellParameters {
   readonly temperatureOffset: number;
 }
 
-function between(stream: Stream, low: number, high: number): number { return low + (high - low) * stream.uniform(); }
+function between(stream: Stream, low: number, high: number): number {
+  return low + (high - low) * stream.uniform();
+}
 
 /** A laboratory cell: constant current, 24 °C, small differences of manufacture. */
 export function laboratoryCell(stream: Stream): CellParameters {
   return {
-    capacity: between(stream, 1.86, 1.98), resistance: between(stream, 0.062, 0.074), fadeRoot: between(stream, 0.1, 0.15), fadeLinear: between(stream, 0.06, 0.12),
-    resistanceGrowth: between(stream, 0.3, 0.5), ambient: between(stream, 23.5, 24.5), heating: between(stream, 26, 30), profile: [1], voltageOffset: 0, temperatureOffset: 0,
+    capacity: between(stream, 1.86, 1.98),
+    resistance: between(stream, 0.062, 0.074),
+    fadeRoot: between(stream, 0.1, 0.15),
+    fadeLinear: between(stream, 0.06, 0.12),
+    resistanceGrowth: between(stream, 0.3, 0.5),
+    ambient: between(stream, 23.5, 24.5),
+    heating: between(stream, 26, 30),
+    profile: [1],
+    voltageOffset: 0,
+    temperatureOffset: 0,
   };
 }
 
-/** A vehicle's cell: bus bars and connectors add resistance, long cables to the sensors lose volts; the pack is cooled, and driven stop and go. */
+/**
+ * A vehicle's cell: bus bars and connectors add resistance, long cables to the sensors lose volts; the pack
+ * is cooled, and driven stop and go.
+ */
 export function vehicleCell(stream: Stream): CellParameters {
   const profile = Array.from({ length: 9 }, () => {
     const kind = stream.integer(10);
@@ -53,16 +70,24 @@ export function vehicleCell(stream: Stream): CellParameters {
   });
   const mean = profile.reduce((sum, current) => sum + current, 0) / profile.length;
   return {
-    capacity: between(stream, 1.84, 2.02), resistance: between(stream, 0.11, 0.125), fadeRoot: between(stream, 0.09, 0.16), fadeLinear: between(stream, 0.06, 0.12),
-    resistanceGrowth: between(stream, 0.25, 0.55), ambient: between(stream, 22, 26), heating: between(stream, 17, 20),
-    profile: profile.map((current) => current / mean), voltageOffset: between(stream, -0.1, -0.07), temperatureOffset: between(stream, -0.5, 0.5),
+    capacity: between(stream, 1.84, 2.02),
+    resistance: between(stream, 0.11, 0.125),
+    fadeRoot: between(stream, 0.09, 0.16),
+    fadeLinear: between(stream, 0.06, 0.12),
+    resistanceGrowth: between(stream, 0.25, 0.55),
+    ambient: between(stream, 22, 26),
+    heating: between(stream, 17, 20),
+    profile: profile.map((current) => current / mean),
+    voltageOffset: between(stream, -0.1, -0.07),
+    temperatureOffset: between(stream, -0.5, 0.5),
   };
 }
 
 function openCircuitVolts(charge: number): number {
   const position = Math.min(Math.max(charge, 0), 1) * (openCircuit.length - 1);
   const index = Math.min(Math.floor(position), openCircuit.length - 2);
-  const low = openCircuit[index] as number, high = openCircuit[index + 1] as number;
+  const low = openCircuit[index] as number,
+    high = openCircuit[index + 1] as number;
   return low + (high - low) * (position - index);
 }
 
@@ -71,18 +96,32 @@ export function discharge(cell: CellParameters, cycle: number, noise: Stream): D
   const age = cycle / 168;
   const capacity = cell.capacity * (1 - cell.fadeRoot * Math.sqrt(age) - cell.fadeLinear * age);
   const resistance = cell.resistance * (1 + cell.resistanceGrowth * age);
-  let charge = 1, polarisation = 0, temperature = cell.ambient, smooth = openCircuitVolts(1), taken = 0, volts = 0, degrees = 0, steps = 0, fall = 0;
+  let charge = 1,
+    polarisation = 0,
+    temperature = cell.ambient,
+    smooth = openCircuitVolts(1),
+    taken = 0,
+    volts = 0,
+    degrees = 0,
+    steps = 0,
+    fall = 0;
   for (; steps < 4000; steps++) {
     const current = ratedAmperes * (cell.profile[steps % cell.profile.length] ?? 1);
     polarisation += (current * resistance * 0.6 - polarisation) * (stepSeconds / 120);
     const terminal = openCircuitVolts(charge) - current * resistance - polarisation;
     smooth += (terminal + cell.voltageOffset - smooth) * 0.05;
-    temperature += (cell.ambient + cell.heating * current * current * resistance - temperature) * (stepSeconds / 900);
-    volts += terminal; degrees += temperature;
+    temperature +=
+      (cell.ambient + cell.heating * current * current * resistance - temperature) * (stepSeconds / 900);
+    volts += terminal;
+    degrees += temperature;
     if (smooth < 3.8 && smooth >= 3.5) fall += stepSeconds;
     const ampereHours = (current * stepSeconds) / 3600;
-    taken += ampereHours; charge -= ampereHours / capacity;
-    if (smooth < cutOffVolts || charge <= 0) { steps++; break; }
+    taken += ampereHours;
+    charge -= ampereHours / capacity;
+    if (smooth < cutOffVolts || charge <= 0) {
+      steps++;
+      break;
+    }
   }
   const measured = (value: number, deviation: number): number => value + deviation * noise.normal();
   return {
@@ -95,18 +134,29 @@ export function discharge(cell: CellParameters, cycle: number, noise: Stream): D
 }
 
 /** The life of one cell. The same (kind, number, cycles) gives the same numbers everywhere. */
-export function simulateCell(kind: "laboratory" | "vehicle", number: number, cycles: number): DischargeCycle[] {
+export function simulateCell(
+  kind: "laboratory" | "vehicle",
+  number: number,
+  cycles: number,
+): DischargeCycle[] {
   const streams = new Streams(String(number), 0);
   const stream = streams.stream(`cell/${kind}`);
   const cell = kind === "laboratory" ? laboratoryCell(stream) : vehicleCell(stream);
-  return Array.from({ length: cycles }, (_, index) => discharge(cell, index + 1, streams.stream(`noise/${kind}`)));
+  return Array.from({ length: cycles }, (_, index) =>
+    discharge(cell, index + 1, streams.stream(`noise/${kind}`)),
+  );
 }
 
-/** Parameters: `vehicle` (0, the default: the laboratory's cells; n: that vehicle's), `cells` (how many), `cycles`, and those of the windows. */
+/**
+ * Parameters: `vehicle` (0, the default: the laboratory's cells; n: that vehicle's), `cells` (how many),
+ * `cycles`, and those of the windows.
+ */
 export const batterySimulated: DatasetReader = {
   name: "battery-simulated",
   title: "simulated ageing cells: state of health from windows of discharge cycles",
-  task: "regression", needsLocation: false, requiredFiles: [],
+  task: "regression",
+  needsLocation: false,
+  requiredFiles: [],
   async read(reference) {
     const parameters = new ParameterReader("battery-simulated", reference.parameters);
     const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);
@@ -114,7 +164,14 @@ export const batterySimulated: DatasetReader = {
     const cycles = parameters.whole("cycles", 168, 8, 2000);
     const options = windowOptions(parameters);
     parameters.end();
-    const tables = Array.from({ length: cells }, (_, index) => (vehicle === 0 ? simulateCell("laboratory", index + 1, cycles) : simulateCell("vehicle", vehicle * 64 + index, cycles)));
-    return batterySet(tables, options, { reader: "battery-simulated", simulator: { version: 1, vehicle, cells, cycles } });
+    const tables = Array.from({ length: cells }, (_, index) =>
+      vehicle === 0
+        ? simulateCell("laboratory", index + 1, cycles)
+        : simulateCell("vehicle", vehicle * 64 + index, cycles),
+    );
+    return batterySet(tables, options, {
+      reader: "battery-simulated",
+      simulator: { version: 1, vehicle, cells, cycles },
+    });
   },
 };

@@ -5,14 +5,20 @@
 import type { Files } from "../../ports.js";
 import type { DatasetReference } from "../training.js";
 
-/** Samples of one part; row-major. `inputs` has count × product(inputShape) numbers, `targets` count × targetSize (regression) or count (class indices). */
+/**
+ * Samples of one part; row-major. `inputs` has count × product(inputShape) numbers, `targets` count ×
+ * targetSize (regression) or count (class indices).
+ */
 export interface SamplePart {
   readonly count: number;
   readonly inputs: Float32Array;
   readonly targets: Float32Array;
 }
 
-/** A classification's targets are whole numbers 0 … classes − 1; a regression's are in `unit` as the recipe documents. */
+/**
+ * A classification's targets are whole numbers 0 … classes − 1; a regression's are in `unit` as the recipe
+ * documents.
+ */
 export interface SampleSet {
   readonly task: "regression" | "classification";
   /** Without the batch dimension. */
@@ -26,7 +32,10 @@ export interface SampleSet {
   readonly validation: SamplePart;
   /** Never trained on, never looked at by early stopping; the metric before and after is measured here. */
   readonly heldOut: SamplePart;
-  /** Where the samples came from and what was done to them, for the provenance record (format, columns and roles, transformations, split). */
+  /**
+   * Where the samples came from and what was done to them, for the provenance record (format, columns and
+   * roles, transformations, split).
+   */
   readonly description: Readonly<Record<string, unknown>>;
 }
 

@@ -11,44 +11,117 @@ import { ParameterReader } from "./sample-set.js";
 const side = 28;
 /** Corners of the strokes of each sign, on a grid of 0 … 4 by 0 … 6; a stroke joins neighbours, null lifts the pen. */
 const signs: readonly (readonly (readonly [number, number] | null)[])[] = [
-  [[1, 0], [3, 0], [4, 2], [4, 4], [3, 6], [1, 6], [0, 4], [0, 2], [1, 0]],
+  [
+    [1, 0],
+    [3, 0],
+    [4, 2],
+    [4, 4],
+    [3, 6],
+    [1, 6],
+    [0, 4],
+    [0, 2],
+    [1, 0],
+  ],
   [[1, 1], [2, 0], [2, 6], null, [1, 6], [3, 6]],
-  [[0, 1], [2, 0], [4, 1], [4, 2], [0, 6], [4, 6]],
-  [[0, 0], [4, 0], [2, 3], [4, 4], [3, 6], [0, 6]],
-  [[3, 6], [3, 0], [0, 4], [4, 4]],
-  [[4, 0], [0, 0], [0, 3], [3, 3], [4, 4], [3, 6], [0, 6]],
-  [[3, 0], [0, 3], [0, 5], [2, 6], [4, 5], [3, 3], [0, 4]],
+  [
+    [0, 1],
+    [2, 0],
+    [4, 1],
+    [4, 2],
+    [0, 6],
+    [4, 6],
+  ],
+  [
+    [0, 0],
+    [4, 0],
+    [2, 3],
+    [4, 4],
+    [3, 6],
+    [0, 6],
+  ],
+  [
+    [3, 6],
+    [3, 0],
+    [0, 4],
+    [4, 4],
+  ],
+  [
+    [4, 0],
+    [0, 0],
+    [0, 3],
+    [3, 3],
+    [4, 4],
+    [3, 6],
+    [0, 6],
+  ],
+  [
+    [3, 0],
+    [0, 3],
+    [0, 5],
+    [2, 6],
+    [4, 5],
+    [3, 3],
+    [0, 4],
+  ],
   [[0, 0], [4, 0], [1, 6], null, [1, 3], [4, 3]],
-  [[2, 3], [0, 1], [2, 0], [4, 1], [2, 3], [0, 5], [2, 6], [4, 5], [2, 3]],
-  [[4, 3], [1, 3], [0, 1], [2, 0], [4, 1], [4, 3], [3, 6]],
+  [
+    [2, 3],
+    [0, 1],
+    [2, 0],
+    [4, 1],
+    [2, 3],
+    [0, 5],
+    [2, 6],
+    [4, 5],
+    [2, 3],
+  ],
+  [
+    [4, 3],
+    [1, 3],
+    [0, 1],
+    [2, 0],
+    [4, 1],
+    [4, 3],
+    [3, 6],
+  ],
 ];
 
 type Segment = readonly [x0: number, y0: number, x1: number, y1: number];
 
 function segmentsOf(label: number, stream: Stream): Segment[] {
-  const scale = stream.uniformBetween(2.5, 3.3), shear = stream.uniformBetween(-0.2, 0.2);
-  const left = 14 - 2 * scale + stream.uniformBetween(-2.5, 2.5), top = 14 - 3 * scale + stream.uniformBetween(-2.5, 2.5);
+  const scale = stream.uniformBetween(2.5, 3.3),
+    shear = stream.uniformBetween(-0.2, 0.2);
+  const left = 14 - 2 * scale + stream.uniformBetween(-2.5, 2.5),
+    top = 14 - 3 * scale + stream.uniformBetween(-2.5, 2.5);
   const points = (signs[label] ?? []).map((point) => {
     if (point === null) return null;
     const y = point[1] + stream.uniformBetween(-0.3, 0.3);
-    return [left + (point[0] + stream.uniformBetween(-0.3, 0.3) - shear * (y - 3)) * scale, top + y * scale] as const;
+    return [
+      left + (point[0] + stream.uniformBetween(-0.3, 0.3) - shear * (y - 3)) * scale,
+      top + y * scale,
+    ] as const;
   });
   return points.flatMap((point, index) => {
     const next = points[index + 1];
-    return point === null || next === null || next === undefined ? [] : [[point[0], point[1], next[0], next[1]] as const];
+    return point === null || next === null || next === undefined
+      ? []
+      : [[point[0], point[1], next[0], next[1]] as const];
   });
 }
 
 function distanceTo([x0, y0, x1, y1]: Segment, x: number, y: number): number {
-  const dx = x1 - x0, dy = y1 - y0;
+  const dx = x1 - x0,
+    dy = y1 - y0;
   const along = Math.min(1, Math.max(0, ((x - x0) * dx + (y - y0) * dy) / (dx * dx + dy * dy || 1)));
-  const offX = x0 + along * dx - x, offY = y0 + along * dy - y;
+  const offX = x0 + along * dx - x,
+    offY = y0 + along * dy - y;
   return Math.sqrt(offX * offX + offY * offY);
 }
 
 /** Draws one sign into `target` (side × side). */
 export function drawSign(label: number, stream: Stream, target: Float32Array): void {
-  const segments = segmentsOf(label, stream), half = stream.uniformBetween(0.7, 1.5);
+  const segments = segmentsOf(label, stream),
+    half = stream.uniformBetween(0.7, 1.5);
   for (let y = 0; y < side; y++) {
     for (let x = 0; x < side; x++) {
       let nearest = Infinity;
@@ -62,10 +135,15 @@ export function drawSign(label: number, stream: Stream, target: Float32Array): v
 /** `count` pictures; the same (seed, count) gives the same bits everywhere. */
 export function generatePictures(seed: string, count: number): Pictures {
   const stream = new Streams(seed, 0).stream("pictures");
-  const pixels = new Float32Array(count * side * side), labels = new Uint8Array(count);
+  const pixels = new Float32Array(count * side * side),
+    labels = new Uint8Array(count);
   for (let index = 0; index < count; index++) {
     labels[index] = stream.integer(10);
-    drawSign(labels[index] as number, stream, pixels.subarray(index * side * side, (index + 1) * side * side));
+    drawSign(
+      labels[index] as number,
+      stream,
+      pixels.subarray(index * side * side, (index + 1) * side * side),
+    );
   }
   return { width: side, height: side, classes: 10, pixels, labels };
 }
@@ -74,12 +152,18 @@ export function generatePictures(seed: string, count: number): Pictures {
 export const imagesGenerated: DatasetReader = {
   name: "images-generated",
   title: "drawn signs of ten kinds, each vehicle through its own camera",
-  task: "classification", needsLocation: false, requiredFiles: [],
+  task: "classification",
+  needsLocation: false,
+  requiredFiles: [],
   async read(reference) {
     const parameters = new ParameterReader("images-generated", reference.parameters);
-    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31), count = parameters.whole("count", vehicle === 0 ? 2500 : 625, 8, 100_000);
+    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31),
+      count = parameters.whole("count", vehicle === 0 ? 2500 : 625, 8, 100_000);
     const camera = parameters.whole("camera", vehicle, 0, 2 ** 31);
     parameters.end();
-    return imageSet(generatePictures(String(vehicle), count), camera, { reader: "images-generated", generator: { version: 1, vehicle, count } });
+    return imageSet(generatePictures(String(vehicle), count), camera, {
+      reader: "images-generated",
+      generator: { version: 1, vehicle, count },
+    });
   },
 };

@@ -10,10 +10,15 @@ import type { DatasetReader } from "./dataset.js";
 import { imageSet } from "./image-parts.js";
 import { ParameterReader } from "./sample-set.js";
 
-const pictureFile = "t10k-images-idx3-ubyte.gz", labelFile = "t10k-labels-idx1-ubyte.gz";
-const maxUnpackedBytes = 256 * 1024 * 1024, baseCount = 5000;
+const pictureFile = "t10k-images-idx3-ubyte.gz",
+  labelFile = "t10k-labels-idx1-ubyte.gz";
+const maxUnpackedBytes = 256 * 1024 * 1024,
+  baseCount = 5000;
 
-export interface IdxArray { readonly dimensions: readonly number[]; readonly values: Uint8Array }
+export interface IdxArray {
+  readonly dimensions: readonly number[];
+  readonly values: Uint8Array;
+}
 
 /**
  * An IDX file of unsigned bytes: 0, 0, type 8, rank, big-endian dimensions, values; gzipped.
@@ -21,41 +26,86 @@ export interface IdxArray { readonly dimensions: readonly number[]; readonly val
  */
 export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxArray {
   const refuse = (what: string, cause?: unknown): never => {
-    throw new StemmaError("DATASET_MALFORMED", `${where} is no gzipped IDX file of rank ${rank}: ${what}. Replace it by the original one.`, { file: where, cause });
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `${where} is no gzipped IDX file of rank ${rank}: ${what}. Replace it by the original one.`,
+      { file: where, cause },
+    );
   };
   let bytes: Buffer;
-  try { bytes = gunzipSync(packed, { maxOutputLength: maxUnpackedBytes }); } catch (cause) { return refuse(cause instanceof Error ? cause.message : "it does not unpack", cause); }
+  try {
+    bytes = gunzipSync(packed, { maxOutputLength: maxUnpackedBytes });
+  } catch (cause) {
+    return refuse(cause instanceof Error ? cause.message : "it does not unpack", cause);
+  }
   const headerBytes = 4 + 4 * rank;
   if (bytes.length < headerBytes) return refuse(`it ends after ${bytes.length} bytes`);
-  if (bytes.readUInt32BE(0) !== 0x0800 + rank) return refuse(`it begins with 0x${bytes.readUInt32BE(0).toString(16).padStart(8, "0")}`);
+  if (bytes.readUInt32BE(0) !== 0x0800 + rank)
+    return refuse(`it begins with 0x${bytes.readUInt32BE(0).toString(16).padStart(8, "0")}`);
   const dimensions = Array.from({ length: rank }, (_, index) => bytes.readUInt32BE(4 + 4 * index));
   const count = dimensions.reduce((product, dimension) => product * dimension, 1);
-  if (count !== bytes.length - headerBytes) return refuse(`its dimensions ${dimensions.join(" × ")} need ${count} bytes, it has ${bytes.length - headerBytes}`);
+  if (count !== bytes.length - headerBytes)
+    return refuse(
+      `its dimensions ${dimensions.join(" × ")} need ${count} bytes, it has ${bytes.length - headerBytes}`,
+    );
   return { dimensions, values: new Uint8Array(bytes.subarray(headerBytes)) };
 }
 
-/** Parameters: `vehicle` (0, the default: the first 5,000 pictures; n: slice (n − 1) mod `slices` of the rest), `limit` (pictures at most), `camera` (default: the vehicle's; 0 = none). */
+/**
+ * Parameters: `vehicle` (0, the default: the first 5,000 pictures; n: slice (n − 1) mod `slices` of the
+ * rest), `limit` (pictures at most), `camera` (default: the vehicle's; 0 = none).
+ */
 export const mnist: DatasetReader = {
   name: "mnist",
   title: "handwritten digits (MNIST), each vehicle through its own camera",
-  task: "classification", needsLocation: true,
+  task: "classification",
+  needsLocation: true,
   requiredFiles: [pictureFile, labelFile],
   async read(reference, files) {
     const parameters = new ParameterReader("mnist", reference.parameters);
-    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31), slices = parameters.whole("slices", 8, 1, 500);
+    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31),
+      slices = parameters.whole("slices", 8, 1, 500);
     const limit = parameters.whole("limit", baseCount, 8, 1_000_000);
     const camera = parameters.whole("camera", vehicle, 0, 2 ** 31);
     parameters.end();
     const folder = reference.location ?? ".";
-    const packed = [await files.read(join(folder, pictureFile)), await files.read(join(folder, labelFile))] as const;
-    const pictures = parseIdx(packed[0], 3, join(folder, pictureFile)), labels = parseIdx(packed[1], 1, join(folder, labelFile));
+    const packed = [
+      await files.read(join(folder, pictureFile)),
+      await files.read(join(folder, labelFile)),
+    ] as const;
+    const pictures = parseIdx(packed[0], 3, join(folder, pictureFile)),
+      labels = parseIdx(packed[1], 1, join(folder, labelFile));
     const [total = 0, height = 0, width = 0] = pictures.dimensions;
-    if (labels.values.length !== total || total < baseCount || height * width === 0 || labels.values.some((label) => label > 9)) throw new StemmaError("DATASET_MALFORMED", `${folder} holds ${total} pictures of ${width} × ${height} and ${labels.values.length} labels, which are no ten kinds of digits. Replace both files by the original ones.`, { folder });
+    if (
+      labels.values.length !== total ||
+      total < baseCount ||
+      height * width === 0 ||
+      labels.values.some((label) => label > 9)
+    )
+      throw new StemmaError(
+        "DATASET_MALFORMED",
+        `${folder} holds ${total} pictures of ${width} × ${height} and ${labels.values.length} labels, which are no ten kinds of digits. Replace both files by the original ones.`,
+        { folder },
+      );
     const perSlice = Math.floor((total - baseCount) / slices);
     const from = vehicle === 0 ? 0 : baseCount + ((vehicle - 1) % slices) * perSlice;
-    const count = Math.min(limit, vehicle === 0 ? baseCount : perSlice), length = width * height;
-    const pixels = Float32Array.from(pictures.values.subarray(from * length, (from + count) * length), (value) => value / 255);
-    const sources = [pictureFile, labelFile].map((file, index) => ({ file, bytes: packed[index as 0 | 1].length, sha256: createHash("sha256").update(packed[index as 0 | 1]).digest("hex") }));
-    return imageSet({ width, height, classes: 10, pixels, labels: labels.values.subarray(from, from + count) }, camera, { reader: "mnist", location: folder, format: "IDX, gzipped", sources, vehicle, from, count });
+    const count = Math.min(limit, vehicle === 0 ? baseCount : perSlice),
+      length = width * height;
+    const pixels = Float32Array.from(
+      pictures.values.subarray(from * length, (from + count) * length),
+      (value) => value / 255,
+    );
+    const sources = [pictureFile, labelFile].map((file, index) => ({
+      file,
+      bytes: packed[index as 0 | 1].length,
+      sha256: createHash("sha256")
+        .update(packed[index as 0 | 1])
+        .digest("hex"),
+    }));
+    return imageSet(
+      { width, height, classes: 10, pixels, labels: labels.values.subarray(from, from + count) },
+      camera,
+      { reader: "mnist", location: folder, format: "IDX, gzipped", sources, vehicle, from, count },
+    );
   },
 };

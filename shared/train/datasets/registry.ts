@@ -9,32 +9,62 @@ import { nasaBattery } from "./nasa-battery.js";
 import { sampleSetHash } from "./sample-set.js";
 import { samples } from "./samples.js";
 
-export const datasetReaders: readonly DatasetReader[] = [nasaBattery, batterySimulated, mnist, imagesGenerated, samples];
+export const datasetReaders: readonly DatasetReader[] = [
+  nasaBattery,
+  batterySimulated,
+  mnist,
+  imagesGenerated,
+  samples,
+];
 
 /** @throws DATASET_UNKNOWN */
 export function datasetReader(name: string): DatasetReader {
   const reader = datasetReaders.find((each) => each.name === name);
-  if (reader === undefined) throw new StemmaError("DATASET_UNKNOWN", `There is no dataset reader called "${name.slice(0, 60)}". Use one of ${datasetReaders.map((each) => each.name).join(", ")}.`, { reader: name });
+  if (reader === undefined)
+    throw new StemmaError(
+      "DATASET_UNKNOWN",
+      `There is no dataset reader called "${name.slice(0, 60)}". Use one of ${datasetReaders.map((each) => each.name).join(", ")}.`,
+      { reader: name },
+    );
   return reader;
 }
 
-export interface LoadedDataset { readonly set: SampleSet; readonly hash: ReturnType<typeof sampleSetHash> }
+export interface LoadedDataset {
+  readonly set: SampleSet;
+  readonly hash: ReturnType<typeof sampleSetHash>;
+}
 
 /**
  * Reads the samples a reference names and checks their hash where the reference has one.
- * @throws DATASET_UNKNOWN, DATASET_MALFORMED (also when the samples are others than those referred to), DATASET_EMPTY, FILE_MISSING
+ * @throws DATASET_UNKNOWN, DATASET_MALFORMED (also when the samples are others than those referred to),
+ * DATASET_EMPTY, FILE_MISSING
  */
 export async function loadDataset(reference: DatasetReference, files: DatasetFiles): Promise<LoadedDataset> {
   const reader = datasetReader(reference.reader);
-  if (reader.needsLocation && reference.location === undefined) throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The dataset ${reader.name} needs a location: the folder its files lie in.`, { reader: reader.name });
+  if (reader.needsLocation && reference.location === undefined)
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `The dataset ${reader.name} needs a location: the folder its files lie in.`,
+      { reader: reader.name },
+    );
   const set = await reader.read(reference, files);
   const hash = sampleSetHash(set);
-  if (reference.hash !== undefined && reference.hash !== hash) throw new StemmaError("DATASET_MALFORMED", `The samples of ${reader.name} are not those this training was recorded with (hash ${hash.slice(0, 12)}, expected ${reference.hash.slice(0, 12)}). Bring the original data back.`, { expected: reference.hash, actual: hash });
+  if (reference.hash !== undefined && reference.hash !== hash)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `The samples of ${reader.name} are not those this training was recorded with (hash ${hash.slice(0, 12)}, expected ${reference.hash.slice(0, 12)}). Bring the original data back.`,
+      { expected: reference.hash, actual: hash },
+    );
   return { set, hash };
 }
 
 /** Whether the files of a reader lie in a folder. */
-export async function isDatasetIn(reader: DatasetReader, folder: string, files: DatasetFiles): Promise<boolean> {
-  for (const name of reader.requiredFiles) if ((await files.stat(`${folder}/${name}`)) === undefined) return false;
+export async function isDatasetIn(
+  reader: DatasetReader,
+  folder: string,
+  files: DatasetFiles,
+): Promise<boolean> {
+  for (const name of reader.requiredFiles)
+    if ((await files.stat(`${folder}/${name}`)) === undefined) return false;
   return true;
 }

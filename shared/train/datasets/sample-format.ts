@@ -4,7 +4,8 @@
  *
  * A segment is the 8 bytes "STEMSMP1" and then records: length u32 LE ‖ CRC-32 of the payload u32 LE ‖
  * payload. The payload is UTF-8 JSON:
- *   {"id": "…", "timeMs": 1700000000000, "split": "train", "label": [0.93], "shape": [10, 3], "values": "base64 of float32 LE"}
+ *   {"id": "…", "timeMs": 1700000000000, "split": "train", "label": [0.93], "shape": [10, 3], "values":
+ *   "base64 of float32 LE"}
  * A segment's tail may be torn (power loss): decoding stops at the first record that is cut short or
  * whose checksum fails, and says how many bytes are good, so that a writer can cut there and go on.
  */
@@ -37,27 +38,61 @@ const maxSampleRank = 8;
 const headerBytes = 8;
 
 const invalid = (what: string, details: Record<string, unknown> = {}): StemmaError =>
-  new StemmaError("SAMPLE_INVALID", `A sample was refused: ${what}. Send it again in the documented form.`, details);
+  new StemmaError(
+    "SAMPLE_INVALID",
+    `A sample was refused: ${what}. Send it again in the documented form.`,
+    details,
+  );
 
 /** Checks a sample that came from outside. @throws SAMPLE_INVALID */
 export function checkSample(sample: Sample): void {
-  if (typeof sample.id !== "string" || sample.id.length < 1 || sample.id.length > 64) throw invalid("its id must have 1 to 64 characters");
+  if (typeof sample.id !== "string" || sample.id.length < 1 || sample.id.length > 64)
+    throw invalid("its id must have 1 to 64 characters");
   if (!Number.isSafeInteger(sample.timeMs)) throw invalid("its timeMs must be whole milliseconds since 1970");
-  if (!sampleSplits.includes(sample.split)) throw invalid(`its split must be one of ${sampleSplits.join(", ")}`);
-  if (!Array.isArray(sample.label) || sample.label.length < 1 || sample.label.length > maxLabelNumbers || !sample.label.every((value) => Number.isFinite(value))) throw invalid(`its label must be 1 to ${maxLabelNumbers} finite numbers`);
-  if (!Array.isArray(sample.shape) || sample.shape.length > maxSampleRank || !sample.shape.every((dimension) => Number.isSafeInteger(dimension) && dimension > 0)) throw invalid(`its shape must be at most ${maxSampleRank} whole numbers above 0`);
+  if (!sampleSplits.includes(sample.split))
+    throw invalid(`its split must be one of ${sampleSplits.join(", ")}`);
+  if (
+    !Array.isArray(sample.label) ||
+    sample.label.length < 1 ||
+    sample.label.length > maxLabelNumbers ||
+    !sample.label.every((value) => Number.isFinite(value))
+  )
+    throw invalid(`its label must be 1 to ${maxLabelNumbers} finite numbers`);
+  if (
+    !Array.isArray(sample.shape) ||
+    sample.shape.length > maxSampleRank ||
+    !sample.shape.every((dimension) => Number.isSafeInteger(dimension) && dimension > 0)
+  )
+    throw invalid(`its shape must be at most ${maxSampleRank} whole numbers above 0`);
   const length = sample.shape.reduce((product, dimension) => product * dimension, 1);
-  if (length * 4 > maxSampleBytes) throw invalid(`its values take ${length * 4} bytes, more than ${maxSampleBytes}`);
-  if (!(sample.values instanceof Float32Array) || sample.values.length !== length) throw invalid(`its shape [${sample.shape.join(", ")}] needs ${length} values, it has ${sample.values?.length}`);
-  if (!sample.values.every((value) => Number.isFinite(value))) throw invalid("a value is not a finite number");
+  if (length * 4 > maxSampleBytes)
+    throw invalid(`its values take ${length * 4} bytes, more than ${maxSampleBytes}`);
+  if (!(sample.values instanceof Float32Array) || sample.values.length !== length)
+    throw invalid(
+      `its shape [${sample.shape.join(", ")}] needs ${length} values, it has ${sample.values?.length}`,
+    );
+  if (!sample.values.every((value) => Number.isFinite(value)))
+    throw invalid("a value is not a finite number");
 }
 
 /** One record, ready to be appended to a segment. @throws SAMPLE_INVALID */
 export function encodeSample(sample: Sample): Uint8Array {
   checkSample(sample);
   const values = Buffer.alloc(sample.values.length * 4);
-  sample.values.forEach((value, index) => { values.writeFloatLE(value, index * 4); });
-  const payload = Buffer.from(JSON.stringify({ id: sample.id, timeMs: sample.timeMs, split: sample.split, label: sample.label, shape: sample.shape, values: values.toString("base64") }), "utf8");
+  sample.values.forEach((value, index) => {
+    values.writeFloatLE(value, index * 4);
+  });
+  const payload = Buffer.from(
+    JSON.stringify({
+      id: sample.id,
+      timeMs: sample.timeMs,
+      split: sample.split,
+      label: sample.label,
+      shape: sample.shape,
+      values: values.toString("base64"),
+    }),
+    "utf8",
+  );
   const record = Buffer.alloc(headerBytes + payload.length);
   record.writeUInt32LE(payload.length, 0);
   record.writeUInt32LE(crc32(payload), 4);
@@ -66,7 +101,11 @@ export function encodeSample(sample: Sample): Uint8Array {
 }
 
 /** A decoded segment: its whole samples, and how many bytes from the start are good. */
-export interface DecodedSegment { readonly samples: readonly Sample[]; readonly goodBytes: number; readonly torn: boolean }
+export interface DecodedSegment {
+  readonly samples: readonly Sample[];
+  readonly goodBytes: number;
+  readonly torn: boolean;
+}
 
 /**
  * Decodes a segment up to its first torn or damaged record.
@@ -74,7 +113,8 @@ export interface DecodedSegment { readonly samples: readonly Sample[]; readonly 
  */
 export function decodeSegment(bytes: Uint8Array): DecodedSegment {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (buffer.length < segmentMagic.length || !buffer.subarray(0, segmentMagic.length).equals(segmentMagic)) return { samples: [], goodBytes: 0, torn: buffer.length > 0 };
+  if (buffer.length < segmentMagic.length || !buffer.subarray(0, segmentMagic.length).equals(segmentMagic))
+    return { samples: [], goodBytes: 0, torn: buffer.length > 0 };
   const samples: Sample[] = [];
   let at = segmentMagic.length;
   while (at + headerBytes <= buffer.length) {
@@ -91,13 +131,25 @@ export function decodeSegment(bytes: Uint8Array): DecodedSegment {
 
 function decodePayload(payload: Buffer): Sample {
   let record: Record<string, unknown>;
-  try { record = JSON.parse(payload.toString("utf8")) as Record<string, unknown>; } catch (cause) { throw invalid("its record is no JSON", { cause }); }
-  if (typeof record !== "object" || record === null || typeof record["values"] !== "string") throw invalid("its record has no values");
+  try {
+    record = JSON.parse(payload.toString("utf8")) as Record<string, unknown>;
+  } catch (cause) {
+    throw invalid("its record is no JSON", { cause });
+  }
+  if (typeof record !== "object" || record === null || typeof record["values"] !== "string")
+    throw invalid("its record has no values");
   const raw = Buffer.from(record["values"], "base64");
   if (raw.length % 4 !== 0) throw invalid(`its values take ${raw.length} bytes, no multiple of 4`);
   const values = new Float32Array(raw.length / 4);
   for (let index = 0; index < values.length; index++) values[index] = raw.readFloatLE(index * 4);
-  const sample = { id: record["id"], timeMs: record["timeMs"], split: record["split"], label: record["label"], shape: record["shape"], values } as Sample;
+  const sample = {
+    id: record["id"],
+    timeMs: record["timeMs"],
+    split: record["split"],
+    label: record["label"],
+    shape: record["shape"],
+    values,
+  } as Sample;
   checkSample(sample);
   return sample;
 }

@@ -5,9 +5,19 @@
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
 import type { Hash } from "../../tensor/tensor.js";
-import { maxSamples, maxSampleValues, partLength, type DatasetParameters, type SamplePart, type SampleSet } from "./dataset.js";
+import {
+  maxSamples,
+  maxSampleValues,
+  partLength,
+  type DatasetParameters,
+  type SamplePart,
+  type SampleSet,
+} from "./dataset.js";
 
-export interface TimeSplit { readonly trainEnd: number; readonly validationEnd: number }
+export interface TimeSplit {
+  readonly trainEnd: number;
+  readonly validationEnd: number;
+}
 
 /**
  * Cuts `count` things in the order of time: training first, then validation, then what is held out.
@@ -20,17 +30,29 @@ export function splitByTime(count: number, heldOutThousandths = 250, validationT
 }
 
 /** One sample before it is put into a part. */
-export interface Row { readonly input: Float32Array; readonly target: readonly number[] }
+export interface Row {
+  readonly input: Float32Array;
+  readonly target: readonly number[];
+}
 
 /** Packs rows into one part. @throws DATASET_MALFORMED when their sizes differ or there are too many */
 export function partOf(rows: readonly Row[], inputLength: number, targetSize: number): SamplePart {
   if (rows.length > maxSamples || rows.length * inputLength > maxSampleValues) {
-    throw new StemmaError("DATASET_MALFORMED", `${rows.length} samples of ${inputLength} numbers are more than a training may hold. Use fewer samples or smaller ones.`, { samples: rows.length, inputLength });
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `${rows.length} samples of ${inputLength} numbers are more than a training may hold. Use fewer samples or smaller ones.`,
+      { samples: rows.length, inputLength },
+    );
   }
   const inputs = new Float32Array(rows.length * inputLength);
   const targets = new Float32Array(rows.length * targetSize);
   rows.forEach(({ input, target }, index) => {
-    if (input.length !== inputLength || target.length !== targetSize) throw new StemmaError("DATASET_MALFORMED", `Sample ${index} has ${input.length} inputs and ${target.length} targets where the others have ${inputLength} and ${targetSize}. Check where it came from.`, { index });
+    if (input.length !== inputLength || target.length !== targetSize)
+      throw new StemmaError(
+        "DATASET_MALFORMED",
+        `Sample ${index} has ${input.length} inputs and ${target.length} targets where the others have ${inputLength} and ${targetSize}. Check where it came from.`,
+        { index },
+      );
     inputs.set(input, index * inputLength);
     targets.set(target, index * targetSize);
   });
@@ -40,19 +62,44 @@ export function partOf(rows: readonly Row[], inputLength: number, targetSize: nu
 export const partNames = ["train", "validation", "heldOut"] as const;
 
 /**
- * Checks what every training relies on: each part has samples, all numbers are finite, class indices are in range.
+ * Checks what every training relies on: each part has samples, all numbers are finite, class indices are in
+ * range.
  * @throws DATASET_EMPTY, DATASET_MALFORMED
  */
 export function checkedSet(set: SampleSet): SampleSet {
   const length = partLength(set);
   for (const name of partNames) {
     const { count, inputs, targets } = set[name];
-    if (count === 0) throw new StemmaError("DATASET_EMPTY", `The data has no samples for the part "${name}" (train ${set.train.count}, validation ${set.validation.count}, held out ${set.heldOut.count}). Collect more samples, or choose a smaller window.`, { part: name });
-    if (inputs.length !== count * length || targets.length !== count * set.targetSize) throw new StemmaError("DATASET_MALFORMED", `The part "${name}" has ${inputs.length} inputs and ${targets.length} targets for ${count} samples. Check the reader.`, { part: name });
+    if (count === 0)
+      throw new StemmaError(
+        "DATASET_EMPTY",
+        `The data has no samples for the part "${name}" (train ${set.train.count}, validation ${set.validation.count}, held out ${set.heldOut.count}). Collect more samples, or choose a smaller window.`,
+        { part: name },
+      );
+    if (inputs.length !== count * length || targets.length !== count * set.targetSize)
+      throw new StemmaError(
+        "DATASET_MALFORMED",
+        `The part "${name}" has ${inputs.length} inputs and ${targets.length} targets for ${count} samples. Check the reader.`,
+        { part: name },
+      );
     const bad = inputs.findIndex((value) => !Number.isFinite(value));
-    if (bad >= 0) throw new StemmaError("DATASET_MALFORMED", `Sample ${Math.floor(bad / length)} of the part "${name}" holds a number that is not finite. Remove it from the data.`, { part: name, sample: Math.floor(bad / length) });
-    const wrong = targets.findIndex((value) => !Number.isFinite(value) || (set.task === "classification" && !(Number.isInteger(value) && value >= 0 && value < set.classes)));
-    if (wrong >= 0) throw new StemmaError("DATASET_MALFORMED", `Sample ${Math.floor(wrong / set.targetSize)} of the part "${name}" has the target ${targets[wrong]}, which is no ${set.task === "classification" ? `class from 0 to ${set.classes - 1}` : "finite number"}. Check its label.`, { part: name });
+    if (bad >= 0)
+      throw new StemmaError(
+        "DATASET_MALFORMED",
+        `Sample ${Math.floor(bad / length)} of the part "${name}" holds a number that is not finite. Remove it from the data.`,
+        { part: name, sample: Math.floor(bad / length) },
+      );
+    const wrong = targets.findIndex(
+      (value) =>
+        !Number.isFinite(value) ||
+        (set.task === "classification" && !(Number.isInteger(value) && value >= 0 && value < set.classes)),
+    );
+    if (wrong >= 0)
+      throw new StemmaError(
+        "DATASET_MALFORMED",
+        `Sample ${Math.floor(wrong / set.targetSize)} of the part "${name}" has the target ${targets[wrong]}, which is no ${set.task === "classification" ? `class from 0 to ${set.classes - 1}` : "finite number"}. Check its label.`,
+        { part: name },
+      );
   }
   return set;
 }
@@ -60,17 +107,25 @@ export function checkedSet(set: SampleSet): SampleSet {
 function littleEndian(values: Float32Array): Uint8Array {
   const bytes = new Uint8Array(values.length * 4);
   const view = new DataView(bytes.buffer);
-  for (let index = 0; index < values.length; index++) view.setFloat32(index * 4, values[index] as number, true);
+  for (let index = 0; index < values.length; index++)
+    view.setFloat32(index * 4, values[index] as number, true);
   return bytes;
 }
 
 /**
- * H("stemma-dataset-1\0" ‖ task u8 (0 regression, 1 classification) ‖ rank u8 ‖ dimensions u32 ‖ target size u32 ‖ classes u32 ‖
- * for train, validation, held out: count u32 ‖ inputs ‖ targets), little-endian: the samples themselves, whatever file they came in.
+ * H("stemma-dataset-1\0" ‖ task u8 (0 regression, 1 classification) ‖ rank u8 ‖ dimensions u32 ‖ target size
+ * u32 ‖ classes u32 ‖ for train, validation, held out: count u32 ‖ inputs ‖ targets), little-endian: the
+ * samples themselves, whatever file they came in.
  */
 export function sampleSetHash(set: SampleSet): Hash {
-  const hash = createHash("sha256").update("stemma-dataset-1\0").update(Uint8Array.of(set.task === "classification" ? 1 : 0, set.inputShape.length));
-  const u32 = (value: number): void => { const bytes = Buffer.alloc(4); bytes.writeUInt32LE(value); hash.update(bytes); };
+  const hash = createHash("sha256")
+    .update("stemma-dataset-1\0")
+    .update(Uint8Array.of(set.task === "classification" ? 1 : 0, set.inputShape.length));
+  const u32 = (value: number): void => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32LE(value);
+    hash.update(bytes);
+  };
   for (const dimension of [...set.inputShape, set.targetSize, set.classes]) u32(dimension);
   for (const name of partNames) {
     u32(set[name].count);
@@ -83,17 +138,30 @@ export function sampleSetHash(set: SampleSet): Hash {
 export class ParameterReader {
   readonly #reader: string;
   readonly #left: Map<string, DatasetParameters[string]>;
-  constructor(reader: string, parameters: DatasetParameters) { this.#reader = reader; this.#left = new Map(Object.entries(parameters)); }
+  constructor(reader: string, parameters: DatasetParameters) {
+    this.#reader = reader;
+    this.#left = new Map(Object.entries(parameters));
+  }
 
-  #take(name: string): DatasetParameters[string] | undefined { const value = this.#left.get(name); this.#left.delete(name); return value; }
+  #take(name: string): DatasetParameters[string] | undefined {
+    const value = this.#left.get(name);
+    this.#left.delete(name);
+    return value;
+  }
 
   refuse(name: string, expected: string): never {
-    throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The dataset ${this.#reader} takes ${expected} as "${name}". Correct the dataset's parameters.`, { reader: this.#reader, parameter: name });
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `The dataset ${this.#reader} takes ${expected} as "${name}". Correct the dataset's parameters.`,
+      { reader: this.#reader, parameter: name },
+    );
   }
 
   whole(name: string, fallback: number, low: number, high: number): number {
     const value = this.#take(name) ?? fallback;
-    return typeof value === "number" && Number.isSafeInteger(value) && value >= low && value <= high ? value : this.refuse(name, `a whole number from ${low} to ${high}`);
+    return typeof value === "number" && Number.isSafeInteger(value) && value >= low && value <= high
+      ? value
+      : this.refuse(name, `a whole number from ${low} to ${high}`);
   }
 
   oneOf<T extends string>(name: string, fallback: T, choices: readonly T[]): T {
@@ -104,14 +172,26 @@ export class ParameterReader {
   texts(name: string, fallback: readonly string[], pattern: RegExp, most: number): readonly string[] {
     const value = this.#take(name) ?? fallback;
     const list = typeof value === "string" ? value.split(",") : value;
-    return Array.isArray(list) && list.length >= 1 && list.length <= most && list.every((each: unknown) => typeof each === "string" && pattern.test(each)) ? (list as readonly string[]) : this.refuse(name, `1 to ${most} names like ${pattern.source}`);
+    return Array.isArray(list) &&
+      list.length >= 1 &&
+      list.length <= most &&
+      list.every((each: unknown) => typeof each === "string" && pattern.test(each))
+      ? (list as readonly string[])
+      : this.refuse(name, `1 to ${most} names like ${pattern.source}`);
   }
 
-  has(name: string): boolean { return this.#left.has(name); }
+  has(name: string): boolean {
+    return this.#left.has(name);
+  }
 
   /** @throws RECIPE_PARAMETERS_INVALID naming a parameter that the reader does not know */
   end(): void {
     const [unknown] = this.#left.keys();
-    if (unknown !== undefined) throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The dataset ${this.#reader} knows no parameter "${unknown}". Remove it, or check its spelling.`, { reader: this.#reader, parameter: unknown });
+    if (unknown !== undefined)
+      throw new StemmaError(
+        "RECIPE_PARAMETERS_INVALID",
+        `The dataset ${this.#reader} knows no parameter "${unknown}". Remove it, or check its spelling.`,
+        { reader: this.#reader, parameter: unknown },
+      );
   }
 }

@@ -5,15 +5,26 @@
 import { join } from "node:path";
 import { StemmaError } from "../../errors.js";
 import type { DatasetReader } from "./dataset.js";
-import { decodeSegment, maxSampleBytes, segmentSuffix, type Sample, type SampleSplit } from "./sample-format.js";
+import {
+  decodeSegment,
+  maxSampleBytes,
+  segmentSuffix,
+  type Sample,
+  type SampleSplit,
+} from "./sample-format.js";
 import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
 
-const maxSegments = 10_000, maxSegmentBytes = 512 * 1024 * 1024, maxTotalBytes = 2 * 1024 * 1024 * 1024;
+const maxSegments = 10_000,
+  maxSegmentBytes = 512 * 1024 * 1024,
+  maxTotalBytes = 2 * 1024 * 1024 * 1024;
 
 /** "name:bytes" pins a segment to what it held when the job was made; the bytes after that are not read. */
 const pinPattern = /^[0-9A-Za-z_-]{1,100}\.samples:[0-9]{1,12}$/;
 
-interface Pin { readonly name: string; readonly bytes: number | undefined }
+interface Pin {
+  readonly name: string;
+  readonly bytes: number | undefined;
+}
 
 /**
  * Parameters: `task` (regression | classification), `classes`, `segments` (pins; all there is when absent),
@@ -23,56 +34,151 @@ interface Pin { readonly name: string; readonly bytes: number | undefined }
 export const samples: DatasetReader = {
   name: "samples",
   title: "samples that a device collected",
-  task: "regression", needsLocation: true, requiredFiles: [],
+  task: "regression",
+  needsLocation: true,
+  requiredFiles: [],
   async read(reference, files) {
     const parameters = new ParameterReader("samples", reference.parameters);
     const task = parameters.oneOf("task", "regression", ["regression", "classification"] as const);
     const classes = parameters.whole("classes", task === "classification" ? 10 : 0, 0, 100_000);
     const newest = parameters.whole("newest", 0, 0, 1_000_000);
-    const pinned = parameters.has("segments") ? parameters.texts("segments", [], pinPattern, maxSegments) : undefined;
+    const pinned = parameters.has("segments")
+      ? parameters.texts("segments", [], pinPattern, maxSegments)
+      : undefined;
     parameters.end();
     const folder = reference.location ?? ".";
-    const pins: Pin[] = pinned?.map((pin) => ({ name: pin.slice(0, pin.lastIndexOf(":")), bytes: Number(pin.slice(pin.lastIndexOf(":") + 1)) }))
-      ?? (await files.list(folder)).filter((name) => name.endsWith(segmentSuffix)).map((name) => ({ name, bytes: undefined }));
-    if (pins.length > maxSegments) throw new StemmaError("DATASET_MALFORMED", `${folder} has ${pins.length} segments, more than ${maxSegments}. Name those to use.`, { folder });
+    const pins: Pin[] =
+      pinned?.map((pin) => ({
+        name: pin.slice(0, pin.lastIndexOf(":")),
+        bytes: Number(pin.slice(pin.lastIndexOf(":") + 1)),
+      })) ??
+      (await files.list(folder))
+        .filter((name) => name.endsWith(segmentSuffix))
+        .map((name) => ({ name, bytes: undefined }));
+    if (pins.length > maxSegments)
+      throw new StemmaError(
+        "DATASET_MALFORMED",
+        `${folder} has ${pins.length} segments, more than ${maxSegments}. Name those to use.`,
+        { folder },
+      );
     const found = new Map<string, Sample>();
     let total = 0;
     for (const pin of pins) {
       const bytes = await readSegment(join(folder, pin.name), pin, files);
       total += bytes.length;
-      if (total > maxTotalBytes) throw new StemmaError("DATASET_MALFORMED", `The samples in ${folder} take more than ${maxTotalBytes} bytes. Name the segments to use.`, { folder });
-      for (const sample of decodeSegment(bytes).samples) if (!found.has(sample.id)) found.set(sample.id, sample);
+      if (total > maxTotalBytes)
+        throw new StemmaError(
+          "DATASET_MALFORMED",
+          `The samples in ${folder} take more than ${maxTotalBytes} bytes. Name the segments to use.`,
+          { folder },
+        );
+      for (const sample of decodeSegment(bytes).samples)
+        if (!found.has(sample.id)) found.set(sample.id, sample);
     }
-    return setOf([...found.values()], { task, classes, newest, folder, segments: pins.map(({ name }) => name) });
+    return setOf([...found.values()], {
+      task,
+      classes,
+      newest,
+      folder,
+      segments: pins.map(({ name }) => name),
+    });
   },
 };
 
-async function readSegment(path: string, { bytes: wanted }: Pin, files: Parameters<DatasetReader["read"]>[1]): Promise<Uint8Array> {
+async function readSegment(
+  path: string,
+  { bytes: wanted }: Pin,
+  files: Parameters<DatasetReader["read"]>[1],
+): Promise<Uint8Array> {
   const stat = await files.stat(path);
-  if (stat === undefined) throw new StemmaError("DATASET_MALFORMED", `The sample segment ${path} is gone, though the training needs it. Collect samples again, or train on what is there.`, { path });
-  if (stat.size > maxSegmentBytes) throw new StemmaError("DATASET_MALFORMED", `The sample segment ${path} has ${stat.size} bytes, more than ${maxSegmentBytes}. A segment this long was not written by the intake.`, { path });
+  if (stat === undefined)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `The sample segment ${path} is gone, though the training needs it. Collect samples again, or train on what is there.`,
+      { path },
+    );
+  if (stat.size > maxSegmentBytes)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `The sample segment ${path} has ${stat.size} bytes, more than ${maxSegmentBytes}. A segment this long was not written by the intake.`,
+      { path },
+    );
   const bytes = await files.read(path);
-  if (wanted !== undefined && bytes.length < wanted) throw new StemmaError("DATASET_MALFORMED", `The sample segment ${path} has ${bytes.length} bytes, the training was prepared with ${wanted}. Prepare it again.`, { path });
+  if (wanted !== undefined && bytes.length < wanted)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `The sample segment ${path} has ${bytes.length} bytes, the training was prepared with ${wanted}. Prepare it again.`,
+      { path },
+    );
   return wanted === undefined ? bytes : bytes.subarray(0, wanted);
 }
 
-interface SetOptions { readonly task: "regression" | "classification"; readonly classes: number; readonly newest: number; readonly folder: string; readonly segments: readonly string[] }
+interface SetOptions {
+  readonly task: "regression" | "classification";
+  readonly classes: number;
+  readonly newest: number;
+  readonly folder: string;
+  readonly segments: readonly string[];
+}
 
-function setOf(all: readonly Sample[], { task, classes, newest, folder, segments }: SetOptions): ReturnType<typeof checkedSet> {
+function setOf(
+  all: readonly Sample[],
+  { task, classes, newest, folder, segments }: SetOptions,
+): ReturnType<typeof checkedSet> {
   const ordered = [...all].sort((a, b) => a.timeMs - b.timeMs || (a.id < b.id ? -1 : 1));
   const first = ordered[0];
-  if (first === undefined) throw new StemmaError("DATASET_EMPTY", `There are no samples in ${folder} yet. Send some to the agent first.`, { folder });
-  const odd = ordered.find(({ shape, label }) => shape.join() !== first.shape.join() || label.length !== first.label.length);
-  if (odd !== undefined) throw new StemmaError("DATASET_MALFORMED", `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). A line takes samples of one shape; remove the others.`, { folder });
+  if (first === undefined)
+    throw new StemmaError(
+      "DATASET_EMPTY",
+      `There are no samples in ${folder} yet. Send some to the agent first.`,
+      { folder },
+    );
+  const odd = ordered.find(
+    ({ shape, label }) => shape.join() !== first.shape.join() || label.length !== first.label.length,
+  );
+  if (odd !== undefined)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). A line takes samples of one shape; remove the others.`,
+      { folder },
+    );
   const of = (split: SampleSplit): Sample[] => ordered.filter((sample) => sample.split === split);
-  let train = of("train"), validation = of("validation");
+  let train = of("train"),
+    validation = of("validation");
   if (newest > 0) train = train.slice(-newest);
   const borrowed = validation.length === 0;
-  if (borrowed) { const cut = train.length - Math.floor(train.length / 5); validation = train.slice(cut); train = train.slice(0, cut); }
-  const length = first.values.length, targetSize = first.label.length;
-  const part = (list: readonly Sample[]): ReturnType<typeof partOf> => partOf(list.map(({ values, label }) => ({ input: values, target: label })), length, targetSize);
+  if (borrowed) {
+    const cut = train.length - Math.floor(train.length / 5);
+    validation = train.slice(cut);
+    train = train.slice(0, cut);
+  }
+  const length = first.values.length,
+    targetSize = first.label.length;
+  const part = (list: readonly Sample[]): ReturnType<typeof partOf> =>
+    partOf(
+      list.map(({ values, label }) => ({ input: values, target: label })),
+      length,
+      targetSize,
+    );
   return checkedSet({
-    task, classes, inputShape: first.shape, targetSize, train: part(train), validation: part(validation), heldOut: part(of("held-out")),
-    description: { reader: "samples", location: folder, format: `segments of at most ${maxSampleBytes} bytes a sample`, segments, columns: [{ name: "values", role: "input" }, { name: "label", role: "target" }], transformations: [], split: { by: "each sample's own", validation: borrowed ? "newest fifth of train" : "own", newest } },
+    task,
+    classes,
+    inputShape: first.shape,
+    targetSize,
+    train: part(train),
+    validation: part(validation),
+    heldOut: part(of("held-out")),
+    description: {
+      reader: "samples",
+      location: folder,
+      format: `segments of at most ${maxSampleBytes} bytes a sample`,
+      segments,
+      columns: [
+        { name: "values", role: "input" },
+        { name: "label", role: "target" },
+      ],
+      transformations: [],
+      split: { by: "each sample's own", validation: borrowed ? "newest fifth of train" : "own", newest },
+    },
   });
 }

@@ -15,6 +15,9 @@ export class StemmaError<Code extends ErrorCode = ErrorCode> extends Error {
   }
 }
 
-export function isStemmaError<Code extends ErrorCode>(error: unknown, code?: Code): error is StemmaError<Code> {
+export function isStemmaError<Code extends ErrorCode>(
+  error: unknown,
+  code?: Code,
+): error is StemmaError<Code> {
   return error instanceof StemmaError && (code === undefined || (error.code as ErrorCode) === code);
 }

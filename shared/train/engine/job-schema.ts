@@ -28,17 +28,38 @@ const training = z.strictObject({
 });
 
 const count = z.number().int().min(1).max(mostEvaluated).optional();
-const evaluation = z.strictObject({ format: z.literal(1), evaluate: z.strictObject({ top: count, limit: count, outputs: z.boolean().optional() }), dataset, base, memoryLimitMb });
+const evaluation = z.strictObject({
+  format: z.literal(1),
+  evaluate: z.strictObject({ top: count, limit: count, outputs: z.boolean().optional() }),
+  dataset,
+  base,
+  memoryLimitMb,
+});
 
 export const maxJobBytes = 8 * 1024 * 1024;
 
 /** @throws RECIPE_PARAMETERS_INVALID saying which field is wrong */
 export function parseJob(bytes: Uint8Array): TrainingJob | EvaluationJob {
-  const refuse = (what: string, cause?: unknown): never => { throw new StemmaError("RECIPE_PARAMETERS_INVALID", `The job is malformed: ${what}. Correct it and start it again.`, { cause }); };
+  const refuse = (what: string, cause?: unknown): never => {
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `The job is malformed: ${what}. Correct it and start it again.`,
+      { cause },
+    );
+  };
   if (bytes.length > maxJobBytes) refuse(`it has ${bytes.length} bytes, more than ${maxJobBytes}`);
   let value: unknown;
-  try { value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")); } catch (cause) { return refuse("it is no JSON", cause); }
-  const checked = (typeof value === "object" && value !== null && "evaluate" in value ? evaluation : training).safeParse(value);
-  if (!checked.success) { const [issue] = checked.error.issues; return refuse(`${issue?.path.join(".") ?? ""}: ${issue?.message ?? "invalid"}`); }
+  try {
+    value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"));
+  } catch (cause) {
+    return refuse("it is no JSON", cause);
+  }
+  const checked = (
+    typeof value === "object" && value !== null && "evaluate" in value ? evaluation : training
+  ).safeParse(value);
+  if (!checked.success) {
+    const [issue] = checked.error.issues;
+    return refuse(`${issue?.path.join(".") ?? ""}: ${issue?.message ?? "invalid"}`);
+  }
   return checked.data as TrainingJob | EvaluationJob;
 }

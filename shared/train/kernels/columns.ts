@@ -4,7 +4,10 @@
  */
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
-interface ReduceAttributes { readonly axis: number | number[] | null | undefined; readonly keepDims: boolean }
+interface ReduceAttributes {
+  readonly axis: number | number[] | null | undefined;
+  readonly keepDims: boolean;
+}
 
 /** x [G…, R…, C…] reduced over R → [G…, C…]; float32. */
 export function registerColumnSums(room: KernelRoom): void {
@@ -17,19 +20,44 @@ export function registerColumnSums(room: KernelRoom): void {
       const { groups, rows, columns, reduced } = split;
       const shape = x.shape.flatMap((size, d) => (!reduced.has(d) ? [size] : call.attrs.keepDims ? [1] : []));
       const out = room.backend.makeOutput(shape, "float32");
-      room.kernels.sumRows(room.pointer(x), room.pointer(out), room.scratch(columns * 4), groups, rows, columns, name === "Mean" ? 1 / rows : 1);
+      room.kernels.sumRows(
+        room.pointer(x),
+        room.pointer(out),
+        room.scratch(columns * 4),
+        groups,
+        rows,
+        columns,
+        name === "Mean" ? 1 / rows : 1,
+      );
       return out;
     });
   }
 }
 
-/** How a reduction over neighbouring axes that are not the last ones cuts the tensor; undefined for others. */
-function reduction(room: KernelRoom, shape: readonly number[], axis: ReduceAttributes["axis"]): { groups: number; rows: number; columns: number; reduced: Set<number> } | undefined {
+/**
+ * How a reduction over neighbouring axes that are not the last ones cuts the tensor; undefined for others.
+ */
+function reduction(
+  room: KernelRoom,
+  shape: readonly number[],
+  axis: ReduceAttributes["axis"],
+): { groups: number; rows: number; columns: number; reduced: Set<number> } | undefined {
   const { util } = room.tf;
   const axes = [...util.parseAxisParam(axis as number | number[], shape as number[])].sort((a, b) => a - b);
-  const first = axes[0], last = axes.at(-1);
-  if (first === undefined || last === undefined || last - first + 1 !== axes.length || last === shape.length - 1) return undefined;
-  const [groups, rows, columns] = [shape.slice(0, first), shape.slice(first, last + 1), shape.slice(last + 1)].map((part) => util.sizeFromShape(part)) as [number, number, number];
+  const first = axes[0],
+    last = axes.at(-1);
+  if (
+    first === undefined ||
+    last === undefined ||
+    last - first + 1 !== axes.length ||
+    last === shape.length - 1
+  )
+    return undefined;
+  const [groups, rows, columns] = [
+    shape.slice(0, first),
+    shape.slice(first, last + 1),
+    shape.slice(last + 1),
+  ].map((part) => util.sizeFromShape(part)) as [number, number, number];
   if (groups * rows * columns === 0 || columns < 4) return undefined;
   return { groups, rows, columns, reduced: new Set(axes) };
 }

@@ -7,8 +7,13 @@ import { StemmaError } from "../../errors.js";
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
 export interface ConvolutionAttributes {
-  readonly strides: number | [number, number]; readonly pad: "valid" | "same" | number; readonly dataFormat: "NHWC" | "NCHW";
-  readonly dimRoundingMode?: "floor" | "round" | "ceil"; /** Ours: tfjs's gradients know no dilation. */ readonly dilations?: number | [number, number]; readonly filterShape: [number, number, number, number]; readonly inputShape: [number, number, number, number];
+  readonly strides: number | [number, number];
+  readonly pad: "valid" | "same" | number;
+  readonly dataFormat: "NHWC" | "NCHW";
+  readonly dimRoundingMode?: "floor" | "round" | "ceil";
+  /** Ours: tfjs's gradients know no dilation. */ readonly dilations?: number | [number, number];
+  readonly filterShape: [number, number, number, number];
+  readonly inputShape: [number, number, number, number];
 }
 
 /** Positions handled at a time: their packed rows stay in the second-level cache. */
@@ -16,67 +21,92 @@ export const blockPositions = 256;
 
 /** Conv2DBackpropFilter: x [N,H,W,C], dy [N,OH,OW,O] → [FH,FW,C,O]. */
 export function registerFilterGradient(room: KernelRoom): void {
-  room.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>("Conv2DBackpropFilter", ({ inputs: { x, dy }, attrs }) => {
-    const info = convolutionInfo(room, x.shape, attrs.filterShape, attrs);
-    const out = room.backend.makeOutput(attrs.filterShape, "float32");
-    const { kernels } = room;
-    const rows = info.filterHeight * info.filterWidth * info.inChannels, columns = info.outChannels;
-    const positions = info.batchSize * info.outHeight * info.outWidth;
-    const rowBytes = Math.ceil(rows / 4) * blockPositions * 16, panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
-    const unrolledBytes = isPlain(info) ? 0 : blockPositions * rows * 4;
-    const packedRows = room.scratch(rowBytes + panelBytes + unrolledBytes), panels = packedRows + rowBytes, unrolled = panels + panelBytes;
-    const [px, pdy, pout] = [room.pointer(x), room.pointer(dy), room.pointer(out)];
-    if (positions === 0) kernels.zero(pout, rows * columns * 4);
-    for (let first = 0; first < positions; first += blockPositions) {
-      const count = Math.min(blockPositions, positions - first);
-      if (!isPlain(info)) kernels.unrollRows(px, unrolled, first, count, ...geometry(info));
-      kernels.packRows(isPlain(info) ? px + first * rows * 4 : unrolled, packedRows, count, rows, rows);
-      kernels.packPanels(pdy + first * columns * 4, panels, count, columns, columns, 1);
-      kernels.matMulPacked(packedRows, panels, pout, columns, rows, columns, count, first > 0 ? 1 : 0);
-    }
-    return out;
-  });
-}
-
-/** Conv2DBackpropInput: dy [N,OH,OW,O], filter [FH,FW,C,O] → [N,H,W,C]. Also the forward pass of a transposed convolution. */
-export function registerInputGradient(room: KernelRoom): void {
-  room.kernel<{ dy: TensorInfo; filter: TensorInfo }, ConvolutionAttributes>("Conv2DBackpropInput", ({ inputs: { dy, filter }, attrs }) => {
-    const info = convolutionInfo(room, attrs.inputShape, filter.shape, attrs);
-    const out = room.backend.makeOutput(attrs.inputShape, "float32");
-    const { kernels } = room;
-    const depth = info.outChannels, columns = info.filterHeight * info.filterWidth * info.inChannels;
-    const positions = info.batchSize * info.outHeight * info.outWidth;
-    const panelBytes = Math.ceil(columns / 8) * depth * 32;
-    const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4)), unrolled = panels + panelBytes;
-    const [pdy, pout] = [room.pointer(dy), room.pointer(out)];
-    // the filter is [columns, depth] in memory: its transpose is what dy is multiplied with
-    kernels.packPanels(room.pointer(filter), panels, depth, columns, 1, depth);
-    if (isPlain(info)) {
-      kernels.matMulRows(pdy, depth, panels, pout, columns, positions, columns, depth);
+  room.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>(
+    "Conv2DBackpropFilter",
+    ({ inputs: { x, dy }, attrs }) => {
+      const info = convolutionInfo(room, x.shape, attrs.filterShape, attrs);
+      const out = room.backend.makeOutput(attrs.filterShape, "float32");
+      const { kernels } = room;
+      const rows = info.filterHeight * info.filterWidth * info.inChannels,
+        columns = info.outChannels;
+      const positions = info.batchSize * info.outHeight * info.outWidth;
+      const rowBytes = Math.ceil(rows / 4) * blockPositions * 16,
+        panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
+      const unrolledBytes = isPlain(info) ? 0 : blockPositions * rows * 4;
+      const packedRows = room.scratch(rowBytes + panelBytes + unrolledBytes),
+        panels = packedRows + rowBytes,
+        unrolled = panels + panelBytes;
+      const [px, pdy, pout] = [room.pointer(x), room.pointer(dy), room.pointer(out)];
+      if (positions === 0) kernels.zero(pout, rows * columns * 4);
+      for (let first = 0; first < positions; first += blockPositions) {
+        const count = Math.min(blockPositions, positions - first);
+        if (!isPlain(info)) kernels.unrollRows(px, unrolled, first, count, ...geometry(info));
+        kernels.packRows(isPlain(info) ? px + first * rows * 4 : unrolled, packedRows, count, rows, rows);
+        kernels.packPanels(pdy + first * columns * 4, panels, count, columns, columns, 1);
+        kernels.matMulPacked(packedRows, panels, pout, columns, rows, columns, count, first > 0 ? 1 : 0);
+      }
       return out;
-    }
-    kernels.zero(pout, info.batchSize * info.inHeight * info.inWidth * info.inChannels * 4);
-    for (let first = 0; first < positions; first += blockPositions) {
-      const count = Math.min(blockPositions, positions - first);
-      kernels.matMulRows(pdy + first * depth * 4, depth, panels, unrolled, columns, count, columns, depth);
-      kernels.scatterUnrolled(unrolled, pout, first, count, ...geometry(info));
-    }
-    return out;
-  });
+    },
+  );
 }
 
-/** The gradients of Conv2D and DepthwiseConv2dNative with their dilations, which tfjs refuses on every backend. */
+/**
+ * Conv2DBackpropInput: dy [N,OH,OW,O], filter [FH,FW,C,O] → [N,H,W,C]. Also the forward pass of a transposed
+ * convolution.
+ */
+export function registerInputGradient(room: KernelRoom): void {
+  room.kernel<{ dy: TensorInfo; filter: TensorInfo }, ConvolutionAttributes>(
+    "Conv2DBackpropInput",
+    ({ inputs: { dy, filter }, attrs }) => {
+      const info = convolutionInfo(room, attrs.inputShape, filter.shape, attrs);
+      const out = room.backend.makeOutput(attrs.inputShape, "float32");
+      const { kernels } = room;
+      const depth = info.outChannels,
+        columns = info.filterHeight * info.filterWidth * info.inChannels;
+      const positions = info.batchSize * info.outHeight * info.outWidth;
+      const panelBytes = Math.ceil(columns / 8) * depth * 32;
+      const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4)),
+        unrolled = panels + panelBytes;
+      const [pdy, pout] = [room.pointer(dy), room.pointer(out)];
+      // the filter is [columns, depth] in memory: its transpose is what dy is multiplied with
+      kernels.packPanels(room.pointer(filter), panels, depth, columns, 1, depth);
+      if (isPlain(info)) {
+        kernels.matMulRows(pdy, depth, panels, pout, columns, positions, columns, depth);
+        return out;
+      }
+      kernels.zero(pout, info.batchSize * info.inHeight * info.inWidth * info.inChannels * 4);
+      for (let first = 0; first < positions; first += blockPositions) {
+        const count = Math.min(blockPositions, positions - first);
+        kernels.matMulRows(pdy + first * depth * 4, depth, panels, unrolled, columns, count, columns, depth);
+        kernels.scatterUnrolled(unrolled, pout, first, count, ...geometry(info));
+      }
+      return out;
+    },
+  );
+}
+
+/**
+ * The gradients of Conv2D and DepthwiseConv2dNative with their dilations, which tfjs refuses on every
+ * backend.
+ */
 export function registerConvolutionGradients(room: KernelRoom): void {
-  const call = (name: string, inputs: Record<string, Tensor>, attrs: object): Tensor => room.tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor;
-  for (const [kernelName, prefix] of [["Conv2D", "Conv2D"], ["DepthwiseConv2dNative", "DepthwiseConv2dNative"]] as const) {
+  const call = (name: string, inputs: Record<string, Tensor>, attrs: object): Tensor =>
+    room.tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor;
+  for (const [kernelName, prefix] of [
+    ["Conv2D", "Conv2D"],
+    ["DepthwiseConv2dNative", "DepthwiseConv2dNative"],
+  ] as const) {
     room.gradient({
-      kernelName, inputsToSave: ["x", "filter"],
+      kernelName,
+      inputsToSave: ["x", "filter"],
       gradFunc: (dy, saved, attrs) => {
         const [x, filter] = saved as [Tensor, Tensor];
         const gradient = dy as Tensor;
         return {
-          x: () => call(`${prefix}BackpropInput`, { dy: gradient, filter }, { ...attrs, inputShape: x.shape }),
-          filter: () => call(`${prefix}BackpropFilter`, { x, dy: gradient }, { ...attrs, filterShape: filter.shape }),
+          x: () =>
+            call(`${prefix}BackpropInput`, { dy: gradient, filter }, { ...attrs, inputShape: x.shape }),
+          filter: () =>
+            call(`${prefix}BackpropFilter`, { x, dy: gradient }, { ...attrs, filterShape: filter.shape }),
         };
       },
     });
@@ -85,19 +115,75 @@ export function registerConvolutionGradients(room: KernelRoom): void {
 
 export type ConvolutionInfo = ReturnType<KernelRoom["tf"]["backend_util"]["computeConv2DInfo"]>;
 
-export function convolutionInfo(room: KernelRoom, inputShape: readonly number[], filterShape: readonly number[], attrs: ConvolutionAttributes): ConvolutionInfo {
+export function convolutionInfo(
+  room: KernelRoom,
+  inputShape: readonly number[],
+  filterShape: readonly number[],
+  attrs: ConvolutionAttributes,
+): ConvolutionInfo {
   const { backend_util: util } = room.tf;
-  if (attrs.dataFormat === "NCHW") throw new StemmaError("OPERATION_MISSING", "the wasm backend convolves images with channels last only, not NCHW: transpose them first", { operation: "NCHW" });
-  return util.computeConv2DInfo(inputShape as [number, number, number, number], filterShape as [number, number, number, number], attrs.strides, attrs.dilations ?? 1, attrs.pad, attrs.dimRoundingMode, false, util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"));
+  if (attrs.dataFormat === "NCHW")
+    throw new StemmaError(
+      "OPERATION_MISSING",
+      "the wasm backend convolves images with channels last only, not NCHW: transpose them first",
+      { operation: "NCHW" },
+    );
+  return util.computeConv2DInfo(
+    inputShape as [number, number, number, number],
+    filterShape as [number, number, number, number],
+    attrs.strides,
+    attrs.dilations ?? 1,
+    attrs.pad,
+    attrs.dimRoundingMode,
+    false,
+    util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"),
+  );
 }
 
 /** One by one, stride one, no padding: the input is its own unrolled form. */
 export function isPlain(info: ConvolutionInfo): boolean {
-  return info.filterHeight === 1 && info.filterWidth === 1 && info.strideHeight === 1 && info.strideWidth === 1 && info.padInfo.top === 0 && info.padInfo.left === 0 && info.outHeight === info.inHeight && info.outWidth === info.inWidth;
+  return (
+    info.filterHeight === 1 &&
+    info.filterWidth === 1 &&
+    info.strideHeight === 1 &&
+    info.strideWidth === 1 &&
+    info.padInfo.top === 0 &&
+    info.padInfo.left === 0 &&
+    info.outHeight === info.inHeight &&
+    info.outWidth === info.inWidth
+  );
 }
 
-type Numbers13 = [number, number, number, number, number, number, number, number, number, number, number, number, number];
+type Numbers13 = [
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+];
 
 export function geometry(info: ConvolutionInfo): Numbers13 {
-  return [info.inHeight, info.inWidth, info.inChannels, info.outHeight, info.outWidth, info.filterHeight, info.filterWidth, info.strideHeight, info.strideWidth, info.padInfo.top, info.padInfo.left, info.dilationHeight, info.dilationWidth];
+  return [
+    info.inHeight,
+    info.inWidth,
+    info.inChannels,
+    info.outHeight,
+    info.outWidth,
+    info.filterHeight,
+    info.filterWidth,
+    info.strideHeight,
+    info.strideWidth,
+    info.padInfo.top,
+    info.padInfo.left,
+    info.dilationHeight,
+    info.dilationWidth,
+  ];
 }

@@ -12,6 +12,12 @@ const ofOne = ["LogicalNot", "Any", "All"];
 export function registerFlatGradients(room: KernelRoom): void {
   const { tf } = room;
   const zeros = (x: Tensor | undefined): Tensor => tf.zeros(x!.shape);
-  for (const kernelName of ofTwo) room.gradient({ kernelName, inputsToSave: ["a", "b"], gradFunc: (_dy, [a, b]) => ({ a: () => zeros(a), b: () => zeros(b) }) });
-  for (const kernelName of ofOne) room.gradient({ kernelName, inputsToSave: ["x"], gradFunc: (_dy, [x]) => ({ x: () => zeros(x) }) });
+  for (const kernelName of ofTwo)
+    room.gradient({
+      kernelName,
+      inputsToSave: ["a", "b"],
+      gradFunc: (_dy, [a, b]) => ({ a: () => zeros(a), b: () => zeros(b) }),
+    });
+  for (const kernelName of ofOne)
+    room.gradient({ kernelName, inputsToSave: ["x"], gradFunc: (_dy, [x]) => ({ x: () => zeros(x) }) });
 }

@@ -6,7 +6,9 @@ import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
 import { kernelsHash } from "./kernels-hash.js";
 
-type Numbers<Count extends number, Found extends number[] = []> = Found["length"] extends Count ? Found : Numbers<Count, [...Found, number]>;
+type Numbers<Count extends number, Found extends number[] = []> = Found["length"] extends Count
+  ? Found
+  : Numbers<Count, [...Found, number]>;
 type Kernel<Count extends number> = (...args: Numbers<Count>) => void;
 
 /** The exports of kernels.wasm; each is documented in assembly/. */
@@ -58,17 +60,29 @@ export interface KernelModule {
 
 /**
  * Instantiates the kernels on `memory`.
- * @throws ENGINE_HASH_MISMATCH when the bytes are not the committed ones; BACKEND_UNAVAILABLE when they do not compile here.
+ * @throws ENGINE_HASH_MISMATCH when the bytes are not the committed ones; BACKEND_UNAVAILABLE when they do
+ * not compile here.
  */
-export async function instantiateKernels(bytes: Uint8Array, memory: WebAssembly.Memory): Promise<KernelModule> {
+export async function instantiateKernels(
+  bytes: Uint8Array,
+  memory: WebAssembly.Memory,
+): Promise<KernelModule> {
   const actual = createHash("sha256").update(bytes).digest("hex");
   if (actual !== kernelsHash) {
-    throw new StemmaError("ENGINE_HASH_MISMATCH", `kernels.wasm has SHA-256 ${actual}, expected ${kernelsHash}: restore the file, or rebuild it with \`npm run kernels\``, { expected: kernelsHash, actual });
+    throw new StemmaError(
+      "ENGINE_HASH_MISMATCH",
+      `kernels.wasm has SHA-256 ${actual}, expected ${kernelsHash}: restore the file, or rebuild it with \`npm run kernels\``,
+      { expected: kernelsHash, actual },
+    );
   }
   try {
     const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
     return instance.exports as unknown as KernelModule;
   } catch (cause) {
-    throw new StemmaError("BACKEND_UNAVAILABLE", "the training kernels do not run on this machine: it needs WebAssembly with SIMD", { cause });
+    throw new StemmaError(
+      "BACKEND_UNAVAILABLE",
+      "the training kernels do not run on this machine: it needs WebAssembly with SIMD",
+      { cause },
+    );
   }
 }

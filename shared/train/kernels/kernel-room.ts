@@ -27,8 +27,14 @@ export interface WasmModule {
 }
 
 export type Attributes = Readonly<Record<string, unknown>>;
-export interface KernelCall<Inputs extends Record<string, TensorInfo | undefined>, Attrs> { readonly inputs: Inputs; readonly backend: WasmBackend; readonly attrs: Attrs }
-export type KernelFunction = (call: KernelCall<Record<string, TensorInfo>, Attributes>) => TensorInfo | TensorInfo[];
+export interface KernelCall<Inputs extends Record<string, TensorInfo | undefined>, Attrs> {
+  readonly inputs: Inputs;
+  readonly backend: WasmBackend;
+  readonly attrs: Attrs;
+}
+export type KernelFunction = (
+  call: KernelCall<Record<string, TensorInfo>, Attributes>,
+) => TensorInfo | TensorInfo[];
 
 type GradientConfig = TensorFlow.GradConfig;
 
@@ -38,10 +44,16 @@ export class KernelRoom {
   #scratch = 0;
   #scratchBytes = 0;
 
-  constructor(readonly tf: Tf, readonly backend: WasmBackend, readonly kernels: KernelModule) {}
+  constructor(
+    readonly tf: Tf,
+    readonly backend: WasmBackend,
+    readonly kernels: KernelModule,
+  ) {}
 
   /** Byte offset of a tensor's data. */
-  pointer(info: TensorInfo): number { return this.backend.dataIdMap.get(info.dataId).memoryOffset; }
+  pointer(info: TensorInfo): number {
+    return this.backend.dataIdMap.get(info.dataId).memoryOffset;
+  }
 
   /** Space for packed operands, valid until the next call. */
   scratch(bytes: number): number {
@@ -60,11 +72,18 @@ export class KernelRoom {
   }
 
   /** Puts a kernel of this name in place of the backend's own, if it has one. */
-  kernel<Inputs extends Record<string, TensorInfo | undefined>, Attrs>(kernelName: string, kernelFunc: (call: KernelCall<Inputs, Attrs>) => TensorInfo | TensorInfo[]): void {
+  kernel<Inputs extends Record<string, TensorInfo | undefined>, Attrs>(
+    kernelName: string,
+    kernelFunc: (call: KernelCall<Inputs, Attrs>) => TensorInfo | TensorInfo[],
+  ): void {
     // the whole registration: its setup binds the kernel to the next backend's memory
     const stock = this.tf.getKernel(kernelName, "wasm") as TensorFlow.KernelConfig | undefined;
     if (stock) this.tf.unregisterKernel(kernelName, "wasm");
-    this.tf.registerKernel({ kernelName, backendName: "wasm", kernelFunc: kernelFunc as unknown as TensorFlow.KernelFunc });
+    this.tf.registerKernel({
+      kernelName,
+      backendName: "wasm",
+      kernelFunc: kernelFunc as unknown as TensorFlow.KernelFunc,
+    });
     this.#undo.push(() => {
       this.tf.unregisterKernel(kernelName, "wasm");
       if (stock) this.tf.registerKernel(stock);
@@ -94,7 +113,9 @@ export class KernelRoom {
   }
 
   /** Something else to take back on close. */
-  onClose(undo: () => void): void { this.#undo.push(undo); }
+  onClose(undo: () => void): void {
+    this.#undo.push(undo);
+  }
 
   /** Takes back all registrations, newest first. */
   close(): void {

@@ -7,8 +7,14 @@ import { StemmaError } from "../../errors.js";
 import { activate } from "./convolution-forward.js";
 import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
-interface MatMulAttributes { readonly transposeA: boolean; readonly transposeB: boolean }
-interface FusedAttributes extends MatMulAttributes { readonly activation?: string; readonly leakyreluAlpha?: number }
+interface MatMulAttributes {
+  readonly transposeA: boolean;
+  readonly transposeB: boolean;
+}
+interface FusedAttributes extends MatMulAttributes {
+  readonly activation?: string;
+  readonly leakyreluAlpha?: number;
+}
 
 /** Fewer rows than this are multiplied with the right operand where it lies: packing would cost more. */
 const rowsWorthPacking = 24;
@@ -17,37 +23,76 @@ const blockDepth = 256;
 
 /** a [B…,M,K], b [B…,K,N] (or transposed) → [B…,M,N], batch dimensions broadcast. */
 export function registerMatMul(room: KernelRoom): void {
-  room.kernel<{ a: TensorInfo; b: TensorInfo }, MatMulAttributes>("BatchMatMul", ({ inputs: { a, b }, attrs }) => batchMatMul(room, a, b, attrs));
-  room.kernel<{ a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo }, FusedAttributes>("_FusedMatMul", ({ inputs, attrs }) => fusedMatMul(room, inputs, attrs));
+  room.kernel<{ a: TensorInfo; b: TensorInfo }, MatMulAttributes>(
+    "BatchMatMul",
+    ({ inputs: { a, b }, attrs }) => batchMatMul(room, a, b, attrs),
+  );
+  room.kernel<
+    { a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo },
+    FusedAttributes
+  >("_FusedMatMul", ({ inputs, attrs }) => fusedMatMul(room, inputs, attrs));
 }
 
-function batchMatMul(room: KernelRoom, a: TensorInfo, b: TensorInfo, { transposeA, transposeB }: MatMulAttributes): TensorInfo {
-  if (a.dtype !== "float32" || b.dtype !== "float32") throw new StemmaError("OPERATION_MISSING", `the wasm backend multiplies float32 matrices only, not ${a.dtype} by ${b.dtype}: cast them first`);
+function batchMatMul(
+  room: KernelRoom,
+  a: TensorInfo,
+  b: TensorInfo,
+  { transposeA, transposeB }: MatMulAttributes,
+): TensorInfo {
+  if (a.dtype !== "float32" || b.dtype !== "float32")
+    throw new StemmaError(
+      "OPERATION_MISSING",
+      `the wasm backend multiplies float32 matrices only, not ${a.dtype} by ${b.dtype}: cast them first`,
+    );
   const { util, broadcast_util: broadcast } = room.tf;
   const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
-  const [a0, a1] = a.shape.slice(-2) as [number, number], [b0, b1] = b.shape.slice(-2) as [number, number];
-  const [M, K] = transposeA ? [a1, a0] : [a0, a1], [depthB, N] = transposeB ? [b1, b0] : [b0, b1];
-  if (K !== depthB) throw new StemmaError("SHAPE_INVALID", `cannot multiply [${a.shape.join(", ")}]${transposeA ? " transposed" : ""} by [${b.shape.join(", ")}]${transposeB ? " transposed" : ""}: inner sizes ${K} and ${depthB} differ`);
+  const [a0, a1] = a.shape.slice(-2) as [number, number],
+    [b0, b1] = b.shape.slice(-2) as [number, number];
+  const [M, K] = transposeA ? [a1, a0] : [a0, a1],
+    [depthB, N] = transposeB ? [b1, b0] : [b0, b1];
+  if (K !== depthB)
+    throw new StemmaError(
+      "SHAPE_INVALID",
+      `cannot multiply [${a.shape.join(", ")}]${transposeA ? " transposed" : ""} by [${b.shape.join(", ")}]${transposeB ? " transposed" : ""}: inner sizes ${K} and ${depthB} differ`,
+    );
   const outer = broadcast.assertAndGetBroadcastShape(outerA, outerB);
   const out = room.backend.makeOutput([...outer, M, N], "float32");
   const product = { M, N, K, transposeA, transposeB };
   const [pa, pb, pout] = [room.pointer(a), room.pointer(b), room.pointer(out)];
   const batches = util.sizeFromShape(outer);
   const [indexA, indexB] = [batchIndex(outerA, outer), batchIndex(outerB, outer)];
-  for (let i = 0; i < batches; i++) multiply(room, pa + indexA(i) * M * K * 4, pb + indexB(i) * K * N * 4, pout + i * M * N * 4, product);
+  for (let i = 0; i < batches; i++)
+    multiply(room, pa + indexA(i) * M * K * 4, pb + indexB(i) * K * N * 4, pout + i * M * N * 4, product);
   return out;
 }
 
-export interface Product { readonly M: number; readonly N: number; readonly K: number; readonly transposeA: boolean; readonly transposeB: boolean }
+export interface Product {
+  readonly M: number;
+  readonly N: number;
+  readonly K: number;
+  readonly transposeA: boolean;
+  readonly transposeB: boolean;
+}
 
-export function multiply(room: KernelRoom, a: number, b: number, out: number, { M, N, K, transposeA, transposeB }: Product): void {
+export function multiply(
+  room: KernelRoom,
+  a: number,
+  b: number,
+  out: number,
+  { M, N, K, transposeA, transposeB }: Product,
+): void {
   const { kernels } = room;
   if (M === 0 || N === 0) return;
-  if (K === 0) { kernels.zero(out, M * N * 4); return; }
+  if (K === 0) {
+    kernels.zero(out, M * N * 4);
+    return;
+  }
   const strides: [number, number] = transposeB ? [1, K] : [N, 1];
   if (transposeA) {
-    const depth = Math.min(K, blockDepth), rowBytes = Math.ceil(M / 4) * depth * 16;
-    const rows = room.scratch(rowBytes + Math.ceil(N / 8) * depth * 32), panels = rows + rowBytes;
+    const depth = Math.min(K, blockDepth),
+      rowBytes = Math.ceil(M / 4) * depth * 16;
+    const rows = room.scratch(rowBytes + Math.ceil(N / 8) * depth * 32),
+      panels = rows + rowBytes;
     for (let k = 0; k < K; k += blockDepth) {
       const count = Math.min(blockDepth, K - k);
       kernels.packRows(a + k * M * 4, rows, count, M, M);
@@ -68,11 +113,16 @@ export function multiply(room: KernelRoom, a: number, b: number, out: number, { 
 function batchIndex(own: readonly number[], broadcast: readonly number[]): (i: number) => number {
   const strides: number[] = [];
   let step = 1;
-  for (let d = own.length - 1; d >= 0; d--) { strides.unshift(own[d] === 1 ? 0 : step); step *= own[d]!; }
+  for (let d = own.length - 1; d >= 0; d--) {
+    strides.unshift(own[d] === 1 ? 0 : step);
+    step *= own[d]!;
+  }
   return (i) => {
-    let rest = i, index = 0;
+    let rest = i,
+      index = 0;
     for (let d = broadcast.length - 1; d >= 0; d--) {
-      const size = broadcast[d]!, at = rest % size;
+      const size = broadcast[d]!,
+        at = rest % size;
       rest = (rest - at) / size;
       index += at * (strides[d - (broadcast.length - own.length)] ?? 0);
     }
@@ -81,7 +131,11 @@ function batchIndex(own: readonly number[], broadcast: readonly number[]): (i: n
 }
 
 /** Product, bias and activation one after the other, with the kernels that do each right. */
-function fusedMatMul(room: KernelRoom, inputs: { a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo }, attrs: FusedAttributes): TensorInfo {
+function fusedMatMul(
+  room: KernelRoom,
+  inputs: { a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo },
+  attrs: FusedAttributes,
+): TensorInfo {
   const out = batchMatMul(room, inputs.a, inputs.b, attrs);
   if (!inputs.bias) return activate(room, out, attrs, inputs.preluActivationWeights);
   const add = room.stockKernel("Add")!;

@@ -8,12 +8,29 @@ import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRoom, TensorInfo, Tf } from "./kernel-room.js";
 
 /** Numbers become float32 where they meet a tensor. */
-export interface SgdRates { readonly learningRate: number }
-export interface MomentumRates extends SgdRates { readonly momentum: number; readonly nesterov: boolean }
-export interface AdagradRates extends SgdRates { readonly epsilon: number }
-export interface RmsPropRates extends SgdRates { readonly decay: number; readonly momentum: number; readonly epsilon: number }
+export interface SgdRates {
+  readonly learningRate: number;
+}
+export interface MomentumRates extends SgdRates {
+  readonly momentum: number;
+  readonly nesterov: boolean;
+}
+export interface AdagradRates extends SgdRates {
+  readonly epsilon: number;
+}
+export interface RmsPropRates extends SgdRates {
+  readonly decay: number;
+  readonly momentum: number;
+  readonly epsilon: number;
+}
 /** beta1Product and beta2Product: β₁ᵗ and β₂ᵗ of this step (β itself at the first). */
-export interface AdamRates extends SgdRates { readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly beta1Product: number; readonly beta2Product: number }
+export interface AdamRates extends SgdRates {
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly epsilon: number;
+  readonly beta1Product: number;
+  readonly beta2Product: number;
+}
 
 const run = (tf: Tf, name: string, inputs: Record<string, Tensor>, attrs: object): Tensor[] => {
   const out = tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor | Tensor[];
@@ -30,66 +47,115 @@ export function sgdStep(tf: Tf, weight: Tensor, gradient: Tensor, rates: SgdRate
 }
 
 /** a' = a·momentum + g; w' = w − a'·rate, with Nesterov w − (g + a'·momentum)·rate. */
-export function momentumStep(tf: Tf, weight: Tensor, gradient: Tensor, accumulator: Tensor, rates: MomentumRates): { weight: Tensor; accumulator: Tensor } {
+export function momentumStep(
+  tf: Tf,
+  weight: Tensor,
+  gradient: Tensor,
+  accumulator: Tensor,
+  rates: MomentumRates,
+): { weight: Tensor; accumulator: Tensor } {
   const [next, state] = hasKernel(tf, "StemmaMomentumStep")
     ? run(tf, "StemmaMomentumStep", { weight, gradient, accumulator }, rates)
     : tf.tidy(() => {
-      const a = accumulator.mul(rates.momentum).add(gradient);
-      return [weight.sub((rates.nesterov ? gradient.add(a.mul(rates.momentum)) : a).mul(rates.learningRate)), a];
-    });
+        const a = accumulator.mul(rates.momentum).add(gradient);
+        return [
+          weight.sub((rates.nesterov ? gradient.add(a.mul(rates.momentum)) : a).mul(rates.learningRate)),
+          a,
+        ];
+      });
   return { weight: next!, accumulator: state! };
 }
 
 /** s' = s + g²; w' = w − (g·rate) / √(s' + ε). */
-export function adagradStep(tf: Tf, weight: Tensor, gradient: Tensor, accumulator: Tensor, rates: AdagradRates): { weight: Tensor; accumulator: Tensor } {
+export function adagradStep(
+  tf: Tf,
+  weight: Tensor,
+  gradient: Tensor,
+  accumulator: Tensor,
+  rates: AdagradRates,
+): { weight: Tensor; accumulator: Tensor } {
   const [next, state] = hasKernel(tf, "StemmaAdagradStep")
     ? run(tf, "StemmaAdagradStep", { weight, gradient, accumulator }, rates)
     : tf.tidy(() => {
-      const s = accumulator.add(gradient.mul(gradient));
-      return [weight.sub(gradient.mul(rates.learningRate).div(s.add(rates.epsilon).sqrt())), s];
-    });
+        const s = accumulator.add(gradient.mul(gradient));
+        return [weight.sub(gradient.mul(rates.learningRate).div(s.add(rates.epsilon).sqrt())), s];
+      });
   return { weight: next!, accumulator: state! };
 }
 
-export interface RmsPropState { readonly meanSquare: Tensor; readonly moment: Tensor; /** Only when centred. */ readonly meanGradient?: Tensor }
+export interface RmsPropState {
+  readonly meanSquare: Tensor;
+  readonly moment: Tensor;
+  /** Only when centred. */ readonly meanGradient?: Tensor;
+}
 
-/** s' = s·decay + g²·(1 − decay); [a' = a·decay + g·(1 − decay)]; m' = m·momentum + (g·rate) / √((s' [− a'²]) + ε); w' = w − m'. */
-export function rmsPropStep(tf: Tf, weight: Tensor, gradient: Tensor, { meanSquare, moment, meanGradient }: RmsPropState, rates: RmsPropRates): { weight: Tensor } & RmsPropState {
+/**
+ * s' = s·decay + g²·(1 − decay); [a' = a·decay + g·(1 − decay)]; m' = m·momentum + (g·rate) / √((s' [− a'²])
+ * + ε); w' = w − m'.
+ */
+export function rmsPropStep(
+  tf: Tf,
+  weight: Tensor,
+  gradient: Tensor,
+  { meanSquare, moment, meanGradient }: RmsPropState,
+  rates: RmsPropRates,
+): { weight: Tensor } & RmsPropState {
   const name = meanGradient ? "StemmaRmsPropCentredStep" : "StemmaRmsPropStep";
   const [next, square, nextMoment, average] = hasKernel(tf, name)
     ? run(tf, name, { weight, gradient, meanSquare, moment, ...(meanGradient && { meanGradient }) }, rates)
     : tf.tidy(() => {
-      const s = meanSquare.mul(rates.decay).add(gradient.mul(gradient).mul(1 - rates.decay));
-      const a = meanGradient?.mul(rates.decay).add(gradient.mul(1 - rates.decay));
-      const root = (a ? s.sub(a.mul(a)) : s).add(rates.epsilon).sqrt();
-      const m = moment.mul(rates.momentum).add(gradient.mul(rates.learningRate).div(root));
-      return [weight.sub(m), s, m, ...(a ? [a] : [])];
-    });
-  return { weight: next!, meanSquare: square!, moment: nextMoment!, ...(average && { meanGradient: average }) };
+        const s = meanSquare.mul(rates.decay).add(gradient.mul(gradient).mul(1 - rates.decay));
+        const a = meanGradient?.mul(rates.decay).add(gradient.mul(1 - rates.decay));
+        const root = (a ? s.sub(a.mul(a)) : s).add(rates.epsilon).sqrt();
+        const m = moment.mul(rates.momentum).add(gradient.mul(rates.learningRate).div(root));
+        return [weight.sub(m), s, m, ...(a ? [a] : [])];
+      });
+  return {
+    weight: next!,
+    meanSquare: square!,
+    moment: nextMoment!,
+    ...(average && { meanGradient: average }),
+  };
 }
 
 /**
  * m' = m·β₁ + g·(1 − β₁); v' = v·β₂ + g²·(1 − β₂); w' = w − (m' / (√v' / √(1 − β₂ᵗ) + ε))·(rate / (1 − β₁ᵗ)),
  * the two last factors formed in float64 (Kingma and Ba, 2015, in the order PyTorch has).
  */
-export function adamStep(tf: Tf, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rates: AdamRates): { weight: Tensor; first: Tensor; second: Tensor } {
+export function adamStep(
+  tf: Tf,
+  weight: Tensor,
+  gradient: Tensor,
+  first: Tensor,
+  second: Tensor,
+  rates: AdamRates,
+): { weight: Tensor; first: Tensor; second: Tensor } {
   const [next, m2, v2] = hasKernel(tf, "StemmaAdamStep")
     ? run(tf, "StemmaAdamStep", { weight, gradient, first, second }, rates)
     : tf.tidy(() => {
-      const { root, rate } = adamFactors(rates);
-      const m = first.mul(rates.beta1).add(gradient.mul(1 - rates.beta1));
-      const v = second.mul(rates.beta2).add(gradient.mul(gradient).mul(1 - rates.beta2));
-      return [weight.sub(m.div(v.sqrt().div(root).add(rates.epsilon)).mul(rate)), m, v];
-    });
+        const { root, rate } = adamFactors(rates);
+        const m = first.mul(rates.beta1).add(gradient.mul(1 - rates.beta1));
+        const v = second.mul(rates.beta2).add(gradient.mul(gradient).mul(1 - rates.beta2));
+        return [weight.sub(m.div(v.sqrt().div(root).add(rates.epsilon)).mul(rate)), m, v];
+      });
   return { weight: next!, first: m2!, second: v2! };
 }
 
-const adamFactors = ({ learningRate, beta1Product, beta2Product }: AdamRates): { root: number; rate: number } => ({ root: Math.sqrt(1 - beta2Product), rate: learningRate / (1 - beta1Product) });
+const adamFactors = ({
+  learningRate,
+  beta1Product,
+  beta2Product,
+}: AdamRates): { root: number; rate: number } => ({
+  root: Math.sqrt(1 - beta2Product),
+  rate: learningRate / (1 - beta1Product),
+});
 
 /** Whether no element of a float32 tensor is NaN or infinite. */
 export function allFinite(tf: Tf, tensor: Tensor): boolean {
   return tf.tidy(() => {
-    const verdict = hasKernel(tf, "StemmaAllFinite") ? run(tf, "StemmaAllFinite", { x: tensor }, {})[0]! : tensor.isFinite().all();
+    const verdict = hasKernel(tf, "StemmaAllFinite")
+      ? run(tf, "StemmaAllFinite", { x: tensor }, {})[0]!
+      : tensor.isFinite().all();
     return verdict.dataSync()[0] === 1;
   });
 }
@@ -97,30 +163,106 @@ export function allFinite(tf: Tf, tensor: Tensor): boolean {
 /** Registers the kernels; each gives its outputs in the order of the results above. */
 export function registerOptimizerSteps(room: KernelRoom): void {
   const { kernels } = room;
-  step<SgdRates>(room, "StemmaSgdStep", ["weight"], ([w, g], [w2], n, { learningRate }) => kernels.sgdStep(w!, g!, w2!, n, learningRate));
-  step<MomentumRates>(room, "StemmaMomentumStep", ["weight", "accumulator"], ([w, g, a], [w2, a2], n, r) => kernels.momentumStep(w!, g!, a!, w2!, a2!, n, r.learningRate, r.momentum, r.nesterov ? 1 : 0));
-  step<AdagradRates>(room, "StemmaAdagradStep", ["weight", "accumulator"], ([w, g, s], [w2, s2], n, r) => kernels.adagradStep(w!, g!, s!, w2!, s2!, n, r.learningRate, r.epsilon));
-  step<RmsPropRates>(room, "StemmaRmsPropStep", ["weight", "meanSquare", "moment"], ([w, g, s, m], [w2, s2, m2], n, r) =>
-    kernels.rmsPropStep(w!, g!, s!, m!, w2!, s2!, m2!, n, r.learningRate, r.decay, 1 - r.decay, r.momentum, r.epsilon));
-  step<RmsPropRates>(room, "StemmaRmsPropCentredStep", ["weight", "meanSquare", "moment", "meanGradient"], ([w, g, s, m, a], [w2, s2, m2, a2], n, r) =>
-    kernels.rmsPropCentredStep(w!, g!, s!, m!, a!, w2!, s2!, m2!, a2!, n, r.learningRate, r.decay, 1 - r.decay, r.momentum, r.epsilon));
+  step<SgdRates>(room, "StemmaSgdStep", ["weight"], ([w, g], [w2], n, { learningRate }) =>
+    kernels.sgdStep(w!, g!, w2!, n, learningRate),
+  );
+  step<MomentumRates>(room, "StemmaMomentumStep", ["weight", "accumulator"], ([w, g, a], [w2, a2], n, r) =>
+    kernels.momentumStep(w!, g!, a!, w2!, a2!, n, r.learningRate, r.momentum, r.nesterov ? 1 : 0),
+  );
+  step<AdagradRates>(room, "StemmaAdagradStep", ["weight", "accumulator"], ([w, g, s], [w2, s2], n, r) =>
+    kernels.adagradStep(w!, g!, s!, w2!, s2!, n, r.learningRate, r.epsilon),
+  );
+  step<RmsPropRates>(
+    room,
+    "StemmaRmsPropStep",
+    ["weight", "meanSquare", "moment"],
+    ([w, g, s, m], [w2, s2, m2], n, r) =>
+      kernels.rmsPropStep(
+        w!,
+        g!,
+        s!,
+        m!,
+        w2!,
+        s2!,
+        m2!,
+        n,
+        r.learningRate,
+        r.decay,
+        1 - r.decay,
+        r.momentum,
+        r.epsilon,
+      ),
+  );
+  step<RmsPropRates>(
+    room,
+    "StemmaRmsPropCentredStep",
+    ["weight", "meanSquare", "moment", "meanGradient"],
+    ([w, g, s, m, a], [w2, s2, m2, a2], n, r) =>
+      kernels.rmsPropCentredStep(
+        w!,
+        g!,
+        s!,
+        m!,
+        a!,
+        w2!,
+        s2!,
+        m2!,
+        a2!,
+        n,
+        r.learningRate,
+        r.decay,
+        1 - r.decay,
+        r.momentum,
+        r.epsilon,
+      ),
+  );
   step<AdamRates>(room, "StemmaAdamStep", ["weight", "first", "second"], ([w, g, m, v], [w2, m2, v2], n, r) =>
-    kernels.adamStep(w!, g!, m!, v!, w2!, m2!, v2!, n, adamFactors(r).rate, r.beta1, 1 - r.beta1, r.beta2, 1 - r.beta2, adamFactors(r).root, r.epsilon));
+    kernels.adamStep(
+      w!,
+      g!,
+      m!,
+      v!,
+      w2!,
+      m2!,
+      v2!,
+      n,
+      adamFactors(r).rate,
+      r.beta1,
+      1 - r.beta1,
+      r.beta2,
+      1 - r.beta2,
+      adamFactors(r).root,
+      r.epsilon,
+    ),
+  );
   room.kernel<{ x: TensorInfo }, object>("StemmaAllFinite", ({ inputs: { x } }) => {
     const out = room.backend.makeOutput([], "bool");
-    room.backend.wasm.HEAPU8[room.pointer(out)] = kernels.allFinite(room.pointer(x), room.tf.util.sizeFromShape(x.shape));
+    room.backend.wasm.HEAPU8[room.pointer(out)] = kernels.allFinite(
+      room.pointer(x),
+      room.tf.util.sizeFromShape(x.shape),
+    );
     return out;
   });
 }
 
 /** Pointers go in as weight, gradient, then the state; out as weight, then the state. */
-function step<Rates>(room: KernelRoom, name: string, state: readonly ["weight", ...string[]], call: (inputs: readonly number[], outputs: readonly number[], count: number, rates: Rates) => void): void {
+function step<Rates>(
+  room: KernelRoom,
+  name: string,
+  state: readonly ["weight", ...string[]],
+  call: (inputs: readonly number[], outputs: readonly number[], count: number, rates: Rates) => void,
+): void {
   const [weightName, ...slots] = state;
   room.kernel<Record<string, TensorInfo>, Rates>(name, ({ inputs, attrs }) => {
     const names = [weightName, "gradient", ...slots];
     const { shape } = inputs[weightName]!;
     const outputs = state.map(() => room.backend.makeOutput(shape, "float32"));
-    call(names.map((key) => room.pointer(inputs[key]!)), outputs.map((out) => room.pointer(out)), room.tf.util.sizeFromShape(shape), attrs);
+    call(
+      names.map((key) => room.pointer(inputs[key]!)),
+      outputs.map((out) => room.pointer(out)),
+      room.tf.util.sizeFromShape(shape),
+      attrs,
+    );
     return outputs;
   });
 }

@@ -11,40 +11,99 @@ export type RecurrentKind = "Lstm" | "Gru";
 /** Of the gates: clip(0.2·x + 0.5, 0, 1), or the logistic function. States pass through tanh. */
 export type GateActivation = "hardSigmoid" | "sigmoid";
 
-interface Attributes { readonly gate: GateActivation }
-interface Weights { readonly kernel: Tensor; readonly recurrent: Tensor; readonly bias: Tensor }
-interface Inputs extends Record<string, TensorInfo> { x: TensorInfo; kernel: TensorInfo; recurrent: TensorInfo; bias: TensorInfo }
+interface Attributes {
+  readonly gate: GateActivation;
+}
+interface Weights {
+  readonly kernel: Tensor;
+  readonly recurrent: Tensor;
+  readonly bias: Tensor;
+}
+interface Inputs extends Record<string, TensorInfo> {
+  x: TensorInfo;
+  kernel: TensorInfo;
+  recurrent: TensorInfo;
+  bias: TensorInfo;
+}
 
 /**
  * All states of a layer over x [B,T,F]: [B,T,U], from a state of zeros. kernel [F,G·U], recurrent
  * [U,G·U], bias [G·U]; gates i, f, c, o (G = 4) or z, r, h (G = 3). Gradients flow to all four.
  */
-export function recurrentStates(tf: Tf, kind: RecurrentKind, x: Tensor, { kernel, recurrent, bias }: Weights, gate: GateActivation): Tensor {
-  const [states] = tf.engine().runKernel(`Stemma${kind}`, { x, kernel, recurrent, bias } as never, { gate }) as unknown as Tensor[];
+export function recurrentStates(
+  tf: Tf,
+  kind: RecurrentKind,
+  x: Tensor,
+  { kernel, recurrent, bias }: Weights,
+  gate: GateActivation,
+): Tensor {
+  const [states] = tf
+    .engine()
+    .runKernel(`Stemma${kind}`, { x, kernel, recurrent, bias } as never, { gate }) as unknown as Tensor[];
   return states!;
 }
 
 export function registerRecurrent(room: KernelRoom): void {
-  for (const [kind, forward, backward] of [["Lstm", lstm, lstmGradient], ["Gru", gru, gruGradient]] as const) {
-    const name = `Stemma${kind}`, gradientName = `${name}Gradient`;
-    room.kernel<Inputs, Attributes>(name, ({ inputs, attrs }) => forward(room, inputs, attrs.gate === "hardSigmoid" ? 1 : 0));
-    room.kernel<Inputs, Attributes>(gradientName, ({ inputs, attrs }) => backward(room, inputs as GradientInputs, attrs.gate === "hardSigmoid" ? 1 : 0));
+  for (const [kind, forward, backward] of [
+    ["Lstm", lstm, lstmGradient],
+    ["Gru", gru, gruGradient],
+  ] as const) {
+    const name = `Stemma${kind}`,
+      gradientName = `${name}Gradient`;
+    room.kernel<Inputs, Attributes>(name, ({ inputs, attrs }) =>
+      forward(room, inputs, attrs.gate === "hardSigmoid" ? 1 : 0),
+    );
+    room.kernel<Inputs, Attributes>(gradientName, ({ inputs, attrs }) =>
+      backward(room, inputs as GradientInputs, attrs.gate === "hardSigmoid" ? 1 : 0),
+    );
     room.gradient({
-      kernelName: name, inputsToSave: ["x", "kernel", "recurrent", "bias"], outputsToSave: kind === "Lstm" ? [true, true, true, true] : [true, true, true],
+      kernelName: name,
+      inputsToSave: ["x", "kernel", "recurrent", "bias"],
+      outputsToSave: kind === "Lstm" ? [true, true, true, true] : [true, true, true],
       gradFunc: (dys, saved, attrs) => {
-        const [x, kernel, recurrent, bias, states, gates, first, second] = saved as [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor?];
-        const inputs = { x, kernel, recurrent, bias, states, gates, first, ...(second && { second }), dy: (dys as unknown as Tensor[])[0]! };
-        const [dx, dkernel, drecurrent, dbias] = room.tf.engine().runKernel(gradientName, inputs, attrs as never) as unknown as [Tensor, Tensor, Tensor, Tensor];
+        const [x, kernel, recurrent, bias, states, gates, first, second] = saved as [
+          Tensor,
+          Tensor,
+          Tensor,
+          Tensor,
+          Tensor,
+          Tensor,
+          Tensor,
+          Tensor?,
+        ];
+        const inputs = {
+          x,
+          kernel,
+          recurrent,
+          bias,
+          states,
+          gates,
+          first,
+          ...(second && { second }),
+          dy: (dys as unknown as Tensor[])[0]!,
+        };
+        const [dx, dkernel, drecurrent, dbias] = room.tf
+          .engine()
+          .runKernel(gradientName, inputs, attrs as never) as unknown as [Tensor, Tensor, Tensor, Tensor];
         return { x: () => dx, kernel: () => dkernel, recurrent: () => drecurrent, bias: () => dbias };
       },
     });
   }
 }
 
-interface Sizes { readonly B: number; readonly T: number; readonly F: number; readonly U: number; /** Gates times units. */ readonly GU: number; /** Bytes between samples of [B,T,U] and of [B,T,G·U]. */ readonly stateStep: number; readonly inputStep: number }
+interface Sizes {
+  readonly B: number;
+  readonly T: number;
+  readonly F: number;
+  readonly U: number;
+  /** Gates times units. */ readonly GU: number;
+  /** Bytes between samples of [B,T,U] and of [B,T,G·U]. */ readonly stateStep: number;
+  readonly inputStep: number;
+}
 
 function sizesOf({ x, recurrent }: Inputs): Sizes {
-  const [B, T, F] = x.shape as [number, number, number], [U, GU] = recurrent.shape as [number, number];
+  const [B, T, F] = x.shape as [number, number, number],
+    [U, GU] = recurrent.shape as [number, number];
   return { B, T, F, U, GU, stateStep: T * U * 4, inputStep: T * GU * 4 };
 }
 
@@ -66,78 +125,188 @@ class Workspace {
     this.room.kernels.packPanels(src, pointer, K, N, strideK, strideN);
     return pointer;
   }
-  free(): void { for (const info of this.#held) this.room.backend.disposeData(info.dataId); }
+  free(): void {
+    for (const info of this.#held) this.room.backend.disposeData(info.dataId);
+  }
 }
 
 /** x·kernel + bias for all steps: [B,T,G·U]. */
 function inputPart(room: KernelRoom, work: Workspace, inputs: Inputs, { B, T, F, GU }: Sizes): number {
   const out = work.zeros(B * T * GU);
-  multiply(room, room.pointer(inputs.x), room.pointer(inputs.kernel), out, { M: B * T, N: GU, K: F, transposeA: false, transposeB: false });
+  multiply(room, room.pointer(inputs.x), room.pointer(inputs.kernel), out, {
+    M: B * T,
+    N: GU,
+    K: F,
+    transposeA: false,
+    transposeB: false,
+  });
   room.kernels.addBias(out, room.pointer(inputs.bias), B * T, GU);
   return out;
 }
 
 function lstm(room: KernelRoom, inputs: Inputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs), { B, T, U, GU, stateStep, inputStep } = sizes, { kernels, backend } = room;
-  const [states, gates, cells, tanhs] = [[B, T, U], [T, B, GU], [T, B, U], [T, B, U]].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo, TensorInfo];
+  const sizes = sizesOf(inputs),
+    { B, T, U, GU, stateStep, inputStep } = sizes,
+    { kernels, backend } = room;
+  const [states, gates, cells, tanhs] = [
+    [B, T, U],
+    [T, B, GU],
+    [T, B, U],
+    [T, B, U],
+  ].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo, TensorInfo];
   const work = new Workspace(room);
-  const fromInput = inputPart(room, work, inputs, sizes), fromState = work.zeros(B * GU), start = work.zeros(B * U);
+  const fromInput = inputPart(room, work, inputs, sizes),
+    fromState = work.zeros(B * GU),
+    start = work.zeros(B * U);
   const panels = work.panels(room.pointer(inputs.recurrent), U, GU, GU, 1);
-  const [h, g, c, tanh] = [states, gates, cells, tanhs].map((info) => room.pointer(info)) as [number, number, number, number];
+  const [h, g, c, tanh] = [states, gates, cells, tanhs].map((info) => room.pointer(info)) as [
+    number,
+    number,
+    number,
+    number,
+  ];
   for (let t = 0; t < T; t++) {
     if (t > 0) kernels.matMulRows(h + (t - 1) * U * 4, T * U, panels, fromState, GU, B, GU, U);
     const cell = t === 0 ? start : c + (t - 1) * B * U * 4;
-    kernels.lstmStep(fromInput + t * GU * 4, inputStep, fromState, cell, g + t * B * GU * 4, c + t * B * U * 4, tanh + t * B * U * 4, h + t * U * 4, stateStep, B, U, hard);
+    kernels.lstmStep(
+      fromInput + t * GU * 4,
+      inputStep,
+      fromState,
+      cell,
+      g + t * B * GU * 4,
+      c + t * B * U * 4,
+      tanh + t * B * U * 4,
+      h + t * U * 4,
+      stateStep,
+      B,
+      U,
+      hard,
+    );
   }
   work.free();
   return [states, gates, cells, tanhs];
 }
 
-interface GradientInputs extends Inputs { dy: TensorInfo; states: TensorInfo; gates: TensorInfo; first: TensorInfo; second: TensorInfo }
+interface GradientInputs extends Inputs {
+  dy: TensorInfo;
+  states: TensorInfo;
+  gates: TensorInfo;
+  first: TensorInfo;
+  second: TensorInfo;
+}
 
 function lstmGradient(room: KernelRoom, inputs: GradientInputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs), { B, T, U, GU, stateStep, inputStep } = sizes, { kernels } = room;
+  const sizes = sizesOf(inputs),
+    { B, T, U, GU, stateStep, inputStep } = sizes,
+    { kernels } = room;
   const work = new Workspace(room);
-  const dz = work.zeros(B * T * GU), dhNext = work.zeros(B * U), dc = work.zeros(B * U), start = work.zeros(B * U);
+  const dz = work.zeros(B * T * GU),
+    dhNext = work.zeros(B * U),
+    dc = work.zeros(B * U),
+    start = work.zeros(B * U);
   const panels = work.panels(room.pointer(inputs.recurrent), GU, U, 1, GU);
-  const [dy, gates, cells, tanhs] = [inputs.dy, inputs.gates, inputs.first, inputs.second].map((info) => room.pointer(info)) as [number, number, number, number];
+  const [dy, gates, cells, tanhs] = [inputs.dy, inputs.gates, inputs.first, inputs.second].map((info) =>
+    room.pointer(info),
+  ) as [number, number, number, number];
   for (let t = T - 1; t >= 0; t--) {
     const cell = t === 0 ? start : cells + (t - 1) * B * U * 4;
-    kernels.lstmStepGradient(dy + t * U * 4, stateStep, dhNext, dc, gates + t * B * GU * 4, cell, tanhs + t * B * U * 4, dz + t * GU * 4, inputStep, B, U, hard);
+    kernels.lstmStepGradient(
+      dy + t * U * 4,
+      stateStep,
+      dhNext,
+      dc,
+      gates + t * B * GU * 4,
+      cell,
+      tanhs + t * B * U * 4,
+      dz + t * GU * 4,
+      inputStep,
+      B,
+      U,
+      hard,
+    );
     if (t > 0) kernels.matMulRows(dz + t * GU * 4, T * GU, panels, dhNext, U, B, U, GU);
   }
   const out = weightGradients(room, work, inputs, sizes, dz);
-  multiply(room, previousStates(room, work, inputs, sizes), dz, room.pointer(out[2]), { M: U, N: GU, K: B * T, transposeA: true, transposeB: false });
+  multiply(room, previousStates(room, work, inputs, sizes), dz, room.pointer(out[2]), {
+    M: U,
+    N: GU,
+    K: B * T,
+    transposeA: true,
+    transposeB: false,
+  });
   work.free();
   return out;
 }
 
 /** Gradients of x, kernel and bias from dz [B,T,G·U]; that of the recurrent weights has its place. */
-function weightGradients(room: KernelRoom, work: Workspace, { x, kernel, recurrent, bias }: Inputs, { B, T, F, GU }: Sizes, dz: number): [TensorInfo, TensorInfo, TensorInfo, TensorInfo] {
-  const out = [x, kernel, recurrent, bias].map(({ shape }) => room.backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo, TensorInfo];
-  multiply(room, dz, room.pointer(kernel), room.pointer(out[0]), { M: B * T, N: F, K: GU, transposeA: false, transposeB: true });
-  multiply(room, room.pointer(x), dz, room.pointer(out[1]), { M: F, N: GU, K: B * T, transposeA: true, transposeB: false });
+function weightGradients(
+  room: KernelRoom,
+  work: Workspace,
+  { x, kernel, recurrent, bias }: Inputs,
+  { B, T, F, GU }: Sizes,
+  dz: number,
+): [TensorInfo, TensorInfo, TensorInfo, TensorInfo] {
+  const out = [x, kernel, recurrent, bias].map(({ shape }) => room.backend.makeOutput(shape, "float32")) as [
+    TensorInfo,
+    TensorInfo,
+    TensorInfo,
+    TensorInfo,
+  ];
+  multiply(room, dz, room.pointer(kernel), room.pointer(out[0]), {
+    M: B * T,
+    N: F,
+    K: GU,
+    transposeA: false,
+    transposeB: true,
+  });
+  multiply(room, room.pointer(x), dz, room.pointer(out[1]), {
+    M: F,
+    N: GU,
+    K: B * T,
+    transposeA: true,
+    transposeB: false,
+  });
   room.kernels.sumRows(dz, room.pointer(out[3]), work.zeros(GU), 1, B * T, GU, 1);
   return out;
 }
 
 /** The state before each step, [B,T,U]. */
-function previousStates(room: KernelRoom, work: Workspace, { states }: GradientInputs, { B, T, U, stateStep }: Sizes): number {
-  const out = work.zeros(B * T * U), from = room.pointer(states), { HEAPU8 } = room.backend.wasm;
-  for (let b = 0; b < B; b++) HEAPU8.copyWithin(out + b * stateStep + U * 4, from + b * stateStep, from + (b + 1) * stateStep - U * 4);
+function previousStates(
+  room: KernelRoom,
+  work: Workspace,
+  { states }: GradientInputs,
+  { B, T, U, stateStep }: Sizes,
+): number {
+  const out = work.zeros(B * T * U),
+    from = room.pointer(states),
+    { HEAPU8 } = room.backend.wasm;
+  for (let b = 0; b < B; b++)
+    HEAPU8.copyWithin(out + b * stateStep + U * 4, from + b * stateStep, from + (b + 1) * stateStep - U * 4);
   return out;
 }
 
 function gru(room: KernelRoom, inputs: Inputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs), { B, T, U, GU, stateStep, inputStep } = sizes, { kernels, backend } = room;
-  const [states, gates, resets] = [[B, T, U], [T, B, GU], [B, T, U]].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo];
+  const sizes = sizesOf(inputs),
+    { B, T, U, GU, stateStep, inputStep } = sizes,
+    { kernels, backend } = room;
+  const [states, gates, resets] = [
+    [B, T, U],
+    [T, B, GU],
+    [B, T, U],
+  ].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo];
   const work = new Workspace(room);
-  const fromInput = inputPart(room, work, inputs, sizes), fromState = work.zeros(B * 2 * U), fromReset = work.zeros(B * U), start = work.zeros(B * T * U);
+  const fromInput = inputPart(room, work, inputs, sizes),
+    fromState = work.zeros(B * 2 * U),
+    fromReset = work.zeros(B * U),
+    start = work.zeros(B * T * U);
   const recurrent = room.pointer(inputs.recurrent);
-  const toGates = work.panels(recurrent, U, 2 * U, GU, 1), toCandidate = work.panels(recurrent + 2 * U * 4, U, U, GU, 1);
+  const toGates = work.panels(recurrent, U, 2 * U, GU, 1),
+    toCandidate = work.panels(recurrent + 2 * U * 4, U, U, GU, 1);
   const [h, g, r] = [states, gates, resets].map((info) => room.pointer(info)) as [number, number, number];
   for (let t = 0; t < T; t++) {
-    const before = t === 0 ? start : h + (t - 1) * U * 4, reset = r + t * U * 4, now = fromInput + t * GU * 4;
+    const before = t === 0 ? start : h + (t - 1) * U * 4,
+      reset = r + t * U * 4,
+      now = fromInput + t * GU * 4;
     if (t > 0) kernels.matMulRows(before, T * U, toGates, fromState, 2 * U, B, 2 * U, U);
     kernels.gruGates(now, inputStep, fromState, before, stateStep, g + t * B * GU * 4, reset, B, U, hard);
     if (t > 0) kernels.matMulRows(reset, T * U, toCandidate, fromReset, U, B, U, U);
@@ -148,14 +317,27 @@ function gru(room: KernelRoom, inputs: Inputs, hard: number): TensorInfo[] {
 }
 
 function gruGradient(room: KernelRoom, inputs: GradientInputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs), { B, T, U, GU, stateStep, inputStep } = sizes, { kernels } = room;
+  const sizes = sizesOf(inputs),
+    { B, T, U, GU, stateStep, inputStep } = sizes,
+    { kernels } = room;
   const work = new Workspace(room);
-  const dz = work.zeros(B * T * GU), dhNext = work.zeros(B * U), dReset = work.zeros(B * U), byGates = work.zeros(B * U);
-  const recurrent = room.pointer(inputs.recurrent), previous = previousStates(room, work, inputs, sizes);
-  const fromGates = work.panels(recurrent, 2 * U, U, 1, GU), fromCandidate = work.panels(recurrent + 2 * U * 4, U, U, 1, GU);
-  const [dy, gates, resets] = [inputs.dy, inputs.gates, inputs.first].map((info) => room.pointer(info)) as [number, number, number];
+  const dz = work.zeros(B * T * GU),
+    dhNext = work.zeros(B * U),
+    dReset = work.zeros(B * U),
+    byGates = work.zeros(B * U);
+  const recurrent = room.pointer(inputs.recurrent),
+    previous = previousStates(room, work, inputs, sizes);
+  const fromGates = work.panels(recurrent, 2 * U, U, 1, GU),
+    fromCandidate = work.panels(recurrent + 2 * U * 4, U, U, 1, GU);
+  const [dy, gates, resets] = [inputs.dy, inputs.gates, inputs.first].map((info) => room.pointer(info)) as [
+    number,
+    number,
+    number,
+  ];
   for (let t = T - 1; t >= 0; t--) {
-    const before = previous + t * U * 4, now = dz + t * GU * 4, g = gates + t * B * GU * 4;
+    const before = previous + t * U * 4,
+      now = dz + t * GU * 4,
+      g = gates + t * B * GU * 4;
     kernels.gruStepGradient(dy + t * U * 4, stateStep, dhNext, before, g, now, inputStep, B, U, hard);
     kernels.matMulRows(now + 2 * U * 4, T * GU, fromCandidate, dReset, U, B, U, U);
     kernels.gruGatesGradient(dReset, before, stateStep, g, now, inputStep, dhNext, B, U, hard);
@@ -167,12 +349,20 @@ function gruGradient(room: KernelRoom, inputs: GradientInputs, hard: number): Te
   // the two halves of the recurrent weights saw different states: two products, columns side by side
   const whole = work.zeros(2 * U * GU);
   multiply(room, previous, dz, whole, { M: U, N: GU, K: B * T, transposeA: true, transposeB: false });
-  multiply(room, resets, dz, whole + U * GU * 4, { M: U, N: GU, K: B * T, transposeA: true, transposeB: false });
-  const { HEAPU8 } = room.backend.wasm, to = room.pointer(out[2]);
+  multiply(room, resets, dz, whole + U * GU * 4, {
+    M: U,
+    N: GU,
+    K: B * T,
+    transposeA: true,
+    transposeB: false,
+  });
+  const { HEAPU8 } = room.backend.wasm,
+    to = room.pointer(out[2]);
   for (let u = 0; u < U; u++) {
-    const row = u * GU * 4, split = 2 * U * 4;
+    const row = u * GU * 4,
+      split = 2 * U * 4;
     HEAPU8.copyWithin(to + row, whole + row, whole + row + split);
-    HEAPU8.copyWithin(to + row + split, whole + (U * GU * 4) + row + split, whole + (U * GU * 4) + row + GU * 4);
+    HEAPU8.copyWithin(to + row + split, whole + U * GU * 4 + row + split, whole + U * GU * 4 + row + GU * 4);
   }
   work.free();
   return out;

@@ -1,8 +1,14 @@
-/** Which kernels go in place: what tfjs 4.22 lacks or gets wrong on wasm always, the fast ones where asked. */
+/**
+ * Which kernels go in place: what tfjs 4.22 lacks or gets wrong on wasm always, the fast ones where asked.
+ */
 import { registerActivationGradients, registerActivations } from "./activation.js";
 import { registerBatchNorm, registerGivenStatistics } from "./batch-norm.js";
 import { registerColumnSums } from "./columns.js";
-import { registerConvolutionGradients, registerFilterGradient, registerInputGradient } from "./convolution.js";
+import {
+  registerConvolutionGradients,
+  registerFilterGradient,
+  registerInputGradient,
+} from "./convolution.js";
 import { registerConvolution } from "./convolution-forward.js";
 import { registerDepthwise, registerDepthwiseGradients } from "./depthwise.js";
 import { registerEinsum } from "./einsum.js";

@@ -3,12 +3,22 @@ import type { KernelRoom, TensorInfo } from "./kernel-room.js";
 
 /** x [n…, R…], segmentIds int32 [n…] → [numSegments, R…]. */
 export function registerSegmentSum(room: KernelRoom): void {
-  room.kernel<{ x: TensorInfo; segmentIds: TensorInfo }, { numSegments: number }>("UnsortedSegmentSum", ({ inputs: { x, segmentIds }, attrs: { numSegments } }) => {
-    const { util } = room.tf;
-    const rest = x.shape.slice(segmentIds.shape.length);
-    const out = room.backend.makeOutput([numSegments, ...rest], x.dtype);
-    const sum = x.dtype === "int32" ? room.kernels.segmentSumInt : room.kernels.segmentSumFloat;
-    sum(room.pointer(x), room.pointer(segmentIds), room.pointer(out), util.sizeFromShape(segmentIds.shape), util.sizeFromShape(rest), numSegments);
-    return out;
-  });
+  room.kernel<{ x: TensorInfo; segmentIds: TensorInfo }, { numSegments: number }>(
+    "UnsortedSegmentSum",
+    ({ inputs: { x, segmentIds }, attrs: { numSegments } }) => {
+      const { util } = room.tf;
+      const rest = x.shape.slice(segmentIds.shape.length);
+      const out = room.backend.makeOutput([numSegments, ...rest], x.dtype);
+      const sum = x.dtype === "int32" ? room.kernels.segmentSumInt : room.kernels.segmentSumFloat;
+      sum(
+        room.pointer(x),
+        room.pointer(segmentIds),
+        room.pointer(out),
+        util.sizeFromShape(segmentIds.shape),
+        util.sizeFromShape(rest),
+        numSegments,
+      );
+      return out;
+    },
+  );
 }

@@ -11,6 +11,10 @@ export function registerSharing(room: KernelRoom): void {
     return { dataId: x.dataId, shape: x.shape, dtype: x.dtype };
   };
   const [identity, cast] = [room.stockKernel("Identity"), room.stockKernel("Cast")];
-  room.kernel<{ x: TensorInfo }, object>("Identity", (call) => (call.inputs.x.dtype === "string" && identity ? identity(call as never) : share(call.inputs.x)));
-  room.kernel<{ x: TensorInfo }, { dtype: string }>("Cast", (call) => (call.inputs.x.dtype !== call.attrs.dtype && cast ? cast(call as never) : share(call.inputs.x)));
+  room.kernel<{ x: TensorInfo }, object>("Identity", (call) =>
+    call.inputs.x.dtype === "string" && identity ? identity(call as never) : share(call.inputs.x),
+  );
+  room.kernel<{ x: TensorInfo }, { dtype: string }>("Cast", (call) =>
+    call.inputs.x.dtype !== call.attrs.dtype && cast ? cast(call as never) : share(call.inputs.x),
+  );
 }

@@ -8,6 +8,16 @@ import type { KernelRoom } from "./kernel-room.js";
 export function registerSplitGradients(room: KernelRoom): void {
   const { tf } = room;
   const list = (dy: unknown): Tensor[] => [dy as Tensor | Tensor[]].flat();
-  room.gradient({ kernelName: "Unpack", gradFunc: (dy, _saved, attrs) => ({ value: () => tf.stack(list(dy), (attrs as unknown as { axis: number }).axis) }) });
-  room.gradient({ kernelName: "SplitV", gradFunc: (dy, _saved, attrs) => ({ x: () => tf.concat(list(dy), (attrs as unknown as { axis: number }).axis) }) });
+  room.gradient({
+    kernelName: "Unpack",
+    gradFunc: (dy, _saved, attrs) => ({
+      value: () => tf.stack(list(dy), (attrs as unknown as { axis: number }).axis),
+    }),
+  });
+  room.gradient({
+    kernelName: "SplitV",
+    gradFunc: (dy, _saved, attrs) => ({
+      x: () => tf.concat(list(dy), (attrs as unknown as { axis: number }).axis),
+    }),
+  });
 }

@@ -5,7 +5,12 @@ declare namespace WebAssembly {
     readonly buffer: ArrayBuffer;
     grow(pages: number): number;
   }
-  interface Instance { readonly exports: Record<string, unknown> }
+  interface Instance {
+    readonly exports: Record<string, unknown>;
+  }
   function validate(bytes: Uint8Array): boolean;
-  function instantiate(bytes: Uint8Array, imports: Record<string, Record<string, unknown>>): Promise<{ readonly instance: Instance }>;
+  function instantiate(
+    bytes: Uint8Array,
+    imports: Record<string, Record<string, unknown>>,
+  ): Promise<{ readonly instance: Instance }>;
 }

@@ -9,22 +9,42 @@ import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } 
 import type { Recipe } from "./recipe.js";
 
 /** Where predictions begin before anything is learnt. */
-function meanTarget({ train: { targets } }: SampleSet): number { return targets.reduce((sum, target) => sum + target, 0) / targets.length; }
+function meanTarget({ train: { targets } }: SampleSet): number {
+  return targets.reduce((sum, target) => sum + target, 0) / targets.length;
+}
 
-const batteryRecipe = (name: string, kind: "LSTM" | "GRU"): Recipe => defineRecipe({
-  name, version: 1, task: "regression", loss: "mean-squared-error",
-  title: `state of health of a battery cell (${kind} over windows of discharge cycles)`,
-  metric: { name: "SoH error", unit: "%", lowerIsBetter: true },
-  parameters: {
-    ...trainingParameters,
-    batchSize: parameter(whole(1, 4096), 16, 4, trainingParameters.batchSize.help),
-    learningRate: parameter(real(0, 10), 0.005, 0.005, trainingParameters.learningRate.help),
-    units: parameter(whole(1, 1024), 24, 24, "width of the recurrent layer (base training)"),
-    trainable: parameter(choice("all", "head"), "all", "all", "head leaves the recurrent layer as it is (a partial update)"),
-  },
-  initialModel: (parameters, data, streams) => sequenceRegressor(kind, data.inputShape, numberOf(parameters, "units"), data.targetSize, meanTarget(data), streams),
-  freezes: (parameters, className) => textOf(parameters, "trainable") === "head" && ["LSTM", "GRU", "SimpleRNN"].includes(className),
-});
+const batteryRecipe = (name: string, kind: "LSTM" | "GRU"): Recipe =>
+  defineRecipe({
+    name,
+    version: 1,
+    task: "regression",
+    loss: "mean-squared-error",
+    title: `state of health of a battery cell (${kind} over windows of discharge cycles)`,
+    metric: { name: "SoH error", unit: "%", lowerIsBetter: true },
+    parameters: {
+      ...trainingParameters,
+      batchSize: parameter(whole(1, 4096), 16, 4, trainingParameters.batchSize.help),
+      learningRate: parameter(real(0, 10), 0.005, 0.005, trainingParameters.learningRate.help),
+      units: parameter(whole(1, 1024), 24, 24, "width of the recurrent layer (base training)"),
+      trainable: parameter(
+        choice("all", "head"),
+        "all",
+        "all",
+        "head leaves the recurrent layer as it is (a partial update)",
+      ),
+    },
+    initialModel: (parameters, data, streams) =>
+      sequenceRegressor(
+        kind,
+        data.inputShape,
+        numberOf(parameters, "units"),
+        data.targetSize,
+        meanTarget(data),
+        streams,
+      ),
+    freezes: (parameters, className) =>
+      textOf(parameters, "trainable") === "head" && ["LSTM", "GRU", "SimpleRNN"].includes(className),
+  });
 
 export const batterySoh = batteryRecipe("battery-soh", "LSTM");
 export const batterySohGru = batteryRecipe("battery-soh-gru", "GRU");

@@ -1,9 +1,18 @@
-/** Makes a recipe from its table of parameters, its model and what it freezes; the rest is the same for all. */
+/**
+ * Makes a recipe from its table of parameters, its model and what it freezes; the rest is the same for all.
+ */
 import type { Architecture } from "../../model/model.js";
 import type { SampleSet } from "../datasets/dataset.js";
 import type { FitPlan, LossName } from "../fit-plan.js";
 import type { Streams } from "../streams.js";
-import { infoOf, numberOf, optimizerOf, resolveParameters, scheduleOf, type ParameterTable } from "./recipe-parameters.js";
+import {
+  infoOf,
+  numberOf,
+  optimizerOf,
+  resolveParameters,
+  scheduleOf,
+  type ParameterTable,
+} from "./recipe-parameters.js";
 import type { Metric, ModelAtRest, Parameters, Recipe } from "./recipe.js";
 
 export interface RecipeDefinition {
@@ -22,16 +31,28 @@ export interface RecipeDefinition {
 export function defineRecipe(definition: RecipeDefinition): Recipe {
   const { name, version, title, task, metric, loss, parameters: table } = definition;
   return {
-    name, version, title, task, metric,
+    name,
+    version,
+    title,
+    task,
+    metric,
     parameterInfo: (fineTuning) => infoOf(table, fineTuning),
     resolve: (passed, fineTuning) => resolveParameters(name, table, passed, fineTuning),
     initialModel: (parameters, data, streams) => definition.initialModel(parameters, data, streams),
     plan(parameters, architecture): FitPlan {
       return {
-        loss, epochs: numberOf(parameters, "epochs"), batchSize: numberOf(parameters, "batchSize"), patience: numberOf(parameters, "patience"),
-        optimizer: optimizerOf(parameters), schedule: scheduleOf(parameters), clipNorm: numberOf(parameters, "clipNorm"),
-        shiftPixels: numberOf({ shiftPixels: 0, ...parameters }, "shiftPixels"), checkpointEveryEpochs: numberOf(parameters, "checkpointEveryEpochs"),
-        frozenLayers: architecture.layers.flatMap(({ className }, index) => (definition.freezes(parameters, className, index, architecture) ? [index] : [])),
+        loss,
+        epochs: numberOf(parameters, "epochs"),
+        batchSize: numberOf(parameters, "batchSize"),
+        patience: numberOf(parameters, "patience"),
+        optimizer: optimizerOf(parameters),
+        schedule: scheduleOf(parameters),
+        clipNorm: numberOf(parameters, "clipNorm"),
+        shiftPixels: numberOf({ shiftPixels: 0, ...parameters }, "shiftPixels"),
+        checkpointEveryEpochs: numberOf(parameters, "checkpointEveryEpochs"),
+        frozenLayers: architecture.layers.flatMap(({ className }, index) =>
+          definition.freezes(parameters, className, index, architecture) ? [index] : [],
+        ),
       };
     },
   };

@@ -1,15 +1,28 @@
-/** Classification of pictures: small convolutional networks, and MobileNetV2. Fine-tuning is full, or partial: the dense layers alone. */
+/**
+ * Classification of pictures: small convolutional networks, and MobileNetV2. Fine-tuning is full, or partial:
+ * the dense layers alone.
+ */
 import { leNet5, leNetCaffe, mobileNetV2, smallConvolutional, vgg8 } from "../builders/models.js";
 import { defineRecipe } from "./define-recipe.js";
 import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } from "./recipe-parameters.js";
 import type { Parameters, Recipe } from "./recipe.js";
 
 const metric = { name: "accuracy", unit: "%", lowerIsBetter: false } as const;
-const trainable = parameter(choice("all", "head"), "all", "all", "head leaves everything but the dense layers as it is (a partial update)");
-const headOnly = (parameters: Parameters, className: string): boolean => textOf(parameters, "trainable") === "head" && !["Dense", "Dropout"].includes(className);
+const trainable = parameter(
+  choice("all", "head"),
+  "all",
+  "all",
+  "head leaves everything but the dense layers as it is (a partial update)",
+);
+const headOnly = (parameters: Parameters, className: string): boolean =>
+  textOf(parameters, "trainable") === "head" && !["Dense", "Dropout"].includes(className);
 
 export const imageClassify: Recipe = defineRecipe({
-  name: "image-classify", version: 1, task: "classification", loss: "softmax-cross-entropy", metric,
+  name: "image-classify",
+  version: 1,
+  task: "classification",
+  loss: "softmax-cross-entropy",
+  metric,
   title: "pictures into classes (small convolutional network, LeNet-5)",
   parameters: {
     ...trainingParameters,
@@ -17,25 +30,54 @@ export const imageClassify: Recipe = defineRecipe({
     patience: parameter(whole(0, 10_000), 3, 3, trainingParameters.patience.help),
     batchSize: parameter(whole(1, 4096), 32, 32, trainingParameters.batchSize.help),
     learningRate: parameter(real(0, 10), 0.003, 0.002, trainingParameters.learningRate.help),
-    model: parameter(choice("small", "lenet-5", "lenet-caffe", "vgg-8"), "small", "small", "which network (base training): small (two convolutions, 48 units), lenet-5, lenet-caffe (431,080 parameters), vgg-8 (six convolutions, two dense layers)"),
-    filters: parameter(whole(1, 512), 8, 8, "filters of the first convolution (base training, small and vgg-8)"),
-    dropout: parameter(real(0, 0.95), 0.2, 0.2, "part of the hidden layer left out in a step (base training, small)"),
+    model: parameter(
+      choice("small", "lenet-5", "lenet-caffe", "vgg-8"),
+      "small",
+      "small",
+      "which network (base training): small (two convolutions, 48 units), lenet-5, lenet-caffe (431,080 parameters), vgg-8 (six convolutions, two dense layers)",
+    ),
+    filters: parameter(
+      whole(1, 512),
+      8,
+      8,
+      "filters of the first convolution (base training, small and vgg-8)",
+    ),
+    dropout: parameter(
+      real(0, 0.95),
+      0.2,
+      0.2,
+      "part of the hidden layer left out in a step (base training, small)",
+    ),
     shiftPixels: parameter(whole(0, 16), 1, 1, "move pictures by up to so many pixels while training"),
     trainable,
   },
   initialModel(parameters, data, streams) {
     switch (textOf(parameters, "model")) {
-      case "lenet-5": return leNet5(data.inputShape, data.classes, streams);
-      case "lenet-caffe": return leNetCaffe(data.inputShape, data.classes, streams);
-      case "vgg-8": return vgg8(data.inputShape, numberOf(parameters, "filters"), data.classes, streams);
-      default: return smallConvolutional(data.inputShape, numberOf(parameters, "filters"), data.classes, numberOf(parameters, "dropout"), streams);
+      case "lenet-5":
+        return leNet5(data.inputShape, data.classes, streams);
+      case "lenet-caffe":
+        return leNetCaffe(data.inputShape, data.classes, streams);
+      case "vgg-8":
+        return vgg8(data.inputShape, numberOf(parameters, "filters"), data.classes, streams);
+      default:
+        return smallConvolutional(
+          data.inputShape,
+          numberOf(parameters, "filters"),
+          data.classes,
+          numberOf(parameters, "dropout"),
+          streams,
+        );
     }
   },
   freezes: headOnly,
 });
 
 export const imageMobileNet: Recipe = defineRecipe({
-  name: "image-mobilenet", version: 1, task: "classification", loss: "softmax-cross-entropy", metric,
+  name: "image-mobilenet",
+  version: 1,
+  task: "classification",
+  loss: "softmax-cross-entropy",
+  metric,
   title: "pictures into classes (MobileNetV2)",
   parameters: {
     ...trainingParameters,
@@ -47,6 +89,7 @@ export const imageMobileNet: Recipe = defineRecipe({
     shiftPixels: parameter(whole(0, 16), 1, 1, "move pictures by up to so many pixels while training"),
     trainable,
   },
-  initialModel: (parameters, data, streams) => mobileNetV2(data.inputShape, numberOf(parameters, "alpha"), data.classes, streams),
+  initialModel: (parameters, data, streams) =>
+    mobileNetV2(data.inputShape, numberOf(parameters, "alpha"), data.classes, streams),
   freezes: headOnly,
 });

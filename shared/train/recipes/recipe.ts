@@ -9,12 +9,23 @@ export type ParameterValue = string | number | boolean;
 export type Parameters = Readonly<Record<string, ParameterValue>>;
 
 /** A parameter as people see it (`stemma recipe show`, help texts). */
-export interface ParameterInfo { readonly name: string; readonly default: ParameterValue; readonly help: string }
+export interface ParameterInfo {
+  readonly name: string;
+  readonly default: ParameterValue;
+  readonly help: string;
+}
 
 /** A model at rest: architecture and tensors in canonical leaf order. */
-export interface ModelAtRest { readonly architecture: Architecture; readonly tensors: readonly Tensor[] }
+export interface ModelAtRest {
+  readonly architecture: Architecture;
+  readonly tensors: readonly Tensor[];
+}
 
-export interface Metric { readonly name: string; readonly unit: string; readonly lowerIsBetter: boolean }
+export interface Metric {
+  readonly name: string;
+  readonly unit: string;
+  readonly lowerIsBetter: boolean;
+}
 
 export interface Recipe {
   readonly name: string;

@@ -25,14 +25,23 @@ export interface CodingWork {
   readonly signal?: AbortSignal;
 }
 
-export interface CodedStream { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[]; readonly byteLength: number }
+export interface CodedStream {
+  readonly objects: readonly StreamObject[];
+  readonly encodings: readonly Encoding[];
+  readonly byteLength: number;
+}
 
-/** @throws OBJECT_MISSING where a tensor is not here; INTERRUPTED when the signal came; DISK_FULL; what the coder throws */
+/**
+ * @throws OBJECT_MISSING where a tensor is not here; INTERRUPTED when the signal came; DISK_FULL; what the
+ * coder throws
+ */
 export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<CodedStream> {
-  const objects: StreamObject[] = [], encodings: Encoding[] = [];
+  const objects: StreamObject[] = [],
+    encodings: Encoding[] = [];
   let byteLength = 0;
   for (const tensor of work.tensors) {
-    if (work.signal?.aborted === true) throw new StemmaError("INTERRUPTED", "The transfer ended while its tensors were coded.");
+    if (work.signal?.aborted === true)
+      throw new StemmaError("INTERRUPTED", "The transfer ended while its tensors were coded.");
     const { object, encoding } = await codeTensor(work, tensor, spool);
     objects.push(object);
     encodings.push(encoding);
@@ -41,22 +50,40 @@ export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<
   return { objects, encodings, byteLength };
 }
 
-async function codeTensor(work: CodingWork, id: Hash, spool: CodingSpool): Promise<{ readonly object: StreamObject; readonly encoding: Encoding }> {
+async function codeTensor(
+  work: CodingWork,
+  id: Hash,
+  spool: CodingSpool,
+): Promise<{ readonly object: StreamObject; readonly encoding: Encoding }> {
   // The receiver hashes what it gets: once more here would be for nothing.
   const source = work.objects.openTensor(id, { verify: false });
   const raw = { object: source, encoding: { code: encodingCodes.raw, byteLength: source.byteLength } };
   if (!mayBeCoded(work, source.byteLength)) return raw;
   const found = work.references.get(id) ?? {};
-  const base = await readReference(work, found.base), previous = base === undefined ? undefined : await readReference(work, found.previous);
-  const { code, bytes, against } = await work.coder.encode(await tensorOfSource(source), { ...(base && { base }), ...(previous && { previous }) });
+  const base = await readReference(work, found.base),
+    previous = base === undefined ? undefined : await readReference(work, found.previous);
+  const { code, bytes, against } = await work.coder.encode(await tensorOfSource(source), {
+    ...(base && { base }),
+    ...(previous && { previous }),
+  });
   if (code === encodingCodes.raw) return raw;
-  const encoding = { code, byteLength: bytes.length, ...(against.base && { against: found.base }), ...(against.previous && { previous: found.previous }) };
+  const encoding = {
+    code,
+    byteLength: bytes.length,
+    ...(against.base && { against: found.base }),
+    ...(against.previous && { previous: found.previous }),
+  };
   return { object: await spool.append(bytes), encoding };
 }
 
-function mayBeCoded({ maxTensorBytes }: CodingWork, byteLength: number): boolean { return byteLength > 0 && byteLength <= Math.min(maxTensorBytes, maxWireCodedTensorBytes); }
+function mayBeCoded({ maxTensorBytes }: CodingWork, byteLength: number): boolean {
+  return byteLength > 0 && byteLength <= Math.min(maxTensorBytes, maxWireCodedTensorBytes);
+}
 
-/** A tensor to code against, verified: what the receiver decodes with is what its id says. undefined where it is not here (any more), or too large. */
+/**
+ * A tensor to code against, verified: what the receiver decodes with is what its id says. undefined where it
+ * is not here (any more), or too large.
+ */
 async function readReference(work: CodingWork, id: Hash | undefined): Promise<Tensor | undefined> {
   const byteLength = id === undefined ? undefined : work.objects.stat(id)?.byteLength;
   if (id === undefined || byteLength === undefined || !mayBeCoded(work, byteLength)) return undefined;
@@ -67,9 +94,15 @@ async function readReference(work: CodingWork, id: Hash | undefined): Promise<Te
  * About how long the stream would be, from samples of its largest tensors: reading all of a large model
  * to decide whether it is worth reading would cost as much as coding it.
  */
-export async function estimateStream(work: CodingWork, mostBytes = 32 * 1024 * 1024): Promise<{ readonly rawBytes: number; readonly codedBytes: number }> {
-  const sizes = work.tensors.map((id) => ({ id, byteLength: work.objects.stat(id)?.byteLength ?? 0 })).sort((a, b) => b.byteLength - a.byteLength);
-  let seen = 0, coded = 0;
+export async function estimateStream(
+  work: CodingWork,
+  mostBytes = 32 * 1024 * 1024,
+): Promise<{ readonly rawBytes: number; readonly codedBytes: number }> {
+  const sizes = work.tensors
+    .map((id) => ({ id, byteLength: work.objects.stat(id)?.byteLength ?? 0 }))
+    .sort((a, b) => b.byteLength - a.byteLength);
+  let seen = 0,
+    coded = 0;
   const rawBytes = sizes.reduce((sum, { byteLength }) => sum + byteLength, 0);
   for (const { id, byteLength } of sizes) {
     if (seen > 0 && seen + byteLength > mostBytes) continue;
@@ -81,7 +114,11 @@ export async function estimateStream(work: CodingWork, mostBytes = 32 * 1024 * 1
 
 async function estimateTensor(work: CodingWork, id: Hash, byteLength: number): Promise<number> {
   const found = work.references.get(id) ?? {};
-  const base = await readReference(work, found.base), previous = base === undefined ? undefined : await readReference(work, found.previous);
-  const { bytes } = await work.coder.estimate(await tensorOfSource(work.objects.openTensor(id, { verify: false })), { ...(base && { base }), ...(previous && { previous }) });
+  const base = await readReference(work, found.base),
+    previous = base === undefined ? undefined : await readReference(work, found.previous);
+  const { bytes } = await work.coder.estimate(
+    await tensorOfSource(work.objects.openTensor(id, { verify: false })),
+    { ...(base && { base }), ...(previous && { previous }) },
+  );
   return Math.min(bytes, byteLength);
 }

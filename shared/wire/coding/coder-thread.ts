@@ -5,10 +5,21 @@ import type { CoderCall, CoderResult } from "./tensor-coder.js";
 
 const codec = await loadDeltaCodec();
 
-answerCalls<CoderCall, CoderResult>((call) => {
-  switch (call.call) {
-    case "encode": return codec.encodeTensor(call.tensor, call.tensor.bytes, call.references, call.options);
-    case "estimate": return codec.estimate(call.tensor, call.tensor.bytes, call.references);
-    case "decode": return codec.decodeTensor(call.header, call, call.references, call.declaredBytes);
-  }
-}, (result) => (result instanceof Uint8Array ? [result] : "bytes" in result && result.bytes instanceof Uint8Array ? [result.bytes] : []));
+answerCalls<CoderCall, CoderResult>(
+  (call) => {
+    switch (call.call) {
+      case "encode":
+        return codec.encodeTensor(call.tensor, call.tensor.bytes, call.references, call.options);
+      case "estimate":
+        return codec.estimate(call.tensor, call.tensor.bytes, call.references);
+      case "decode":
+        return codec.decodeTensor(call.header, call, call.references, call.declaredBytes);
+    }
+  },
+  (result) =>
+    result instanceof Uint8Array
+      ? [result]
+      : "bytes" in result && result.bytes instanceof Uint8Array
+        ? [result.bytes]
+        : [],
+);

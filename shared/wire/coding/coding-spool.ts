@@ -16,7 +16,12 @@ export interface CodingSpool {
 export const codingSpoolEnding = ".coded";
 
 /** @param byteLength most bytes that will be appended @param memoryBytes up to this many stay in memory */
-export async function openCodingSpool(files: Files, path: string, byteLength: number, memoryBytes: number): Promise<CodingSpool> {
+export async function openCodingSpool(
+  files: Files,
+  path: string,
+  byteLength: number,
+  memoryBytes: number,
+): Promise<CodingSpool> {
   if (byteLength <= memoryBytes) return memorySpool();
   await files.remove(path);
   const file = await files.open(path, "create");
@@ -28,7 +33,10 @@ export async function openCodingSpool(files: Files, path: string, byteLength: nu
       await file.write(bytes, offset);
       return objectOfFile(file, offset, bytes.length);
     },
-    async remove() { await file.close(); await files.remove(path); },
+    async remove() {
+      await file.close();
+      await files.remove(path);
+    },
   };
 }
 
@@ -37,8 +45,13 @@ function memorySpool(): CodingSpool {
     append(bytes) {
       return Promise.resolve({
         byteLength: bytes.length,
-        async *chunks() { if (bytes.length > 0) yield Promise.resolve(bytes); },
-        readAt: (offset: number, target: Uint8Array) => { target.set(bytes.subarray(offset, offset + target.length)); return Promise.resolve(); },
+        async *chunks() {
+          if (bytes.length > 0) yield Promise.resolve(bytes);
+        },
+        readAt: (offset: number, target: Uint8Array) => {
+          target.set(bytes.subarray(offset, offset + target.length));
+          return Promise.resolve();
+        },
       });
     },
     remove: () => Promise.resolve(),
@@ -56,7 +69,8 @@ function objectOfFile(file: OpenFile, offset: number, byteLength: number): Strea
     }
   };
   return {
-    byteLength, readAt,
+    byteLength,
+    readAt,
     async *chunks() {
       for (let at = 0; at < byteLength; at += pieceBytes) {
         const piece = new Uint8Array(Math.min(pieceBytes, byteLength - at));

@@ -8,10 +8,22 @@ export type ReceivedCoded = Extract<ReceivedObject, { kind: "coded" }>;
 
 /**
  * The bytes as the coding gives them; the caller compares the id.
- * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH for what it was coded against; DELTA_MALFORMED, DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN
+ * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH for what it was coded against; DELTA_MALFORMED,
+ * DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN
  */
-export async function decodeCoded(objects: Pick<ObjectReader, "openTensor">, coder: TensorCoder, { ref, header, encoding: { code, against, previous }, bytes }: ReceivedCoded): Promise<Uint8Array> {
-  const load = async (id: Hash | undefined): Promise<Tensor | undefined> => (id === undefined ? undefined : tensorOfSource(objects.openTensor(id)));
-  const base = await load(against), before = await load(previous);
-  return await coder.decode(header, { code, bytes }, { ...(base && { base }), ...(before && { previous: before }) }, ref.byteLength);
+export async function decodeCoded(
+  objects: Pick<ObjectReader, "openTensor">,
+  coder: TensorCoder,
+  { ref, header, encoding: { code, against, previous }, bytes }: ReceivedCoded,
+): Promise<Uint8Array> {
+  const load = async (id: Hash | undefined): Promise<Tensor | undefined> =>
+    id === undefined ? undefined : tensorOfSource(objects.openTensor(id));
+  const base = await load(against),
+    before = await load(previous);
+  return await coder.decode(
+    header,
+    { code, bytes },
+    { ...(base && { base }), ...(before && { previous: before }) },
+    ref.byteLength,
+  );
 }

@@ -6,23 +6,38 @@ import type { LeafTable } from "../../model/model.js";
 import type { Hash } from "../../tensor/tensor.js";
 
 /** A version that both sides hold whole. */
-export interface HeldVersion { readonly versionId: Hash; readonly bases: readonly Hash[]; readonly leaves: LeafTable }
+export interface HeldVersion {
+  readonly versionId: Hash;
+  readonly bases: readonly Hash[];
+  readonly leaves: LeafTable;
+}
 
-export interface TensorReferences { readonly base?: Hash; readonly previous?: Hash }
+export interface TensorReferences {
+  readonly base?: Hash;
+  readonly previous?: Hash;
+}
 
-function byPath(leaves: LeafTable): ReadonlyMap<string, Hash> { return new Map(leaves.map(({ path, tensor }) => [path, tensor])); }
+function byPath(leaves: LeafTable): ReadonlyMap<string, Hash> {
+  return new Map(leaves.map(({ path, tensor }) => [path, tensor]));
+}
 
 /**
  * @param bases of the version, in its record's order
  * @param held versions that may be coded against
- * @returns by tensor id; one that several leaves share is coded for the first of them. Nothing for a tensor without counterpart
+ * @returns by tensor id; one that several leaves share is coded for the first of them. Nothing for a tensor
+ * without counterpart
  */
-export function referencesOfTensors({ bases, leaves }: Pick<HeldVersion, "bases" | "leaves">, held: readonly HeldVersion[]): ReadonlyMap<Hash, TensorReferences> {
+export function referencesOfTensors(
+  { bases, leaves }: Pick<HeldVersion, "bases" | "leaves">,
+  held: readonly HeldVersion[],
+): ReadonlyMap<Hash, TensorReferences> {
   const known = new Map(held.map((version) => [version.versionId, version]));
   const chain = bases.flatMap((id) => {
     const base = known.get(id);
     const before = base?.bases.map((one) => known.get(one)).find((one) => one !== undefined);
-    return base === undefined ? [] : [{ base: byPath(base.leaves), before: before === undefined ? undefined : byPath(before.leaves) }];
+    return base === undefined
+      ? []
+      : [{ base: byPath(base.leaves), before: before === undefined ? undefined : byPath(before.leaves) }];
   });
   const references = new Map<Hash, TensorReferences>();
   for (const { path, tensor } of leaves) {
@@ -31,7 +46,10 @@ export function referencesOfTensors({ bases, leaves }: Pick<HeldVersion, "bases"
     const base = step?.base.get(path);
     if (base === undefined || base === tensor) continue;
     const previous = step?.before?.get(path);
-    references.set(tensor, previous === undefined || previous === base || previous === tensor ? { base } : { base, previous });
+    references.set(
+      tensor,
+      previous === undefined || previous === base || previous === tensor ? { base } : { base, previous },
+    );
   }
   return references;
 }

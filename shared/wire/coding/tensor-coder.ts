@@ -10,22 +10,44 @@ import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { movable, WorkerCalls } from "../../threads/worker-calls.js";
 
 export interface TensorCoder {
-  /** Arguments are given away: they may not be read afterwards. @throws what DeltaCodec.encodeTensor throws; INTERNAL where the thread died */
+  /**
+   * Arguments are given away: they may not be read afterwards. @throws what DeltaCodec.encodeTensor throws;
+   * INTERNAL where the thread died
+   */
   encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor>;
   /** Gives `references` away. @throws what DeltaCodec.decodeTensor throws; INTERNAL where the thread died */
-  decode(header: TensorHeader, encoded: { readonly code: number; readonly bytes: Uint8Array }, references: References, declaredBytes: number): Promise<Uint8Array>;
+  decode(
+    header: TensorHeader,
+    encoded: { readonly code: number; readonly bytes: Uint8Array },
+    references: References,
+    declaredBytes: number,
+  ): Promise<Uint8Array>;
   /** Gives its arguments away. */
   estimate(tensor: Tensor, references: References): Promise<TensorEstimate>;
   close(): Promise<void>;
 }
 
 export type CoderCall =
-  | { readonly call: "encode"; readonly tensor: Tensor; readonly references: References; readonly options: EncodeOptions | undefined }
+  | {
+      readonly call: "encode";
+      readonly tensor: Tensor;
+      readonly references: References;
+      readonly options: EncodeOptions | undefined;
+    }
   | { readonly call: "estimate"; readonly tensor: Tensor; readonly references: References }
-  | { readonly call: "decode"; readonly header: TensorHeader; readonly code: number; readonly bytes: Uint8Array; readonly references: References; readonly declaredBytes: number };
+  | {
+      readonly call: "decode";
+      readonly header: TensorHeader;
+      readonly code: number;
+      readonly bytes: Uint8Array;
+      readonly references: References;
+      readonly declaredBytes: number;
+    };
 export type CoderResult = EncodedTensor | TensorEstimate | Uint8Array;
 
-/** Up to so many bytes in all the loop is held for about ten milliseconds, less than a thread takes to start. */
+/**
+ * Up to so many bytes in all the loop is held for about ten milliseconds, less than a thread takes to start.
+ */
 const inlineBytes = 2 * 1024 * 1024;
 
 let inlineCodec: Promise<DeltaCodec> | undefined;
@@ -39,12 +61,16 @@ export function openTensorCoder(totalBytes: number): TensorCoder {
 function inlineCoder(): TensorCoder {
   const run = async <T>(action: (codec: DeltaCodec) => T): Promise<T> => {
     const codec = await (inlineCodec ??= loadDeltaCodec());
-    await new Promise((resolve) => { setImmediate(resolve); });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     return action(codec);
   };
   return {
-    encode: (tensor, references, options) => run((codec) => codec.encodeTensor(tensor, tensor.bytes, references, options)),
-    decode: (header, encoded, references, declaredBytes) => run((codec) => codec.decodeTensor(header, encoded, references, declaredBytes)),
+    encode: (tensor, references, options) =>
+      run((codec) => codec.encodeTensor(tensor, tensor.bytes, references, options)),
+    decode: (header, encoded, references, declaredBytes) =>
+      run((codec) => codec.decodeTensor(header, encoded, references, declaredBytes)),
     estimate: (tensor, references) => run((codec) => codec.estimate(tensor, tensor.bytes, references)),
     close: () => Promise.resolve(),
   };
@@ -52,17 +78,48 @@ function inlineCoder(): TensorCoder {
 
 /** Calls answered one after the other by coder-thread.ts. */
 class ThreadCoder implements TensorCoder {
-  readonly #calls = new WorkerCalls<CoderCall, CoderResult>(new URL("./coder-thread.js", import.meta.url), "codes tensors");
+  readonly #calls = new WorkerCalls<CoderCall, CoderResult>(
+    new URL("./coder-thread.js", import.meta.url),
+    "codes tensors",
+  );
 
-  encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor> { return this.#call({ call: "encode", tensor, references, options }, [tensor.bytes, ...bytesOf(references)]); }
-  estimate(tensor: Tensor, references: References): Promise<TensorEstimate> { return this.#call({ call: "estimate", tensor, references }, [tensor.bytes, ...bytesOf(references)]); }
-  decode(header: TensorHeader, { code, bytes }: { readonly code: number; readonly bytes: Uint8Array }, references: References, declaredBytes: number): Promise<Uint8Array> {
-    return this.#call({ call: "decode", header: { dtype: header.dtype, shape: [...header.shape] }, code, bytes, references, declaredBytes }, bytesOf(references));
+  encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor> {
+    return this.#call({ call: "encode", tensor, references, options }, [
+      tensor.bytes,
+      ...bytesOf(references),
+    ]);
   }
-  close(): Promise<void> { return this.#calls.close(); }
+  estimate(tensor: Tensor, references: References): Promise<TensorEstimate> {
+    return this.#call({ call: "estimate", tensor, references }, [tensor.bytes, ...bytesOf(references)]);
+  }
+  decode(
+    header: TensorHeader,
+    { code, bytes }: { readonly code: number; readonly bytes: Uint8Array },
+    references: References,
+    declaredBytes: number,
+  ): Promise<Uint8Array> {
+    return this.#call(
+      {
+        call: "decode",
+        header: { dtype: header.dtype, shape: [...header.shape] },
+        code,
+        bytes,
+        references,
+        declaredBytes,
+      },
+      bytesOf(references),
+    );
+  }
+  close(): Promise<void> {
+    return this.#calls.close();
+  }
 
   /** The thread answers every call with what that call is for. */
-  #call<Result extends CoderResult>(call: CoderCall, given: readonly Uint8Array[]): Promise<Result> { return this.#calls.call(call, movable(given)) as Promise<Result>; }
+  #call<Result extends CoderResult>(call: CoderCall, given: readonly Uint8Array[]): Promise<Result> {
+    return this.#calls.call(call, movable(given)) as Promise<Result>;
+  }
 }
 
-function bytesOf({ base, previous }: References): readonly Uint8Array[] { return [base, previous].flatMap((tensor) => (tensor === undefined ? [] : [tensor.bytes])); }
+function bytesOf({ base, previous }: References): readonly Uint8Array[] {
+  return [base, previous].flatMap((tensor) => (tensor === undefined ? [] : [tensor.bytes]));
+}

@@ -17,16 +17,26 @@ export class Bitmap {
     const spare = size % 8;
     const last = bytes.at(-1) ?? 0;
     if (bytes.length !== bitmap.#bytes.length || (spare !== 0 && last >> spare !== 0)) {
-      throw new StemmaError("TRANSFER_MANIFEST_INVALID", `A bitmap of ${bytes.length} bytes does not fit ${size} blocks. The saved state of the transfer is damaged; begin the transfer again.`, { size, bytes: bytes.length });
+      throw new StemmaError(
+        "TRANSFER_MANIFEST_INVALID",
+        `A bitmap of ${bytes.length} bytes does not fit ${size} blocks. The saved state of the transfer is damaged; begin the transfer again.`,
+        { size, bytes: bytes.length },
+      );
     }
     bitmap.#bytes.set(bytes);
     for (const byte of bytes) for (let bits = byte; bits !== 0; bits &= bits - 1) bitmap.#count++;
     return bitmap;
   }
 
-  get count(): number { return this.#count; }
-  get isFull(): boolean { return this.#count === this.size; }
-  has(index: number): boolean { return ((this.#bytes[index >> 3] ?? 0) & (1 << (index & 7))) !== 0; }
+  get count(): number {
+    return this.#count;
+  }
+  get isFull(): boolean {
+    return this.#count === this.size;
+  }
+  has(index: number): boolean {
+    return ((this.#bytes[index >> 3] ?? 0) & (1 << (index & 7))) !== 0;
+  }
   add(index: number): void {
     if (index < 0 || index >= this.size || this.has(index)) return;
     this.#bytes[index >> 3] = (this.#bytes[index >> 3] ?? 0) | (1 << (index & 7));
@@ -35,10 +45,15 @@ export class Bitmap {
   /** The first number from `from` on that is not in the set; `size` when there is none. */
   firstMissing(from = 0): number {
     for (let index = from; index < this.size; index++) {
-      if ((index & 7) === 0 && this.#bytes[index >> 3] === 0xff) { index += 7; continue; }
+      if ((index & 7) === 0 && this.#bytes[index >> 3] === 0xff) {
+        index += 7;
+        continue;
+      }
       if (!this.has(index)) return index;
     }
     return this.size;
   }
-  toBytes(): Uint8Array { return this.#bytes.slice(); }
+  toBytes(): Uint8Array {
+    return this.#bytes.slice();
+  }
 }

@@ -3,7 +3,13 @@
  * receiver, so that both count alike. Pure.
  */
 import { StemmaError } from "../../errors.js";
-import { blocksPerManifestPart, encodingsPerManifestPart, maxBlockBytes, maxBlocks, minBlockBytes } from "../limits.js";
+import {
+  blocksPerManifestPart,
+  encodingsPerManifestPart,
+  maxBlockBytes,
+  maxBlocks,
+  minBlockBytes,
+} from "../limits.js";
 import type { ManifestPart } from "../messages.js";
 
 /** The cut of one stream. */
@@ -14,26 +20,56 @@ export interface StreamShape {
   readonly encodings: number;
 }
 
-export function blockCount({ byteLength, blockBytes }: StreamShape): number { return Math.ceil(byteLength / blockBytes); }
-export function partCount(shape: StreamShape): number {
-  return Math.max(1, Math.ceil(blockCount(shape) / blocksPerManifestPart), Math.ceil(shape.encodings / encodingsPerManifestPart));
+export function blockCount({ byteLength, blockBytes }: StreamShape): number {
+  return Math.ceil(byteLength / blockBytes);
 }
-export function partOfBlock(block: number): number { return Math.floor(block / blocksPerManifestPart); }
+export function partCount(shape: StreamShape): number {
+  return Math.max(
+    1,
+    Math.ceil(blockCount(shape) / blocksPerManifestPart),
+    Math.ceil(shape.encodings / encodingsPerManifestPart),
+  );
+}
+export function partOfBlock(block: number): number {
+  return Math.floor(block / blocksPerManifestPart);
+}
 /** Bytes of a block; the last one may be shorter. */
-export function bytesOfBlock(shape: StreamShape, block: number): number { return Math.min(shape.blockBytes, shape.byteLength - block * shape.blockBytes); }
+export function bytesOfBlock(shape: StreamShape, block: number): number {
+  return Math.min(shape.blockBytes, shape.byteLength - block * shape.blockBytes);
+}
 /** The blocks, and the encodings, that a part names. */
-export function blocksOfPart(shape: StreamShape, part: number): { readonly first: number; readonly count: number } { return sliceOf(blockCount(shape), blocksPerManifestPart, part); }
-export function encodingsOfPart(shape: StreamShape, part: number): { readonly first: number; readonly count: number } { return sliceOf(shape.encodings, encodingsPerManifestPart, part); }
+export function blocksOfPart(
+  shape: StreamShape,
+  part: number,
+): { readonly first: number; readonly count: number } {
+  return sliceOf(blockCount(shape), blocksPerManifestPart, part);
+}
+export function encodingsOfPart(
+  shape: StreamShape,
+  part: number,
+): { readonly first: number; readonly count: number } {
+  return sliceOf(shape.encodings, encodingsPerManifestPart, part);
+}
 function sliceOf(total: number, each: number, part: number): { first: number; count: number } {
   const first = Math.min(part * each, total);
   return { first, count: Math.min(each, total - first) };
 }
 
 /** A block size both sides can live with: what the receiver asks for, within the protocol's bounds. */
-export function boundedBlockBytes(wanted: number, limit = maxBlockBytes): number { return Math.max(minBlockBytes, Math.min(wanted, limit, maxBlockBytes)); }
+export function boundedBlockBytes(wanted: number, limit = maxBlockBytes): number {
+  return Math.max(minBlockBytes, Math.min(wanted, limit, maxBlockBytes));
+}
 
-export function manifestInvalid(transfer: string, why: string, details: Record<string, unknown> = {}): StemmaError<"TRANSFER_MANIFEST_INVALID"> {
-  return new StemmaError("TRANSFER_MANIFEST_INVALID", `The manifest of transfer ${transfer} ${why}. The transfer ends; announce the version again.`, { transfer, ...details });
+export function manifestInvalid(
+  transfer: string,
+  why: string,
+  details: Record<string, unknown> = {},
+): StemmaError<"TRANSFER_MANIFEST_INVALID"> {
+  return new StemmaError(
+    "TRANSFER_MANIFEST_INVALID",
+    `The manifest of transfer ${transfer} ${why}. The transfer ends; announce the version again.`,
+    { transfer, ...details },
+  );
 }
 
 /** What a receiver accepts. */
@@ -50,21 +86,50 @@ export interface ManifestBounds {
 /** The shape that a received part claims. @throws TRANSFER_MANIFEST_INVALID, SIZE_OVER_LIMIT */
 export function shapeOfPart(part: ManifestPart, bounds: ManifestBounds): StreamShape {
   const { transfer, byteLength, blockBytes } = part;
-  if (byteLength > bounds.maxBytes) throw new StemmaError("SIZE_OVER_LIMIT", `Transfer ${transfer} declares ${byteLength} bytes; at most ${bounds.maxBytes} are allowed here. Send less, or have the limit raised.`, { transfer, byteLength, most: bounds.maxBytes });
-  if (blockBytes < minBlockBytes || blockBytes > bounds.maxBlockBytes) throw manifestInvalid(transfer, `cuts blocks of ${blockBytes} bytes, outside ${minBlockBytes} to ${bounds.maxBlockBytes}`, { blockBytes });
-  if (Math.ceil(byteLength / blockBytes) > maxBlocks) throw manifestInvalid(transfer, `has more than ${maxBlocks} blocks`);
+  if (byteLength > bounds.maxBytes)
+    throw new StemmaError(
+      "SIZE_OVER_LIMIT",
+      `Transfer ${transfer} declares ${byteLength} bytes; at most ${bounds.maxBytes} are allowed here. Send less, or have the limit raised.`,
+      { transfer, byteLength, most: bounds.maxBytes },
+    );
+  if (blockBytes < minBlockBytes || blockBytes > bounds.maxBlockBytes)
+    throw manifestInvalid(
+      transfer,
+      `cuts blocks of ${blockBytes} bytes, outside ${minBlockBytes} to ${bounds.maxBlockBytes}`,
+      { blockBytes },
+    );
+  if (Math.ceil(byteLength / blockBytes) > maxBlocks)
+    throw manifestInvalid(transfer, `has more than ${maxBlocks} blocks`);
   const raw: StreamShape = { byteLength, blockBytes, encodings: 0 };
   const coded: StreamShape = { byteLength, blockBytes, encodings: bounds.objects };
   const shape = part.encodings.length > 0 || part.parts > partCount(raw) ? coded : raw;
-  if (part.parts !== partCount(shape) || part.part >= part.parts) throw manifestInvalid(transfer, `has part ${part.part} of ${part.parts} where ${partCount(shape)} are due`, { part: part.part, parts: part.parts });
-  if (shape.encodings === 0 && byteLength !== bounds.rawBytes) throw manifestInvalid(transfer, `declares ${byteLength} bytes where the wanted objects have ${bounds.rawBytes}`, { byteLength, expected: bounds.rawBytes });
+  if (part.parts !== partCount(shape) || part.part >= part.parts)
+    throw manifestInvalid(
+      transfer,
+      `has part ${part.part} of ${part.parts} where ${partCount(shape)} are due`,
+      { part: part.part, parts: part.parts },
+    );
+  if (shape.encodings === 0 && byteLength !== bounds.rawBytes)
+    throw manifestInvalid(
+      transfer,
+      `declares ${byteLength} bytes where the wanted objects have ${bounds.rawBytes}`,
+      { byteLength, expected: bounds.rawBytes },
+    );
   return shape;
 }
 
 /** Checks a part against the shape agreed on. @throws TRANSFER_MANIFEST_INVALID */
 export function checkPart(part: ManifestPart, shape: StreamShape): void {
   const { transfer } = part;
-  if (part.byteLength !== shape.byteLength || part.blockBytes !== shape.blockBytes || part.parts !== partCount(shape) || part.part >= part.parts) throw manifestInvalid(transfer, "changed its size between two parts");
-  if (part.blockHashes.length !== blocksOfPart(shape, part.part).count) throw manifestInvalid(transfer, `has ${part.blockHashes.length} hashes in part ${part.part}`);
-  if (part.encodings.length !== encodingsOfPart(shape, part.part).count) throw manifestInvalid(transfer, `has ${part.encodings.length} encodings in part ${part.part}`);
+  if (
+    part.byteLength !== shape.byteLength ||
+    part.blockBytes !== shape.blockBytes ||
+    part.parts !== partCount(shape) ||
+    part.part >= part.parts
+  )
+    throw manifestInvalid(transfer, "changed its size between two parts");
+  if (part.blockHashes.length !== blocksOfPart(shape, part.part).count)
+    throw manifestInvalid(transfer, `has ${part.blockHashes.length} hashes in part ${part.part}`);
+  if (part.encodings.length !== encodingsOfPart(shape, part.part).count)
+    throw manifestInvalid(transfer, `has ${part.encodings.length} encodings in part ${part.part}`);
 }

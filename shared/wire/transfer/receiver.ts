@@ -9,13 +9,28 @@ import type { Hash } from "../../tensor/tensor.js";
 import { blocksPerManifestPart, defaultWindow, maxWindow } from "../limits.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
 import { Bitmap } from "./bitmap.js";
-import { blockCount, blocksOfPart, bytesOfBlock, checkPart, encodingsOfPart, manifestInvalid, partCount, partOfBlock, shapeOfPart, type ManifestBounds, type StreamShape } from "./manifest.js";
+import {
+  blockCount,
+  blocksOfPart,
+  bytesOfBlock,
+  checkPart,
+  encodingsOfPart,
+  manifestInvalid,
+  partCount,
+  partOfBlock,
+  shapeOfPart,
+  type ManifestBounds,
+  type StreamShape,
+} from "./manifest.js";
 
 export interface ReceiverOptions extends ManifestBounds {
   readonly transfer: string;
   /** Blocks asked for at once. */
   readonly window?: number;
-  /** No word for this long, or for three times as long as blocks have been taking, and everything outstanding is asked for again; doubled each time, up to `maxTimeoutMs`. */
+  /**
+   * No word for this long, or for three times as long as blocks have been taking, and everything outstanding
+   * is asked for again; doubled each time, up to `maxTimeoutMs`.
+   */
   readonly timeoutMs?: number;
   readonly maxTimeoutMs?: number;
   /** Time-outs in a row before TRANSFER_STALLED. */
@@ -50,9 +65,19 @@ export interface ReceiverState {
 const overtakenLimit = 3;
 
 /** Always the same properties in the same order, so that two can be compared as text. */
-function plainEncoding({ code, byteLength, against, previous }: Encoding): Encoding { return { code, byteLength, ...(against === undefined ? {} : { against }), ...(previous === undefined ? {} : { previous }) }; }
+function plainEncoding({ code, byteLength, against, previous }: Encoding): Encoding {
+  return {
+    code,
+    byteLength,
+    ...(against === undefined ? {} : { against }),
+    ...(previous === undefined ? {} : { previous }),
+  };
+}
 
-interface Waiting { readonly order: number; overtaken: number }
+interface Waiting {
+  readonly order: number;
+  overtaken: number;
+}
 
 export class TransferReceiver {
   readonly options: Required<Omit<ReceiverOptions, "checkEncoding">> & Pick<ReceiverOptions, "checkEncoding">;
@@ -76,39 +101,80 @@ export class TransferReceiver {
   #ended: "done" | "failed" | undefined;
 
   constructor(options: ReceiverOptions, state?: ReceiverState) {
-    this.options = { window: defaultWindow, timeoutMs: 15_000, maxTimeoutMs: 240_000, maxStalls: 8, maxWrong: 3, ...options };
+    this.options = {
+      window: defaultWindow,
+      timeoutMs: 15_000,
+      maxTimeoutMs: 240_000,
+      maxStalls: 8,
+      maxWrong: 3,
+      ...options,
+    };
     this.#window = Math.min(this.options.window, maxWindow);
     if (state !== undefined) this.#restore(state);
   }
 
   #restore(state: ReceiverState): void {
     const { transfer } = this.options;
-    if (state.format !== 1 || state.transfer !== transfer) throw manifestInvalid(transfer, "has a saved state of another transfer or format");
+    if (state.format !== 1 || state.transfer !== transfer)
+      throw manifestInvalid(transfer, "has a saved state of another transfer or format");
     const { byteLength, blockBytes, encodings } = state.shape;
     // the limits of today hold for a state of yesterday
-    const shape = shapeOfPart({ type: "manifest", transfer, part: 0, parts: partCount(state.shape), byteLength, blockBytes, blockHashes: [], encodings: encodings > 0 ? [{ code: 0, byteLength: 0 }] : [] }, this.options);
+    const shape = shapeOfPart(
+      {
+        type: "manifest",
+        transfer,
+        part: 0,
+        parts: partCount(state.shape),
+        byteLength,
+        blockBytes,
+        blockHashes: [],
+        encodings: encodings > 0 ? [{ code: 0, byteLength: 0 }] : [],
+      },
+      this.options,
+    );
     this.#begin(shape);
     this.#written = Bitmap.fromBytes(blockCount(shape), Buffer.from(state.blocks, "base64"));
     this.#partsSeen = Bitmap.fromBytes(partCount(shape), Buffer.from(state.parts, "base64"));
-    for (const [part, list] of state.encodings) { this.#checkEncodings(part, list); this.#encodings.set(part, list); }
+    for (const [part, list] of state.encodings) {
+      this.#checkEncodings(part, list);
+      this.#encodings.set(part, list);
+    }
   }
   /** What to keep for a restart; undefined while nothing is known. */
   state(): ReceiverState | undefined {
     if (this.#shape === undefined) return undefined;
     return {
-      format: 1, transfer: this.options.transfer, shape: this.#shape, blocks: Buffer.from(this.#written.toBytes()).toString("base64"),
-      parts: Buffer.from(this.#partsSeen.toBytes()).toString("base64"), encodings: [...this.#encodings],
+      format: 1,
+      transfer: this.options.transfer,
+      shape: this.#shape,
+      blocks: Buffer.from(this.#written.toBytes()).toString("base64"),
+      parts: Buffer.from(this.#partsSeen.toBytes()).toString("base64"),
+      encodings: [...this.#encodings],
     };
   }
 
-  get isEnded(): boolean { return this.#ended !== undefined; }
-  get progress(): { readonly writtenBlocks: number; readonly blocks: number | undefined; readonly byteLength: number | undefined } {
-    return { writtenBlocks: this.#written.count, blocks: this.#shape && blockCount(this.#shape), byteLength: this.#shape?.byteLength };
+  get isEnded(): boolean {
+    return this.#ended !== undefined;
+  }
+  get progress(): {
+    readonly writtenBlocks: number;
+    readonly blocks: number | undefined;
+    readonly byteLength: number | undefined;
+  } {
+    return {
+      writtenBlocks: this.#written.count,
+      blocks: this.#shape && blockCount(this.#shape),
+      byteLength: this.#shape?.byteLength,
+    };
   }
   /** Bytes of one block slot: what a budget is asked for before `ask` may open another. */
-  get slotBytes(): number { return this.#shape?.blockBytes ?? this.options.maxBlockBytes; }
+  get slotBytes(): number {
+    return this.#shape?.blockBytes ?? this.options.maxBlockBytes;
+  }
   /** Slots in use: blocks asked for or being written. */
-  get slotsHeld(): number { return this.#asked.size + this.#writing.size; }
+  get slotsHeld(): number {
+    return this.#asked.size + this.#writing.size;
+  }
   /** Further slots that `ask` could fill now. */
   get slotsWanted(): number {
     if (this.#shape === undefined || this.#ended !== undefined) return 0;
@@ -119,11 +185,21 @@ export class TransferReceiver {
   }
   /** When `tick` is due; undefined while nothing is outstanding. */
   get wakeAtMs(): number | undefined {
-    if (this.#ended !== undefined || (this.#asked.size === 0 && this.#askedParts.size === 0)) return undefined;
-    return this.#sinceMs + Math.min(Math.max(this.options.timeoutMs, 3 * this.#paceMs) * 2 ** this.#stalls, this.options.maxTimeoutMs);
+    if (this.#ended !== undefined || (this.#asked.size === 0 && this.#askedParts.size === 0))
+      return undefined;
+    return (
+      this.#sinceMs +
+      Math.min(
+        Math.max(this.options.timeoutMs, 3 * this.#paceMs) * 2 ** this.#stalls,
+        this.options.maxTimeoutMs,
+      )
+    );
   }
 
-  /** Asks for what is missing, using at most `freeSlots` further slots. Call at the start, after every other call, and when a budget has room. */
+  /**
+   * Asks for what is missing, using at most `freeSlots` further slots. Call at the start, after every other
+   * call, and when a budget has room.
+   */
   ask(freeSlots: number, nowMs: number): ReceiverEffect[] {
     if (this.#ended !== undefined) return [];
     const wasIdle = this.#asked.size === 0 && this.#askedParts.size === 0;
@@ -135,7 +211,12 @@ export class TransferReceiver {
     if (blocks.length === 0 && manifestParts.length === 0) return this.#finish();
     if (wasIdle) this.#sinceMs = nowMs;
     if (wasIdle && this.#stalls === 0) this.#lastMs = nowMs;
-    return [{ type: "request", message: { type: "blockRequest", transfer: this.options.transfer, blocks, manifestParts } }];
+    return [
+      {
+        type: "request",
+        message: { type: "blockRequest", transfer: this.options.transfer, blocks, manifestParts },
+      },
+    ];
   }
 
   onManifest(part: ManifestPart, nowMs: number): ReceiverEffect[] {
@@ -148,9 +229,11 @@ export class TransferReceiver {
       } else checkPart(part, this.#shape);
       this.#checkEncodings(part.part, part.encodings);
       this.#askedParts.delete(part.part);
-      const isNew = !this.#partsSeen.has(part.part) || (!this.#hashes.has(part.part) && !this.#isPartWritten(part.part));
+      const isNew =
+        !this.#partsSeen.has(part.part) || (!this.#hashes.has(part.part) && !this.#isPartWritten(part.part));
       this.#partsSeen.add(part.part);
-      if (!this.#encodings.has(part.part) && part.encodings.length > 0) this.#encodings.set(part.part, part.encodings.map(plainEncoding));
+      if (!this.#encodings.has(part.part) && part.encodings.length > 0)
+        this.#encodings.set(part.part, part.encodings.map(plainEncoding));
       // only what is new is progress, or a sender could keep a transfer alive for ever with one part
       if (isNew) this.#progressed(nowMs);
       if (!this.#isPartWritten(part.part)) this.#hashes.set(part.part, part.blockHashes);
@@ -166,7 +249,12 @@ export class TransferReceiver {
     // a late answer is as good as one asked for, as long as the window bounds what is held
     if (!this.#asked.has(index) && this.#writing.size >= this.#window) return [];
     return this.#guarded(() => {
-      if (data.length !== bytesOfBlock(this.#shape as StreamShape, index)) throw new StemmaError("BLOCK_SIZE_MISMATCH", `Block ${index} of transfer ${this.options.transfer} has ${data.length} bytes instead of ${bytesOfBlock(this.#shape as StreamShape, index)}. The transfer ends; announce the version again.`, { transfer: this.options.transfer, index });
+      if (data.length !== bytesOfBlock(this.#shape as StreamShape, index))
+        throw new StemmaError(
+          "BLOCK_SIZE_MISMATCH",
+          `Block ${index} of transfer ${this.options.transfer} has ${data.length} bytes instead of ${bytesOfBlock(this.#shape as StreamShape, index)}. The transfer ends; announce the version again.`,
+          { transfer: this.options.transfer, index },
+        );
       const actual = sha256(data);
       if (actual !== expected) return this.#onWrong(index, expected, actual);
       this.#overtake(this.#asked.get(index)?.order);
@@ -195,7 +283,13 @@ export class TransferReceiver {
     this.#sinceMs = nowMs;
     this.#window = Math.max(1, this.#window >> 1);
     if (++this.#stalls < this.options.maxStalls) return [];
-    return this.#fail(new StemmaError("TRANSFER_STALLED", `Transfer ${this.options.transfer} got no block in ${this.options.maxStalls} tries. It goes on from the blocks it has when the sender is back.`, { transfer: this.options.transfer, ...this.progress }));
+    return this.#fail(
+      new StemmaError(
+        "TRANSFER_STALLED",
+        `Transfer ${this.options.transfer} got no block in ${this.options.maxStalls} tries. It goes on from the blocks it has when the sender is back.`,
+        { transfer: this.options.transfer, ...this.progress },
+      ),
+    );
   }
 
   /** The connection was lost and is back: everything outstanding is gone with it. */
@@ -211,14 +305,21 @@ export class TransferReceiver {
     this.#written = new Bitmap(blockCount(shape));
     this.#partsSeen = new Bitmap(partCount(shape));
   }
-  /** A sender that begins anew must give the same stream: other encodings are another one, and its blocks would not fit those that are here. */
+  /**
+   * A sender that begins anew must give the same stream: other encodings are another one, and its blocks
+   * would not fit those that are here.
+   */
   #checkEncodings(part: number, encodings: readonly Encoding[]): void {
     const known = this.#encodings.get(part);
-    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(encodings.map(plainEncoding))) throw manifestInvalid(this.options.transfer, `changed the encodings of part ${part}`);
+    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(encodings.map(plainEncoding)))
+      throw manifestInvalid(this.options.transfer, `changed the encodings of part ${part}`);
     const { first } = encodingsOfPart(this.#shape as StreamShape, part);
     encodings.forEach((encoding, at) => this.options.checkEncoding?.(encoding, first + at));
   }
-  #forgetAsked(): void { this.#asked.clear(); this.#askedParts.clear(); }
+  #forgetAsked(): void {
+    this.#asked.clear();
+    this.#askedParts.clear();
+  }
   #progressed(nowMs: number): void {
     // a slow link is no lost one: time-outs follow its pace, or every block would be asked for twice
     this.#paceMs = Math.max(nowMs - this.#lastMs, this.#paceMs * 0.75);
@@ -236,22 +337,36 @@ export class TransferReceiver {
   #nextBlocks(room: number): number[] {
     const blocks: number[] = [];
     const end = this.#written.size;
-    for (let index = this.#written.firstMissing(); index < end && blocks.length < room; index = this.#written.firstMissing(index + 1)) {
+    for (
+      let index = this.#written.firstMissing();
+      index < end && blocks.length < room;
+      index = this.#written.firstMissing(index + 1)
+    ) {
       if (!this.#hashes.has(partOfBlock(index))) break;
       if (!this.#asked.has(index) && !this.#writing.has(index)) blocks.push(index);
     }
     return blocks;
   }
-  /** Manifest parts to ask for: what the first missing blocks need and the part behind it; encodings when the blocks are done. */
+  /**
+   * Manifest parts to ask for: what the first missing blocks need and the part behind it; encodings when the
+   * blocks are done.
+   */
   #nextParts(): number[] {
     if (this.#shape === undefined) return this.#askedParts.size === 0 ? [0] : [];
     const first = this.#written.firstMissing();
     const current = first < this.#written.size ? partOfBlock(first) : this.#partsSeen.firstMissing();
     const candidates = [current, current + 1].filter((part) => part < this.#partsSeen.size);
-    return candidates.filter((part) => !this.#askedParts.has(part) && (!this.#partsSeen.has(part) || (!this.#hashes.has(part) && !this.#isPartWritten(part))));
+    return candidates.filter(
+      (part) =>
+        !this.#askedParts.has(part) &&
+        (!this.#partsSeen.has(part) || (!this.#hashes.has(part) && !this.#isPartWritten(part))),
+    );
   }
 
-  /** Requests are answered in order as a rule: one that several later answers overtook is asked for again at once. */
+  /**
+   * Requests are answered in order as a rule: one that several later answers overtook is asked for again at
+   * once.
+   */
   #overtake(order: number | undefined): void {
     if (order === undefined) return;
     for (const [index, waiting] of this.#asked) {
@@ -263,11 +378,19 @@ export class TransferReceiver {
     this.#wrong.set(index, wrong);
     this.#asked.delete(index);
     if (wrong < this.options.maxWrong) return [];
-    return this.#fail(new StemmaError("BLOCK_HASH_MISMATCH", `Block ${index} of transfer ${this.options.transfer} came ${wrong} times with another hash than its manifest names. The sender's copy or its manifest is damaged; check the sender's disk and announce again.`, { transfer: this.options.transfer, index, expected, actual }));
+    return this.#fail(
+      new StemmaError(
+        "BLOCK_HASH_MISMATCH",
+        `Block ${index} of transfer ${this.options.transfer} came ${wrong} times with another hash than its manifest names. The sender's copy or its manifest is damaged; check the sender's disk and announce again.`,
+        { transfer: this.options.transfer, index, expected, actual },
+      ),
+    );
   }
 
   #guarded(action: () => ReceiverEffect[]): ReceiverEffect[] {
-    try { return action(); } catch (error) {
+    try {
+      return action();
+    } catch (error) {
       if (!(error instanceof StemmaError)) throw error;
       return this.#fail(error);
     }
@@ -278,10 +401,25 @@ export class TransferReceiver {
     return [{ type: "fail", error }];
   }
   #finish(): ReceiverEffect[] {
-    if (this.#ended !== undefined || this.#shape === undefined || !this.#written.isFull || !this.#partsSeen.isFull) return [];
+    if (
+      this.#ended !== undefined ||
+      this.#shape === undefined ||
+      !this.#written.isFull ||
+      !this.#partsSeen.isFull
+    )
+      return [];
     const encodings = [...this.#encodings].sort(([a], [b]) => a - b).flatMap(([, list]) => list);
     const coded = encodings.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    if (encodings.length !== this.#shape.encodings || (encodings.length > 0 && coded !== this.#shape.byteLength)) return this.#fail(manifestInvalid(this.options.transfer, `lists ${encodings.length} encodings of ${coded} bytes for a stream of ${this.#shape.byteLength}`));
+    if (
+      encodings.length !== this.#shape.encodings ||
+      (encodings.length > 0 && coded !== this.#shape.byteLength)
+    )
+      return this.#fail(
+        manifestInvalid(
+          this.options.transfer,
+          `lists ${encodings.length} encodings of ${coded} bytes for a stream of ${this.#shape.byteLength}`,
+        ),
+      );
     this.#ended = "done";
     this.#forgetAsked();
     return [{ type: "done", encodings }];

@@ -1,8 +1,16 @@
-/** Drives a TransferReceiver: sends its requests, writes its blocks, keeps its time-outs and its share of the window budget. */
+/**
+ * Drives a TransferReceiver: sends its requests, writes its blocks, keeps its time-outs and its share of the
+ * window budget.
+ */
 import type { StemmaError } from "../../errors.js";
 import type { Clock } from "../../ports.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
-import { TransferReceiver, type ReceiverEffect, type ReceiverOptions, type ReceiverState } from "./receiver.js";
+import {
+  TransferReceiver,
+  type ReceiverEffect,
+  type ReceiverOptions,
+  type ReceiverState,
+} from "./receiver.js";
 import type { BudgetShare, WindowBudget } from "./window-budget.js";
 
 export interface ReceiverPorts {
@@ -23,12 +31,19 @@ export interface RunningReceiver {
   reconnected(): void;
   /** Gives up the window; `finished` stays pending. */
   stop(): void;
-  /** Encodings of the objects ([] = all raw) when every block is written; rejects with a StemmaError or with what `write` threw. */
+  /**
+   * Encodings of the objects ([] = all raw) when every block is written; rejects with a StemmaError or with
+   * what `write` threw.
+   */
   readonly finished: Promise<readonly Encoding[]>;
 }
 
 /** Begins (or, with `state`, goes on with) a transfer. */
-export function runReceiver(options: ReceiverOptions, ports: ReceiverPorts, state?: ReceiverState): RunningReceiver {
+export function runReceiver(
+  options: ReceiverOptions,
+  ports: ReceiverPorts,
+  state?: ReceiverState,
+): RunningReceiver {
   return new Runner(new TransferReceiver(options, state), ports);
 }
 
@@ -48,16 +63,34 @@ class Runner implements RunningReceiver {
   constructor(machine: TransferReceiver, ports: ReceiverPorts) {
     this.machine = machine;
     this.#ports = ports;
-    this.#share = ports.budget.join(() => { queueMicrotask(() => { this.#step([]); }); });
-    this.finished = new Promise((resolve, reject) => { this.#resolve = resolve; this.#reject = reject; });
+    this.#share = ports.budget.join(() => {
+      queueMicrotask(() => {
+        this.#step([]);
+      });
+    });
+    this.finished = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
     // a rejection nobody waits for yet is reported when they do
     this.finished.catch(() => undefined);
-    queueMicrotask(() => { this.#step([]); });
+    queueMicrotask(() => {
+      this.#step([]);
+    });
   }
 
-  onManifest(part: ManifestPart): void { if (!this.#isStopped) this.#step(this.machine.onManifest(part, this.#ports.clock.monotonic())); }
-  onBlock(block: Block): void { if (!this.#isStopped) this.#step(this.machine.onBlock(block, this.#ports.clock.monotonic())); }
-  reconnected(): void { if (!this.#isStopped) { this.machine.reconnected(this.#ports.clock.monotonic()); this.#step([]); } }
+  onManifest(part: ManifestPart): void {
+    if (!this.#isStopped) this.#step(this.machine.onManifest(part, this.#ports.clock.monotonic()));
+  }
+  onBlock(block: Block): void {
+    if (!this.#isStopped) this.#step(this.machine.onBlock(block, this.#ports.clock.monotonic()));
+  }
+  reconnected(): void {
+    if (!this.#isStopped) {
+      this.machine.reconnected(this.#ports.clock.monotonic());
+      this.#step([]);
+    }
+  }
   stop(): void {
     this.#isStopped = true;
     this.#cancelTimer?.();
@@ -84,15 +117,30 @@ class Runner implements RunningReceiver {
 
   #perform(effect: ReceiverEffect): void {
     switch (effect.type) {
-      case "request": this.#ports.send(effect.message); return;
+      case "request":
+        this.#ports.send(effect.message);
+        return;
       case "write":
         this.#ports.write(effect.offset, effect.bytes).then(
-          () => { this.#step(this.machine.written(effect.index)); },
-          (error: unknown) => { this.#end(() => { this.#reject(error); }); },
+          () => {
+            this.#step(this.machine.written(effect.index));
+          },
+          (error: unknown) => {
+            this.#end(() => {
+              this.#reject(error);
+            });
+          },
         );
         return;
-      case "done": this.#end(() => { this.#resolve(effect.encodings); }); return;
-      case "fail": this.#end(() => { this.#reject(effect.error satisfies StemmaError); });
+      case "done":
+        this.#end(() => {
+          this.#resolve(effect.encodings);
+        });
+        return;
+      case "fail":
+        this.#end(() => {
+          this.#reject(effect.error satisfies StemmaError);
+        });
     }
   }
   #end(settle: () => void): void {
@@ -113,7 +161,13 @@ class Runner implements RunningReceiver {
   #setAlarm(): void {
     const atMs = this.machine.wakeAtMs;
     // an alarm that rings early is set again; only an earlier one needs a new timer now
-    if (this.#cancelTimer !== undefined && atMs !== undefined && this.#timerAtMs !== undefined && this.#timerAtMs <= atMs) return;
+    if (
+      this.#cancelTimer !== undefined &&
+      atMs !== undefined &&
+      this.#timerAtMs !== undefined &&
+      this.#timerAtMs <= atMs
+    )
+      return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#timerAtMs = atMs;

@@ -14,7 +14,10 @@ import { blockHash, StreamReader, type StreamObject } from "./stream.js";
 
 export interface SenderPorts {
   readonly clock: Pick<Clock, "monotonic">;
-  /** Sends a word or a block; resolves when the link takes the next one. A rejection is loss: the receiver asks again. */
+  /**
+   * Sends a word or a block; resolves when the link takes the next one. A rejection is loss: the receiver
+   * asks again.
+   */
   send(message: ManifestPart | Block): Promise<void>;
   /** The stream cannot be read: the transfer is over on this side. */
   onFailed(error: unknown): void;
@@ -28,12 +31,19 @@ export interface RunningSender {
   stop(): Promise<void>;
 }
 
-/** Bytes that all senders of this process keep between hashing and sending; who finds no room reads its block again. */
+/**
+ * Bytes that all senders of this process keep between hashing and sending; who finds no room reads its block
+ * again.
+ */
 const maxKeptBytes = 64 * 1024 * 1024;
 let keptBytes = 0;
 
 /** Answers requests for the stream of these objects until it is stopped. */
-export function runSender(options: Omit<SenderOptions, "byteLength">, objects: readonly StreamObject[], ports: SenderPorts): RunningSender {
+export function runSender(
+  options: Omit<SenderOptions, "byteLength">,
+  objects: readonly StreamObject[],
+  ports: SenderPorts,
+): RunningSender {
   const reader = new StreamReader(objects);
   const machine = new TransferSender({ ...options, byteLength: reader.byteLength });
   const kept = new Map<number, Uint8Array>();
@@ -69,7 +79,9 @@ export function runSender(options: Omit<SenderOptions, "byteLength">, objects: r
     if (block !== undefined && kept.delete(index)) keptBytes -= block.length;
     return block;
   }
-  async function take(index: number): Promise<Uint8Array> { return drop(index) ?? await read(index); }
+  async function take(index: number): Promise<Uint8Array> {
+    return drop(index) ?? (await read(index));
+  }
   async function perform(effect: SenderEffect, own: number): Promise<readonly SenderEffect[]> {
     if (effect.type === "send") {
       // a word that could not be sent is lost like any other
@@ -94,11 +106,19 @@ export function runSender(options: Omit<SenderOptions, "byteLength">, objects: r
   }
   function pump(effects: readonly SenderEffect[]): void {
     // blocks before hashes: a part is asked for ahead of its need, the blocks are needed now
-    for (const effect of effects) if (effect.type === "hash") queue.push(effect); else insertBeforeHashes(queue, effect);
+    for (const effect of effects)
+      if (effect.type === "hash") queue.push(effect);
+      else insertBeforeHashes(queue, effect);
     if (isRunning) return;
     isRunning = true;
     const own = generation;
-    drain(own).catch((error: unknown) => { if (own === generation) { forget(); stopped = true; ports.onFailed(error); } });
+    drain(own).catch((error: unknown) => {
+      if (own === generation) {
+        forget();
+        stopped = true;
+        ports.onFailed(error);
+      }
+    });
   }
   function forget(): void {
     generation++;
@@ -108,13 +128,23 @@ export function runSender(options: Omit<SenderOptions, "byteLength">, objects: r
   }
   return {
     machine,
-    onRequest: (request) => { if (!stopped) pump(machine.onRequest(request, ports.clock.monotonic())); },
-    reconnected: () => { machine.reconnected(); forget(); },
-    stop: async () => { stopped = true; forget(); await reader.close(); },
+    onRequest: (request) => {
+      if (!stopped) pump(machine.onRequest(request, ports.clock.monotonic()));
+    },
+    reconnected: () => {
+      machine.reconnected();
+      forget();
+    },
+    stop: async () => {
+      stopped = true;
+      forget();
+      await reader.close();
+    },
   };
 }
 
 function insertBeforeHashes(queue: SenderEffect[], effect: SenderEffect): void {
   const at = queue.findIndex((one) => one.type === "hash");
-  if (at < 0) queue.push(effect); else queue.splice(at, 0, effect);
+  if (at < 0) queue.push(effect);
+  else queue.splice(at, 0, effect);
 }

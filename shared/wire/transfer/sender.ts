@@ -6,7 +6,14 @@
 import type { Hash } from "../../tensor/tensor.js";
 import { maxWindow } from "../limits.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
-import { blockCount, blocksOfPart, bytesOfBlock, encodingsOfPart, partCount, type StreamShape } from "./manifest.js";
+import {
+  blockCount,
+  blocksOfPart,
+  bytesOfBlock,
+  encodingsOfPart,
+  partCount,
+  type StreamShape,
+} from "./manifest.js";
 
 export interface SenderOptions {
   readonly transfer: string;
@@ -37,13 +44,21 @@ export class TransferSender {
   constructor(options: SenderOptions) {
     this.transfer = options.transfer;
     this.#encodings = options.encodings ?? [];
-    this.shape = { byteLength: options.byteLength, blockBytes: options.blockBytes, encodings: this.#encodings.length };
+    this.shape = {
+      byteLength: options.byteLength,
+      blockBytes: options.blockBytes,
+      encodings: this.#encodings.length,
+    };
   }
 
   /** When the receiver last asked for anything; who owns the sender may forget it after a while. */
-  get lastRequestMs(): number | undefined { return this.#lastRequestMs; }
+  get lastRequestMs(): number | undefined {
+    return this.#lastRequestMs;
+  }
   /** Blocks being read now. */
-  get pending(): number { return this.#reading.size + this.#hashing.size; }
+  get pending(): number {
+    return this.#reading.size + this.#hashing.size;
+  }
 
   onRequest(request: BlockRequest, nowMs: number): SenderEffect[] {
     if (request.transfer !== this.transfer) return [];
@@ -51,9 +66,15 @@ export class TransferSender {
     const effects: SenderEffect[] = [];
     for (const part of request.manifestParts.slice(0, maxWindow)) effects.push(...this.#answerPart(part));
     for (const index of request.blocks) {
-      if (index >= blockCount(this.shape) || this.#reading.has(index) || this.#reading.size >= maxWindow) continue;
+      if (index >= blockCount(this.shape) || this.#reading.has(index) || this.#reading.size >= maxWindow)
+        continue;
       this.#reading.add(index);
-      effects.push({ type: "read", index, offset: index * this.shape.blockBytes, byteLength: bytesOfBlock(this.shape, index) });
+      effects.push({
+        type: "read",
+        index,
+        offset: index * this.shape.blockBytes,
+        byteLength: bytesOfBlock(this.shape, index),
+      });
     }
     return effects;
   }
@@ -62,7 +83,10 @@ export class TransferSender {
     if (part >= partCount(this.shape) || this.#hashing.has(part)) return [];
     if (this.#hashes.has(part)) return [{ type: "send", message: this.#manifest(part) }];
     const { first, count } = blocksOfPart(this.shape, part);
-    if (count === 0) { this.#hashes.set(part, []); return [{ type: "send", message: this.#manifest(part) }]; }
+    if (count === 0) {
+      this.#hashes.set(part, []);
+      return [{ type: "send", message: this.#manifest(part) }];
+    }
     this.#hashing.add(part);
     return [{ type: "hash", part, first, count }];
   }
@@ -77,13 +101,22 @@ export class TransferSender {
     return [{ type: "send", message: { type: "block", index, data } }];
   }
   /** The connection was lost: nothing that was being answered is wanted any more; the receiver asks again. */
-  reconnected(): void { this.#reading.clear(); this.#hashing.clear(); }
+  reconnected(): void {
+    this.#reading.clear();
+    this.#hashing.clear();
+  }
 
   #manifest(part: number): ManifestPart {
     const { first, count } = encodingsOfPart(this.shape, part);
     return {
-      type: "manifest", transfer: this.transfer, part, parts: partCount(this.shape), byteLength: this.shape.byteLength, blockBytes: this.shape.blockBytes,
-      blockHashes: this.#hashes.get(part) ?? [], encodings: this.#encodings.slice(first, first + count),
+      type: "manifest",
+      transfer: this.transfer,
+      part,
+      parts: partCount(this.shape),
+      byteLength: this.shape.byteLength,
+      blockBytes: this.shape.blockBytes,
+      blockHashes: this.#hashes.get(part) ?? [],
+      encodings: this.#encodings.slice(first, first + count),
     };
   }
 }

@@ -18,15 +18,26 @@ export interface StreamObject {
 export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
   return {
     byteLength: bytes.length,
-    async *chunks() { if (bytes.length > 0) yield bytes; },
-    readAt: async (offset, target) => { target.set(bytes.subarray(offset, offset + target.length)); },
+    async *chunks() {
+      if (bytes.length > 0) yield bytes;
+    },
+    readAt: async (offset, target) => {
+      target.set(bytes.subarray(offset, offset + target.length));
+    },
   };
 }
 
 /** Where each object lies in the stream. */
-export function layoutOf(objects: readonly { readonly byteLength: number }[]): { readonly offsets: readonly number[]; readonly byteLength: number } {
+export function layoutOf(objects: readonly { readonly byteLength: number }[]): {
+  readonly offsets: readonly number[];
+  readonly byteLength: number;
+} {
   let byteLength = 0;
-  const offsets = objects.map((object) => { const offset = byteLength; byteLength += object.byteLength; return offset; });
+  const offsets = objects.map((object) => {
+    const offset = byteLength;
+    byteLength += object.byteLength;
+    return offset;
+  });
   return { offsets, byteLength };
 }
 
@@ -49,16 +60,23 @@ export class StreamReader {
     ({ offsets: this.#offsets, byteLength: this.byteLength } = layoutOf(objects));
   }
 
-  /** Fills `target` with the stream's bytes at `offset`. @throws TENSOR_SIZE_MISMATCH where an object gives fewer bytes than it says; what its source throws */
+  /**
+   * Fills `target` with the stream's bytes at `offset`. @throws TENSOR_SIZE_MISMATCH where an object gives
+   * fewer bytes than it says; what its source throws
+   */
   read(offset: number, target: Uint8Array): Promise<void> {
     const result = this.#queue.then(() => this.#read(offset, target));
     this.#queue = result.catch(() => undefined);
     return result;
   }
-  async close(): Promise<void> { await this.#queue; await this.#leave(); }
+  async close(): Promise<void> {
+    await this.#queue;
+    await this.#leave();
+  }
 
   async #read(offset: number, target: Uint8Array): Promise<void> {
-    if (offset < 0 || offset + target.length > this.byteLength) throw new RangeError(`bytes ${offset} to ${offset + target.length} of a stream of ${this.byteLength}`);
+    if (offset < 0 || offset + target.length > this.byteLength)
+      throw new RangeError(`bytes ${offset} to ${offset + target.length} of a stream of ${this.byteLength}`);
     try {
       for (let filled = 0; filled < target.length;) {
         const index = this.#objectAt(offset + filled);
@@ -66,10 +84,14 @@ export class StreamReader {
         const within = offset + filled - (this.#offsets[index] ?? 0);
         const length = Math.min(target.length - filled, object.byteLength - within);
         const part = target.subarray(filled, filled + length);
-        if (object.readAt === undefined) await this.#readOn(offset + filled, part); else await object.readAt(within, part);
+        if (object.readAt === undefined) await this.#readOn(offset + filled, part);
+        else await object.readAt(within, part);
         filled += length;
       }
-    } catch (error) { await this.#leave(); throw error; }
+    } catch (error) {
+      await this.#leave();
+      throw error;
+    }
   }
   /** Reads on where the object's chunks are. */
   async #readOn(offset: number, target: Uint8Array): Promise<void> {
@@ -100,7 +122,11 @@ export class StreamReader {
     }
   }
   #wrongSize(what: string): StemmaError {
-    return new StemmaError("TENSOR_SIZE_MISMATCH", `Object ${this.#index} of a transfer gives ${what} bytes than the ${this.#objects[this.#index]?.byteLength ?? 0} it declares. Its copy on this disk is damaged; check the store.`, { object: this.#index });
+    return new StemmaError(
+      "TENSOR_SIZE_MISMATCH",
+      `Object ${this.#index} of a transfer gives ${what} bytes than the ${this.#objects[this.#index]?.byteLength ?? 0} it declares. Its copy on this disk is damaged; check the store.`,
+      { object: this.#index },
+    );
   }
   #open(index: number): void {
     this.#index = index;
@@ -151,7 +177,12 @@ export function objectInStream(read: ReadRange, offset: number, byteLength: numb
     async *chunks() {
       for (let at = 0; at < byteLength;) {
         const piece = await read(offset + at, Math.min(readBytes, maxChunkBytes, byteLength - at));
-        if (piece.length === 0) throw new StemmaError("BLOCK_SIZE_MISMATCH", `A received stream ends at byte ${offset + at} where ${offset + byteLength} are due. Its file was cut short; begin the transfer again.`, { offset, byteLength });
+        if (piece.length === 0)
+          throw new StemmaError(
+            "BLOCK_SIZE_MISMATCH",
+            `A received stream ends at byte ${offset + at} where ${offset + byteLength} are due. Its file was cut short; begin the transfer again.`,
+            { offset, byteLength },
+          );
         yield piece;
         at += piece.length;
       }
@@ -163,20 +194,32 @@ export function objectInStream(read: ReadRange, offset: number, byteLength: numb
 export type ReceivedObject =
   | { readonly kind: "tensor"; readonly ref: ObjectRef; readonly source: TensorSource }
   /** A tensor as it travelled, to be decoded and compared with its id by who takes it. */
-  | { readonly kind: "coded"; readonly ref: ObjectRef; readonly header: TensorHeader; readonly encoding: Encoding; readonly bytes: Uint8Array }
+  | {
+      readonly kind: "coded";
+      readonly ref: ObjectRef;
+      readonly header: TensorHeader;
+      readonly encoding: Encoding;
+      readonly bytes: Uint8Array;
+    }
   | { readonly kind: "object"; readonly ref: ObjectRef; readonly bytes: Uint8Array };
 
 /** Largest small object that is read into memory at once. */
 const maxSmallObjectBytes = 64 * 1024 * 1024;
 
 /**
- * Takes a stream apart into the objects of the want. Small objects are read and checked; raw tensors are checked too
- * unless `verifyTensors` is false (a store that hashes while it writes checks them itself). Coded ones come as they are.
+ * Takes a stream apart into the objects of the want. Small objects are read and checked; raw tensors are
+ * checked too unless `verifyTensors` is false (a store that hashes while it writes checks them itself). Coded
+ * ones come as they are.
  * @param headerOf dtype and shape of a wanted tensor
  * @param encodings one an object, each checked before (coding/encodings.ts), or none where all is raw
  * @throws OBJECT_HASH_MISMATCH naming the object, SIZE_OVER_LIMIT
  */
-export async function* objectsOfStream(refs: readonly ObjectRef[], headerOf: (tensor: Hash) => TensorHeader, read: ReadRange, { verifyTensors = true, encodings = [] as readonly Encoding[] } = {}): AsyncGenerator<ReceivedObject> {
+export async function* objectsOfStream(
+  refs: readonly ObjectRef[],
+  headerOf: (tensor: Hash) => TensorHeader,
+  read: ReadRange,
+  { verifyTensors = true, encodings = [] as readonly Encoding[] } = {},
+): AsyncGenerator<ReceivedObject> {
   const { offsets } = layoutOf(encodings.length > 0 ? encodings : refs);
   for (const [index, ref] of refs.entries()) {
     const encoding = encodings[index];
@@ -192,7 +235,12 @@ export async function* objectsOfStream(refs: readonly ObjectRef[], headerOf: (te
       yield { kind: "tensor", ref, source };
       continue;
     }
-    if (ref.byteLength > maxSmallObjectBytes) throw new StemmaError("SIZE_OVER_LIMIT", `An object of kind ${ref.kind} has ${ref.byteLength} bytes, more than the ${maxSmallObjectBytes} allowed. Make it smaller, or attach it as a tensor.`, { id: ref.id });
+    if (ref.byteLength > maxSmallObjectBytes)
+      throw new StemmaError(
+        "SIZE_OVER_LIMIT",
+        `An object of kind ${ref.kind} has ${ref.byteLength} bytes, more than the ${maxSmallObjectBytes} allowed. Make it smaller, or attach it as a tensor.`,
+        { id: ref.id },
+      );
     const bytes = await wholeOf(body);
     expectId(ref, objectId(ref.kind, bytes));
     yield { kind: "object", ref, bytes };
@@ -206,8 +254,15 @@ async function wholeOf(body: StreamObject): Promise<Uint8Array> {
 }
 
 function expectId(ref: ObjectRef, actual: Hash): void {
-  if (actual !== ref.id) throw new StemmaError("OBJECT_HASH_MISMATCH", `A received ${ref.kind} has the id ${actual} instead of ${ref.id}. The sender's copy is damaged; announce the version again after checking the sender's disk.`, { kind: ref.kind, expected: ref.id, actual });
+  if (actual !== ref.id)
+    throw new StemmaError(
+      "OBJECT_HASH_MISMATCH",
+      `A received ${ref.kind} has the id ${actual} instead of ${ref.id}. The sender's copy is damaged; announce the version again after checking the sender's disk.`,
+      { kind: ref.kind, expected: ref.id, actual },
+    );
 }
 
 /** Hash of one block, as manifests name it. */
-export function blockHash(bytes: Uint8Array): Hash { return sha256(bytes); }
+export function blockHash(bytes: Uint8Array): Hash {
+  return sha256(bytes);
+}

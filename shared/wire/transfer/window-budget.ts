@@ -17,15 +17,24 @@ export class WindowBudget {
   #usedBytes = 0;
   readonly #waiting: { readonly wake: () => void; readonly share: BudgetShare }[] = [];
 
-  constructor(totalBytes: number) { this.totalBytes = totalBytes; }
-  get usedBytes(): number { return this.#usedBytes; }
-  get waiting(): number { return this.#waiting.length; }
+  constructor(totalBytes: number) {
+    this.totalBytes = totalBytes;
+  }
+  get usedBytes(): number {
+    return this.#usedBytes;
+  }
+  get waiting(): number {
+    return this.#waiting.length;
+  }
 
   /** `wake` is called, never from inside a call of the same share, when the share should try again. */
   join(wake: () => void): BudgetShare {
     const share: BudgetShare = {
       take: (bytes) => this.#take(share, wake, bytes),
-      give: (bytes) => { this.#usedBytes = Math.max(0, this.#usedBytes - bytes); this.#wakeFirst(share); },
+      give: (bytes) => {
+        this.#usedBytes = Math.max(0, this.#usedBytes - bytes);
+        this.#wakeFirst(share);
+      },
       pass: () => {
         const wasFirst = this.#waiting[0]?.share === share;
         this.#remove(share);

@@ -21,13 +21,28 @@ const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 10;
 const program = fileURLToPath(new URL("./agent-child.js", import.meta.url));
 const lines = ["cam", "pack"];
 
-interface Seen { readonly event: string; readonly version?: Hash }
+interface Seen {
+  readonly event: string;
+  readonly version?: Hash;
+}
 
 /** Starts an agent; `onEvent` hears all it says. */
-function start(home: string, settings: string, onEvent: (seen: Seen) => void): { readonly child: ChildProcess; readonly ended: Promise<NodeJS.Signals | number | null> } {
+function start(
+  home: string,
+  settings: string,
+  onEvent: (seen: Seen) => void,
+): { readonly child: ChildProcess; readonly ended: Promise<NodeJS.Signals | number | null> } {
   const child = spawn(process.execPath, [program, home, settings], { stdio: ["ignore", "pipe", "inherit"] });
-  const ended = new Promise<NodeJS.Signals | number | null>((resolve) => { child.once("close", (code, signal) => { resolve(signal ?? code); }); });
-  if (child.stdout !== null) createInterface({ input: child.stdout }).on("line", (line) => { if (process.env["STEMMA_TEST_LOG"] === "1") console.error(line); onEvent(JSON.parse(line) as Seen); });
+  const ended = new Promise<NodeJS.Signals | number | null>((resolve) => {
+    child.once("close", (code, signal) => {
+      resolve(signal ?? code);
+    });
+  });
+  if (child.stdout !== null)
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      if (process.env["STEMMA_TEST_LOG"] === "1") console.error(line);
+      onEvent(JSON.parse(line) as Seen);
+    });
   return { child, ended };
 }
 
@@ -37,25 +52,65 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   const random = seededNumbers(seed);
   const server = await startTestServer();
   const home = await mkdtemp(join(tmpdir(), "stemma-killed-"));
-  t.after(async () => { await server.end(); await rm(home, { recursive: true, force: true }); });
+  t.after(async () => {
+    await server.end();
+    await rm(home, { recursive: true, force: true });
+  });
   const { bytes, architecture } = await tinyImport("1", 1500);
-  await server.handle.operations.import({ byteLength: bytes.length, chunks: (async function* () { yield bytes; })() }, { fleet: testFleet, name: "base", architecture });
+  await server.handle.operations.import(
+    {
+      byteLength: bytes.length,
+      chunks: (async function* () {
+        yield bytes;
+      })(),
+    },
+    { fleet: testFleet, name: "base", architecture },
+  );
   const enrolment = await server.enroll("v1", lines);
   await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
   for (const line of lines) await server.handle.operations.assign(testFleet, "v1", line, "base");
   const settings = join(home, "test-settings.json");
-  const lineSettings = (rounds: number): object => ({ recipe: "fake", dataset: { reader: "images-generated" }, schedule: { everySeconds: 0.05, rounds } });
-  const write = async (rounds: number): Promise<void> => writeFile(settings, JSON.stringify({ config: { format: 1, lines: Object.fromEntries(lines.map((line) => [line, lineSettings(rounds)])) }, profile: { activation: "after-outbox", "link.blockBytes": 4096, "link.window": 2, "link.bytesPerSecond": 400_000, "disk.keepLast": 2 } }));
+  const lineSettings = (rounds: number): object => ({
+    recipe: "fake",
+    dataset: { reader: "images-generated" },
+    schedule: { everySeconds: 0.05, rounds },
+  });
+  const write = async (rounds: number): Promise<void> =>
+    writeFile(
+      settings,
+      JSON.stringify({
+        config: { format: 1, lines: Object.fromEntries(lines.map((line) => [line, lineSettings(rounds)])) },
+        profile: {
+          activation: "after-outbox",
+          "link.blockBytes": 4096,
+          "link.window": 2,
+          "link.bytesPerSecond": 400_000,
+          "disk.keepLast": 2,
+        },
+      }),
+    );
   await write(100_000);
 
   const trained = new Set<Hash>();
-  const receipts = new Map<string, Set<Hash>>([["recorded", new Set()], ["released", new Set()]]);
+  const receipts = new Map<string, Set<Hash>>([
+    ["recorded", new Set()],
+    ["released", new Set()],
+  ]);
   const note = ({ event, version }: Seen): void => {
     if (version === undefined) return;
     if (event === "trained") trained.add(version);
     receipts.get(event)?.add(version);
   };
-  const killAt = ["trained", "announced", "wanted", "recorded", "activated", "forgotten", "training", "fetched"];
+  const killAt = [
+    "trained",
+    "announced",
+    "wanted",
+    "recorded",
+    "activated",
+    "forgotten",
+    "training",
+    "fetched",
+  ];
   for (let kill = 0; kill < kills; kill++) {
     const moment = killAt[Math.floor(random() * killAt.length)];
     let left = 1 + Math.floor(random() * 3);
@@ -63,7 +118,10 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
     let patience = 30;
     const { child, ended } = start(home, settings, (seen) => {
       note(seen);
-      if ((seen.event === moment && --left <= 0) || (seen.event === "trained" && --patience <= 0)) setImmediate(() => { child.kill("SIGKILL"); });
+      if ((seen.event === moment && --left <= 0) || (seen.event === "trained" && --patience <= 0))
+        setImmediate(() => {
+          child.kill("SIGKILL");
+        });
     });
     assert.equal(await ended, "SIGKILL", "the agent ended by itself");
   }
@@ -71,15 +129,24 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   // The last one trains no more and reports all.
   await write(0);
   const before = await server.handle.operations.models(testFleet, { device: "v1" });
-  for (const { versionId, state } of before) if (state === "released") note({ event: "released", version: versionId });
+  for (const { versionId, state } of before)
+    if (state === "released") note({ event: "released", version: versionId });
   const released = receipts.get("released") as Set<Hash>;
-  const { child, ended } = start(home, settings, (seen) => { note(seen); wake(); });
+  const { child, ended } = start(home, settings, (seen) => {
+    note(seen);
+    wake();
+  });
   let wake = (): void => undefined;
   let gone = false;
-  void ended.then(() => { gone = true; wake(); });
+  void ended.then(() => {
+    gone = true;
+    wake();
+  });
   while (![...trained].every((version) => released.has(version))) {
     assert.ok(!gone, "the agent ended by itself");
-    await new Promise<void>((resolve) => { wake = resolve; });
+    await new Promise<void>((resolve) => {
+      wake = resolve;
+    });
   }
   child.kill("SIGTERM");
   await ended;
@@ -89,12 +156,23 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   for (const version of trained) assert.ok(ids.has(version), `${version} was saved and is not at the server`);
   for (const version of receipts.get("recorded") ?? []) assert.ok(ids.has(version));
   for (const line of lines) {
-    const sequences = known.filter(({ record }) => record.line === line).map(({ record }) => record.sequence).sort((a, b) => a - b);
-    assert.deepEqual(sequences, sequences.map((_, at) => at + 1), `${line} counts without gaps or repetitions`);
+    const sequences = known
+      .filter(({ record }) => record.line === line)
+      .map(({ record }) => record.sequence)
+      .sort((a, b) => a - b);
+    assert.deepEqual(
+      sequences,
+      sequences.map((_, at) => at + 1),
+      `${line} counts without gaps or repetitions`,
+    );
     const current = await readCurrent(home, line);
     for (const name of Object.keys(current.manifest.files)) await current.read(name);
   }
-  for (const { versionId } of known) await server.handle.operations.verify({ fleet: testFleet, model: versionId });
-  assert.ok((await server.handle.operations.device(testFleet, "v1")).state === "enrolled", "the device was never taken for a clone");
+  for (const { versionId } of known)
+    await server.handle.operations.verify({ fleet: testFleet, model: versionId });
+  assert.ok(
+    (await server.handle.operations.device(testFleet, "v1")).state === "enrolled",
+    "the device was never taken for a clone",
+  );
   console.log(`# ${trained.size} models told of, ${known.length} at the server, all recovered`);
 });

@@ -1,4 +1,7 @@
-/** The agent, a process of its own, is killed in the middle of coded transfers: each goes on with the same bytes where it stood, and every model arrives exactly. */
+/**
+ * The agent, a process of its own, is killed in the middle of coded transfers: each goes on with the same
+ * bytes where it stood, and every model arrives exactly.
+ */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
@@ -15,20 +18,57 @@ const program = fileURLToPath(new URL("./agent-child.js", import.meta.url));
 it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout: 300_000 }, async (t) => {
   const server = await startTestServer();
   const home = await mkdtemp(join(tmpdir(), "stemma-coded-"));
-  t.after(async () => { await server.end(); await rm(home, { recursive: true, force: true }); });
+  t.after(async () => {
+    await server.end();
+    await rm(home, { recursive: true, force: true });
+  });
   const { operations } = server.handle;
   const { bytes, architecture } = await tinyImport("1", 30_000);
-  await operations.import({ byteLength: bytes.length, chunks: (async function* () { yield bytes; })() }, { fleet: testFleet, name: "base", architecture });
+  await operations.import(
+    {
+      byteLength: bytes.length,
+      chunks: (async function* () {
+        yield bytes;
+      })(),
+    },
+    { fleet: testFleet, name: "base", architecture },
+  );
   await writeFile(join(home, "enrolment.json"), JSON.stringify(await server.enroll("v1", ["cam"])));
   await operations.assign(testFleet, "v1", "cam", "base");
   const settings = join(home, "test-settings.json");
-  await writeFile(settings, JSON.stringify({ config: { format: 1, lines: { cam: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: { everySeconds: 0.05, rounds: kills } } } }, profile: { "link.blockBytes": 4096, "link.window": 2, "link.bytesPerSecond": 120_000, "link.coding": "always" } }));
+  await writeFile(
+    settings,
+    JSON.stringify({
+      config: {
+        format: 1,
+        lines: {
+          cam: {
+            recipe: "fake",
+            dataset: { reader: "images-generated" },
+            schedule: { everySeconds: 0.05, rounds: kills },
+          },
+        },
+      },
+      profile: {
+        "link.blockBytes": 4096,
+        "link.window": 2,
+        "link.bytesPerSecond": 120_000,
+        "link.coding": "always",
+      },
+    }),
+  );
 
   let child: ChildProcess | undefined;
-  const start = (): void => { child = spawn(process.execPath, [program, home, settings], { stdio: ["ignore", "ignore", "inherit"] }); };
-  t.after(() => { child?.kill("SIGKILL"); });
+  const start = (): void => {
+    child = spawn(process.execPath, [program, home, settings], { stdio: ["ignore", "ignore", "inherit"] });
+  };
+  t.after(() => {
+    child?.kill("SIGKILL");
+  });
   const stop = new AbortController();
-  const killed = new Set<string>(), resumed = new Map<string, { readonly resumedBytes: number; readonly totalBytes: number }>(), totals = new Map<string, number>();
+  const killed = new Set<string>(),
+    resumed = new Map<string, { readonly resumedBytes: number; readonly totalBytes: number }>(),
+    totals = new Map<string, number>();
   const released = new Set<string>();
   const events = operations.events(stop.signal);
   start();
@@ -41,7 +81,9 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
       if (share > 0.3 && share < 0.9 && !killed.has(event.transfer) && child !== undefined) {
         killed.add(event.transfer);
         const dying = child;
-        dying.once("exit", () => { start(); });
+        dying.once("exit", () => {
+          start();
+        });
         dying.kill("SIGKILL");
       }
     }
@@ -50,7 +92,9 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
     if (released.size === kills) break;
   }
   stop.abort();
-  const ended = new Promise((resolve) => { child?.once("exit", resolve); });
+  const ended = new Promise((resolve) => {
+    child?.once("exit", resolve);
+  });
   child?.kill("SIGTERM");
   await ended;
 
@@ -61,8 +105,14 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
     assert.ok(went !== undefined && went.resumedBytes > 0, "a cut transfer did not go on");
     assert.equal(went.totalBytes, totals.get(transfer));
   }
-  for (const total of totals.values()) assert.ok(total < 0.5 * 30_000 * 28, `${total} bytes are no coded stream`);
+  for (const total of totals.values())
+    assert.ok(total < 0.5 * 30_000 * 28, `${total} bytes are no coded stream`);
   for (const model of released) await operations.verify({ fleet: testFleet, model });
-  assert.deepEqual((await readdir(join(home, "transfers"))).filter((name) => name.endsWith(".coded")), []);
-  console.log(`# ${killed.size} coded transfers cut, all gone on with: ${[...resumed.values()].map(({ resumedBytes, totalBytes }) => `${Math.round((100 * resumedBytes) / totalBytes)} %`).join(", ")} were there`);
+  assert.deepEqual(
+    (await readdir(join(home, "transfers"))).filter((name) => name.endsWith(".coded")),
+    [],
+  );
+  console.log(
+    `# ${killed.size} coded transfers cut, all gone on with: ${[...resumed.values()].map(({ resumedBytes, totalBytes }) => `${Math.round((100 * resumedBytes) / totalBytes)} %`).join(", ")} were there`,
+  );
 });

@@ -1,4 +1,7 @@
-/** The documented reader, in a loop while the writer is killed again and again: it never sees two versions mixed. */
+/**
+ * The documented reader, in a loop while the writer is killed again and again: it never sees two versions
+ * mixed.
+ */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -13,10 +16,17 @@ import { seededNumbers } from "../../helpers/manual-clock.js";
 const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 10;
 const program = fileURLToPath(new URL("./current-writer-child.js", import.meta.url));
 
-/** Runs a writer until it has switched `switches` times, then kills it in the middle of whatever it does. Returns the last number it told of. */
+/**
+ * Runs a writer until it has switched `switches` times, then kills it in the middle of whatever it does.
+ * Returns the last number it told of.
+ */
 async function writeAndKill(home: string, from: number, switches: number): Promise<number> {
-  const child = spawn(process.execPath, [program, home, String(from)], { stdio: ["ignore", "pipe", "inherit"] });
-  const ended = new Promise((resolve) => { child.once("close", resolve); });
+  const child = spawn(process.execPath, [program, home, String(from)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = new Promise((resolve) => {
+    child.once("close", resolve);
+  });
   let last = from;
   let seen = 0;
   for await (const chunk of child.stdout) {
@@ -38,16 +48,29 @@ it("never mixes two versions, whenever the writer is killed", { timeout: 300_000
   let reads = 0;
   const reader = (async () => {
     while (writing) {
-      const current = await readCurrent(home, "cam").catch((error: unknown) => { if ((error as { code?: string }).code !== "ENOENT" || numbers.size > 0) throw error; return undefined; });
-      if (current === undefined) { await new Promise((resolve) => { setImmediate(resolve); }); continue; }
+      const current = await readCurrent(home, "cam").catch((error: unknown) => {
+        if ((error as { code?: string }).code !== "ENOENT" || numbers.size > 0) throw error;
+        return undefined;
+      });
+      if (current === undefined) {
+        await new Promise((resolve) => {
+          setImmediate(resolve);
+        });
+        continue;
+      }
       const number = Number(current.manifest.name);
-      for (const name of Object.keys(current.manifest.files)) assert.ok((await current.read(name)).every((byte) => byte === (number & 0xff)), `${name} of version ${number} has bytes of another`);
+      for (const name of Object.keys(current.manifest.files))
+        assert.ok(
+          (await current.read(name)).every((byte) => byte === (number & 0xff)),
+          `${name} of version ${number} has bytes of another`,
+        );
       numbers.add(current.manifest.name);
       reads++;
     }
   })();
   let next = 0;
-  for (let kill = 0; kill < kills; kill++) next = 1 + await writeAndKill(home, next, 1 + Math.floor(random() * 6));
+  for (let kill = 0; kill < kills; kill++)
+    next = 1 + (await writeAndKill(home, next, 1 + Math.floor(random() * 6)));
   writing = false;
   await reader;
   assert.ok(numbers.size > 1, "the reader saw several versions");

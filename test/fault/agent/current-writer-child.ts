@@ -1,4 +1,7 @@
-/** A writer of current models that a test kills: installs and switches versions for ever, each made of one number. */
+/**
+ * A writer of current models that a test kills: installs and switches versions for ever, each made of one
+ * number.
+ */
 import { nodeClock } from "../../../shared/adapters/node-clock.js";
 import { CurrentStore } from "../../../agent/current/current-store.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
@@ -9,7 +12,10 @@ const store = await CurrentStore.open(nodeFiles(), home, nodeClock());
 for (let number = Number(from); ; number++) {
   const versionId = sha256(`version ${number}`);
   const filled = (byte: number, length: number): Uint8Array => new Uint8Array(length).fill(byte & 0xff);
-  await store.install({ versionId, name: String(number), contentId: versionId, root: versionId }, [{ name: "model.safetensors", chunks: [filled(number, 40_000), filled(number, 40_000)] }, { name: "architecture.json", chunks: [filled(number, 500)] }]);
+  await store.install({ versionId, name: String(number), contentId: versionId, root: versionId }, [
+    { name: "model.safetensors", chunks: [filled(number, 40_000), filled(number, 40_000)] },
+    { name: "architecture.json", chunks: [filled(number, 500)] },
+  ]);
   await store.activate("cam", versionId);
   process.stdout.write(`${number}\n`);
 }

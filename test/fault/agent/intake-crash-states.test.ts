@@ -1,4 +1,6 @@
-/** The intake at any moment of a crash: every answered sample is there once, on its side, and writing goes on. */
+/**
+ * The intake at any moment of a crash: every answered sample is there once, on its side, and writing goes on.
+ */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Intake } from "../../../agent/intake/intake.js";
@@ -10,12 +12,28 @@ import { checkCrashStates } from "../../helpers/crash-states.js";
 import { manualClock } from "../../helpers/manual-clock.js";
 
 const folder = "/home/agent/samples/cam";
-const open = (files: Files): Promise<Intake> => Intake.open({ files, folder, line: "cam", limits: testProfile().samples, clock: manualClock(), log: silentLog(), pins: () => [] });
-const batch = (number: number): unknown[] => Array.from({ length: 1 + (number % 3) }, (_, at) => ({ id: `s${number}-${at}`, label: number, values: new Array<number>(number % 4 === 0 ? 3000 : 5).fill(number) }));
+const open = (files: Files): Promise<Intake> =>
+  Intake.open({
+    files,
+    folder,
+    line: "cam",
+    limits: testProfile().samples,
+    clock: manualClock(),
+    log: silentLog(),
+    pins: () => [],
+  });
+const batch = (number: number): unknown[] =>
+  Array.from({ length: 1 + (number % 3) }, (_, at) => ({
+    id: `s${number}-${at}`,
+    label: number,
+    values: new Array<number>(number % 4 === 0 ? 3000 : 5).fill(number),
+  }));
 
 async function found(files: Files): Promise<Map<string, number>> {
   const counts = new Map<string, number>();
-  for (const name of await files.list(folder)) for (const { id } of decodeSegment(await files.read(`${folder}/${name}`)).samples) counts.set(id, (counts.get(id) ?? 0) + 1);
+  for (const name of await files.list(folder))
+    for (const { id } of decodeSegment(await files.read(`${folder}/${name}`)).samples)
+      counts.set(id, (counts.get(id) ?? 0) + 1);
   return counts;
 }
 
@@ -24,10 +42,14 @@ it("keeps every answered sample over a crash at any moment", { timeout: 600_000 
     name: "intake",
     async run(files, mark) {
       await files.makeFolder(folder);
-      for (const parent of ["/home/agent/samples", "/home/agent", "/home", "/"]) await files.syncFolder(parent);
+      for (const parent of ["/home/agent/samples", "/home/agent", "/home", "/"])
+        await files.syncFolder(parent);
       for (let life = 0; life < 3; life++) {
         const intake = await open(files);
-        for (let number = life * 4; number < life * 4 + 4; number++) { await intake.append(batch(number)); for (const one of batch(number)) mark((one as { id: string }).id); }
+        for (let number = life * 4; number < life * 4 + 4; number++) {
+          await intake.append(batch(number));
+          for (const one of batch(number)) mark((one as { id: string }).id);
+        }
         await intake.close();
       }
     },
@@ -39,7 +61,8 @@ it("keeps every answered sample over a crash at any moment", { timeout: 600_000 
       for (let number = 0; number < 14; number++) await intake.append(batch(number));
       await intake.close();
       const after = await found(files);
-      for (let number = 0; number < 14; number++) for (const one of batch(number)) assert.equal(after.get((one as { id: string }).id), 1);
+      for (let number = 0; number < 14; number++)
+        for (const one of batch(number)) assert.equal(after.get((one as { id: string }).id), 1);
     },
   });
 });

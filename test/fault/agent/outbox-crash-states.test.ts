@@ -22,20 +22,45 @@ const home = "/home/agent";
 const profile = testProfile({ activation: "after-receipt" });
 const clock = manualClock();
 
-interface Opened { readonly outbox: Outbox; readonly current: CurrentStore; readonly activator: Activator; close(): Promise<void> }
+interface Opened {
+  readonly outbox: Outbox;
+  readonly current: CurrentStore;
+  readonly activator: Activator;
+  close(): Promise<void>;
+}
 
 /** No two processes draw the same: a name that a dead one gave to a pack does not come again. */
 let openings = 0;
 
 async function openAll(files: Files): Promise<Opened> {
-  const outbox = await Outbox.open({ files, folder: `${home}/outbox`, clock, random: seededRandom(`outbox ${openings++}`), log: silentLog() });
+  const outbox = await Outbox.open({
+    files,
+    folder: `${home}/outbox`,
+    clock,
+    random: seededRandom(`outbox ${openings++}`),
+    log: silentLog(),
+  });
   const current = await CurrentStore.open(files, home, clock);
   const activator = new Activator({
-    files, outbox, current, profile, clock, log: silentLog(), clockErrorMs: () => null, session: () => 1,
+    files,
+    outbox,
+    current,
+    profile,
+    clock,
+    log: silentLog(),
+    clockErrorMs: () => null,
+    session: () => 1,
     diskUse: async () => ({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
   });
   await activator.reconcile(["cam"]);
-  return { outbox, current, activator, close: async () => { await outbox.close(); } };
+  return {
+    outbox,
+    current,
+    activator,
+    close: async () => {
+      await outbox.close();
+    },
+  };
 }
 
 type Mark = { readonly what: "saved" | "recorded" | "released" | "activated"; readonly versionId: Hash };
@@ -44,13 +69,35 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   const { outbox, activator, close } = await openAll(files);
   let base: Hash | undefined;
   for (let round = 1; round <= 4; round++) {
-    const saved = await outbox.saveTrained(tinySource(String(round)), { name: "m", fleet: "f", device: "d", line: "cam", base, metric: null, samples: null, environment: { backend: "none" }, approach: "update" });
+    const saved = await outbox.saveTrained(tinySource(String(round)), {
+      name: "m",
+      fleet: "f",
+      device: "d",
+      line: "cam",
+      base,
+      metric: null,
+      samples: null,
+      environment: { backend: "none" },
+      approach: "update",
+    });
     const { versionId } = saved;
     mark({ what: "saved", versionId });
     for (const kind of ["recorded", "stored", "released"] as const) {
-      await outbox.append({ type: "receipt", atMs: 0, kind, versionId, position: round * 3, backedUpTo: 0, name: "m", version: round });
+      await outbox.append({
+        type: "receipt",
+        atMs: 0,
+        kind,
+        versionId,
+        position: round * 3,
+        backedUpTo: 0,
+        name: "m",
+        version: round,
+      });
       if (kind !== "stored") mark({ what: kind, versionId });
-      if (kind === "recorded") { await activator.activateNewest("cam"); mark({ what: "activated", versionId }); }
+      if (kind === "recorded") {
+        await activator.activateNewest("cam");
+        mark({ what: "activated", versionId });
+      }
     }
     base = versionId;
     if (round >= 3) await outbox.forget(1, "stored");
@@ -68,7 +115,10 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
     if (what === "released") assert.equal(entry.standing, "released");
   }
   for (const entry of state.entries.values()) {
-    if (entry.forgotten) { assert.equal(entry.standing, "released"); continue; }
+    if (entry.forgotten) {
+      assert.equal(entry.standing, "released");
+      continue;
+    }
     const model = await recoverModel(outbox.objects, entry.versionId, clock);
     assert.equal(model.verifiedRoot, model.record.root);
     await announcementOf(outbox.objects, entry.versionId, keyOfSeed("1".repeat(64)));
@@ -77,12 +127,25 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
   const active = await current.active("cam");
   assert.equal(active, activeVersion(state, "cam"), "the link and the journal agree after the start");
   if (active !== undefined) assert.equal(await current.isSound(active), true);
-  const order = (versionId: Hash | undefined): number => (versionId === undefined ? 0 : orderOf(state, "cam", versionId));
+  const order = (versionId: Hash | undefined): number =>
+    versionId === undefined ? 0 : orderOf(state, "cam", versionId);
   assert.ok(order(active) >= order(activated?.versionId), "an acknowledged switch is not undone");
   // And it goes on.
   await activator.activateNewest("cam");
-  const next = await outbox.saveTrained(tinySource("9"), { name: "m", fleet: "f", device: "d", line: "cam", base: active, metric: null, samples: null, environment: { backend: "none" } });
-  assert.equal(next.record.sequence, Math.max(0, ...[...state.entries.values()].map(({ sequence }) => sequence)) + 1);
+  const next = await outbox.saveTrained(tinySource("9"), {
+    name: "m",
+    fleet: "f",
+    device: "d",
+    line: "cam",
+    base: active,
+    metric: null,
+    samples: null,
+    environment: { backend: "none" },
+  });
+  assert.equal(
+    next.record.sequence,
+    Math.max(0, ...[...state.entries.values()].map(({ sequence }) => sequence)) + 1,
+  );
   await close();
 }
 

@@ -1,4 +1,7 @@
-/** The outbox on a disk that fails or is full at any one operation: an error with a code, and nothing acknowledged is lost. */
+/**
+ * The outbox on a disk that fails or is full at any one operation: an error with a code, and nothing
+ * acknowledged is lost.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Outbox } from "../../../agent/outbox/outbox.js";
@@ -13,20 +16,54 @@ import { tinySource } from "../../helpers/agent-bench.js";
 import { manualClock, seededRandom } from "../../helpers/manual-clock.js";
 
 const clock = manualClock();
-const open = (files: Files): Promise<Outbox> => Outbox.open({ files, folder: "/outbox", clock, random: seededRandom("errors"), log: silentLog() });
-const save = async (outbox: Outbox, number: number): Promise<Hash> => (await outbox.saveTrained(tinySource(String(number)), { name: "m", fleet: "f", device: "d", line: "cam", base: undefined, metric: null, samples: null, environment: { backend: "none" } })).versionId;
+const open = (files: Files): Promise<Outbox> =>
+  Outbox.open({ files, folder: "/outbox", clock, random: seededRandom("errors"), log: silentLog() });
+const save = async (outbox: Outbox, number: number): Promise<Hash> =>
+  (
+    await outbox.saveTrained(tinySource(String(number)), {
+      name: "m",
+      fleet: "f",
+      device: "d",
+      line: "cam",
+      base: undefined,
+      metric: null,
+      samples: null,
+      environment: { backend: "none" },
+    })
+  ).versionId;
 
 /** Saves, releases and forgets as far as the disk lets it; returns what was acknowledged. */
 async function workOn(files: Files): Promise<{ readonly saved: readonly Hash[]; readonly failures: number }> {
   const saved: Hash[] = [];
   let failures = 0;
   const attempt = async (action: () => Promise<unknown>): Promise<void> => {
-    try { await action(); } catch (error) { failures++; assert.ok(isStemmaError(error), `an error without a code: ${String(error)}`); }
+    try {
+      await action();
+    } catch (error) {
+      failures++;
+      assert.ok(isStemmaError(error), `an error without a code: ${String(error)}`);
+    }
   };
   await attempt(async () => {
     const outbox = await open(files);
-    for (let number = 1; number <= 4; number++) await attempt(async () => { saved.push(await save(outbox, number)); });
-    for (const [at, versionId] of saved.entries()) if (at < 2) await attempt(() => outbox.append({ type: "receipt", atMs: 0, kind: "released", versionId, position: at, backedUpTo: 0, name: "m", version: at + 1 }));
+    for (let number = 1; number <= 4; number++)
+      await attempt(async () => {
+        saved.push(await save(outbox, number));
+      });
+    for (const [at, versionId] of saved.entries())
+      if (at < 2)
+        await attempt(() =>
+          outbox.append({
+            type: "receipt",
+            atMs: 0,
+            kind: "released",
+            versionId,
+            position: at,
+            backedUpTo: 0,
+            name: "m",
+            version: at + 1,
+          }),
+        );
     await attempt(() => outbox.forget(1, "stored"));
     await attempt(() => outbox.close());
   });
@@ -38,7 +75,8 @@ async function check(files: Files, saved: readonly Hash[], what: string): Promis
   for (const versionId of saved) {
     const entry = outbox.entry(versionId);
     assert.ok(entry !== undefined, `${what}: ${versionId} is gone`);
-    if (!entry.forgotten) assert.equal((await recoverModel(outbox.objects, versionId, clock)).versionId, versionId);
+    if (!entry.forgotten)
+      assert.equal((await recoverModel(outbox.objects, versionId, clock)).versionId, versionId);
     else assert.equal(entry.standing, "released");
   }
   await save(outbox, 9);
@@ -46,7 +84,10 @@ async function check(files: Files, saved: readonly Hash[], what: string): Promis
 }
 
 describe("the outbox on a bad disk", () => {
-  for (const fault of [{ code: "EIO", writtenShare: 0.5 }, { code: "ENOSPC", writtenShare: 0.3 }] satisfies Fault[]) {
+  for (const fault of [
+    { code: "EIO", writtenShare: 0.5 },
+    { code: "ENOSPC", writtenShare: 0.3 },
+  ] satisfies Fault[]) {
     it(`keeps what it acknowledged when any one operation ends in ${fault.code}`, async () => {
       let failing = 0;
       for (let nth = 0; nth < 120; nth++) {
@@ -61,8 +102,19 @@ describe("the outbox on a bad disk", () => {
   it("says that it must be opened again when an fsync fails", async () => {
     const told: string[] = [];
     let failing = false;
-    const files = faultyFiles(memoryFiles(), ({ kind }) => (failing && kind === "sync" ? { code: "EIO" } : undefined));
-    const outbox = await Outbox.open({ files, folder: "/outbox", clock, random: seededRandom("errors"), log: silentLog(), onFatal: ({ code }) => { told.push(code); } });
+    const files = faultyFiles(memoryFiles(), ({ kind }) =>
+      failing && kind === "sync" ? { code: "EIO" } : undefined,
+    );
+    const outbox = await Outbox.open({
+      files,
+      folder: "/outbox",
+      clock,
+      random: seededRandom("errors"),
+      log: silentLog(),
+      onFatal: ({ code }) => {
+        told.push(code);
+      },
+    });
     await save(outbox, 1);
     failing = true;
     await assert.rejects(save(outbox, 2));
@@ -77,7 +129,14 @@ describe("the outbox on a bad disk", () => {
     const outbox = await open(faultyFiles(files, plan));
     const saved: Hash[] = [];
     let refused = 0;
-    for (let number = 1; number <= 8; number++) await save(outbox, number).then((versionId) => saved.push(versionId), (error: unknown) => { refused++; assert.ok(isStemmaError(error, "DISK_FULL"), String(error)); });
+    for (let number = 1; number <= 8; number++)
+      await save(outbox, number).then(
+        (versionId) => saved.push(versionId),
+        (error: unknown) => {
+          refused++;
+          assert.ok(isStemmaError(error, "DISK_FULL"), String(error));
+        },
+      );
     assert.ok(refused > 0 && saved.length > 0);
     free(1_000_000);
     saved.push(await save(outbox, 10));

@@ -13,8 +13,15 @@ import { smallDisk } from "../../helpers/small-disk.js";
 
 const commandLine = fileURLToPath(new URL("../../../server/cli/main.js", import.meta.url));
 
-function stemma(home: string, ...words: string[]): { readonly status: number | null; readonly value: unknown; readonly stderr: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [commandLine, ...words, "--home", home, "-o", "json"], { encoding: "utf8" });
+function stemma(
+  home: string,
+  ...words: string[]
+): { readonly status: number | null; readonly value: unknown; readonly stderr: string } {
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [commandLine, ...words, "--home", home, "-o", "json"],
+    { encoding: "utf8" },
+  );
   return { status, value: stdout === "" ? undefined : JSON.parse(stdout), stderr };
 }
 
@@ -22,7 +29,13 @@ async function writeModel(path: string, salt: number): Promise<void> {
   const bytes = new Uint8Array(3 * 1024 * 1024).fill(salt);
   await rm(path, { force: true });
   const file = await nodeFiles().open(path, "create");
-  try { await writeSafetensors(file, [{ name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) }]); } finally { await file.close(); }
+  try {
+    await writeSafetensors(file, [
+      { name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) },
+    ]);
+  } finally {
+    await file.close();
+  }
 }
 
 /** Writes until the disk takes no more byte. */
@@ -30,14 +43,24 @@ async function fill(path: string): Promise<void> {
   const file = await open(path, "w");
   try {
     for (let piece = 1024 * 1024; piece >= 1;) {
-      try { await file.appendFile(new Uint8Array(piece)); } catch (error) { assert.equal((error as { code?: string }).code, "ENOSPC"); piece = Math.floor(piece / 2); }
+      try {
+        await file.appendFile(new Uint8Array(piece));
+      } catch (error) {
+        assert.equal((error as { code?: string }).code, "ENOSPC");
+        piece = Math.floor(piece / 2);
+      }
     }
-  } finally { await file.close(); }
+  } finally {
+    await file.close();
+  }
 }
 
 it("lists, retires and frees on a full disk", { timeout: 120_000 }, async (context) => {
   const disk = await smallDisk(96);
-  if (typeof disk === "string") { context.skip(disk); return; }
+  if (typeof disk === "string") {
+    context.skip(disk);
+    return;
+  }
   const model = join(tmpdir(), `stemma-full-${process.pid}.safetensors`);
   try {
     await nodeFiles().makeFolder(disk.folder);
@@ -52,7 +75,12 @@ it("lists, retires and frees on a full disk", { timeout: 120_000 }, async (conte
     const refused = stemma(home, "model", "import", model, "--name", "m");
     assert.equal(refused.status, 1);
     assert.match(refused.stderr, /DISK_FULL/);
-    assert.deepEqual((stemma(home, "model", "list").value as readonly { version: number }[]).map(({ version }) => version).sort(), [1, 2]);
+    assert.deepEqual(
+      (stemma(home, "model", "list").value as readonly { version: number }[])
+        .map(({ version }) => version)
+        .sort(),
+      [1, 2],
+    );
     const retired = stemma(home, "model", "rm", "m:1");
     assert.equal(retired.status, 0, retired.stderr);
     const freed = stemma(home, "storage", "gc");

@@ -1,4 +1,7 @@
-/** What goes wrong around an agent: a restored server, a cloned device, a full disk, a cut transfer, a server with another certificate. */
+/**
+ * What goes wrong around an agent: a restored server, a cloned device, a full disk, a cut transfer, a server
+ * with another certificate.
+ */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
@@ -23,10 +26,14 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const { server, port, agent } = await yard(t);
     const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated");
-    const trained: Hash[] = [], ranAtMs: number[] = [];
+    const trained: Hash[] = [],
+      ranAtMs: number[] = [];
     const folder = await mkdtemp(join(tmpdir(), "stemma-backup-"));
     const restored = await mkdtemp(join(tmpdir(), "stemma-restored-"));
-    t.after(async () => { await rm(folder, { recursive: true, force: true }); await rm(restored, { recursive: true, force: true }); });
+    t.after(async () => {
+      await rm(folder, { recursive: true, force: true });
+      await rm(restored, { recursive: true, force: true });
+    });
     for (let round = 1; round <= 4; round++) {
       const { versionId } = await handle.train(line);
       trained.push(versionId);
@@ -35,21 +42,33 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       ranAtMs.push(Date.now());
       if (round === 1) await server.handle.operations.backup(testFleet, folder);
     }
-    await log.until("forgotten", 1, ({ versions }) => (versions as readonly string[]).includes(trained[1] as string));
+    await log.until("forgotten", 1, ({ versions }) =>
+      (versions as readonly string[]).includes(trained[1] as string),
+    );
     await server.handle.close();
     await restoreHome(folder, restored);
-    server.handle = await startServer({ home: restored, fleets: [testFleet], mqttPort: port, httpPort: 0 }, silentLog());
+    server.handle = await startServer(
+      { home: restored, fleets: [testFleet], mqttPort: port, httpPort: 0 },
+      silentLog(),
+    );
     const { fields } = await log.until("model-lost");
     assert.match(String(fields["text"]), new RegExp(trained[1] as string));
     await log.until("released", 2, of(trained[3] as Hash));
     const known = await server.handle.operations.models(testFleet, { device: "v1" });
     assert.ok(known.some(({ versionId }) => versionId === trained[3]));
-    assert.equal((await server.handle.operations.verify({ fleet: testFleet, model: trained[3] as Hash })).versionId, trained[3]);
+    assert.equal(
+      (await server.handle.operations.verify({ fleet: testFleet, model: trained[3] as Hash })).versionId,
+      trained[3],
+    );
     // What ran is told again, the lost ones too: nobody may be told that an older version ran in their place.
-    const active = async (): Promise<Hash | undefined> => (await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId;
+    const active = async (): Promise<Hash | undefined> =>
+      (await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId;
     while ((await active()) !== trained[3]) await turn();
     const [moment] = await server.handle.operations.asOf(testFleet, ranAtMs[1] as number);
-    assert.ok(moment?.versionId === trained[1] || moment?.versionId === "unknown", `${moment?.versionId} is said to have run when ${trained[1]} did`);
+    assert.ok(
+      moment?.versionId === trained[1] || moment?.versionId === "unknown",
+      `${moment?.versionId} is said to have run when ${trained[1]} did`,
+    );
     const again = log.count("server-restored");
     await handle.train(line);
     assert.equal(log.count("server-restored"), again, "a restoration is news once");
@@ -80,22 +99,37 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const { fields } = await log.until("not-admitted");
     assert.match(String(fields["text"]), /revoked/);
     const { versionId } = await handle.train(line);
-    const kept = (await handle.status()).lines[0]?.versions.find((version) => version.versionId === versionId);
+    const kept = (await handle.status()).lines[0]?.versions.find(
+      (version) => version.versionId === versionId,
+    );
     assert.equal(kept?.standing, "pending");
   });
 
   it("stops training at its disk limit with an event, drops nothing, and goes on when the server has released", async (t) => {
     const { server, port, agent } = await yard(t, { units: 4000 });
-    const { handle, log } = await agent({ profile: { activation: "after-outbox", "disk.budgetBytes": 4 * MiB, "disk.keepLast": 1 }, ports: { train: fakeTraining({ full: true }).train }, lines: { [line]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: { everySeconds: 0.01, afterSamples: null } } } });
+    const { handle, log } = await agent({
+      profile: { activation: "after-outbox", "disk.budgetBytes": 4 * MiB, "disk.keepLast": 1 },
+      ports: { train: fakeTraining({ full: true }).train },
+      lines: {
+        [line]: {
+          recipe: "fake",
+          dataset: { reader: "images-generated" },
+          schedule: { everySeconds: 0.01, afterSamples: null },
+        },
+      },
+    });
     await log.until("activated");
     await log.until("connected");
     await server.handle.close();
     const { fields } = await log.until("training-stopped");
     assert.match(String(fields["text"]), /missing within the profile's budget/);
     await assert.rejects(handle.train(line), (error) => isStemmaError(error, "DISK_BUDGET_EXHAUSTED"));
-    const trained = log.events.filter(({ event }) => event === "trained").map(({ fields: { version } }) => version as Hash);
+    const trained = log.events
+      .filter(({ event }) => event === "trained")
+      .map(({ fields: { version } }) => version as Hash);
     const kept = (await handle.status()).lines[0]?.versions ?? [];
-    for (const { versionId, standing } of kept) if (standing !== "released") assert.ok(trained.includes(versionId));
+    for (const { versionId, standing } of kept)
+      if (standing !== "released") assert.ok(trained.includes(versionId));
     const waiting = kept.filter(({ standing }) => standing !== "released").length;
     assert.ok(waiting > 2, `${waiting} models wait`);
     assert.equal(log.count("training-stopped"), 1, "told once");
@@ -113,7 +147,10 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     await first.log.until("activated");
     const { versionId } = await first.handle.train(line);
     await first.log.until("wanted", 1, of(versionId));
-    while ((await first.handle.status()).uploads.every(({ sentBytes }) => sentBytes < 60_000)) await new Promise((resolve) => { setImmediate(resolve); });
+    while ((await first.handle.status()).uploads.every(({ sentBytes }) => sentBytes < 60_000))
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
     await first.handle.close();
     const sent = Number((await first.log.until("upload-ended")).fields["sentBytes"]);
     const second = await agent({ profile: slow, ports });
@@ -121,7 +158,10 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const { fields } = await second.log.until("upload-ended", 1, of(versionId));
     const total = Number(fields["byteLength"]);
     assert.ok(sent >= 60_000 && sent < total && total < 300_000, `${sent} of ${total} bytes`);
-    assert.ok(Number(fields["sentBytes"]) <= total - sent + 8 * 4096, `${sent} of ${total} bytes were sent before, ${String(fields["sentBytes"])} after`);
+    assert.ok(
+      Number(fields["sentBytes"]) <= total - sent + 8 * 4096,
+      `${sent} of ${total} bytes were sent before, ${String(fields["sentBytes"])} after`,
+    );
   });
 
   it("speaks mqtts, and to no server with another certificate", async (t) => {
@@ -129,11 +169,36 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     t.after(() => rm(folder, { recursive: true, force: true }));
     const certificate = async (name: string): Promise<{ certFile: string; keyFile: string } | undefined> => {
       const made = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) };
-      try { await openssl("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.keyFile, "-out", made.certFile, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]); } catch { return undefined; }
+      try {
+        await openssl("openssl", [
+          "req",
+          "-x509",
+          "-newkey",
+          "ec",
+          "-pkeyopt",
+          "ec_paramgen_curve:prime256v1",
+          "-nodes",
+          "-keyout",
+          made.keyFile,
+          "-out",
+          made.certFile,
+          "-days",
+          "2",
+          "-subj",
+          "/CN=localhost",
+          "-addext",
+          "subjectAltName=IP:127.0.0.1,DNS:localhost",
+        ]);
+      } catch {
+        return undefined;
+      }
       return made;
     };
     const [tls, other] = [await certificate("one"), await certificate("other")];
-    if (tls === undefined || other === undefined) { t.skip("openssl is not on this machine, so no certificate can be made"); return; }
+    if (tls === undefined || other === undefined) {
+      t.skip("openssl is not on this machine, so no certificate can be made");
+      return;
+    }
     const { agent, enrolment } = await yard(t, { server: { tls } });
     assert.match(enrolment.mqtt[0] ?? "", /^mqtts:/);
     const right = await agent();

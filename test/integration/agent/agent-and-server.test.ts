@@ -32,10 +32,17 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       trained.push(versionId);
       await log.until("activated", 1, of(versionId));
       const order = log.events.filter((one) => one.fields["version"] === versionId).map((one) => one.event);
-      assert.ok(order.indexOf("recorded") < order.indexOf("activated"), `round ${round}: ${order.join(", ")}`);
+      assert.ok(
+        order.indexOf("recorded") < order.indexOf("activated"),
+        `round ${round}: ${order.join(", ")}`,
+      );
       await log.until("released", 1, of(versionId));
     }
-    for (const versionId of trained) assert.equal((await server.handle.operations.verify({ fleet: testFleet, model: versionId })).versionId, versionId);
+    for (const versionId of trained)
+      assert.equal(
+        (await server.handle.operations.verify({ fleet: testFleet, model: versionId })).versionId,
+        versionId,
+      );
     const newest = await server.handle.operations.model({ fleet: testFleet, model: trained[2] as Hash });
     assert.deepEqual(newest.record.bases, [trained[1]], "each fine-tune starts from the model the line runs");
     assert.equal((await readCurrent(home, line)).manifest.versionId, trained[2]);
@@ -66,15 +73,24 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const second = await agent();
     await second.log.until("recorded", 1, of(versionId));
     await second.log.until("released", 1, of(versionId));
-    assert.equal((await server.handle.operations.verify({ fleet: testFleet, model: versionId })).versionId, versionId);
+    assert.equal(
+      (await server.handle.operations.verify({ fleet: testFleet, model: versionId })).versionId,
+      versionId,
+    );
   });
 
   it("takes samples in and trains on them when enough are there", async (t) => {
     const { agent, home } = await yard(t);
     const training = fakeTraining();
-    const { handle, log } = await agent({ lines: { [line]: { recipe: "fake", schedule: { everySeconds: null, afterSamples: 5 } } }, ports: { train: training.train } });
+    const { handle, log } = await agent({
+      lines: { [line]: { recipe: "fake", schedule: { everySeconds: null, afterSamples: 5 } } },
+      ports: { train: training.train },
+    });
     await log.until("activated");
-    await handle.takeSamples(line, Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })));
+    await handle.takeSamples(
+      line,
+      Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })),
+    );
     await log.until("trained");
     const dataset = training.jobs[0]?.dataset;
     assert.equal(dataset?.reader, "samples");
@@ -85,12 +101,23 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("waits for samples without a word, and does not try again at once what failed", async (t) => {
     const { agent } = await yard(t);
     let tries = 0;
-    const { handle, log } = await agent({ lines: { [line]: { recipe: "fake", schedule: { everySeconds: 0.001 } } }, ports: { train: () => { tries++; return Promise.reject(new StemmaError("DATASET_MALFORMED", "These samples fit no model.")); } } });
+    const { handle, log } = await agent({
+      lines: { [line]: { recipe: "fake", schedule: { everySeconds: 0.001 } } },
+      ports: {
+        train: () => {
+          tries++;
+          return Promise.reject(new StemmaError("DATASET_MALFORMED", "These samples fit no model."));
+        },
+      },
+    });
     await log.until("activated");
     for (let at = 0; at < 100; at++) await turn();
     assert.equal(log.count("training-failed"), 0);
     await assert.rejects(handle.train(line), { code: "DATASET_EMPTY" });
-    await handle.takeSamples(line, Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })));
+    await handle.takeSamples(
+      line,
+      Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })),
+    );
     await log.until("training-failed", 2);
     for (let at = 0; at < 100; at++) await turn();
     assert.equal(tries, 1);
@@ -106,7 +133,10 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.equal(asked.code, "");
     await log.until("recorded");
     assert.equal((await server.handle.operations.command(testFleet, "v1", "dance", {})).code, "USAGE");
-    assert.equal((await server.handle.operations.command(testFleet, "v1", "train", { line: "nowhere" })).code, "LINE_UNKNOWN");
+    assert.equal(
+      (await server.handle.operations.command(testFleet, "v1", "train", { line: "nowhere" })).code,
+      "LINE_UNKNOWN",
+    );
     const [listed] = await server.handle.operations.devices(testFleet);
     assert.match(listed?.runs[line] ?? "", /:1$/, "a list names what runs");
   });
@@ -129,7 +159,10 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const update = await server.handle.operations.assign(testFleet, "v1", line, "update");
     await log.until("activated", 1, of(update.versionId));
     // The server offers nothing that is an ancestor of what it believes to run.
-    while ((await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId !== update.versionId) await turn();
+    while (
+      (await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId !== update.versionId
+    )
+      await turn();
     const base = await server.handle.operations.assign(testFleet, "v1", line, "base");
     await log.until("activated", 2, of(base.versionId));
     assert.equal((await readCurrent(home, line)).manifest.versionId, base.versionId);
@@ -150,7 +183,11 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("three days offline: trainings go on, and everything arrives in order when the server is back", async (t) => {
     const { server, port, agent } = await yard(t);
     const clock = manualClock();
-    const { log } = await agent({ profile: { activation: "after-outbox", "training.everyHours": 12 }, lines: { [line]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: {} } }, ports: { clock } });
+    const { log } = await agent({
+      profile: { activation: "after-outbox", "training.everyHours": 12 },
+      lines: { [line]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: {} } },
+      ports: { clock },
+    });
     clock.advance(1);
     await log.until("activated");
     await log.until("trained", 1);
@@ -160,19 +197,29 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     for (let half = 1; half <= 6; half++) {
       clock.advance(12 * 3_600_000);
       // Small steps until the trainer has looked at its schedule; then time stands still while it works.
-      while (log.count("training") < 1 + half) { clock.advance(1_000); await turn(); }
+      while (log.count("training") < 1 + half) {
+        clock.advance(1_000);
+        await turn();
+      }
       const { fields } = await log.until("trained", 1 + half);
       await log.until("activated", 1, of(fields["version"] as Hash));
     }
     await startAgain(server, port);
     // What the agent waits for now is its back-off.
-    while (log.count("connected") < 2) { clock.advance(100); await turn(); }
+    while (log.count("connected") < 2) {
+      clock.advance(100);
+      await turn();
+    }
     await log.until("released", 7);
     const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["version"]);
     const recorded = log.events.filter((one) => one.event === "recorded").map((one) => one.fields["version"]);
     assert.deepEqual(recorded, trained, "in the order in which they were trained");
     const versions = await server.handle.operations.models(testFleet, { device: "v1" });
-    assert.deepEqual(versions.map(({ record }) => record.sequence).sort((a, b) => a - b), [1, 2, 3, 4, 5, 6, 7]);
-    for (const { versionId } of versions) await server.handle.operations.verify({ fleet: testFleet, model: versionId });
+    assert.deepEqual(
+      versions.map(({ record }) => record.sequence).sort((a, b) => a - b),
+      [1, 2, 3, 4, 5, 6, 7],
+    );
+    for (const { versionId } of versions)
+      await server.handle.operations.verify({ fleet: testFleet, model: versionId });
   });
 });

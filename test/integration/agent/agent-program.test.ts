@@ -1,4 +1,7 @@
-/** `stemma agent` as a program: exit statuses and messages that a script can rely on, and a clean end on SIGTERM. */
+/**
+ * `stemma agent` as a program: exit statuses and messages that a script can rely on, and a clean end on
+ * SIGTERM.
+ */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -9,17 +12,34 @@ import { fileURLToPath } from "node:url";
 import { startTestServer } from "../../helpers/test-server.js";
 
 const program = fileURLToPath(new URL("../../../agent/cli/main.js", import.meta.url));
-interface Ended { readonly status: number | null; readonly out: string; readonly err: string }
+interface Ended {
+  readonly status: number | null;
+  readonly out: string;
+  readonly err: string;
+}
 
-function start(args: readonly string[], onErr: (text: string, kill: (signal: NodeJS.Signals) => void) => void = () => undefined, input = ""): Promise<Ended> {
+function start(
+  args: readonly string[],
+  onErr: (text: string, kill: (signal: NodeJS.Signals) => void) => void = () => undefined,
+  input = "",
+): Promise<Ended> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [program, ...args]);
     let out = "";
     let err = "";
-    child.stdout.on("data", (part: Buffer) => { out += part.toString(); });
-    child.stderr.on("data", (part: Buffer) => { err += part.toString(); onErr(err, (signal) => { child.kill(signal); }); });
+    child.stdout.on("data", (part: Buffer) => {
+      out += part.toString();
+    });
+    child.stderr.on("data", (part: Buffer) => {
+      err += part.toString();
+      onErr(err, (signal) => {
+        child.kill(signal);
+      });
+    });
     child.stdin.end(input);
-    child.on("close", (status) => { resolve({ status, out, err }); });
+    child.on("close", (status) => {
+      resolve({ status, out, err });
+    });
   });
 }
 
@@ -34,7 +54,8 @@ describe("stemma agent", { timeout: 60_000 }, () => {
     const home = await folder(t);
     const help = await start(["--help"]);
     assert.equal(help.status, 0);
-    for (const word of ["run", "status", "train", "samples", "activate", "inbox"]) assert.match(help.out, new RegExp(word));
+    for (const word of ["run", "status", "train", "samples", "activate", "inbox"])
+      assert.match(help.out, new RegExp(word));
     assert.equal((await start(["dance"])).status, 2);
     assert.equal((await start(["status", "--home", home, "-o", "xml"])).status, 2);
     const nobody = await start(["status", "--home", home]);
@@ -64,16 +85,25 @@ describe("stemma agent", { timeout: 60_000 }, () => {
         start(["samples", "cam", "--home", home], undefined, '{"label": 1}\n'),
         start(["train", "cam", "--home", home]),
         start(["run", "--home", home]),
-      ]).finally(() => { kill("SIGTERM"); });
+      ]).finally(() => {
+        kill("SIGTERM");
+      });
     });
-    const [status, samples, bad, train, second] = (await asked) as readonly [Ended, Ended, Ended, Ended, Ended];
+    const [status, samples, bad, train, second] = (await asked) as readonly [
+      Ended,
+      Ended,
+      Ended,
+      Ended,
+      Ended,
+    ];
     assert.equal((JSON.parse(status.out) as { device: string }).device, "v1");
     assert.match(samples.out, /1 samples taken in/);
     assert.deepEqual([bad.status, /SAMPLE_INVALID/.test(bad.err)], [1, true]);
     assert.deepEqual([train.status, /no model to start from/.test(train.err)], [1, true]);
     assert.deepEqual([second.status, /HOME_LOCKED/.test(second.err)], [1, true]);
     assert.equal(ended.status, 0);
-    for (const line of ended.err.trim().split("\n")) assert.equal(typeof (JSON.parse(line) as { event: string }).event, "string");
+    for (const line of ended.err.trim().split("\n"))
+      assert.equal(typeof (JSON.parse(line) as { event: string }).event, "string");
     assert.match(ended.err, /"stopped"/);
   });
 });

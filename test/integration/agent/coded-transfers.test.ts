@@ -1,4 +1,7 @@
-/** Models that travel coded against what device and server share, agent and server both real: fewer bytes, the same model; and what happens where they share nothing. */
+/**
+ * Models that travel coded against what device and server share, agent and server both real: fewer bytes, the
+ * same model; and what happens where they share nothing.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,13 +15,20 @@ import { testFleet } from "../../helpers/test-server.js";
 
 const full = { train: fakeTraining({ full: true }).train };
 
-interface Recorded { readonly versionId: Hash; readonly wireBytes: number; readonly tensorBytes: number }
+interface Recorded {
+  readonly versionId: Hash;
+  readonly wireBytes: number;
+  readonly tensorBytes: number;
+}
 
 /** Trains once and resolves with what the server counted. */
 async function trainOnce({ server }: Yard, { handle, log }: Running): Promise<Recorded> {
   const stop = new AbortController();
   const events = server.handle.operations.events(stop.signal);
-  const counted = (async () => { for await (const event of events) if (event.event === "recorded" && event.line === line) return event; return undefined; })();
+  const counted = (async () => {
+    for await (const event of events) if (event.event === "recorded" && event.line === line) return event;
+    return undefined;
+  })();
   const { versionId } = await handle.train(line);
   await log.until("released", 1, of(versionId));
   const recorded = await counted;
@@ -28,7 +38,10 @@ async function trainOnce({ server }: Yard, { handle, log }: Running): Promise<Re
 }
 
 async function started(place: Yard, coding: "auto" | "always" | "never", metered = false): Promise<Running> {
-  const agent = await place.agent({ profile: { "link.coding": coding, "link.metered": metered }, ports: full });
+  const agent = await place.agent({
+    profile: { "link.coding": coding, "link.metered": metered },
+    ports: full,
+  });
   await agent.log.until("activated");
   return agent;
 }
@@ -42,8 +55,15 @@ describe("coded transfers", { timeout: 60_000 }, () => {
       assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} bytes on the wire for ${tensorBytes}`);
       await place.server.handle.operations.verify({ fleet: testFleet, model: versionId });
     }
-    assert.deepEqual(agent.log.events.filter(({ event }) => event === "upload-not-coded" || event === "upload-failed"), []);
-    assert.deepEqual((await readdir(join(place.home, "transfers"))).filter((name) => name.endsWith(".coded")), [], "coded streams are gone when they are sent");
+    assert.deepEqual(
+      agent.log.events.filter(({ event }) => event === "upload-not-coded" || event === "upload-failed"),
+      [],
+    );
+    assert.deepEqual(
+      (await readdir(join(place.home, "transfers"))).filter((name) => name.endsWith(".coded")),
+      [],
+      "coded streams are gone when they are sent",
+    );
   });
 
   it("sends raw where the profile says never, or where the server decodes nothing", async (t) => {
@@ -58,9 +78,15 @@ describe("coded transfers", { timeout: 60_000 }, () => {
   it("brings a model of one device to another coded against the base that both have, and raw where its profile says never", async (t) => {
     const place = await yard(t, { units: 40_000 });
     const { versionId } = await trainOnce(place, await started(place, "never"));
-    const { name, version } = await place.server.handle.operations.model({ fleet: testFleet, model: versionId });
+    const { name, version } = await place.server.handle.operations.model({
+      fleet: testFleet,
+      model: versionId,
+    });
     const moved: number[] = [];
-    for (const [device, coding] of [["v2", "auto"], ["v3", "never"]] as const) {
+    for (const [device, coding] of [
+      ["v2", "auto"],
+      ["v3", "never"],
+    ] as const) {
       const enrolment = await place.server.enroll(device, [line]);
       const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
       t.after(() => rm(home, { recursive: true, force: true }));
@@ -90,6 +116,9 @@ describe("coded transfers", { timeout: 60_000 }, () => {
     const agent = await started(place, "auto", true);
     const { wireBytes, tensorBytes } = await trainOnce(place, agent);
     assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} of ${tensorBytes}`);
-    assert.match(String((await agent.log.until("coding-decided")).fields["text"]), /^coded: the link is metered/);
+    assert.match(
+      String((await agent.log.until("coding-decided")).fields["text"]),
+      /^coded: the link is metered/,
+    );
   });
 });

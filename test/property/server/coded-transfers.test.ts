@@ -1,4 +1,5 @@
-// Coded transfers under any loss, repetition, order, disconnection, kill of the server and of the devices: every model is released in the end, exactly.
+// Coded transfers under any loss, repetition, order, disconnection, kill of the server and of the devices:
+// every model is released in the end, exactly.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../../shared/files/memory-files.js";
@@ -10,65 +11,142 @@ import { fineTuned, further, weights } from "../../helpers/related-tensors.js";
 const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 200 : 8));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
 
-/** A base and two steps of training on; every other device's last step replaces a layer by one of another shape. */
-async function saveChain(device: SimulatedDevice, line: string, seed: number, replaced: boolean): Promise<void> {
-  const body = weights([60, 90], seed), head = weights([10, 60], seed + 1), counts = noise(500, seed);
+/**
+ * A base and two steps of training on; every other device's last step replaces a layer by one of another
+ * shape.
+ */
+async function saveChain(
+  device: SimulatedDevice,
+  line: string,
+  seed: number,
+  replaced: boolean,
+): Promise<void> {
+  const body = weights([60, 90], seed),
+    head = weights([10, 60], seed + 1),
+    counts = noise(500, seed);
   const base = await device.save(line, { body, head, counts });
-  const tuned = fineTuned(body, 1e-4, seed + 2), tunedHead = fineTuned(head, 1e-4, seed + 3);
+  const tuned = fineTuned(body, 1e-4, seed + 2),
+    tunedHead = fineTuned(head, 1e-4, seed + 3);
   const child = await device.save(line, { body: tuned, head: tunedHead, counts }, base.versionId);
   const next: Tensor = replaced ? weights([12, 60], seed + 4) : further(tunedHead, head, 0.5, 1e-5, seed + 4);
-  await device.save(line, { body: further(tuned, body, 0.8, 1e-5, seed + 5), head: next, counts: noise(500, seed + 6) }, child.versionId);
+  await device.save(
+    line,
+    { body: further(tuned, body, 0.8, 1e-5, seed + 5), head: next, counts: noise(500, seed + 6) },
+    child.versionId,
+  );
 }
 
-async function run(seed: number): Promise<{ readonly kills: number; readonly messages: number; readonly coded: number; readonly resumed: number }> {
-  const simulation: Simulation = new Simulation({ seed, files: memoryFiles({ now: () => simulation.clock.now() }), lost: 8, repeated: 8, reordered: 25 });
+async function run(seed: number): Promise<{
+  readonly kills: number;
+  readonly messages: number;
+  readonly coded: number;
+  readonly resumed: number;
+}> {
+  const simulation: Simulation = new Simulation({
+    seed,
+    files: memoryFiles({ now: () => simulation.clock.now() }),
+    lost: 8,
+    repeated: 8,
+    reordered: 25,
+  });
   const { choose } = simulation;
   await simulation.start();
-  const devices = [await simulation.add("car", ["a", "b"], true), await simulation.add("van", ["a"], true), await simulation.add("old", ["a"])];
-  for (const [at, device] of devices.entries()) for (const line of device.lines) await saveChain(device, line, 1000 * seed + 10 * at, at === 1);
-  let kills = 0, messages = 0, idle = 0;
+  const devices = [
+    await simulation.add("car", ["a", "b"], true),
+    await simulation.add("van", ["a"], true),
+    await simulation.add("old", ["a"]),
+  ];
+  for (const [at, device] of devices.entries())
+    for (const line of device.lines) await saveChain(device, line, 1000 * seed + 10 * at, at === 1);
+  let kills = 0,
+    messages = 0,
+    idle = 0;
   while (devices.some((device) => device.unreleased.length > 0)) {
-    assert.ok(messages < 20_000 && idle < 3_000, `seed ${seed}: no end after ${messages} messages; lacking ${devices.map(({ unreleased }) => unreleased.length).join(", ")}; refusals ${devices.flatMap(({ refusals }) => refusals.map(({ code }) => code)).join(", ")}`);
+    assert.ok(
+      messages < 20_000 && idle < 3_000,
+      `seed ${seed}: no end after ${messages} messages; lacking ${devices.map(({ unreleased }) => unreleased.length).join(", ")}; refusals ${devices.flatMap(({ refusals }) => refusals.map(({ code }) => code)).join(", ")}`,
+    );
     if (!simulation.isUp) await simulation.start();
-    for (const device of devices) if (!device.online) { await simulation.connect(device); await device.announce(choose(4) > 0); }
+    for (const device of devices)
+      if (!device.online) {
+        await simulation.connect(device);
+        await device.announce(choose(4) > 0);
+      }
     await simulation.settle(1 + choose(4));
-    if (simulation.onTheWire > 0) { messages++; await simulation.deliver(); }
-    else {
+    if (simulation.onTheWire > 0) {
+      messages++;
+      await simulation.deliver();
+    } else {
       idle++;
       await simulation.settle();
       if (simulation.onTheWire === 0) simulation.clock.advance(5_000 + choose(20_000));
       if (choose(4) === 0) for (const device of devices) await device.announce();
     }
-    if (choose(60) === 0 && kills < 12) { simulation.kill(); kills++; await simulation.settle(); }
+    if (choose(60) === 0 && kills < 12) {
+      simulation.kill();
+      kills++;
+      await simulation.settle();
+    }
     const one = devices[choose(devices.length)] as SimulatedDevice;
     if (choose(120) === 0) await simulation.disconnect(one);
-    if (choose(80) === 0 && kills < 24) { kills++; await simulation.disconnect(one); one.restart(); }
+    if (choose(80) === 0 && kills < 24) {
+      kills++;
+      await simulation.disconnect(one);
+      one.restart();
+    }
   }
   if (!simulation.isUp) await simulation.start();
-  for (const device of devices) for (const model of device.models) {
-    const recovered = await simulation.repository.recover(model.versionId);
-    assert.equal(recovered.verifiedRoot, model.record.root);
-    for (const [index, source] of recovered.sources.entries()) assert.deepEqual((await tensorOfSource(source)).bytes, (await tensorOfSource(device.store.openTensor(model.leaves[index]?.tensor ?? model.versionId))).bytes);
-  }
+  for (const device of devices)
+    for (const model of device.models) {
+      const recovered = await simulation.repository.recover(model.versionId);
+      assert.equal(recovered.verifiedRoot, model.record.root);
+      for (const [index, source] of recovered.sources.entries())
+        assert.deepEqual(
+          (await tensorOfSource(source)).bytes,
+          (await tensorOfSource(device.store.openTensor(model.leaves[index]?.tensor ?? model.versionId)))
+            .bytes,
+        );
+    }
   assert.deepEqual((await simulation.repository.check()).problems, []);
-  assert.deepEqual(devices.flatMap(({ refusals }) => refusals.filter(({ retry }) => !retry).map(({ code }) => code)), [], "nothing honest is refused for good");
+  assert.deepEqual(
+    devices.flatMap(({ refusals }) => refusals.filter(({ retry }) => !retry).map(({ code }) => code)),
+    [],
+    "nothing honest is refused for good",
+  );
   // The same want gives the same stream, also from a device that was killed: whatever had come was of use.
   assert.ok(!simulation.logged.includes("transfer-begun-anew"), "a stream changed when it was made again");
   const stored = simulation.repository.versions().length;
   assert.equal(stored, 12);
-  return { kills, messages, coded: devices.reduce((sum, { coded }) => sum + coded.length, 0), resumed: simulation.resumed };
+  return {
+    kills,
+    messages,
+    coded: devices.reduce((sum, { coded }) => sum + coded.length, 0),
+    resumed: simulation.resumed,
+  };
 }
 
-it(`releases everything exactly in ${runs} seeded runs from ${first} on`, { timeout: 60_000 + runs * 20_000 }, async () => {
-  let kills = 0, messages = 0, coded = 0, resumed = 0;
-  for (let seed = first; seed < first + runs; seed++) {
-    const figures = await run(seed).catch((error: unknown) => { console.log(`failed with STEMMA_TEST_SEED=${seed}`); throw error; });
-    kills += figures.kills;
-    messages += figures.messages;
-    coded += figures.coded;
-    resumed += figures.resumed;
-  }
-  assert.ok(coded >= 6 * runs, `only ${coded} transfers were coded`);
-  assert.ok(resumed > 0, "no transfer went on after an interruption");
-  console.log(`coded transfers: ${runs} runs, ${messages} messages, ${kills} kills of server and devices, ${coded} streams coded, ${resumed} times one went on`);
-});
+it(
+  `releases everything exactly in ${runs} seeded runs from ${first} on`,
+  { timeout: 60_000 + runs * 20_000 },
+  async () => {
+    let kills = 0,
+      messages = 0,
+      coded = 0,
+      resumed = 0;
+    for (let seed = first; seed < first + runs; seed++) {
+      const figures = await run(seed).catch((error: unknown) => {
+        console.log(`failed with STEMMA_TEST_SEED=${seed}`);
+        throw error;
+      });
+      kills += figures.kills;
+      messages += figures.messages;
+      coded += figures.coded;
+      resumed += figures.resumed;
+    }
+    assert.ok(coded >= 6 * runs, `only ${coded} transfers were coded`);
+    assert.ok(resumed > 0, "no transfer went on after an interruption");
+    console.log(
+      `coded transfers: ${runs} runs, ${messages} messages, ${kills} kills of server and devices, ${coded} streams coded, ${resumed} times one went on`,
+    );
+  },
+);

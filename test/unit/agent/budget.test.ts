@@ -9,7 +9,8 @@ const use: DiskUse = { packs: 300, versions: 200, samples: 100, transfers: 0, jo
 
 describe("the disk budget", () => {
   it("stops training before installing, and installing before reporting", () => {
-    const allowed = (purpose: "train" | "install" | "report" | "sample", need: number): boolean => judgeDisk(disk, use, purpose, need).allowed;
+    const allowed = (purpose: "train" | "install" | "report" | "sample", need: number): boolean =>
+      judgeDisk(disk, use, purpose, need).allowed;
     assert.deepEqual([allowed("train", 240), allowed("train", 241)], [true, false]);
     assert.deepEqual([allowed("sample", 240), allowed("sample", 241)], [true, false]);
     assert.deepEqual([allowed("install", 340), allowed("install", 341)], [true, false]);
@@ -21,18 +22,29 @@ describe("the disk budget", () => {
     assert.match(verdict.reason, /1 are missing within the disk, which has 200 bytes free/);
   });
 
-  const version = fc.record({ line: fc.constantFrom("a", "b"), sequence: fc.nat(50), released: fc.boolean(), active: fc.boolean(), needed: fc.boolean() });
-  const versions = fc.array(version, { maxLength: 30 }).map((list) => list.map((one, at): KeptVersion => ({ ...one, versionId: String(at) })));
+  const version = fc.record({
+    line: fc.constantFrom("a", "b"),
+    sequence: fc.nat(50),
+    released: fc.boolean(),
+    active: fc.boolean(),
+    needed: fc.boolean(),
+  });
+  const versions = fc
+    .array(version, { maxLength: 30 })
+    .map((list) => list.map((one, at): KeptVersion => ({ ...one, versionId: String(at) })));
   it("forgets only what is released, idle and beyond the last N of its line, and all of that", () => {
-    fc.assert(fc.property(versions, fc.integer({ min: 1, max: 5 }), (kept, keepLast) => {
-      const gone = new Set(forgettable(kept, keepLast));
-      for (const one of kept) if (gone.has(one.versionId)) assert.ok(one.released && !one.active && !one.needed);
-      for (const line of ["a", "b"]) {
-        const released = kept.filter((one) => one.line === line && one.released);
-        const left = released.filter((one) => !gone.has(one.versionId));
-        assert.ok(left.length >= Math.min(keepLast, released.length));
-        assert.ok(left.filter((one) => !one.active && !one.needed).length <= keepLast);
-      }
-    }));
+    fc.assert(
+      fc.property(versions, fc.integer({ min: 1, max: 5 }), (kept, keepLast) => {
+        const gone = new Set(forgettable(kept, keepLast));
+        for (const one of kept)
+          if (gone.has(one.versionId)) assert.ok(one.released && !one.active && !one.needed);
+        for (const line of ["a", "b"]) {
+          const released = kept.filter((one) => one.line === line && one.released);
+          const left = released.filter((one) => !gone.has(one.versionId));
+          assert.ok(left.length >= Math.min(keepLast, released.length));
+          assert.ok(left.filter((one) => !one.active && !one.needed).length <= keepLast);
+        }
+      }),
+    );
   });
 });

@@ -11,19 +11,41 @@ describe("the agent's settings", () => {
     assert.deepEqual((await loadConfig(memoryFiles(), "/home")).lines, {});
   });
   it("fill in what a line leaves out", () => {
-    const { lines, watchSeconds } = parseConfig({ format: 1, lines: { cam: { recipe: "image-classify" } } }, "x");
+    const { lines, watchSeconds } = parseConfig(
+      { format: 1, lines: { cam: { recipe: "image-classify" } } },
+      "x",
+    );
     assert.deepEqual(lines["cam"], { recipe: "image-classify", parameters: {}, schedule: {} });
     assert.equal(watchSeconds, 2);
   });
   it("name the field that is wrong, and the file", async () => {
     for (const [value, part] of [
-      [{ format: 2 }, "format"], [{ format: 1, lines: { "a.b": {} } }, "lines"], [{ format: 1, lines: { cam: { schedule: { everySeconds: 0 } } } }, "lines.cam.schedule.everySeconds"],
-      [{ format: 1, lines: { cam: { seed: "-1" } } }, "lines.cam.seed"], [{ format: 1, lines: { cam: { watch: "relative" } } }, "lines.cam.watch"], [{ format: 1, lines: { cam: { colour: 1 } } }, "colour"], [{ format: 1, lines: { cam: { dataset: { reader: "mnist", hash: "12" } } } }, "lines.cam.dataset.hash"],
-    ] as const) assert.throws(() => parseConfig(value, "agent.json"), (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes(part) && error.message.includes("agent.json"), part);
+      [{ format: 2 }, "format"],
+      [{ format: 1, lines: { "a.b": {} } }, "lines"],
+      [{ format: 1, lines: { cam: { schedule: { everySeconds: 0 } } } }, "lines.cam.schedule.everySeconds"],
+      [{ format: 1, lines: { cam: { seed: "-1" } } }, "lines.cam.seed"],
+      [{ format: 1, lines: { cam: { watch: "relative" } } }, "lines.cam.watch"],
+      [{ format: 1, lines: { cam: { colour: 1 } } }, "colour"],
+      [{ format: 1, lines: { cam: { dataset: { reader: "mnist", hash: "12" } } } }, "lines.cam.dataset.hash"],
+    ] as const)
+      assert.throws(
+        () => parseConfig(value, "agent.json"),
+        (error) =>
+          isStemmaError(error, "CONFIG_INVALID") &&
+          error.message.includes(part) &&
+          error.message.includes("agent.json"),
+        part,
+      );
     const files = memoryFiles();
     await files.makeFolder("/home");
     await writeDurably(files, "/home/agent.json", new TextEncoder().encode("{ no json"));
-    await assert.rejects(loadConfig(files, "/home"), (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes("/home/agent.json"));
-    await assert.rejects(loadConfig(files, "/home", "/home/other.json"), (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes("/home/other.json"));
+    await assert.rejects(
+      loadConfig(files, "/home"),
+      (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes("/home/agent.json"),
+    );
+    await assert.rejects(
+      loadConfig(files, "/home", "/home/other.json"),
+      (error) => isStemmaError(error, "CONFIG_INVALID") && error.message.includes("/home/other.json"),
+    );
   });
 });

@@ -34,28 +34,81 @@ const clock = manualClock();
 /** What a schedule decides with 5 new samples, 2 hours after the last training, at noon UTC. */
 function scheduled(profile: Profile): string {
   const nowMs = 12 * hour;
-  return decideTraining({ training: profile.training, schedule: {}, nowMs, utcOffsetMinutes: 0, lastTrainingMs: nowMs - 2 * hour, trainings: 1, newSamples: 5, hasBase: true, disk: { allowed: true, left: 1, reason: "" }, awaitsReceipt: false, pausesAfterFailure: false, asked: false }).because;
+  return decideTraining({
+    training: profile.training,
+    schedule: {},
+    nowMs,
+    utcOffsetMinutes: 0,
+    lastTrainingMs: nowMs - 2 * hour,
+    trainings: 1,
+    newSamples: 5,
+    hasBase: true,
+    disk: { allowed: true, left: 1, reason: "" },
+    awaitsReceipt: false,
+    pausesAfterFailure: false,
+    asked: false,
+  }).because;
 }
 
 const use = { packs: 100 * MiB, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };
-function room(profile: Profile, purpose: "train" | "install" | "report"): number { return judgeDisk(profile.disk, use, purpose, 0).left; }
+function room(profile: Profile, purpose: "train" | "install" | "report"): number {
+  return judgeDisk(profile.disk, use, purpose, 0).left;
+}
 
 async function intakeOf(profile: Profile): Promise<readonly number[]> {
-  const intake = await Intake.open({ files: memoryFiles(), folder: "/samples", line: "cam", limits: profile.samples, clock, log: silentLog(), pins: () => [] });
-  for (let at = 0; at < 8; at++) await intake.append([{ label: 0, values: new Array<number>(200_000).fill(at), timeMs: clock.now() - (8 - at) * hour }]);
+  const intake = await Intake.open({
+    files: memoryFiles(),
+    folder: "/samples",
+    line: "cam",
+    limits: profile.samples,
+    clock,
+    log: silentLog(),
+    pins: () => [],
+  });
+  for (let at = 0; at < 8; at++)
+    await intake.append([
+      { label: 0, values: new Array<number>(200_000).fill(at), timeMs: clock.now() - (8 - at) * hour },
+    ]);
   return [intake.status().samples, intake.range().from];
 }
 
 /** Block size and window of what a device asks for. */
 async function asked(profile: Profile): Promise<readonly number[]> {
   const sent: Body[] = [];
-  const downloads = new Downloads({ files: memoryFiles(), folder: "/transfers", clock, blockBytes: profile.link.blockBytes, window: profile.link.window, send: (body) => { sent.push(body); return true; } });
+  const downloads = new Downloads({
+    files: memoryFiles(),
+    folder: "/transfers",
+    clock,
+    blockBytes: profile.link.blockBytes,
+    window: profile.link.window,
+    send: (body) => {
+      sent.push(body);
+      return true;
+    },
+  });
   const ref = { kind: "tensor", id: id("tensor"), byteLength: 8 * profile.link.blockBytes } as const;
   const fetching = downloads.fetch(id("model"), [ref], 0).catch(() => undefined);
-  const request = async (fits: (body: Body) => boolean): Promise<Body> => { for (;;) { const found = sent.find(fits); if (found !== undefined) return found; await new Promise((resolve) => { setImmediate(resolve); }); } };
+  const request = async (fits: (body: Body) => boolean): Promise<Body> => {
+    for (;;) {
+      const found = sent.find(fits);
+      if (found !== undefined) return found;
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
+  };
   const fetch = await request(({ type }) => type === "fetch");
   assert.ok(fetch.type === "fetch");
-  downloads.onManifest({ type: "manifest", transfer: fetch.transfer, part: 0, parts: 1, byteLength: ref.byteLength, blockBytes: profile.link.blockBytes, blockHashes: new Array(8).fill(id("block")), encodings: [] });
+  downloads.onManifest({
+    type: "manifest",
+    transfer: fetch.transfer,
+    part: 0,
+    parts: 1,
+    byteLength: ref.byteLength,
+    blockBytes: profile.link.blockBytes,
+    blockHashes: new Array(8).fill(id("block")),
+    encodings: [],
+  });
   const blocks = await request((body) => body.type === "blockRequest" && body.blocks.length > 0);
   downloads.stop();
   await fetching;
@@ -64,43 +117,120 @@ async function asked(profile: Profile): Promise<readonly number[]> {
 
 /** Block size of what a device sends, where the server would take more. */
 async function sentBlockBytes(profile: Profile): Promise<number> {
-  const outbox = await Outbox.open({ files: memoryFiles(), folder: "/outbox", clock, random: seededRandom("steers"), log: silentLog() });
+  const outbox = await Outbox.open({
+    files: memoryFiles(),
+    folder: "/outbox",
+    clock,
+    random: seededRandom("steers"),
+    log: silentLog(),
+  });
   const model = tinySource("1", 3000);
-  const { versionId } = await outbox.saveTrained(model, { name: "m", fleet: "f", device: "d", line: "cam", base: undefined, metric: null, samples: null, environment: { backend: "none" } });
+  const { versionId } = await outbox.saveTrained(model, {
+    name: "m",
+    fleet: "f",
+    device: "d",
+    line: "cam",
+    base: undefined,
+    metric: null,
+    samples: null,
+    environment: { backend: "none" },
+  });
   let blockBytes = 0;
-  const uploads = new Uploads({ objects: outbox.objects, clock, log: silentLog(), blockBytes: profile.link.blockBytes, send: async (_, message) => { if (message.type === "manifest") blockBytes = message.blockBytes; return true; } });
-  const want: Want = { type: "want", reason: "tensors", versionId, transfer: "0".repeat(16), objects: [], bases: [], blockBytes: 256 * 1024, part: 0, parts: 1, more: false, tensorIndices: [0, 1, 2, 3] };
+  const uploads = new Uploads({
+    objects: outbox.objects,
+    clock,
+    log: silentLog(),
+    blockBytes: profile.link.blockBytes,
+    send: async (_, message) => {
+      if (message.type === "manifest") blockBytes = message.blockBytes;
+      return true;
+    },
+  });
+  const want: Want = {
+    type: "want",
+    reason: "tensors",
+    versionId,
+    transfer: "0".repeat(16),
+    objects: [],
+    bases: [],
+    blockBytes: 256 * 1024,
+    part: 0,
+    parts: 1,
+    more: false,
+    tensorIndices: [0, 1, 2, 3],
+  };
   await uploads.begin(want);
   uploads.onRequest({ type: "blockRequest", transfer: want.transfer, blocks: [], manifestParts: [0] });
-  while (blockBytes === 0) await new Promise((resolve) => { setImmediate(resolve); });
+  while (blockBytes === 0)
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
   await uploads.stop();
   await outbox.close();
   return blockBytes;
 }
 
 /** A fast link and a slow processor. */
-const decided = (profile: Profile): boolean => decideCoding({ link: profile.link, seenBytesPerSecond: 100 * MiB, coderBytesPerSecond: MiB, rawBytes: MiB, codedBytes: MiB / 2, tensors: 4 }).coded;
-const kept = (profile: Profile): readonly string[] => forgettable(keptVersions(foldFacts([1, 2, 3, 4, 5].flatMap((number) => [saved(number), receipt(number, "released", number)])), profile.save.releasedWhen), profile.disk.keepLast);
+const decided = (profile: Profile): boolean =>
+  decideCoding({
+    link: profile.link,
+    seenBytesPerSecond: 100 * MiB,
+    coderBytesPerSecond: MiB,
+    rawBytes: MiB,
+    codedBytes: MiB / 2,
+    tensors: 4,
+  }).coded;
+const kept = (profile: Profile): readonly string[] =>
+  forgettable(
+    keptVersions(
+      foldFacts([1, 2, 3, 4, 5].flatMap((number) => [saved(number), receipt(number, "released", number)])),
+      profile.save.releasedWhen,
+    ),
+    profile.disk.keepLast,
+  );
 const job = (profile: Profile) => settingsOf(profile);
-const share = (profile: Profile): readonly string[] => Array.from({ length: 100 }, (_, at) => splitByShare(at, profile.samples));
+const share = (profile: Profile): readonly string[] =>
+  Array.from({ length: 100 }, (_, at) => splitByShare(at, profile.samples));
 
 /** field → two values, and what is seen of each. */
-const fields: Readonly<Record<string, readonly [a: unknown, b: unknown, see: (profile: Profile) => unknown]>> = {
-  "training.backends": [["wasm"], ["native", "wasm"], (profile) => chooseBackend({ preferred: profile.training.backends[0] }).reason],
+const fields: Readonly<
+  Record<string, readonly [a: unknown, b: unknown, see: (profile: Profile) => unknown]>
+> = {
+  "training.backends": [
+    ["wasm"],
+    ["native", "wasm"],
+    (profile) => chooseBackend({ preferred: profile.training.backends[0] }).reason,
+  ],
   "training.threads": [1, 2, (profile) => job(profile).threads],
   "training.memoryLimitMb": [256, 512, (profile) => job(profile).memoryLimitMb],
-  "training.dutyHours": [null, { from: 22, to: 6 }, (profile) => scheduled({ ...profile, training: { ...profile.training, everyHours: 1 } })],
+  "training.dutyHours": [
+    null,
+    { from: 22, to: 6 },
+    (profile) => scheduled({ ...profile, training: { ...profile.training, everyHours: 1 } }),
+  ],
   "training.everyHours": [1, 3, scheduled],
   "training.afterSamples": [5, 6, scheduled],
   "link.blockBytes": [8192, 16384, async (profile) => [await asked(profile), await sentBlockBytes(profile)]],
   "link.window": [2, 5, asked],
-  "link.bytesPerSecond": [10_000, null, (profile) => new Pacer(profile.link.bytesPerSecond, 0).book(50_000, 0)],
+  "link.bytesPerSecond": [
+    10_000,
+    null,
+    (profile) => new Pacer(profile.link.bytesPerSecond, 0).book(50_000, 0),
+  ],
   "link.coding": ["always", "never", decided],
-  "link.metered": [true, false, (profile) => decided({ ...profile, link: { ...profile.link, coding: "auto" } })],
+  "link.metered": [
+    true,
+    false,
+    (profile) => decided({ ...profile, link: { ...profile.link, coding: "auto" } }),
+  ],
   "link.keepaliveSeconds": [30, 120, (profile) => mqttOptionsOf(profile).keepalive],
   "save.approach": ["snapshot", "update", (profile) => job(profile).approach],
   "save.releasedWhen": ["stored", "backed-up", kept],
-  "activation": ["after-receipt", "after-outbox", (profile) => nextActivation(foldFacts([saved(1)]), "cam", profile.activation)?.sequence],
+  activation: [
+    "after-receipt",
+    "after-outbox",
+    (profile) => nextActivation(foldFacts([saved(1)]), "cam", profile.activation)?.sequence,
+  ],
   "disk.budgetBytes": [200 * MiB, 300 * MiB, (profile) => room(profile, "report")],
   "disk.reserveBytes.slots": [MiB, 2 * MiB, (profile) => room(profile, "train")],
   "disk.reserveBytes.outbox": [MiB, 2 * MiB, (profile) => room(profile, "install")],
@@ -115,13 +245,20 @@ const fields: Readonly<Record<string, readonly [a: unknown, b: unknown, see: (pr
 function leavesOf(schema: Record<string, unknown>, path = ""): readonly string[] {
   const properties = schema["properties"] as Record<string, Record<string, unknown>> | undefined;
   if (properties === undefined) return [path];
-  return Object.entries(properties).flatMap(([name, inner]) => leavesOf(inner, path === "" ? name : `${path}.${name}`));
+  return Object.entries(properties).flatMap(([name, inner]) =>
+    leavesOf(inner, path === "" ? name : `${path}.${name}`),
+  );
 }
 
 describe("a profile steers", () => {
   it("in every one of its fields", () => {
     const about = ["$schema", "format", "name", "description"];
-    assert.deepEqual(leavesOf(z.toJSONSchema(profileSchema) as Record<string, unknown>).filter((path) => !about.includes(path)).sort(), Object.keys(fields).sort());
+    assert.deepEqual(
+      leavesOf(z.toJSONSchema(profileSchema) as Record<string, unknown>)
+        .filter((path) => !about.includes(path))
+        .sort(),
+      Object.keys(fields).sort(),
+    );
   });
   for (const [path, [a, b, see]] of Object.entries(fields)) {
     it(`by ${path}`, async () => {

@@ -4,7 +4,13 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { z } from "zod";
-import { builtInProfiles, loadProfile, parseProfile, profileNames, profileSchema } from "../../../agent/profile.js";
+import {
+  builtInProfiles,
+  loadProfile,
+  parseProfile,
+  profileNames,
+  profileSchema,
+} from "../../../agent/profile.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { testProfile } from "../../helpers/agent-bench.js";
@@ -14,29 +20,49 @@ const files = nodeFiles();
 describe("firmware profiles", () => {
   it("has the boards Stemma names, each valid, each under its own name", async () => {
     const names = await profileNames(files);
-    for (const wanted of ["jetson-orin", "x86-cuda", "raspberry-pi", "generic"]) assert.ok(names.includes(wanted), `${wanted} is missing`);
+    for (const wanted of ["jetson-orin", "x86-cuda", "raspberry-pi", "generic"])
+      assert.ok(names.includes(wanted), `${wanted} is missing`);
     for (const name of names) assert.equal((await loadProfile(files, name)).name, name);
   });
 
   it("has a schema.json equal to what the agent checks", async () => {
-    const schema = JSON.parse(await readFile(join(builtInProfiles, "schema.json"), "utf8")) as Record<string, unknown>;
-    assert.deepEqual(schema, { ...z.toJSONSchema(profileSchema, { target: "draft-2020-12", io: "input" }), title: "Stemma firmware profile" });
+    const schema = JSON.parse(await readFile(join(builtInProfiles, "schema.json"), "utf8")) as Record<
+      string,
+      unknown
+    >;
+    assert.deepEqual(schema, {
+      ...z.toJSONSchema(profileSchema, { target: "draft-2020-12", io: "input" }),
+      title: "Stemma firmware profile",
+    });
   });
 
   it("describes every field in its schema", () => {
     const bare: string[] = [];
     const walk = (schema: Record<string, unknown>, path: string): void => {
       const properties = schema["properties"] as Record<string, Record<string, unknown>> | undefined;
-      if (properties === undefined) { if (!("description" in schema)) bare.push(path); return; }
-      for (const [name, inner] of Object.entries(properties)) if (!["$schema", "format", "name", "description", "activation"].includes(name) || path !== "") walk(inner, path === "" ? name : `${path}.${name}`);
+      if (properties === undefined) {
+        if (!("description" in schema)) bare.push(path);
+        return;
+      }
+      for (const [name, inner] of Object.entries(properties))
+        if (!["$schema", "format", "name", "description", "activation"].includes(name) || path !== "")
+          walk(inner, path === "" ? name : `${path}.${name}`);
     };
     walk(z.toJSONSchema(profileSchema) as Record<string, unknown>, "");
-    assert.deepEqual(bare, ["disk.reserveBytes.slots", "disk.reserveBytes.outbox", "disk.reserveBytes.head"].filter((name) => bare.includes(name)));
+    assert.deepEqual(
+      bare,
+      ["disk.reserveBytes.slots", "disk.reserveBytes.outbox", "disk.reserveBytes.head"].filter((name) =>
+        bare.includes(name),
+      ),
+    );
   });
 
   it("names the field that is wrong", async () => {
     const invalid = (value: unknown, part: string): void => {
-      assert.throws(() => parseProfile(value, "p"), (error) => isStemmaError(error, "PROFILE_INVALID") && error.message.includes(part));
+      assert.throws(
+        () => parseProfile(value, "p"),
+        (error) => isStemmaError(error, "PROFILE_INVALID") && error.message.includes(part),
+      );
     };
     const good = testProfile();
     invalid({ ...good, activation: "whenever" }, "activation");
@@ -46,6 +72,9 @@ describe("firmware profiles", () => {
     invalid({ ...good, disk: { ...good.disk, budgetBytes: 1 } }, "disk.reserveBytes");
     invalid({ ...good, training: { ...good.training, dutyHours: { from: 5, to: 5 } } }, "training.dutyHours");
     invalid("no object", "the whole");
-    await assert.rejects(loadProfile(files, "toaster"), (error) => isStemmaError(error, "PROFILE_INVALID") && error.message.includes("raspberry-pi"));
+    await assert.rejects(
+      loadProfile(files, "toaster"),
+      (error) => isStemmaError(error, "PROFILE_INVALID") && error.message.includes("raspberry-pi"),
+    );
   });
 });

@@ -5,7 +5,17 @@ import { defaultIngestLimits } from "../../../server/ingest/limits.js";
 
 it("a server's options are completed and checked, each wrong one named", () => {
   const config = serverConfig({ home: "/h", limits: { window: 3 } });
-  assert.deepEqual([config.host, config.mqttPort, config.httpPort, config.releaseAfter, config.limits.window, config.limits.blockBytes], ["127.0.0.1", 1883, 8083, "stored", 3, defaultIngestLimits.blockBytes]);
+  assert.deepEqual(
+    [
+      config.host,
+      config.mqttPort,
+      config.httpPort,
+      config.releaseAfter,
+      config.limits.window,
+      config.limits.blockBytes,
+    ],
+    ["127.0.0.1", 1883, 8083, "stored", 3, defaultIngestLimits.blockBytes],
+  );
   assert.throws(() => serverConfig({ home: "/h", mqttPort: 70_000 }), { code: "CONFIG_INVALID" });
   assert.throws(() => serverConfig({ home: "/h", httpPort: -1 }), { code: "CONFIG_INVALID" });
   assert.throws(() => serverConfig({ home: "/h", fleets: ["a.b"] }), { code: "TOPIC_INVALID" });

@@ -10,48 +10,114 @@ const hashOf = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
 
 function entry(n: number, changes: Partial<CatalogEntry> = {}): CatalogEntry {
   return {
-    versionId: hashOf(n), name: "soh", version: n, position: n, device: "car-1", line: "pack", kind: "architecture", approach: "update",
-    contentId: hashOf(1000 + n), architecture: hashOf(7), state: "recorded", recordedAtMs: 1000 * n, tags: [], bases: n > 1 ? [hashOf(n - 1)] : [], metadata: {}, ...changes,
+    versionId: hashOf(n),
+    name: "soh",
+    version: n,
+    position: n,
+    device: "car-1",
+    line: "pack",
+    kind: "architecture",
+    approach: "update",
+    contentId: hashOf(1000 + n),
+    architecture: hashOf(7),
+    state: "recorded",
+    recordedAtMs: 1000 * n,
+    tags: [],
+    bases: n > 1 ? [hashOf(n - 1)] : [],
+    metadata: {},
+    ...changes,
   };
 }
 
 /** The specification: a scan over plain entries. */
 function matches(wanted: CatalogEntry, query: VersionQuery): boolean {
-  const same = (["name", "device", "line", "approach", "kind", "state", "contentId", "architecture"] as const).every((field) => query[field] === undefined || query[field] === wanted[field]);
-  const compare = { "=": (a: unknown, b: unknown) => a === b, "<": (a: number, b: number) => a < b, "<=": (a: number, b: number) => a <= b, ">": (a: number, b: number) => a > b, ">=": (a: number, b: number) => a >= b };
-  return same && wanted.name.startsWith(query.namePrefix ?? "")
-    && (query.tag === undefined || wanted.tags.includes(query.tag)) && (query.base === undefined || wanted.bases.includes(query.base))
-    && wanted.recordedAtMs >= (query.recordedFromMs ?? -Infinity) && wanted.recordedAtMs < (query.recordedUntilMs ?? Infinity)
-    && (query.includeRetired === true || query.state !== undefined || wanted.state !== "retired")
-    && (query.metadata ?? []).every(({ key, is, value }) => {
+  const same = (
+    ["name", "device", "line", "approach", "kind", "state", "contentId", "architecture"] as const
+  ).every((field) => query[field] === undefined || query[field] === wanted[field]);
+  const compare = {
+    "=": (a: unknown, b: unknown) => a === b,
+    "<": (a: number, b: number) => a < b,
+    "<=": (a: number, b: number) => a <= b,
+    ">": (a: number, b: number) => a > b,
+    ">=": (a: number, b: number) => a >= b,
+  };
+  return (
+    same &&
+    wanted.name.startsWith(query.namePrefix ?? "") &&
+    (query.tag === undefined || wanted.tags.includes(query.tag)) &&
+    (query.base === undefined || wanted.bases.includes(query.base)) &&
+    wanted.recordedAtMs >= (query.recordedFromMs ?? -Infinity) &&
+    wanted.recordedAtMs < (query.recordedUntilMs ?? Infinity) &&
+    (query.includeRetired === true || query.state !== undefined || wanted.state !== "retired") &&
+    (query.metadata ?? []).every(({ key, is, value }) => {
       const actual = Object.hasOwn(wanted.metadata, key) ? wanted.metadata[key] : undefined;
       return typeof actual === typeof value && compare[is](actual as never, value as never);
-    });
+    })
+  );
 }
 
 export function catalogContract(name: string, open: () => Promise<Catalog>): void {
   test(`${name}: finds what a scan finds, in the order asked for`, async () => {
     const names = ["soh", "soh-b", "cam", "$where", "__proto__", "a.b"];
     const keys = ["temperature", "__proto__", "$gt", "a.b", "constructor"];
-    const entries = fc.array(fc.record({
-      name: fc.constantFrom(...names), device: fc.constantFrom("car-1", "car-2"), state: fc.constantFrom("recorded" as const, "stored" as const, "retired" as const),
-      tags: fc.subarray(["best", "$ne"]), bases: fc.subarray([hashOf(1), hashOf(2)]),
-      metadata: fc.array(fc.tuple(fc.constantFrom(...keys), fc.oneof(fc.integer({ min: 0, max: 5 }), fc.boolean(), fc.constantFrom("x", "y")))).map((pairs) => Object.fromEntries(pairs)),
-    }), { maxLength: 30 });
-    const queries = fc.record({
-      name: fc.constantFrom(...names), namePrefix: fc.constantFrom("so", "soh", "$", ""), device: fc.constantFrom("car-1", "car-3"), state: fc.constantFrom("recorded" as const, "retired" as const),
-      tag: fc.constantFrom("best", "$ne"), base: fc.constantFrom(hashOf(1), hashOf(9)), recordedFromMs: fc.integer({ min: 0, max: 30_000 }), recordedUntilMs: fc.integer({ min: 0, max: 30_000 }),
-      includeRetired: fc.boolean(), order: fc.constantFrom("newest" as const, "oldest" as const), offset: fc.nat(5), limit: fc.integer({ min: 1, max: 10 }),
-      metadata: fc.array(fc.record({ key: fc.constantFrom(...keys), is: fc.constantFrom("=" as const, "<" as const, ">=" as const), value: fc.oneof(fc.integer({ min: 0, max: 5 }), fc.constantFrom("x", "y")) }), { maxLength: 2 }),
-    }, { requiredKeys: [] });
-    await fc.assert(fc.asyncProperty(entries, queries, async (drawn, query) => {
-      const catalog = await open();
-      const all = drawn.map((fields, index) => entry(index + 1, fields));
-      await catalog.put(all);
-      const ordered = query.order === "oldest" ? all : all.toReversed();
-      const expected = ordered.filter((one) => matches(one, query)).slice(query.offset ?? 0).slice(0, query.limit ?? 100).map((one) => one.versionId);
-      assert.deepEqual(await catalog.find(query), expected);
-    }), { numRuns: 200 });
+    const entries = fc.array(
+      fc.record({
+        name: fc.constantFrom(...names),
+        device: fc.constantFrom("car-1", "car-2"),
+        state: fc.constantFrom("recorded" as const, "stored" as const, "retired" as const),
+        tags: fc.subarray(["best", "$ne"]),
+        bases: fc.subarray([hashOf(1), hashOf(2)]),
+        metadata: fc
+          .array(
+            fc.tuple(
+              fc.constantFrom(...keys),
+              fc.oneof(fc.integer({ min: 0, max: 5 }), fc.boolean(), fc.constantFrom("x", "y")),
+            ),
+          )
+          .map((pairs) => Object.fromEntries(pairs)),
+      }),
+      { maxLength: 30 },
+    );
+    const queries = fc.record(
+      {
+        name: fc.constantFrom(...names),
+        namePrefix: fc.constantFrom("so", "soh", "$", ""),
+        device: fc.constantFrom("car-1", "car-3"),
+        state: fc.constantFrom("recorded" as const, "retired" as const),
+        tag: fc.constantFrom("best", "$ne"),
+        base: fc.constantFrom(hashOf(1), hashOf(9)),
+        recordedFromMs: fc.integer({ min: 0, max: 30_000 }),
+        recordedUntilMs: fc.integer({ min: 0, max: 30_000 }),
+        includeRetired: fc.boolean(),
+        order: fc.constantFrom("newest" as const, "oldest" as const),
+        offset: fc.nat(5),
+        limit: fc.integer({ min: 1, max: 10 }),
+        metadata: fc.array(
+          fc.record({
+            key: fc.constantFrom(...keys),
+            is: fc.constantFrom("=" as const, "<" as const, ">=" as const),
+            value: fc.oneof(fc.integer({ min: 0, max: 5 }), fc.constantFrom("x", "y")),
+          }),
+          { maxLength: 2 },
+        ),
+      },
+      { requiredKeys: [] },
+    );
+    await fc.assert(
+      fc.asyncProperty(entries, queries, async (drawn, query) => {
+        const catalog = await open();
+        const all = drawn.map((fields, index) => entry(index + 1, fields));
+        await catalog.put(all);
+        const ordered = query.order === "oldest" ? all : all.toReversed();
+        const expected = ordered
+          .filter((one) => matches(one, query))
+          .slice(query.offset ?? 0)
+          .slice(0, query.limit ?? 100)
+          .map((one) => one.versionId);
+        assert.deepEqual(await catalog.find(query), expected);
+      }),
+      { numRuns: 200 },
+    );
   });
 
   test(`${name}: putting a version again replaces it`, async () => {
@@ -69,10 +135,27 @@ export function catalogContract(name: string, open: () => Promise<Catalog>): voi
     const catalog = await open();
     await catalog.put([entry(1), entry(2)]);
     const hostile: readonly unknown[] = [
-      { name: { $gt: "" } }, { device: { $regex: "." } }, { $where: "true" }, { metadata: [{ key: "x", is: "$ne", value: 1 }] }, { metadata: [{ key: "x", is: "=", value: { $exists: true } }] },
-      { limit: -1 }, { limit: 1e9 }, { offset: 0.5 }, { order: "random" }, { contentId: "abc" }, JSON.parse('{"__proto__x": 1}') as unknown, { metadata: new Array(17).fill({ key: "x", is: "=", value: 1 }) }, "name", null,
+      { name: { $gt: "" } },
+      { device: { $regex: "." } },
+      { $where: "true" },
+      { metadata: [{ key: "x", is: "$ne", value: 1 }] },
+      { metadata: [{ key: "x", is: "=", value: { $exists: true } }] },
+      { limit: -1 },
+      { limit: 1e9 },
+      { offset: 0.5 },
+      { order: "random" },
+      { contentId: "abc" },
+      JSON.parse('{"__proto__x": 1}') as unknown,
+      { metadata: new Array(17).fill({ key: "x", is: "=", value: 1 }) },
+      "name",
+      null,
     ];
-    for (const query of hostile) await assert.rejects(async () => catalog.find(query as VersionQuery), { code: "HTTP_REQUEST_INVALID" }, JSON.stringify(query));
+    for (const query of hostile)
+      await assert.rejects(
+        async () => catalog.find(query as VersionQuery),
+        { code: "HTTP_REQUEST_INVALID" },
+        JSON.stringify(query),
+      );
     assert.deepEqual(checkQuery({}), {});
     assert.equal(({} as Record<string, unknown>)["x"], undefined);
   });

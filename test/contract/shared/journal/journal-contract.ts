@@ -8,33 +8,54 @@ import { logLeaf, verifyInclusion } from "../../../../shared/journal/merkle-log.
 import { openJournal, type FileJournal } from "../../../../shared/journal/open-journal.js";
 import type { Files } from "../../../../shared/ports.js";
 
-export interface TestFact { readonly n: number; readonly text?: string }
-export const code = (expected: ErrorCode) => (error: unknown): boolean => error instanceof StemmaError && error.code === expected;
+export interface TestFact {
+  readonly n: number;
+  readonly text?: string;
+}
+export const code =
+  (expected: ErrorCode) =>
+  (error: unknown): boolean =>
+    error instanceof StemmaError && error.code === expected;
 
 /** Stands for Ed25519: what matters here is that the journal signs the right bytes and checks them. */
 export function testSigner(key: string): HeadSigner {
-  const sign = (message: Uint8Array): string => createHash("sha256").update(key).update(message).digest("hex");
+  const sign = (message: Uint8Array): string =>
+    createHash("sha256").update(key).update(message).digest("hex");
   return { publicKey: key, sign, verify: (message, signature) => sign(message) === signature };
 }
 
 export async function numbersIn(journal: FileJournal<TestFact>, from?: number): Promise<number[]> {
   const found: number[] = [];
-  for await (const { fact, position } of journal.entries(from)) { assert.equal(position, (from ?? 0) + found.length); found.push(fact.n); }
+  for await (const { fact, position } of journal.entries(from)) {
+    assert.equal(position, (from ?? 0) + found.length);
+    found.push(fact.n);
+  }
   return found;
 }
 const range = (length: number, from = 0): number[] => Array.from({ length }, (_, i) => from + i);
 
 /** RFC 6962 section 2.1, by its definition. */
 function rootByDefinition(entries: readonly Uint8Array[]): Uint8Array {
-  const hash = (...parts: Uint8Array[]): Uint8Array => { const h = createHash("sha256"); for (const part of parts) h.update(part); return h.digest(); };
+  const hash = (...parts: Uint8Array[]): Uint8Array => {
+    const h = createHash("sha256");
+    for (const part of parts) h.update(part);
+    return h.digest();
+  };
   if (entries.length === 0) return hash();
   if (entries.length === 1) return hash(new Uint8Array([0]), entries[0] as Uint8Array);
   let split = 1;
   while (split * 2 < entries.length) split *= 2;
-  return hash(new Uint8Array([1]), rootByDefinition(entries.slice(0, split)), rootByDefinition(entries.slice(split)));
+  return hash(
+    new Uint8Array([1]),
+    rootByDefinition(entries.slice(0, split)),
+    rootByDefinition(entries.slice(split)),
+  );
 }
 
-export function journalContract(name: string, place: () => Promise<{ readonly files: Files; readonly folder: string }>): void {
+export function journalContract(
+  name: string,
+  place: () => Promise<{ readonly files: Files; readonly folder: string }>,
+): void {
   describe(`journal contract: ${name}`, () => {
     it("gives back facts in order, also after reopening, over many segments", async () => {
       const { files, folder } = await place();
@@ -52,7 +73,7 @@ export function journalContract(name: string, place: () => Promise<{ readonly fi
       assert.deepEqual(again.opening, { length: 50, tornBytes: 0 });
       assert.deepEqual(await numbersIn(again, 1), range(49, 1));
       assert.deepEqual(await again.append([{ n: 50 }]), [50]);
-      assert.ok(await again.byteLength() > 50 * 24);
+      assert.ok((await again.byteLength()) > 50 * 24);
       await again.close();
     });
 
@@ -66,7 +87,11 @@ export function journalContract(name: string, place: () => Promise<{ readonly fi
         const entry = new TextEncoder().encode(JSON.stringify({ n }));
         bytes.push(entry);
         chain = createHash("sha256").update(chain).update(entry).digest();
-        assert.deepEqual(journal.head(), { length: n + 1, chain: Buffer.from(chain).toString("hex"), root: Buffer.from(rootByDefinition(bytes)).toString("hex") });
+        assert.deepEqual(journal.head(), {
+          length: n + 1,
+          chain: Buffer.from(chain).toString("hex"),
+          root: Buffer.from(rootByDefinition(bytes)).toString("hex"),
+        });
       }
       for (const position of range(21)) {
         const { entry, proof, head } = await journal.prove(position);
@@ -82,10 +107,23 @@ export function journalContract(name: string, place: () => Promise<{ readonly fi
     it("shares one fsync among appends in flight", async () => {
       const { files, folder } = await place();
       let syncs = 0;
-      const counting: Files = { ...files, async open(path, mode) {
-        const file = await files.open(path, mode);
-        return { read: (target, at) => file.read(target, at), write: (bytes, at) => file.write(bytes, at), size: () => file.size(), truncate: (size) => file.truncate(size), sync: () => { syncs++; return file.sync(); }, close: () => file.close() };
-      } };
+      const counting: Files = {
+        ...files,
+        async open(path, mode) {
+          const file = await files.open(path, mode);
+          return {
+            read: (target, at) => file.read(target, at),
+            write: (bytes, at) => file.write(bytes, at),
+            size: () => file.size(),
+            truncate: (size) => file.truncate(size),
+            sync: () => {
+              syncs++;
+              return file.sync();
+            },
+            close: () => file.close(),
+          };
+        },
+      };
       const journal = await openJournal<TestFact>(counting, folder);
       syncs = 0;
       const positions = await Promise.all(range(200).map((n) => journal.append([{ n }])));
@@ -101,10 +139,17 @@ export function journalContract(name: string, place: () => Promise<{ readonly fi
       const { publicKey, signature, ...head } = journal.signedHead();
       assert.deepEqual(head, journal.head());
       assert.equal(publicKey, "one");
-      const message = Buffer.concat([Buffer.from("stemma-head-1\0\x01\0\0\0\0\0\0\0"), Buffer.from(head.chain, "hex"), Buffer.from(head.root, "hex")]);
+      const message = Buffer.concat([
+        Buffer.from("stemma-head-1\0\x01\0\0\0\0\0\0\0"),
+        Buffer.from(head.chain, "hex"),
+        Buffer.from(head.root, "hex"),
+      ]);
       assert.equal(signature, testSigner("one").sign(message));
       await journal.close();
-      await assert.rejects(() => openJournal<TestFact>(files, folder, { signer: testSigner("two") }), code("HEAD_SIGNATURE_INVALID"));
+      await assert.rejects(
+        () => openJournal<TestFact>(files, folder, { signer: testSigner("two") }),
+        code("HEAD_SIGNATURE_INVALID"),
+      );
       const unsigned = await openJournal<TestFact>(files, folder);
       assert.throws(() => unsigned.signedHead(), code("KEY_INVALID"));
       await unsigned.close();
@@ -116,7 +161,10 @@ export function journalContract(name: string, place: () => Promise<{ readonly fi
       const circular: { n: number; self?: unknown } = { n: 1 };
       circular.self = circular;
       await assert.rejects(() => journal.append([{ n: 0 }, circular]), code("FACT_INVALID"));
-      await assert.rejects(() => journal.append([{ n: 0, text: "x".repeat(1024 * 1024) }]), code("FACT_INVALID"));
+      await assert.rejects(
+        () => journal.append([{ n: 0, text: "x".repeat(1024 * 1024) }]),
+        code("FACT_INVALID"),
+      );
       assert.deepEqual(await journal.append([{ n: 2 }]), [0]);
       assert.deepEqual(await numbersIn(journal), [2]);
       await journal.close();
@@ -136,13 +184,22 @@ export function journalContract(name: string, place: () => Promise<{ readonly fi
 
     it("copies itself up to a length, and the copy is a journal", async () => {
       const { files, folder } = await place();
-      const journal = await openJournal<TestFact>(files, folder, { segmentBytes: 400, signer: testSigner("one") });
+      const journal = await openJournal<TestFact>(files, folder, {
+        segmentBytes: 400,
+        signer: testSigner("one"),
+      });
       const heads = [journal.head()];
-      for (const n of range(40)) { await journal.append([{ n }]); heads.push(journal.head()); }
+      for (const n of range(40)) {
+        await journal.append([{ n }]);
+        heads.push(journal.head());
+      }
       for (const length of [0, 1, 17, 40]) {
         const target = `${folder}-copy-${length}`;
         await journal.copyTo(target, length);
-        const copy = await openJournal<TestFact>(files, target, { segmentBytes: 400, signer: testSigner("two") });
+        const copy = await openJournal<TestFact>(files, target, {
+          segmentBytes: 400,
+          signer: testSigner("two"),
+        });
         assert.deepEqual(copy.head(), heads[length]);
         assert.deepEqual(await copy.append([{ n: length }]), [length]);
         assert.deepEqual(await numbersIn(copy), range(length + 1));

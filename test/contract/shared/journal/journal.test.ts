@@ -11,5 +11,7 @@ const folder = await mkdtemp(join(tmpdir(), "stemma-journal-"));
 after(() => rm(folder, { recursive: true, force: true }));
 let journals = 0;
 
-journalContract("node files", () => Promise.resolve({ files: nodeFiles(), folder: join(folder, String(journals++), "journal") }));
+journalContract("node files", () =>
+  Promise.resolve({ files: nodeFiles(), folder: join(folder, String(journals++), "journal") }),
+);
 journalContract("memory files", () => Promise.resolve({ files: memoryFiles(), folder: "/home/journal" }));

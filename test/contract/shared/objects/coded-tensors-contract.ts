@@ -2,7 +2,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
-import { maxChainDepth, type CodedTensor, type ObjectPruner, type Representation } from "../../../../shared/objects/object-store.js";
+import {
+  maxChainDepth,
+  type CodedTensor,
+  type ObjectPruner,
+  type Representation,
+} from "../../../../shared/objects/object-store.js";
 import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
 import { parseScheme } from "../../../../shared/schemes/scheme.js";
 import { reduceTensor } from "../../../../shared/schemes/reduce.js";
@@ -12,7 +17,8 @@ import { nearlyEqual, noiseTensor, weights } from "../../../helpers/related-tens
 import { code, type Start } from "./object-store-contract.js";
 
 async function reads(store: ObjectPruner, ...tensors: readonly Tensor[]): Promise<void> {
-  for (const tensor of tensors) for (const verify of [true, false]) assert.deepEqual(await readBack(store, tensor, verify), tensor.bytes);
+  for (const tensor of tensors)
+    for (const verify of [true, false]) assert.deepEqual(await readBack(store, tensor, verify), tensor.bytes);
 }
 const same = (coded: CodedTensor): CodedTensor => ({ ...coded, bytes: new Uint8Array(coded.bytes) });
 
@@ -27,16 +33,37 @@ export function codedTensors(start: Start): void {
 function takesAndGives(start: Start): void {
   it("keeps tensors as they are coded and gives them back bit for bit, also after reopening", async () => {
     const { store, reopen } = await start();
-    const base = memberOf(1, 0), child = memberOf(1, 1), grandchild = memberOf(1, 2);
-    const twin = { ...base, shape: [6, 80] }, close = nearlyEqual(base, 0.97, 4), larger = weights([14, 40], 8), half = noiseTensor("BF16", [30, 4], 3);
+    const base = memberOf(1, 0),
+      child = memberOf(1, 1),
+      grandchild = memberOf(1, 2);
+    const twin = { ...base, shape: [6, 80] },
+      close = nearlyEqual(base, 0.97, 4),
+      larger = weights([14, 40], 8),
+      half = noiseTensor("BF16", [30, 4], 3);
     const coded = [
-      codedAgainst(child, base), codedAgainst(grandchild, child, base), codedAgainst(memberOf(1, 3), grandchild, undefined, "planes"), codedAgainst(close, base),
-      codedAgainst(weights([5, 300], 99)), codedAgainst(half, undefined, undefined, "planes"), codedAgainst(larger, base), { ...codedAgainst(twin), code: 0, bytes: twin.bytes },
+      codedAgainst(child, base),
+      codedAgainst(grandchild, child, base),
+      codedAgainst(memberOf(1, 3), grandchild, undefined, "planes"),
+      codedAgainst(close, base),
+      codedAgainst(weights([5, 300], 99)),
+      codedAgainst(half, undefined, undefined, "planes"),
+      codedAgainst(larger, base),
+      { ...codedAgainst(twin), code: 0, bytes: twin.bytes },
     ].map(same);
     assert.ok(new Set(coded.map(({ code: number }) => number)).size >= 4);
     await writePack(store, [base]);
     assert.notEqual((await writePack(store, coded)).pack, null);
-    const tensors = [base, child, grandchild, memberOf(1, 3), close, weights([5, 300], 99), half, larger, twin];
+    const tensors = [
+      base,
+      child,
+      grandchild,
+      memberOf(1, 3),
+      close,
+      weights([5, 300], 99),
+      half,
+      larger,
+      twin,
+    ];
     for (const at of [store, await reopen?.()]) {
       if (at === undefined) continue;
       await reads(at, ...tensors);
@@ -45,7 +72,12 @@ function takesAndGives(start: Start): void {
         assert.deepEqual(same(await at.readCoded(given.id)), given);
         assert.equal(at.stat(given.id)?.storedBytes, given.bytes.length);
         const { depth, ...how }: Representation = at.representation(given.id) ?? assert.fail();
-        assert.deepEqual(how, { code: given.code, storedBytes: given.bytes.length, ...(given.base && { base: given.base }), ...(given.previous && { previous: given.previous }) });
+        assert.deepEqual(how, {
+          code: given.code,
+          storedBytes: given.bytes.length,
+          ...(given.base && { base: given.base }),
+          ...(given.previous && { previous: given.previous }),
+        });
         assert.equal(depth === 0, given.base === undefined);
       }
       assert.equal(at.representation(coded[2]!.id)?.depth, 3);
@@ -57,19 +89,30 @@ function takesAndGives(start: Start): void {
 
   it("takes what is coded against tensors of the same pack, large ones too", async () => {
     const { store, reopen } = await start();
-    const shape = [700, 400], chain = [0, 1, 2].map((member) => memberOf(2, member, shape));
-    await writePack(store, [chain[0]!, codedAgainst(chain[1]!, chain[0]), codedAgainst(chain[2]!, chain[1], chain[0])]);
+    const shape = [700, 400],
+      chain = [0, 1, 2].map((member) => memberOf(2, member, shape));
+    await writePack(store, [
+      chain[0]!,
+      codedAgainst(chain[1]!, chain[0]),
+      codedAgainst(chain[2]!, chain[1], chain[0]),
+    ]);
     await reads(store, ...chain);
     await store.close();
     const reopened = await reopen?.();
-    if (reopened !== undefined) { await reads(reopened, ...chain); await reopened.close(); }
+    if (reopened !== undefined) {
+      await reads(reopened, ...chain);
+      await reopened.close();
+    }
   });
 
   it("writes a coded tensor once, and nothing of what it has", async () => {
     const { store } = await start();
     const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
     await writePack(store, [base, child]);
-    assert.deepEqual(await writePack(store, [codedAgainst(child, base), codedAgainst(base)]), { pack: null, bytes: 0 });
+    assert.deepEqual(await writePack(store, [codedAgainst(child, base), codedAgainst(base)]), {
+      pack: null,
+      bytes: 0,
+    });
     assert.equal(store.representation(idOfTensor(child))?.code, encodingCodes.raw);
     await store.close();
   });
@@ -77,7 +120,10 @@ function takesAndGives(start: Start): void {
   it("keeps no reference that the bytes do not need", async () => {
     const { store } = await start();
     const [base, alone] = [memberOf(1, 0), weights([12, 40], 55)];
-    await writePack(store, [base, { ...codedAgainst(alone), base: idOfTensor(base), previous: idOfTensor(base) }]);
+    await writePack(store, [
+      base,
+      { ...codedAgainst(alone), base: idOfTensor(base), previous: idOfTensor(base) },
+    ]);
     const { base: kept, depth } = store.representation(idOfTensor(alone)) ?? assert.fail();
     assert.deepEqual({ kept, depth }, { kept: undefined, depth: 0 });
     await store.close();
@@ -88,20 +134,36 @@ function takesAndGives(start: Start): void {
     const tensors = [0, 1, 2, 3].map((member) => memberOf(3, member));
     await writePack(store, [tensors[0]!]);
     // Half of them code it forwards, half backwards: taken together they would go round in circles.
-    const forwards = [codedAgainst(tensors[1]!, tensors[0]), codedAgainst(tensors[2]!, tensors[1]), codedAgainst(tensors[3]!, tensors[2])];
-    const backwards = [codedAgainst(tensors[3]!, tensors[0]), codedAgainst(tensors[2]!, tensors[3]), codedAgainst(tensors[1]!, tensors[2])];
-    await Promise.all(Array.from({ length: 12 }, (_, i) => writePack(store, i % 3 === 2 ? [tensors[2]!] : i % 2 === 0 ? forwards : backwards)));
+    const forwards = [
+      codedAgainst(tensors[1]!, tensors[0]),
+      codedAgainst(tensors[2]!, tensors[1]),
+      codedAgainst(tensors[3]!, tensors[2]),
+    ];
+    const backwards = [
+      codedAgainst(tensors[3]!, tensors[0]),
+      codedAgainst(tensors[2]!, tensors[3]),
+      codedAgainst(tensors[1]!, tensors[2]),
+    ];
+    await Promise.all(
+      Array.from({ length: 12 }, (_, i) =>
+        writePack(store, i % 3 === 2 ? [tensors[2]!] : i % 2 === 0 ? forwards : backwards),
+      ),
+    );
     await reads(store, ...tensors);
     await store.close();
     const reopened = await reopen?.();
-    if (reopened !== undefined) { await reads(reopened, ...tensors); await reopened.close(); }
+    if (reopened !== undefined) {
+      await reads(reopened, ...tensors);
+      await reopened.close();
+    }
   });
 }
 
 function refuses(start: Start): void {
   it("refuses what does not decode to its id, or not here, and goes on with the save", async () => {
     const { store } = await start();
-    const [base, child, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 5)], good = codedAgainst(child, base);
+    const [base, child, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 5)],
+      good = codedAgainst(child, base);
     await writePack(store, [base, other]);
     const pack = await store.begin();
     const broken = good.bytes.slice();
@@ -121,7 +183,11 @@ function refuses(start: Start): void {
       [{ ...good, header: { dtype: "F32", shape: [-1] } }, ["SHAPE_INVALID"]],
       [{ ...good, base: good.id }, ["CHAIN_CYCLIC"]],
     ];
-    for (const [coded, codes] of refused) await assert.rejects(() => pack.putCoded(coded), (error) => codes.some((one) => code(one as "INTERNAL")(error)) || assert.fail(String(error)));
+    for (const [coded, codes] of refused)
+      await assert.rejects(
+        () => pack.putCoded(coded),
+        (error) => codes.some((one) => code(one as "INTERNAL")(error)) || assert.fail(String(error)),
+      );
     await pack.putCoded(good);
     await pack.commit();
     await reads(store, base, child);
@@ -130,27 +196,48 @@ function refuses(start: Start): void {
 
   it("refuses chains that are longer than is read", async () => {
     const { store, reopen } = await start();
-    const chain = Array.from({ length: maxChainDepth + 2 }, () => memberOf(4, 0).bytes.slice()).map((bytes, i): Tensor => { bytes[0] = i; return { dtype: "F32", shape: [12, 40], bytes }; });
-    await writePack(store, [chain[0]!, ...chain.slice(1, maxChainDepth + 1).map((tensor, i) => codedAgainst(tensor, chain[i]))]);
+    const chain = Array.from({ length: maxChainDepth + 2 }, () => memberOf(4, 0).bytes.slice()).map(
+      (bytes, i): Tensor => {
+        bytes[0] = i;
+        return { dtype: "F32", shape: [12, 40], bytes };
+      },
+    );
+    await writePack(store, [
+      chain[0]!,
+      ...chain.slice(1, maxChainDepth + 1).map((tensor, i) => codedAgainst(tensor, chain[i])),
+    ]);
     assert.equal(store.representation(idOfTensor(chain[maxChainDepth]!))?.depth, maxChainDepth);
-    await assert.rejects(() => writePack(store, [codedAgainst(chain[maxChainDepth + 1]!, chain[maxChainDepth])]), code("CHAIN_TOO_LONG"));
+    await assert.rejects(
+      () => writePack(store, [codedAgainst(chain[maxChainDepth + 1]!, chain[maxChainDepth])]),
+      code("CHAIN_TOO_LONG"),
+    );
     // One further down may not move away from the start either: the last would be out of reach.
     const aside = memberOf(4, 1);
     await writePack(store, [aside, codedAgainst(memberOf(4, 2), aside)]);
-    await assert.rejects(() => writePack(store, [codedAgainst(chain[1]!, memberOf(4, 2))], { recode: true }), code("CHAIN_TOO_LONG"));
+    await assert.rejects(
+      () => writePack(store, [codedAgainst(chain[1]!, memberOf(4, 2))], { recode: true }),
+      code("CHAIN_TOO_LONG"),
+    );
     await reads(store, ...chain.slice(0, maxChainDepth + 1));
     await store.close();
     const reopened = await reopen?.();
-    if (reopened !== undefined) { await reads(reopened, ...chain.slice(0, maxChainDepth + 1)); await reopened.close(); }
+    if (reopened !== undefined) {
+      await reads(reopened, ...chain.slice(0, maxChainDepth + 1));
+      await reopened.close();
+    }
   });
 }
 
 function recodes(start: Start): void {
   it("writes anew what it is told to, reads the new copy, and drops the old one with the next collection", async () => {
     const { store, reopen } = await start();
-    const tensors = [0, 1, 2].map((member) => memberOf(1, member)), [first, second, third] = tensors as [Tensor, Tensor, Tensor];
+    const tensors = [0, 1, 2].map((member) => memberOf(1, member)),
+      [first, second, third] = tensors as [Tensor, Tensor, Tensor];
     const live = new Set(tensors.map(idOfTensor));
-    const at = (member: Tensor): unknown => { const { code: number, depth } = store.representation(idOfTensor(member)) ?? assert.fail(); return [number, depth]; };
+    const at = (member: Tensor): unknown => {
+      const { code: number, depth } = store.representation(idOfTensor(member)) ?? assert.fail();
+      return [number, depth];
+    };
     await writePack(store, tensors);
     const collect = async (): Promise<void> => {
       const plan = store.planCollection(live);
@@ -159,16 +246,33 @@ function recodes(start: Start): void {
       assert.equal((await store.collect(plan, () => live)).freedBytes, plan.bytesBefore - plan.bytesAfter);
       await reads(store, ...tensors);
     };
-    await writePack(store, [codedAgainst(second, first), codedAgainst(third, second, first)], { recode: true });
-    assert.deepEqual(tensors.map(at), [[0, 0], [2, 1], [2, 2]]);
+    await writePack(store, [codedAgainst(second, first), codedAgainst(third, second, first)], {
+      recode: true,
+    });
+    assert.deepEqual(tensors.map(at), [
+      [0, 0],
+      [2, 1],
+      [2, 2],
+    ]);
     await reads(store, ...tensors);
     await collect();
-    // Turned round: the newest raw, the oldest at the end of the chain; all in one pack, because each relies on the other.
-    await writePack(store, [third, codedAgainst(second, third), codedAgainst(first, second)], { recode: true });
-    assert.deepEqual(tensors.map(at), [[2, 2], [2, 1], [0, 0]]);
+    // Turned round: the newest raw, the oldest at the end of the chain; all in one pack, because each relies
+    // on the other.
+    await writePack(store, [third, codedAgainst(second, third), codedAgainst(first, second)], {
+      recode: true,
+    });
+    assert.deepEqual(tensors.map(at), [
+      [2, 2],
+      [2, 1],
+      [0, 0],
+    ]);
     await collect();
     await writePack(store, [codedAgainst(first), second], { recode: true });
-    assert.deepEqual(tensors.map(at), [[2, 0], [0, 0], [0, 0]]);
+    assert.deepEqual(tensors.map(at), [
+      [2, 0],
+      [0, 0],
+      [0, 0],
+    ]);
     await reads(store, ...tensors);
     await store.close();
     const reopened = await reopen?.();
@@ -186,11 +290,20 @@ function recodes(start: Start): void {
     const { store } = await start();
     const [first, second, third] = [0, 1, 2].map((member) => memberOf(1, member)) as [Tensor, Tensor, Tensor];
     await writePack(store, [first, codedAgainst(second, first), codedAgainst(third, second)]);
-    await assert.rejects(() => writePack(store, [codedAgainst(first, third)], { recode: true }), code("CHAIN_CYCLIC"));
-    await assert.rejects(() => writePack(store, [codedAgainst(first, second), second], { recode: true }), code("CHAIN_CYCLIC"));
+    await assert.rejects(
+      () => writePack(store, [codedAgainst(first, third)], { recode: true }),
+      code("CHAIN_CYCLIC"),
+    );
+    await assert.rejects(
+      () => writePack(store, [codedAgainst(first, second), second], { recode: true }),
+      code("CHAIN_CYCLIC"),
+    );
     // Two recodings at once, each of which would do alone.
     await writePack(store, [first, second, third], { recode: true });
-    const both = await Promise.allSettled([writePack(store, [codedAgainst(first, second)], { recode: true }), writePack(store, [codedAgainst(second, first)], { recode: true })]);
+    const both = await Promise.allSettled([
+      writePack(store, [codedAgainst(first, second)], { recode: true }),
+      writePack(store, [codedAgainst(second, first)], { recode: true }),
+    ]);
     assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
     await reads(store, first, second, third);
     await store.close();
@@ -198,11 +311,26 @@ function recodes(start: Start): void {
 
   it("lets readers finish while everything is recoded and collected under them", async () => {
     const { store } = await start();
-    const shape = [200, 100], tensors = [0, 1, 2, 3].map((member) => memberOf(6, member, shape)), live = new Set(tensors.map(idOfTensor));
+    const shape = [200, 100],
+      tensors = [0, 1, 2, 3].map((member) => memberOf(6, member, shape)),
+      live = new Set(tensors.map(idOfTensor));
     await writePack(store, tensors);
-    const raw = tensors, forwards = [tensors[0]!, ...[1, 2, 3].map((i) => codedAgainst(tensors[i]!, tensors[i - 1]))], backwards = [tensors[3]!, ...[2, 1, 0].map((i) => codedAgainst(tensors[i]!, tensors[i + 1]))];
+    const raw = tensors,
+      forwards = [tensors[0]!, ...[1, 2, 3].map((i) => codedAgainst(tensors[i]!, tensors[i - 1]))],
+      backwards = [tensors[3]!, ...[2, 1, 0].map((i) => codedAgainst(tensors[i]!, tensors[i + 1]))];
     let done = false;
-    const reading = Promise.all(tensors.map(async (tensor) => { let count = 0; while (!done || count < 3) { assert.deepEqual(await readBack(store, tensor, count++ % 2 === 0), tensor.bytes); await new Promise((resolve) => { setImmediate(resolve); }); } return count; }));
+    const reading = Promise.all(
+      tensors.map(async (tensor) => {
+        let count = 0;
+        while (!done || count < 3) {
+          assert.deepEqual(await readBack(store, tensor, count++ % 2 === 0), tensor.bytes);
+          await new Promise((resolve) => {
+            setImmediate(resolve);
+          });
+        }
+        return count;
+      }),
+    );
     for (let round = 0; round < 9; round++) {
       await writePack(store, [forwards, backwards, raw][round % 3]!, { recode: true });
       await store.collect(store.planCollection(live), () => live);
@@ -216,21 +344,35 @@ function recodes(start: Start): void {
 function collects(start: Start): void {
   it("keeps what something that stays is coded against, however far, and no longer", async () => {
     const { store, clock } = await start();
-    const [first, second, third, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 2), memberOf(7, 0)] as const;
+    const [first, second, third, other] = [
+      memberOf(1, 0),
+      memberOf(1, 1),
+      memberOf(1, 2),
+      memberOf(7, 0),
+    ] as const;
     await writePack(store, [first, codedAgainst(second, first), codedAgainst(third, second, first), other]);
     const live = new Set([idOfTensor(third)]);
     const plan = store.planCollection(live);
-    assert.deepEqual(plan.dead.map(({ id }) => id), [idOfTensor(other)]);
+    assert.deepEqual(
+      plan.dead.map(({ id }) => id),
+      [idOfTensor(other)],
+    );
     await store.collect(plan, () => live);
     await reads(store, first, second, third);
     // A lease keeps what its objects need too.
     const lease = store.lease([idOfTensor(second)], 1000);
-    assert.deepEqual(store.planCollection(new Set()).dead.map(({ id }) => id), [idOfTensor(third)]);
+    assert.deepEqual(
+      store.planCollection(new Set()).dead.map(({ id }) => id),
+      [idOfTensor(third)],
+    );
     store.release(lease.id);
     clock.advance(1);
     await writePack(store, [third], { recode: true });
     const rest = store.planCollection(live);
-    assert.deepEqual(new Set(rest.dead.map(({ id }) => id)), new Set([idOfTensor(first), idOfTensor(second)]));
+    assert.deepEqual(
+      new Set(rest.dead.map(({ id }) => id)),
+      new Set([idOfTensor(first), idOfTensor(second)]),
+    );
     assert.equal((await store.collect(rest, () => live)).freedBytes, rest.bytesBefore - rest.bytesAfter);
     await reads(store, third);
     assert.ok(!store.has(idOfTensor(first)) && !store.has(idOfTensor(second)));
@@ -240,14 +382,37 @@ function collects(start: Start): void {
   it("keeps a dead tensor that something was coded against between plan and execution", async () => {
     for (let turns = 0; turns < 60; turns++) {
       const { store } = await start();
-      const [dead, kept] = [memberOf(1, 0, [8, 60]), memberOf(1, 1, [8, 60])] as const, live = new Set([idOfTensor(kept)]);
+      const [dead, kept] = [memberOf(1, 0, [8, 60]), memberOf(1, 1, [8, 60])] as const,
+        live = new Set([idOfTensor(kept)]);
       await writePack(store, [dead, kept]);
       const plan = store.planCollection(live);
-      assert.deepEqual(plan.dead.map(({ id }) => id), [idOfTensor(dead)]);
-      const collecting = store.collect(plan, () => live).then(() => "collected", (error: unknown) => { assert.ok(code("PLAN_STALE")(error), String(error)); return "stale"; });
-      for (let turn = 0; turn < turns; turn++) await (turn % 4 === 3 ? new Promise((resolve) => { setImmediate(resolve); }) : Promise.resolve());
+      assert.deepEqual(
+        plan.dead.map(({ id }) => id),
+        [idOfTensor(dead)],
+      );
+      const collecting = store
+        .collect(plan, () => live)
+        .then(
+          () => "collected",
+          (error: unknown) => {
+            assert.ok(code("PLAN_STALE")(error), String(error));
+            return "stale";
+          },
+        );
+      for (let turn = 0; turn < turns; turn++)
+        await (turn % 4 === 3
+          ? new Promise((resolve) => {
+              setImmediate(resolve);
+            })
+          : Promise.resolve());
       if (turns === 59) await collecting;
-      const recoding = await writePack(store, [codedAgainst(kept, dead)], { recode: true }).then(() => "recoded", (error: unknown) => { assert.ok(code("REFERENCE_MISSING")(error), String(error)); return "missing"; });
+      const recoding = await writePack(store, [codedAgainst(kept, dead)], { recode: true }).then(
+        () => "recoded",
+        (error: unknown) => {
+          assert.ok(code("REFERENCE_MISSING")(error), String(error));
+          return "missing";
+        },
+      );
       const outcome = await collecting;
       assert.equal(outcome, recoding === "recoded" ? "stale" : "collected");
       assert.equal(store.has(idOfTensor(dead)), recoding === "recoded");
@@ -275,51 +440,106 @@ function collects(start: Start): void {
 function planes(start: Start): void {
   it("reads the highest bytes alone, of layouts in planes from a part of what is stored", async () => {
     const { store } = await start();
-    const shape = [64, 64], [base, child, grandchild, packed] = [0, 1, 2, 3].map((member) => memberOf(5, member, shape)) as [Tensor, Tensor, Tensor, Tensor];
-    const half = noiseTensor("F16", [50], 1), bytes = noiseTensor("U8", [50], 2), four = noiseTensor("F4", [4, 4], 3), raw = weights(shape, 77);
-    await writePack(store, [codedAgainst(base, undefined, undefined, "planes"), codedAgainst(child, base, undefined, "planes"), codedAgainst(grandchild, child, undefined, "planes"), codedAgainst(packed, grandchild), codedAgainst(half, undefined, undefined, "planes"), bytes, four, raw]);
+    const shape = [64, 64],
+      [base, child, grandchild, packed] = [0, 1, 2, 3].map((member) => memberOf(5, member, shape)) as [
+        Tensor,
+        Tensor,
+        Tensor,
+        Tensor,
+      ];
+    const half = noiseTensor("F16", [50], 1),
+      bytes = noiseTensor("U8", [50], 2),
+      four = noiseTensor("F4", [4, 4], 3),
+      raw = weights(shape, 77);
+    await writePack(store, [
+      codedAgainst(base, undefined, undefined, "planes"),
+      codedAgainst(child, base, undefined, "planes"),
+      codedAgainst(grandchild, child, undefined, "planes"),
+      codedAgainst(packed, grandchild),
+      codedAgainst(half, undefined, undefined, "planes"),
+      bytes,
+      four,
+      raw,
+    ]);
     assert.equal(store.representation(idOfTensor(grandchild))?.depth, 2);
     for (const tensor of [base, child, grandchild, packed, half, bytes, four, raw]) {
       const width = { F16: 2, U8: 1, F4: 0 }[tensor.dtype as string] ?? 4;
       let before = 0;
       for (let planesRead = 1; planesRead <= 4; planesRead++) {
         const { bytes: high, readBytes } = await store.readHighPlanes(idOfTensor(tensor), planesRead);
-        assert.deepEqual(high, keepHighPlanes(tensor.bytes, width, planesRead), `${tensor.dtype} ${planesRead}`);
-        if (tensor === grandchild && planesRead < 4) assert.ok(readBytes > before && readBytes < [base, child, grandchild].reduce((sum, one) => sum + (store.stat(idOfTensor(one))?.storedBytes ?? 0), 0), `${readBytes} after ${before}`);
+        assert.deepEqual(
+          high,
+          keepHighPlanes(tensor.bytes, width, planesRead),
+          `${tensor.dtype} ${planesRead}`,
+        );
+        if (tensor === grandchild && planesRead < 4)
+          assert.ok(
+            readBytes > before &&
+              readBytes <
+                [base, child, grandchild].reduce(
+                  (sum, one) => sum + (store.stat(idOfTensor(one))?.storedBytes ?? 0),
+                  0,
+                ),
+            `${readBytes} after ${before}`,
+          );
         before = readBytes;
       }
     }
     assert.equal((await store.readHighPlanes(idOfTensor(raw), 2)).readBytes, raw.bytes.length);
-    await assert.rejects(() => store.readHighPlanes(idOfTensor(weights(shape, 1)), 1), code("OBJECT_MISSING"));
+    await assert.rejects(
+      () => store.readHighPlanes(idOfTensor(weights(shape, 1)), 1),
+      code("OBJECT_MISSING"),
+    );
     await assert.rejects(() => store.readHighPlanes(idOfTensor(raw), 5), code("INTERNAL"));
     await store.close();
   });
 
   it("reads fixed planes from a part of what is stored, and their tensors whole where bytes in IEEE's order are asked for", async () => {
     const { store, reopen } = await start();
-    const kernel = weights([64, 80], 21), vector = weights([3000], 22), child = nearlyEqual(kernel, 0.9, 23);
-    await writePack(store, [codedAgainst(kernel, undefined, undefined, "fixed"), codedAgainst(vector, undefined, undefined, "fixed"), codedAgainst(child, kernel, undefined, "planes")]);
-    const id = idOfTensor(kernel), { code: number, storedBytes } = store.representation(id)!;
+    const kernel = weights([64, 80], 21),
+      vector = weights([3000], 22),
+      child = nearlyEqual(kernel, 0.9, 23);
+    await writePack(store, [
+      codedAgainst(kernel, undefined, undefined, "fixed"),
+      codedAgainst(vector, undefined, undefined, "fixed"),
+      codedAgainst(child, kernel, undefined, "planes"),
+    ]);
+    const id = idOfTensor(kernel),
+      { code: number, storedBytes } = store.representation(id)!;
     assert.equal(number, encodingCodes.fixedPlanes);
     const ask = async (from: typeof store): Promise<void> => {
       let before = 0;
       for (const planesRead of [1, 2, 3]) {
         const { levels, readBytes } = (await from.readFixedPlanes(id, planesRead))!;
-        assert.deepEqual([levels.shape, levels.exponents.length, levels.planes.map(({ length }) => length)], [kernel.shape, 80, Array.from({ length: planesRead }, () => 64 * 80)]);
+        assert.deepEqual(
+          [levels.shape, levels.exponents.length, levels.planes.map(({ length }) => length)],
+          [kernel.shape, 80, Array.from({ length: planesRead }, () => 64 * 80)],
+        );
         assert.ok(readBytes > before && readBytes < storedBytes, `${readBytes} after ${before}`);
         before = readBytes;
-        for (const tensor of [kernel, child]) assert.deepEqual((await from.readHighPlanes(idOfTensor(tensor), planesRead)).bytes, keepHighPlanes(tensor.bytes, 4, planesRead));
+        for (const tensor of [kernel, child])
+          assert.deepEqual(
+            (await from.readHighPlanes(idOfTensor(tensor), planesRead)).bytes,
+            keepHighPlanes(tensor.bytes, 4, planesRead),
+          );
       }
       assert.equal((await from.readHighPlanes(id, 1)).readBytes, storedBytes);
-      for (const other of [vector, child]) assert.equal(await from.readFixedPlanes(idOfTensor(other), 1), undefined);
+      for (const other of [vector, child])
+        assert.equal(await from.readFixedPlanes(idOfTensor(other), 1), undefined);
     };
     await ask(store);
     for (const tensor of [kernel, vector, child]) await reads(store, tensor);
-    await assert.rejects(() => store.readFixedPlanes(idOfTensor(weights([2, 2], 1)), 1), code("OBJECT_MISSING"));
+    await assert.rejects(
+      () => store.readFixedPlanes(idOfTensor(weights([2, 2], 1)), 1),
+      code("OBJECT_MISSING"),
+    );
     await assert.rejects(() => store.readFixedPlanes(id, 4), code("INTERNAL"));
     await store.close();
     const reopened = await reopen?.();
-    if (reopened !== undefined) { await ask(reopened); await reopened.close(); }
+    if (reopened !== undefined) {
+      await ask(reopened);
+      await reopened.close();
+    }
   });
 
   it("keeps what a float scheme made of a tensor in its compact form", async () => {
@@ -328,26 +548,40 @@ function planes(start: Start): void {
     for (const scheme of ["float16", "quantize-uniform:6"]) {
       const { reduced, code: number, bytes } = reduceTensor(parseScheme(scheme), exact, exact.bytes);
       const tensor = { ...exact, bytes: reduced };
-      await writePack(store, [{ id: idOfTensor(tensor), header: { dtype: exact.dtype, shape: exact.shape }, code: number, bytes }]);
+      await writePack(store, [
+        { id: idOfTensor(tensor), header: { dtype: exact.dtype, shape: exact.shape }, code: number, bytes },
+      ]);
       await reads(store, tensor);
       assert.ok((store.representation(idOfTensor(tensor))?.storedBytes ?? 0) < exact.bytes.length / 1.5);
       // A difference may lie against it.
       const near = nearlyEqual(tensor, 0.9, 2);
       await writePack(store, [codedAgainst(near, tensor)]);
       await reads(store, near);
-      assert.deepEqual((await store.readHighPlanes(idOfTensor(tensor), 2)).bytes, keepHighPlanes(reduced, 4, 2));
+      assert.deepEqual(
+        (await store.readHighPlanes(idOfTensor(tensor), 2)).bytes,
+        keepHighPlanes(reduced, 4, 2),
+      );
     }
     const all = new Set([...store.list()].map(({ id }) => id));
     await store.close();
     const reopened = await reopen?.();
-    if (reopened !== undefined) { for (const id of all) await readBack(reopened, id); await reopened.close(); }
+    if (reopened !== undefined) {
+      for (const id of all) await readBack(reopened, id);
+      await reopened.close();
+    }
   });
 
   it("takes a raw tensor as a coded one", async () => {
     const { store } = await start();
-    const tensor = memberOf(1, 0), source = sourceOfTensor(tensor);
+    const tensor = memberOf(1, 0),
+      source = sourceOfTensor(tensor);
     const pack = await store.begin();
-    await pack.putCoded({ id: idOfTensor(tensor), header: { dtype: source.dtype, shape: source.shape }, code: 0, bytes: tensor.bytes });
+    await pack.putCoded({
+      id: idOfTensor(tensor),
+      header: { dtype: source.dtype, shape: source.shape },
+      code: 0,
+      bytes: tensor.bytes,
+    });
     await pack.commit();
     await reads(store, tensor);
     assert.deepEqual((await store.readCoded(idOfTensor(tensor))).bytes, tensor.bytes);

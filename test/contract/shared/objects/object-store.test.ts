@@ -21,7 +21,10 @@ objectStoreContract("packs on node files", async (options) => {
 });
 objectStoreContract("packs on memory files", async (options) => {
   const files = memoryFiles();
-  const open = (seed: string) => openPackStore(files, "/home/packs", { ...options, random: seededRandom(seed) });
+  const open = (seed: string) =>
+    openPackStore(files, "/home/packs", { ...options, random: seededRandom(seed) });
   return { store: await open("first"), reopen: () => open("second") };
 });
-objectStoreContract("memory", (options) => Promise.resolve({ store: memoryStore({ ...options, random: seededRandom("memory") }) }));
+objectStoreContract("memory", (options) =>
+  Promise.resolve({ store: memoryStore({ ...options, random: seededRandom("memory") }) }),
+);

@@ -1,4 +1,7 @@
-/** What every training backend must do, whatever computes: implementations call `backendContract` with a way to start themselves. */
+/**
+ * What every training backend must do, whatever computes: implementations call `backendContract` with a way
+ * to start themselves.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Tensor, Variable } from "@tensorflow/tfjs";
@@ -10,10 +13,16 @@ type Tf = StartedBackend["tf"];
 /** Numbers in −1 … 1 from exact integer steps: the same on every machine. */
 function values(count: number, seed: number): Float32Array {
   let state = seed >>> 0;
-  return Float32Array.from({ length: count }, () => { state = (Math.imul(state, 1664525) + 1013904223) >>> 0; return state / 2 ** 31 - 1; });
+  return Float32Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 31 - 1;
+  });
 }
 
-/** A convolution, a pool and a dense layer, five steps of gradient descent. Returns the losses and the weights' bits. */
+/**
+ * A convolution, a pool and a dense layer, five steps of gradient descent. Returns the losses and the
+ * weights' bits.
+ */
 function train(tf: Tf): { losses: number[]; bits: string } {
   const kernel = tf.tidy(() => tf.variable(tf.tensor4d(values(3 * 3 * 2 * 5, 1), [3, 3, 2, 5])));
   const dense = tf.tidy(() => tf.variable(tf.tensor2d(values(45 * 3, 2), [45, 3])));
@@ -23,27 +32,53 @@ function train(tf: Tf): { losses: number[]; bits: string } {
     tf.tidy(() => {
       const x = tf.tensor4d(values(4 * 8 * 8 * 2, 10), [4, 8, 8, 2]);
       const target = tf.tensor2d(values(4 * 3, 20), [4, 3]);
-      const { value, grads } = tf.variableGrads(() => tf.maxPool(tf.relu(tf.conv2d(x, kernel as unknown as Tensor<never>, 1, "valid")), 2, 2, "valid").reshape([4, 45]).matMul(dense as unknown as Tensor).sub(target).square().mean(), weights);
+      const { value, grads } = tf.variableGrads(
+        () =>
+          tf
+            .maxPool(tf.relu(tf.conv2d(x, kernel as unknown as Tensor<never>, 1, "valid")), 2, 2, "valid")
+            .reshape([4, 45])
+            .matMul(dense as unknown as Tensor)
+            .sub(target)
+            .square()
+            .mean(),
+        weights,
+      );
       losses.push(value.dataSync()[0]!);
       for (const weight of weights) weight.assign(weight.sub(grads[weight.name]!.mul(0.002)));
     });
   }
-  const bits = weights.map((weight) => Buffer.from(weight.dataSync<"float32">().slice().buffer).toString("hex")).join("|");
+  const bits = weights
+    .map((weight) => Buffer.from(weight.dataSync<"float32">().slice().buffer).toString("hex"))
+    .join("|");
   for (const weight of weights) weight.dispose();
   return { losses, bits };
 }
 
 /** @param start starts the backend in this process, with a memory bound in MiB where one is given */
-export function backendContract(name: string, start: (memoryLimitMb?: number) => Promise<StartedBackend>): void {
+export function backendContract(
+  name: string,
+  start: (memoryLimitMb?: number) => Promise<StartedBackend>,
+): void {
   describe(`training backend contract: ${name}`, () => {
-    const using = async (body: (backend: StartedBackend) => void | Promise<void>, memoryLimitMb?: number): Promise<void> => {
+    const using = async (
+      body: (backend: StartedBackend) => void | Promise<void>,
+      memoryLimitMb?: number,
+    ): Promise<void> => {
       const backend = await start(memoryLimitMb);
-      try { await body(backend); } finally { backend.close(); }
+      try {
+        await body(backend);
+      } finally {
+        backend.close();
+      }
     };
 
     it("learns, and gives the same bits for the same training, also after it was closed", async () => {
       const runs: ReturnType<typeof train>[] = [];
-      for (let run = 0; run < 2; run++) await using(({ tf }) => { runs.push(train(tf)); runs.push(train(tf)); });
+      for (let run = 0; run < 2; run++)
+        await using(({ tf }) => {
+          runs.push(train(tf));
+          runs.push(train(tf));
+        });
       const [first, ...others] = runs;
       assert.ok(first !== undefined && first.losses[4]! < first.losses[0]!, String(first?.losses));
       for (const other of others) assert.deepEqual(other, first);
@@ -51,11 +86,18 @@ export function backendContract(name: string, start: (memoryLimitMb?: number) =>
 
     it("agrees with the cpu backend within rounding", async () => {
       let ours: number[] = [];
-      await using(({ tf }) => { ours = train(tf).losses; });
+      await using(({ tf }) => {
+        ours = train(tf).losses;
+      });
       const tf = await import("@tensorflow/tfjs");
       await tf.setBackend("cpu");
       const reference = train(tf as unknown as Tf).losses;
-      ours.forEach((loss, step) => { assert.ok(Math.abs(loss - reference[step]!) <= 1e-4 * Math.abs(reference[step]!), `step ${step}: ${loss} against ${reference[step]}`); });
+      ours.forEach((loss, step) => {
+        assert.ok(
+          Math.abs(loss - reference[step]!) <= 1e-4 * Math.abs(reference[step]!),
+          `step ${step}: ${loss} against ${reference[step]}`,
+        );
+      });
     });
 
     it("leaks no tensors and counts what is allocated", async () => {
@@ -71,15 +113,27 @@ export function backendContract(name: string, start: (memoryLimitMb?: number) =>
 
     it("passes a NaN on, so that the loop can refuse it", async () => {
       await using(({ tf }) => {
-        for (const op of [tf.relu, tf.relu6, (x: Tensor) => tf.clipByValue(x, -1, 1), (x: Tensor) => x.mul(2).add(1)]) {
-          const out = tf.tidy(() => (op as (x: Tensor) => Tensor)(tf.tensor1d([1, Number.NaN, -1])).dataSync());
+        for (const op of [
+          tf.relu,
+          tf.relu6,
+          (x: Tensor) => tf.clipByValue(x, -1, 1),
+          (x: Tensor) => x.mul(2).add(1),
+        ]) {
+          const out = tf.tidy(() =>
+            (op as (x: Tensor) => Tensor)(tf.tensor1d([1, Number.NaN, -1])).dataSync(),
+          );
           assert.ok(Number.isNaN(out[1]!), String(out));
         }
       });
     });
 
     it("ends with MEMORY_EXHAUSTED, never with tensors on top of each other", async () => {
-      await using(({ tf }) => { assert.throws(() => tf.tidy(() => tf.ones([2048, 2048])), (error) => isStemmaError(error, "MEMORY_EXHAUSTED")); }, 8);
+      await using(({ tf }) => {
+        assert.throws(
+          () => tf.tidy(() => tf.ones([2048, 2048])),
+          (error) => isStemmaError(error, "MEMORY_EXHAUSTED"),
+        );
+      }, 8);
     });
   });
 }

@@ -1,5 +1,9 @@
 import { startWasmBackend } from "../../../../shared/train/backends/wasm.js";
 import { backendContract } from "./backend-contract.js";
 
-backendContract("wasm", (memoryLimitMb) => startWasmBackend(memoryLimitMb === undefined ? {} : { memoryLimitMb }));
-backendContract("wasm without fused kernels", (memoryLimitMb) => startWasmBackend({ fused: false, ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }) }));
+backendContract("wasm", (memoryLimitMb) =>
+  startWasmBackend(memoryLimitMb === undefined ? {} : { memoryLimitMb }),
+);
+backendContract("wasm without fused kernels", (memoryLimitMb) =>
+  startWasmBackend({ fused: false, ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }) }),
+);

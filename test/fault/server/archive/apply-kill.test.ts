@@ -8,27 +8,57 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import { alteredModels, applyToFleet, planFleet, saveModels, testFleetModels } from "../../../helpers/archive-fleet.js";
+import {
+  alteredModels,
+  applyToFleet,
+  planFleet,
+  saveModels,
+  testFleetModels,
+} from "../../../helpers/archive-fleet.js";
 import { seededDraw, temporaryFolder } from "../../../integration/server/repository/harness.js";
 import { workUntilKilled } from "../../../helpers/work-until-killed.js";
 
-interface Said { readonly done?: number; readonly rewritten?: number; readonly failed?: readonly unknown[] }
+interface Said {
+  readonly done?: number;
+  readonly rewritten?: number;
+  readonly failed?: readonly unknown[];
+}
 
 test("killed at any moment while its storage is written anew, a home has every model bit for bit", async (context) => {
-  const full = process.env["STEMMA_TEST_FULL"] === "1", kills = full ? 100 : 10;
+  const full = process.env["STEMMA_TEST_FULL"] === "1",
+    kills = full ? 100 : 10;
   const seed = process.env["STEMMA_TEST_SEED"] ?? `apply-${process.pid}-${Date.now()}`;
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
-  const draw = seededDraw(seed), path = join(await temporaryFolder(context), "home"), models = testFleetModels();
-  const openAt = async (): Promise<{ readonly repository: Awaited<ReturnType<typeof openRepository>>; close(): Promise<void> }> => {
-    const home = await openNodeHome(path), repository = await openRepository(home, "fleet-a");
-    return { repository, close: async () => { await repository.close(); await home.close(); } };
+  const draw = seededDraw(seed),
+    path = join(await temporaryFolder(context), "home"),
+    models = testFleetModels();
+  const openAt = async (): Promise<{
+    readonly repository: Awaited<ReturnType<typeof openRepository>>;
+    close(): Promise<void>;
+  }> => {
+    const home = await openNodeHome(path),
+      repository = await openRepository(home, "fleet-a");
+    return {
+      repository,
+      close: async () => {
+        await repository.close();
+        await home.close();
+      },
+    };
   };
-  const first = await openAt(), ids = await saveModels(first.repository, models);
+  const first = await openAt(),
+    ids = await saveModels(first.repository, models);
   const roots = new Map([...ids.values()].map((id) => [id, first.repository.get(id)!.record.root]));
   await first.close();
   let steps = 0;
   for (let kill = 0; kill < kills; kill++) {
-    const said = await workUntilKilled<Said>(new URL("archive-worker.js", import.meta.url), [path, String(kill)], 2 + draw(60), draw(20)), where = `seed ${seed}, kill ${kill}`;
+    const said = await workUntilKilled<Said>(
+        new URL("archive-worker.js", import.meta.url),
+        [path, String(kill)],
+        2 + draw(60),
+        draw(20),
+      ),
+      where = `seed ${seed}, kill ${kill}`;
     steps += said.filter(({ done }) => (done ?? 0) > 0).length;
     for (const { failed } of said) assert.deepEqual(failed ?? [], [], where);
     const { repository, close } = await openAt();
@@ -36,9 +66,16 @@ test("killed at any moment while its storage is written anew, a home has every m
     assert.deepEqual(await alteredModels(repository, models, ids), [], `${where}: models came back altered`);
     for (const [id, root] of roots) assert.equal(repository.get(id)?.record.root, root, where);
     if (kill % 5 === 4) {
-      const { stopped, left, failed } = await applyToFleet(repository, await planFleet(repository, { ratio: 2, timeLimitMs: 50 }));
+      const { stopped, left, failed } = await applyToFleet(
+        repository,
+        await planFleet(repository, { ratio: 2, timeLimitMs: 50 }),
+      );
       assert.deepEqual({ stopped, left, failed }, { stopped: null, left: 0, failed: [] }, where);
-      assert.deepEqual(await alteredModels(repository, models, ids), [], `${where}: after the plan was applied`);
+      assert.deepEqual(
+        await alteredModels(repository, models, ids),
+        [],
+        `${where}: after the plan was applied`,
+      );
     }
     await close();
   }

@@ -1,20 +1,39 @@
-/** Plans and applies on a home, by other budgets and layouts every time, with saves between, until it is killed. Says on stdout what it has done. */
+/**
+ * Plans and applies on a home, by other budgets and layouts every time, with saves between, until it is
+ * killed. Says on stdout what it has done.
+ */
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { applyToFleet, family, planFleet, saveModels } from "../../../helpers/archive-fleet.js";
 
 const [, , path, seed] = process.argv as [string, string, string, string];
-const say = (fact: object): void => { process.stdout.write(`${JSON.stringify(fact)}\n`); };
+const say = (fact: object): void => {
+  process.stdout.write(`${JSON.stringify(fact)}\n`);
+};
 const home = await openNodeHome(path);
 const repository = await openRepository(home, "fleet-a");
 say({ open: true });
 
-const rounds = [{ ratio: null }, { ratio: 1 }, { ratio: 1.6 }, { ratio: null, layout: "planes" as const }, { ratio: 1.6, layout: "fixed" as const }, { ratio: 3 }];
+const rounds = [
+  { ratio: null },
+  { ratio: 1 },
+  { ratio: 1.6 },
+  { ratio: null, layout: "planes" as const },
+  { ratio: 1.6, layout: "fixed" as const },
+  { ratio: 3 },
+];
 for (let round = Number(seed) % rounds.length; ; round++) {
   const plan = await planFleet(repository, { timeLimitMs: 50, ...rounds[round % rounds.length]! });
   say({ planned: plan.summary.rewrittenTensors });
-  const saving = round % 3 === 2 ? saveModels(repository, family(`new-${seed}-${round}-`, 5000 + round, 1)) : undefined;
-  const report = await applyToFleet(repository, plan, { batchBytes: 24 * 1024, collectBytes: 96 * 1024, onProgress: ({ done, step }) => { say({ done, step }); } });
+  const saving =
+    round % 3 === 2 ? saveModels(repository, family(`new-${seed}-${round}-`, 5000 + round, 1)) : undefined;
+  const report = await applyToFleet(repository, plan, {
+    batchBytes: 24 * 1024,
+    collectBytes: 96 * 1024,
+    onProgress: ({ done, step }) => {
+      say({ done, step });
+    },
+  });
   say({ rewritten: report.rewritten, failed: report.failed });
   await saving;
 }

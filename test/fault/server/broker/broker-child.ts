@@ -1,23 +1,47 @@
-/** A broker in a process of its own, so that its memory can be measured and an uncaught error seen. Tells its port, answers "report". */
+/**
+ * A broker in a process of its own, so that its memory can be measured and an uncaught error seen. Tells its
+ * port, answers "report".
+ */
 import { nodeClock, silentLog } from "../../../../shared/adapters/node-clock.js";
 import { startBroker } from "../../../../server/broker/start-broker.js";
 import { knowsSecret, root } from "../../../unit/server/broker/broker-bench.js";
 
 const uncaught: string[] = [];
-process.on("uncaughtException", (error) => { uncaught.push(String(error.stack)); });
-process.on("unhandledRejection", (error) => { uncaught.push(`rejection: ${String(error)}`); });
+process.on("uncaughtException", (error) => {
+  uncaught.push(String(error.stack));
+});
+process.on("unhandledRejection", (error) => {
+  uncaught.push(`rejection: ${String(error)}`);
+});
 
 const broker = await startBroker({ root, authenticate: knowsSecret, clock: nodeClock(), log: silentLog() });
 let handled = 0;
-broker.onMessage(async () => { handled++; });
+broker.onMessage(async () => {
+  handled++;
+});
 let refusedFrames = 0;
-broker.onEvent(({ type }) => { if (type === "frame-refused") refusedFrames++; });
+broker.onEvent(({ type }) => {
+  if (type === "frame-refused") refusedFrames++;
+});
 // the most this process ever held, in bytes: a peak between two questions counts
 let mostRss = 0;
-const watch = setInterval(() => { mostRss = Math.max(mostRss, process.memoryUsage().rss); }, 10);
+const watch = setInterval(() => {
+  mostRss = Math.max(mostRss, process.memoryUsage().rss);
+}, 10);
 process.on("message", (question) => {
   const rss = process.memoryUsage().rss;
-  process.send?.({ question, rss, mostRss: Math.max(mostRss, rss), uncaught, handled, refusedFrames, ...broker.stats() });
+  process.send?.({
+    question,
+    rss,
+    mostRss: Math.max(mostRss, rss),
+    uncaught,
+    handled,
+    refusedFrames,
+    ...broker.stats(),
+  });
 });
-process.on("disconnect", () => { clearInterval(watch); void broker.close(); });
+process.on("disconnect", () => {
+  clearInterval(watch);
+  void broker.close();
+});
 process.send?.({ port: broker.port });

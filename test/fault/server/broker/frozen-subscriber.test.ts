@@ -3,17 +3,28 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { test } from "node:test";
 import { deviceSubscriptions } from "../../../../shared/wire/topics.js";
-import { brokerBench, closing, connectPacket, fleet, remainingLength, root, topicOf, type BrokerBench } from "../../../unit/server/broker/broker-bench.js";
+import {
+  brokerBench,
+  closing,
+  connectPacket,
+  fleet,
+  remainingLength,
+  root,
+  topicOf,
+  type BrokerBench,
+} from "../../../unit/server/broker/broker-bench.js";
 
 /** A device that has subscribed and then reads nothing more. */
 async function frozenDevice(bench: BrokerBench): Promise<Socket> {
   const socket = await bench.raw();
   const text = (value: string): Buffer => Buffer.concat([Buffer.of(0, value.length), Buffer.from(value)]);
-  const filters = deviceSubscriptions(root, fleet, "v1").map((filter) => Buffer.concat([text(filter), Buffer.of(1)]));
+  const filters = deviceSubscriptions(root, fleet, "v1").map((filter) =>
+    Buffer.concat([text(filter), Buffer.of(1)]),
+  );
   const body = Buffer.concat([Buffer.of(0, 1), ...filters]);
   socket.write(Buffer.concat([connectPacket("v1"), Buffer.of(0x82), remainingLength(body.length), body]));
   // CONNACK (4 bytes) and SUBACK (6 bytes)
-  for (let received = 0; received < 10;) received += (await once(socket, "data") as [Buffer])[0].length;
+  for (let received = 0; received < 10;) received += ((await once(socket, "data")) as [Buffer])[0].length;
   socket.pause();
   return socket;
 }
@@ -24,19 +35,40 @@ test("a device that has stopped reading does not stop what others say, and costs
     const frozen = await frozenDevice(bench);
     // far more than the sockets' buffers hold; the deliveries that wait for the frozen link are left waiting
     const block = Buffer.alloc(256 * 1024);
-    const deliveries = Array.from({ length: 400 }, () => bench.broker.publish(topicOf("v1", "block/down/0123456789abcdef"), block));
-    const words = Array.from({ length: 200 }, () => bench.broker.publish(topicOf("v1", "down/words"), Buffer.from("word"), { qos: 1 }));
+    const deliveries = Array.from({ length: 400 }, () =>
+      bench.broker.publish(topicOf("v1", "block/down/0123456789abcdef"), block),
+    );
+    const words = Array.from({ length: 200 }, () =>
+      bench.broker.publish(topicOf("v1", "down/words"), Buffer.from("word"), { qos: 1 }),
+    );
     await bench.nextEvent("frozen");
     const seen: string[] = [];
-    const all = new Promise<void>((resolve) => { bench.broker.onMessage(async ({ payload }) => { seen.push(Buffer.from(payload).toString()); if (seen.length === 500) resolve(); }); });
+    const all = new Promise<void>((resolve) => {
+      bench.broker.onMessage(async ({ payload }) => {
+        seen.push(Buffer.from(payload).toString());
+        if (seen.length === 500) resolve();
+      });
+    });
     const lively = await bench.client("v2");
     await lively.subscribeAsync([...deviceSubscriptions(root, fleet, "v2")], { qos: 1 });
     for (let at = 0; at < 500; at++) lively.publish(topicOf("v2", "up/words"), String(at), { qos: 1 });
     await all;
-    assert.deepEqual(seen, Array.from({ length: 500 }, (_, at) => String(at)));
-    assert.equal(frozen.destroyed, false, "the frozen device is still connected: nobody waited for its time-out");
-    const answer = new Promise((resolve) => { lively.once("message", resolve); });
-    assert.equal(await bench.broker.publish(topicOf("v2", "down/words"), Buffer.from("answer"), { qos: 1 }), "sent");
+    assert.deepEqual(
+      seen,
+      Array.from({ length: 500 }, (_, at) => String(at)),
+    );
+    assert.equal(
+      frozen.destroyed,
+      false,
+      "the frozen device is still connected: nobody waited for its time-out",
+    );
+    const answer = new Promise((resolve) => {
+      lively.once("message", resolve);
+    });
+    assert.equal(
+      await bench.broker.publish(topicOf("v2", "down/words"), Buffer.from("answer"), { qos: 1 }),
+      "sent",
+    );
     await answer;
     const closed = closing(frozen);
     await bench.broker.disconnect({ fleet, device: "v1" });
@@ -44,7 +76,9 @@ test("a device that has stopped reading does not stop what others say, and costs
     await closed;
     const results = await Promise.all([...deliveries, ...words]);
     assert.ok(results.includes("dropped"), "what was beyond the backlog was dropped");
-  } finally { await bench.close(); }
+  } finally {
+    await bench.close();
+  }
 });
 
 test("a device that has stopped reading is cut off after the drain time-out", async () => {
@@ -52,8 +86,12 @@ test("a device that has stopped reading is cut off after the drain time-out", as
   try {
     await frozenDevice(bench);
     const block = Buffer.alloc(256 * 1024);
-    const deliveries = Array.from({ length: 100 }, () => bench.broker.publish(topicOf("v1", "block/down/0123456789abcdef"), block));
+    const deliveries = Array.from({ length: 100 }, () =>
+      bench.broker.publish(topicOf("v1", "block/down/0123456789abcdef"), block),
+    );
     await bench.nextEvent("disconnected");
     assert.ok((await Promise.all(deliveries)).includes("offline"));
-  } finally { await bench.close(); }
+  } finally {
+    await bench.close();
+  }
 });

@@ -1,4 +1,5 @@
-// The server is killed at every single file operation while a coded model comes in (spool, decoding, pack, journal, receipt): afterwards it is taken in exactly, once, and no receipt had lied.
+// The server is killed at every single file operation while a coded model comes in (spool, decoding, pack,
+// journal, receipt): afterwards it is taken in exactly, once, and no receipt had lied.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { faultyFiles } from "../../../../shared/files/faulty-files.js";
@@ -10,7 +11,8 @@ import { Simulation } from "../../../helpers/ingest-simulation.js";
 async function run(at: number): Promise<{ readonly killed: boolean; readonly coded: number }> {
   const disk = memoryFiles({ now: () => simulation.clock.now() });
   const simulation: Simulation = new Simulation({ seed: 5, files: disk });
-  let left = Infinity, killed = false;
+  let left = Infinity,
+    killed = false;
   simulation.files = faultyFiles(disk, () => {
     if (left-- > 0) return undefined;
     left = Infinity;
@@ -20,30 +22,57 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
   });
   await simulation.start();
   const device = await simulation.add("car", ["a"], true);
-  const body = weights([60, 90], 1), head = weights([20, 60], 2);
+  const body = weights([60, 90], 1),
+    head = weights([20, 60], 2);
   const base = await device.save("a", { body, head });
   const arrive = async (): Promise<void> => {
     for (let step = 0; device.unreleased.length > 0; step++) {
-      assert.ok(step < 2_000, `operation ${at}: no end; ${device.refusals.map(({ code }) => code).join(", ")}`);
+      assert.ok(
+        step < 2_000,
+        `operation ${at}: no end; ${device.refusals.map(({ code }) => code).join(", ")}`,
+      );
       if (!simulation.isUp) await simulation.start();
-      if (!device.online) { await simulation.connect(device); await device.announce(); }
+      if (!device.online) {
+        await simulation.connect(device);
+        await device.announce();
+      }
       await simulation.settle(2);
       if (simulation.onTheWire > 0) await simulation.deliver();
-      else { await simulation.settle(); if (simulation.onTheWire === 0) simulation.clock.advance(5_000); if (step % 40 === 39) await device.announce(); }
+      else {
+        await simulation.settle();
+        if (simulation.onTheWire === 0) simulation.clock.advance(5_000);
+        if (step % 40 === 39) await device.announce();
+      }
     }
   };
   await arrive();
-  const child = await device.save("a", { body: fineTuned(body, 1e-4, 3), head: fineTuned(head, 1e-4, 4) }, base.versionId);
+  const child = await device.save(
+    "a",
+    { body: fineTuned(body, 1e-4, 3), head: fineTuned(head, 1e-4, 4) },
+    base.versionId,
+  );
   await device.announce();
   left = at;
   // A call of the process that was killed never returns; whoever waited for it is gone with it.
-  await Promise.race([arrive(), (async () => { while (!killed) { if (device.unreleased.length === 0) return; await simulation.settle(1); } })()]);
+  await Promise.race([
+    arrive(),
+    (async () => {
+      while (!killed) {
+        if (device.unreleased.length === 0) return;
+        await simulation.settle(1);
+      }
+    })(),
+  ]);
   left = Infinity;
   await simulation.settle();
   await arrive();
   if (!simulation.isUp) await simulation.start();
   assert.equal(simulation.repository.versions().length, 2);
-  assert.equal((await simulation.repository.recover(child.versionId)).verifiedRoot, child.record.root, `operation ${at}`);
+  assert.equal(
+    (await simulation.repository.recover(child.versionId)).verifiedRoot,
+    child.record.root,
+    `operation ${at}`,
+  );
   assert.deepEqual((await simulation.repository.check()).problems, [], `operation ${at}`);
   assert.deepEqual(device.refusals, [], `operation ${at}`);
   assert.ok(!simulation.logged.includes("transfer-begun-anew"), `operation ${at}`);

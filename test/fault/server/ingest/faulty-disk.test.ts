@@ -1,5 +1,5 @@
-// A disk that fails or fills at any operation while models come in: a typed refusal or a stop, never a receipt for
-// what is not there; with a good disk again everything arrives.
+// A disk that fails or fills at any operation while models come in: a typed refusal or a stop, never a
+// receipt for what is not there; with a good disk again everything arrives.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
@@ -10,7 +10,12 @@ import { chooser, Simulation } from "../../../helpers/ingest-simulation.js";
 
 const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 400 : 30));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
-const faults: readonly Fault[] = [{ code: "ENOSPC", writtenShare: 0.5 }, { code: "EIO" }, { code: "ENOSPC" }, { code: "EIO", writtenShare: 0.9 }];
+const faults: readonly Fault[] = [
+  { code: "ENOSPC", writtenShare: 0.5 },
+  { code: "EIO" },
+  { code: "ENOSPC" },
+  { code: "EIO", writtenShare: 0.9 },
+];
 
 async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | "not started"> {
   const choose = chooser(seed + 7_000);
@@ -23,39 +28,87 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
   simulation.kill();
 
   // One operation of the next process fails, or all from it on until the process ends.
-  simulation.files = faultyFiles(disk, failNth(choose(160), faults[choose(faults.length)] as Fault, { forGood: choose(3) === 0 }));
+  simulation.files = faultyFiles(
+    disk,
+    failNth(choose(160), faults[choose(faults.length)] as Fault, { forGood: choose(3) === 0 }),
+  );
   let outcome: Awaited<ReturnType<typeof run>> = "untouched";
-  const restart = async (): Promise<void> => { simulation.kill(); await simulation.settle(); simulation.files = disk; await simulation.start(); };
-  try { await simulation.start(); }
-  catch (error) {
+  const restart = async (): Promise<void> => {
+    simulation.kill();
+    await simulation.settle();
+    simulation.files = disk;
+    await simulation.start();
+  };
+  try {
+    await simulation.start();
+  } catch (error) {
     assert.ok(isStemmaError(error), `seed ${seed}: ${String(error)}`);
     outcome = "not started";
     await restart();
   }
   for (let step = 0; device.unreleased.length > 0; step++) {
     assert.ok(step < 3_000, `seed ${seed}: no end; ${device.refusals.map(({ code }) => code).join(", ")}`);
-    try { if (!device.online) { await simulation.connect(device); await device.announce(); } }
-    catch { /* the session's fact could not be written: the broker answers CONNACK 5, and the device comes again */ }
+    try {
+      if (!device.online) {
+        await simulation.connect(device);
+        await device.announce();
+      }
+    } catch {
+      /* the session's fact could not be written: the broker answers CONNACK 5, and the device comes again */
+    }
     await simulation.settle(2);
-    if (simulation.onTheWire > 0) await simulation.deliver().catch((error: unknown) => { assert.ok(isStemmaError(error), `seed ${seed}: ${String(error)}`); });
-    else { await simulation.settle(); simulation.clock.advance(10_000); if (step % 5 === 4) await device.announce(); }
+    if (simulation.onTheWire > 0)
+      await simulation.deliver().catch((error: unknown) => {
+        assert.ok(isStemmaError(error), `seed ${seed}: ${String(error)}`);
+      });
+    else {
+      await simulation.settle();
+      simulation.clock.advance(10_000);
+      if (step % 5 === 4) await device.announce();
+    }
     if (device.refusals.length > 0 && outcome === "untouched") outcome = "refused";
-    // A person looks at a server that has stopped or does not get on, and starts it again on a disk that works.
-    if (simulation.fatal > 0 || step === 400) { if (simulation.fatal > 0) outcome = "stopped"; simulation.fatal = 0; await restart(); device.refusals.length = 0; }
+    // A person looks at a server that has stopped or does not get on, and starts it again on a disk that
+    // works.
+    if (simulation.fatal > 0 || step === 400) {
+      if (simulation.fatal > 0) outcome = "stopped";
+      simulation.fatal = 0;
+      await restart();
+      device.refusals.length = 0;
+    }
   }
   await restart();
-  for (const versionId of device.receipts.keys()) assert.equal(simulation.repository.get(versionId)?.state, "released", `seed ${seed}`);
-  for (const model of device.models) assert.equal((await simulation.repository.recover(model.versionId)).verifiedRoot, model.record.root, `seed ${seed}`);
+  for (const versionId of device.receipts.keys())
+    assert.equal(simulation.repository.get(versionId)?.state, "released", `seed ${seed}`);
+  for (const model of device.models)
+    assert.equal(
+      (await simulation.repository.recover(model.versionId)).verifiedRoot,
+      model.record.root,
+      `seed ${seed}`,
+    );
   assert.deepEqual((await simulation.repository.check()).problems, [], `seed ${seed}`);
   return outcome;
 }
 
-it(`takes everything in at last through ${runs} faults of the disk from seed ${first} on`, { timeout: 60_000 + runs * 20_000 }, async () => {
-  const outcomes: Record<string, number> = {};
-  for (let seed = first; seed < first + runs; seed++) {
-    const outcome = await run(seed).catch((error: unknown) => { console.log(`failed with STEMMA_TEST_SEED=${seed}`); throw error; });
-    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-  }
-  console.log(`faulty disk: ${Object.entries(outcomes).map(([outcome, count]) => `${count} ${outcome}`).join(", ")}`);
-  assert.ok(runs < 200 || ((outcomes["refused"] ?? 0) > 0 && (outcomes["stopped"] ?? 0) > 0), "the faults never reached what they should");
-});
+it(
+  `takes everything in at last through ${runs} faults of the disk from seed ${first} on`,
+  { timeout: 60_000 + runs * 20_000 },
+  async () => {
+    const outcomes: Record<string, number> = {};
+    for (let seed = first; seed < first + runs; seed++) {
+      const outcome = await run(seed).catch((error: unknown) => {
+        console.log(`failed with STEMMA_TEST_SEED=${seed}`);
+        throw error;
+      });
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+    }
+    console.log(
+      `faulty disk: ${Object.entries(outcomes)
+        .map(([outcome, count]) => `${count} ${outcome}`)
+        .join(", ")}`,
+    );
+    assert.ok(
+      runs < 200 || ((outcomes["refused"] ?? 0) > 0 && (outcomes["stopped"] ?? 0) > 0),
+      "the faults never reached what they should",
+    );
+  },
+);

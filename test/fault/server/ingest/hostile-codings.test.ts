@@ -1,7 +1,13 @@
-// Coded tensors that were damaged or forged, given to the store as a transfer brings them: a typed refusal, or exactly the tensor that was announced; never another one, never anything else thrown.
+// Coded tensors that were damaged or forged, given to the store as a transfer brings them: a typed refusal,
+// or exactly the tensor that was announced; never another one, never anything else thrown.
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { depthAgainst, isMalformedCoding, isReferenceLost, putCodedTensor } from "../../../../server/ingest/coded-tensors.js";
+import {
+  depthAgainst,
+  isMalformedCoding,
+  isReferenceLost,
+  putCodedTensor,
+} from "../../../../server/ingest/coded-tensors.js";
 import { encodingCodes, type References } from "../../../../shared/delta/encoded.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
@@ -14,16 +20,31 @@ import { fineTuned, further, nearlyEqual, noiseTensor, weights } from "../../../
 import { seededNumbers } from "../../../../shared/seeded-numbers.js";
 import { mutate } from "../../shared/wire/mutate.js";
 
-const mutations = Number(process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000));
+const mutations = Number(
+  process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),
+);
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_261_121);
 
-function tensorId(tensor: Tensor): Hash { return idOfBytes(tensor, tensor.bytes); }
+function tensorId(tensor: Tensor): Hash {
+  return idOfBytes(tensor, tensor.bytes);
+}
 
-interface Case { readonly tensor: Tensor; readonly id: Hash; readonly code: number; readonly bytes: Uint8Array; readonly base?: Hash; readonly previous?: Hash }
+interface Case {
+  readonly tensor: Tensor;
+  readonly id: Hash;
+  readonly code: number;
+  readonly bytes: Uint8Array;
+  readonly base?: Hash;
+  readonly previous?: Hash;
+}
 
 it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, async () => {
-  const codec = await loadDeltaCodec(), random = seededNumbers(seed), coder = openTensorCoder(0);
-  const base = weights([12, 20], 1), child = fineTuned(base, 1e-4, 2), foreign = noiseTensor("F32", [3, 5], 3);
+  const codec = await loadDeltaCodec(),
+    random = seededNumbers(seed),
+    coder = openTensorCoder(0);
+  const base = weights([12, 20], 1),
+    child = fineTuned(base, 1e-4, 2),
+    foreign = noiseTensor("F32", [3, 5], 3);
   const store = memoryStore({ clock: manualClock() });
   const first = await store.begin();
   for (const tensor of [base, child, foreign]) await first.putTensor(sourceOfTensor(tensor));
@@ -31,37 +52,81 @@ it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, a
   const held = [base, child, foreign].map(tensorId);
   const of = (tensor: Tensor, references: References): Case => {
     const { code, bytes, against } = codec.encodeTensor(tensor, tensor.bytes, references);
-    return { tensor, id: tensorId(tensor), code, bytes, ...(against.base && { base: tensorId(references.base as Tensor) }), ...(against.previous && { previous: tensorId(references.previous as Tensor) }) };
+    return {
+      tensor,
+      id: tensorId(tensor),
+      code,
+      bytes,
+      ...(against.base && { base: tensorId(references.base as Tensor) }),
+      ...(against.previous && { previous: tensorId(references.previous as Tensor) }),
+    };
   };
   const wide = weights([14, 20], 4);
   wide.bytes.set(child.bytes, 0);
-  const cases = [of(fineTuned(child, 1e-4, 5), { base: child }), of(further(child, base, 0.8, 1e-6, 6), { base: child, previous: base }), of(nearlyEqual(base, 0.9, 7), { base }), of(weights([12, 20], 8), {}), of(wide, { base: child })];
-  let taken = 0, refused = 0, keyframes = 0;
+  const cases = [
+    of(fineTuned(child, 1e-4, 5), { base: child }),
+    of(further(child, base, 0.8, 1e-6, 6), { base: child, previous: base }),
+    of(nearlyEqual(base, 0.9, 7), { base }),
+    of(weights([12, 20], 8), {}),
+    of(wide, { base: child }),
+  ];
+  let taken = 0,
+    refused = 0,
+    keyframes = 0;
   for (let at = 0; at < mutations; at++) {
-    const one = cases[at % cases.length] as Case, other = cases[(at + 1) % cases.length] as Case;
-    const pick = <T>(honest: T, values: readonly T[]): T => (random() < 0.85 ? honest : values[Math.floor(random() * values.length)] as T);
-    const against = pick(one.base, [undefined, ...held]), previous = pick(one.previous, [undefined, ...held]);
+    const one = cases[at % cases.length] as Case,
+      other = cases[(at + 1) % cases.length] as Case;
+    const pick = <T>(honest: T, values: readonly T[]): T =>
+      random() < 0.85 ? honest : (values[Math.floor(random() * values.length)] as T);
+    const against = pick(one.base, [undefined, ...held]),
+      previous = pick(one.previous, [undefined, ...held]);
     const bytes = new Uint8Array(random() < 0.95 ? mutate(one.bytes, other.bytes, random) : one.bytes);
-    const encoding = { code: pick(one.code, [...Object.values(encodingCodes), 7, 17, 255]), byteLength: bytes.length, ...(against && { against }), ...(previous && { previous }) };
+    const encoding = {
+      code: pick(one.code, [...Object.values(encodingCodes), 7, 17, 255]),
+      byteLength: bytes.length,
+      ...(against && { against }),
+      ...(previous && { previous }),
+    };
     const pack = await store.begin();
     try {
       // As the manifest is checked before, so is this.
       checkEncoding(encoding, 0, one.tensor.bytes.length, { codec: 1, tensors: new Set(held) });
       if (encoding.code === encodingCodes.raw) continue;
       // Every other one by the way of a keyframe, which is decoded here and not by the store.
-      const deep = random() < 0.5 ? { ...store, representation: () => ({ code: 2, depth: 20, storedBytes: 1 }) } : store;
+      const deep =
+        random() < 0.5 ? { ...store, representation: () => ({ code: 2, depth: 20, storedBytes: 1 }) } : store;
       if (depthAgainst(deep, [against, previous]) > 8) keyframes++;
-      await putCodedTensor(pack, deep, coder, { kind: "coded", ref: { kind: "tensor", id: one.id, byteLength: one.tensor.bytes.length }, header: one.tensor, encoding, bytes });
+      await putCodedTensor(pack, deep, coder, {
+        kind: "coded",
+        ref: { kind: "tensor", id: one.id, byteLength: one.tensor.bytes.length },
+        header: one.tensor,
+        encoding,
+        bytes,
+      });
       await pack.commit();
       taken++;
-      assert.deepEqual((await tensorOfSource(store.openTensor(one.id))).bytes, one.tensor.bytes, `mutation ${at}`);
+      assert.deepEqual(
+        (await tensorOfSource(store.openTensor(one.id))).bytes,
+        one.tensor.bytes,
+        `mutation ${at}`,
+      );
       await store.collect(store.planCollection(new Set(held)), () => new Set(held));
     } catch (error) {
-      if (!isMalformedCoding(error) && !isReferenceLost(error) && (error as { code?: unknown }).code !== "TRANSFER_MANIFEST_INVALID") throw new Error(`mutation ${at} of seed ${seed}`, { cause: error });
+      if (
+        !isMalformedCoding(error) &&
+        !isReferenceLost(error) &&
+        (error as { code?: unknown }).code !== "TRANSFER_MANIFEST_INVALID"
+      )
+        throw new Error(`mutation ${at} of seed ${seed}`, { cause: error });
       refused++;
-    } finally { await pack.abort(); }
+    } finally {
+      await pack.abort();
+    }
     assert.ok(!store.has(one.id), `mutation ${at}: nothing of it is left`);
   }
-  assert.ok(refused > mutations / 2 && taken > 0 && keyframes > mutations / 10, `${taken} taken, ${refused} refused, ${keyframes} decoded here`);
+  assert.ok(
+    refused > mutations / 2 && taken > 0 && keyframes > mutations / 10,
+    `${taken} taken, ${refused} refused, ${keyframes} decoded here`,
+  );
   console.log(`# ${mutations} altered codings: ${refused} refused, ${taken} gave the very tensor`);
 });

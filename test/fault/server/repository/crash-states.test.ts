@@ -13,9 +13,22 @@ import type { Files } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { checkCrashStates, crashStateCount } from "../../../helpers/crash-states.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
-import { fineTuned, modelOf, sameTensors, tensorsOf, type NamedTensor } from "../../../integration/server/repository/harness.js";
+import {
+  fineTuned,
+  modelOf,
+  sameTensors,
+  tensorsOf,
+  type NamedTensor,
+} from "../../../integration/server/repository/harness.js";
 
-type Mark = { readonly recorded: Hash; readonly model: string } | { readonly retiring: Hash } | { readonly retired: Hash } | { readonly stored: Hash } | { readonly tagged: string } | { readonly backup: number } | { readonly opened: string };
+type Mark =
+  | { readonly recorded: Hash; readonly model: string }
+  | { readonly retiring: Hash }
+  | { readonly retired: Hash }
+  | { readonly stored: Hash }
+  | { readonly tagged: string }
+  | { readonly backup: number }
+  | { readonly opened: string };
 
 const common = tensorsOf("common", 2, 4);
 const modelOfSeed = (seed: string): readonly NamedTensor[] => fineTuned(common, seed, 2);
@@ -46,7 +59,11 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   ports.clock.advance(61_000);
   const planAndCollect = async (): Promise<void> => {
     // A save at the same time may need again what was planned to go; then nothing goes.
-    try { await repository.collect(await repository.planCollection()); } catch (error) { if (!isStemmaError(error, "PLAN_STALE")) throw error; }
+    try {
+      await repository.collect(await repository.planCollection());
+    } catch (error) {
+      if (!isStemmaError(error, "PLAN_STALE")) throw error;
+    }
   };
   const [fourth] = await Promise.all([save("d", [second]), planAndCollect()]);
   await repository.tag("m", "best", fourth);
@@ -61,9 +78,13 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   await home.close();
 }
 
-/** Restores the backup, or opens what a check before a second crash has restored whole: a fleet appears there only when it is. */
+/**
+ * Restores the backup, or opens what a check before a second crash has restored whole: a fleet appears there
+ * only when it is.
+ */
 async function restoredPosition(files: Files, ports: HomePorts): Promise<number> {
-  if ((await files.stat("/restored/fleets/fleet-a")) === undefined) return (await restoreBackup("/backup", "/restored", ports))[0]!.position;
+  if ((await files.stat("/restored/fleets/fleet-a")) === undefined)
+    return (await restoreBackup("/backup", "/restored", ports))[0]!.position;
   const home = await openHome("/restored", ports);
   const repository = await openRepository(home, "fleet-a");
   assert.deepEqual((await repository.check()).problems, []);
@@ -80,7 +101,9 @@ let checks = 0;
 async function check(files: Files, marks: readonly Mark[]): Promise<void> {
   const ports = portsOn(files, `check ${checks++}`);
   const home = await openHome("/home", ports);
-  for (const mark of marks) if ("opened" in mark) assert.equal(home.signer.publicKey, mark.opened, "the key is the one that was there first");
+  for (const mark of marks)
+    if ("opened" in mark)
+      assert.equal(home.signer.publicKey, mark.opened, "the key is the one that was there first");
   const repository = await openRepository(home, "fleet-a");
   assert.deepEqual((await repository.check()).problems, []);
   const retiring = new Set(marks.flatMap((mark) => ("retiring" in mark ? [mark.retiring] : [])));
@@ -89,7 +112,11 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
       const summary = repository.get(mark.recorded);
       assert.ok(summary !== undefined, `the acknowledged ${mark.model} is gone`);
       if (summary.state === "retired") assert.ok(retiring.has(mark.recorded));
-      else assert.ok(await sameTensors(repository, mark.recorded, modelOfSeed(mark.model)), `${mark.model} came back altered`);
+      else
+        assert.ok(
+          await sameTensors(repository, mark.recorded, modelOfSeed(mark.model)),
+          `${mark.model} came back altered`,
+        );
     } else if ("retired" in mark) assert.equal(repository.get(mark.retired)?.state, "retired");
     else if ("stored" in mark) assert.notEqual(repository.get(mark.stored)?.state, "recorded");
     else if ("tagged" in mark) assert.equal(repository.resolve(`m:${mark.tagged}`).name, "m");
@@ -100,10 +127,15 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
   await repository.close();
   await home.close();
   const backedUp = Math.max(0, ...marks.map((mark) => ("backup" in mark ? mark.backup : 0)));
-  if (backedUp > 0) assert.ok(await restoredPosition(files, ports) >= backedUp);
+  if (backedUp > 0) assert.ok((await restoredPosition(files, ports)) >= backedUp);
 }
 
 test("a home recovers from a crash at any moment", async () => {
-  const { states } = await checkCrashStates<Mark>({ name: "repository", run: work, check, states: Math.ceil(crashStateCount() / 5) });
+  const { states } = await checkCrashStates<Mark>({
+    name: "repository",
+    run: work,
+    check,
+    states: Math.ceil(crashStateCount() / 5),
+  });
   assert.ok(states >= 1);
 });

@@ -6,7 +6,15 @@ import { openHome } from "../../../../server/repository/home.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import type { Files } from "../../../../shared/ports.js";
-import { fineTuned, memoryHome, modelOf, openRepository, sameTensors, seededDraw, tensorsOf } from "../../../integration/server/repository/harness.js";
+import {
+  fineTuned,
+  memoryHome,
+  modelOf,
+  openRepository,
+  sameTensors,
+  seededDraw,
+  tensorsOf,
+} from "../../../integration/server/repository/harness.js";
 
 const folder = "/home/fleets/fleet-a/packs";
 
@@ -26,7 +34,8 @@ test("one flipped byte anywhere in a pack: every other version recovers, this on
   for (let round = 0; round < rounds; round++) {
     const { home, files, reopen } = await memoryHome();
     const repository = await openRepository(home, "fleet-a");
-    const base = tensorsOf("base", 3, 4), child = fineTuned(base, "child");
+    const base = tensorsOf("base", 3, 4),
+      child = fineTuned(base, "child");
     const [a, b, c] = [
       (await repository.save(modelOf(base), { name: "m" })).summary,
       (await repository.save(modelOf(child), { name: "m" })).summary,
@@ -42,20 +51,30 @@ test("one flipped byte anywhere in a pack: every other version recovers, this on
     const again = await reopen();
     const reopened = await openRepository(again, "fleet-a");
     let failed = 0;
-    for (const [summary, tensors] of [[a, base], [b, child], [c, tensorsOf("apart", 3, 4)]] as const) {
-      try { assert.ok(await sameTensors(reopened, summary.versionId, tensors), `wrong model: ${where}`); } catch (error) {
+    for (const [summary, tensors] of [
+      [a, base],
+      [b, child],
+      [c, tensorsOf("apart", 3, 4)],
+    ] as const) {
+      try {
+        assert.ok(await sameTensors(reopened, summary.versionId, tensors), `wrong model: ${where}`);
+      } catch (error) {
         assert.ok(error instanceof StemmaError && error.exitStatus >= 3, `${where}: ${String(error)}`);
         failed++;
       }
     }
     const { problems } = await reopened.check();
-    if (failed === 0) assert.ok(!problems.some(({ what }) => what.startsWith("version") || what.startsWith("tensor")), where);
+    if (failed === 0)
+      assert.ok(!problems.some(({ what }) => what.startsWith("version") || what.startsWith("tensor")), where);
     if (failed > 0) {
       assert.ok(problems.length > 0, where);
       await assert.rejects(reopened.planCollection(), { code: "COLLECTION_REFUSED" }, where);
     }
     // What is damaged is asked for again, and a new save makes it whole.
-    for (const [name, tensors] of [["m", base], ["apart", tensorsOf("apart", 3, 4)]] as const) {
+    for (const [name, tensors] of [
+      ["m", base],
+      ["apart", tensorsOf("apart", 3, 4)],
+    ] as const) {
       const { summary } = await reopened.save(modelOf(tensors), { name });
       assert.ok(await sameTensors(reopened, summary.versionId, tensors), where);
     }
@@ -79,7 +98,9 @@ test("a damaged tensor is named, once it has been sent again the old version rec
   await assert.rejects(repository.confirmStored(summary.versionId), { code: "ROOT_MISMATCH" });
   assert.equal(repository.get(summary.versionId)?.state, "recorded");
   const { problems } = await repository.check();
-  assert.ok(problems.some(({ id }) => repository.objects.stat(id as typeof summary.versionId)?.kind === "tensor"));
+  assert.ok(
+    problems.some(({ id }) => repository.objects.stat(id as typeof summary.versionId)?.kind === "tensor"),
+  );
   await repository.save(modelOf(tensors), { name: "m" });
   assert.ok(await sameTensors(repository, summary.versionId, tensors));
   assert.equal((await repository.confirmStored(summary.versionId)).state, "stored");

@@ -13,13 +13,29 @@ import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { restoreBackup } from "../../../../server/repository/restore.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
-import { fineTuned, modelOf, sameTensors, tensorsOf, type NamedTensor } from "../../../integration/server/repository/harness.js";
+import {
+  fineTuned,
+  modelOf,
+  sameTensors,
+  tensorsOf,
+  type NamedTensor,
+} from "../../../integration/server/repository/harness.js";
 
 const common = tensorsOf("common", 2, 4);
 const modelOfSeed = (seed: string): readonly NamedTensor[] => fineTuned(common, seed, 2);
-const portsOn = (files: Files, seed: string) => ({ files, clock: manualClock(), random: seededRandom(seed), environment: { backend: "none" } });
+const portsOn = (files: Files, seed: string) => ({
+  files,
+  clock: manualClock(),
+  random: seededRandom(seed),
+  environment: { backend: "none" },
+});
 
-interface Acknowledged { readonly recorded: Map<Hash, string>; readonly retired: Set<Hash>; retiring: Hash | undefined; backup: number }
+interface Acknowledged {
+  readonly recorded: Map<Hash, string>;
+  readonly retired: Set<Hash>;
+  retiring: Hash | undefined;
+  backup: number;
+}
 
 async function work(files: Files, done: Acknowledged): Promise<void> {
   const ports = portsOn(files, "work");
@@ -27,7 +43,8 @@ async function work(files: Files, done: Acknowledged): Promise<void> {
   const repository = await openRepository(home, "fleet-a");
   try {
     const save = async (model: string, bases: readonly Hash[] = []): Promise<Hash> => {
-      const { versionId } = (await repository.save(modelOf(modelOfSeed(model)), { name: "m", bases })).summary;
+      const { versionId } = (await repository.save(modelOf(modelOfSeed(model)), { name: "m", bases }))
+        .summary;
       done.recorded.set(versionId, model);
       return versionId;
     };
@@ -42,7 +59,10 @@ async function work(files: Files, done: Acknowledged): Promise<void> {
     ports.clock.advance(61_000);
     await repository.collect(await repository.planCollection());
     await save("d");
-  } finally { await repository.close().catch(() => undefined); await home.close(); }
+  } finally {
+    await repository.close().catch(() => undefined);
+    await home.close();
+  }
 }
 
 async function verify(files: Files, done: Acknowledged, where: string): Promise<void> {
@@ -66,18 +86,36 @@ async function verify(files: Files, done: Acknowledged, where: string): Promise<
   assert.ok(restored!.position >= done.backup, where);
 }
 
-for (const fault of [{ code: "EIO" }, { code: "ENOSPC", writtenShare: 0.5 }] as const satisfies readonly Fault[]) {
+for (const fault of [
+  { code: "EIO" },
+  { code: "ENOSPC", writtenShare: 0.5 },
+] as const satisfies readonly Fault[]) {
   for (const forGood of [false, true]) {
     test(`${fault.code} at every operation${forGood ? " and from then on" : ""}`, async (context) => {
       const step = process.env["STEMMA_TEST_FULL"] === "1" ? 1 : 7;
-      let tried = 0, failed = 0;
+      let tried = 0,
+        failed = 0;
       for (let n = 0; ; n += step) {
         const files = memoryFiles();
-        const done: Acknowledged = { recorded: new Map(), retired: new Set(), retiring: undefined, backup: 0 };
+        const done: Acknowledged = {
+          recorded: new Map(),
+          retired: new Set(),
+          retiring: undefined,
+          backup: 0,
+        };
         const where = `${fault.code} at operation ${n}`;
         let reached = false;
         const plan = failNth(n, fault, { forGood });
-        try { await work(faultyFiles(files, (operation) => { const found = plan(operation); reached ||= found !== undefined; return found; }), done); } catch (error) {
+        try {
+          await work(
+            faultyFiles(files, (operation) => {
+              const found = plan(operation);
+              reached ||= found !== undefined;
+              return found;
+            }),
+            done,
+          );
+        } catch (error) {
           assert.ok(isStemmaError(error), `${where}: ${String(error)}`);
           failed++;
         }

@@ -1,6 +1,13 @@
 /** Models that worker and test make of the same seed. */
-import { fineTuned, seededDraw, tensorsOf, type NamedTensor } from "../../../integration/server/repository/harness.js";
+import {
+  fineTuned,
+  seededDraw,
+  tensorsOf,
+  type NamedTensor,
+} from "../../../integration/server/repository/harness.js";
 
 const common = tensorsOf("common", 4, 16);
-export function modelOfSeed(seed: string): readonly NamedTensor[] { return fineTuned(common, seed, 3); }
+export function modelOfSeed(seed: string): readonly NamedTensor[] {
+  return fineTuned(common, seed, 3);
+}
 export { seededDraw };

@@ -1,11 +1,16 @@
-/** Works on a home until it is killed: saves, retirements, collections, backups. Says on stdout what was acknowledged, and nothing before. */
+/**
+ * Works on a home until it is killed: saves, retirements, collections, backups. Says on stdout what was
+ * acknowledged, and nothing before.
+ */
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { modelOfSeed, seededDraw } from "./kill-models.js";
 import { modelOf } from "../../../integration/server/repository/harness.js";
 
 const [, , path, backup, seed] = process.argv as [string, string, string, string, string];
-const say = (fact: object): void => { process.stdout.write(`${JSON.stringify(fact)}\n`); };
+const say = (fact: object): void => {
+  process.stdout.write(`${JSON.stringify(fact)}\n`);
+};
 const draw = seededDraw(seed);
 const home = await openNodeHome(path);
 const repository = await openRepository(home, "fleet-a");
@@ -15,10 +20,18 @@ async function save(modelSeed: string): Promise<void> {
   const known = repository.versions();
   const base = known.length > 0 && draw(3) > 0 ? known[draw(known.length)] : undefined;
   try {
-    const { summary } = await repository.save(modelOf(modelOfSeed(modelSeed)), { name: `m${draw(3)}`, ...(base === undefined ? {} : { bases: [base.versionId] }) });
+    const { summary } = await repository.save(modelOf(modelOfSeed(modelSeed)), {
+      name: `m${draw(3)}`,
+      ...(base === undefined ? {} : { bases: [base.versionId] }),
+    });
     say({ recorded: summary.versionId, seed: modelSeed, name: summary.name, version: summary.version });
-    if (draw(2) === 0) { await repository.confirmStored(summary.versionId); say({ stored: summary.versionId }); }
-  } catch (error) { if ((error as { code?: string }).code !== "MODEL_RETIRED") throw error; }
+    if (draw(2) === 0) {
+      await repository.confirmStored(summary.versionId);
+      say({ stored: summary.versionId });
+    }
+  } catch (error) {
+    if ((error as { code?: string }).code !== "MODEL_RETIRED") throw error;
+  }
 }
 
 async function retire(): Promise<void> {
@@ -37,5 +50,11 @@ for (let round = 0; ; round++) {
     const { freedBytes } = await repository.collect(await repository.planCollection());
     say({ collected: freedBytes });
   }
-  if (round % 3 === 2) await Promise.all([repository.backup(backup).then(({ position }) => { say({ backup: position }); }), save(`${seed}/${round}/c`)]);
+  if (round % 3 === 2)
+    await Promise.all([
+      repository.backup(backup).then(({ position }) => {
+        say({ backup: position });
+      }),
+      save(`${seed}/${round}/c`),
+    ]);
 }

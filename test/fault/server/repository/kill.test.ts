@@ -14,7 +14,17 @@ import { sameTensors, temporaryFolder } from "../../../integration/server/reposi
 import { modelOfSeed, seededDraw } from "./kill-models.js";
 import { workUntilKilled } from "../../../helpers/work-until-killed.js";
 
-interface Said { readonly open?: boolean; readonly recorded?: Hash; readonly seed?: string; readonly name?: string; readonly version?: number; readonly stored?: Hash; readonly retiring?: Hash; readonly retired?: Hash; readonly backup?: number }
+interface Said {
+  readonly open?: boolean;
+  readonly recorded?: Hash;
+  readonly seed?: string;
+  readonly name?: string;
+  readonly version?: number;
+  readonly stored?: Hash;
+  readonly retiring?: Hash;
+  readonly retired?: Hash;
+  readonly backup?: number;
+}
 
 test("killed at any moment, a home opens and has everything that was acknowledged", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1";
@@ -23,13 +33,25 @@ test("killed at any moment, a home opens and has everything that was acknowledge
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
   const draw = seededDraw(seed);
   const folder = await temporaryFolder(context);
-  const path = join(folder, "home"), backup = join(folder, "backup");
-  const recorded = new Map<Hash, { readonly seed: string; readonly name: string; readonly version: number }>();
-  const retiring = new Set<Hash>(), retired = new Set<Hash>(), stored = new Set<Hash>();
+  const path = join(folder, "home"),
+    backup = join(folder, "backup");
+  const recorded = new Map<
+    Hash,
+    { readonly seed: string; readonly name: string; readonly version: number }
+  >();
+  const retiring = new Set<Hash>(),
+    retired = new Set<Hash>(),
+    stored = new Set<Hash>();
   let backedUp = 0;
   for (let kill = 0; kill < kills; kill++) {
-    for (const said of await workUntilKilled<Said>(new URL("kill-worker.js", import.meta.url), [path, backup, `${seed}/${kill}`], 1 + draw(40), draw(25))) {
-      if (said.recorded !== undefined) recorded.set(said.recorded, { seed: said.seed!, name: said.name!, version: said.version! });
+    for (const said of await workUntilKilled<Said>(
+      new URL("kill-worker.js", import.meta.url),
+      [path, backup, `${seed}/${kill}`],
+      1 + draw(40),
+      draw(25),
+    )) {
+      if (said.recorded !== undefined)
+        recorded.set(said.recorded, { seed: said.seed!, name: said.name!, version: said.version! });
       if (said.stored !== undefined) stored.add(said.stored);
       if (said.retiring !== undefined) retiring.add(said.retiring);
       if (said.retired !== undefined) retired.add(said.retired);
@@ -39,21 +61,31 @@ test("killed at any moment, a home opens and has everything that was acknowledge
     const home = await openNodeHome(path);
     const repository = await openRepository(home, "fleet-a");
     assert.deepEqual((await repository.check()).problems, [], where);
-    const sample = [...recorded].filter((_, index) => recorded.size < 60 || index >= recorded.size - 30 || draw(5) === 0);
+    const sample = [...recorded].filter(
+      (_, index) => recorded.size < 60 || index >= recorded.size - 30 || draw(5) === 0,
+    );
     for (const [versionId, { seed: modelSeed, name, version }] of sample) {
       const summary = repository.get(versionId);
       assert.ok(summary !== undefined, `${where}: the acknowledged ${name}:${version} is gone`);
       assert.deepEqual([summary.name, summary.version], [name, version], where);
       if (retired.has(versionId)) assert.equal(summary.state, "retired", where);
       if (summary.state === "retired") assert.ok(retiring.has(versionId), where);
-      else assert.ok(await sameTensors(repository, versionId, modelOfSeed(modelSeed)), `${where}: ${name}:${version} came back altered`);
+      else
+        assert.ok(
+          await sameTensors(repository, versionId, modelOfSeed(modelSeed)),
+          `${where}: ${name}:${version} came back altered`,
+        );
       if (stored.has(versionId)) assert.notEqual(summary.state, "recorded", where);
     }
     await repository.close();
     await home.close();
-    if (backedUp > 0) assert.ok((await verifyBackup(nodeHomePorts().files, backup))[0]!.head.length >= backedUp, where);
+    if (backedUp > 0)
+      assert.ok((await verifyBackup(nodeHomePorts().files, backup))[0]!.head.length >= backedUp, where);
   }
   assert.ok(recorded.size > kills, "the worker hardly did anything");
-  if (backedUp > 0) assert.ok((await restoreBackup(backup, join(folder, "restored"), nodeHomePorts()))[0]!.position >= backedUp);
+  if (backedUp > 0)
+    assert.ok(
+      (await restoreBackup(backup, join(folder, "restored"), nodeHomePorts()))[0]!.position >= backedUp,
+    );
   context.diagnostic(`${recorded.size} acknowledged, ${retired.size} retired, backed up to ${backedUp}`);
 });

@@ -16,22 +16,47 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { sameTensors, temporaryFolder } from "../../../integration/server/repository/harness.js";
 import { modelOfSeed, seededDraw } from "./kill-models.js";
 
-interface Said { readonly versionId?: Hash; readonly seed?: string; readonly going?: readonly Hash[]; readonly retired?: readonly Hash[]; readonly freedBytes?: number }
+interface Said {
+  readonly versionId?: Hash;
+  readonly seed?: string;
+  readonly going?: readonly Hash[];
+  readonly retired?: readonly Hash[];
+  readonly freedBytes?: number;
+}
 
 /** Runs the worker to its end, or until `killAfterMs` after it said what is going. */
-async function run(home: string, seed: string, action: "grow" | "apply", killAfterMs?: number): Promise<{ readonly said: readonly Said[]; readonly killed: boolean }> {
-  const worker = spawn(process.execPath, [fileURLToPath(new URL("retention-worker.js", import.meta.url)), home, seed, action], { stdio: ["ignore", "pipe", "pipe"] });
+async function run(
+  home: string,
+  seed: string,
+  action: "grow" | "apply",
+  killAfterMs?: number,
+): Promise<{ readonly said: readonly Said[]; readonly killed: boolean }> {
+  const worker = spawn(
+    process.execPath,
+    [fileURLToPath(new URL("retention-worker.js", import.meta.url)), home, seed, action],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
   const said: Said[] = [];
   let complaint = "";
-  worker.stderr.on("data", (chunk: Buffer) => { complaint += chunk.toString(); });
-  const ended = new Promise<string | number | null>((resolve) => { worker.on("exit", (code, signal) => { resolve(signal ?? code); }); });
+  worker.stderr.on("data", (chunk: Buffer) => {
+    complaint += chunk.toString();
+  });
+  const ended = new Promise<string | number | null>((resolve) => {
+    worker.on("exit", (code, signal) => {
+      resolve(signal ?? code);
+    });
+  });
   for await (const line of createInterface({ input: worker.stdout })) {
     const one = JSON.parse(line) as Said;
     said.push(one);
-    if (one.going !== undefined && killAfterMs !== undefined) setTimeout(() => worker.kill("SIGKILL"), killAfterMs);
+    if (one.going !== undefined && killAfterMs !== undefined)
+      setTimeout(() => worker.kill("SIGKILL"), killAfterMs);
   }
   const how = await ended;
-  assert.ok(how === 0 || (killAfterMs !== undefined && how === "SIGKILL"), `the worker ended with ${String(how)}: ${complaint}`);
+  assert.ok(
+    how === 0 || (killAfterMs !== undefined && how === "SIGKILL"),
+    `the worker ended with ${String(how)}: ${complaint}`,
+  );
   return { said, killed: how === "SIGKILL" };
 }
 
@@ -41,15 +66,19 @@ test("killed while rules are applied: nothing that was to stay is lost, and appl
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
   const draw = seededDraw(seed);
   const folder = await temporaryFolder(context);
-  const grown = join(folder, "grown"), path = join(folder, "home");
-  const versions = new Map((await run(grown, seed, "grow")).said.map(({ versionId, seed: modelSeed }) => [versionId!, modelSeed!]));
+  const grown = join(folder, "grown"),
+    path = join(folder, "home");
+  const versions = new Map(
+    (await run(grown, seed, "grow")).said.map(({ versionId, seed: modelSeed }) => [versionId!, modelSeed!]),
+  );
   await cp(grown, path, { recursive: true });
   const undisturbed = (await run(path, seed, "apply")).said;
   const going = new Set(undisturbed[0]?.going);
   assert.ok(going.size > 30 && going.size < versions.size - 20, `${going.size} of ${versions.size} go`);
   assert.deepEqual(undisturbed[1]?.retired, undisturbed[0]?.going);
   assert.ok((undisturbed[2]?.freedBytes ?? 0) > 0);
-  let cutShort = 0, partly = 0;
+  let cutShort = 0,
+    partly = 0;
   for (let kill = 0; kill < kills; kill++) {
     const where = `seed ${seed}, kill ${kill}`;
     await rm(path, { recursive: true, force: true });
@@ -58,20 +87,32 @@ test("killed while rules are applied: nothing that was to stay is lost, and appl
     if (killed) cutShort++;
     const acknowledged = said.find(({ retired }) => retired !== undefined)?.retired ?? [];
     for (const again of [false, true]) {
-      if (again) for (const versionId of (await run(path, seed, "apply")).said[0]?.going ?? []) assert.ok(going.has(versionId), where);
+      if (again)
+        for (const versionId of (await run(path, seed, "apply")).said[0]?.going ?? [])
+          assert.ok(going.has(versionId), where);
       const home = await openNodeHome(path);
       const repository = await openRepository(home, "fleet-a");
       assert.deepEqual((await repository.check()).problems, [], where);
-      const retired = new Set([...versions.keys()].filter((versionId) => repository.get(versionId)?.state === "retired"));
+      const retired = new Set(
+        [...versions.keys()].filter((versionId) => repository.get(versionId)?.state === "retired"),
+      );
       for (const versionId of retired) assert.ok(going.has(versionId), `${where}: ${versionId} was to stay`);
-      for (const versionId of acknowledged) assert.ok(retired.has(versionId), `${where}: ${versionId} was acknowledged`);
+      for (const versionId of acknowledged)
+        assert.ok(retired.has(versionId), `${where}: ${versionId} was acknowledged`);
       if (again) assert.deepEqual(retired, going, where);
       else if (retired.size > 0 && retired.size < going.size) partly++;
-      for (const [versionId, modelSeed] of versions) if (!going.has(versionId) && draw(again ? 2 : 4) === 0) assert.ok(await sameTensors(repository, versionId, modelOfSeed(modelSeed)), `${where}: ${versionId} came back altered`);
+      for (const [versionId, modelSeed] of versions)
+        if (!going.has(versionId) && draw(again ? 2 : 4) === 0)
+          assert.ok(
+            await sameTensors(repository, versionId, modelOfSeed(modelSeed)),
+            `${where}: ${versionId} came back altered`,
+          );
       await repository.close();
       await home.close();
     }
   }
   assert.ok(cutShort > 0, "no kill came before the worker's end");
-  context.diagnostic(`${going.size} of ${versions.size} go; ${cutShort} of ${kills} cut short, ${partly} with some retired and some not`);
+  context.diagnostic(
+    `${going.size} of ${versions.size} go; ${cutShort} of ${kills} cut short, ${partly} with some retired and some not`,
+  );
 });

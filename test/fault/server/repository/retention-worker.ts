@@ -1,4 +1,7 @@
-/** Grows a fleet, sets a rule and applies it in a process that is killed. Says on stdout what was acknowledged, and nothing before. */
+/**
+ * Grows a fleet, sets a rule and applies it in a process that is killed. Says on stdout what was
+ * acknowledged, and nothing before.
+ */
 import { nodeHomePorts } from "../../../../server/repository/node-home.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
@@ -6,7 +9,9 @@ import { modelOf } from "../../../integration/server/repository/harness.js";
 import { modelOfSeed } from "./kill-models.js";
 
 const [, , path, seed, action] = process.argv as [string, string, string, string, "grow" | "apply"];
-const say = (fact: object): void => { process.stdout.write(`${JSON.stringify(fact)}\n`); };
+const say = (fact: object): void => {
+  process.stdout.write(`${JSON.stringify(fact)}\n`);
+};
 const dayMs = 24 * 3_600_000;
 let nowMs = Date.parse("2026-01-01T00:00:00Z");
 const ports = nodeHomePorts();
@@ -17,7 +22,10 @@ const versions = 90;
 if (action === "grow") {
   for (let day = 0; day < versions; day++) {
     const before = repository.versions().at(-1);
-    const { summary } = await repository.save(modelOf(modelOfSeed(`${seed}/${day}`)), { name: "soh", bases: before === undefined ? [] : [before.versionId] });
+    const { summary } = await repository.save(modelOf(modelOfSeed(`${seed}/${day}`)), {
+      name: "soh",
+      bases: before === undefined ? [] : [before.versionId],
+    });
     if (day % 11 === 3) await repository.hold(summary.versionId, "incident", "ann");
     say({ versionId: summary.versionId, seed: `${seed}/${day}` });
     nowMs += dayMs;
@@ -27,7 +35,9 @@ if (action === "grow") {
   nowMs += versions * dayMs;
   const { retire } = await repository.retention.forecast();
   say({ going: retire.map(({ versionId }) => versionId) });
-  say({ retired: (await repository.retention.apply({ atOnce: 3 })).retired.map(({ versionId }) => versionId) });
+  say({
+    retired: (await repository.retention.apply({ atOnce: 3 })).retired.map(({ versionId }) => versionId),
+  });
   const { freedBytes } = await repository.collect(await repository.planCollection());
   say({ freedBytes });
 }

@@ -1,4 +1,7 @@
-/** Damaged and forged encodings: a typed error or exactly as many bytes as declared, the same from both twins whatever their memory held before. */
+/**
+ * Damaged and forged encodings: a typed error or exactly as many bytes as declared, the same from both twins
+ * whatever their memory held before.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDeltaCodec, type DeltaCodec } from "../../../../shared/delta/codec.js";
@@ -7,46 +10,111 @@ import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import { loadDeltaKernels } from "../../../../shared/delta/load.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
-import { fineTuned, further, nearlyEqual, noiseTensor, uniform, weights } from "../../../helpers/related-tensors.js";
+import {
+  fineTuned,
+  further,
+  nearlyEqual,
+  noiseTensor,
+  uniform,
+  weights,
+} from "../../../helpers/related-tensors.js";
 
-const mutations = Number(process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000));
+const mutations = Number(
+  process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),
+);
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_260_801);
-const wasm = createDeltaCodec(await loadDeltaKernels()), plain = createDeltaCodec(plainKernels());
+const wasm = createDeltaCodec(await loadDeltaKernels()),
+  plain = createDeltaCodec(plainKernels());
 
-interface Case { readonly tensor: Tensor; readonly references: References; readonly code: number; readonly bytes: Uint8Array }
+interface Case {
+  readonly tensor: Tensor;
+  readonly references: References;
+  readonly code: number;
+  readonly bytes: Uint8Array;
+}
 
 function cases(): readonly Case[] {
-  const base = weights([24, 20], 1), child = fineTuned(base, 1e-4, 2), onward = further(child, base, 0.8, 1e-6, 3), close = nearlyEqual(base, 0.9, 4), wide = weights([30, 20], 5);
+  const base = weights([24, 20], 1),
+    child = fineTuned(base, 1e-4, 2),
+    onward = further(child, base, 0.8, 1e-6, 3),
+    close = nearlyEqual(base, 0.9, 4),
+    wide = weights([30, 20], 5);
   wide.bytes.set(child.bytes, 0);
-  const large = noiseTensor("U8", [2_100_000], 6), sparse = { ...large, bytes: large.bytes.map((byte) => (byte < 250 ? 0 : byte)) };
-  const small = noiseTensor("I16", [40, 9], 7), wideNumbers = noiseTensor("F64", [70], 8);
-  const of = (tensor: Tensor, references: References = {}, options = {}): Case => ({ tensor, references, ...wasm.encodeTensor(tensor, tensor.bytes, references, options) });
+  const large = noiseTensor("U8", [2_100_000], 6),
+    sparse = { ...large, bytes: large.bytes.map((byte) => (byte < 250 ? 0 : byte)) };
+  const small = noiseTensor("I16", [40, 9], 7),
+    wideNumbers = noiseTensor("F64", [70], 8);
+  const of = (tensor: Tensor, references: References = {}, options = {}): Case => ({
+    tensor,
+    references,
+    ...wasm.encodeTensor(tensor, tensor.bytes, references, options),
+  });
   const all = [
-    of(base), of(child, { base }), of(onward, { base: child, previous: base }), of(close, { base }), of(wide, { base }), of(child, { base }, { layout: "planes" }), of(base, {}, { layout: "planes" }), of(base, {}, { layout: "fixed" }),
-    of({ ...small, bytes: small.bytes.map((byte, i) => (i % 2 === 0 ? byte & 3 : 0)) }), of({ ...wideNumbers, bytes: wideNumbers.bytes.map((byte, i) => (i % 5 === 0 ? byte + 1 : byte)) }, { base: wideNumbers }), of(base, { base }), of(noiseTensor("F32", [4], 9)),
+    of(base),
+    of(child, { base }),
+    of(onward, { base: child, previous: base }),
+    of(close, { base }),
+    of(wide, { base }),
+    of(child, { base }, { layout: "planes" }),
+    of(base, {}, { layout: "planes" }),
+    of(base, {}, { layout: "fixed" }),
+    of({ ...small, bytes: small.bytes.map((byte, i) => (i % 2 === 0 ? byte & 3 : 0)) }),
+    of(
+      { ...wideNumbers, bytes: wideNumbers.bytes.map((byte, i) => (i % 5 === 0 ? byte + 1 : byte)) },
+      { base: wideNumbers },
+    ),
+    of(base, { base }),
+    of(noiseTensor("F32", [4], 9)),
     of(sparse),
   ];
-  assert.deepEqual([...new Set(all.map(({ code }) => code))].sort(), Object.values(encodingCodes), "every kind of encoding is attacked");
+  assert.deepEqual(
+    [...new Set(all.map(({ code }) => code))].sort(),
+    Object.values(encodingCodes),
+    "every kind of encoding is attacked",
+  );
   return all;
 }
 
 function mutate(bytes: Uint8Array, draw: () => number): Uint8Array {
-  const below = (limit: number): number => Math.floor(draw() * limit), mutated = bytes.slice();
+  const below = (limit: number): number => Math.floor(draw() * limit),
+    mutated = bytes.slice();
   // Headers, lengths and tables lie in front: half of the changes are there.
   const place = (): number => below(draw() < 0.5 ? Math.min(24, mutated.length) : mutated.length);
   switch (below(7)) {
-    case 0: return mutated.subarray(0, below(mutated.length + 1));
-    case 1: return Uint8Array.from([...mutated.subarray(0, 4096), ...Array.from({ length: 1 + below(40) }, () => below(256))]);
-    case 2: { const from = place(), to = place(); mutated.copyWithin(to, from, from + below(16)); return mutated; }
-    case 3: return Uint8Array.from({ length: below(80) }, () => below(256));
-    case 4: for (let i = below(12); i >= 0; i--) if (mutated.length > 0) mutated[place()] = below(256); return mutated;
-    case 5: if (mutated.length > 0) mutated[place()] = draw() < 0.5 ? 255 : 0; return mutated;
-    default: if (mutated.length > 0) mutated[place()]! ^= 1 << below(8); return mutated;
+    case 0:
+      return mutated.subarray(0, below(mutated.length + 1));
+    case 1:
+      return Uint8Array.from([
+        ...mutated.subarray(0, 4096),
+        ...Array.from({ length: 1 + below(40) }, () => below(256)),
+      ]);
+    case 2: {
+      const from = place(),
+        to = place();
+      mutated.copyWithin(to, from, from + below(16));
+      return mutated;
+    }
+    case 3:
+      return Uint8Array.from({ length: below(80) }, () => below(256));
+    case 4:
+      for (let i = below(12); i >= 0; i--) if (mutated.length > 0) mutated[place()] = below(256);
+      return mutated;
+    case 5:
+      if (mutated.length > 0) mutated[place()] = draw() < 0.5 ? 255 : 0;
+      return mutated;
+    default:
+      if (mutated.length > 0) mutated[place()]! ^= 1 << below(8);
+      return mutated;
   }
 }
 
 /** What decoding comes to: bytes, or the code of a typed error. Anything else thrown fails the test. */
-function outcome(codec: DeltaCodec, { tensor, references }: Case, code: number, bytes: Uint8Array): Uint8Array | string {
+function outcome(
+  codec: DeltaCodec,
+  { tensor, references }: Case,
+  code: number,
+  bytes: Uint8Array,
+): Uint8Array | string {
   try {
     const decoded = codec.decodeTensor(tensor, { code, bytes }, references, tensor.bytes.length);
     assert.equal(decoded.length, tensor.bytes.length);
@@ -57,35 +125,71 @@ function outcome(codec: DeltaCodec, { tensor, references }: Case, code: number, 
   }
 }
 
-function same(a: Uint8Array | string, b: Uint8Array | string): boolean { return typeof a === "string" || typeof b === "string" ? a === b : Buffer.compare(a, b) === 0; }
+function same(a: Uint8Array | string, b: Uint8Array | string): boolean {
+  return typeof a === "string" || typeof b === "string" ? a === b : Buffer.compare(a, b) === 0;
+}
 
 test(`${mutations} mutations of every kind of encoding end in a typed error or in as many bytes as declared (seed ${seed})`, (context) => {
-  const draw = uniform(seed), all = cases(), heavy = all.length - 1;
+  const draw = uniform(seed),
+    all = cases(),
+    heavy = all.length - 1;
   let refused = 0;
   for (let i = 0; i < mutations; i++) {
     // The large one, in slabs, is slow: one in two hundred.
     const chosen = all[i % 200 === 199 ? heavy : Math.floor(draw() * heavy)]!;
-    const code = draw() < 0.1 ? Math.floor(draw() * 9) : chosen.code, bytes = mutate(chosen.bytes, draw);
-    const found = outcome(wasm, chosen, code, bytes), twin = outcome(plain, chosen, code, bytes);
-    assert.ok(same(found, twin), `mutation ${i} of seed ${seed}: the twins differ: ${typeof found === "string" ? found : "bytes"}, ${typeof twin === "string" ? twin : "bytes"}`);
-    if (i % 400 === 0) assert.ok(same(found, outcome(createDeltaCodec(plainKernels()), chosen, code, bytes)), `mutation ${i} of seed ${seed}: what memory held before shows`);
+    const code = draw() < 0.1 ? Math.floor(draw() * 9) : chosen.code,
+      bytes = mutate(chosen.bytes, draw);
+    const found = outcome(wasm, chosen, code, bytes),
+      twin = outcome(plain, chosen, code, bytes);
+    assert.ok(
+      same(found, twin),
+      `mutation ${i} of seed ${seed}: the twins differ: ${typeof found === "string" ? found : "bytes"}, ${typeof twin === "string" ? twin : "bytes"}`,
+    );
+    if (i % 400 === 0)
+      assert.ok(
+        same(found, outcome(createDeltaCodec(plainKernels()), chosen, code, bytes)),
+        `mutation ${i} of seed ${seed}: what memory held before shows`,
+      );
     if (typeof found === "string") refused++;
-    try { wasm.needs(chosen.tensor, { code, bytes }); } catch (error) { if (!isStemmaError(error)) throw error; }
+    try {
+      wasm.needs(chosen.tensor, { code, bytes });
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+    }
   }
   context.diagnostic(`${refused} refused, ${mutations - refused} decoded to other or the same bytes`);
   assert.ok(refused > mutations / 10 && refused < mutations);
 });
 
 test("references that are missing, and declarations that do not fit, are named", () => {
-  const base = weights([24, 20], 1), child = fineTuned(base, 1e-4, 2), encoded = wasm.encodeTensor(child, child.bytes, { base }), planes = wasm.encodeTensor(child, child.bytes, { base }, { layout: "planes" });
-  const failing = (run: () => unknown, code: string): void => assert.throws(run, (error) => isStemmaError(error) && error.code === code);
+  const base = weights([24, 20], 1),
+    child = fineTuned(base, 1e-4, 2),
+    encoded = wasm.encodeTensor(child, child.bytes, { base }),
+    planes = wasm.encodeTensor(child, child.bytes, { base }, { layout: "planes" });
+  const failing = (run: () => unknown, code: string): void =>
+    assert.throws(run, (error) => isStemmaError(error) && error.code === code);
   for (const one of [encoded, planes, { code: encodingCodes.equal, bytes: new Uint8Array() }]) {
     failing(() => wasm.decodeTensor(child, one, {}, child.bytes.length), "DELTA_REFERENCE_MISSING");
-    failing(() => wasm.decodeTensor(child, one, { base: weights([24, 21], 1) }, child.bytes.length), "DELTA_REFERENCE_MISSING");
+    failing(
+      () => wasm.decodeTensor(child, one, { base: weights([24, 21], 1) }, child.bytes.length),
+      "DELTA_REFERENCE_MISSING",
+    );
   }
   const onward = further(child, base, 0.8, 1e-6, 3);
-  failing(() => wasm.decodeTensor(onward, wasm.encodeTensor(onward, onward.bytes, { base: child, previous: base }), { base: child }, onward.bytes.length), "DELTA_REFERENCE_MISSING");
+  failing(
+    () =>
+      wasm.decodeTensor(
+        onward,
+        wasm.encodeTensor(onward, onward.bytes, { base: child, previous: base }),
+        { base: child },
+        onward.bytes.length,
+      ),
+    "DELTA_REFERENCE_MISSING",
+  );
   failing(() => wasm.decodeTensor(child, encoded, { base }, child.bytes.length - 4), "TENSOR_SIZE_MISMATCH");
   failing(() => wasm.encodeTensor(child, child.bytes.subarray(1)), "TENSOR_SIZE_MISMATCH");
-  failing(() => wasm.decodeTensor(child, { code: 99, bytes: encoded.bytes }, { base }, child.bytes.length), "DELTA_CODE_UNKNOWN");
+  failing(
+    () => wasm.decodeTensor(child, { code: 99, bytes: encoded.bytes }, { base }, child.bytes.length),
+    "DELTA_CODE_UNKNOWN",
+  );
 });

@@ -16,7 +16,14 @@ function pretending(files: Files, pretends: (path: string, kind: "file" | "folde
     async open(path, mode) {
       const file = await files.open(path, mode);
       if (!pretends(path, "file")) return file;
-      return { read: (target, at) => file.read(target, at), write: (bytes, at) => file.write(bytes, at), size: () => file.size(), truncate: (size) => file.truncate(size), sync: () => Promise.resolve(), close: () => file.close() };
+      return {
+        read: (target, at) => file.read(target, at),
+        write: (bytes, at) => file.write(bytes, at),
+        size: () => file.size(),
+        truncate: (size) => file.truncate(size),
+        sync: () => Promise.resolve(),
+        close: () => file.close(),
+      };
     },
     syncFolder: (path) => (pretends(path, "folder") ? Promise.resolve() : files.syncFolder(path)),
   };
@@ -25,7 +32,9 @@ function pretending(files: Files, pretends: (path: string, kind: "file" | "folde
 async function work(files: Files, mark: (ack: Ack) => void): Promise<void> {
   const random = seededNumbers(7);
   let home = await openSmall(files, "first");
-  const save = async (number: number): Promise<void> => { mark({ what: "saved", save: number, position: await home.save(number) }); };
+  const save = async (number: number): Promise<void> => {
+    mark({ what: "saved", save: number, position: await home.save(number) });
+  };
   for (let round = 0; round < 6; round++) {
     await Promise.all([0, 1, 2].map((i) => save(round * 5 + i)));
     await save(round * 5 + 3);
@@ -35,7 +44,10 @@ async function work(files: Files, mark: (ack: Ack) => void): Promise<void> {
       mark({ what: "retired", save: number });
     }
     await Promise.all([home.collect(), save(round * 5 + 4)]);
-    if (round === 3) { await home.close(); home = await openSmall(files, "second"); }
+    if (round === 3) {
+      await home.close();
+      home = await openSmall(files, "second");
+    }
   }
   await home.collect();
 }
@@ -48,10 +60,25 @@ for (const [what, pretends] of [
   ["packs are not fsynced", (path, kind) => kind === "file" && path.startsWith(folders.packs)],
   ["names of packs are not fsynced", (path, kind) => kind === "folder" && path === folders.packs],
   ["the journal is not fsynced", (path, kind) => kind === "file" && path.endsWith(".log")],
-  ["names of journal segments are not fsynced", (path, kind) => kind === "folder" && path === folders.journal],
-  ["folders are not fsynced", (path, kind) => kind === "folder" && !path.startsWith(folders.packs) && !path.startsWith(folders.journal)],
+  [
+    "names of journal segments are not fsynced",
+    (path, kind) => kind === "folder" && path === folders.journal,
+  ],
+  [
+    "folders are not fsynced",
+    (path, kind) => kind === "folder" && !path.startsWith(folders.packs) && !path.startsWith(folders.journal),
+  ],
 ] as const satisfies readonly (readonly [string, (path: string, kind: "file" | "folder") => boolean])[]) {
   it(`would notice if ${what}`, async () => {
-    await assert.rejects(() => checkCrashStates<Ack>({ name: what, run: (files, mark) => work(pretending(files, pretends), mark), check: checkSmall, states: 2000 }), /crash before event/);
+    await assert.rejects(
+      () =>
+        checkCrashStates<Ack>({
+          name: what,
+          run: (files, mark) => work(pretending(files, pretends), mark),
+          check: checkSmall,
+          states: 2000,
+        }),
+      /crash before event/,
+    );
   });
 }

@@ -7,7 +7,15 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
 import { crashState, crashStyles } from "../../../../shared/files/crash-states.js";
-import { changingKinds, failNth, faultyFiles, fullAfter, type Fault, type FaultPlan, type FileOperationKind } from "../../../../shared/files/faulty-files.js";
+import {
+  changingKinds,
+  failNth,
+  faultyFiles,
+  fullAfter,
+  type Fault,
+  type FaultPlan,
+  type FileOperationKind,
+} from "../../../../shared/files/faulty-files.js";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";
 import { recordingFiles } from "../../../../shared/files/recording-files.js";
 import type { Files } from "../../../../shared/ports.js";
@@ -18,18 +26,27 @@ async function workThrough(files: Files, mark: (ack: Ack) => void): Promise<stri
   const failures: string[] = [];
   let home: Awaited<ReturnType<typeof openSmall>> | undefined;
   const attempt = async (run: () => Promise<void>): Promise<void> => {
-    try { await run(); } catch (error) {
+    try {
+      await run();
+    } catch (error) {
       assert.ok(error instanceof StemmaError, `no typed error: ${String(error)}`);
       failures.push(error.code);
     }
   };
   let opened = 0;
-  const save = (number: number) => attempt(async () => { if (home !== undefined) mark({ what: "saved", save: number, position: await home.save(number) }); });
+  const save = (number: number) =>
+    attempt(async () => {
+      if (home !== undefined) mark({ what: "saved", save: number, position: await home.save(number) });
+    });
   for (let round = 0; round < 3; round++) {
     if (home === undefined || failures.includes("JOURNAL_STOPPED") || failures.includes("STORE_FAILED")) {
-      await attempt(async () => { await home?.close(); });
+      await attempt(async () => {
+        await home?.close();
+      });
       home = undefined;
-      await attempt(async () => { home = await openSmall(files, `opened ${opened++}`); });
+      await attempt(async () => {
+        home = await openSmall(files, `opened ${opened++}`);
+      });
     }
     await Promise.all([save(round * 4), save(round * 4 + 1)]);
     await save(round * 4 + 2);
@@ -39,40 +56,77 @@ async function workThrough(files: Files, mark: (ack: Ack) => void): Promise<stri
       await home.retire(round * 4);
       mark({ what: "retired", save: round * 4 });
     });
-    await attempt(async () => { await home?.collect(); });
+    await attempt(async () => {
+      await home?.collect();
+    });
   }
-  await attempt(async () => { await home?.close(); });
+  await attempt(async () => {
+    await home?.close();
+  });
   return failures;
 }
 
 /** One run on a disk with this fault; then the machine stops, and all is looked at on a disk that is well. */
-async function runWith(plan: FaultPlan): Promise<{ readonly failures: readonly string[]; readonly operations: number }> {
+async function runWith(
+  plan: FaultPlan,
+): Promise<{ readonly failures: readonly string[]; readonly operations: number }> {
   let operations = 0;
   const memory = memoryFiles();
   const disk = recordingFiles(memory);
-  const failures = await workThrough(faultyFiles(disk, (operation) => { if (changingKinds.includes(operation.kind)) operations++; return plan(operation); }), (ack) => disk.mark(ack));
-  for (const style of ["all-kept", "all-dropped", crashStyles[operations % crashStyles.length] ?? "zeros"] as const) {
+  const failures = await workThrough(
+    faultyFiles(disk, (operation) => {
+      if (changingKinds.includes(operation.kind)) operations++;
+      return plan(operation);
+    }),
+    (ack) => disk.mark(ack),
+  );
+  for (const style of [
+    "all-kept",
+    "all-dropped",
+    crashStyles[operations % crashStyles.length] ?? "zeros",
+  ] as const) {
     const state = crashState(disk.recording, disk.recording.events, style, operations);
-    try { await checkSmall(state.files, state.marks as Ack[]); } catch (error) { throw new Error(`${state.description}: ${error instanceof Error ? error.stack ?? "" : String(error)}`, { cause: error }); }
+    try {
+      await checkSmall(state.files, state.marks as Ack[]);
+    } catch (error) {
+      throw new Error(
+        `${state.description}: ${error instanceof Error ? (error.stack ?? "") : String(error)}`,
+        { cause: error },
+      );
+    }
   }
   return { failures, operations };
 }
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 
-async function everyOperation(fault: Fault, kinds: readonly FileOperationKind[], forGood: boolean): Promise<Set<string>> {
+async function everyOperation(
+  fault: Fault,
+  kinds: readonly FileOperationKind[],
+  forGood: boolean,
+): Promise<Set<string>> {
   const { operations } = await runWith(() => undefined);
   assert.ok(operations > 100);
   const codes = new Set<string>();
   for (let n = 0; n <= operations; n += full ? 1 : 4) {
-    try { for (const code of (await runWith(failNth(n, fault, { kinds, forGood }))).failures) codes.add(code); } catch (error) { throw new Error(`${fault.code} at operation ${n}${forGood ? " and after" : ""}: ${error instanceof Error ? error.stack ?? "" : String(error)}`, { cause: error }); }
+    try {
+      for (const code of (await runWith(failNth(n, fault, { kinds, forGood }))).failures) codes.add(code);
+    } catch (error) {
+      throw new Error(
+        `${fault.code} at operation ${n}${forGood ? " and after" : ""}: ${error instanceof Error ? (error.stack ?? "") : String(error)}`,
+        { cause: error },
+      );
+    }
   }
   return codes;
 }
 
 it("an input/output error at any operation costs nothing acknowledged", async () => {
   const codes = await everyOperation({ code: "EIO", writtenShare: 0.5 }, changingKinds, false);
-  assert.ok(codes.has("FILE_FAILED") && codes.has("JOURNAL_STOPPED") && codes.has("STORE_FAILED"), [...codes].join(" "));
+  assert.ok(
+    codes.has("FILE_FAILED") && codes.has("JOURNAL_STOPPED") && codes.has("STORE_FAILED"),
+    [...codes].join(" "),
+  );
 });
 it("a disk that fails for good at any operation costs nothing acknowledged", async () => {
   await everyOperation({ code: "EIO", writtenShare: 0.3 }, changingKinds, true);
@@ -82,13 +136,20 @@ it("a failed fsync ends all promises until reopening", async () => {
   assert.ok(codes.has("JOURNAL_STOPPED") && codes.has("STORE_FAILED"), [...codes].join(" "));
 });
 it("a full disk costs nothing acknowledged, and all goes on when there is room again", async () => {
-  const codes = await everyOperation({ code: "ENOSPC", writtenShare: 0.7 }, ["write", "open", "makeFolder"], false);
+  const codes = await everyOperation(
+    { code: "ENOSPC", writtenShare: 0.7 },
+    ["write", "open", "makeFolder"],
+    false,
+  );
   assert.deepEqual([...codes], ["DISK_FULL"]);
 });
 it("a disk that fills up and stays full fails every save and keeps all before", async () => {
   for (const bytes of [0, 100, 3000, 5000, 20_000, 100_000, 120_000]) {
     const { plan } = fullAfter(bytes);
     const { failures } = await runWith(plan);
-    assert.ok(failures.length > 0 && failures.every((code) => code === "DISK_FULL"), `${bytes}: ${failures.join(" ")}`);
+    assert.ok(
+      failures.length > 0 && failures.every((code) => code === "DISK_FULL"),
+      `${bytes}: ${failures.join(" ")}`,
+    );
   }
 });

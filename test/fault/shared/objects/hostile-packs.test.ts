@@ -1,7 +1,7 @@
 /**
- * Packs whose indexes lie, with every hash right: what an attacker who can write into the folder could leave, or a
- * broken writer. The store opens, answers with typed errors or the right bytes, allocates nothing beyond what a
- * coded tensor may have, and comes to an end.
+ * Packs whose indexes lie, with every hash right: what an attacker who can write into the folder could leave,
+ * or a broken writer. The store opens, answers with typed errors or the right bytes, allocates nothing beyond
+ * what a coded tensor may have, and comes to an end.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -9,7 +9,15 @@ import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";
 import { maxChainDepth } from "../../../../shared/objects/object-store.js";
-import { decodePackIndex, decodePackTrailer, encodePackHeader, encodePackIndex, encodePackTrailer, packName, type PackEntry } from "../../../../shared/objects/pack-format.js";
+import {
+  decodePackIndex,
+  decodePackTrailer,
+  encodePackHeader,
+  encodePackIndex,
+  encodePackTrailer,
+  packName,
+  type PackEntry,
+} from "../../../../shared/objects/pack-format.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
 import { sha256, tensorId } from "../../../../shared/tensor/hash.js";
@@ -20,7 +28,8 @@ import { testSeed } from "../../../helpers/crash-states.js";
 import { manualClock, seededNumbers, seededRandom } from "../../../helpers/manual-clock.js";
 
 const folder = "/home/packs";
-const open = (files: Files): Promise<PackStore> => openPackStore(files, folder, { clock: manualClock(), random: seededRandom("s"), decodedCacheBytes: 1000 });
+const open = (files: Files): Promise<PackStore> =>
+  openPackStore(files, folder, { clock: manualClock(), random: seededRandom("s"), decodedCacheBytes: 1000 });
 
 async function put(files: Files, name: string, bytes: Uint8Array): Promise<void> {
   await files.makeFolder(folder);
@@ -31,25 +40,59 @@ async function put(files: Files, name: string, bytes: Uint8Array): Promise<void>
 
 /** A pack of format 2 with this index, all of its hashes right. */
 async function putPack(files: Files, objects: Uint8Array, index: Uint8Array, entries: number): Promise<void> {
-  const bytes = Buffer.concat([encodePackHeader(2), objects, index, encodePackTrailer(2, 32 + objects.length, index, entries)]);
+  const bytes = Buffer.concat([
+    encodePackHeader(2),
+    objects,
+    index,
+    encodePackTrailer(2, 32 + objects.length, index, entries),
+  ]);
   await put(files, `${packName(index, new Uint8Array(8))}.pack`, bytes);
 }
 
 const header = { dtype: "F32", shape: [4] } as const;
 const hash = (n: number): Hash => sha256(`tensor ${n}`);
-const lying = (n: number, base: number, more: Partial<PackEntry> = {}): PackEntry => ({ id: hash(n), kind: "tensor", representation: 1, epoch: 1, header, offset: 32, storedBytes: 0, byteLength: 16, base: hash(base), ...more });
+const lying = (n: number, base: number, more: Partial<PackEntry> = {}): PackEntry => ({
+  id: hash(n),
+  kind: "tensor",
+  representation: 1,
+  epoch: 1,
+  header,
+  offset: 32,
+  storedBytes: 0,
+  byteLength: 16,
+  base: hash(base),
+  ...more,
+});
 
 /** Everything that can be asked of a tensor ends in a typed error, or the tensor. */
 async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promise<Set<string>> {
   const codes = new Set<string>();
   const ask = async (question: () => Promise<Uint8Array>): Promise<void> => {
-    try { const bytes = await question(); if (expected !== undefined) assert.deepEqual(bytes, expected); } catch (error) { assert.ok(error instanceof StemmaError, String(error)); codes.add(error.code); }
+    try {
+      const bytes = await question();
+      if (expected !== undefined) assert.deepEqual(bytes, expected);
+    } catch (error) {
+      assert.ok(error instanceof StemmaError, String(error));
+      codes.add(error.code);
+    }
   };
   await ask(() => readBack(store, id));
-  const high = async (planes: number): Promise<Uint8Array> => { await store.readHighPlanes(id, planes); return expected ?? new Uint8Array(); };
+  const high = async (planes: number): Promise<Uint8Array> => {
+    await store.readHighPlanes(id, planes);
+    return expected ?? new Uint8Array();
+  };
   for (const planes of [1, 4]) await ask(() => high(planes));
-  await ask(async () => { await store.readFixedPlanes(id, 2); return expected ?? new Uint8Array(); });
-  try { const { bytes } = await store.readCoded(id); assert.ok(bytes.length < 2 ** 20); } catch (error) { assert.ok(error instanceof StemmaError, String(error)); codes.add(error.code); }
+  await ask(async () => {
+    await store.readFixedPlanes(id, 2);
+    return expected ?? new Uint8Array();
+  });
+  try {
+    const { bytes } = await store.readCoded(id);
+    assert.ok(bytes.length < 2 ** 20);
+  } catch (error) {
+    assert.ok(error instanceof StemmaError, String(error));
+    codes.add(error.code);
+  }
   store.has(id);
   store.representation(id);
   return codes;
@@ -57,11 +100,14 @@ async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promis
 
 it("answers circles, of any length, with a typed error", async () => {
   for (const length of [1, 2, 3, 40, 5000]) {
-    const files = memoryFiles(), entries = Array.from({ length }, (_, n) => lying(n, (n + 1) % length, length > 2 ? { previous: hash((n + 2) % length) } : {}));
+    const files = memoryFiles(),
+      entries = Array.from({ length }, (_, n) =>
+        lying(n, (n + 1) % length, length > 2 ? { previous: hash((n + 2) % length) } : {}),
+      );
     await putPack(files, new Uint8Array(), encodePackIndex(entries), length);
     const store = await open(files);
     for (const n of [0, length >> 1, length - 1]) {
-      assert.deepEqual([...await askAll(store, hash(n))], ["PACK_CORRUPT"]);
+      assert.deepEqual([...(await askAll(store, hash(n)))], ["PACK_CORRUPT"]);
       assert.ok(!store.has(hash(n)) && store.representation(hash(n)) === undefined);
     }
     assert.throws(() => store.planCollection(new Set([hash(0)])), code("COLLECTION_REFUSED"));
@@ -73,15 +119,28 @@ it("answers circles, of any length, with a typed error", async () => {
 });
 
 it("answers chains that are too long, and webs of many paths, at once", async () => {
-  const raw: Tensor = { ...header, bytes: new Uint8Array(16) }, id = tensorId(header, raw.bytes);
+  const raw: Tensor = { ...header, bytes: new Uint8Array(16) },
+    id = tensorId(header, raw.bytes);
   for (const length of [maxChainDepth + 1, 100_000]) {
     const files = memoryFiles();
     // Every tensor against the two before it: as many paths as Fibonacci has numbers.
-    const entries = [{ ...lying(0, 0), id, representation: 0, storedBytes: 16 }, ...Array.from({ length }, (_, n) => ({ ...lying(n + 1, n, n > 1 ? { previous: hash(n - 1) } : {}), ...(n === 0 && { base: id }), offset: 48 }))].map((entry) => { const { base, ...rest } = entry; return entry.representation === 0 ? rest : { ...rest, base }; });
+    const entries = [
+      { ...lying(0, 0), id, representation: 0, storedBytes: 16 },
+      ...Array.from({ length }, (_, n) => ({
+        ...lying(n + 1, n, n > 1 ? { previous: hash(n - 1) } : {}),
+        ...(n === 0 && { base: id }),
+        offset: 48,
+      })),
+    ].map((entry) => {
+      const { base, ...rest } = entry;
+      return entry.representation === 0 ? rest : { ...rest, base };
+    });
     await putPack(files, raw.bytes, encodePackIndex(entries as PackEntry[]), entries.length);
     const store = await open(files);
-    assert.ok(store.has(hash(maxChainDepth)) && !store.has(hash(maxChainDepth + 1)) && !store.has(hash(length)));
-    assert.deepEqual([...await askAll(store, hash(length))], ["PACK_CORRUPT"]);
+    assert.ok(
+      store.has(hash(maxChainDepth)) && !store.has(hash(maxChainDepth + 1)) && !store.has(hash(length)),
+    );
+    assert.deepEqual([...(await askAll(store, hash(length)))], ["PACK_CORRUPT"]);
     // In reach, but no tensor has this id: found by decoding the whole web, each of it once.
     assert.ok((await askAll(store, hash(maxChainDepth))).has("OBJECT_HASH_MISMATCH"));
     assert.deepEqual(await readBack(store, id), raw.bytes);
@@ -91,44 +150,86 @@ it("answers chains that are too long, and webs of many paths, at once", async ()
 
 it("allocates nothing for what a tiny pack claims to hold", async () => {
   const files = memoryFiles();
-  const claims = (byteLength: number): PackEntry => ({ id: hash(byteLength), kind: "tensor", representation: 2, epoch: 0, header: { dtype: "F32", shape: [byteLength / 4] }, offset: 32, storedBytes: 10, byteLength });
+  const claims = (byteLength: number): PackEntry => ({
+    id: hash(byteLength),
+    kind: "tensor",
+    representation: 2,
+    epoch: 0,
+    header: { dtype: "F32", shape: [byteLength / 4] },
+    offset: 32,
+    storedBytes: 10,
+    byteLength,
+  });
   await putPack(files, new Uint8Array(10), encodePackIndex([claims(2 ** 36)]), 1);
   const store = await open(files);
-  assert.deepEqual(store.problems().map(({ error }) => error.code), ["PACK_CORRUPT"]);
+  assert.deepEqual(
+    store.problems().map(({ error }) => error.code),
+    ["PACK_CORRUPT"],
+  );
   await store.close();
   const more = memoryFiles();
   await putPack(more, new Uint8Array(10), encodePackIndex([claims(2 ** 29)]), 1);
-  const other = await open(more), before = process.memoryUsage.rss();
+  const other = await open(more),
+    before = process.memoryUsage.rss();
   await askAll(other, hash(2 ** 29));
-  assert.ok(process.memoryUsage.rss() - before < 2 ** 28, "memory was touched for a tensor that is not there");
+  assert.ok(
+    process.memoryUsage.rss() - before < 2 ** 28,
+    "memory was touched for a tensor that is not there",
+  );
   await other.close();
 });
 
 it("stands any change of an index whose hashes are put right again", async () => {
-  const rounds = process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 600, seed = testSeed(), random = seededNumbers(seed);
+  const rounds = process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 600,
+    seed = testSeed(),
+    random = seededNumbers(seed);
   console.log(`# ${rounds} changed indexes, STEMMA_TEST_SEED=${seed}`);
-  const tensors = [0, 1, 2, 3].map((member) => memberOf(1, member, [4, 10])), source = memoryFiles(), first = await open(source);
-  await writePack(first, [tensors[0]!, codedAgainst(tensors[1]!, tensors[0]), codedAgainst(tensors[2]!, tensors[1], tensors[0]), codedAgainst(tensors[3]!, tensors[2], undefined, "planes")]);
+  const tensors = [0, 1, 2, 3].map((member) => memberOf(1, member, [4, 10])),
+    source = memoryFiles(),
+    first = await open(source);
+  await writePack(first, [
+    tensors[0]!,
+    codedAgainst(tensors[1]!, tensors[0]),
+    codedAgainst(tensors[2]!, tensors[1], tensors[0]),
+    codedAgainst(tensors[3]!, tensors[2], undefined, "planes"),
+  ]);
   const { path, bytes: size, name } = first.packs()[0]!;
   await first.close();
-  const whole = await source.read(path), trailer = decodePackTrailer(whole.subarray(size - 64), size, name);
-  const objects = whole.subarray(32, trailer.indexOffset), index = whole.subarray(trailer.indexOffset, size - 64);
+  const whole = await source.read(path),
+    trailer = decodePackTrailer(whole.subarray(size - 64), size, name);
+  const objects = whole.subarray(32, trailer.indexOffset),
+    index = whole.subarray(trailer.indexOffset, size - 64);
   assert.equal(decodePackIndex(index, trailer.indexOffset, name, 2).length, 4);
   const outcomes = new Set<string>();
   for (let round = 0; round < rounds; round++) {
-    const changed = index.slice(), files = memoryFiles();
+    const changed = index.slice(),
+      files = memoryFiles();
     for (let count = 1 + Math.floor(random() * 3); count > 0; count--) {
-      const at = Math.floor(random() * changed.length), from = Math.floor(random() * changed.length);
+      const at = Math.floor(random() * changed.length),
+        from = Math.floor(random() * changed.length);
       // A byte of any value, or a piece of the index copied elsewhere: ids that become references of others.
-      if (random() < 0.6) changed[at] = random() * 256; else changed.copyWithin(at, from, from + 32);
+      if (random() < 0.6) changed[at] = random() * 256;
+      else changed.copyWithin(at, from, from + 32);
     }
     await putPack(files, objects, changed, trailer.entries);
     const store = await open(files);
-    for (const tensor of tensors) for (const one of await askAll(store, idOfTensor(tensor), undefined)) outcomes.add(one);
-    for (const tensor of tensors) await readBack(store, tensor).then((bytes) => { assert.deepEqual(bytes, tensor.bytes, `seed ${seed} round ${round}`); }, (error: unknown) => { assert.ok(error instanceof StemmaError, String(error)); });
+    for (const tensor of tensors)
+      for (const one of await askAll(store, idOfTensor(tensor), undefined)) outcomes.add(one);
+    for (const tensor of tensors)
+      await readBack(store, tensor).then(
+        (bytes) => {
+          assert.deepEqual(bytes, tensor.bytes, `seed ${seed} round ${round}`);
+        },
+        (error: unknown) => {
+          assert.ok(error instanceof StemmaError, String(error));
+        },
+      );
     for (const { id } of store.list()) if (store.has(id)) store.representation(id);
     for (const { error } of store.problems()) outcomes.add(error.code);
     await store.close();
   }
-  assert.ok(["OBJECT_MISSING", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].every((one) => outcomes.has(one)), [...outcomes].join(" "));
+  assert.ok(
+    ["OBJECT_MISSING", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].every((one) => outcomes.has(one)),
+    [...outcomes].join(" "),
+  );
 });

@@ -1,4 +1,7 @@
-/** A process is killed in the middle of saves and collections, again and again, on a real disk. What it had acknowledged stays. */
+/**
+ * A process is killed in the middle of saves and collections, again and again, on a real disk. What it had
+ * acknowledged stays.
+ */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -18,13 +21,24 @@ const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 10;
 
 /** Runs a child and kills it in the middle of what follows the acknowledgement number `after`. */
 async function killedChild(root: string, from: number, after: number, extraTurns: number): Promise<Ack[]> {
-  const child = spawn(process.execPath, [fileURLToPath(new URL("./kill-child.js", import.meta.url)), root, String(from)], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(
+    process.execPath,
+    [fileURLToPath(new URL("./kill-child.js", import.meta.url)), root, String(from)],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
   const acks: Ack[] = [];
-  const exited = new Promise<NodeJS.Signals | null>((resolve) => { child.on("exit", (_, signal) => { resolve(signal); }); });
+  const exited = new Promise<NodeJS.Signals | null>((resolve) => {
+    child.on("exit", (_, signal) => {
+      resolve(signal);
+    });
+  });
   for await (const line of createInterface({ input: child.stdout })) {
     acks.push(JSON.parse(line) as Ack);
     if (acks.length !== after) continue;
-    for (let turn = 0; turn < extraTurns; turn++) await new Promise((resolve) => { setImmediate(resolve); });
+    for (let turn = 0; turn < extraTurns; turn++)
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
     child.kill("SIGKILL");
   }
   assert.equal(await exited, "SIGKILL", "the child ended by itself");
@@ -39,11 +53,20 @@ it("keeps what a killed process had acknowledged, and its home can be taken at o
   try {
     const acks: Ack[] = [];
     for (let kill = 0; kill < kills; kill++) {
-      acks.push(...await killedChild(root, 1000 + kill * 60, 1 + Math.floor(random() * 25), Math.floor(random() * 200)));
+      acks.push(
+        ...(await killedChild(
+          root,
+          1000 + kill * 60,
+          1 + Math.floor(random() * 25),
+          Math.floor(random() * 200),
+        )),
+      );
       const lock = await lockHome(root);
       await checkSmall(below(root, nodeFiles()), acks, kill + 1);
       await lock.release();
     }
     assert.ok(acks.filter(({ what }) => what === "saved").length > kills);
-  } finally { await rm(root, { recursive: true, force: true }); }
+  } finally {
+    await rm(root, { recursive: true, force: true });
+  }
 });

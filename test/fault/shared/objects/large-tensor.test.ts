@@ -1,4 +1,7 @@
-/** A tensor beyond 4 GiB, where Node's buffers, and 2 GiB, where its calls end. Needs 5 GB of disk: only with STEMMA_TEST_FULL=1. */
+/**
+ * A tensor beyond 4 GiB, where Node's buffers, and 2 GiB, where its calls end. Needs 5 GB of disk: only with
+ * STEMMA_TEST_FULL=1.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,7 +17,9 @@ const pieceBytes = 64 * 1024 * 1024;
 /** Pieces that differ from each other. */
 function counted(byteLength: number): TensorSource {
   return {
-    dtype: "U8", shape: [byteLength], byteLength,
+    dtype: "U8",
+    shape: [byteLength],
+    byteLength,
     async *chunks() {
       const piece = new Uint8Array(pieceBytes).fill(0x5a);
       for (let at = 0; at < byteLength; at += pieceBytes) {
@@ -26,10 +31,14 @@ function counted(byteLength: number): TensorSource {
 }
 
 it("streams a tensor of more than 4 GiB in and out, and keeps little of it in memory", async (context) => {
-  if (process.env["STEMMA_TEST_FULL"] !== "1") { context.skip("writes 4.3 GB; set STEMMA_TEST_FULL=1"); return; }
+  if (process.env["STEMMA_TEST_FULL"] !== "1") {
+    context.skip("writes 4.3 GB; set STEMMA_TEST_FULL=1");
+    return;
+  }
   const folder = await mkdtemp(join(tmpdir(), "stemma-large-"));
   try {
-    const open = () => openPackStore(nodeFiles(), folder, { clock: manualClock(), random: seededRandom("large") });
+    const open = () =>
+      openPackStore(nodeFiles(), folder, { clock: manualClock(), random: seededRandom("large") });
     const byteLength = 4 * 2 ** 30 + 12_345;
     const store = await open();
     const pack = await store.begin();
@@ -42,11 +51,16 @@ it("streams a tensor of more than 4 GiB in and out, and keeps little of it in me
     let bytes = 0;
     let most = 0;
     // Verified against its id on the way.
-    for await (const piece of again.openTensor(id).chunks()) { bytes += piece.length; most = Math.max(most, piece.length); }
+    for await (const piece of again.openTensor(id).chunks()) {
+      bytes += piece.length;
+      most = Math.max(most, piece.length);
+    }
     assert.equal(bytes, byteLength);
     assert.ok(most <= pieceBytes);
     assert.deepEqual(await again.read("names", after), new Uint8Array([1]));
     assert.ok(process.resourceUsage().maxRSS < 1024 * 1024, `${process.resourceUsage().maxRSS} KiB`);
     await again.close();
-  } finally { await rm(folder, { recursive: true, force: true }); }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });

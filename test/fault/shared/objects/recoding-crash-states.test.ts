@@ -1,6 +1,7 @@
 /**
- * Saves, recodings and collections on recorded files: whatever moment a crash comes at, and whatever of what was
- * not fsynced is lost, every tensor that was saved and not given up is read back bit for bit, and the work goes on.
+ * Saves, recodings and collections on recorded files: whatever moment a crash comes at, and whatever of what
+ * was not fsynced is lost, every tensor that was saved and not given up is read back bit for bit, and the
+ * work goes on.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -16,20 +17,39 @@ const folder = "/home/packs";
 type Mark = { readonly what: "saved" | "giving-up"; readonly tensor: number };
 const tensors = Array.from({ length: 12 }, (_, i) => memberOf(Math.floor(i / 6), i % 6, [6, 30]));
 const ids = tensors.map(idOfTensor);
-const open = (files: Files, seed: string): Promise<PackStore> => openPackStore(files, folder, { clock: manualClock(), random: seededRandom(seed), decodedCacheBytes: 4000 });
+const open = (files: Files, seed: string): Promise<PackStore> =>
+  openPackStore(files, folder, { clock: manualClock(), random: seededRandom(seed), decodedCacheBytes: 4000 });
 const coded = new Map<string, ReturnType<typeof codedAgainst>>();
 function coding(tensor: number, base: number): ReturnType<typeof codedAgainst> {
   const key = `${tensor} ${base}`;
   let found = coded.get(key);
-  if (found === undefined) coded.set(key, found = codedAgainst(tensors[tensor]!, tensors[base], undefined, (tensor + base) % 3 === 0 ? "planes" : "packed"));
+  if (found === undefined)
+    coded.set(
+      key,
+      (found = codedAgainst(
+        tensors[tensor]!,
+        tensors[base],
+        undefined,
+        (tensor + base) % 3 === 0 ? "planes" : "packed",
+      )),
+    );
   return found;
 }
 
-/** Every live tensor against another by chance, or raw: parents first, one pack for each, as a plan is applied; what would go round in circles is refused and left. */
+/**
+ * Every live tensor against another by chance, or raw: parents first, one pack for each, as a plan is
+ * applied; what would go round in circles is refused and left.
+ */
 async function recodeAll(store: PackStore, live: readonly number[], random: () => number): Promise<void> {
   for (const tensor of live) {
     const base = live[Math.floor(random() * live.length)]!;
-    try { await writePack(store, [random() < 0.2 || base === tensor ? tensors[tensor]! : coding(tensor, base)], { recode: true }); } catch (error) { if (!isStemmaError(error, "CHAIN_CYCLIC")) throw error; }
+    try {
+      await writePack(store, [random() < 0.2 || base === tensor ? tensors[tensor]! : coding(tensor, base)], {
+        recode: true,
+      });
+    } catch (error) {
+      if (!isStemmaError(error, "CHAIN_CYCLIC")) throw error;
+    }
   }
 }
 
@@ -40,21 +60,30 @@ async function collect(store: PackStore, live: readonly number[]): Promise<void>
 
 async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   const random = seededNumbers(11);
-  let store = await open(files, "first"), live: number[] = [];
+  let store = await open(files, "first"),
+    live: number[] = [];
   const save = async (...saved: readonly number[]): Promise<void> => {
-    await Promise.all(saved.map(async (tensor) => {
-      const base = live.find((other) => random() < 0.5 && other !== tensor);
-      await writePack(store, [base === undefined ? tensors[tensor]! : coding(tensor, base)]);
-      mark({ what: "saved", tensor });
-    }));
+    await Promise.all(
+      saved.map(async (tensor) => {
+        const base = live.find((other) => random() < 0.5 && other !== tensor);
+        await writePack(store, [base === undefined ? tensors[tensor]! : coding(tensor, base)]);
+        mark({ what: "saved", tensor });
+      }),
+    );
     live.push(...saved);
   };
   for (let round = 0; round < 4; round++) {
     await save(round * 3, round * 3 + 1, round * 3 + 2);
     await recodeAll(store, live, random);
-    for (const tensor of live.filter((n) => n % 5 === round)) { mark({ what: "giving-up", tensor }); live = live.filter((n) => n !== tensor); }
+    for (const tensor of live.filter((n) => n % 5 === round)) {
+      mark({ what: "giving-up", tensor });
+      live = live.filter((n) => n !== tensor);
+    }
     await collect(store, live);
-    if (round === 2) { await store.close(); store = await open(files, "second"); }
+    if (round === 2) {
+      await store.close();
+      store = await open(files, "second");
+    }
   }
   await store.close();
 }
@@ -63,7 +92,9 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
   const store = await open(files, "after the crash");
   assert.deepEqual(store.problems(), []);
   const given = new Set(marks.filter(({ what }) => what === "giving-up").map(({ tensor }) => tensor));
-  const live = marks.filter(({ what, tensor }) => what === "saved" && !given.has(tensor)).map(({ tensor }) => tensor);
+  const live = marks
+    .filter(({ what, tensor }) => what === "saved" && !given.has(tensor))
+    .map(({ tensor }) => tensor);
   const exact = async (): Promise<void> => {
     for (const n of live) {
       assert.ok(store.has(ids[n] as Hash), `tensor ${n} is lost`);
@@ -83,6 +114,18 @@ it("has every live tensor exact in any crash state of recoding and collecting", 
 });
 
 it("would notice if a recoding's pack became visible before its name was durable", async () => {
-  const careless = (files: Files): Files => ({ ...files, syncFolder: (path) => (path === folder ? Promise.resolve() : files.syncFolder(path)) });
-  await assert.rejects(() => checkCrashStates<Mark>({ name: "names are not fsynced", run: (files, mark) => work(careless(files), mark), check, states: 2000 }), /crash before event/);
+  const careless = (files: Files): Files => ({
+    ...files,
+    syncFolder: (path) => (path === folder ? Promise.resolve() : files.syncFolder(path)),
+  });
+  await assert.rejects(
+    () =>
+      checkCrashStates<Mark>({
+        name: "names are not fsynced",
+        run: (files, mark) => work(careless(files), mark),
+        check,
+        states: 2000,
+      }),
+    /crash before event/,
+  );
 });

@@ -12,22 +12,40 @@ import { checkSmall, type Ack } from "./small-repository.js";
 
 it("fails with DISK_FULL on a real full disk, and keeps all that was acknowledged", async (context) => {
   const disk = await smallDisk(4);
-  if (typeof disk === "string") { context.skip(disk); return; }
+  if (typeof disk === "string") {
+    context.skip(disk);
+    return;
+  }
   try {
     // Room that is given back at the end, for the work that goes on then.
     const filler = join(disk.folder, "filler");
     await nodeFiles().makeFolder(disk.folder);
     await writeFile(filler, new Uint8Array(700_000));
-    const child = spawn(process.execPath, [fileURLToPath(new URL("./kill-child.js", import.meta.url)), disk.folder, "1000"], { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(
+      process.execPath,
+      [fileURLToPath(new URL("./kill-child.js", import.meta.url)), disk.folder, "1000"],
+      { stdio: ["ignore", "pipe", "pipe"] },
+    );
     const output = { stdout: "", stderr: "" };
-    child.stdout.on("data", (chunk: Buffer) => { output.stdout += chunk.toString(); });
-    child.stderr.on("data", (chunk: Buffer) => { output.stderr += chunk.toString(); });
-    const status = await new Promise<number | null>((resolve) => { child.on("close", resolve); });
+    child.stdout.on("data", (chunk: Buffer) => {
+      output.stdout += chunk.toString();
+    });
+    child.stderr.on("data", (chunk: Buffer) => {
+      output.stderr += chunk.toString();
+    });
+    const status = await new Promise<number | null>((resolve) => {
+      child.on("close", resolve);
+    });
     assert.equal(status, 1);
     assert.match(output.stderr, /DISK_FULL/);
-    const acks = output.stdout.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as Ack);
+    const acks = output.stdout
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line) as Ack);
     assert.ok(acks.length > 10, `${acks.length} acknowledgements before the disk was full`);
     await rm(filler);
     await checkSmall(below(disk.folder, nodeFiles()), acks);
-  } finally { await disk.release(); }
+  } finally {
+    await disk.release();
+  }
 });

@@ -11,21 +11,40 @@ import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../..
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { idOf, testTensor } from "../../../contract/shared/objects/object-store-contract.js";
 
-export type TestFact = { readonly type: "saved"; readonly save: number; readonly tensors: readonly Hash[]; readonly tree: Hash } | { readonly type: "retired"; readonly save: number };
-export type Ack = { readonly what: "saved"; readonly save: number; readonly position: number } | { readonly what: "retiring"; readonly save: number } | { readonly what: "retired"; readonly save: number };
+export type TestFact =
+  | { readonly type: "saved"; readonly save: number; readonly tensors: readonly Hash[]; readonly tree: Hash }
+  | { readonly type: "retired"; readonly save: number };
+export type Ack =
+  | { readonly what: "saved"; readonly save: number; readonly position: number }
+  | { readonly what: "retiring"; readonly save: number }
+  | { readonly what: "retired"; readonly save: number };
 
 export const folders = { packs: "/home/fleet/packs", journal: "/home/fleet/journal" };
-export const tensorsOf = (save: number): Tensor[] => [testTensor(save, 40 + save * 37), testTensor(1000 + (save >> 1), 2000), ...(save % 4 === 0 ? [testTensor(2000 + save, 90_000)] : [])];
+export const tensorsOf = (save: number): Tensor[] => [
+  testTensor(save, 40 + save * 37),
+  testTensor(1000 + (save >> 1), 2000),
+  ...(save % 4 === 0 ? [testTensor(2000 + save, 90_000)] : []),
+];
 const treeOf = (save: number): Uint8Array => new TextEncoder().encode(`tree of ${save}`);
 
 export async function openSmall(files: Files, seed: string) {
-  const store = await openPackStore(files, folders.packs, { clock: manualClock(), random: seededRandom(seed), graceMs: 60_000 });
+  const store = await openPackStore(files, folders.packs, {
+    clock: manualClock(),
+    random: seededRandom(seed),
+    graceMs: 60_000,
+  });
   const journal = await openJournal<TestFact>(files, folders.journal, { segmentBytes: 700 });
   const saves = new Map<number, TestFact & { readonly type: "saved" }>();
-  for await (const { fact } of journal.entries()) if (fact.type === "saved") saves.set(fact.save, fact); else saves.delete(fact.save);
-  const live = (): Set<Hash> => new Set([...saves.values()].flatMap(({ tensors, tree }) => [...tensors, tree]));
+  for await (const { fact } of journal.entries())
+    if (fact.type === "saved") saves.set(fact.save, fact);
+    else saves.delete(fact.save);
+  const live = (): Set<Hash> =>
+    new Set([...saves.values()].flatMap(({ tensors, tree }) => [...tensors, tree]));
   return {
-    store, journal, saves, live,
+    store,
+    journal,
+    saves,
+    live,
     async save(number: number): Promise<number> {
       const pack = await store.begin();
       const tensors: Hash[] = [];
@@ -39,33 +58,55 @@ export async function openSmall(files: Files, seed: string) {
         return position as number;
       });
     },
-    async retire(number: number): Promise<void> { await journal.append([{ type: "retired", save: number }]); saves.delete(number); },
+    async retire(number: number): Promise<void> {
+      await journal.append([{ type: "retired", save: number }]);
+      saves.delete(number);
+    },
     async collect(): Promise<void> {
       // A save at the same time may need again what was planned to go; then nothing goes.
-      try { await store.collect(store.planCollection(live()), live); } catch (error) { if (!isStemmaError(error, "PLAN_STALE")) throw error; }
+      try {
+        await store.collect(store.planCollection(live()), live);
+      } catch (error) {
+        if (!isStemmaError(error, "PLAN_STALE")) throw error;
+      }
     },
-    async close(): Promise<void> { await store.close(); await journal.close(); },
+    async close(): Promise<void> {
+      await store.close();
+      await journal.close();
+    },
   };
 }
 
 /** No two processes draw the same random numbers. */
 let checks = 0;
 
-/** Asserts that everything acknowledged is recorded and whole, everything recorded is recoverable, and that it all goes on. */
+/**
+ * Asserts that everything acknowledged is recorded and whole, everything recorded is recoverable, and that it
+ * all goes on.
+ */
 export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 1): Promise<void> {
   const home = await openSmall(files, `after crash ${checks++}`);
   assert.deepEqual(home.store.problems(), []);
   const retiring = new Set(acks.filter(({ what }) => what !== "saved").map(({ save }) => save));
   for (const ack of acks) {
-    if (ack.what === "saved" && !retiring.has(ack.save)) assert.ok(home.saves.has(ack.save), `save ${ack.save} was acknowledged and is lost`);
-    if (ack.what === "retired") assert.ok(!home.saves.has(ack.save), `the retirement of ${ack.save} was acknowledged and is lost`);
+    if (ack.what === "saved" && !retiring.has(ack.save))
+      assert.ok(home.saves.has(ack.save), `save ${ack.save} was acknowledged and is lost`);
+    if (ack.what === "retired")
+      assert.ok(!home.saves.has(ack.save), `the retirement of ${ack.save} was acknowledged and is lost`);
   }
   const facts = new Map<number, TestFact>();
   for await (const { position, fact } of home.journal.entries()) facts.set(position, fact);
-  for (const ack of acks) if (ack.what === "saved") assert.equal((facts.get(ack.position) as { save: number } | undefined)?.save, ack.save, "an acknowledged fact moved");
+  for (const ack of acks)
+    if (ack.what === "saved")
+      assert.equal(
+        (facts.get(ack.position) as { save: number } | undefined)?.save,
+        ack.save,
+        "an acknowledged fact moved",
+      );
   for (const { save, tensors, tree } of home.saves.values()) {
     assert.deepEqual(tensors, tensorsOf(save).map(idOf));
-    for (const [i, tensor] of tensorsOf(save).entries()) assert.deepEqual((await tensorOfSource(home.store.openTensor(tensors[i] as Hash))).bytes, tensor.bytes);
+    for (const [i, tensor] of tensorsOf(save).entries())
+      assert.deepEqual((await tensorOfSource(home.store.openTensor(tensors[i] as Hash))).bytes, tensor.bytes);
     assert.deepEqual(await home.store.read("tree", tree), treeOf(save));
   }
   // And it goes on from there.
@@ -73,5 +114,8 @@ export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 
   await home.collect();
   await home.close();
   const names = await files.list(folders.packs);
-  assert.ok(names.every((name) => name.endsWith(".pack") || name === "index"), `left over: ${names.join(" ")}`);
+  assert.ok(
+    names.every((name) => name.endsWith(".pack") || name === "index"),
+    `left over: ${names.join(" ")}`,
+  );
 }

@@ -8,8 +8,17 @@ const count = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000;
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
 
 test(`${count} mutated envelopes and bombs are decoded or refused by type, in bounded memory (seed ${seed})`, async () => {
-  const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(new URL("./decode-child.js", import.meta.url)), String(seed), String(count)]);
-  const outcome = JSON.parse(stdout) as { decoded: number; refused: number; untyped: string[]; mostGrownMiB: number };
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    fileURLToPath(new URL("./decode-child.js", import.meta.url)),
+    String(seed),
+    String(count),
+  ]);
+  const outcome = JSON.parse(stdout) as {
+    decoded: number;
+    refused: number;
+    untyped: string[];
+    mostGrownMiB: number;
+  };
   assert.deepEqual(outcome.untyped, [], `seed ${seed}`);
   assert.ok(outcome.refused > count / 4, `only ${outcome.refused} were refused`);
   assert.ok(outcome.decoded > 300, `only ${outcome.decoded} were decoded`);

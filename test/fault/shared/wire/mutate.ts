@@ -9,14 +9,37 @@ export function mutate(bytes: Uint8Array, other: Uint8Array, random: Random): Ui
   for (let changes = 1 + below(random, 4); changes > 0; changes--) {
     const at = below(random, result.length + 1);
     switch (below(random, 8)) {
-      case 0: if (at < result.length) result[at] = (result[at] as number) ^ (1 << below(random, 8)); break;
-      case 1: if (at < result.length) result[at] = interesting[below(random, interesting.length)] as number; break;
-      case 2: result = result.subarray(0, at); break;
-      case 3: result = Buffer.concat([result.subarray(0, at), result.subarray(below(random, at + 1))]); break;
-      case 4: result = Buffer.concat([result.subarray(0, at), other.subarray(below(random, other.length + 1))]); break;
-      case 5: result = Buffer.concat([result.subarray(0, at), Buffer.of(0xff, 0xff, 0xff, 0x7f), result.subarray(at)]); break;
-      case 6: result = Buffer.concat([result.subarray(0, at), Buffer.from(Array.from({ length: below(random, 20) }, () => below(random, 256))), result.subarray(at)]); break;
-      default: result = Buffer.concat([result.subarray(0, at), result.subarray(at + below(random, 8))]);
+      case 0:
+        if (at < result.length) result[at] = (result[at] as number) ^ (1 << below(random, 8));
+        break;
+      case 1:
+        if (at < result.length) result[at] = interesting[below(random, interesting.length)] as number;
+        break;
+      case 2:
+        result = result.subarray(0, at);
+        break;
+      case 3:
+        result = Buffer.concat([result.subarray(0, at), result.subarray(below(random, at + 1))]);
+        break;
+      case 4:
+        result = Buffer.concat([result.subarray(0, at), other.subarray(below(random, other.length + 1))]);
+        break;
+      case 5:
+        result = Buffer.concat([
+          result.subarray(0, at),
+          Buffer.of(0xff, 0xff, 0xff, 0x7f),
+          result.subarray(at),
+        ]);
+        break;
+      case 6:
+        result = Buffer.concat([
+          result.subarray(0, at),
+          Buffer.from(Array.from({ length: below(random, 20) }, () => below(random, 256))),
+          result.subarray(at),
+        ]);
+        break;
+      default:
+        result = Buffer.concat([result.subarray(0, at), result.subarray(at + below(random, 8))]);
     }
   }
   return result;

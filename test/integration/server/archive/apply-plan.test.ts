@@ -1,4 +1,7 @@
-/** Plans applied to homes: everything comes back bit for bit, sizes are as predicted, and whatever happens meanwhile is minded. */
+/**
+ * Plans applied to homes: everything comes back bit for bit, sizes are as predicted, and whatever happens
+ * meanwhile is minded.
+ */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { readdir, readFile, writeFile } from "node:fs/promises";
@@ -11,60 +14,130 @@ import { openRepository } from "../../../../server/repository/open-repository.js
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { maxChainDepth } from "../../../../shared/objects/object-store.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { alteredModels, applyToFleet, family, planFleet, saveModels, testFleetModels } from "../../../helpers/archive-fleet.js";
+import {
+  alteredModels,
+  applyToFleet,
+  family,
+  planFleet,
+  saveModels,
+  testFleetModels,
+} from "../../../helpers/archive-fleet.js";
 import type { ManualClock } from "../../../helpers/manual-clock.js";
 import { memoryHome, temporaryFolder } from "../repository/harness.js";
 
-async function memoryFleet(models = testFleetModels()): Promise<{ readonly repository: FleetRepository; readonly ids: ReadonlyMap<string, Hash>; readonly models: typeof models; readonly clock: ManualClock }> {
-  const { home, ports: { clock } } = await memoryHome(), repository = await openRepository(home, "fleet-a");
+async function memoryFleet(models = testFleetModels()): Promise<{
+  readonly repository: FleetRepository;
+  readonly ids: ReadonlyMap<string, Hash>;
+  readonly models: typeof models;
+  readonly clock: ManualClock;
+}> {
+  const {
+      home,
+      ports: { clock },
+    } = await memoryHome(),
+    repository = await openRepository(home, "fleet-a");
   return { repository, ids: await saveModels(repository, models), models, clock };
 }
-function tensorsOf(repository: FleetRepository): readonly Hash[] { return [...repository.objects.list()].filter(({ kind }) => kind === "tensor").map(({ id }) => id); }
+function tensorsOf(repository: FleetRepository): readonly Hash[] {
+  return [...repository.objects.list()].filter(({ kind }) => kind === "tensor").map(({ id }) => id);
+}
 
 describe("a plan that is applied", () => {
-  for (const [ratio, share] of [[null, 0.68], [3, 0.75], [1.6, 0.97]] as const) {
+  for (const [ratio, share] of [
+    [null, 0.68],
+    [3, 0.75],
+    [1.6, 0.97],
+  ] as const) {
     it(`stores less within ${ratio === null ? "no budget" : `${ratio}x`}, as predicted, and changes no model`, async () => {
-      const { repository, ids, models } = await memoryFleet(), before = await repository.stats();
-      const plan = await planFleet(repository, { ratio }), report = await applyToFleet(repository, plan);
+      const { repository, ids, models } = await memoryFleet(),
+        before = await repository.stats();
+      const plan = await planFleet(repository, { ratio }),
+        report = await applyToFleet(repository, plan);
       assert.deepEqual([report.stopped, report.left, report.failed, report.stale], [null, 0, [], []]);
-      assert.ok(report.bytesReached < share * report.bytesBefore, `${report.bytesReached} of ${report.bytesBefore}`);
-      assert.ok(Math.abs(report.bytesReached - report.bytesPredicted) < 0.03 * report.bytesBefore, `${report.bytesReached} where ${report.bytesPredicted} was predicted`);
+      assert.ok(
+        report.bytesReached < share * report.bytesBefore,
+        `${report.bytesReached} of ${report.bytesBefore}`,
+      );
+      assert.ok(
+        Math.abs(report.bytesReached - report.bytesPredicted) < 0.03 * report.bytesBefore,
+        `${report.bytesReached} where ${report.bytesPredicted} was predicted`,
+      );
       const after = await repository.stats();
-      assert.ok(after.packBytes < before.packBytes - 0.9 * (report.bytesBefore - report.bytesReached), "superseded copies are gone");
+      assert.ok(
+        after.packBytes < before.packBytes - 0.9 * (report.bytesBefore - report.bytesReached),
+        "superseded copies are gone",
+      );
       assert.deepEqual(await alteredModels(repository, models, ids), []);
       assert.deepEqual((await repository.check()).problems, []);
-      for (const { snapshot, budget, independent } of plan.plan.snapshots) assert.ok(budget === null || independent <= budget * (1 + 1e-9), snapshot);
+      for (const { snapshot, budget, independent } of plan.plan.snapshots)
+        assert.ok(budget === null || independent <= budget * (1 + 1e-9), snapshot);
     });
   }
   it("leaves next to nothing to do for the same plan made again", async () => {
-    const { repository } = await memoryFleet(), first = await planFleet(repository, { ratio: 3 });
+    const { repository } = await memoryFleet(),
+      first = await planFleet(repository, { ratio: 3 });
     await applyToFleet(repository, first);
     const again = await planFleet(repository, { ratio: 3 });
-    assert.ok(first.summary.rewrittenBytes > 20 * again.summary.rewrittenBytes, `${again.summary.rewrittenBytes} bytes again, ${first.summary.rewrittenBytes} at first`);
+    assert.ok(
+      first.summary.rewrittenBytes > 20 * again.summary.rewrittenBytes,
+      `${again.summary.rewrittenBytes} bytes again, ${first.summary.rewrittenBytes} at first`,
+    );
     const { rewritten, already } = await applyToFleet(repository, first);
-    assert.ok(already > 0 && rewritten < 0.1 * already, `${rewritten} written anew by a plan that was carried out, ${already} lay so`);
+    assert.ok(
+      already > 0 && rewritten < 0.1 * already,
+      `${rewritten} written anew by a plan that was carried out, ${already} lay so`,
+    );
   });
   it("is coded against nothing that no kept version has, so that it can go", async () => {
     const { repository, ids, models, clock } = await memoryFleet();
     await applyToFleet(repository, await planFleet(repository, { ratio: null }));
     // What a writer relied on stays pinned for a minute.
     clock.advance(120_000);
-    const used = new Set(tensorsOf(repository).flatMap((id) => { const { base, previous } = repository.objects.representation(id)!; return [base, previous]; }));
+    const used = new Set(
+      tensorsOf(repository).flatMap((id) => {
+        const { base, previous } = repository.objects.representation(id)!;
+        return [base, previous];
+      }),
+    );
     // Of the first family only the version with the longest chains stays.
-    const depths = await Promise.all(models.filter(({ name }) => name.startsWith("a")).map(async ({ name }) => ({ name, depth: (await repository.leaves(ids.get(name)!)).reduce((sum, { tensor }) => sum + repository.objects.representation(tensor)!.depth, 0) })));
+    const depths = await Promise.all(
+      models
+        .filter(({ name }) => name.startsWith("a"))
+        .map(async ({ name }) => ({
+          name,
+          depth: (await repository.leaves(ids.get(name)!)).reduce(
+            (sum, { tensor }) => sum + repository.objects.representation(tensor)!.depth,
+            0,
+          ),
+        })),
+    );
     const [deepest, ...others] = depths.sort((a, b) => b.depth - a.depth);
     assert.ok(deepest!.depth > 0);
     for (const { name } of others) await repository.retire(ids.get(name)!, "test");
     await repository.collect(await repository.planCollection());
-    const live = await repository.liveObjects(), stayed = tensorsOf(repository).filter((id) => !live.has(id));
-    assert.ok(stayed.length > 0 && stayed.every((id) => used.has(id)), `${stayed.length} tensors of retired versions stay until what needs them is coded otherwise`);
+    const live = await repository.liveObjects(),
+      stayed = tensorsOf(repository).filter((id) => !live.has(id));
+    assert.ok(
+      stayed.length > 0 && stayed.every((id) => used.has(id)),
+      `${stayed.length} tensors of retired versions stay until what needs them is coded otherwise`,
+    );
     const { failed, left } = await applyToFleet(repository, await planFleet(repository, { ratio: null }));
     assert.deepEqual([failed, left, tensorsOf(repository).filter((id) => !live.has(id))], [[], 0, []]);
-    assert.deepEqual(await alteredModels(repository, models.filter(({ name }) => name.startsWith("b") || name === deepest!.name), ids), []);
+    assert.deepEqual(
+      await alteredModels(
+        repository,
+        models.filter(({ name }) => name.startsWith("b") || name === deepest!.name),
+        ids,
+      ),
+      [],
+    );
   });
   it("may have edges from other sources, which only who knows them applies", async () => {
     const { repository } = await memoryFleet();
-    const remote: EdgeSource = (_context, { id, byteLength }) => (byteLength < 20_000 ? [] : [{ to: id, kind: "remote", storageCost: 10, recreationCost: 1e6, detail: { tier: "remote" } }]);
+    const remote: EdgeSource = (_context, { id, byteLength }) =>
+      byteLength < 20_000
+        ? []
+        : [{ to: id, kind: "remote", storageCost: 10, recreationCost: 1e6, detail: { tier: "remote" } }];
     const plan = await planFleet(repository, { ratio: null, sources: [...defaultEdgeSources, remote] });
     assert.ok(plan.summary.kinds.some(({ kind, tensors }) => kind === "remote" && tensors > 5));
     await assert.rejects(applyToFleet(repository, plan), { code: "PLAN_INVALID" });
@@ -73,39 +146,56 @@ describe("a plan that is applied", () => {
     const { repository, ids, models } = await memoryFleet();
     await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "planes" }));
     for (const id of tensorsOf(repository)) {
-      const { byteLength, header } = repository.objects.stat(id)!, { code } = repository.objects.representation(id)!;
+      const { byteLength, header } = repository.objects.stat(id)!,
+        { code } = repository.objects.representation(id)!;
       if (byteLength >= 4096) assert.equal(code, 4, `${header?.dtype} of ${byteLength} bytes`);
     }
-    const large = tensorsOf(repository).find((id) => repository.objects.stat(id)!.byteLength > 16_000)!, { readBytes } = await repository.objects.readHighPlanes(large, 1);
+    const large = tensorsOf(repository).find((id) => repository.objects.stat(id)!.byteLength > 16_000)!,
+      { readBytes } = await repository.objects.readHighPlanes(large, 1);
     assert.ok(readBytes < repository.objects.stat(large)!.byteLength / 2);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("keeps chains within what is planned for, however long a line is, and in whichever order it comes to lie", async () => {
-    const models = family("long", 77, 45), { repository, ids } = await memoryFleet(models);
-    const deepest = (): number => Math.max(...tensorsOf(repository).map((id) => repository.objects.representation(id)!.depth));
+    const models = family("long", 77, 45),
+      { repository, ids } = await memoryFleet(models);
+    const deepest = (): number =>
+      Math.max(...tensorsOf(repository).map((id) => repository.objects.representation(id)!.depth));
     await applyToFleet(repository, await planFleet(repository, { ratio: null }));
     assert.ok(deepest() > 4 && deepest() <= mostPlannedDepth, `${deepest()} deep`);
-    // Stored for speed and by other budgets: every step from one form to another keeps to what the store reads.
+    // Stored for speed and by other budgets: every step from one form to another keeps to what the store
+    // reads.
     for (const ratio of [1.5, null, 1, null]) {
-      const { left, failed } = await applyToFleet(repository, await planFleet(repository, { ratio }), { batchBytes: 8 * 1024 });
+      const { left, failed } = await applyToFleet(repository, await planFleet(repository, { ratio }), {
+        batchBytes: 8 * 1024,
+      });
       assert.deepEqual([left, failed], [0, []]);
       assert.ok(deepest() <= maxChainDepth);
     }
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("gives the same bytes through a thread", async () => {
-    const here = await memoryFleet(), there = await memoryFleet(), plan = await planFleet(here.repository, { ratio: null });
+    const here = await memoryFleet(),
+      there = await memoryFleet(),
+      plan = await planFleet(here.repository, { ratio: null });
     await applyToFleet(here.repository, plan);
     const { failed } = await applyToFleet(there.repository, plan, {}, { mostInlineBytes: 0 });
     assert.deepEqual(failed, []);
-    for (const id of tensorsOf(here.repository)) assert.equal(Buffer.compare((await here.repository.objects.readCoded(id)).bytes, (await there.repository.objects.readCoded(id)).bytes), 0);
+    for (const id of tensorsOf(here.repository))
+      assert.equal(
+        Buffer.compare(
+          (await here.repository.objects.readCoded(id)).bytes,
+          (await there.repository.objects.readCoded(id)).bytes,
+        ),
+        0,
+      );
     assert.deepEqual(await alteredModels(there.repository, there.models, there.ids), []);
   });
 });
 
 describe("applying ends early", () => {
   it("when its time is over, and the next one goes on", async () => {
-    const { repository, ids, models } = await memoryFleet(), plan = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet(),
+      plan = await planFleet(repository, { ratio: null });
     const first = await applyToFleet(repository, plan, { timeMs: 1, batchBytes: 1 });
     assert.equal(first.stopped, "time");
     assert.ok(first.left > 0);
@@ -115,24 +205,45 @@ describe("applying ends early", () => {
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("when it is interrupted", async () => {
-    const { repository, ids, models } = await memoryFleet(), abort = new AbortController();
-    const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }), { signal: abort.signal, onProgress: ({ done }) => { if (done === 5) abort.abort(); } });
+    const { repository, ids, models } = await memoryFleet(),
+      abort = new AbortController();
+    const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }), {
+      signal: abort.signal,
+      onProgress: ({ done }) => {
+        if (done === 5) abort.abort();
+      },
+    });
     assert.deepEqual([report.stopped, report.rewritten], ["interrupted", 5]);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("when the disk is short, or what it may use of it cannot be freed", async () => {
-    const { repository, ids, models } = await memoryFleet(), plan = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet(),
+      plan = await planFleet(repository, { ratio: null });
     const short = await applyToFleet(repository, plan, {}, { freeBytes: () => Promise.resolve(1024) });
     assert.deepEqual([short.stopped, short.rewritten], ["disk", 0]);
-    // Every collection is refused while something is damaged or unknown: then copies pile up to the budget and no further.
-    const piled = await applyToFleet({ ...repository, planCollection: async () => { await Promise.resolve(); return repository.objects.planCollection(new Set(["0".repeat(64) as Hash])); } }, plan, { diskBytes: 60_000, batchBytes: 20_000 });
+    // Every collection is refused while something is damaged or unknown: then copies pile up to the budget
+    // and no further.
+    const piled = await applyToFleet(
+      {
+        ...repository,
+        planCollection: async () => {
+          await Promise.resolve();
+          return repository.objects.planCollection(new Set(["0".repeat(64) as Hash]));
+        },
+      },
+      plan,
+      { diskBytes: 60_000, batchBytes: 20_000 },
+    );
     assert.equal(piled.stopped, "disk");
     assert.ok(piled.writtenBytes >= 60_000 && piled.writtenBytes < 200_000, `${piled.writtenBytes}`);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("before it begins, where nothing is to be written", async () => {
-    const { repository } = await memoryFleet(), before = await repository.stats();
-    const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }), { dryRun: true });
+    const { repository } = await memoryFleet(),
+      before = await repository.stats();
+    const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }), {
+      dryRun: true,
+    });
     assert.ok(report.left > 10 && report.rewritten === 0 && report.dryRun);
     assert.deepEqual(await repository.stats(), before);
   });
@@ -140,17 +251,21 @@ describe("applying ends early", () => {
 
 describe("a plan that is older than the store", () => {
   it("is not carried out for tensors that are gone, and is for the rest; new ones stay as they are", async () => {
-    const { repository, ids, models } = await memoryFleet(), plan = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet(),
+      plan = await planFleet(repository, { ratio: null });
     await repository.retire(ids.get("b3")!, "test");
     await repository.collect(await repository.planCollection());
-    const more = family("late", 4242, 1), late = await saveModels(repository, more);
-    const report = await applyToFleet(repository, plan), left = models.filter(({ name }) => name !== "b3");
+    const more = family("late", 4242, 1),
+      late = await saveModels(repository, more);
+    const report = await applyToFleet(repository, plan),
+      left = models.filter(({ name }) => name !== "b3");
     assert.ok(report.stale.length > 0 && report.stale.every(({ code }) => code === "PLAN_STALE"));
     assert.ok(report.unplanned > 0 && report.rewritten > 10);
     assert.deepEqual(await alteredModels(repository, [...left, ...more], new Map([...ids, ...late])), []);
   });
   it("meets no circle where another plan came between", async () => {
-    const { repository, ids, models } = await memoryFleet(), forward = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet(),
+      forward = await planFleet(repository, { ratio: null });
     await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "planes" }));
     await applyToFleet(repository, reversed(forward));
     const report = await applyToFleet(repository, forward);
@@ -159,22 +274,64 @@ describe("a plan that is older than the store", () => {
     assert.deepEqual((await repository.check()).problems, []);
   });
   it("that was tampered with is refused, or does no harm", async () => {
-    const { repository, ids, models } = await memoryFleet(), plan = await planFleet(repository, { ratio: null });
-    const copy = (): { plan: { vertices: { vertex: string; from: string | null; kind: string; storageCost: number; detail?: unknown }[]; storageCost: number }; members: number[][]; format: number } => JSON.parse(JSON.stringify(plan)) as never;
+    const { repository, ids, models } = await memoryFleet(),
+      plan = await planFleet(repository, { ratio: null });
+    const copy = (): {
+      plan: {
+        vertices: {
+          vertex: string;
+          from: string | null;
+          kind: string;
+          storageCost: number;
+          detail?: unknown;
+        }[];
+        storageCost: number;
+      };
+      members: number[][];
+      format: number;
+    } => JSON.parse(JSON.stringify(plan)) as never;
     const tampered = [
-      (p: ReturnType<typeof copy>) => { p.format = 2; }, (p: ReturnType<typeof copy>) => { p.plan.storageCost--; }, (p: ReturnType<typeof copy>) => { p.members[0]![0] = 1e9; }, (p: ReturnType<typeof copy>) => { p.members.pop(); },
-      (p: ReturnType<typeof copy>) => { const v = p.plan.vertices.find(({ from }) => from !== null)!; v.from = v.vertex; },
-      (p: ReturnType<typeof copy>) => { const v = p.plan.vertices.find(({ from }) => from !== null)!; p.plan.vertices.find(({ vertex }) => vertex === v.from)!.from = v.vertex; },
-      (p: ReturnType<typeof copy>) => { p.plan.vertices[3]!.storageCost = Number.NaN; }, (p: ReturnType<typeof copy>) => { p.plan.vertices[2]!.vertex = "../../etc/passwd"; },
+      (p: ReturnType<typeof copy>) => {
+        p.format = 2;
+      },
+      (p: ReturnType<typeof copy>) => {
+        p.plan.storageCost--;
+      },
+      (p: ReturnType<typeof copy>) => {
+        p.members[0]![0] = 1e9;
+      },
+      (p: ReturnType<typeof copy>) => {
+        p.members.pop();
+      },
+      (p: ReturnType<typeof copy>) => {
+        const v = p.plan.vertices.find(({ from }) => from !== null)!;
+        v.from = v.vertex;
+      },
+      (p: ReturnType<typeof copy>) => {
+        const v = p.plan.vertices.find(({ from }) => from !== null)!;
+        p.plan.vertices.find(({ vertex }) => vertex === v.from)!.from = v.vertex;
+      },
+      (p: ReturnType<typeof copy>) => {
+        p.plan.vertices[3]!.storageCost = Number.NaN;
+      },
+      (p: ReturnType<typeof copy>) => {
+        p.plan.vertices[2]!.vertex = "../../etc/passwd";
+      },
     ];
-    for (const change of tampered) { const bad = copy(); change(bad); assert.throws(() => readArchivePlan(bad), { code: "PLAN_INVALID" }); }
-    for (const bad of [null, 5, "plan", [], {}, { format: 1 }]) assert.throws(() => readArchivePlan(bad), { code: "PLAN_INVALID" });
+    for (const change of tampered) {
+      const bad = copy();
+      change(bad);
+      assert.throws(() => readArchivePlan(bad), { code: "PLAN_INVALID" });
+    }
+    for (const bad of [null, 5, "plan", [], {}, { format: 1 }])
+      assert.throws(() => readArchivePlan(bad), { code: "PLAN_INVALID" });
     const unknown = copy();
     unknown.plan.vertices[0]!.kind = "replay";
     await assert.rejects(applyToFleet(repository, unknown as never), { code: "PLAN_INVALID" });
     // What is named as previous is only offered to the codec: nonsense costs bytes, no bits.
     const nonsense = copy();
-    for (const v of nonsense.plan.vertices) if (v.from !== null) v.detail = { previous: nonsense.plan.vertices[0]!.vertex };
+    for (const v of nonsense.plan.vertices)
+      if (v.from !== null) v.detail = { previous: nonsense.plan.vertices[0]!.vertex };
     await applyToFleet(repository, readArchivePlan(nonsense));
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
@@ -184,29 +341,69 @@ describe("a plan that is older than the store", () => {
 function reversed(plan: ArchivePlan): ArchivePlan {
   const parents = new Map(plan.plan.vertices.map((vertex) => [vertex.vertex, vertex]));
   const child = new Map<string, string>();
-  for (const { vertex, from } of plan.plan.vertices) if (from !== null && !child.has(from)) child.set(from, vertex);
-  const vertices = plan.plan.vertices.map((vertex) => {
-    const below = child.get(vertex.vertex);
-    return below !== undefined && parents.get(below)?.kind === "delta" ? { ...vertex, from: below, kind: "delta" } : { ...vertex, from: null, kind: "raw" };
-  }).map(({ detail: _detail, ...vertex }) => ({ ...vertex, storageCost: 1, recreationCost: 0 }));
-  const costs = plan.plan.snapshots.map((snapshot) => ({ ...snapshot, budget: null, independent: 0, parallel: 0, reusable: 0 }));
-  return readArchivePlan({ ...plan, plan: { ...plan.plan, vertices, storageCost: vertices.length, snapshots: costs } });
+  for (const { vertex, from } of plan.plan.vertices)
+    if (from !== null && !child.has(from)) child.set(from, vertex);
+  const vertices = plan.plan.vertices
+    .map((vertex) => {
+      const below = child.get(vertex.vertex);
+      return below !== undefined && parents.get(below)?.kind === "delta"
+        ? { ...vertex, from: below, kind: "delta" }
+        : { ...vertex, from: null, kind: "raw" };
+    })
+    .map(({ detail: _detail, ...vertex }) => ({ ...vertex, storageCost: 1, recreationCost: 0 }));
+  const costs = plan.plan.snapshots.map((snapshot) => ({
+    ...snapshot,
+    budget: null,
+    independent: 0,
+    parallel: 0,
+    reusable: 0,
+  }));
+  return readArchivePlan({
+    ...plan,
+    plan: { ...plan.plan, vertices, storageCost: vertices.length, snapshots: costs },
+  });
 }
 
 describe("applying beside everything else", () => {
   it("lets saves, recoveries and collections go on", async (context) => {
-    const home = await openNodeHome(join(await temporaryFolder(context), "home")), repository = await openRepository(home, "fleet-a");
-    const models = testFleetModels(), ids = await saveModels(repository, models), plan = await planFleet(repository, { ratio: null });
-    const left = models.filter(({ name }) => name !== "a4"), more = family("mean", 999, 6), others: Promise<unknown>[] = [];
+    const home = await openNodeHome(join(await temporaryFolder(context), "home")),
+      repository = await openRepository(home, "fleet-a");
+    const models = testFleetModels(),
+      ids = await saveModels(repository, models),
+      plan = await planFleet(repository, { ratio: null });
+    const left = models.filter(({ name }) => name !== "a4"),
+      more = family("mean", 999, 6),
+      others: Promise<unknown>[] = [];
     let begun = false;
-    const report = await applyToFleet(repository, plan, { batchBytes: 16 * 1024, collectBytes: 64 * 1024, pauseMs: 1, onProgress: ({ done }) => {
-      if (done < 3 || begun) return;
-      begun = true;
-      others.push(saveModels(repository, more).then(async (saved) => { assert.deepEqual(await alteredModels(repository, more, saved), []); }));
-      others.push((async () => { for (let round = 0; round < 5; round++) assert.deepEqual(await alteredModels(repository, left, ids), []); })());
-      others.push((async () => { for (let round = 0; round < 5; round++) await repository.collect(await repository.planCollection()).catch((error: unknown) => { assert.equal((error as { code?: string }).code, "PLAN_STALE"); }); })());
-      others.push(repository.retire(ids.get("a4")!, "meanwhile"));
-    } });
+    const report = await applyToFleet(repository, plan, {
+      batchBytes: 16 * 1024,
+      collectBytes: 64 * 1024,
+      pauseMs: 1,
+      onProgress: ({ done }) => {
+        if (done < 3 || begun) return;
+        begun = true;
+        others.push(
+          saveModels(repository, more).then(async (saved) => {
+            assert.deepEqual(await alteredModels(repository, more, saved), []);
+          }),
+        );
+        others.push(
+          (async () => {
+            for (let round = 0; round < 5; round++)
+              assert.deepEqual(await alteredModels(repository, left, ids), []);
+          })(),
+        );
+        others.push(
+          (async () => {
+            for (let round = 0; round < 5; round++)
+              await repository.collect(await repository.planCollection()).catch((error: unknown) => {
+                assert.equal((error as { code?: string }).code, "PLAN_STALE");
+              });
+          })(),
+        );
+        others.push(repository.retire(ids.get("a4")!, "meanwhile"));
+      },
+    });
     await Promise.all(others);
     assert.ok(begun);
     assert.deepEqual([report.stopped, report.failed], [null, []]);
@@ -218,39 +415,71 @@ describe("applying beside everything else", () => {
     await home.close();
   });
   it("plans around coded tensors that are damaged", async (context) => {
-    const home = await openNodeHome(join(await temporaryFolder(context), "home")), first = await openRepository(home, "fleet-a");
+    const home = await openNodeHome(join(await temporaryFolder(context), "home")),
+      first = await openRepository(home, "fleet-a");
     await saveModels(first, testFleetModels());
     await applyToFleet(first, await planFleet(first, { ratio: null }));
     const total = tensorsOf(first).length;
     await first.close();
-    const folder = join(home.path, "fleets", "fleet-a", "packs"), biggest = (await Promise.all((await readdir(folder)).filter((name) => name.endsWith(".pack")).map(async (name) => ({ name, bytes: await readFile(join(folder, name)) })))).sort((a, b) => b.bytes.length - a.bytes.length)[0]!;
-    for (let at = 4000; at < biggest.bytes.length - 20_000; at += 16_000) biggest.bytes[at] = biggest.bytes[at]! ^ 0x5a;
+    const folder = join(home.path, "fleets", "fleet-a", "packs"),
+      biggest = (
+        await Promise.all(
+          (await readdir(folder))
+            .filter((name) => name.endsWith(".pack"))
+            .map(async (name) => ({ name, bytes: await readFile(join(folder, name)) })),
+        )
+      ).sort((a, b) => b.bytes.length - a.bytes.length)[0]!;
+    for (let at = 4000; at < biggest.bytes.length - 20_000; at += 16_000)
+      biggest.bytes[at] = biggest.bytes[at]! ^ 0x5a;
     await writeFile(join(folder, biggest.name), biggest.bytes);
-    const repository = await openRepository(home, "fleet-a"), plan = await planFleet(repository, { ratio: 1 });
+    const repository = await openRepository(home, "fleet-a"),
+      plan = await planFleet(repository, { ratio: 1 });
     assert.ok(plan.summary.tensors > 0 && plan.summary.tensors <= total);
     const { failed } = await applyToFleet(repository, plan);
     assert.ok(failed.length > 0 && failed.length < total / 2, `${failed.length} failed`);
-    for (const { code } of failed) assert.match(code, /OBJECT_HASH_MISMATCH|DELTA_MALFORMED|PACK_CORRUPT|TENSOR_SIZE_MISMATCH/);
+    for (const { code } of failed)
+      assert.match(code, /OBJECT_HASH_MISMATCH|DELTA_MALFORMED|PACK_CORRUPT|TENSOR_SIZE_MISMATCH/);
     await repository.close();
     await home.close();
   });
   it("names what is damaged, and stores the rest", async (context) => {
     const home = await openNodeHome(join(await temporaryFolder(context), "home"));
-    const first = await openRepository(home, "fleet-a"), models = testFleetModels(), ids = await saveModels(first, models), plan = await planFleet(first, { ratio: null });
+    const first = await openRepository(home, "fleet-a"),
+      models = testFleetModels(),
+      ids = await saveModels(first, models),
+      plan = await planFleet(first, { ratio: null });
     await first.close();
-    const folder = join(home.path, "fleets", "fleet-a", "packs"), packs = (await readdir(folder)).filter((name) => name.endsWith(".pack")).sort();
-    const damaged = join(folder, packs[0]!), bytes = await readFile(damaged);
+    const folder = join(home.path, "fleets", "fleet-a", "packs"),
+      packs = (await readdir(folder)).filter((name) => name.endsWith(".pack")).sort();
+    const damaged = join(folder, packs[0]!),
+      bytes = await readFile(damaged);
     bytes[500] = bytes[500]! ^ 1;
     await writeFile(damaged, bytes);
-    const repository = await openRepository(home, "fleet-a"), report = await applyToFleet(repository, plan);
-    assert.ok(report.failed.length >= 1 && report.failed.every(({ code }) => code === "OBJECT_HASH_MISMATCH"), JSON.stringify(report.failed));
+    const repository = await openRepository(home, "fleet-a"),
+      report = await applyToFleet(repository, plan);
+    assert.ok(
+      report.failed.length >= 1 && report.failed.every(({ code }) => code === "OBJECT_HASH_MISMATCH"),
+      JSON.stringify(report.failed),
+    );
     assert.ok(report.rewritten > 10);
     const again = await planFleet(repository, { ratio: null });
-    assert.ok(again.summary.versions >= 3 && again.summary.tensors > 20, "what is damaged keeps nobody from planning the rest");
+    assert.ok(
+      again.summary.versions >= 3 && again.summary.tensors > 20,
+      "what is damaged keeps nobody from planning the rest",
+    );
     const whole = [];
     for (const model of models) {
       // The one damaged tensor belongs to some of them.
-      const isWhole = await alteredModels(repository, [model], ids).then((altered) => altered.length === 0, (error: unknown) => { assert.match(String((error as { code?: string }).code), /ROOT_MISMATCH|RECOVERY_INCOMPLETE|OBJECT_HASH_MISMATCH/); return false; });
+      const isWhole = await alteredModels(repository, [model], ids).then(
+        (altered) => altered.length === 0,
+        (error: unknown) => {
+          assert.match(
+            String((error as { code?: string }).code),
+            /ROOT_MISMATCH|RECOVERY_INCOMPLETE|OBJECT_HASH_MISMATCH/,
+          );
+          return false;
+        },
+      );
       if (isWhole) whole.push(model.name);
     }
     assert.ok(whole.length >= 3, whole.join());

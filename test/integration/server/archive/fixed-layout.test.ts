@@ -1,4 +1,7 @@
-/** A repository put into fixed planes and taken back: every model comes back bit for bit on the way, whatever else goes on in it. */
+/**
+ * A repository put into fixed planes and taken back: every model comes back bit for bit on the way, whatever
+ * else goes on in it.
+ */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -9,7 +12,14 @@ import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { restoreBackup } from "../../../../server/repository/restore.js";
-import { alteredModels, applyToFleet, planFleet, saveModels, testFleetModels, type FleetModel } from "../../../helpers/archive-fleet.js";
+import {
+  alteredModels,
+  applyToFleet,
+  planFleet,
+  saveModels,
+  testFleetModels,
+  type FleetModel,
+} from "../../../helpers/archive-fleet.js";
 import { fineTuned, noiseTensor, weights } from "../../../helpers/related-tensors.js";
 import { diskHome, openRepository } from "../repository/harness.js";
 
@@ -19,69 +29,126 @@ const { planes, fixedPlanes } = encodingCodes;
 function models(): readonly FleetModel[] {
   const odd = weights([64, 40], 71);
   new Uint32Array(odd.bytes.buffer)[77] = 0x7fc00001;
-  const others = [{ ...odd, name: "odd.weight" }, { ...weights([3000], 72), name: "long.bias" }, { ...noiseTensor("I32", [40, 40], 73), name: "ids" }, { ...weights([8, 4], 74), name: "small.weight" }];
-  return [...testFleetModels(), { name: "odd0", tensors: others }, { name: "odd1", base: "odd0", tensors: others.map((tensor) => (tensor.dtype === "F32" ? { ...fineTuned(tensor, 1e-5, 75), name: tensor.name } : tensor)) }];
+  const others = [
+    { ...odd, name: "odd.weight" },
+    { ...weights([3000], 72), name: "long.bias" },
+    { ...noiseTensor("I32", [40, 40], 73), name: "ids" },
+    { ...weights([8, 4], 74), name: "small.weight" },
+  ];
+  return [
+    ...testFleetModels(),
+    { name: "odd0", tensors: others },
+    {
+      name: "odd1",
+      base: "odd0",
+      tensors: others.map((tensor) =>
+        tensor.dtype === "F32" ? { ...fineTuned(tensor, 1e-5, 75), name: tensor.name } : tensor,
+      ),
+    },
+  ];
 }
 
 function codesOf({ objects }: FleetRepository): ReadonlyMap<Hash, number> {
-  return new Map([...objects.list()].filter(({ kind }) => kind === "tensor").map(({ id }) => [id, objects.representation(id)!.code]));
+  return new Map(
+    [...objects.list()]
+      .filter(({ kind }) => kind === "tensor")
+      .map(({ id }) => [id, objects.representation(id)!.code]),
+  );
 }
 
-/** Every large float32 matrix lies in fixed planes, if it has a place in them, all else that is large in byte planes. */
+/**
+ * Every large float32 matrix lies in fixed planes, if it has a place in them, all else that is large in byte
+ * planes.
+ */
 async function assertFixed({ objects }: FleetRepository): Promise<void> {
-  let fixed = 0, inPlanes = 0;
+  let fixed = 0,
+    inPlanes = 0;
   for (const { id, kind, byteLength } of objects.list()) {
     if (kind !== "tensor" || byteLength < 4096) continue;
-    const { code, base } = objects.representation(id)!, tensor = await tensorOfSource(objects.openTensor(id));
-    assert.equal(code, fixedSizeOf(tensor) === undefined ? planes : fixedPlanes, `${tensor.dtype} [${tensor.shape.join(", ")}]`);
-    if (code === planes) { inPlanes++; continue; }
+    const { code, base } = objects.representation(id)!,
+      tensor = await tensorOfSource(objects.openTensor(id));
+    assert.equal(
+      code,
+      fixedSizeOf(tensor) === undefined ? planes : fixedPlanes,
+      `${tensor.dtype} [${tensor.shape.join(", ")}]`,
+    );
+    if (code === planes) {
+      inPlanes++;
+      continue;
+    }
     assert.equal(base, undefined);
     fixed++;
   }
   assert.ok(fixed >= 13 && inPlanes >= 4, `${fixed} in fixed planes, ${inPlanes} in byte planes`);
 }
 
-it("is planned, applied, checked, backed up, collected and taken back, and changes no model", { timeout: 120_000 }, async (context) => {
-  const { home, ports, path } = await diskHome(context), all = models();
-  let repository = await openRepository(home, "fleet-a");
-  const ids = await saveModels(repository, all), unaltered = async (): Promise<void> => { assert.deepEqual(await alteredModels(repository, all, ids), []); assert.deepEqual((await repository.check()).problems, []); };
-  const plan = readArchivePlan(JSON.parse(JSON.stringify(await planFleet(repository, { ratio: null, layout: "fixed" }))));
-  assert.ok(plan.summary.kinds.some(({ kind, tensors }) => kind === "fixed" && tensors >= 15), JSON.stringify(plan.summary.kinds));
-  const report = await applyToFleet(repository, plan);
-  assert.deepEqual([report.stopped, report.left, report.failed, report.stale, report.notSmaller], [null, 0, [], [], 0]);
-  assert.ok(report.bytesReached < report.bytesBefore && Math.abs(report.bytesReached - report.bytesPredicted) < 0.02 * report.bytesBefore, `${report.bytesReached} where ${report.bytesPredicted} was predicted`);
-  await assertFixed(repository);
-  await unaltered();
-  // The same again has nothing to do.
-  assert.equal((await planFleet(repository, { ratio: null, layout: "fixed" })).summary.rewrittenTensors, 0);
-  assert.equal((await applyToFleet(repository, plan)).rewritten, 0);
+it(
+  "is planned, applied, checked, backed up, collected and taken back, and changes no model",
+  { timeout: 120_000 },
+  async (context) => {
+    const { home, ports, path } = await diskHome(context),
+      all = models();
+    let repository = await openRepository(home, "fleet-a");
+    const ids = await saveModels(repository, all),
+      unaltered = async (): Promise<void> => {
+        assert.deepEqual(await alteredModels(repository, all, ids), []);
+        assert.deepEqual((await repository.check()).problems, []);
+      };
+    const plan = readArchivePlan(
+      JSON.parse(JSON.stringify(await planFleet(repository, { ratio: null, layout: "fixed" }))),
+    );
+    assert.ok(
+      plan.summary.kinds.some(({ kind, tensors }) => kind === "fixed" && tensors >= 15),
+      JSON.stringify(plan.summary.kinds),
+    );
+    const report = await applyToFleet(repository, plan);
+    assert.deepEqual(
+      [report.stopped, report.left, report.failed, report.stale, report.notSmaller],
+      [null, 0, [], [], 0],
+    );
+    assert.ok(
+      report.bytesReached < report.bytesBefore &&
+        Math.abs(report.bytesReached - report.bytesPredicted) < 0.02 * report.bytesBefore,
+      `${report.bytesReached} where ${report.bytesPredicted} was predicted`,
+    );
+    await assertFixed(repository);
+    await unaltered();
+    // The same again has nothing to do.
+    assert.equal((await planFleet(repository, { ratio: null, layout: "fixed" })).summary.rewrittenTensors, 0);
+    assert.equal((await applyToFleet(repository, plan)).rewritten, 0);
 
-  // New saves, a retired version, a collection, a backup, another opening.
-  await repository.retire(ids.get("b3")!, "test");
-  ports.clock.advance(120_000);
-  await repository.collect(await repository.planCollection());
-  const kept = all.filter(({ name }) => name !== "b3"), folder = join(path, "..", "backup");
-  await repository.backup(folder);
-  await repository.close();
-  repository = await openRepository(home, "fleet-a");
-  await assertFixed(repository);
-  assert.deepEqual(await alteredModels(repository, kept, ids), []);
-  const target = join(path, "..", "restored");
-  await restoreBackup(folder, target, ports);
-  const restoredHome = await openHome(target, ports), restored = await openRepository(restoredHome, "fleet-a");
-  await assertFixed(restored);
-  assert.deepEqual(await alteredModels(restored, kept, ids), []);
-  await restored.close();
-  await restoredHome.close();
+    // New saves, a retired version, a collection, a backup, another opening.
+    await repository.retire(ids.get("b3")!, "test");
+    ports.clock.advance(120_000);
+    await repository.collect(await repository.planCollection());
+    const kept = all.filter(({ name }) => name !== "b3"),
+      folder = join(path, "..", "backup");
+    await repository.backup(folder);
+    await repository.close();
+    repository = await openRepository(home, "fleet-a");
+    await assertFixed(repository);
+    assert.deepEqual(await alteredModels(repository, kept, ids), []);
+    const target = join(path, "..", "restored");
+    await restoreBackup(folder, target, ports);
+    const restoredHome = await openHome(target, ports),
+      restored = await openRepository(restoredHome, "fleet-a");
+    await assertFixed(restored);
+    assert.deepEqual(await alteredModels(restored, kept, ids), []);
+    await restored.close();
+    await restoredHome.close();
 
-  // Another layout takes it back.
-  for (const layout of ["planes", "fixed", "packed"] as const) {
-    const { failed, left } = await applyToFleet(repository, await planFleet(repository, { ratio: null, layout }));
-    assert.deepEqual([failed, left], [[], 0]);
-    assert.equal([...codesOf(repository).values()].includes(fixedPlanes), layout === "fixed", layout);
-    assert.deepEqual(await alteredModels(repository, kept, ids), [], layout);
-  }
-  assert.deepEqual((await repository.check()).problems, []);
-  await repository.close();
-  await home.close();
-});
+    // Another layout takes it back.
+    for (const layout of ["planes", "fixed", "packed"] as const) {
+      const { failed, left } = await applyToFleet(
+        repository,
+        await planFleet(repository, { ratio: null, layout }),
+      );
+      assert.deepEqual([failed, left], [[], 0]);
+      assert.equal([...codesOf(repository).values()].includes(fixedPlanes), layout === "fixed", layout);
+      assert.deepEqual(await alteredModels(repository, kept, ids), [], layout);
+    }
+    assert.deepEqual((await repository.check()).problems, []);
+    await repository.close();
+    await home.close();
+  },
+);

@@ -20,18 +20,30 @@ const options = { ratio: null, timeLimitMs: 300, readBytesPerSecond: 200e6 } as 
 async function importAll(operations: ServerOperations, fleet: string): Promise<void> {
   for (const { name, base, tensors } of models) {
     const file = await fileOf(tensors);
-    await operations.import({ byteLength: file.length, chunks: (async function* () { yield await Promise.resolve(file); })() }, { fleet, name, ...(base === undefined ? {} : { base }) });
+    await operations.import(
+      {
+        byteLength: file.length,
+        chunks: (async function* () {
+          yield await Promise.resolve(file);
+        })(),
+      },
+      { fleet, name, ...(base === undefined ? {} : { base }) },
+    );
   }
 }
 async function fileOf(tensors: FleetModel["tensors"]): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
-  for await (const chunk of safetensorsChunks(tensors.map((tensor) => ({ name: tensor.name, source: sourceOfTensor(tensor) })))) pieces.push(Buffer.from(chunk));
+  for await (const chunk of safetensorsChunks(
+    tensors.map((tensor) => ({ name: tensor.name, source: sourceOfTensor(tensor) })),
+  ))
+    pieces.push(Buffer.from(chunk));
   return Buffer.concat(pieces);
 }
 async function assertSame(operations: ServerOperations, fleet: string): Promise<void> {
   for (const { name, tensors } of models) {
     const back = await tensorBytes(operations, name, fleet);
-    for (const tensor of tensors) assert.equal(Buffer.compare(back[tensor.name]!, tensor.bytes), 0, `${name} ${tensor.name}`);
+    for (const tensor of tensors)
+      assert.equal(Buffer.compare(back[tensor.name]!, tensor.bytes), 0, `${name} ${tensor.name}`);
   }
 }
 
@@ -45,14 +57,25 @@ describe("storage is planned and applied", () => {
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
 
     const progress: string[] = [];
-    const plans = [await local.planStorage("local", options), await remote.planStorage(testFleet, options, (line) => { progress.push(line); })];
+    const plans = [
+      await local.planStorage("local", options),
+      await remote.planStorage(testFleet, options, (line) => {
+        progress.push(line);
+      }),
+    ];
     assert.deepEqual(plans[0]!.summary.tensors, plans[1]!.summary.tensors);
     const dry = await remote.applyStorage(testFleet, { ...options, dryRun: true });
     assert.equal(dry.report.rewritten, 0);
-    const reports = [await local.applyStorage("local", { ...options, plan: plans[0]! }), await remote.applyStorage(testFleet, { ...options, plan: plans[1]! })].map(({ report }) => report);
+    const reports = [
+      await local.applyStorage("local", { ...options, plan: plans[0]! }),
+      await remote.applyStorage(testFleet, { ...options, plan: plans[1]! }),
+    ].map(({ report }) => report);
     for (const report of reports) {
       assert.deepEqual([report.stopped, report.left, report.failed], [null, 0, []]);
-      assert.ok(report.bytesReached < 0.75 * report.bytesBefore, `${report.bytesReached} of ${report.bytesBefore}`);
+      assert.ok(
+        report.bytesReached < 0.75 * report.bytesBefore,
+        `${report.bytesReached} of ${report.bytesBefore}`,
+      );
     }
     await assertSame(local, "local");
     await assertSame(remote, testFleet);
@@ -67,17 +90,30 @@ describe("storage is planned and applied", () => {
     context.after(() => server.end());
     await importAll(server.handle.operations, testFleet);
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
-    const both = await Promise.allSettled([remote.planStorage(testFleet, options), remote.planStorage(testFleet, options)]);
+    const both = await Promise.allSettled([
+      remote.planStorage(testFleet, options),
+      remote.planStorage(testFleet, options),
+    ]);
     assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
-    for (const one of both) if (one.status === "rejected") assert.equal((one.reason as { code?: string }).code, "QUOTA_EXCEEDED");
+    for (const one of both)
+      if (one.status === "rejected") assert.equal((one.reason as { code?: string }).code, "QUOTA_EXCEEDED");
     const abort = new AbortController();
     abort.abort();
-    await assert.rejects(remote.planStorage(testFleet, options, undefined, abort.signal), { code: "INTERRUPTED" });
-    await assert.rejects(remote.planStorage(testFleet, { ...options, ratio: 0.5 }), { code: "HTTP_REQUEST_INVALID" });
-    await assert.rejects(remote.applyStorage(testFleet, { ...options, plan: { format: 1 } as never }), { code: "PLAN_INVALID" });
+    await assert.rejects(remote.planStorage(testFleet, options, undefined, abort.signal), {
+      code: "INTERRUPTED",
+    });
+    await assert.rejects(remote.planStorage(testFleet, { ...options, ratio: 0.5 }), {
+      code: "HTTP_REQUEST_INVALID",
+    });
+    await assert.rejects(remote.applyStorage(testFleet, { ...options, plan: { format: 1 } as never }), {
+      code: "PLAN_INVALID",
+    });
     await assert.rejects(remote.planStorage("nowhere", options), { code: "NOT_FOUND" });
     const plan = await remote.planStorage(testFleet, options);
-    await assert.rejects(remote.applyStorage(testFleet, { ...options, plan: { ...plan, fleet: "another" } }), { code: "PLAN_INVALID" });
+    await assert.rejects(
+      remote.applyStorage(testFleet, { ...options, plan: { ...plan, fleet: "another" } }),
+      { code: "PLAN_INVALID" },
+    );
     await assertSame(remote, testFleet);
   });
 
@@ -86,10 +122,13 @@ describe("storage is planned and applied", () => {
     context.after(() => server.end());
     await importAll(server.handle.operations, testFleet);
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
-    const cut = remote.applyStorage(testFleet, options).catch((error: unknown) => { assert.match(String((error as { code?: string }).code), /SERVER_UNREACHABLE|INTERRUPTED/); });
+    const cut = remote.applyStorage(testFleet, options).catch((error: unknown) => {
+      assert.match(String((error as { code?: string }).code), /SERVER_UNREACHABLE|INTERRUPTED/);
+    });
     await server.restart();
     await cut;
-    const after = connectOperations({ socketPath: server.handle.socketPath }, 5), { report } = await after.applyStorage(testFleet, options);
+    const after = connectOperations({ socketPath: server.handle.socketPath }, 5),
+      { report } = await after.applyStorage(testFleet, options);
     assert.deepEqual([report.stopped, report.left, report.failed], [null, 0, []]);
     await assertSame(after, testFleet);
   });
@@ -105,12 +144,32 @@ describe("storage is planned and applied", () => {
 
 describe("the command line", () => {
   it("plans to a file, applies it, and says what it reached", async (context) => {
-    const folder = await temporaryFolder(context), home = join(folder, "home"), file = join(folder, "plan.json");
+    const folder = await temporaryFolder(context),
+      home = join(folder, "home"),
+      file = join(folder, "plan.json");
     for (const { name, base, tensors } of models) {
       await writeFile(join(folder, `${name}.safetensors`), await fileOf(tensors));
-      assert.equal((await runStemma(["model", "import", join(folder, `${name}.safetensors`), "--name", name, ...(base === undefined ? [] : ["--base", base])], { home })).status, 0);
+      assert.equal(
+        (
+          await runStemma(
+            [
+              "model",
+              "import",
+              join(folder, `${name}.safetensors`),
+              "--name",
+              name,
+              ...(base === undefined ? [] : ["--base", base]),
+            ],
+            { home },
+          )
+        ).status,
+        0,
+      );
     }
-    const planned = await runStemma(["storage", "plan", "--budget", "none", "--search", "300ms", "--out", file], { home });
+    const planned = await runStemma(
+      ["storage", "plan", "--budget", "none", "--search", "300ms", "--out", file],
+      { home },
+    );
     assert.equal(planned.status, 0, planned.stderr);
     assert.match(planned.stdout, /as differences: \d+ tensors/);
     assert.match(planned.stdout, /^found by  /m);
@@ -122,11 +181,24 @@ describe("the command line", () => {
     assert.match(applied.stdout, /tensors written anew/);
     assert.match(applied.stdout, /predicted/);
     for (const { name, tensors } of models) {
-      await runStemma(["model", "recover", name, "--file", join(folder, "back.safetensors"), "--force"], { home });
-      assert.equal(Buffer.compare(await readFile(join(folder, "back.safetensors")), await fileOf(tensors)), 0);
+      await runStemma(["model", "recover", name, "--file", join(folder, "back.safetensors"), "--force"], {
+        home,
+      });
+      assert.equal(
+        Buffer.compare(await readFile(join(folder, "back.safetensors")), await fileOf(tensors)),
+        0,
+      );
     }
     assert.equal((await runStemma(["storage", "check"], { home })).status, 0);
-    for (const [args, status] of [[["--budget", "0.5x"], 2], [["--scheme", "odd"], 2], [["--layout", "odd"], 2], [["--plan", join(folder, "none")], 3], [["--plan", join(folder, "back.safetensors")], 4], [["--disk", "much"], 2], [["--time", "soon"], 2]] as const) {
+    for (const [args, status] of [
+      [["--budget", "0.5x"], 2],
+      [["--scheme", "odd"], 2],
+      [["--layout", "odd"], 2],
+      [["--plan", join(folder, "none")], 3],
+      [["--plan", join(folder, "back.safetensors")], 4],
+      [["--disk", "much"], 2],
+      [["--time", "soon"], 2],
+    ] as const) {
       assert.equal((await runStemma(["storage", "apply", ...args], { home })).status, status, args.join(" "));
     }
   });
@@ -134,8 +206,10 @@ describe("the command line", () => {
     assert.deepEqual(["1.6x", "2", "none"].map(parseRatio), [1.6, 2, null]);
     assert.deepEqual(["2GiB", "500MB", "12", "1.5kB"].map(parseBytes), [2 ** 31, 5e8, 12, 1500]);
     assert.deepEqual(["10m", "30s", "2h", "250ms"].map(parseDuration), [600_000, 30_000, 7_200_000, 250]);
-    for (const bad of ["", "x", "-1x", "0.9x", "1e9x", "NaN"]) assert.throws(() => parseRatio(bad), { code: "USAGE" });
-    for (const bad of ["", "5XB", "-1MB", "0", "9e99GB"]) assert.throws(() => parseBytes(bad), { code: "USAGE" });
+    for (const bad of ["", "x", "-1x", "0.9x", "1e9x", "NaN"])
+      assert.throws(() => parseRatio(bad), { code: "USAGE" });
+    for (const bad of ["", "5XB", "-1MB", "0", "9e99GB"])
+      assert.throws(() => parseBytes(bad), { code: "USAGE" });
     for (const bad of ["", "5", "m", "1d", "-5s"]) assert.throws(() => parseDuration(bad), { code: "USAGE" });
   });
 });

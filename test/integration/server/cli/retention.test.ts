@@ -1,4 +1,6 @@
-/** Holds, rules and recovered files as a person meets them on the command line, without a server and with one. */
+/**
+ * Holds, rules and recovered files as a person meets them on the command line, without a server and with one.
+ */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -13,15 +15,34 @@ import { startServerProcess } from "../../../helpers/server-process.js";
 
 const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
 
-interface Ended { readonly status: number; readonly stdout: string; readonly stderr: string }
+interface Ended {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 function stemma(home: string, ...args: readonly string[]): Promise<Ended> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [program, ...args, "--home", home], { env: { ...process.env, STEMMA_FLEET: "local" } }, (error, stdout, stderr) => { resolve({ status: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr }); });
+    execFile(
+      process.execPath,
+      [program, ...args, "--home", home],
+      { env: { ...process.env, STEMMA_FLEET: "local" } },
+      (error, stdout, stderr) => {
+        resolve({
+          status: typeof error?.code === "number" ? error.code : error === null ? 0 : -1,
+          stdout,
+          stderr,
+        });
+      },
+    );
   });
 }
 async function modelFile(path: string, seed: number): Promise<void> {
-  const bytes = noise(4_000, seed), pieces: Uint8Array[] = [];
-  for await (const chunk of safetensorsChunks([{ name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) }])) pieces.push(Buffer.from(chunk));
+  const bytes = noise(4_000, seed),
+    pieces: Uint8Array[] = [];
+  for await (const chunk of safetensorsChunks([
+    { name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) },
+  ]))
+    pieces.push(Buffer.from(chunk));
   await writeFile(path, Buffer.concat(pieces));
 }
 
@@ -31,36 +52,72 @@ test("hold, set, dry run, apply, recover: the same at a home and at its server",
   const home = join(folder, "home");
   for (let seed = 1; seed <= 4; seed++) {
     await modelFile(join(folder, `${seed}.safetensors`), seed);
-    assert.equal((await stemma(home, "model", "import", join(folder, `${seed}.safetensors`), "--name", "soh")).status, 0);
+    assert.equal(
+      (await stemma(home, "model", "import", join(folder, `${seed}.safetensors`), "--name", "soh")).status,
+      0,
+    );
   }
 
   assert.equal((await stemma(home, "model", "hold", "soh:2")).status, 2, "a hold without a reason");
   assert.equal((await stemma(home, "model", "hold", "soh:2", "--because", " ")).status, 2);
-  assert.match((await stemma(home, "model", "hold", "soh:2", "--because", "incident 7", "--dry-run")).stdout, /would hold soh:2/);
+  assert.match(
+    (await stemma(home, "model", "hold", "soh:2", "--because", "incident 7", "--dry-run")).stdout,
+    /would hold soh:2/,
+  );
   assert.equal((await stemma(home, "model", "hold", "soh:2", "--because", "incident 7")).status, 0);
   const refused = await stemma(home, "model", "rm", "soh:2");
-  assert.deepEqual([refused.status, /held by \S+@\S+ since .*incident 7.*\[MODEL_HELD\]/s.test(refused.stderr)], [1, true], refused.stderr);
-  assert.match((await stemma(home, "model", "show", "soh:2")).stdout, /held +by \S+@\S+ since .*: incident 7/);
+  assert.deepEqual(
+    [refused.status, /held by \S+@\S+ since .*incident 7.*\[MODEL_HELD\]/s.test(refused.stderr)],
+    [1, true],
+    refused.stderr,
+  );
+  assert.match(
+    (await stemma(home, "model", "show", "soh:2")).stdout,
+    /held +by \S+@\S+ since .*: incident 7/,
+  );
 
   const server = await startServerProcess(home, "local");
   try {
     assert.match((await stemma(home, "model", "list")).stdout, /soh:2 .* held/);
     assert.equal((await stemma(home, "storage", "retention", "set", "90 bananas")).status, 2);
-    assert.equal((await stemma(home, "storage", "retention", "set", "nothing", "--line", "models", "--name", "soh")).status, 2);
-    assert.match((await stemma(home, "storage", "retention", "set", "nothing", "--dry-run")).stdout, /2 versions would go, 2 stay/);
+    assert.equal(
+      (await stemma(home, "storage", "retention", "set", "nothing", "--line", "models", "--name", "soh"))
+        .status,
+      2,
+    );
+    assert.match(
+      (await stemma(home, "storage", "retention", "set", "nothing", "--dry-run")).stdout,
+      /2 versions would go, 2 stay/,
+    );
     assert.match((await stemma(home, "storage", "retention", "show")).stdout, /no retention rule is set/);
-    assert.equal((await stemma(home, "storage", "retention", "set", "nothing", "--line", "models")).status, 0);
-    const forecast = JSON.parse((await stemma(home, "storage", "retention", "apply", "--dry-run", "-o", "json")).stdout) as { retire: { version: number }[]; freedBytes: number };
-    assert.deepEqual(forecast.retire.map(({ version }) => version), [1, 3]);
-    assert.equal((await stemma(home, "storage", "retention", "apply", "-o", "name")).stdout, "soh:1\nsoh:3\n");
-  } finally { await server.kill("SIGTERM"); }
+    assert.equal(
+      (await stemma(home, "storage", "retention", "set", "nothing", "--line", "models")).status,
+      0,
+    );
+    const forecast = JSON.parse(
+      (await stemma(home, "storage", "retention", "apply", "--dry-run", "-o", "json")).stdout,
+    ) as { retire: { version: number }[]; freedBytes: number };
+    assert.deepEqual(
+      forecast.retire.map(({ version }) => version),
+      [1, 3],
+    );
+    assert.equal(
+      (await stemma(home, "storage", "retention", "apply", "-o", "name")).stdout,
+      "soh:1\nsoh:3\n",
+    );
+  } finally {
+    await server.kill("SIGTERM");
+  }
 
   const shown = await stemma(home, "model", "show", "soh:1");
   assert.match(shown.stdout, /^state +retired$/m);
   assert.match(shown.stdout, /^retired +\S+ \S+: retention of the line models: /m);
   assert.equal((await stemma(home, "storage", "retention", "unset")).status, 3);
   assert.equal((await stemma(home, "storage", "retention", "unset", "--line", "models")).status, 0);
-  assert.match((await stemma(home, "model", "unhold", "soh:2", "--because", "closed")).stdout, /let go soh:2, held by/);
+  assert.match(
+    (await stemma(home, "model", "unhold", "soh:2", "--because", "closed")).stdout,
+    /let go soh:2, held by/,
+  );
 
   const back = join(folder, "back.safetensors");
   assert.equal((await stemma(home, "model", "recover", "soh:2", "--file", back)).status, 0);

@@ -1,4 +1,7 @@
-/** What `doctor` says of a home: that of a server with fleets of its own, of nothing, of something that is no home. */
+/**
+ * What `doctor` says of a home: that of a server with fleets of its own, of nothing, of something that is no
+ * home.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,7 +21,9 @@ test("a home is examined with all its fleets, through the server that holds it",
   try {
     const { state, found } = await homeOf(server.home);
     assert.deepEqual([state, found.includes(`fleet ${testFleet} has 0 versions`)], ["good", true], found);
-  } finally { await server.end(); }
+  } finally {
+    await server.end();
+  }
 });
 
 test("no home yet is good, a file in its place is wrong", async () => {
@@ -27,5 +32,7 @@ test("no home yet is good, a file in its place is wrong", async () => {
     assert.equal((await homeOf(join(folder, "none"))).state, "good");
     await writeFile(join(folder, "file"), "no home");
     assert.equal((await homeOf(join(folder, "file"))).state, "wrong");
-  } finally { await rm(folder, { recursive: true, force: true }); }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });

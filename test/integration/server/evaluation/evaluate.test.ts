@@ -14,55 +14,107 @@ import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 async function importOpaque(operations: ServerOperations, fleet: string): Promise<void> {
   const pieces: Uint8Array[] = [];
-  for await (const chunk of safetensorsChunks([{ name: "w", source: sourceOfTensor({ dtype: "F32", shape: [1], bytes: new Uint8Array(4) }) }])) pieces.push(Buffer.from(chunk));
+  for await (const chunk of safetensorsChunks([
+    { name: "w", source: sourceOfTensor({ dtype: "F32", shape: [1], bytes: new Uint8Array(4) }) },
+  ]))
+    pieces.push(Buffer.from(chunk));
   const bytes = Buffer.concat(pieces);
-  await operations.import({ byteLength: bytes.length, chunks: (async function* () { yield bytes; })() }, { fleet, name: "opaque" });
+  await operations.import(
+    {
+      byteLength: bytes.length,
+      chunks: (async function* () {
+        yield bytes;
+      })(),
+    },
+    { fleet, name: "opaque" },
+  );
 }
 
-it("measures what the training measured, refuses what cannot be run, and leaves nothing behind", { timeout: 120_000 }, async () => {
-  const home = await mkdtemp(join(tmpdir(), "stemma-eval-")), fleet = "local";
-  const operations = await openLocalOperations({ home });
-  try {
-    await operations.addDataset(fleet, { name: "shapes", kind: "images-generated", location: "" });
-    await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
-    const { result } = await operations.train({ fleet, recipe: "image-classify", data: "shapes", name: "pictures", seed: "3", parameters: { epochs: 1, filters: 2 } });
-    const report = await operations.evaluate({ fleet, model: "pictures", data: "shapes", top: 2 });
-    assert.deepEqual(report.metric, { name: result.metric.name, unit: result.metric.unit, lowerIsBetter: false, value: result.metric.after });
-    assert.equal(report.datasetHash, result.datasetHash);
-    assert.equal(report.scheme, null);
-    const { top, ...rest } = report.evaluation as { top?: { k: number; correct: number } };
-    assert.deepEqual(rest, result.evaluation?.after, "the same measures, to the last bit");
-    assert.ok(top?.k === 2 && top.correct >= (rest as { correct: number }).correct);
-    const [few, again, third] = await Promise.allSettled([7, 7, 7].map((limit) => operations.evaluate({ fleet, model: "pictures:1", data: "shapes", limit })));
-    assert.ok(few?.status === "fulfilled" && again?.status === "fulfilled" && third?.status === "rejected");
-    assert.equal((third.reason as { code: string }).code, "QUOTA_EXCEEDED", "two at a time");
-    assert.deepEqual(again.value.evaluation, few.value.evaluation);
-    assert.deepEqual([few.value.evaluation.samples, few.value.samples], [7, { evaluated: 7, heldOut: result.samples.heldOut }]);
+it(
+  "measures what the training measured, refuses what cannot be run, and leaves nothing behind",
+  { timeout: 120_000 },
+  async () => {
+    const home = await mkdtemp(join(tmpdir(), "stemma-eval-")),
+      fleet = "local";
+    const operations = await openLocalOperations({ home });
+    try {
+      await operations.addDataset(fleet, { name: "shapes", kind: "images-generated", location: "" });
+      await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+      const { result } = await operations.train({
+        fleet,
+        recipe: "image-classify",
+        data: "shapes",
+        name: "pictures",
+        seed: "3",
+        parameters: { epochs: 1, filters: 2 },
+      });
+      const report = await operations.evaluate({ fleet, model: "pictures", data: "shapes", top: 2 });
+      assert.deepEqual(report.metric, {
+        name: result.metric.name,
+        unit: result.metric.unit,
+        lowerIsBetter: false,
+        value: result.metric.after,
+      });
+      assert.equal(report.datasetHash, result.datasetHash);
+      assert.equal(report.scheme, null);
+      const { top, ...rest } = report.evaluation as { top?: { k: number; correct: number } };
+      assert.deepEqual(rest, result.evaluation?.after, "the same measures, to the last bit");
+      assert.ok(top?.k === 2 && top.correct >= (rest as { correct: number }).correct);
+      const [few, again, third] = await Promise.allSettled(
+        [7, 7, 7].map((limit) => operations.evaluate({ fleet, model: "pictures:1", data: "shapes", limit })),
+      );
+      assert.ok(few?.status === "fulfilled" && again?.status === "fulfilled" && third?.status === "rejected");
+      assert.equal((third.reason as { code: string }).code, "QUOTA_EXCEEDED", "two at a time");
+      assert.deepEqual(again.value.evaluation, few.value.evaluation);
+      assert.deepEqual(
+        [few.value.evaluation.samples, few.value.samples],
+        [7, { evaluated: 7, heldOut: result.samples.heldOut }],
+      );
 
-    await importOpaque(operations, fleet);
-    await assert.rejects(operations.evaluate({ fleet, model: "opaque", data: "shapes" }), { code: "MODEL_OPAQUE" });
-    await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "cells" }), { code: "ARCHITECTURE_MISMATCH" });
-    await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "nothing" }), { code: "DATASET_UNKNOWN" });
-    await assert.rejects(operations.evaluate({ fleet, model: "nothing", data: "shapes" }), { code: "MODEL_NOT_FOUND" });
-    for (const wrong of [{ top: 0 }, { limit: 0.5 }, { limit: NaN }]) await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "shapes", ...wrong }), { code: "USAGE" });
-    const stop = new AbortController();
-    const stopped = operations.evaluate({ fleet, model: "pictures", data: "shapes" }, stop.signal);
-    stop.abort();
-    await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
-    assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
-    assert.equal((await operations.models(fleet)).length, 2, "nothing was saved");
-  } finally {
-    await operations.close();
-    await rm(home, { recursive: true, force: true });
-  }
-});
+      await importOpaque(operations, fleet);
+      await assert.rejects(operations.evaluate({ fleet, model: "opaque", data: "shapes" }), {
+        code: "MODEL_OPAQUE",
+      });
+      await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "cells" }), {
+        code: "ARCHITECTURE_MISMATCH",
+      });
+      await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "nothing" }), {
+        code: "DATASET_UNKNOWN",
+      });
+      await assert.rejects(operations.evaluate({ fleet, model: "nothing", data: "shapes" }), {
+        code: "MODEL_NOT_FOUND",
+      });
+      for (const wrong of [{ top: 0 }, { limit: 0.5 }, { limit: NaN }])
+        await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "shapes", ...wrong }), {
+          code: "USAGE",
+        });
+      const stop = new AbortController();
+      const stopped = operations.evaluate({ fleet, model: "pictures", data: "shapes" }, stop.signal);
+      stop.abort();
+      await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
+      assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
+      assert.equal((await operations.models(fleet)).length, 2, "nothing was saved");
+    } finally {
+      await operations.close();
+      await rm(home, { recursive: true, force: true });
+    }
+  },
+);
 
 it("answers through a server as it does at home", { timeout: 120_000 }, async () => {
   const server = await startTestServer();
   try {
-    const door = connectOperations({ socketPath: server.handle.socketPath }, 20), fleet = testFleet;
+    const door = connectOperations({ socketPath: server.handle.socketPath }, 20),
+      fleet = testFleet;
     await door.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
-    const { result } = await door.train({ fleet, recipe: "battery-soh", data: "cells", name: "soh", seed: "3", parameters: { epochs: 1 } });
+    const { result } = await door.train({
+      fleet,
+      recipe: "battery-soh",
+      data: "cells",
+      name: "soh",
+      seed: "3",
+      parameters: { epochs: 1 },
+    });
     const report = await door.evaluate({ fleet, model: "soh", data: "cells" });
     assert.deepEqual([report.metric.name, report.metric.value], [result.metric.name, result.metric.after]);
     assert.deepEqual(report.evaluation, result.evaluation?.after);
@@ -71,5 +123,7 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
     const left = door.evaluate({ fleet, model: "soh", data: "cells" }, gone.signal);
     gone.abort();
     await assert.rejects(left, { code: "INTERRUPTED" });
-  } finally { await server.end(); }
+  } finally {
+    await server.end();
+  }
 });

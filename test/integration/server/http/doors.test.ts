@@ -1,4 +1,5 @@
-// One set of operations, two doors: the same answers over the local socket, over TCP with a token, and in process.
+// One set of operations, two doors: the same answers over the local socket, over TCP with a token, and in
+// process.
 import assert from "node:assert/strict";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:http";
@@ -18,21 +19,46 @@ import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../
 
 async function fileOf(tensors: Readonly<Record<string, Uint8Array>>): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
-  const sources = Object.entries(tensors).map(([name, bytes]) => ({ name, source: sourceOfTensor({ dtype: "U8" as const, shape: [bytes.length], bytes }) }));
+  const sources = Object.entries(tensors).map(([name, bytes]) => ({
+    name,
+    source: sourceOfTensor({ dtype: "U8" as const, shape: [bytes.length], bytes }),
+  }));
   for await (const chunk of safetensorsChunks(sources)) pieces.push(Buffer.from(chunk));
   return Buffer.concat(pieces);
 }
-async function* inPieces(bytes: Uint8Array, size = 10_000): AsyncGenerator<Uint8Array> { for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size); }
-const imports = (file: Buffer): { byteLength: number; chunks: AsyncIterable<Uint8Array> } => ({ byteLength: file.length, chunks: inPieces(file) });
+async function* inPieces(bytes: Uint8Array, size = 10_000): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+const imports = (file: Buffer): { byteLength: number; chunks: AsyncIterable<Uint8Array> } => ({
+  byteLength: file.length,
+  chunks: inPieces(file),
+});
 
-interface Answer { readonly status: number; readonly headers: Readonly<Record<string, string | string[] | undefined>>; readonly body: Buffer }
-function ask(url: string, options: { readonly method?: string; readonly headers?: Readonly<Record<string, string>>; readonly body?: Uint8Array | string } = {}): Promise<Answer> {
+interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Buffer;
+}
+function ask(
+  url: string,
+  options: {
+    readonly method?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly body?: Uint8Array | string;
+  } = {},
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const asking = request(url, { method: options.method ?? "GET", headers: { ...options.headers } }, (answer) => {
-      const pieces: Buffer[] = [];
-      answer.on("data", (piece: Buffer) => pieces.push(piece));
-      answer.on("end", () => { resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(pieces) }); });
-    });
+    const asking = request(
+      url,
+      { method: options.method ?? "GET", headers: { ...options.headers } },
+      (answer) => {
+        const pieces: Buffer[] = [];
+        answer.on("data", (piece: Buffer) => pieces.push(piece));
+        answer.on("end", () => {
+          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(pieces) });
+        });
+      },
+    );
     asking.on("error", reject);
     asking.end(options.body);
   });
@@ -44,7 +70,7 @@ describe("the doors of a server", () => {
   let token: string;
   before(async () => {
     server = await startTestServer();
-    token = await readHttpToken(server.home) ?? "";
+    token = (await readHttpToken(server.home)) ?? "";
     remote = connectOperations({ url: server.handle.httpUrl, token }, 50);
   });
   after(() => server.end());
@@ -53,30 +79,63 @@ describe("the doors of a server", () => {
     const socket = connectOperations({ socketPath: server.handle.socketPath });
     const a = await fileOf({ body: noise(50_000, 1), head: noise(5_000, 2) });
     const b = await fileOf({ body: noise(50_000, 1), head: noise(5_000, 3) });
-    const first = await remote.import(imports(a), { fleet: testFleet, name: "door", metadata: { note: "ä", accuracy: 0.5 }, attachments: [{ name: "x.bin", bytes: noise(300, 4) }] });
+    const first = await remote.import(imports(a), {
+      fleet: testFleet,
+      name: "door",
+      metadata: { note: "ä", accuracy: 0.5 },
+      attachments: [{ name: "x.bin", bytes: noise(300, 4) }],
+    });
     const second = await socket.import(imports(b), { fleet: testFleet, name: "door", base: "door:1" });
     assert.equal(first.approach, "snapshot");
-    assert.deepEqual([second.approach, second.changed, second.tensors, second.newTensorBytes], ["update", 1, 2, 5_000]);
-    const dry = await remote.import(imports(b), { fleet: testFleet, name: "door", base: "door:2", dryRun: true });
+    assert.deepEqual(
+      [second.approach, second.changed, second.tensors, second.newTensorBytes],
+      ["update", 1, 2, 5_000],
+    );
+    const dry = await remote.import(imports(b), {
+      fleet: testFleet,
+      name: "door",
+      base: "door:2",
+      dryRun: true,
+    });
     assert.deepEqual([dry.summary, dry.unchanged, dry.changed], [undefined, true, 0]);
-    assert.deepEqual((await remote.models(testFleet, { name: "door" })).map(({ version }) => version), (await socket.models(testFleet, { name: "door" })).map(({ version }) => version));
+    assert.deepEqual(
+      (await remote.models(testFleet, { name: "door" })).map(({ version }) => version),
+      (await socket.models(testFleet, { name: "door" })).map(({ version }) => version),
+    );
     const shown = await remote.model({ fleet: testFleet, model: "door:1" });
     assert.deepEqual(shown.metadata, { note: "ä", accuracy: 0.5 });
-    assert.deepEqual(shown.derived.map(({ version }) => version), [2]);
-    assert.deepEqual((await remote.log({ fleet: testFleet, model: "door" })).map(({ version }) => version), [2, 1]);
-    const diff = await socket.diff({ fleet: testFleet, model: "door:1" }, { fleet: testFleet, model: "door:2" });
-    assert.deepEqual(diff.changes.map(({ kind, name }) => [kind, name]), [["changed", "head"]]);
+    assert.deepEqual(
+      shown.derived.map(({ version }) => version),
+      [2],
+    );
+    assert.deepEqual(
+      (await remote.log({ fleet: testFleet, model: "door" })).map(({ version }) => version),
+      [2, 1],
+    );
+    const diff = await socket.diff(
+      { fleet: testFleet, model: "door:1" },
+      { fleet: testFleet, model: "door:2" },
+    );
+    assert.deepEqual(
+      diff.changes.map(({ kind, name }) => [kind, name]),
+      [["changed", "head"]],
+    );
     for (const door of [remote, socket, server.handle.operations]) {
       const recovered = await tensorBytes(door, "door:1");
       assert.deepEqual(recovered["head"], Buffer.from(noise(5_000, 2)));
-      assert.equal((await door.verify({ fleet: testFleet, model: "door:2" })).root, second.summary?.record.root);
+      assert.equal(
+        (await door.verify({ fleet: testFleet, model: "door:2" })).root,
+        second.summary?.record.root,
+      );
     }
   });
 
   it("streams a recovery with its length, root and verdict ahead, byte for byte the file that was imported", async () => {
     const file = await fileOf({ w: noise(123_456, 5) });
     await remote.import(imports(file), { fleet: testFleet, name: "curl" });
-    const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/models/curl%3A1/tensors`, { headers: { authorization: `Bearer ${token}` } });
+    const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/models/curl%3A1/tensors`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
     assert.equal(answer.status, 200);
     assert.equal(answer.headers["content-length"], String(file.length));
     const { record } = await remote.model({ fleet: testFleet, model: "curl" });
@@ -88,47 +147,99 @@ describe("the doors of a server", () => {
 
   it("takes a bare safetensors file from curl", async () => {
     const file = await fileOf({ w: noise(2_000, 6) });
-    const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/import?name=bare`, { method: "POST", headers: { authorization: `Bearer ${token}`, "content-type": "application/octet-stream" }, body: file });
+    const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/import?name=bare`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/octet-stream" },
+      body: file,
+    });
     assert.equal(answer.status, 200, answer.body.toString());
     assert.equal((await remote.model({ fleet: testFleet, model: "bare" })).tensorBytes, 2_000);
   });
 
   it("lets nobody in over TCP without the token, but tells health", async () => {
-    for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: `Bearer ${token}x` }, { authorization: token }]) {
-      const answer = await ask(`${server.handle.httpUrl}/v1/fleets`, { headers: headers as Record<string, string> });
+    for (const headers of [
+      {},
+      { authorization: "Bearer wrong" },
+      { authorization: `Bearer ${token}x` },
+      { authorization: token },
+    ]) {
+      const answer = await ask(`${server.handle.httpUrl}/v1/fleets`, {
+        headers: headers as Record<string, string>,
+      });
       assert.equal(answer.status, 401);
       assert.equal((JSON.parse(answer.body.toString()) as { code: string }).code, "TOKEN_INVALID");
     }
     assert.equal((await ask(`${server.handle.httpUrl}/metrics`)).status, 401);
     const health = await ask(`${server.handle.httpUrl}/v1/health`);
-    assert.deepEqual([health.status, Object.keys(JSON.parse(health.body.toString()) as object)], [200, ["version"]]);
+    assert.deepEqual(
+      [health.status, Object.keys(JSON.parse(health.body.toString()) as object)],
+      [200, ["version"]],
+    );
     assert.equal((await stat(join(server.home, "http-token"))).mode & 0o777, 0o600);
     assert.equal((await stat(server.handle.socketPath)).mode & 0o777, 0o600);
   });
 
   it("brings errors across typed, with their code", async () => {
-    await assert.rejects(remote.model({ fleet: testFleet, model: "no-such-model" }), { code: "MODEL_NOT_FOUND" });
+    await assert.rejects(remote.model({ fleet: testFleet, model: "no-such-model" }), {
+      code: "MODEL_NOT_FOUND",
+    });
     await assert.rejects(remote.models("no-such-fleet"), { code: "NOT_FOUND" });
-    await assert.rejects(remote.import(imports(Buffer.from("this is no safetensors file at all")), { fleet: testFleet, name: "junk" }), { code: "SAFETENSORS_MALFORMED" });
-    await assert.rejects(remote.import(imports(await fileOf({ w: noise(10, 1) })), { fleet: testFleet, name: "child", base: "nothing" }), { code: "MODEL_NOT_FOUND" });
+    await assert.rejects(
+      remote.import(imports(Buffer.from("this is no safetensors file at all")), {
+        fleet: testFleet,
+        name: "junk",
+      }),
+      { code: "SAFETENSORS_MALFORMED" },
+    );
+    await assert.rejects(
+      remote.import(imports(await fileOf({ w: noise(10, 1) })), {
+        fleet: testFleet,
+        name: "child",
+        base: "nothing",
+      }),
+      { code: "MODEL_NOT_FOUND" },
+    );
     await assert.rejects(remote.command(testFleet, "nobody", "report", {}), { code: "DEVICE_UNKNOWN" });
-    await assert.rejects(remote.enroll({ fleet: testFleet, device: "a/b", lines: ["line"], profile: "generic" }), { code: "NAME_INVALID" });
-    await assert.rejects(connectOperations({ url: "http://127.0.0.1:9" }).health(), { code: "SERVER_UNREACHABLE" });
+    await assert.rejects(
+      remote.enroll({ fleet: testFleet, device: "a/b", lines: ["line"], profile: "generic" }),
+      { code: "NAME_INVALID" },
+    );
+    await assert.rejects(connectOperations({ url: "http://127.0.0.1:9" }).health(), {
+      code: "SERVER_UNREACHABLE",
+    });
     await assert.rejects(connectOperations({ url: "not a url" }).health(), { code: "USAGE" });
   });
 
   it("refuses malformed requests as the asker's fault, without falling over", async () => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-    const post = (path: string, body: string | Uint8Array, type = "application/json"): Promise<Answer> => ask(`${server.handle.httpUrl}${path}`, { method: "POST", headers: { ...headers, "content-type": type }, body });
+    const post = (path: string, body: string | Uint8Array, type = "application/json"): Promise<Answer> =>
+      ask(`${server.handle.httpUrl}${path}`, {
+        method: "POST",
+        headers: { ...headers, "content-type": type },
+        body,
+      });
     const fleet = `/v1/fleets/${testFleet}`;
     for (const answer of [
-      await post(`${fleet}/devices`, "{"), await post(`${fleet}/devices`, "[]"), await post(`${fleet}/devices`, JSON.stringify({ device: 5 })), await post(`${fleet}/devices`, JSON.stringify({ device: "x", lines: [], profile: "p" })),
-      await post(`${fleet}/import`, Buffer.from([255, 255, 255, 255, 1]), "application/vnd.stemma.import"), await post(`${fleet}/import`, Buffer.from([9, 0, 0, 0, 123]), "application/vnd.stemma.import"),
-      await post(`${fleet}/import`, Buffer.from([2, 0, 0, 0, 123, 125]), "application/vnd.stemma.import"), await post(`${fleet}/import`, "x", "application/octet-stream"),
-      await post(`${fleet}/storage/collection`, JSON.stringify({ format: 1 })), await ask(`${server.handle.httpUrl}${fleet}/as-of?at=yesterday`, { headers }), await post(`${fleet}/devices`, JSON.stringify({ device: "y".repeat(2 * 1024 * 1024) })),
+      await post(`${fleet}/devices`, "{"),
+      await post(`${fleet}/devices`, "[]"),
+      await post(`${fleet}/devices`, JSON.stringify({ device: 5 })),
+      await post(`${fleet}/devices`, JSON.stringify({ device: "x", lines: [], profile: "p" })),
+      await post(`${fleet}/import`, Buffer.from([255, 255, 255, 255, 1]), "application/vnd.stemma.import"),
+      await post(`${fleet}/import`, Buffer.from([9, 0, 0, 0, 123]), "application/vnd.stemma.import"),
+      await post(`${fleet}/import`, Buffer.from([2, 0, 0, 0, 123, 125]), "application/vnd.stemma.import"),
+      await post(`${fleet}/import`, "x", "application/octet-stream"),
+      await post(`${fleet}/storage/collection`, JSON.stringify({ format: 1 })),
+      await ask(`${server.handle.httpUrl}${fleet}/as-of?at=yesterday`, { headers }),
+      await post(`${fleet}/devices`, JSON.stringify({ device: "y".repeat(2 * 1024 * 1024) })),
     ]) {
-      assert.ok(answer.status === 400 || answer.status === 413, `${answer.status} ${answer.body.toString().slice(0, 200)}`);
-      assert.match((JSON.parse(answer.body.toString()) as { code: string }).code, /^(HTTP_REQUEST_INVALID|SIZE_OVER_LIMIT)$/);
+      assert.ok(
+        answer.status === 400 || answer.status === 413,
+        `${answer.status} ${answer.body.toString().slice(0, 200)}`,
+      );
+      assert.match(
+        (JSON.parse(answer.body.toString()) as { code: string }).code,
+        /^(HTTP_REQUEST_INVALID|SIZE_OVER_LIMIT)$/,
+      );
     }
     assert.equal((await ask(`${server.handle.httpUrl}/nowhere`, { headers })).status, 404);
     assert.equal((await remote.health()).pid, process.pid);
@@ -139,7 +250,10 @@ describe("the doors of a server", () => {
     try {
       const door = connectOperations({ socketPath: damaged.handle.socketPath });
       const marker = Buffer.from("a mark that is easily found in a pack");
-      await door.import(imports(await fileOf({ w: Buffer.concat([marker, noise(20_000, 9)]) })), { fleet: testFleet, name: "hurt" });
+      await door.import(imports(await fileOf({ w: Buffer.concat([marker, noise(20_000, 9)]) })), {
+        fleet: testFleet,
+        name: "hurt",
+      });
       await damaged.handle.close();
       const packs = join(damaged.home, "fleets", testFleet, "packs");
       let hits = 0;
@@ -156,19 +270,32 @@ describe("the doors of a server", () => {
       assert.equal(hits, 1);
       await damaged.restart();
       const again = connectOperations({ socketPath: damaged.handle.socketPath });
-      for (const attempt of [() => again.recover({ fleet: testFleet, model: "hurt" }), () => again.verify({ fleet: testFleet, model: "hurt" })]) {
-        await assert.rejects(attempt(), ({ code }: { code: string }) => ["ROOT_MISMATCH", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(code));
+      for (const attempt of [
+        () => again.recover({ fleet: testFleet, model: "hurt" }),
+        () => again.verify({ fleet: testFleet, model: "hurt" }),
+      ]) {
+        await assert.rejects(attempt(), ({ code }: { code: string }) =>
+          ["ROOT_MISMATCH", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(code),
+        );
       }
       assert.ok((await again.check(testFleet)).problems.length > 0);
-    } finally { await damaged.end(); }
+    } finally {
+      await damaged.end();
+    }
   });
 
   it("tags, holds, retires and collects what nothing needs, by a plan that goes stale", async () => {
-    const { summary } = await remote.import(imports(await fileOf({ w: noise(40_000, 7) })), { fleet: testFleet, name: "short-lived" });
+    const { summary } = await remote.import(imports(await fileOf({ w: noise(40_000, 7) })), {
+      fleet: testFleet,
+      name: "short-lived",
+    });
     assert.ok(summary);
     const reference = { fleet: testFleet, model: "short-lived:1" };
     assert.deepEqual((await remote.tag(reference, "best")).tags, ["best"]);
-    assert.equal((await remote.model({ fleet: testFleet, model: "short-lived:best" })).versionId, summary.versionId);
+    assert.equal(
+      (await remote.model({ fleet: testFleet, model: "short-lived:best" })).versionId,
+      summary.versionId,
+    );
     await remote.hold(reference, true, "an incident");
     await assert.rejects(remote.retire(reference, "test"), { code: "MODEL_HELD" });
     await remote.hold(reference, false, "over");
@@ -189,42 +316,74 @@ describe("the doors of a server", () => {
     try {
       assert.ok((await remote.backup(testFleet, folder)).position > 0);
       await assert.rejects(remote.backup(testFleet, "relative/folder"), { code: "USAGE" });
-    } finally { await rm(folder, { recursive: true, force: true }); }
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   it("streams events to whoever listens, and figures to Prometheus", async () => {
     const stop = new AbortController();
-    const seen = (async () => { for await (const event of remote.events(stop.signal)) if (event.event === "offered" || event.event === "device-connected") return event; return undefined; })();
+    const seen = (async () => {
+      for await (const event of remote.events(stop.signal))
+        if (event.event === "offered" || event.event === "device-connected") return event;
+      return undefined;
+    })();
     // The stream is open when its first line has come; the event below is emitted again until it is heard.
     const { ScriptedDevice } = await import("../../../helpers/scripted-device.js");
     const enrolment = await server.enroll("listener-test");
     let session = 0;
     let device: Awaited<ReturnType<typeof ScriptedDevice.connect>> | undefined;
     let heard: Awaited<typeof seen>;
-    const next = async (): Promise<void> => { await device?.end(); device = await ScriptedDevice.connect(enrolment, { session: ++session, previousSession: session - 1 }); await device.birth(); };
-    do { await next(); heard = await Promise.race([seen, new Promise<undefined>((resolve) => { setImmediate(() => { resolve(undefined); }); })]); } while (heard === undefined);
+    const next = async (): Promise<void> => {
+      await device?.end();
+      device = await ScriptedDevice.connect(enrolment, { session: ++session, previousSession: session - 1 });
+      await device.birth();
+    };
+    do {
+      await next();
+      heard = await Promise.race([
+        seen,
+        new Promise<undefined>((resolve) => {
+          setImmediate(() => {
+            resolve(undefined);
+          });
+        }),
+      ]);
+    } while (heard === undefined);
     assert.equal(heard.fleet, testFleet);
     stop.abort();
     await device?.end();
-    const metrics = await ask(`${server.handle.httpUrl}/metrics`, { headers: { authorization: `Bearer ${token}` } });
+    const metrics = await ask(`${server.handle.httpUrl}/metrics`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
     assert.match(metrics.body.toString(), /stemma_devices_online\{fleet="yard"\} \d/);
     assert.match(metrics.body.toString(), /stemma_events_total\{fleet="yard",event="device-connected"\} \d/);
   });
 
   it("is found by commands through its home, and refuses a second server there, saying who holds it", async () => {
     assert.equal((await findLocalServer(server.home))?.pid, process.pid);
-    await assert.rejects(startServer({ home: server.home, mqttPort: 0, httpPort: 0 }, silentLog()), (error: { code?: string; message: string }) => error.code === "HOME_LOCKED" && error.message.includes(String(process.pid)));
+    await assert.rejects(
+      startServer({ home: server.home, mqttPort: 0, httpPort: 0 }, silentLog()),
+      (error: { code?: string; message: string }) =>
+        error.code === "HOME_LOCKED" && error.message.includes(String(process.pid)),
+    );
     await assert.rejects(openLocalOperations({ home: server.home }), { code: "HOME_LOCKED" });
   });
 
   it("falls back to a free port where one is taken", async () => {
     const home = await mkdtemp(join(tmpdir(), "stemma-port-"));
-    const taken = { mqttPort: Number(new URL(server.handle.mqttUrl).port), httpPort: Number(new URL(server.handle.httpUrl).port) };
+    const taken = {
+      mqttPort: Number(new URL(server.handle.mqttUrl).port),
+      httpPort: Number(new URL(server.handle.httpUrl).port),
+    };
     const second = await startServer({ home, ...taken }, silentLog());
     try {
       assert.notEqual(second.mqttUrl, server.handle.mqttUrl);
       assert.notEqual(second.httpUrl, server.handle.httpUrl);
-    } finally { await second.close(); await rm(home, { recursive: true, force: true }); }
+    } finally {
+      await second.close();
+      await rm(home, { recursive: true, force: true });
+    }
   });
 
   it("closes its doors so that the home is free, and leaves no socket", async () => {
@@ -236,11 +395,16 @@ describe("the doors of a server", () => {
     await writeFile(join(home, "run", "work", "import-0.safetensors"), "half a file");
     const local = await openLocalOperations({ home });
     try {
-      const { summary } = await local.import(imports(await fileOf({ w: noise(100, 8) })), { fleet: "local", name: "m" });
+      const { summary } = await local.import(imports(await fileOf({ w: noise(100, 8) })), {
+        fleet: "local",
+        name: "m",
+      });
       assert.equal(summary?.name, "m");
       assert.deepEqual(await readdir(join(home, "run", "work")), []);
       assert.throws(() => local.events(AbortSignal.abort()), { code: "SERVER_UNREACHABLE" });
-    } finally { await local.close(); }
+    } finally {
+      await local.close();
+    }
     await chmod(home, 0o700);
     assert.ok(await readFile(join(home, "http-token"), "utf8"));
     await rm(home, { recursive: true, force: true });

@@ -14,58 +14,132 @@ import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 async function importNoise(door: ServerOperations, name: string, seed: number): Promise<void> {
   const bytes = noise(5_000, seed);
   const pieces: Uint8Array[] = [];
-  for await (const chunk of safetensorsChunks([{ name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) }])) pieces.push(Buffer.from(chunk));
+  for await (const chunk of safetensorsChunks([
+    { name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) },
+  ]))
+    pieces.push(Buffer.from(chunk));
   const file = Buffer.concat(pieces);
-  await door.import({ byteLength: file.length, chunks: (async function* () { yield file; })() }, { fleet: testFleet, name });
+  await door.import(
+    {
+      byteLength: file.length,
+      chunks: (async function* () {
+        yield file;
+      })(),
+    },
+    { fleet: testFleet, name },
+  );
 }
 
 test("rules, forecasts, application and holds are the same through TCP, the local socket and in process", async (context) => {
   const server = await startTestServer();
   context.after(() => server.end());
-  const remote = connectOperations({ url: server.handle.httpUrl, token: await readHttpToken(server.home) ?? "" });
+  const remote = connectOperations({
+    url: server.handle.httpUrl,
+    token: (await readHttpToken(server.home)) ?? "",
+  });
   const socket = connectOperations({ socketPath: server.handle.socketPath });
   for (let seed = 0; seed < 5; seed++) await importNoise(remote, "soh", seed);
   const heard: ServerEvent[] = [];
   const listening = new AbortController();
-  const following = (async () => { for await (const event of server.handle.operations.events(listening.signal)) if (event.event === "retired" || event.event === "retention") heard.push(event); })();
+  const following = (async () => {
+    for await (const event of server.handle.operations.events(listening.signal))
+      if (event.event === "retired" || event.event === "retention") heard.push(event);
+  })();
 
   const held = await remote.hold({ fleet: testFleet, model: "soh:2" }, true, "incident 7", "ann@workshop");
   assert.deepEqual([held.held, held.hold?.because, held.hold?.by], [true, "incident 7", "ann@workshop"]);
   for (const door of [remote, socket, server.handle.operations]) {
-    await assert.rejects(door.hold({ fleet: testFleet, model: "soh:2" }, true, "mine"), { code: "MODEL_HELD", message: /ann@workshop.*incident 7/ });
-    for (const dryRun of [true, false]) await assert.rejects(door.retire({ fleet: testFleet, model: "soh:2" }, "x", { dryRun }), { code: "MODEL_HELD", message: /ann@workshop.*incident 7/ });
+    await assert.rejects(door.hold({ fleet: testFleet, model: "soh:2" }, true, "mine"), {
+      code: "MODEL_HELD",
+      message: /ann@workshop.*incident 7/,
+    });
+    for (const dryRun of [true, false])
+      await assert.rejects(door.retire({ fleet: testFleet, model: "soh:2" }, "x", { dryRun }), {
+        code: "MODEL_HELD",
+        message: /ann@workshop.*incident 7/,
+      });
     assert.deepEqual((await door.model({ fleet: testFleet, model: "soh:2" })).hold, held.hold);
-    await assert.rejects(door.setRetention(testFleet, { of: "fleet" }, "90 bananas"), { code: "RETENTION_RULE_INVALID" });
-    await assert.rejects(door.setRetention(testFleet, { of: "line", line: "x" }, null), { code: "NOT_FOUND" });
+    await assert.rejects(door.setRetention(testFleet, { of: "fleet" }, "90 bananas"), {
+      code: "RETENTION_RULE_INVALID",
+    });
+    await assert.rejects(door.setRetention(testFleet, { of: "line", line: "x" }, null), {
+      code: "NOT_FOUND",
+    });
   }
-  assert.equal((await remote.retire({ fleet: testFleet, model: "soh:1" }, "x", { dryRun: true })).state === "retired", false);
-  await assert.rejects(remote.setRetention(testFleet, { of: "galaxy" } as unknown as { of: "fleet" }, "1 day"), { code: "HTTP_REQUEST_INVALID" });
-  await assert.rejects(remote.setRetention(testFleet, { of: "fleet", line: "x" } as unknown as { of: "fleet" }, "1 day"), { code: "HTTP_REQUEST_INVALID" });
+  assert.equal(
+    (await remote.retire({ fleet: testFleet, model: "soh:1" }, "x", { dryRun: true })).state === "retired",
+    false,
+  );
+  await assert.rejects(
+    remote.setRetention(testFleet, { of: "galaxy" } as unknown as { of: "fleet" }, "1 day"),
+    { code: "HTTP_REQUEST_INVALID" },
+  );
+  await assert.rejects(
+    remote.setRetention(testFleet, { of: "fleet", line: "x" } as unknown as { of: "fleet" }, "1 day"),
+    { code: "HTTP_REQUEST_INVALID" },
+  );
 
-  const tried = await socket.forecastRetention(testFleet, { trying: { scope: { of: "name", name: "soh" }, rule: "nothing" }, listKept: true });
-  assert.deepEqual(tried.retire.map(({ version }) => version), [1, 3, 4]);
-  assert.deepEqual(tried.keep?.map(({ version, reason }) => [version, reason]), [[2, "held"], [5, "head"]]);
+  const tried = await socket.forecastRetention(testFleet, {
+    trying: { scope: { of: "name", name: "soh" }, rule: "nothing" },
+    listKept: true,
+  });
+  assert.deepEqual(
+    tried.retire.map(({ version }) => version),
+    [1, 3, 4],
+  );
+  assert.deepEqual(
+    tried.keep?.map(({ version, reason }) => [version, reason]),
+    [
+      [2, "held"],
+      [5, "head"],
+    ],
+  );
   assert.deepEqual(await remote.retention(testFleet), []);
   const set = await socket.setRetention(testFleet, { of: "name", name: "soh" }, "nothing", "ann@workshop");
-  assert.deepEqual(set.map(({ scope, rule, by }) => ({ scope, rule, by })), [{ scope: { of: "name", name: "soh" }, rule: "heads, holds and tags for ever, else nothing", by: "ann@workshop" }]);
+  assert.deepEqual(
+    set.map(({ scope, rule, by }) => ({ scope, rule, by })),
+    [
+      {
+        scope: { of: "name", name: "soh" },
+        rule: "heads, holds and tags for ever, else nothing",
+        by: "ann@workshop",
+      },
+    ],
+  );
   assert.deepEqual(await remote.retention(testFleet), await server.handle.operations.retention(testFleet));
   const forecast = await remote.forecastRetention(testFleet);
   assert.equal(forecast.keep, undefined);
   const report = await remote.applyRetention(testFleet, { collect: true });
-  assert.deepEqual(report.retired.map(({ version }) => version), [1, 3, 4]);
+  assert.deepEqual(
+    report.retired.map(({ version }) => version),
+    [1, 3, 4],
+  );
   // Imports of a server are pinned for a moment after they are saved; what was forecast knew that.
   assert.equal(report.freedBytes, forecast.freedBytes);
 
   await importNoise(remote, "cam", 9);
-  for (const model of ["soh:1", "cam:1"]) await server.handle.operations.retire({ fleet: testFleet, model }, "by hand");
+  for (const model of ["soh:1", "cam:1"])
+    await server.handle.operations.retire({ fleet: testFleet, model }, "by hand");
   listening.abort();
   await following;
   // What was retired already is no event.
-  assert.deepEqual(heard.map((event) => (event.event === "retired" ? `retired ${event.name}:${event.version}` : event.event === "retention" ? `applied ${event.retired}/${event.kept}` : "")), ["retired soh:1", "retired soh:3", "retired soh:4", "applied 3/2", "retired cam:1"]);
+  assert.deepEqual(
+    heard.map((event) =>
+      event.event === "retired"
+        ? `retired ${event.name}:${event.version}`
+        : event.event === "retention"
+          ? `applied ${event.retired}/${event.kept}`
+          : "",
+    ),
+    ["retired soh:1", "retired soh:3", "retired soh:4", "applied 3/2", "retired cam:1"],
+  );
 
   for (const door of [remote, socket]) {
     const shown = await door.model({ fleet: testFleet, model: "soh:1" });
-    assert.deepEqual([shown.state, shown.leaves, shown.retired?.because], ["retired", [], "retention of the name soh: nothing in its rule keeps it"]);
+    assert.deepEqual(
+      [shown.state, shown.leaves, shown.retired?.because],
+      ["retired", [], "retention of the name soh: nothing in its rule keeps it"],
+    );
     assert.ok((shown.retired?.atMs ?? 0) >= shown.recordedAtMs);
   }
   const released = await socket.hold({ fleet: testFleet, model: "soh:2" }, false, "closed");
@@ -73,9 +147,11 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
   await socket.hold({ fleet: testFleet, model: "soh:2" }, false, "closed twice");
   // Counted in the journal itself: confirmations of imports come into it at any moment.
   await server.handle.close();
-  const home = await openNodeHome(server.home), repository = await openRepository(home, testFleet);
+  const home = await openNodeHome(server.home),
+    repository = await openRepository(home, testFleet);
   const letGo: string[] = [];
-  for await (const { fact } of repository.journal.entries()) if (fact.type === "unheld") letGo.push(fact.because);
+  for await (const { fact } of repository.journal.entries())
+    if (fact.type === "unheld") letGo.push(fact.because);
   await repository.close();
   await home.close();
   assert.deepEqual(letGo, ["closed"], "letting go what is not held is no fact");

@@ -1,4 +1,5 @@
-// The way of a model from a device to the server's disk, over a real broker: happy paths, order, repetition, refusals.
+// The way of a model from a device to the server's disk, over a real broker: happy paths, order, repetition,
+// refusals.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { verifyReceipt } from "../../../../shared/trust/signatures.js";
@@ -8,7 +9,9 @@ import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../
 
 describe("announcing over a real broker", () => {
   let server: TestServer;
-  before(async () => { server = await startTestServer(); });
+  before(async () => {
+    server = await startTestServer();
+  });
   after(() => server.end());
 
   it("takes a model in, receipts it three times, signed, and recovers it bit for bit", async () => {
@@ -16,14 +19,21 @@ describe("announcing over a real broker", () => {
     const device = await ScriptedDevice.connect(enrolment);
     const welcome = await device.birth();
     assert.equal(welcome.restored, false);
-    const a = noise(700_000, 1), b = noise(400, 2);
+    const a = noise(700_000, 1),
+      b = noise(400, 2);
     const saved = await device.save({ a, b }, { sequence: 1 });
     await device.announce(saved);
     for (const kind of ["recorded", "stored", "released"] as const) {
       const receipt = await device.receipt(kind, saved.versionId);
-      verifyReceipt({ serverPublicKey: enrolment.serverPublicKey, fleet: testFleet, device: "happy", session: 1 }, receipt);
+      verifyReceipt(
+        { serverPublicKey: enrolment.serverPublicKey, fleet: testFleet, device: "happy", session: 1 },
+        receipt,
+      );
     }
-    assert.deepEqual(await tensorBytes(server.handle.operations, saved.versionId), { a: Buffer.from(a), b: Buffer.from(b) });
+    assert.deepEqual(await tensorBytes(server.handle.operations, saved.versionId), {
+      a: Buffer.from(a),
+      b: Buffer.from(b),
+    });
     await device.end();
   });
 
@@ -34,20 +44,32 @@ describe("announcing over a real broker", () => {
     const base = await device.save({ body: noise(300_000, 4), head }, { sequence: 1 });
     await device.announce(base);
     await device.receipt("recorded", base.versionId);
-    const child = await device.save({ body: noise(300_000, 4), head: noise(300_000, 5) }, { sequence: 2, base: base.versionId });
+    const child = await device.save(
+      { body: noise(300_000, 4), head: noise(300_000, 5) },
+      { sequence: 2, base: base.versionId },
+    );
     await device.announce(child);
     const want = await device.want(child.versionId);
     assert.deepEqual(want.tensorIndices, [1]);
     await device.receipt("recorded", child.versionId);
     const report = await server.handle.operations.model({ fleet: testFleet, model: child.versionId });
-    assert.deepEqual(report.leaves.map(({ name, owner }) => [name, owner.versionId]), [["body", base.versionId], ["head", child.versionId]]);
+    assert.deepEqual(
+      report.leaves.map(({ name, owner }) => [name, owner.versionId]),
+      [
+        ["body", base.versionId],
+        ["head", child.versionId],
+      ],
+    );
     await device.end();
   });
 
   it("asks for small objects that did not fit into the announcement", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("large-objects"));
     await device.birth();
-    const saved = await device.save({ w: [1, 2, 3] }, { sequence: 1, attachments: [{ name: "log.txt", bytes: noise(900_000, 6) }] });
+    const saved = await device.save(
+      { w: [1, 2, 3] },
+      { sequence: 1, attachments: [{ name: "log.txt", bytes: noise(900_000, 6) }] },
+    );
     await device.announce(saved, { inline: false });
     const want = await device.want(saved.versionId, "objects");
     assert.ok(want.objects.some(({ kind }) => kind === "attachment"));
@@ -63,7 +85,11 @@ describe("announcing over a real broker", () => {
     const first = await device.receipt("released", saved.versionId);
     const from = device.words.length;
     await device.announce(saved);
-    const again = await device.find((word): word is typeof first => word.type === "receipt" && word.kind === "released" && word.versionId === saved.versionId, from);
+    const again = await device.find(
+      (word): word is typeof first =>
+        word.type === "receipt" && word.kind === "released" && word.versionId === saved.versionId,
+      from,
+    );
     assert.equal(again.position, first.position);
     assert.equal((await server.handle.operations.models(testFleet, { device: "again" })).length, 1);
     await device.end();
@@ -79,7 +105,10 @@ describe("announcing over a real broker", () => {
     await device.announce(same);
     await device.receipt("recorded", same.versionId);
     assert.notEqual(same.versionId, base.versionId);
-    assert.equal(device.words.some((word) => word.type === "want" && word.versionId === same.versionId), false);
+    assert.equal(
+      device.words.some((word) => word.type === "want" && word.versionId === same.versionId),
+      false,
+    );
     await device.end();
   });
 
@@ -102,14 +131,28 @@ describe("announcing over a real broker", () => {
     const device = await ScriptedDevice.connect(await server.enroll("orphan"));
     await device.birth();
     const base = await device.save({ kept: noise(50_000, 11), w: noise(50_000, 12) }, { sequence: 1 });
-    const child = await device.save({ kept: noise(50_000, 11), w: noise(50_000, 13) }, { sequence: 2, base: base.versionId });
+    const child = await device.save(
+      { kept: noise(50_000, 11), w: noise(50_000, 13) },
+      { sequence: 2, base: base.versionId },
+    );
     await device.announce(child);
     await device.want(child.versionId, "base");
-    await device.say({ type: "refusal", code: "BASE_MISSING", message: "gone", versionId: child.versionId, transfer: "", retry: false, retryAfterMs: 0 });
+    await device.say({
+      type: "refusal",
+      code: "BASE_MISSING",
+      message: "gone",
+      versionId: child.versionId,
+      transfer: "",
+      retry: false,
+      retryAfterMs: 0,
+    });
     const want = await device.want(child.versionId, "raw");
     assert.deepEqual(want.tensorIndices, [0, 1]);
     await device.receipt("recorded", child.versionId);
-    assert.deepEqual((await tensorBytes(server.handle.operations, child.versionId))["kept"], Buffer.from(noise(50_000, 11)));
+    assert.deepEqual(
+      (await tensorBytes(server.handle.operations, child.versionId))["kept"],
+      Buffer.from(noise(50_000, 11)),
+    );
     await device.end();
   });
 
@@ -120,8 +163,14 @@ describe("announcing over a real broker", () => {
     await device.announce(base);
     await device.receipt("released", base.versionId);
     await server.handle.operations.retire({ fleet: testFleet, model: base.versionId }, "test");
-    await server.handle.operations.collect(testFleet, await server.handle.operations.planCollection(testFleet));
-    const child = await device.save({ kept: noise(50_000, 21), w: noise(50_000, 23) }, { sequence: 2, base: base.versionId });
+    await server.handle.operations.collect(
+      testFleet,
+      await server.handle.operations.planCollection(testFleet),
+    );
+    const child = await device.save(
+      { kept: noise(50_000, 21), w: noise(50_000, 23) },
+      { sequence: 2, base: base.versionId },
+    );
     await device.announce(child);
     assert.equal((await device.want(child.versionId, "raw")).tensorIndices.length, 2);
     await device.receipt("recorded", child.versionId);
@@ -135,7 +184,10 @@ describe("announcing over a real broker", () => {
     const front = await device.save({ w: noise(900_000, 14) }, { sequence: 1, line: "front" });
     const rear = await device.save({ w: noise(900_000, 15) }, { sequence: 1, line: "rear" });
     await Promise.all([device.announce(front), device.announce(rear)]);
-    await Promise.all([device.receipt("released", front.versionId), device.receipt("released", rear.versionId)]);
+    await Promise.all([
+      device.receipt("released", front.versionId),
+      device.receipt("released", rear.versionId),
+    ]);
     await device.end();
   });
 
@@ -148,8 +200,15 @@ describe("announcing over a real broker", () => {
         count++;
         if (count % 7 === 0) return [message, message];
         // Held back and sent behind the next one; every now and then nothing at all.
-        if (count % 5 === 0 && kept === undefined) { kept = message; return []; }
-        if (kept !== undefined) { const late = kept; kept = undefined; return [message, late]; }
+        if (count % 5 === 0 && kept === undefined) {
+          kept = message;
+          return [];
+        }
+        if (kept !== undefined) {
+          const late = kept;
+          kept = undefined;
+          return [message, late];
+        }
         return [message];
       },
     });
@@ -157,14 +216,19 @@ describe("announcing over a real broker", () => {
     const saved = await device.save({ w: noise(400_000, 16) }, { sequence: 1 });
     await device.announce(saved);
     await device.receipt("stored", saved.versionId);
-    assert.deepEqual((await tensorBytes(server.handle.operations, saved.versionId))["w"], Buffer.from(noise(400_000, 16)));
+    assert.deepEqual(
+      (await tensorBytes(server.handle.operations, saved.versionId))["w"],
+      Buffer.from(noise(400_000, 16)),
+    );
     await device.end();
   });
 });
 
 describe("refusals", () => {
   let server: TestServer;
-  before(async () => { server = await startTestServer({ limits: { maxModelBytes: 1_000_000 } }); });
+  before(async () => {
+    server = await startTestServer({ limits: { maxModelBytes: 1_000_000 } });
+  });
   after(() => server.end());
 
   it("refuses another device's identity inside the record", async () => {
@@ -196,7 +260,10 @@ describe("refusals", () => {
     assert.equal((await device.refusal(big.versionId)).code, "SIZE_OVER_LIMIT");
     const from = device.words.length;
     await device.announce(big, { tensorBytes: 10 });
-    const refusal = await device.find((word): word is Awaited<ReturnType<ScriptedDevice["refusal"]>> => word.type === "refusal", from);
+    const refusal = await device.find(
+      (word): word is Awaited<ReturnType<ScriptedDevice["refusal"]>> => word.type === "refusal",
+      from,
+    );
     assert.equal(refusal.code, "SIZE_OVER_LIMIT");
     const small = await device.save({ w: [1, 2] }, { sequence: 2 });
     await device.announce(small, { tensorBytes: 4 });
@@ -252,7 +319,11 @@ describe("refusals", () => {
     const device = await ScriptedDevice.connect(await server.enroll("mumbler"));
     await device.birth();
     await device.sayRaw(noise(200, 5));
-    assert.equal((await device.refusal()).code.startsWith("ENVELOPE_") || (await device.refusal()).code === "PROTOCOL_VERSION_UNSUPPORTED", true);
+    assert.equal(
+      (await device.refusal()).code.startsWith("ENVELOPE_") ||
+        (await device.refusal()).code === "PROTOCOL_VERSION_UNSUPPORTED",
+      true,
+    );
     await device.birth();
     await device.end();
   });

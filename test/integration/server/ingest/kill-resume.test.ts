@@ -16,15 +16,24 @@ const fleet = "yard";
 it("goes on with a transfer after kill -9 of the server, block by block where it stood", async () => {
   const home = await mkdtemp(join(tmpdir(), "stemma-kill-"));
   const first = await startServerProcess(home, fleet);
-  const enrolment = parseEnrolment(await first.operations.enroll({ fleet, device: "car", lines: ["line"], profile: "generic" }));
+  const enrolment = parseEnrolment(
+    await first.operations.enroll({ fleet, device: "car", lines: ["line"], profile: "generic" }),
+  );
   const total = 64;
   let blocks = 0;
-  const device = await ScriptedDevice.connect(enrolment, { session: 1, blockBytes: 64 * 1024, meddle: (message) => (message.type === "block" && ++blocks > total / 2 ? [] : [message]) });
+  const device = await ScriptedDevice.connect(enrolment, {
+    session: 1,
+    blockBytes: 64 * 1024,
+    meddle: (message) => (message.type === "block" && ++blocks > total / 2 ? [] : [message]),
+  });
   await device.birth();
   const saved = await device.save({ w: noise(total * 64 * 1024, 1) }, { sequence: 1 });
   await device.announce(saved);
   // Asked for beyond what was sent: what was sent is written.
-  await device.find((word): word is typeof word & { type: "blockRequest" } => word.type === "blockRequest" && word.blocks.some((index) => index >= total / 2 + 6));
+  await device.find(
+    (word): word is typeof word & { type: "blockRequest" } =>
+      word.type === "blockRequest" && word.blocks.some((index) => index >= total / 2 + 6),
+  );
   // The place is saved a moment after a block: seen in the home.
   const spool = join(home, "fleets", fleet, "spool");
   while (!(await readdir(spool)).some((name) => name.endsWith(".state"))) await setImmediate();
@@ -32,7 +41,10 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
   await device.end();
   const second = await startServerProcess(home, fleet);
   try {
-    const later = await ScriptedDevice.connect({ ...enrolment, mqtt: [second.mqttUrl] }, { session: 2, previousSession: 1, blockBytes: 64 * 1024, store: device.store });
+    const later = await ScriptedDevice.connect(
+      { ...enrolment, mqtt: [second.mqttUrl] },
+      { session: 2, previousSession: 1, blockBytes: 64 * 1024, store: device.store },
+    );
     for (const [id, model] of device.models) later.models.set(id, model);
     await later.birth();
     const before = device.words.flatMap((word) => (word.type === "want" ? [word.transfer] : []));
@@ -41,7 +53,10 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
     assert.deepEqual([want.transfer], before, "another transfer began");
     await later.receipt("stored", saved.versionId);
     assert.ok(later.sentBlocks < total, `${later.sentBlocks} of ${total} blocks were sent again`);
-    assert.deepEqual((await tensorBytes(second.operations, saved.versionId, fleet))["w"], Buffer.from(noise(total * 64 * 1024, 1)));
+    assert.deepEqual(
+      (await tensorBytes(second.operations, saved.versionId, fleet))["w"],
+      Buffer.from(noise(total * 64 * 1024, 1)),
+    );
     await later.end();
   } finally {
     assert.equal(await second.kill("SIGTERM"), 0, "a server that is told to stop ends well");

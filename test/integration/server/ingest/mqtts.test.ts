@@ -16,12 +16,37 @@ it("takes a model in over mqtts, and lets no device talk to a server with anothe
   const folder = await mkdtemp(join(tmpdir(), "stemma-tls-"));
   const certificate = async (name: string): Promise<{ certFile: string; keyFile: string } | undefined> => {
     const files = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) };
-    try { await run("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", files.keyFile, "-out", files.certFile, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]); } catch { return undefined; }
+    try {
+      await run("openssl", [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-keyout",
+        files.keyFile,
+        "-out",
+        files.certFile,
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1,DNS:localhost",
+      ]);
+    } catch {
+      return undefined;
+    }
     return files;
   };
   try {
     const [tls, other] = [await certificate("one"), await certificate("other")];
-    if (tls === undefined || other === undefined) { t.skip("openssl is not on this machine, so no certificate can be made"); return; }
+    if (tls === undefined || other === undefined) {
+      t.skip("openssl is not on this machine, so no certificate can be made");
+      return;
+    }
     const server = await startTestServer({ tls });
     try {
       assert.match(server.handle.mqttUrl, /^mqtts:/);
@@ -34,7 +59,14 @@ it("takes a model in over mqtts, and lets no device talk to a server with anothe
       await device.receipt("released", saved.versionId);
       await device.end();
       const { readFile } = await import("node:fs/promises");
-      await assert.rejects(ScriptedDevice.connect({ ...enrolment, ca: await readFile(other.certFile, "utf8") }, { session: 2 }), /certificate/);
-    } finally { await server.end(); }
-  } finally { await rm(folder, { recursive: true, force: true }); }
+      await assert.rejects(
+        ScriptedDevice.connect({ ...enrolment, ca: await readFile(other.certFile, "utf8") }, { session: 2 }),
+        /certificate/,
+      );
+    } finally {
+      await server.end();
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });

@@ -17,20 +17,40 @@ import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
 async function imported(server: TestServer, name: string, bytes: Uint8Array): Promise<string> {
-  const chunks = safetensorsChunks([{ name: "w", source: sourceOfTensor({ dtype: "F32", shape: [bytes.length / 4], bytes }) }]);
-  const { summary } = await server.handle.operations.import({ byteLength: -1, chunks }, { fleet: testFleet, name });
+  const chunks = safetensorsChunks([
+    { name: "w", source: sourceOfTensor({ dtype: "F32", shape: [bytes.length / 4], bytes }) },
+  ]);
+  const { summary } = await server.handle.operations.import(
+    { byteLength: -1, chunks },
+    { fleet: testFleet, name },
+  );
   assert.ok(summary);
   return summary.versionId;
 }
 
 /** Fetches refs of a version with the real receiver; resolves with the stream. */
-async function fetched(device: ScriptedDevice, versionId: BodyOf<"fetch">["versionId"], refs: readonly ObjectRef[], transfer: string): Promise<Buffer> {
+async function fetched(
+  device: ScriptedDevice,
+  versionId: BodyOf<"fetch">["versionId"],
+  refs: readonly ObjectRef[],
+  transfer: string,
+): Promise<Buffer> {
   const pieces = new Map<number, Uint8Array>();
   const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const receiver = runReceiver({ transfer, objects: refs.length, rawBytes, maxBytes: 2 ** 30, maxBlockBytes }, {
-    clock: nodeClock(), budget: new WindowBudget(2 ** 24), send: (message) => { void device.say(message); },
-    write: (offset, bytes) => { pieces.set(offset, bytes); return Promise.resolve(); },
-  });
+  const receiver = runReceiver(
+    { transfer, objects: refs.length, rawBytes, maxBytes: 2 ** 30, maxBlockBytes },
+    {
+      clock: nodeClock(),
+      budget: new WindowBudget(2 ** 24),
+      send: (message) => {
+        void device.say(message);
+      },
+      write: (offset, bytes) => {
+        pieces.set(offset, bytes);
+        return Promise.resolve();
+      },
+    },
+  );
   let seen = 0;
   const feed = (): void => {
     for (; seen < device.words.length; seen++) {
@@ -39,8 +59,18 @@ async function fetched(device: ScriptedDevice, versionId: BodyOf<"fetch">["versi
       if (word?.type === "block") receiver.onBlock(word);
     }
   };
-  device.client.on("message", () => { setImmediate(feed); });
-  await device.say({ type: "fetch", versionId, transfer, objects: refs, blockBytes: 64 * 1024, part: 0, parts: 1 });
+  device.client.on("message", () => {
+    setImmediate(feed);
+  });
+  await device.say({
+    type: "fetch",
+    versionId,
+    transfer,
+    objects: refs,
+    blockBytes: 64 * 1024,
+    part: 0,
+    parts: 1,
+  });
   await receiver.finished;
   await device.say({ type: "transferDone", transfer });
   return Buffer.concat([...pieces].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
@@ -48,7 +78,9 @@ async function fetched(device: ScriptedDevice, versionId: BodyOf<"fetch">["versi
 
 describe("server models to devices", () => {
   let server: TestServer;
-  before(async () => { server = await startTestServer(); });
+  before(async () => {
+    server = await startTestServer();
+  });
   after(() => server.end());
 
   it("offers an assigned model with a signature, serves its tensors, keeps its activation, and offers no more", async () => {
@@ -60,7 +92,11 @@ describe("server models to devices", () => {
     await device.birth();
     const offer = await offering;
     assert.equal(offer.versionId, versionId);
-    verifyOffer(enrolment.serverPublicKey, { fleet: testFleet, device: "receiver", line: "line", versionId: offer.versionId }, offer.signature);
+    verifyOffer(
+      enrolment.serverPublicKey,
+      { fleet: testFleet, device: "receiver", line: "line", versionId: offer.versionId },
+      offer.signature,
+    );
     assert.equal(objectId("record", offer.record), offer.versionId);
     const record = decodeSaveRecord(offer.record);
     const tree = offer.objects.find(({ kind }) => kind === "tree");
@@ -68,15 +104,29 @@ describe("server models to devices", () => {
     assert.equal(objectId("tree", tree.data), record.objects.tree);
     const leaf = decodeTree(tree.data).leaves[0];
     assert.ok(leaf);
-    const stream = await fetched(device, offer.versionId, [{ kind: "tensor", id: leaf.tensor, byteLength: bytes.length }], "ab".repeat(8));
+    const stream = await fetched(
+      device,
+      offer.versionId,
+      [{ kind: "tensor", id: leaf.tensor, byteLength: bytes.length }],
+      "ab".repeat(8),
+    );
     assert.ok(stream.equals(Buffer.from(bytes)));
-    await device.say({ type: "activated", versionId: offer.versionId, line: "line", atMs: Date.now(), clockErrorMs: 5 });
+    await device.say({
+      type: "activated",
+      versionId: offer.versionId,
+      line: "line",
+      atMs: Date.now(),
+      clockErrorMs: 5,
+    });
     // Words of a device are taken one after the other: the answer to the next one comes after the fact.
     const from = device.words.length;
     await device.birth();
     const shown = await server.handle.operations.device(testFleet, "receiver");
     assert.equal(shown.active["line"]?.versionId, versionId);
-    assert.equal(device.words.slice(from).some((word) => word.type === "offer"), false);
+    assert.equal(
+      device.words.slice(from).some((word) => word.type === "offer"),
+      false,
+    );
     const [moment] = await server.handle.operations.asOf(testFleet, shown.active["line"]?.serverAtMs ?? 0);
     assert.equal(moment?.versionId, versionId, moment?.why);
     await device.end();
@@ -100,18 +150,40 @@ describe("server models to devices", () => {
     for (const [at, saved] of [first, second].entries()) {
       await device.announce(saved);
       await device.receipt("recorded", saved.versionId);
-      await device.say({ type: "activated", versionId: saved.versionId, line: "line", atMs: at + 1, clockErrorMs: 0 });
+      await device.say({
+        type: "activated",
+        versionId: saved.versionId,
+        line: "line",
+        atMs: at + 1,
+        clockErrorMs: 0,
+      });
     }
     await device.birth();
     const offer = device.next("offer");
     await server.handle.operations.assign(testFleet, "returning", "line", "returning-model:1");
     assert.equal((await offer).versionId, first.versionId);
-    await device.say({ type: "activated", versionId: first.versionId, line: "line", atMs: 3, clockErrorMs: 0 });
-    await device.say({ type: "activated", versionId: second.versionId, line: "line", atMs: 4, clockErrorMs: 0 });
+    await device.say({
+      type: "activated",
+      versionId: first.versionId,
+      line: "line",
+      atMs: 3,
+      clockErrorMs: 0,
+    });
+    await device.say({
+      type: "activated",
+      versionId: second.versionId,
+      line: "line",
+      atMs: 4,
+      clockErrorMs: 0,
+    });
     const from = device.words.length;
     await device.birth();
     await device.birth();
-    assert.equal(device.words.slice(from).some((word) => word.type === "offer"), false, "what the line has built on is not offered by itself");
+    assert.equal(
+      device.words.slice(from).some((word) => word.type === "offer"),
+      false,
+      "what the line has built on is not offered by itself",
+    );
     await device.end();
   });
 
@@ -121,33 +193,74 @@ describe("server models to devices", () => {
     const device = await ScriptedDevice.connect(await server.enroll("curious"), { session: 1 });
     await device.birth();
     const refused = device.next("refusal");
-    await device.say({ type: "fetch", versionId: model.versionId, transfer: "cd".repeat(8), objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }], blockBytes: 0, part: 0, parts: 1 });
+    await device.say({
+      type: "fetch",
+      versionId: model.versionId,
+      transfer: "cd".repeat(8),
+      objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }],
+      blockBytes: 0,
+      part: 0,
+      parts: 1,
+    });
     assert.equal((await refused).code, "NOT_ALLOWED");
     const own = await device.save({ w: [1] }, { sequence: 1 });
     await device.announce(own);
     await device.receipt("recorded", own.versionId);
     const again = device.next("refusal");
-    await device.say({ type: "fetch", versionId: own.versionId, transfer: "ef".repeat(8), objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }], blockBytes: 0, part: 0, parts: 1 });
+    await device.say({
+      type: "fetch",
+      versionId: own.versionId,
+      transfer: "ef".repeat(8),
+      objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }],
+      blockBytes: 0,
+      part: 0,
+      parts: 1,
+    });
     assert.equal((await again).code, "NOT_ALLOWED");
     await device.end();
   });
 
   it("codes a model only against what the device was given or made itself: a difference would tell it the rest", async () => {
-    const secret = noise(40_000, 31), own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
-    const secretId = await imported(server, "other-secret", secret), childId = await imported(server, "near-secret", own);
-    const device = await ScriptedDevice.connect(await server.enroll("prober", ["line"], { line: "near-secret" }), { session: 1 });
+    const secret = noise(40_000, 31),
+      own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
+    const secretId = await imported(server, "other-secret", secret),
+      childId = await imported(server, "near-secret", own);
+    const device = await ScriptedDevice.connect(
+      await server.enroll("prober", ["line"], { line: "near-secret" }),
+      { session: 1 },
+    );
     await device.birth();
     const model = await server.handle.operations.model({ fleet: testFleet, model: childId });
-    const leaf = decodeTree((await device.find((word): word is BodyOf<"offer"> => word.type === "offer")).objects.find(({ kind }) => kind === "tree")?.data ?? new Uint8Array(0)).leaves[0];
+    const leaf = decodeTree(
+      (await device.find((word): word is BodyOf<"offer"> => word.type === "offer")).objects.find(
+        ({ kind }) => kind === "tree",
+      )?.data ?? new Uint8Array(0),
+    ).leaves[0];
     assert.ok(leaf);
-    const manifestOf = async (references: readonly string[], transfer: string): Promise<BodyOf<"manifest">> => {
+    const manifestOf = async (
+      references: readonly string[],
+      transfer: string,
+    ): Promise<BodyOf<"manifest">> => {
       const manifest = device.next("manifest");
-      await device.say({ type: "fetch", versionId: model.versionId, transfer, objects: [{ kind: "tensor", id: leaf.tensor, byteLength: own.length }], blockBytes: 0, part: 0, parts: 1, codec: 1, references: references as BodyOf<"fetch">["references"] & object });
+      await device.say({
+        type: "fetch",
+        versionId: model.versionId,
+        transfer,
+        objects: [{ kind: "tensor", id: leaf.tensor, byteLength: own.length }],
+        blockBytes: 0,
+        part: 0,
+        parts: 1,
+        codec: 1,
+        references: references as BodyOf<"fetch">["references"] & object,
+      });
       await device.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
       return await manifest;
     };
     const foreign = await manifestOf([secretId], "1a".repeat(8));
-    assert.ok(foreign.encodings.every(({ against }) => against === undefined), "coded against what it may not have");
+    assert.ok(
+      foreign.encodings.every(({ against }) => against === undefined),
+      "coded against what it may not have",
+    );
     assert.ok(foreign.byteLength > 0.5 * own.length);
     await server.handle.operations.assign(testFleet, "prober", "line", "other-secret:1");
     await server.handle.operations.assign(testFleet, "prober", "line", "near-secret:1");
@@ -161,7 +274,10 @@ describe("server models to devices", () => {
     const bytes = noise(200_000, 21);
     await imported(server, "shared-base", bytes);
     const connect = async (name: string): Promise<{ device: ScriptedDevice; offer: BodyOf<"offer"> }> => {
-      const device = await ScriptedDevice.connect(await server.enroll(name, ["line"], { line: "shared-base" }), { session: 1 });
+      const device = await ScriptedDevice.connect(
+        await server.enroll(name, ["line"], { line: "shared-base" }),
+        { session: 1 },
+      );
       const offering = device.next("offer");
       await device.birth();
       return { device, offer: await offering };
@@ -171,17 +287,33 @@ describe("server models to devices", () => {
     const { versionId } = offer;
     const tree = offer.objects.find(({ kind }) => kind === "tree");
     assert.ok(tree);
-    const refs: ObjectRef[] = decodeTree(tree.data).leaves.map(({ tensor }) => ({ kind: "tensor", id: tensor, byteLength: bytes.length }));
+    const refs: ObjectRef[] = decodeTree(tree.data).leaves.map(({ tensor }) => ({
+      kind: "tensor",
+      id: tensor,
+      byteLength: bytes.length,
+    }));
     const transfer = "9a".repeat(8);
     // The first one's stream is open and waits when the second one asks for the same.
     const manifest = first.next("manifest");
-    await first.say({ type: "fetch", versionId, transfer, objects: refs, blockBytes: 64 * 1024, part: 0, parts: 1 });
+    await first.say({
+      type: "fetch",
+      versionId,
+      transfer,
+      objects: refs,
+      blockBytes: 64 * 1024,
+      part: 0,
+      parts: 1,
+    });
     await first.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
     await manifest;
     assert.ok((await fetched(second, versionId, refs, transfer)).equals(Buffer.from(bytes)));
     const block = first.next("block");
     await first.say({ type: "blockRequest", transfer, blocks: [0], manifestParts: [] });
-    assert.deepEqual(Buffer.from((await block).data), Buffer.from(bytes.subarray(0, 64 * 1024)), "the second one's end is not the first one's");
+    assert.deepEqual(
+      Buffer.from((await block).data),
+      Buffer.from(bytes.subarray(0, 64 * 1024)),
+      "the second one's end is not the first one's",
+    );
     await Promise.all([first.end(), second.end()]);
   });
 
@@ -194,9 +326,20 @@ describe("server models to devices", () => {
     const transfer = "34".repeat(8);
     const manifest = device.next("manifest");
     await device.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
-    await device.say({ type: "fetch", versionId: saved.versionId, transfer, objects: [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }], blockBytes: 0, part: 0, parts: 1 });
+    await device.say({
+      type: "fetch",
+      versionId: saved.versionId,
+      transfer,
+      objects: [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }],
+      blockBytes: 0,
+      part: 0,
+      parts: 1,
+    });
     assert.equal((await manifest).transfer, transfer);
-    assert.equal(device.words.some((word) => word.type === "refusal"), false);
+    assert.equal(
+      device.words.some((word) => word.type === "refusal"),
+      false,
+    );
     await device.end();
   });
 
@@ -207,7 +350,12 @@ describe("server models to devices", () => {
     await device.announce(saved);
     await device.receipt("released", saved.versionId);
     const tree = await device.store.read("tree", saved.record.objects.tree);
-    const stream = await fetched(device, saved.versionId, [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }], "12".repeat(8));
+    const stream = await fetched(
+      device,
+      saved.versionId,
+      [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }],
+      "12".repeat(8),
+    );
     assert.ok(stream.equals(Buffer.from(tree)));
     await device.end();
   });
@@ -220,7 +368,13 @@ describe("server models to devices", () => {
     await owner.receipt("recorded", saved.versionId);
     const thief = await ScriptedDevice.connect(await server.enroll("thief"), { session: 1 });
     await thief.birth();
-    await thief.say({ type: "activated", versionId: saved.versionId, line: "line", atMs: 1, clockErrorMs: null });
+    await thief.say({
+      type: "activated",
+      versionId: saved.versionId,
+      line: "line",
+      atMs: 1,
+      clockErrorMs: null,
+    });
     assert.equal((await thief.refusal(saved.versionId)).code, "IDENTITY_FOREIGN");
     assert.deepEqual((await server.handle.operations.device(testFleet, "thief")).active, {});
     await owner.end();
@@ -235,9 +389,14 @@ describe("server models to devices", () => {
     const command = await asked;
     assert.deepEqual([command.name, JSON.parse(command.json)], ["report", { deep: true }]);
     const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
-    await device.say({ type: "commandResult", code: "ok", json: JSON.stringify({ answer: 42 }) }, correlation);
+    await device.say(
+      { type: "commandResult", code: "ok", json: JSON.stringify({ answer: 42 }) },
+      correlation,
+    );
     assert.deepEqual(await answer, { code: "ok", result: { answer: 42 } });
-    await assert.rejects(server.handle.operations.command(testFleet, "worker", "report", {}, 30), { code: "TIMED_OUT" });
+    await assert.rejects(server.handle.operations.command(testFleet, "worker", "report", {}, 30), {
+      code: "TIMED_OUT",
+    });
     const waiting = server.handle.operations.command(testFleet, "worker", "report", {}, 20_000);
     const gone = assert.rejects(waiting, { code: "SERVER_UNREACHABLE" });
     await device.end();

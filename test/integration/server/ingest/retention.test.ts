@@ -8,7 +8,9 @@ import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../
 
 describe("retention beside the ingest", () => {
   let server: TestServer;
-  before(async () => { server = await startTestServer(); });
+  before(async () => {
+    server = await startTestServer();
+  });
   after(() => server.end());
 
   it("leaves the base of what is being sent alone, and takes it once the child is recorded and released", async () => {
@@ -19,23 +21,40 @@ describe("retention beside the ingest", () => {
     const body = noise(200_000, 1);
     const base = await device.save({ body, head: noise(200_000, 2) }, { sequence: 1 });
     const newer = await device.save({ body, head: noise(200_000, 3) }, { sequence: 2, base: base.versionId });
-    for (const saved of [base, newer]) { await device.announce(saved); await device.receipt("released", saved.versionId); }
-    assert.deepEqual((await operations.forecastRetention(testFleet)).retire.map(({ versionId }) => versionId), [base.versionId]);
+    for (const saved of [base, newer]) {
+      await device.announce(saved);
+      await device.receipt("released", saved.versionId);
+    }
+    assert.deepEqual(
+      (await operations.forecastRetention(testFleet)).retire.map(({ versionId }) => versionId),
+      [base.versionId],
+    );
     let release: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => { release = resolve; });
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
     device.hold = () => gate;
     const child = await device.save({ body, head: noise(200_000, 4) }, { sequence: 3, base: base.versionId });
     await device.announce(child);
     await device.want(child.versionId);
     const { keep } = await operations.forecastRetention(testFleet, { listKept: true });
-    assert.deepEqual(keep?.filter(({ device: of }) => of === "sender").map(({ versionId, reason, because }) => [versionId, reason, because]), [
-      [base.versionId, "busy", "sender is sending a version of line that was trained from it"], [newer.versionId, "head", "the newest of its line and name"],
-    ]);
+    assert.deepEqual(
+      keep
+        ?.filter(({ device: of }) => of === "sender")
+        .map(({ versionId, reason, because }) => [versionId, reason, because]),
+      [
+        [base.versionId, "busy", "sender is sending a version of line that was trained from it"],
+        [newer.versionId, "head", "the newest of its line and name"],
+      ],
+    );
     assert.deepEqual((await operations.applyRetention(testFleet, { collect: true })).retired, []);
     release();
     await device.receipt("released", child.versionId);
     const { retired } = await operations.applyRetention(testFleet, { collect: true });
-    assert.deepEqual(retired.map(({ versionId }) => versionId), [base.versionId, newer.versionId]);
+    assert.deepEqual(
+      retired.map(({ versionId }) => versionId),
+      [base.versionId, newer.versionId],
+    );
     assert.deepEqual((await tensorBytes(operations, child.versionId))["body"], Buffer.from(body));
     await device.end();
   });
@@ -47,14 +66,26 @@ describe("retention beside the ingest", () => {
       const device = await ScriptedDevice.connect(await held.enroll("careful"));
       await operations.setRetention(testFleet, { of: "fleet" }, "nothing");
       await device.birth();
-      const saved = [await device.save({ w: noise(9_000, 1) }, { sequence: 1 }), await device.save({ w: noise(9_000, 2) }, { sequence: 2 })];
-      for (const one of saved) { await device.announce(one); await device.receipt("stored", one.versionId); }
+      const saved = [
+        await device.save({ w: noise(9_000, 1) }, { sequence: 1 }),
+        await device.save({ w: noise(9_000, 2) }, { sequence: 2 }),
+      ];
+      for (const one of saved) {
+        await device.announce(one);
+        await device.receipt("stored", one.versionId);
+      }
       assert.deepEqual((await operations.applyRetention(testFleet)).retired, []);
       assert.deepEqual((await operations.forecastRetention(testFleet)).kept, { unreleased: 2 });
       await operations.backup(testFleet, `${held.home}-backup`);
       for (const one of saved) await device.receipt("released", one.versionId);
-      assert.deepEqual((await operations.applyRetention(testFleet)).retired.map(({ versionId }) => versionId), [saved[0]?.versionId]);
+      assert.deepEqual(
+        (await operations.applyRetention(testFleet)).retired.map(({ versionId }) => versionId),
+        [saved[0]?.versionId],
+      );
       await device.end();
-    } finally { await held.end(); await rm(`${held.home}-backup`, { recursive: true, force: true }); }
+    } finally {
+      await held.end();
+      await rm(`${held.home}-backup`, { recursive: true, force: true });
+    }
   });
 });

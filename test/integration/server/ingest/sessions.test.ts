@@ -10,27 +10,44 @@ const refusedByBroker = /not authorized|Not authorized|Connection refused/i;
 
 describe("sessions", () => {
   let server: TestServer;
-  before(async () => { server = await startTestServer(); });
+  before(async () => {
+    server = await startTestServer();
+  });
   after(() => server.end());
 
-  async function eventOf<Name extends ServerEvent["event"]>(name: Name, device: string, act: () => Promise<unknown>): Promise<Extract<ServerEvent, { event: Name }>> {
+  async function eventOf<Name extends ServerEvent["event"]>(
+    name: Name,
+    device: string,
+    act: () => Promise<unknown>,
+  ): Promise<Extract<ServerEvent, { event: Name }>> {
     const stop = new AbortController();
     const events = server.handle.operations.events(stop.signal);
     const acting = act();
     try {
-      for await (const event of events) if (event.event === name && "device" in event && event.device === device) return event as Extract<ServerEvent, { event: Name }>;
+      for await (const event of events)
+        if (event.event === name && "device" in event && event.device === device)
+          return event as Extract<ServerEvent, { event: Name }>;
       throw new Error("the events ended");
-    } finally { stop.abort(); await acting; }
+    } finally {
+      stop.abort();
+      await acting;
+    }
   }
 
   it("refuses a wrong token, an unknown device and a revoked one with CONNACK 5", async () => {
     const enrolment = await server.enroll("keys");
-    await assert.rejects(ScriptedDevice.connect({ ...enrolment, token: `${enrolment.token.slice(0, -2)}xx` }), refusedByBroker);
+    await assert.rejects(
+      ScriptedDevice.connect({ ...enrolment, token: `${enrolment.token.slice(0, -2)}xx` }),
+      refusedByBroker,
+    );
     await assert.rejects(ScriptedDevice.connect({ ...enrolment, device: "nobody" }), refusedByBroker);
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
     await device.birth();
     await server.handle.operations.revoke(testFleet, "keys", "test");
-    await assert.rejects(device.find((word): word is typeof word & { type: "receipt" } => word.type === "receipt"), /ended/);
+    await assert.rejects(
+      device.find((word): word is typeof word & { type: "receipt" } => word.type === "receipt"),
+      /ended/,
+    );
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 2 }), refusedByBroker);
     await device.end();
   });
@@ -54,7 +71,9 @@ describe("sessions", () => {
     const enrolment = await server.enroll("twin");
     const first = await ScriptedDevice.connect(enrolment, { session: 5 });
     await first.birth();
-    const event = await eventOf("device-quarantined", "twin", () => assert.rejects(ScriptedDevice.connect(enrolment, { session: 5 }), refusedByBroker));
+    const event = await eventOf("device-quarantined", "twin", () =>
+      assert.rejects(ScriptedDevice.connect(enrolment, { session: 5 }), refusedByBroker),
+    );
     assert.match(event.because, /session 5/);
     assert.equal((await server.handle.operations.device(testFleet, "twin")).state, "quarantined");
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 6 }), refusedByBroker);
@@ -76,16 +95,28 @@ describe("sessions", () => {
   it("goes on with an interrupted transfer where it stood, and tells so", async () => {
     const enrolment = await server.enroll("tunnel");
     let blocks = 0;
-    const before = await ScriptedDevice.connect(enrolment, { session: 1, blockBytes: 64 * 1024, meddle: (message) => (message.type === "block" && ++blocks > 20 ? [] : [message]) });
+    const before = await ScriptedDevice.connect(enrolment, {
+      session: 1,
+      blockBytes: 64 * 1024,
+      meddle: (message) => (message.type === "block" && ++blocks > 20 ? [] : [message]),
+    });
     await before.birth();
     const saved = await before.save({ w: noise(3_000_000, 3) }, { sequence: 1 });
     const cut = eventOf("transfer", "tunnel", () => before.announce(saved));
     await cut;
     await eventOf("device-disconnected", "tunnel", async () => {
-      await before.find((word): word is typeof word & { type: "blockRequest" } => word.type === "blockRequest" && word.blocks.some((index) => index >= 18));
+      await before.find(
+        (word): word is typeof word & { type: "blockRequest" } =>
+          word.type === "blockRequest" && word.blocks.some((index) => index >= 18),
+      );
       await before.end();
     });
-    const later = await ScriptedDevice.connect(server.moved(enrolment), { session: 2, previousSession: 1, blockBytes: 64 * 1024, store: before.store });
+    const later = await ScriptedDevice.connect(server.moved(enrolment), {
+      session: 2,
+      previousSession: 1,
+      blockBytes: 64 * 1024,
+      store: before.store,
+    });
     for (const [id, model] of before.models) later.models.set(id, model);
     await later.birth();
     const recording = eventOf("recorded", "tunnel", () => Promise.resolve());
@@ -95,7 +126,10 @@ describe("sessions", () => {
     await later.receipt("stored", saved.versionId);
     assert.ok((await recorded) > 3_000_000, "bytes of both tries count as on the wire");
     assert.ok(later.sentBlocks < 46, `${later.sentBlocks} blocks were sent again`);
-    assert.deepEqual((await tensorBytes(server.handle.operations, saved.versionId))["w"], Buffer.from(noise(3_000_000, 3)));
+    assert.deepEqual(
+      (await tensorBytes(server.handle.operations, saved.versionId))["w"],
+      Buffer.from(noise(3_000_000, 3)),
+    );
     await later.end();
   });
 
@@ -109,16 +143,30 @@ describe("sessions", () => {
     await device.announce(base);
     await device.receipt("released", base.versionId);
     // From now on every block waits until the collection is through.
-    const gate = new Promise<void>((resolve) => { release = resolve; });
-    device.hold = async () => { held.push(release); await gate; };
-    const child = await device.save({ body: noise(200_000, 4), head: noise(200_000, 6) }, { sequence: 2, base: base.versionId });
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    device.hold = async () => {
+      held.push(release);
+      await gate;
+    };
+    const child = await device.save(
+      { body: noise(200_000, 4), head: noise(200_000, 6) },
+      { sequence: 2, base: base.versionId },
+    );
     await device.announce(child);
     assert.deepEqual((await device.want(child.versionId)).tensorIndices, [1]);
     await server.handle.operations.retire({ fleet: testFleet, model: base.versionId }, "test");
-    await server.handle.operations.collect(testFleet, await server.handle.operations.planCollection(testFleet));
+    await server.handle.operations.collect(
+      testFleet,
+      await server.handle.operations.planCollection(testFleet),
+    );
     release();
     await device.receipt("stored", child.versionId);
-    assert.deepEqual((await tensorBytes(server.handle.operations, child.versionId))["body"], Buffer.from(noise(200_000, 4)));
+    assert.deepEqual(
+      (await tensorBytes(server.handle.operations, child.versionId))["body"],
+      Buffer.from(noise(200_000, 4)),
+    );
     await device.end();
   });
 
@@ -140,12 +188,19 @@ describe("sessions", () => {
     await restoreHome(folder, home);
     const restored = await startTestServer({ home });
     try {
-      const back = await ScriptedDevice.connect(restored.moved(enrolment), { session: 2, previousSession: 1, store: device.store });
+      const back = await ScriptedDevice.connect(restored.moved(enrolment), {
+        session: 2,
+        previousSession: 1,
+        store: device.store,
+      });
       for (const [id, model] of device.models) back.models.set(id, model);
       const welcome = await back.birth();
       assert.equal(welcome.restored, true);
       assert.equal(welcome.restoredPosition, position);
-      assert.deepEqual(welcome.known.map(({ sequence }) => sequence), [1]);
+      assert.deepEqual(
+        welcome.known.map(({ sequence }) => sequence),
+        [1],
+      );
       await back.announce(lost);
       await back.receipt("released", lost.versionId);
       await back.end();

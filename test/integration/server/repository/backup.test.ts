@@ -12,7 +12,7 @@ async function filesBelow(files: Files, folder: string): Promise<readonly string
   const found: string[] = [];
   for (const name of await files.list(folder)) {
     const path = join(folder, name);
-    if ((await files.stat(path))?.kind === "folder") found.push(...await filesBelow(files, path));
+    if ((await files.stat(path))?.kind === "folder") found.push(...(await filesBelow(files, path)));
     else found.push(path);
   }
   return found;
@@ -24,10 +24,20 @@ for (const [place, makeHome] of places) {
     const repository = await openRepository(home, "fleet-a");
     const base = tensorsOf("base", 4);
     const root = (await repository.save(modelOf(base), { name: "m" })).summary;
-    await repository.append({ type: "enrolled", atMs: 1, device: "car-1", publicKey: "k", tokenHash: "t", profile: "generic", lines: ["pack"] });
+    await repository.append({
+      type: "enrolled",
+      atMs: 1,
+      device: "car-1",
+      publicKey: "k",
+      tokenHash: "t",
+      profile: "generic",
+      lines: ["pack"],
+    });
     const models = Array.from({ length: 30 }, (_, index) => fineTuned(base, `m${index}`));
     const folder = join(path, "..", "backup");
-    const saves = models.map((tensors) => repository.save(modelOf(tensors), { name: "m", bases: [root.versionId] }));
+    const saves = models.map((tensors) =>
+      repository.save(modelOf(tensors), { name: "m", bases: [root.versionId] }),
+    );
     await saves[10];
     const { position, bytes } = await repository.backup(folder);
     const summaries = (await Promise.all(saves)).map(({ summary }) => summary);
@@ -54,7 +64,14 @@ for (const [place, makeHome] of places) {
     assert.deepEqual((await restored.check()).problems, []);
     // What came after the backup is announced again: the same record is taken as if it were new.
     const lost = summaries.find((summary) => summary.position >= position);
-    if (lost !== undefined) assert.ok(await sameTensors(restored, (await restored.save(modelOf(models[summaries.indexOf(lost)]!), { name: "m" })).summary.versionId, models[summaries.indexOf(lost)]!));
+    if (lost !== undefined)
+      assert.ok(
+        await sameTensors(
+          restored,
+          (await restored.save(modelOf(models[summaries.indexOf(lost)]!), { name: "m" })).summary.versionId,
+          models[summaries.indexOf(lost)]!,
+        ),
+      );
     await restored.close();
     await restoredHome.close();
     await repository.close();
@@ -76,7 +93,10 @@ test("a second backup copies new packs only, forgets collected ones, and both st
   await repository.backup("/backup");
   const packs = (await files.list("/backup/fleets/fleet-a/packs")).length;
   assert.equal(packs, (await repository.stats()).packs);
-  assert.equal((await files.list("/backup/fleets/fleet-a")).filter((name) => name.startsWith("journal-")).length, 1);
+  assert.equal(
+    (await files.list("/backup/fleets/fleet-a")).filter((name) => name.startsWith("journal-")).length,
+    1,
+  );
   await restoreBackup("/backup", "/restored", ports);
   await repository.close();
 });
@@ -112,15 +132,32 @@ test("damage anywhere in a backup is found before anything is restored", async (
     for (const at of [0, Math.floor(bytes.length / 2), bytes.length - 2]) {
       const file = await files.open(path, "update");
       await file.write(Uint8Array.of(bytes[at]! ^ 1), at);
-      await assert.rejects(restoreBackup("/backup", "/target", ports, {}), (error: { code?: string }) => ["BACKUP_INVALID", "JOURNAL_CORRUPT", "HEAD_SIGNATURE_INVALID", "KEY_INVALID", "JOURNAL_FORMAT_UNKNOWN"].includes(error.code ?? ""), `${path} at ${at}`);
+      await assert.rejects(
+        restoreBackup("/backup", "/target", ports, {}),
+        (error: { code?: string }) =>
+          [
+            "BACKUP_INVALID",
+            "JOURNAL_CORRUPT",
+            "HEAD_SIGNATURE_INVALID",
+            "KEY_INVALID",
+            "JOURNAL_FORMAT_UNKNOWN",
+          ].includes(error.code ?? ""),
+        `${path} at ${at}`,
+      );
       assert.equal(await files.stat("/target"), undefined, `${path} at ${at}`);
       await file.write(bytes.slice(at, at + 1), at);
       await file.close();
     }
   }
   // A manifest that leaves a pack out is whole in itself; what the facts refer to is not.
-  const manifest = JSON.parse(Buffer.from(await files.read("/backup/fleets/fleet-a/backup.json")).toString()) as { packs: unknown[] };
-  await writeDurably(files, "/backup/fleets/fleet-a/backup.json", Buffer.from(JSON.stringify({ ...manifest, packs: [] })));
+  const manifest = JSON.parse(
+    Buffer.from(await files.read("/backup/fleets/fleet-a/backup.json")).toString(),
+  ) as { packs: unknown[] };
+  await writeDurably(
+    files,
+    "/backup/fleets/fleet-a/backup.json",
+    Buffer.from(JSON.stringify({ ...manifest, packs: [] })),
+  );
   await assert.rejects(restoreBackup("/backup", "/target", ports), { code: "BACKUP_INVALID" });
   await writeDurably(files, "/backup/fleets/fleet-a/backup.json", Buffer.from(JSON.stringify(manifest)));
   // The refused attempt left no fleet behind, so the target still counts as empty.
@@ -128,7 +165,8 @@ test("damage anywhere in a backup is found before anything is restored", async (
 });
 
 test("a backup does not go into its own home, over another history, and is not restored over anything", async () => {
-  const { home, ports } = await memoryHome(), other = await memoryHome();
+  const { home, ports } = await memoryHome(),
+    other = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   await repository.save(modelOf(tensorsOf("a")), { name: "a" });
   await assert.rejects(repository.backup("/home/backup"), { code: "BACKUP_INVALID" });

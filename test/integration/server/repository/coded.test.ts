@@ -1,4 +1,7 @@
-/** A fleet whose tensors lie coded: everything that is done with packs goes on as before, and says what is coded. */
+/**
+ * A fleet whose tensors lie coded: everything that is done with packs goes on as before, and says what is
+ * coded.
+ */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -11,35 +14,69 @@ import { codedAgainst, idOfTensor, memberOf, writePack } from "../../../helpers/
 import { modelOf, openRepository, places, sameTensors, type NamedTensor } from "./harness.js";
 
 const layers = [1, 2, 3];
-const modelAt = (step: number): readonly NamedTensor[] => layers.map((layer) => ({ name: `layer${layer}`, ...memberOf(layer, step, [10, 40]) }));
+const modelAt = (step: number): readonly NamedTensor[] =>
+  layers.map((layer) => ({ name: `layer${layer}`, ...memberOf(layer, step, [10, 40]) }));
 const steps = [0, 1, 2, 3];
 
 /** Every layer of every version against that of the version before. */
 async function recode(repository: FleetRepository): Promise<void> {
-  for (const step of steps.slice(1)) await writePack(repository.objects, layers.map((layer) => codedAgainst(memberOf(layer, step, [10, 40]), memberOf(layer, step - 1, [10, 40]), undefined, step === 3 ? "planes" : "packed")), { recode: true });
+  for (const step of steps.slice(1))
+    await writePack(
+      repository.objects,
+      layers.map((layer) =>
+        codedAgainst(
+          memberOf(layer, step, [10, 40]),
+          memberOf(layer, step - 1, [10, 40]),
+          undefined,
+          step === 3 ? "planes" : "packed",
+        ),
+      ),
+      { recode: true },
+    );
 }
 
 for (const [place, makeHome] of places) {
   test(`${place}: a fleet lies coded, is collected, checked, backed up, restored and retired, and every model stays exact`, async (context) => {
     const { home, ports, path } = await makeHome(context);
-    const repository = await openRepository(home, "fleet-a"), versions: Awaited<ReturnType<FleetRepository["save"]>>["summary"][] = [];
-    for (const step of steps) versions.push((await repository.save(modelOf(modelAt(step)), { name: "m", ...(step > 0 && { bases: [versions[step - 1]!.versionId] }) })).summary);
-    assert.deepEqual((await repository.stats()).coded, { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 });
+    const repository = await openRepository(home, "fleet-a"),
+      versions: Awaited<ReturnType<FleetRepository["save"]>>["summary"][] = [];
+    for (const step of steps)
+      versions.push(
+        (
+          await repository.save(modelOf(modelAt(step)), {
+            name: "m",
+            ...(step > 0 && { bases: [versions[step - 1]!.versionId] }),
+          })
+        ).summary,
+      );
+    assert.deepEqual((await repository.stats()).coded, {
+      tensors: 0,
+      storedBytes: 0,
+      byteLength: 0,
+      deepest: 0,
+    });
     await recode(repository);
     const before = await repository.stats();
     const plan = await repository.planCollection();
     assert.equal((await repository.collect(plan)).freedBytes, plan.bytesBefore - plan.bytesAfter);
     const stats = await repository.stats();
     assert.ok(stats.packBytes < before.packBytes && stats.coded.storedBytes < stats.coded.byteLength);
-    assert.deepEqual([stats.tensors, stats.coded.tensors, stats.coded.byteLength, stats.coded.deepest], [12, 9, 9 * 1600, 3]);
-    const exact = async (from: FleetRepository, kept: readonly number[]): Promise<void> => { for (const step of kept) assert.ok(await sameTensors(from, versions[step]!.versionId, modelAt(step))); };
+    assert.deepEqual(
+      [stats.tensors, stats.coded.tensors, stats.coded.byteLength, stats.coded.deepest],
+      [12, 9, 9 * 1600, 3],
+    );
+    const exact = async (from: FleetRepository, kept: readonly number[]): Promise<void> => {
+      for (const step of kept) assert.ok(await sameTensors(from, versions[step]!.versionId, modelAt(step)));
+    };
     await exact(repository, steps);
     assert.deepEqual((await repository.check()).problems, []);
 
-    const folder = join(path, "..", "backup"), target = join(path, "..", "restored");
+    const folder = join(path, "..", "backup"),
+      target = join(path, "..", "restored");
     await repository.backup(folder);
     await restoreBackup(folder, target, ports);
-    const restoredHome = await openHome(target, ports), restored = await openRepository(restoredHome, "fleet-a");
+    const restoredHome = await openHome(target, ports),
+      restored = await openRepository(restoredHome, "fleet-a");
     await exact(restored, steps);
     assert.deepEqual((await restored.stats()).coded, stats.coded);
     assert.deepEqual((await restored.check()).problems, []);
@@ -51,7 +88,11 @@ for (const [place, makeHome] of places) {
     await repository.collect(await repository.planCollection());
     assert.equal((await repository.stats()).tensors, 12);
     await exact(repository, [3]);
-    await writePack(repository.objects, layers.map((layer) => memberOf(layer, 3, [10, 40])), { recode: true });
+    await writePack(
+      repository.objects,
+      layers.map((layer) => memberOf(layer, 3, [10, 40])),
+      { recode: true },
+    );
     ports.clock.advance(600_000); // What was just written or relied on stays for a while.
     await repository.collect(await repository.planCollection());
     assert.equal((await repository.stats()).tensors, 3);
@@ -62,26 +103,37 @@ for (const [place, makeHome] of places) {
 
   test(`${place}: a check names what is damaged and every version that cannot be read for it`, async (context) => {
     const { home, files } = await makeHome(context);
-    const repository = await openRepository(home, "fleet-a"), [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+    const repository = await openRepository(home, "fleet-a"),
+      [base, child] = [memberOf(1, 0), memberOf(1, 1)];
     await writePack(repository.objects, [base]);
-    const packs = join(home.fleetFolder("fleet-a"), "packs"), [pack] = await files.list(packs);
+    const packs = join(home.fleetFolder("fleet-a"), "packs"),
+      [pack] = await files.list(packs);
     await writePack(repository.objects, [codedAgainst(child, base)]);
-    const of = (tensor: Tensor, name: string) => repository.save(modelOf([{ name: "w", ...tensor }]), { name });
+    const of = (tensor: Tensor, name: string) =>
+      repository.save(modelOf([{ name: "w", ...tensor }]), { name });
     const second = (await of(child, "child")).summary;
     await of(base, "base");
     assert.notEqual(repository.objects.representation(idOfTensor(child))?.code, encodingCodes.raw);
-    const file = await files.open(join(packs, pack!), "update"), byte = new Uint8Array(1);
+    const file = await files.open(join(packs, pack!), "update"),
+      byte = new Uint8Array(1);
     await file.read(byte, 40);
     await file.write(Uint8Array.of(byte[0]! ^ 1), 40);
     await file.close();
     for (const time of ["first", "second"]) {
       const { problems } = await repository.check();
       assert.ok(problems.length >= 2, time);
-      for (const { message } of problems) assert.ok(message.includes(idOfTensor(base)) && message.includes(pack!.slice(0, 64)), message);
-      assert.ok(problems.some(({ id }) => id === idOfTensor(child)) && problems.some(({ id }) => id === idOfTensor(base)), time);
+      for (const { message } of problems)
+        assert.ok(message.includes(idOfTensor(base)) && message.includes(pack!.slice(0, 64)), message);
+      assert.ok(
+        problems.some(({ id }) => id === idOfTensor(child)) &&
+          problems.some(({ id }) => id === idOfTensor(base)),
+        time,
+      );
     }
     await assert.rejects(() => repository.recover(second.versionId));
-    await assert.rejects(() => repository.planCollection().then((plan) => repository.collect(plan)), { code: "COLLECTION_REFUSED" });
+    await assert.rejects(() => repository.planCollection().then((plan) => repository.collect(plan)), {
+      code: "COLLECTION_REFUSED",
+    });
     // Sent again, it heals what is coded against it.
     await writePack(repository.objects, [base]);
     assert.deepEqual((await repository.check()).problems, []);

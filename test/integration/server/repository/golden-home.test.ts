@@ -13,18 +13,43 @@ import { nodeHomePorts } from "../../../../server/repository/node-home.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { restoreBackup } from "../../../../server/repository/restore.js";
-import type { DeviceSummary, FleetMoment, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type {
+  DeviceSummary,
+  FleetMoment,
+  VersionSummary,
+} from "../../../../server/repository/fleet-repository.js";
 import type { JournalHead } from "../../../../shared/journal/journal.js";
 import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
 import { modelOf, sameTensors, temporaryFolder, tensorsOf } from "./harness.js";
 
 const vectors = join(resolve(fileURLToPath(import.meta.url), "../../../../../.."), "test/vectors");
-interface Expected { readonly publicKey: string; readonly head: JournalHead; readonly versions: readonly VersionSummary[]; readonly tensors: Readonly<Record<Hash, readonly { readonly path: string; readonly name: string; readonly dtype: string; readonly shape: readonly number[]; readonly sha256: string }[]>>; readonly devices: readonly DeviceSummary[]; readonly datasets: unknown; readonly moments: readonly { readonly atMs: number; readonly answer: readonly FleetMoment[] }[] }
+interface Expected {
+  readonly publicKey: string;
+  readonly head: JournalHead;
+  readonly versions: readonly VersionSummary[];
+  readonly tensors: Readonly<
+    Record<
+      Hash,
+      readonly {
+        readonly path: string;
+        readonly name: string;
+        readonly dtype: string;
+        readonly shape: readonly number[];
+        readonly sha256: string;
+      }[]
+    >
+  >;
+  readonly devices: readonly DeviceSummary[];
+  readonly datasets: unknown;
+  readonly moments: readonly { readonly atMs: number; readonly answer: readonly FleetMoment[] }[];
+}
 
 const backups = readdirSync(vectors).filter((name) => /^backup-\d+$/.test(name));
 const homes = readdirSync(vectors).filter((name) => /^home-\d+$/.test(name));
 
-test("there are a golden home and a golden backup", () => { assert.ok(homes.includes("home-1") && backups.includes("backup-1")); });
+test("there are a golden home and a golden backup", () => {
+  assert.ok(homes.includes("home-1") && backups.includes("backup-1"));
+});
 
 for (const name of homes) {
   test(`${name} opens, is whole, and gives back every model`, async (context) => {
@@ -37,22 +62,46 @@ for (const name of homes) {
     assert.deepEqual(repository.journal.head(), expected.head);
     const versions = repository.versions({ includeRetired: true });
     // Who holds and when retired was not shown in those days; it is read from the same facts.
-    assert.deepEqual(JSON.parse(JSON.stringify(versions.map(({ hold: _hold, retired: _retired, ...asShownThen }) => asShownThen))), expected.versions);
-    for (const { held, hold, state, retired } of versions) assert.deepEqual([held, state === "retired"], [hold !== undefined, retired !== undefined]);
+    assert.deepEqual(
+      JSON.parse(
+        JSON.stringify(versions.map(({ hold: _hold, retired: _retired, ...asShownThen }) => asShownThen)),
+      ),
+      expected.versions,
+    );
+    for (const { held, hold, state, retired } of versions)
+      assert.deepEqual([held, state === "retired"], [hold !== undefined, retired !== undefined]);
     assert.deepEqual(JSON.parse(JSON.stringify(repository.devices())), expected.devices);
     assert.deepEqual(repository.datasets(), expected.datasets);
     for (const { atMs, answer } of expected.moments) assert.deepEqual(repository.asOf(atMs), answer);
     assert.deepEqual((await repository.check()).problems, []);
     for (const { versionId, state } of expected.versions) {
-      if (state === "retired") { await assert.rejects(repository.recover(versionId), { code: "MODEL_RETIRED" }); continue; }
+      if (state === "retired") {
+        await assert.rejects(repository.recover(versionId), { code: "MODEL_RETIRED" });
+        continue;
+      }
       const model = await repository.recover(versionId);
-      const actual = await Promise.all(model.sources.map(async (source, leaf) => ({ path: model.leaves[leaf]!.path, name: model.names.leaves[leaf]!, dtype: source.dtype, shape: source.shape, sha256: createHash("sha256").update((await tensorOfSource(source)).bytes).digest("hex") })));
+      const actual = await Promise.all(
+        model.sources.map(async (source, leaf) => ({
+          path: model.leaves[leaf]!.path,
+          name: model.names.leaves[leaf]!,
+          dtype: source.dtype,
+          shape: source.shape,
+          sha256: createHash("sha256")
+            .update((await tensorOfSource(source)).bytes)
+            .digest("hex"),
+        })),
+      );
       assert.deepEqual(actual, expected.tensors[versionId]);
     }
     // And life goes on in it.
     const tensors = tensorsOf("after");
     const { summary } = await repository.save(modelOf(tensors), { name: "soh" });
-    assert.equal(summary.version, Math.max(...expected.versions.filter((version) => version.name === "soh").map(({ version }) => version)) + 1);
+    assert.equal(
+      summary.version,
+      Math.max(
+        ...expected.versions.filter((version) => version.name === "soh").map(({ version }) => version),
+      ) + 1,
+    );
     assert.ok(await sameTensors(repository, summary.versionId, tensors));
     await repository.close();
     await home.close();
@@ -61,7 +110,9 @@ for (const name of homes) {
 
 for (const name of backups) {
   test(`${name} restores to the home it was made of`, async (context) => {
-    const expected = JSON.parse(await readFile(join(vectors, `${name.replace("backup", "home")}.expected.json`), "utf8")) as Expected;
+    const expected = JSON.parse(
+      await readFile(join(vectors, `${name.replace("backup", "home")}.expected.json`), "utf8"),
+    ) as Expected;
     const path = join(await temporaryFolder(context), "restored");
     const [report] = await restoreBackup(join(vectors, name), path, nodeHomePorts());
     assert.equal(report?.position, expected.head.length);
@@ -71,7 +122,11 @@ for (const name of backups) {
     assert.deepEqual(repository.restoredTo()?.position, expected.head.length);
     for (const { versionId, state } of expected.versions) {
       assert.equal(repository.get(versionId)?.state, state);
-      if (state !== "retired") assert.equal((await repository.recover(versionId)).verifiedRoot, repository.get(versionId)?.record.root);
+      if (state !== "retired")
+        assert.equal(
+          (await repository.recover(versionId)).verifiedRoot,
+          repository.get(versionId)?.record.root,
+        );
     }
     await repository.close();
     await home.close();

@@ -18,7 +18,14 @@ import { openRepository } from "../../../../server/repository/open-repository.js
 /** Bytes that a seed gives, the same on every machine. */
 export function seededBytes(seed: string, count: number): Uint8Array {
   const bytes = new Uint8Array(count);
-  for (let at = 0, block = 0; at < count; at += 32, block++) bytes.set(createHash("sha256").update(`${seed}/${block}`).digest().subarray(0, count - at), at);
+  for (let at = 0, block = 0; at < count; at += 32, block++)
+    bytes.set(
+      createHash("sha256")
+        .update(`${seed}/${block}`)
+        .digest()
+        .subarray(0, count - at),
+      at,
+    );
   return bytes;
 }
 
@@ -38,38 +45,89 @@ export type NamedTensor = Tensor & { readonly name: string };
 /** `layers` layers of a kernel and a bias each, drawn from the seed. */
 export function tensorsOf(seed: string, layers = 4, width = 16): readonly NamedTensor[] {
   return Array.from({ length: layers }, (_, layer) => [
-    { name: `layer${String(layer).padStart(3, "0")}.kernel`, dtype: "F32" as const, shape: [width, width], bytes: seededBytes(`${seed}/${layer}/k`, 4 * width * width) },
-    { name: `layer${String(layer).padStart(3, "0")}.bias`, dtype: "F32" as const, shape: [width], bytes: seededBytes(`${seed}/${layer}/b`, 4 * width) },
+    {
+      name: `layer${String(layer).padStart(3, "0")}.kernel`,
+      dtype: "F32" as const,
+      shape: [width, width],
+      bytes: seededBytes(`${seed}/${layer}/k`, 4 * width * width),
+    },
+    {
+      name: `layer${String(layer).padStart(3, "0")}.bias`,
+      dtype: "F32" as const,
+      shape: [width],
+      bytes: seededBytes(`${seed}/${layer}/b`, 4 * width),
+    },
   ]).flat();
 }
 
 /** The same model with its last layers drawn anew: a partial fine-tune. */
-export function fineTuned(tensors: readonly NamedTensor[], seed: string, lastTensors = 2): readonly NamedTensor[] {
-  return tensors.map((tensor, index) => (index < tensors.length - lastTensors ? tensor : { ...tensor, bytes: seededBytes(`${seed}/${tensor.name}`, tensor.bytes.length) }));
+export function fineTuned(
+  tensors: readonly NamedTensor[],
+  seed: string,
+  lastTensors = 2,
+): readonly NamedTensor[] {
+  return tensors.map((tensor, index) =>
+    index < tensors.length - lastTensors
+      ? tensor
+      : { ...tensor, bytes: seededBytes(`${seed}/${tensor.name}`, tensor.bytes.length) },
+  );
 }
 
-export function modelOf(tensors: readonly NamedTensor[]): ModelSource { return opaqueModelSource(tensors, { format: "pt" }); }
+export function modelOf(tensors: readonly NamedTensor[]): ModelSource {
+  return opaqueModelSource(tensors, { format: "pt" });
+}
 
 /** Name and bytes of every tensor that a version recovers to, in the order of the file it came from. */
-export async function recoveredTensors(repository: FleetRepository, versionId: Hash): Promise<readonly { readonly name: string; readonly bytes: Uint8Array }[]> {
+export async function recoveredTensors(
+  repository: FleetRepository,
+  versionId: Hash,
+): Promise<readonly { readonly name: string; readonly bytes: Uint8Array }[]> {
   const model = await repository.recover(versionId);
   const order = model.names.fileOrder ?? model.leaves.map((_, leaf) => leaf);
-  return await Promise.all(order.map(async (leaf) => ({ name: model.names.leaves[leaf]!, bytes: (await tensorOfSource(model.sources[leaf]!)).bytes })));
+  return await Promise.all(
+    order.map(async (leaf) => ({
+      name: model.names.leaves[leaf]!,
+      bytes: (await tensorOfSource(model.sources[leaf]!)).bytes,
+    })),
+  );
 }
 
-export async function sameTensors(repository: FleetRepository, versionId: Hash, tensors: readonly NamedTensor[]): Promise<boolean> {
+export async function sameTensors(
+  repository: FleetRepository,
+  versionId: Hash,
+  tensors: readonly NamedTensor[],
+): Promise<boolean> {
   const actual = await recoveredTensors(repository, versionId);
-  return actual.length === tensors.length && tensors.every(({ name, bytes }, index) => actual[index]!.name === name && Buffer.compare(actual[index]!.bytes, bytes) === 0);
+  return (
+    actual.length === tensors.length &&
+    tensors.every(
+      ({ name, bytes }, index) =>
+        actual[index]!.name === name && Buffer.compare(actual[index]!.bytes, bytes) === 0,
+    )
+  );
 }
 
-export interface TestHome { readonly home: Home; readonly ports: HomePorts & { readonly clock: ManualClock }; readonly files: Files; readonly path: string; reopen(): Promise<Home> }
+export interface TestHome {
+  readonly home: Home;
+  readonly ports: HomePorts & { readonly clock: ManualClock };
+  readonly files: Files;
+  readonly path: string;
+  reopen(): Promise<Home>;
+}
 
 async function testHome(files: Files, path: string): Promise<TestHome> {
-  const ports = { files, clock: manualClock(), random: seededRandom(path), environment: { backend: "none", stemma: "test" } };
+  const ports = {
+    files,
+    clock: manualClock(),
+    random: seededRandom(path),
+    environment: { backend: "none", stemma: "test" },
+  };
   return { home: await openHome(path, ports), ports, files, path, reopen: () => openHome(path, ports) };
 }
 
-export function memoryHome(): Promise<TestHome> { return testHome(memoryFiles(), "/home"); }
+export function memoryHome(): Promise<TestHome> {
+  return testHome(memoryFiles(), "/home");
+}
 
 /** A folder that goes when the test ends. */
 export async function temporaryFolder(context: TestContext): Promise<string> {
@@ -78,9 +136,14 @@ export async function temporaryFolder(context: TestContext): Promise<string> {
   return folder;
 }
 
-export async function diskHome(context: TestContext): Promise<TestHome> { return await testHome(nodeFiles(), join(await temporaryFolder(context), "home")); }
+export async function diskHome(context: TestContext): Promise<TestHome> {
+  return await testHome(nodeFiles(), join(await temporaryFolder(context), "home"));
+}
 
 /** The same test on memory and on a disk. */
-export const places = [["memory", (_context: TestContext): Promise<TestHome> => memoryHome()], ["disk", diskHome]] as const;
+export const places = [
+  ["memory", (_context: TestContext): Promise<TestHome> => memoryHome()],
+  ["disk", diskHome],
+] as const;
 
 export { openRepository };

@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { homePathOf, maxSocketPathBytes, readRunFolder, socketPathOf } from "../../../../server/repository/home.js";
+import {
+  homePathOf,
+  maxSocketPathBytes,
+  readRunFolder,
+  socketPathOf,
+} from "../../../../server/repository/home.js";
 import { nodeHomePorts, openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { modelOf, temporaryFolder, tensorsOf } from "./harness.js";
@@ -22,7 +27,11 @@ test("a home has one writer at a time, and its key for ever", async (context) =>
   await home.close();
   const again = await openNodeHome(path);
   assert.equal(again.signer.publicKey, home.signer.publicKey);
-  assert.equal((await stat(join(path, "server-key.json"))).mode & 0o077, 0, "the key is readable by its user only");
+  assert.equal(
+    (await stat(join(path, "server-key.json"))).mode & 0o077,
+    0,
+    "the key is readable by its user only",
+  );
   await again.close();
 });
 
@@ -55,7 +64,8 @@ test("a folder that is no home is refused before anything is put into it", async
 
 test("names of fleets cannot leave their folder", async (context) => {
   const home = await openNodeHome(join(await temporaryFolder(context), "home"));
-  for (const fleet of ["..", "a/b", "", ".hidden", "a".repeat(65), "a\0b"]) assert.throws(() => home.fleetFolder(fleet), { code: "NAME_INVALID" }, fleet);
+  for (const fleet of ["..", "a/b", "", ".hidden", "a".repeat(65), "a\0b"])
+    assert.throws(() => home.fleetFolder(fleet), { code: "NAME_INVALID" }, fleet);
   await home.close();
 });
 

@@ -1,4 +1,7 @@
-/** Files of LSTM and MobileNetV2 made by another tool, imported as a chain: each comes back as the very same file. */
+/**
+ * Files of LSTM and MobileNetV2 made by another tool, imported as a chain: each comes back as the very same
+ * file.
+ */
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,28 +15,37 @@ import { diskHome, openRepository } from "./harness.js";
 const folder = join(process.env["STEMMA_DATA"] ?? join(process.cwd(), "../shared/data"), "fine-tunes");
 const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith(".safetensors"));
 
-test("a chain of imported files is recovered byte for byte", { skip: names.length === 0 ? `no files in ${folder}; set STEMMA_DATA` : false }, async (context) => {
-  const { home } = await diskHome(context);
-  const repository = await openRepository(home, "local");
-  for (const family of ["lstm", "mnv2"]) {
-    const base = `${family}-base.safetensors`;
-    const chain = [base, ...names.filter((name) => name.startsWith(family) && name !== base)];
-    let last: Parameters<typeof repository.recover>[0] | undefined;
-    const saved: [string, NonNullable<typeof last>][] = [];
-    for (const name of chain) {
-      const model = await modelSourceOfSafetensors(fileOfBytes(await readFile(join(folder, name))), name);
-      const report = await repository.save(model, { name: family, ...(last === undefined ? {} : { bases: [last] }) });
-      last = report.summary.versionId;
-      saved.push([name, last]);
-      context.diagnostic(`${name}: ${report.approach}, ${report.newTensorBytes} of ${report.summary.tensorBytes} bytes new, ${report.overheadBytes} overhead`);
+test(
+  "a chain of imported files is recovered byte for byte",
+  { skip: names.length === 0 ? `no files in ${folder}; set STEMMA_DATA` : false },
+  async (context) => {
+    const { home } = await diskHome(context);
+    const repository = await openRepository(home, "local");
+    for (const family of ["lstm", "mnv2"]) {
+      const base = `${family}-base.safetensors`;
+      const chain = [base, ...names.filter((name) => name.startsWith(family) && name !== base)];
+      let last: Parameters<typeof repository.recover>[0] | undefined;
+      const saved: [string, NonNullable<typeof last>][] = [];
+      for (const name of chain) {
+        const model = await modelSourceOfSafetensors(fileOfBytes(await readFile(join(folder, name))), name);
+        const report = await repository.save(model, {
+          name: family,
+          ...(last === undefined ? {} : { bases: [last] }),
+        });
+        last = report.summary.versionId;
+        saved.push([name, last]);
+        context.diagnostic(
+          `${name}: ${report.approach}, ${report.newTensorBytes} of ${report.summary.tensorBytes} bytes new, ${report.overheadBytes} overhead`,
+        );
+      }
+      for (const [name, versionId] of saved) {
+        const { tensors, options } = safetensorsOfModel(await repository.recover(versionId));
+        const chunks: Uint8Array[] = [];
+        for await (const chunk of safetensorsChunks(tensors, options)) chunks.push(chunk.slice());
+        assert.equal(Buffer.compare(Buffer.concat(chunks), await readFile(join(folder, name))), 0, name);
+      }
     }
-    for (const [name, versionId] of saved) {
-      const { tensors, options } = safetensorsOfModel(await repository.recover(versionId));
-      const chunks: Uint8Array[] = [];
-      for await (const chunk of safetensorsChunks(tensors, options)) chunks.push(chunk.slice());
-      assert.equal(Buffer.compare(Buffer.concat(chunks), await readFile(join(folder, name))), 0, name);
-    }
-  }
-  await repository.close();
-  await home.close();
-});
+    await repository.close();
+    await home.close();
+  },
+);

@@ -1,10 +1,24 @@
-/** A fleet's repository on memory and on a real folder: what is saved comes back bit for bit, whatever happens in between. */
+/**
+ * A fleet's repository on memory and on a real folder: what is saved comes back bit for bit, whatever happens
+ * in between.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Fact } from "../../../../shared/journal/fact.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
-import { fineTuned, memoryHome, modelOf, openRepository, places, recoveredTensors, sameTensors, seededRandom, tensorsOf, type NamedTensor } from "./harness.js";
+import {
+  fineTuned,
+  memoryHome,
+  modelOf,
+  openRepository,
+  places,
+  recoveredTensors,
+  sameTensors,
+  seededRandom,
+  tensorsOf,
+  type NamedTensor,
+} from "./harness.js";
 
 for (const [place, makeHome] of places) {
   test(`${place}: a chain of partial updates recovers every version, also after reopening`, async (context) => {
@@ -17,12 +31,18 @@ for (const [place, makeHome] of places) {
       tensors = fineTuned(tensors, `step ${step}`);
       const report = await repository.save(modelOf(tensors), { name: "soh", bases: [base.versionId] });
       assert.equal(report.approach, "update");
-      assert.equal(report.newTensorBytes, tensors.slice(-2).reduce((sum, { bytes }) => sum + bytes.length, 0));
+      assert.equal(
+        report.newTensorBytes,
+        tensors.slice(-2).reduce((sum, { bytes }) => sum + bytes.length, 0),
+      );
       assert.equal(report.summary.ownBytes, report.newTensorBytes);
       base = report.summary;
       saved.push([base, tensors]);
     }
-    assert.deepEqual(saved.map(([{ version }]) => version), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    assert.deepEqual(
+      saved.map(([{ version }]) => version),
+      [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    );
     await repository.close();
     await home.close();
     const again = await reopen();
@@ -50,12 +70,28 @@ for (const [place, makeHome] of places) {
     const base = tensorsOf("base", 3, 8);
     const root = (await repository.save(modelOf(base), { name: "cam" })).summary;
     const models = Array.from({ length: 200 }, (_, index) => fineTuned(base, `car ${index}`, 1));
-    const reports = await Promise.all(models.map((tensors, index) => repository.save(modelOf(tensors), { name: index % 2 === 0 ? "cam" : "soh", bases: [root.versionId] })));
-    const numbers = (name: string): number[] => reports.map(({ summary }) => summary).filter((summary) => summary.name === name).map(({ version }) => version).sort((a, b) => a - b);
-    assert.deepEqual(numbers("soh"), Array.from({ length: 100 }, (_, index) => index + 1));
-    assert.deepEqual(numbers("cam"), Array.from({ length: 100 }, (_, index) => index + 2));
+    const reports = await Promise.all(
+      models.map((tensors, index) =>
+        repository.save(modelOf(tensors), { name: index % 2 === 0 ? "cam" : "soh", bases: [root.versionId] }),
+      ),
+    );
+    const numbers = (name: string): number[] =>
+      reports
+        .map(({ summary }) => summary)
+        .filter((summary) => summary.name === name)
+        .map(({ version }) => version)
+        .sort((a, b) => a - b);
+    assert.deepEqual(
+      numbers("soh"),
+      Array.from({ length: 100 }, (_, index) => index + 1),
+    );
+    assert.deepEqual(
+      numbers("cam"),
+      Array.from({ length: 100 }, (_, index) => index + 2),
+    );
     assert.equal(new Set(reports.map(({ summary }) => summary.record.sequence)).size, 200);
-    for (const [index, { summary }] of reports.entries()) if (index % 20 === 0) assert.ok(await sameTensors(repository, summary.versionId, models[index]!));
+    for (const [index, { summary }] of reports.entries())
+      if (index % 20 === 0) assert.ok(await sameTensors(repository, summary.versionId, models[index]!));
     assert.deepEqual((await repository.check({ sample: 50 })).problems, []);
     await repository.close();
     await home.close();
@@ -65,15 +101,30 @@ for (const [place, makeHome] of places) {
 test("appends in flight share their fsyncs", async () => {
   const { files } = await memoryHome();
   let syncs = 0;
-  const counting = { ...files, open: async (path: string, mode: Parameters<typeof files.open>[1]) => {
-    const file = await files.open(path, mode);
-    return { read: file.read.bind(file), write: file.write.bind(file), size: file.size.bind(file), truncate: file.truncate.bind(file), close: file.close.bind(file), sync: async () => { if (path.includes("/journal/")) syncs++; await file.sync(); } };
-  } };
+  const counting = {
+    ...files,
+    open: async (path: string, mode: Parameters<typeof files.open>[1]) => {
+      const file = await files.open(path, mode);
+      return {
+        read: file.read.bind(file),
+        write: file.write.bind(file),
+        size: file.size.bind(file),
+        truncate: file.truncate.bind(file),
+        close: file.close.bind(file),
+        sync: async () => {
+          if (path.includes("/journal/")) syncs++;
+          await file.sync();
+        },
+      };
+    },
+  };
   const home = await openHome("/other", { files: counting, clock: manualClock(), random: seededRandom("x") });
   const repository = await openRepository(home, "f");
   const { summary } = await repository.save(modelOf(tensorsOf("x", 1)), { name: "m" });
   syncs = 0;
-  await Promise.all(Array.from({ length: 200 }, (_, index) => repository.tag("m", `t${index}`, summary.versionId)));
+  await Promise.all(
+    Array.from({ length: 200 }, (_, index) => repository.tag("m", `t${index}`, summary.versionId)),
+  );
   assert.ok(syncs <= 3, `${syncs} fsyncs of the journal for 200 facts`);
   await repository.close();
 });
@@ -84,7 +135,10 @@ test("a save equal to its base stores under 1 kB and is a version of its own", a
   // As many tensors as MobileNetV2 has.
   const tensors = tensorsOf("mobilenet", 157, 4);
   const first = await repository.save(modelOf(tensors), { name: "front-camera-classifier" });
-  const second = await repository.save(modelOf(tensors), { name: "front-camera-classifier", bases: [first.summary.versionId] });
+  const second = await repository.save(modelOf(tensors), {
+    name: "front-camera-classifier",
+    bases: [first.summary.versionId],
+  });
   assert.ok(second.overheadBytes < 1000, `${second.overheadBytes} bytes`);
   assert.equal(second.newTensorBytes, 0);
   assert.equal(second.summary.ownBytes, 0);
@@ -96,7 +150,8 @@ test("a save equal to its base stores under 1 kB and is a version of its own", a
 
 test("the other door: the same record twice is one version, foreign and dangling records are refused", async () => {
   const { home } = await memoryHome();
-  const repository = await openRepository(home, "fleet-a"), other = await openRepository(home, "fleet-b");
+  const repository = await openRepository(home, "fleet-a"),
+    other = await openRepository(home, "fleet-b");
   const { summary } = await repository.save(modelOf(tensorsOf("m")), { name: "soh" });
   const recordBytes = await repository.objects.read("record", summary.versionId);
   const length = repository.journal.head().length;
@@ -105,7 +160,9 @@ test("the other door: the same record twice is one version, foreign and dangling
   assert.equal(repository.journal.head().length, length);
   await assert.rejects(other.record(recordBytes), { code: "OBJECT_MISSING" });
   const writer = await other.objects.begin();
-  for (const { id, kind } of repository.objects.list()) if (kind !== "tensor" && kind !== "record") await writer.put(kind, await repository.objects.read(kind, id));
+  for (const { id, kind } of repository.objects.list())
+    if (kind !== "tensor" && kind !== "record")
+      await writer.put(kind, await repository.objects.read(kind, id));
   await writer.commit();
   await assert.rejects(other.record(recordBytes), { code: "IDENTITY_FOREIGN" });
   await assert.rejects(repository.record(recordBytes.subarray(0, 40)), { code: "CANONICAL_JSON_INVALID" });
@@ -121,7 +178,8 @@ test("a record whose tensors are missing is refused, names them, and takes no nu
   const secondHome = await memoryHome();
   const to = await openRepository(secondHome.home, "fleet-a");
   const writer = await to.objects.begin();
-  for (const { id, kind } of from.objects.list()) if (kind !== "tensor") await writer.put(kind, await from.objects.read(kind, id));
+  for (const { id, kind } of from.objects.list())
+    if (kind !== "tensor") await writer.put(kind, await from.objects.read(kind, id));
   await writer.commit();
   await assert.rejects(to.record(recordBytes), { code: "REFERENCE_MISSING" });
   assert.equal(to.get(summary.versionId), undefined);
@@ -133,7 +191,9 @@ test("a record whose tensors are missing is refused, names them, and takes no nu
 test("stored, released, held, tagged, retired: each in its order, each refused out of it", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
-  const { summary: { versionId } } = await repository.save(modelOf(tensorsOf("m")), { name: "soh" });
+  const {
+    summary: { versionId },
+  } = await repository.save(modelOf(tensorsOf("m")), { name: "soh" });
   await assert.rejects(repository.release(versionId, "too early"), { code: "NOT_ALLOWED" });
   assert.equal((await repository.confirmStored(versionId)).state, "stored");
   assert.equal((await repository.release(versionId, "stored")).state, "released");
@@ -159,16 +219,55 @@ test("stored, released, held, tagged, retired: each in its order, each refused o
 test("what a device runs or was given is not retired; facts about strangers are refused", async () => {
   const { home, ports } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
-  const { summary: { versionId } } = await repository.save(modelOf(tensorsOf("m")), { name: "soh" });
+  const {
+    summary: { versionId },
+  } = await repository.save(modelOf(tensorsOf("m")), { name: "soh" });
   const atMs = ports.clock.now();
-  await assert.rejects(repository.append({ type: "assigned", atMs, device: "car-1", line: "pack", versionId }), { code: "DEVICE_UNKNOWN" });
-  await assert.rejects(repository.append({ type: "enrolled", atMs, device: "a/b", publicKey: "k", tokenHash: "t", profile: "generic", lines: [] }), { code: "NAME_INVALID" });
-  await repository.append({ type: "enrolled", atMs, device: "car-1", publicKey: "k", tokenHash: "t", profile: "generic", lines: ["pack"] });
+  await assert.rejects(
+    repository.append({ type: "assigned", atMs, device: "car-1", line: "pack", versionId }),
+    { code: "DEVICE_UNKNOWN" },
+  );
+  await assert.rejects(
+    repository.append({
+      type: "enrolled",
+      atMs,
+      device: "a/b",
+      publicKey: "k",
+      tokenHash: "t",
+      profile: "generic",
+      lines: [],
+    }),
+    { code: "NAME_INVALID" },
+  );
+  await repository.append({
+    type: "enrolled",
+    atMs,
+    device: "car-1",
+    publicKey: "k",
+    tokenHash: "t",
+    profile: "generic",
+    lines: ["pack"],
+  });
   // Retirement and assignment sent together: whichever comes first, never both.
-  const both = await Promise.allSettled([repository.append({ type: "assigned", atMs, device: "car-1", line: "pack", versionId }), repository.retire(versionId, "race")]);
-  assert.deepEqual(both.map(({ status }) => status), ["fulfilled", "rejected"]);
+  const both = await Promise.allSettled([
+    repository.append({ type: "assigned", atMs, device: "car-1", line: "pack", versionId }),
+    repository.retire(versionId, "race"),
+  ]);
+  assert.deepEqual(
+    both.map(({ status }) => status),
+    ["fulfilled", "rejected"],
+  );
   assert.equal(repository.assignment("car-1", "pack"), versionId);
-  await repository.append({ type: "activated", atMs: atMs + 5, versionId, device: "car-1", line: "pack", deviceAtMs: atMs + 1, deviceClockErrorMs: 1, session: 1 });
+  await repository.append({
+    type: "activated",
+    atMs: atMs + 5,
+    versionId,
+    device: "car-1",
+    line: "pack",
+    deviceAtMs: atMs + 1,
+    deviceClockErrorMs: 1,
+    session: 1,
+  });
   assert.equal(repository.device("car-1")?.active["pack"]?.versionId, versionId);
   ports.clock.advance(1000);
   assert.equal(repository.asOf(atMs + 10)[0]?.versionId, versionId);
@@ -177,8 +276,12 @@ test("what a device runs or was given is not retired; facts about strangers are 
   assert.equal(recovered[0]?.model?.verifiedRoot, repository.get(versionId)?.record.root);
   await repository.append({ type: "revoked", atMs, device: "car-1", because: "sold" });
   await repository.retire(versionId, "now it may go");
-  await assert.rejects(repository.append({ type: "made-up", atMs } as unknown as Fact), { code: "FACT_INVALID" });
-  await assert.rejects(repository.append({ type: "recorded", atMs, versionId, name: "x", version: 1 }), { code: "FACT_INVALID" });
+  await assert.rejects(repository.append({ type: "made-up", atMs } as unknown as Fact), {
+    code: "FACT_INVALID",
+  });
+  await assert.rejects(repository.append({ type: "recorded", atMs, versionId, name: "x", version: 1 }), {
+    code: "FACT_INVALID",
+  });
   await repository.close();
 });
 
@@ -186,11 +289,18 @@ test("names that are also ids, and prefixes that fit several, are not guessed", 
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const { summary } = await repository.save(modelOf(tensorsOf("m")), { name: "first" });
-  const twin = (await repository.save(modelOf(tensorsOf("n")), { name: summary.versionId.slice(0, 12) })).summary;
+  const twin = (await repository.save(modelOf(tensorsOf("n")), { name: summary.versionId.slice(0, 12) }))
+    .summary;
   assert.throws(() => repository.resolve(summary.versionId.slice(0, 12)), { code: "MODEL_AMBIGUOUS" });
   assert.equal(repository.resolve(`${twin.name}:1`).versionId, twin.versionId);
   await assert.rejects(repository.save(modelOf(tensorsOf("o")), { name: "a:b" }), { code: "NAME_INVALID" });
-  await assert.rejects(repository.save(modelOf(tensorsOf("o")), { name: "ok", bases: ["0".repeat(64) as typeof summary.versionId] }), { code: "MODEL_NOT_FOUND" });
+  await assert.rejects(
+    repository.save(modelOf(tensorsOf("o")), {
+      name: "ok",
+      bases: ["0".repeat(64) as typeof summary.versionId],
+    }),
+    { code: "MODEL_NOT_FOUND" },
+  );
   await repository.close();
 });
 
@@ -200,9 +310,18 @@ test("diff finds what changed without reading tensors, at the cost of the change
   const tensors = tensorsOf("m", 32);
   const a = (await repository.save(modelOf(tensors), { name: "soh" })).summary;
   const changed = fineTuned(tensors, "x");
-  const b = (await repository.save(modelOf([...changed.slice(1), { ...changed[0]!, name: "zzz" }]), { name: "soh", bases: [a.versionId] })).summary;
-  const same = await repository.diff(a.versionId, (await repository.save(modelOf(changed), { name: "soh" })).summary.versionId);
-  // Without an architecture leaves are ordered by name: bias before kernel, so the last layer's two are the last two of 64.
+  const b = (
+    await repository.save(modelOf([...changed.slice(1), { ...changed[0]!, name: "zzz" }]), {
+      name: "soh",
+      bases: [a.versionId],
+    })
+  ).summary;
+  const same = await repository.diff(
+    a.versionId,
+    (await repository.save(modelOf(changed), { name: "soh" })).summary.versionId,
+  );
+  // Without an architecture leaves are ordered by name: bias before kernel, so the last layer's two are the
+  // last two of 64.
   assert.deepEqual([same.comparisons, same.changes.length], [13, 2]);
   const kinds = (await repository.diff(a.versionId, b.versionId)).changes.map(({ kind }) => kind).sort();
   assert.deepEqual(kinds, ["changed", "changed", "renamed"]);
@@ -212,18 +331,45 @@ test("diff finds what changed without reading tensors, at the cost of the change
 test("search asks the catalog, which follows every fact and can be rebuilt", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
-  const a = (await repository.save(modelOf(tensorsOf("a")), { name: "soh", metadata: { temperature: 25, site: "north" } })).summary;
-  assert.deepEqual((await repository.search({ metadata: [{ key: "temperature", is: ">=", value: 20 }] })).map(({ versionId }) => versionId), [a.versionId]);
-  const b = (await repository.save(modelOf(tensorsOf("b")), { name: "soh", bases: [a.versionId], metadata: { temperature: 5 } })).summary;
-  assert.deepEqual((await repository.search({ base: a.versionId })).map(({ versionId }) => versionId), [b.versionId]);
+  const a = (
+    await repository.save(modelOf(tensorsOf("a")), {
+      name: "soh",
+      metadata: { temperature: 25, site: "north" },
+    })
+  ).summary;
+  assert.deepEqual(
+    (await repository.search({ metadata: [{ key: "temperature", is: ">=", value: 20 }] })).map(
+      ({ versionId }) => versionId,
+    ),
+    [a.versionId],
+  );
+  const b = (
+    await repository.save(modelOf(tensorsOf("b")), {
+      name: "soh",
+      bases: [a.versionId],
+      metadata: { temperature: 5 },
+    })
+  ).summary;
+  assert.deepEqual(
+    (await repository.search({ base: a.versionId })).map(({ versionId }) => versionId),
+    [b.versionId],
+  );
   await repository.tag("soh", "best", a.versionId);
-  assert.deepEqual((await repository.search({ tag: "best" })).map(({ versionId }) => versionId), [a.versionId]);
+  assert.deepEqual(
+    (await repository.search({ tag: "best" })).map(({ versionId }) => versionId),
+    [a.versionId],
+  );
   await repository.retire(b.versionId, "old");
-  assert.deepEqual((await repository.search({})).map(({ versionId }) => versionId), [a.versionId]);
+  assert.deepEqual(
+    (await repository.search({})).map(({ versionId }) => versionId),
+    [a.versionId],
+  );
   const before = await repository.search({ includeRetired: true });
   assert.deepEqual(await repository.reindex(), { versions: 2 });
   assert.deepEqual(await repository.search({ includeRetired: true }), before);
-  await assert.rejects(repository.search({ name: { $gt: "" } as unknown as string }), { code: "HTTP_REQUEST_INVALID" });
+  await assert.rejects(repository.search({ name: { $gt: "" } as unknown as string }), {
+    code: "HTTP_REQUEST_INVALID",
+  });
   await repository.close();
 });
 
@@ -232,7 +378,10 @@ test("recovery gives back names, order and metadata of the file", async () => {
   const repository = await openRepository(home, "fleet-a");
   const tensors = tensorsOf("m", 3).toReversed();
   const { summary } = await repository.save(modelOf(tensors), { name: "soh" });
-  assert.deepEqual((await recoveredTensors(repository, summary.versionId)).map(({ name }) => name), tensors.map(({ name }) => name));
+  assert.deepEqual(
+    (await recoveredTensors(repository, summary.versionId)).map(({ name }) => name),
+    tensors.map(({ name }) => name),
+  );
   assert.deepEqual((await repository.recover(summary.versionId)).names.fileMetadata, { format: "pt" });
   await repository.close();
 });

@@ -1,4 +1,5 @@
-// U2's first half with the real engine: a base trained afresh, a fine-tune from it, both with their whole story.
+// U2's first half with the real engine: a base trained afresh, a fine-tune from it, both with their whole
+// story.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,75 +13,144 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const fleet = "local";
 
-it("trains on the server, saves lineage, measurements and provenance, and stops when told", { timeout: 120_000 }, async () => {
-  const home = await mkdtemp(join(tmpdir(), "stemma-train-"));
-  const operations = await openLocalOperations({ home });
-  try {
-    const data = await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
-    assert.match(data.hash ?? "", /^[0-9a-f]{64}$/);
-    assert.equal((await operations.checkDataset(fleet, "cells")).ok, true);
-    const progress: string[] = [];
-    const train = { fleet, recipe: "battery-soh", data: "cells", name: "soh", seed: "7", parameters: { epochs: 1 } };
-    const first = await operations.train(train, ({ line }) => { progress.push(line); });
-    assert.ok(progress.some((line) => line.startsWith("training")), progress.join("; "));
-    const tuned = await operations.train({ ...train, base: "soh:1", seed: "8" });
-    const shown = await operations.model({ fleet, model: "soh:2" });
-    assert.equal(tuned.summary.versionId, shown.versionId);
-    assert.deepEqual(shown.bases.map(({ name, version }) => [name, version]), [["soh", 1]]);
-    assert.ok((shown.measurements?.length ?? 0) > 0);
-    assert.equal(typeof shown.measurements?.[0]?.loss, "number", "numbers, not the bits they are kept as");
-    assert.equal(shown.metadata?.["metric.name"], tuned.result.metric.name);
-    assert.equal((shown.provenance as { job: { seed: string } }).job.seed, "8");
-    assert.equal(shown.environment["engine"], tuned.result.engine);
-    assert.equal((await operations.verify({ fleet, model: first.summary.versionId })).root, first.summary.record.root);
-    // The same training under two names (so of the same invocation) gives the same bytes, as versions of their own.
-    const twins = [await operations.train({ ...train, base: "soh:1", name: "twin-a" }), await operations.train({ ...train, base: "soh:1", name: "twin-b" })];
-    assert.equal(twins[0]?.summary.record.root, twins[1]?.summary.record.root);
-    assert.notEqual(twins[0]?.summary.versionId, twins[1]?.summary.versionId);
-    assert.notEqual(twins[0]?.summary.record.root, tuned.summary.record.root);
-    const stop = new AbortController();
-    const stopped = operations.train({ ...train, parameters: { epochs: 500 } }, () => { stop.abort(); }, stop.signal);
-    await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
-    await assert.rejects(operations.train({ ...train, data: "nothing" }), { code: "DATASET_UNKNOWN" });
-    await assert.rejects(operations.train({ ...train, recipe: "no-such-recipe" }), { code: "RECIPE_UNKNOWN" });
-  } finally {
-    await operations.close();
-    await rm(home, { recursive: true, force: true });
-  }
-});
+it(
+  "trains on the server, saves lineage, measurements and provenance, and stops when told",
+  { timeout: 120_000 },
+  async () => {
+    const home = await mkdtemp(join(tmpdir(), "stemma-train-"));
+    const operations = await openLocalOperations({ home });
+    try {
+      const data = await operations.addDataset(fleet, {
+        name: "cells",
+        kind: "battery-simulated",
+        location: "",
+      });
+      assert.match(data.hash ?? "", /^[0-9a-f]{64}$/);
+      assert.equal((await operations.checkDataset(fleet, "cells")).ok, true);
+      const progress: string[] = [];
+      const train = {
+        fleet,
+        recipe: "battery-soh",
+        data: "cells",
+        name: "soh",
+        seed: "7",
+        parameters: { epochs: 1 },
+      };
+      const first = await operations.train(train, ({ line }) => {
+        progress.push(line);
+      });
+      assert.ok(
+        progress.some((line) => line.startsWith("training")),
+        progress.join("; "),
+      );
+      const tuned = await operations.train({ ...train, base: "soh:1", seed: "8" });
+      const shown = await operations.model({ fleet, model: "soh:2" });
+      assert.equal(tuned.summary.versionId, shown.versionId);
+      assert.deepEqual(
+        shown.bases.map(({ name, version }) => [name, version]),
+        [["soh", 1]],
+      );
+      assert.ok((shown.measurements?.length ?? 0) > 0);
+      assert.equal(typeof shown.measurements?.[0]?.loss, "number", "numbers, not the bits they are kept as");
+      assert.equal(shown.metadata?.["metric.name"], tuned.result.metric.name);
+      assert.equal((shown.provenance as { job: { seed: string } }).job.seed, "8");
+      assert.equal(shown.environment["engine"], tuned.result.engine);
+      assert.equal(
+        (await operations.verify({ fleet, model: first.summary.versionId })).root,
+        first.summary.record.root,
+      );
+      // The same training under two names (so of the same invocation) gives the same bytes, as versions of
+      // their own.
+      const twins = [
+        await operations.train({ ...train, base: "soh:1", name: "twin-a" }),
+        await operations.train({ ...train, base: "soh:1", name: "twin-b" }),
+      ];
+      assert.equal(twins[0]?.summary.record.root, twins[1]?.summary.record.root);
+      assert.notEqual(twins[0]?.summary.versionId, twins[1]?.summary.versionId);
+      assert.notEqual(twins[0]?.summary.record.root, tuned.summary.record.root);
+      const stop = new AbortController();
+      const stopped = operations.train(
+        { ...train, parameters: { epochs: 500 } },
+        () => {
+          stop.abort();
+        },
+        stop.signal,
+      );
+      await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
+      await assert.rejects(operations.train({ ...train, data: "nothing" }), { code: "DATASET_UNKNOWN" });
+      await assert.rejects(operations.train({ ...train, recipe: "no-such-recipe" }), {
+        code: "RECIPE_UNKNOWN",
+      });
+    } finally {
+      await operations.close();
+      await rm(home, { recursive: true, force: true });
+    }
+  },
+);
 
 /** Bytes that count as what a save stores (record, fact, new owner map), as they lie in the home. */
-async function savedBytes(path: string, versionId: Hash): Promise<{ readonly record: number; readonly fact: number; readonly ownerMap: number; readonly newTensors: number }> {
+async function savedBytes(
+  path: string,
+  versionId: Hash,
+): Promise<{
+  readonly record: number;
+  readonly fact: number;
+  readonly ownerMap: number;
+  readonly newTensors: number;
+}> {
   const home = await openNodeHome(path);
   const repository = await openRepository(home, fleet);
   try {
     const { record, ownBytes } = repository.resolve(versionId);
     let fact = 0;
-    for await (const entry of repository.journal.entries()) if (entry.fact.type === "recorded" && entry.fact.versionId === versionId) fact = factCodec.encode(entry.fact).length;
-    return { record: (await repository.objects.read("record", versionId)).length, fact, ownerMap: (await repository.objects.read("owner-map", record.objects.ownerMap)).length, newTensors: ownBytes };
+    for await (const entry of repository.journal.entries())
+      if (entry.fact.type === "recorded" && entry.fact.versionId === versionId)
+        fact = factCodec.encode(entry.fact).length;
+    return {
+      record: (await repository.objects.read("record", versionId)).length,
+      fact,
+      ownerMap: (await repository.objects.read("owner-map", record.objects.ownerMap)).length,
+      newTensors: ownBytes,
+    };
   } finally {
     await repository.close();
     await home.close();
   }
 }
 
-it("a training that changed nothing stores under 1 kB and is a version of its own", { timeout: 120_000 }, async (context) => {
-  const home = await mkdtemp(join(tmpdir(), "stemma-equal-"));
-  try {
-    const operations = await openLocalOperations({ home });
-    const train = { fleet, recipe: "battery-soh", data: "cells", name: "delivery-van-0017-pack-state-of-health" };
-    await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
-    const base = await operations.train({ ...train, parameters: { epochs: 1 } });
-    // A step of this size is nought beside any weight.
-    const equal = await operations.train({ ...train, base: base.summary.versionId, parameters: { epochs: 1, learningRate: 1e-46 } });
-    await operations.close();
-    assert.equal(equal.summary.record.contentId, base.summary.record.contentId);
-    assert.notEqual(equal.summary.versionId, base.summary.versionId);
-    const { measurements, provenance, metadata } = equal.summary.record.objects;
-    for (const object of [measurements, provenance, metadata]) assert.ok(object, "it has all that a training has to tell");
-    const { record, fact, ownerMap, newTensors } = await savedBytes(home, equal.summary.versionId);
-    context.diagnostic(`record ${record}, fact ${fact}, owner map ${ownerMap}`);
-    assert.equal(newTensors, 0);
-    assert.ok(record + fact + ownerMap < 1000, `record ${record}, fact ${fact}, owner map ${ownerMap}`);
-  } finally { await rm(home, { recursive: true, force: true }); }
-});
+it(
+  "a training that changed nothing stores under 1 kB and is a version of its own",
+  { timeout: 120_000 },
+  async (context) => {
+    const home = await mkdtemp(join(tmpdir(), "stemma-equal-"));
+    try {
+      const operations = await openLocalOperations({ home });
+      const train = {
+        fleet,
+        recipe: "battery-soh",
+        data: "cells",
+        name: "delivery-van-0017-pack-state-of-health",
+      };
+      await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+      const base = await operations.train({ ...train, parameters: { epochs: 1 } });
+      // A step of this size is nought beside any weight.
+      const equal = await operations.train({
+        ...train,
+        base: base.summary.versionId,
+        parameters: { epochs: 1, learningRate: 1e-46 },
+      });
+      await operations.close();
+      assert.equal(equal.summary.record.contentId, base.summary.record.contentId);
+      assert.notEqual(equal.summary.versionId, base.summary.versionId);
+      const { measurements, provenance, metadata } = equal.summary.record.objects;
+      for (const object of [measurements, provenance, metadata])
+        assert.ok(object, "it has all that a training has to tell");
+      const { record, fact, ownerMap, newTensors } = await savedBytes(home, equal.summary.versionId);
+      context.diagnostic(`record ${record}, fact ${fact}, owner map ${ownerMap}`);
+      assert.equal(newTensors, 0);
+      assert.ok(record + fact + ownerMap < 1000, `record ${record}, fact ${fact}, owner map ${ownerMap}`);
+    } finally {
+      await rm(home, { recursive: true, force: true });
+    }
+  },
+);

@@ -1,4 +1,7 @@
-/** Whatever tree the planner gives: settled, it can be written in packs, keeps its budgets and is not worse by chance. */
+/**
+ * Whatever tree the planner gives: settled, it can be written in packs, keeps its budgets and is not worse by
+ * chance.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -8,67 +11,177 @@ import { settleTree } from "../../../../server/archive/settle-tree.js";
 import { isWithin } from "../../../../server/planner/budgets.js";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
 import { snapshotCosts } from "../../../../server/planner/retrieval.js";
-import { buildStorageGraph, type EdgeInput, type StorageGraph, type StorageGraphInput } from "../../../../server/planner/storage-graph.js";
+import {
+  buildStorageGraph,
+  type EdgeInput,
+  type StorageGraph,
+  type StorageGraphInput,
+} from "../../../../server/planner/storage-graph.js";
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 
 const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 5000 : 300;
 const manual = { now: () => 0, monotonic: () => 0, after: () => () => undefined };
 
-/** Tensors that can all be raw, and differences between any two, some predicted with a third; some lie coded already. */
-const graphs = fc.integer({ min: 2, max: 9 }).chain((count) => fc.record({
-  edges: fc.array(fc.record({ from: fc.integer({ min: 0, max: count - 1 }), to: fc.integer({ min: 0, max: count - 1 }), previous: fc.option(fc.integer({ min: 0, max: count - 1 }), { nil: undefined }), storage: fc.integer({ min: 1, max: 90 }), recreation: fc.integer({ min: 1, max: 40 }), isCurrent: fc.boolean() }), { maxLength: 30 }),
-  ratio: fc.option(fc.double({ min: 1, max: 6, noNaN: true }), { nil: null }), mostDepth: fc.integer({ min: 0, max: 5 }), scheme: fc.constantFrom("independent" as const, "parallel" as const),
-}).map(({ edges, ...rest }) => {
-  const lies = new Set<number>();
-  const made = edges.filter(({ from, to }) => from !== to).map(({ from, to, previous, storage, recreation, isCurrent }): EdgeInput => {
-    // A previous that lies is in a chain of its own; what lies here is coded against one that came before, so there is no circle.
-    const current = isCurrent && from < to && !lies.has(to);
-    if (current) lies.add(to);
-    const named = previous === undefined || previous === from || previous === to || current ? undefined : { previous: `t${previous}` };
-    return { from: `t${from}`, to: `t${to}`, kind: current ? "current" : "delta", storageCost: storage, recreationCost: recreation, ...(named === undefined ? {} : { detail: named }) };
-  });
-  const raw = Array.from({ length: count }, (_, t): EdgeInput => ({ to: `t${t}`, kind: lies.has(t) ? "raw" : "current", storageCost: 100, recreationCost: 10 }));
-  return { ...rest, input: { vertices: raw.map(({ to }) => ({ id: to, byteLength: 100 })), edges: [...raw, ...made], snapshots: [{ id: "s0", members: raw.filter((_, t) => t % 2 === 0).map(({ to }) => to) }, { id: "s1", members: raw.map(({ to }) => to) }] } satisfies StorageGraphInput };
-}));
+/**
+ * Tensors that can all be raw, and differences between any two, some predicted with a third; some lie coded
+ * already.
+ */
+const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
+  fc
+    .record({
+      edges: fc.array(
+        fc.record({
+          from: fc.integer({ min: 0, max: count - 1 }),
+          to: fc.integer({ min: 0, max: count - 1 }),
+          previous: fc.option(fc.integer({ min: 0, max: count - 1 }), { nil: undefined }),
+          storage: fc.integer({ min: 1, max: 90 }),
+          recreation: fc.integer({ min: 1, max: 40 }),
+          isCurrent: fc.boolean(),
+        }),
+        { maxLength: 30 },
+      ),
+      ratio: fc.option(fc.double({ min: 1, max: 6, noNaN: true }), { nil: null }),
+      mostDepth: fc.integer({ min: 0, max: 5 }),
+      scheme: fc.constantFrom("independent" as const, "parallel" as const),
+    })
+    .map(({ edges, ...rest }) => {
+      const lies = new Set<number>();
+      const made = edges
+        .filter(({ from, to }) => from !== to)
+        .map(({ from, to, previous, storage, recreation, isCurrent }): EdgeInput => {
+          // A previous that lies is in a chain of its own; what lies here is coded against one that came
+          // before, so there is no circle.
+          const current = isCurrent && from < to && !lies.has(to);
+          if (current) lies.add(to);
+          const named =
+            previous === undefined || previous === from || previous === to || current
+              ? undefined
+              : { previous: `t${previous}` };
+          return {
+            from: `t${from}`,
+            to: `t${to}`,
+            kind: current ? "current" : "delta",
+            storageCost: storage,
+            recreationCost: recreation,
+            ...(named === undefined ? {} : { detail: named }),
+          };
+        });
+      const raw = Array.from({ length: count }, (_, t): EdgeInput => ({
+        to: `t${t}`,
+        kind: lies.has(t) ? "raw" : "current",
+        storageCost: 100,
+        recreationCost: 10,
+      }));
+      return {
+        ...rest,
+        input: {
+          vertices: raw.map(({ to }) => ({ id: to, byteLength: 100 })),
+          edges: [...raw, ...made],
+          snapshots: [
+            { id: "s0", members: raw.filter((_, t) => t % 2 === 0).map(({ to }) => to) },
+            { id: "s1", members: raw.map(({ to }) => to) },
+          ],
+        } satisfies StorageGraphInput,
+      };
+    }),
+);
 
 function assertWritable(graph: StorageGraph, edges: Int32Array, mostDepth: number): void {
-  const tree = new StorageTree(graph, edges), number = new Map(graph.vertexIds.map((id, v) => [id, v]));
+  const tree = new StorageTree(graph, edges),
+    number = new Map(graph.vertexIds.map((id, v) => [id, v]));
   assert.equal(tree.subtree(0).length, graph.vertexCount, "everything is rebuilt from nothing in the end");
   for (let v = 1; v < graph.vertexCount; v++) {
     let depth = -1;
     const above = new Set<number>();
-    for (let at = v; at > 0; at = tree.parent(at)) { depth++; above.add(at); }
+    for (let at = v; at > 0; at = tree.parent(at)) {
+      depth++;
+      above.add(at);
+    }
     const previous = previousOf({ detail: graph.details[edges[v]!] });
     assert.ok(depth <= mostDepth, `${graph.vertexIds[v]} is ${depth} deep`);
-    if (previous !== undefined) assert.ok(number.get(previous) !== v && above.has(number.get(previous)!), `${graph.vertexIds[v]} is predicted with what is not needed for its base`);
+    if (previous !== undefined)
+      assert.ok(
+        number.get(previous) !== v && above.has(number.get(previous)!),
+        `${graph.vertexIds[v]} is predicted with what is not needed for its base`,
+      );
   }
 }
 
 describe("a settled tree", () => {
   it("can be written, whatever tree it came from", () => {
-    fc.assert(fc.property(graphs, ({ input, mostDepth, scheme }) => {
-      const graph = buildStorageGraph(input), cheapest = minimumStorageTree(graph), none = new Float64Array(2).fill(Number.POSITIVE_INFINITY);
-      assertWritable(graph, settleTree(graph, cheapest, { budgets: none, scheme, mostDepth }), mostDepth);
-    }), { numRuns: runs });
+    fc.assert(
+      fc.property(graphs, ({ input, mostDepth, scheme }) => {
+        const graph = buildStorageGraph(input),
+          cheapest = minimumStorageTree(graph),
+          none = new Float64Array(2).fill(Number.POSITIVE_INFINITY);
+        assertWritable(graph, settleTree(graph, cheapest, { budgets: none, scheme, mostDepth }), mostDepth);
+      }),
+      { numRuns: runs },
+    );
   });
   it("is what a plan is made of, with every budget kept", () => {
-    fc.assert(fc.property(graphs, ({ input, mostDepth, scheme, ratio }) => {
-      const { plan, members, least } = makePlan(input, { scheme, ratio, timeLimitMs: 1000, mostDepth }, manual), graph = buildStorageGraph(input);
-      const edges = new Int32Array(graph.vertexCount).fill(-1), number = new Map(graph.vertexIds.map((id, v) => [id, v]));
-      for (const { vertex, from, kind, storageCost, recreationCost, detail } of plan.vertices) {
-        edges[number.get(vertex)!] = graph.kinds.findIndex((own, edge) => own === kind && graph.to[edge] === number.get(vertex) && graph.from[edge] === (from === null ? 0 : number.get(from)) && graph.storage[edge] === storageCost && graph.recreation[edge] === recreationCost && JSON.stringify(graph.details[edge]) === JSON.stringify(detail));
-      }
-      assertWritable(graph, edges, mostDepth);
-      const costs = snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme);
-      costs.forEach((cost, s) => { assert.ok(ratio === null || isWithin(cost, ratio * least[s]!), `snapshot ${s} costs ${cost}, least ${least[s]}, ratio ${ratio}`); });
-      assert.deepEqual(members.map((own) => own.map((at) => plan.vertices[at]!.vertex).sort()), input.snapshots.map((snapshot) => [...snapshot.members].sort()));
-    }), { numRuns: runs });
+    fc.assert(
+      fc.property(graphs, ({ input, mostDepth, scheme, ratio }) => {
+        const { plan, members, least } = makePlan(
+            input,
+            { scheme, ratio, timeLimitMs: 1000, mostDepth },
+            manual,
+          ),
+          graph = buildStorageGraph(input);
+        const edges = new Int32Array(graph.vertexCount).fill(-1),
+          number = new Map(graph.vertexIds.map((id, v) => [id, v]));
+        for (const { vertex, from, kind, storageCost, recreationCost, detail } of plan.vertices) {
+          edges[number.get(vertex)!] = graph.kinds.findIndex(
+            (own, edge) =>
+              own === kind &&
+              graph.to[edge] === number.get(vertex) &&
+              graph.from[edge] === (from === null ? 0 : number.get(from)) &&
+              graph.storage[edge] === storageCost &&
+              graph.recreation[edge] === recreationCost &&
+              JSON.stringify(graph.details[edge]) === JSON.stringify(detail),
+          );
+        }
+        assertWritable(graph, edges, mostDepth);
+        const costs = snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme);
+        costs.forEach((cost, s) => {
+          assert.ok(
+            ratio === null || isWithin(cost, ratio * least[s]!),
+            `snapshot ${s} costs ${cost}, least ${least[s]}, ratio ${ratio}`,
+          );
+        });
+        assert.deepEqual(
+          members.map((own) => own.map((at) => plan.vertices[at]!.vertex).sort()),
+          input.snapshots.map((snapshot) => [...snapshot.members].sort()),
+        );
+      }),
+      { numRuns: runs },
+    );
   });
   it("leaves everything as it lies where that is nearly as good", () => {
     const raw = (id: string): EdgeInput => ({ to: id, kind: "raw", storageCost: 100, recreationCost: 10 });
-    const lies: EdgeInput[] = [{ to: "a", kind: "current", storageCost: 83, recreationCost: 15 }, { from: "a", to: "b", kind: "current", storageCost: 60, recreationCost: 15 }];
-    const input = { vertices: ["a", "b"].map((id) => ({ id, byteLength: 100 })), edges: [...lies, raw("a"), raw("b"), { to: "b", kind: "packed", storageCost: 82.5, recreationCost: 15 }, { from: "b", to: "a", kind: "delta", storageCost: 59.5, recreationCost: 15 }], snapshots: [{ id: "s", members: ["a", "b"] }] };
-    const { plan } = makePlan(input, { scheme: "independent", ratio: null, timeLimitMs: 1000, mostDepth: 8 }, manual);
-    assert.deepEqual([plan.algorithm, plan.vertices.map(({ kind }) => kind)], ["current", ["current", "current"]]);
+    const lies: EdgeInput[] = [
+      { to: "a", kind: "current", storageCost: 83, recreationCost: 15 },
+      { from: "a", to: "b", kind: "current", storageCost: 60, recreationCost: 15 },
+    ];
+    const input = {
+      vertices: ["a", "b"].map((id) => ({ id, byteLength: 100 })),
+      edges: [
+        ...lies,
+        raw("a"),
+        raw("b"),
+        { to: "b", kind: "packed", storageCost: 82.5, recreationCost: 15 },
+        { from: "b", to: "a", kind: "delta", storageCost: 59.5, recreationCost: 15 },
+      ],
+      snapshots: [{ id: "s", members: ["a", "b"] }],
+    };
+    const { plan } = makePlan(
+      input,
+      { scheme: "independent", ratio: null, timeLimitMs: 1000, mostDepth: 8 },
+      manual,
+    );
+    assert.deepEqual(
+      [plan.algorithm, plan.vertices.map(({ kind }) => kind)],
+      ["current", ["current", "current"]],
+    );
   });
 });

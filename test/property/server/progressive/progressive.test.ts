@@ -7,7 +7,10 @@ import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
 import { compileNetwork } from "../../../../server/progressive/compile-network.js";
 import { leastLead, pass } from "../../../../server/progressive/interval-network.js";
-import { evaluateProgressively, type ProgressiveRequest } from "../../../../server/progressive/progressive-evaluation.js";
+import {
+  evaluateProgressively,
+  type ProgressiveRequest,
+} from "../../../../server/progressive/progressive-evaluation.js";
 import { fixedReader, storedReader } from "../../../../server/progressive/weight-reader.js";
 import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
@@ -24,106 +27,237 @@ const numRuns = full ? 5_000 : 150;
 const seeds = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 
 let backend: StartedBackend;
-before(async () => { backend = await startWasmBackend(); });
-after(() => { backend.close(); });
+before(async () => {
+  backend = await startWasmBackend();
+});
+after(() => {
+  backend.close();
+});
 
 /** The real forward pass, `count` samples at once. */
 function forward({ architecture, tensors }: DrawnNetwork, inputs: Float32Array, count: number): Float32Array {
-  const { tf } = backend, model = buildTrainable(tf, architecture, tensors);
-  try { return tf.tidy(() => model.forward(tf.tensor(inputs, [count, ...(architecture.layers[0]!.config["batch_input_shape"] as number[]).slice(1)]), false).dataSync<"float32">().slice()); } finally { model.dispose(); }
+  const { tf } = backend,
+    model = buildTrainable(tf, architecture, tensors);
+  try {
+    return tf.tidy(() =>
+      model
+        .forward(
+          tf.tensor(inputs, [
+            count,
+            ...(architecture.layers[0]!.config["batch_input_shape"] as number[]).slice(1),
+          ]),
+          false,
+        )
+        .dataSync<"float32">()
+        .slice(),
+    );
+  } finally {
+    model.dispose();
+  }
 }
 
 describe("progressive evaluation, against the real forward pass", () => {
   it("bounds hold what the kernels compute, with 1, 2, 3 and 4 bytes of the weights known", () => {
     let finite = 0;
-    fc.assert(fc.property(seeds, (seed) => {
-      const drawn = drawNetwork(seed), outputs = forward(drawn, drawn.inputs, drawn.count), size = drawn.inputs.length / drawn.count;
-      for (let planes = 1; planes <= 4; planes++) {
-        const network = compileNetwork(drawn.architecture, drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })));
-        for (let sample = 0; sample < drawn.count; sample++) {
-          const { low, high } = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size))[network.output]!.out;
-          assert.equal(low.length, drawn.classes);
-          for (let i = 0; i < low.length; i++) {
-            const value = outputs[sample * drawn.classes + i]!;
-            if (Number.isNaN(low[i])) continue;
-            finite++;
-            assert.ok(value >= low[i]! && value <= high[i]!, `seed ${seed}, ${planes} bytes, sample ${sample}, output ${i}: ${value} is not within ${low[i]} … ${high[i]}`);
+    fc.assert(
+      fc.property(seeds, (seed) => {
+        const drawn = drawNetwork(seed),
+          outputs = forward(drawn, drawn.inputs, drawn.count),
+          size = drawn.inputs.length / drawn.count;
+        for (let planes = 1; planes <= 4; planes++) {
+          const network = compileNetwork(
+            drawn.architecture,
+            drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })),
+          );
+          for (let sample = 0; sample < drawn.count; sample++) {
+            const { low, high } = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size))[
+              network.output
+            ]!.out;
+            assert.equal(low.length, drawn.classes);
+            for (let i = 0; i < low.length; i++) {
+              const value = outputs[sample * drawn.classes + i]!;
+              if (Number.isNaN(low[i])) continue;
+              finite++;
+              assert.ok(
+                value >= low[i]! && value <= high[i]!,
+                `seed ${seed}, ${planes} bytes, sample ${sample}, output ${i}: ${value} is not within ${low[i]} … ${high[i]}`,
+              );
+            }
           }
         }
-      }
-    }), { numRuns });
+      }),
+      { numRuns },
+    );
     assert.ok(finite > numRuns * 10, `only ${finite} bounds said anything`);
   });
 
   it("bounds gone back for hold too: of narrow layers, and of what one output leads another by", () => {
-    let tighter = 0, better = 0;
-    fc.assert(fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
-      const drawn = drawNetwork(seed, { samples: 2 }), size = drawn.inputs.length / drawn.count;
-      const network = compileNetwork(drawn.architecture, drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })));
-      // What is ranked is the last layer without its softmax.
-      const layers = drawn.architecture.layers.map((leaf, at) => (network.isSoftmaxed && at === drawn.architecture.layers.length - 1 ? { ...leaf, config: { ...leaf.config, activation: "linear" } } : leaf));
-      const outputs = forward({ ...drawn, architecture: { ...drawn.architecture, layers } }, drawn.inputs, drawn.count);
-      for (let sample = 0; sample < drawn.count; sample++) {
-        const row = outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes), first = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size)), second = tighten(network, first);
-        if (second !== first) tighter++;
-        for (const passage of [first, second]) {
-          const { low, high } = passage[network.ranking]!.out;
-          row.forEach((value, i) => { assert.ok(Number.isNaN(low[i]) || (value >= low[i]! && value <= high[i]!), `seed ${seed}, ${planes} bytes, sample ${sample}, output ${i}: ${value} is not within ${low[i]} … ${high[i]}`); });
-          for (let i = 0; i < row.length; i++) {
-            const j = (i + 1) % row.length, lead = leastLead(network, passage, network.ranking, i, j, Infinity);
-            assert.ok(lead <= row[i]! - row[j]! || lead === -Infinity, `seed ${seed}, ${planes} bytes, sample ${sample}: output ${i} leads ${j} by ${row[i]! - row[j]!}, less than ${lead}`);
-            if (lead > low[i]! - high[j]!) better++;
+    let tighter = 0,
+      better = 0;
+    fc.assert(
+      fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
+        const drawn = drawNetwork(seed, { samples: 2 }),
+          size = drawn.inputs.length / drawn.count;
+        const network = compileNetwork(
+          drawn.architecture,
+          drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })),
+        );
+        // What is ranked is the last layer without its softmax.
+        const layers = drawn.architecture.layers.map((leaf, at) =>
+          network.isSoftmaxed && at === drawn.architecture.layers.length - 1
+            ? { ...leaf, config: { ...leaf.config, activation: "linear" } }
+            : leaf,
+        );
+        const outputs = forward(
+          { ...drawn, architecture: { ...drawn.architecture, layers } },
+          drawn.inputs,
+          drawn.count,
+        );
+        for (let sample = 0; sample < drawn.count; sample++) {
+          const row = outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes),
+            first = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size)),
+            second = tighten(network, first);
+          if (second !== first) tighter++;
+          for (const passage of [first, second]) {
+            const { low, high } = passage[network.ranking]!.out;
+            row.forEach((value, i) => {
+              assert.ok(
+                Number.isNaN(low[i]) || (value >= low[i]! && value <= high[i]!),
+                `seed ${seed}, ${planes} bytes, sample ${sample}, output ${i}: ${value} is not within ${low[i]} … ${high[i]}`,
+              );
+            });
+            for (let i = 0; i < row.length; i++) {
+              const j = (i + 1) % row.length,
+                lead = leastLead(network, passage, network.ranking, i, j, Infinity);
+              assert.ok(
+                lead <= row[i]! - row[j]! || lead === -Infinity,
+                `seed ${seed}, ${planes} bytes, sample ${sample}: output ${i} leads ${j} by ${row[i]! - row[j]!}, less than ${lead}`,
+              );
+              if (lead > low[i]! - high[j]!) better++;
+            }
           }
         }
-      }
-    }), { numRuns: 2 * numRuns, examples: [[1694349167, 1], [1104350351, 1]] }); // a saturated sigmoid over bounds that reach far
-    assert.ok(tighter > numRuns / 10 && better > numRuns, `${tighter} samples tightened, ${better} leads better than by bounds`);
+      }),
+      {
+        numRuns: 2 * numRuns,
+        examples: [
+          [1694349167, 1],
+          [1104350351, 1],
+        ],
+      },
+    ); // a saturated sigmoid over bounds that reach far
+    assert.ok(
+      tighter > numRuns / 10 && better > numRuns,
+      `${tighter} samples tightened, ${better} leads better than by bounds`,
+    );
   });
 
   it("bounds hold what exact arithmetic would give: a network in float64, written by hand", () => {
-    fc.assert(fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
-      const stream = new Streams(String(seed), 0).stream("chain"), draw = (count: number): number[] => Array.from({ length: count }, () => Math.fround(stream.uniformBetween(-1, 1)));
-      const [kernel, bias, dense, last] = [draw(3 * 3 * 2 * 4), draw(4), draw(4 * 3), draw(3)] as const, sample = draw(6 * 6 * 2);
-      const leaf = (className: string, config: Record<string, unknown>, from: number, weights: readonly (readonly [string, readonly number[]])[] = []): LeafLayer => ({ className, config, inputs: [{ layer: from, output: 0 }], weights: weights.map(([name, shape]) => ({ name, dtype: "F32", shape, trainable: true })) });
-      const layers: LeafLayer[] = [
-        { className: "InputLayer", config: { batch_input_shape: [null, 6, 6, 2], dtype: "float32" }, inputs: [], weights: [] },
-        leaf("Conv2D", { filters: 4, kernel_size: [3, 3], activation: "relu", use_bias: true }, 0, [["kernel", [3, 3, 2, 4]], ["bias", [4]]]), leaf("GlobalAveragePooling2D", {}, 1),
-        leaf("Dense", { units: 3, activation: "linear", use_bias: true }, 2, [["kernel", [4, 3]], ["bias", [3]]]),
-      ];
-      const tensors = [tensorOf([3, 3, 2, 4], kernel), tensorOf([4], bias), tensorOf([4, 3], dense), tensorOf([3], last)];
-      const network = compileNetwork({ layers, outputs: [{ layer: 3, output: 0 }] }, tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes }))), { low, high } = pass(network, sample)[network.output]!.out;
-      const means = [0, 1, 2, 3].map((filter) => {
-        let sum = 0;
-        for (let y = 0; y < 4; y++) for (let x = 0; x < 4; x++) {
-          let value = bias[filter]!;
-          for (let dy = 0; dy < 3; dy++) for (let dx = 0; dx < 3; dx++) for (let c = 0; c < 2; c++) value += sample[((y + dy) * 6 + x + dx) * 2 + c]! * kernel[((dy * 3 + dx) * 2 + c) * 4 + filter]!;
-          sum += Math.max(0, value);
-        }
-        return sum / 16;
-      });
-      last.forEach((start, unit) => {
-        const exact = means.reduce((sum, mean, filter) => sum + mean * dense[filter * 3 + unit]!, start);
-        assert.ok(exact >= low[unit]! && exact <= high[unit]!, `seed ${seed}, ${planes} bytes: ${exact} is not within ${low[unit]} … ${high[unit]}`);
-        if (planes === 4) assert.ok(high[unit]! - low[unit]! < 1e-4, "all bytes leave no more than rounding");
-      });
-    }), { numRuns });
+    fc.assert(
+      fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
+        const stream = new Streams(String(seed), 0).stream("chain"),
+          draw = (count: number): number[] =>
+            Array.from({ length: count }, () => Math.fround(stream.uniformBetween(-1, 1)));
+        const [kernel, bias, dense, last] = [draw(3 * 3 * 2 * 4), draw(4), draw(4 * 3), draw(3)] as const,
+          sample = draw(6 * 6 * 2);
+        const leaf = (
+          className: string,
+          config: Record<string, unknown>,
+          from: number,
+          weights: readonly (readonly [string, readonly number[]])[] = [],
+        ): LeafLayer => ({
+          className,
+          config,
+          inputs: [{ layer: from, output: 0 }],
+          weights: weights.map(([name, shape]) => ({ name, dtype: "F32", shape, trainable: true })),
+        });
+        const layers: LeafLayer[] = [
+          {
+            className: "InputLayer",
+            config: { batch_input_shape: [null, 6, 6, 2], dtype: "float32" },
+            inputs: [],
+            weights: [],
+          },
+          leaf("Conv2D", { filters: 4, kernel_size: [3, 3], activation: "relu", use_bias: true }, 0, [
+            ["kernel", [3, 3, 2, 4]],
+            ["bias", [4]],
+          ]),
+          leaf("GlobalAveragePooling2D", {}, 1),
+          leaf("Dense", { units: 3, activation: "linear", use_bias: true }, 2, [
+            ["kernel", [4, 3]],
+            ["bias", [3]],
+          ]),
+        ];
+        const tensors = [
+          tensorOf([3, 3, 2, 4], kernel),
+          tensorOf([4], bias),
+          tensorOf([4, 3], dense),
+          tensorOf([3], last),
+        ];
+        const network = compileNetwork(
+            { layers, outputs: [{ layer: 3, output: 0 }] },
+            tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })),
+          ),
+          { low, high } = pass(network, sample)[network.output]!.out;
+        const means = [0, 1, 2, 3].map((filter) => {
+          let sum = 0;
+          for (let y = 0; y < 4; y++)
+            for (let x = 0; x < 4; x++) {
+              let value = bias[filter]!;
+              for (let dy = 0; dy < 3; dy++)
+                for (let dx = 0; dx < 3; dx++)
+                  for (let c = 0; c < 2; c++)
+                    value +=
+                      sample[((y + dy) * 6 + x + dx) * 2 + c]! *
+                      kernel[((dy * 3 + dx) * 2 + c) * 4 + filter]!;
+              sum += Math.max(0, value);
+            }
+          return sum / 16;
+        });
+        last.forEach((start, unit) => {
+          const exact = means.reduce((sum, mean, filter) => sum + mean * dense[filter * 3 + unit]!, start);
+          assert.ok(
+            exact >= low[unit]! && exact <= high[unit]!,
+            `seed ${seed}, ${planes} bytes: ${exact} is not within ${low[unit]} … ${high[unit]}`,
+          );
+          if (planes === 4)
+            assert.ok(high[unit]! - low[unit]! < 1e-4, "all bytes leave no more than rounding");
+        });
+      }),
+      { numRuns },
+    );
   });
 
   it("answers are the full-precision ones, for the first and the first five", async () => {
     const decided = [0, 0, 0, 0, 0];
-    await fc.assert(fc.asyncProperty(seeds, fc.constantFrom("planes", "fixed"), async (seed, layout) => {
-      const drawn = drawNetwork(seed, { samples: 4 });
-      const report = await evaluateProgressively({ ...requestOf(drawn, layout), tops: [1, 5] });
-      const outputs = forward(drawn, drawn.inputs, drawn.count);
-      for (const { top, answers, levels, equal } of report.tops) {
-        assert.notEqual(equal, false);
-        answers.forEach((answer, sample) => {
-          const expected = topOf(outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes), top);
-          assert.ok(answer === undefined ? expected === undefined : agrees(answer, expected), `seed ${seed}, top ${top}, sample ${sample}: ${JSON.stringify(answer)} instead of ${JSON.stringify(expected)}`);
-          decided[levels[sample]!]!++;
-        });
-      }
-    }), { numRuns, examples: [[1407570556, "planes"], [576481515, "planes"]] });
+    await fc.assert(
+      fc.asyncProperty(seeds, fc.constantFrom("planes", "fixed"), async (seed, layout) => {
+        const drawn = drawNetwork(seed, { samples: 4 });
+        const report = await evaluateProgressively({ ...requestOf(drawn, layout), tops: [1, 5] });
+        const outputs = forward(drawn, drawn.inputs, drawn.count);
+        for (const { top, answers, levels, equal } of report.tops) {
+          assert.notEqual(equal, false);
+          answers.forEach((answer, sample) => {
+            const expected = topOf(
+              outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes),
+              top,
+            );
+            assert.ok(
+              answer === undefined ? expected === undefined : agrees(answer, expected),
+              `seed ${seed}, top ${top}, sample ${sample}: ${JSON.stringify(answer)} instead of ${JSON.stringify(expected)}`,
+            );
+            decided[levels[sample]!]!++;
+          });
+        }
+      }),
+      {
+        numRuns,
+        examples: [
+          [1407570556, "planes"],
+          [576481515, "planes"],
+        ],
+      },
+    );
     // Not vacuous: bounds answer some inputs at two and three bytes.
     assert.ok(decided[2]! > numRuns / 10 && decided[3]! > 0, `decided by level: ${decided.join(", ")}`);
   });
@@ -134,13 +268,20 @@ describe("progressive evaluation, against the real forward pass", () => {
       for (let leaf = 0; leaf < drawn.tensors.length; leaf++) {
         const values = new Float32Array(drawn.tensors[leaf]!.bytes.slice().buffer);
         values[values.length >> 1] = odd;
-        const spoilt = { ...drawn, tensors: drawn.tensors.map((tensor, at) => (at === leaf ? tensorOf(tensor.shape, values) : tensor)) };
+        const spoilt = {
+          ...drawn,
+          tensors: drawn.tensors.map((tensor, at) => (at === leaf ? tensorOf(tensor.shape, values) : tensor)),
+        };
         const report = await evaluateProgressively({ ...requestOf(spoilt), tops: [1, 5], compare: true });
         for (const { equal } of report.tops) assert.equal(equal, true);
       }
       const inputs = drawn.inputs.slice();
       inputs[1] = odd;
-      const report = await evaluateProgressively({ ...requestOf({ ...drawn, inputs }), tops: [1], compare: true });
+      const report = await evaluateProgressively({
+        ...requestOf({ ...drawn, inputs }),
+        tops: [1],
+        compare: true,
+      });
       assert.equal(report.tops[0]!.equal, true);
       if (odd !== 3.4e38) assert.equal(report.tops[0]!.levels[0], 4);
     }
@@ -150,12 +291,40 @@ describe("progressive evaluation, against the real forward pass", () => {
 const codec = createDeltaCodec(plainKernels());
 
 /** With what the weights are read as: byte planes of a store, or fixed planes. */
-function requestOf(drawn: DrawnNetwork, layout: "planes" | "fixed" = "planes"): Omit<ProgressiveRequest, "tops"> {
-  const { architecture, tensors, inputs, count } = drawn, size = inputs.length / count;
-  const readHighPlanes = (leaf: number, planes: number): Promise<{ bytes: Uint8Array; readBytes: number }> => { const { bytes } = tensors[leaf]!; return Promise.resolve({ bytes: masked(bytes, planes), readBytes: bytes.length * planes / 4 }); };
+function requestOf(
+  drawn: DrawnNetwork,
+  layout: "planes" | "fixed" = "planes",
+): Omit<ProgressiveRequest, "tops"> {
+  const { architecture, tensors, inputs, count } = drawn,
+    size = inputs.length / count;
+  const readHighPlanes = (
+    leaf: number,
+    planes: number,
+  ): Promise<{ bytes: Uint8Array; readBytes: number }> => {
+    const { bytes } = tensors[leaf]!;
+    return Promise.resolve({ bytes: masked(bytes, planes), readBytes: (bytes.length * planes) / 4 });
+  };
   return {
-    architecture, inputs, count,
-    forward: (samples) => Promise.resolve(forward(drawn, Float32Array.from(samples.flatMap((sample) => [...inputs.subarray(sample * size, (sample + 1) * size)])), samples.length)),
-    weights: layout === "fixed" ? fixedReader(tensors, codec) : storedReader(tensors, { storedBytes: (leaf) => tensors[leaf]!.bytes.length, readHighPlanes, readFixedPlanes: () => Promise.resolve(undefined) }),
+    architecture,
+    inputs,
+    count,
+    forward: (samples) =>
+      Promise.resolve(
+        forward(
+          drawn,
+          Float32Array.from(
+            samples.flatMap((sample) => [...inputs.subarray(sample * size, (sample + 1) * size)]),
+          ),
+          samples.length,
+        ),
+      ),
+    weights:
+      layout === "fixed"
+        ? fixedReader(tensors, codec)
+        : storedReader(tensors, {
+            storedBytes: (leaf) => tensors[leaf]!.bytes.length,
+            readHighPlanes,
+            readFixedPlanes: () => Promise.resolve(undefined),
+          }),
   };
 }

@@ -1,4 +1,7 @@
-/** Fixed planes: every float32 matrix comes back bit for bit from both twins, prefixes give what the whole gives, what has no place in them lies in byte planes, damage is refused. */
+/**
+ * Fixed planes: every float32 matrix comes back bit for bit from both twins, prefixes give what the whole
+ * gives, what has no place in them lies in byte planes, damage is refused.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -11,28 +14,55 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { fineTuned, uniform, weights } from "../../../helpers/related-tensors.js";
 
-const wasm = createDeltaCodec(await loadDeltaKernels()), plain = createDeltaCodec(plainKernels());
+const wasm = createDeltaCodec(await loadDeltaKernels()),
+  plain = createDeltaCodec(plainKernels());
 const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 20_000 : 600;
 const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
-const shapes = fc.oneof(fc.tuple(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 5 })), fc.tuple(fc.constant(3), fc.constant(3), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 3 })), fc.tuple(fc.integer({ min: 20, max: 60 }), fc.integer({ min: 1, max: 24 })));
-const near = [fc.integer({ min: 0x3a000000, max: 0x3effffff }), fc.integer({ min: 0xba000000, max: 0xbeffffff })].map((arbitrary) => ({ weight: 8, arbitrary }));
+const shapes = fc.oneof(
+  fc.tuple(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 5 })),
+  fc.tuple(fc.constant(3), fc.constant(3), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 3 })),
+  fc.tuple(fc.integer({ min: 20, max: 60 }), fc.integer({ min: 1, max: 24 })),
+);
+const near = [
+  fc.integer({ min: 0x3a000000, max: 0x3effffff }),
+  fc.integer({ min: 0xba000000, max: 0xbeffffff }),
+].map((arbitrary) => ({ weight: 8, arbitrary }));
 const special = [0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff];
 /** Bits near one exponent, noughts and denormals among them; or any at all, NaN and infinity too. */
-const tame = fc.oneof(...near, { weight: 2, arbitrary: fc.constantFrom(0, 0x80000000) }, { weight: 1, arbitrary: fc.constantFrom(...special) });
-const wild = fc.oneof(...near, { weight: 1, arbitrary: fc.constantFrom(...special, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001) }, { weight: 1, arbitrary: fc.nat(0xffffffff) });
+const tame = fc.oneof(
+  ...near,
+  { weight: 2, arbitrary: fc.constantFrom(0, 0x80000000) },
+  { weight: 1, arbitrary: fc.constantFrom(...special) },
+);
+const wild = fc.oneof(
+  ...near,
+  { weight: 1, arbitrary: fc.constantFrom(...special, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001) },
+  { weight: 1, arbitrary: fc.nat(0xffffffff) },
+);
 /** Few distinct bits, that planes are coded. */
 const alike = fc.constantFrom(0, 0, 0, 0x3d000000, 0x3d123456, 0xbd000000);
 const tensors = shapes.chain((shape) => {
-  const bits = (one: fc.Arbitrary<number>): fc.Arbitrary<Tensor> => fc.array(one, { minLength: sizeOf(shape), maxLength: sizeOf(shape) }).map((words) => ({ dtype: "F32", shape, bytes: new Uint8Array(Uint32Array.from(words).buffer) }));
+  const bits = (one: fc.Arbitrary<number>): fc.Arbitrary<Tensor> =>
+    fc
+      .array(one, { minLength: sizeOf(shape), maxLength: sizeOf(shape) })
+      .map((words) => ({ dtype: "F32", shape, bytes: new Uint8Array(Uint32Array.from(words).buffer) }));
   return fc.oneof(bits(tame), bits(wild), bits(alike));
 });
 
 /** Both twins write the same, and each reads it; what it is. */
 function roundTrip(tensor: Tensor): ReturnType<DeltaCodec["encodeTensor"]> {
-  const [encoded, twin] = [wasm, plain].map((codec) => codec.encodeTensor(tensor, tensor.bytes, { base: tensor }, { layout: "fixed" }));
+  const [encoded, twin] = [wasm, plain].map((codec) =>
+    codec.encodeTensor(tensor, tensor.bytes, { base: tensor }, { layout: "fixed" }),
+  );
   assert.deepEqual(twin, encoded, "the twins differ");
-  for (const codec of [wasm, plain]) assert.ok(Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded!, { base: tensor }, tensor.bytes.length)), `${codec.kernels} gives other bytes back`);
+  for (const codec of [wasm, plain])
+    assert.ok(
+      Buffer.from(tensor.bytes).equals(
+        codec.decodeTensor(tensor, encoded!, { base: tensor }, tensor.bytes.length),
+      ),
+      `${codec.kernels} gives other bytes back`,
+    );
   assert.deepEqual(wasm.needs(tensor, encoded!), encoded!.against);
   return encoded!;
 }
@@ -40,85 +70,179 @@ function roundTrip(tensor: Tensor): ReturnType<DeltaCodec["encodeTensor"]> {
 describe("fixed planes", () => {
   it("give every matrix back, in planes of IEEE's order where it has no place in them, never longer than raw", () => {
     let fixed = 0;
-    fc.assert(fc.property(tensors, (tensor) => {
-      const { code, bytes, against } = roundTrip(tensor);
-      if (code !== encodingCodes.fixedPlanes) { assert.equal(code, encodingCodes.planes); return; }
-      fixed++;
-      assert.ok(bytes.length < tensor.bytes.length);
-      assert.deepEqual(against, { base: false, previous: false });
-    }), { numRuns });
+    fc.assert(
+      fc.property(tensors, (tensor) => {
+        const { code, bytes, against } = roundTrip(tensor);
+        if (code !== encodingCodes.fixedPlanes) {
+          assert.equal(code, encodingCodes.planes);
+          return;
+        }
+        fixed++;
+        assert.ok(bytes.length < tensor.bytes.length);
+        assert.deepEqual(against, { base: false, previous: false });
+      }),
+      { numRuns },
+    );
     assert.ok(fixed > numRuns / 4, `${fixed} of ${numRuns}`);
   });
 
   it("are read a level at a time from a prefix", () => {
-    fc.assert(fc.property(tensors, (tensor) => {
-      const { code, bytes } = roundTrip(tensor);
-      if (code !== encodingCodes.fixedPlanes) return;
-      const whole = wasm.decodeFixedLevels(tensor, bytes, 3);
-      assert.equal(whole.exponents.length, channelsOf(tensor.shape));
-      for (const levels of [1, 2, 3]) {
-        const prefix = wasm.planesPrefix(tensor, bytes.subarray(0, 24), levels, code);
-        for (const codec of [wasm, plain]) assert.deepEqual(codec.decodeFixedLevels(tensor, bytes.subarray(0, prefix), levels), { ...whole, planes: whole.planes.slice(0, levels) });
-        assert.throws(() => wasm.decodeFixedLevels(tensor, bytes.subarray(0, prefix - 1), levels), { code: "DELTA_MALFORMED" });
-      }
-      assert.equal(wasm.planesPrefix(tensor, bytes, 4, code), bytes.length);
-    }), { numRuns: numRuns / 4 });
+    fc.assert(
+      fc.property(tensors, (tensor) => {
+        const { code, bytes } = roundTrip(tensor);
+        if (code !== encodingCodes.fixedPlanes) return;
+        const whole = wasm.decodeFixedLevels(tensor, bytes, 3);
+        assert.equal(whole.exponents.length, channelsOf(tensor.shape));
+        for (const levels of [1, 2, 3]) {
+          const prefix = wasm.planesPrefix(tensor, bytes.subarray(0, 24), levels, code);
+          for (const codec of [wasm, plain])
+            assert.deepEqual(codec.decodeFixedLevels(tensor, bytes.subarray(0, prefix), levels), {
+              ...whole,
+              planes: whole.planes.slice(0, levels),
+            });
+          assert.throws(() => wasm.decodeFixedLevels(tensor, bytes.subarray(0, prefix - 1), levels), {
+            code: "DELTA_MALFORMED",
+          });
+        }
+        assert.equal(wasm.planesPrefix(tensor, bytes, 4, code), bytes.length);
+      }),
+      { numRuns: numRuns / 4 },
+    );
   });
 
   it("take channels by the last axis that has any, and are coded like one where it pays", () => {
-    assert.deepEqual([[3, 3, 32, 1], [5, 5, 6, 16], [7, 1]].map(channelsOf), [32, 16, 7]);
-    const kernel = weights([64, 64], 1), { code, bytes } = roundTrip(kernel);
+    assert.deepEqual(
+      [
+        [3, 3, 32, 1],
+        [5, 5, 6, 16],
+        [7, 1],
+      ].map(channelsOf),
+      [32, 16, 7],
+    );
+    const kernel = weights([64, 64], 1),
+      { code, bytes } = roundTrip(kernel);
     assert.equal(code, encodingCodes.fixedPlanes);
-    assert.ok(bytes.length < 0.87 * kernel.bytes.length && wasm.planesPrefix(kernel, bytes, 1, code) < 0.26 * kernel.bytes.length, `${bytes.length}`);
-    const draw = uniform(2), sparse = { ...kernel, bytes: new Uint8Array(new Float32Array(kernel.bytes.slice().buffer).map((value) => (draw() < 0.9 ? 0 : value)).buffer) };
+    assert.ok(
+      bytes.length < 0.87 * kernel.bytes.length &&
+        wasm.planesPrefix(kernel, bytes, 1, code) < 0.26 * kernel.bytes.length,
+      `${bytes.length}`,
+    );
+    const draw = uniform(2),
+      sparse = {
+        ...kernel,
+        bytes: new Uint8Array(
+          new Float32Array(kernel.bytes.slice().buffer).map((value) => (draw() < 0.9 ? 0 : value)).buffer,
+        ),
+      };
     assert.ok(roundTrip(sparse).bytes.length < 0.2 * kernel.bytes.length);
   });
 
   it("hold a matrix with one channel much larger than the others", () => {
     const values = new Float32Array(weights([200, 8], 3).bytes.slice().buffer);
     for (let i = 5; i < values.length; i += 8) values[i]! *= 1e30;
-    const { code, bytes } = roundTrip({ dtype: "F32", shape: [200, 8], bytes: new Uint8Array(values.buffer) });
+    const { code, bytes } = roundTrip({
+      dtype: "F32",
+      shape: [200, 8],
+      bytes: new Uint8Array(values.buffer),
+    });
     assert.equal(code, encodingCodes.fixedPlanes);
     assert.ok(bytes.length < 0.9 * 4 * values.length);
   });
 
   it("come in segments where a matrix is large", () => {
-    for (const shape of [[350_003, 3], [2, 600_000]]) {
-      const base = weights([8, 7], 4).bytes, large = { dtype: "F32" as const, shape, bytes: new Uint8Array(4 * sizeOf(shape)) };
-      for (let at = 0; at < large.bytes.length; at += base.length) large.bytes.set(base.subarray(0, Math.min(base.length, large.bytes.length - at)), at);
+    for (const shape of [
+      [350_003, 3],
+      [2, 600_000],
+    ]) {
+      const base = weights([8, 7], 4).bytes,
+        large = { dtype: "F32" as const, shape, bytes: new Uint8Array(4 * sizeOf(shape)) };
+      for (let at = 0; at < large.bytes.length; at += base.length)
+        large.bytes.set(base.subarray(0, Math.min(base.length, large.bytes.length - at)), at);
       const { code, bytes } = roundTrip(large);
       assert.equal(code, encodingCodes.fixedPlanes);
-      const { planes } = plain.decodeFixedLevels(large, bytes.subarray(0, wasm.planesPrefix(large, bytes, 2, code)), 2);
-      assert.deepEqual(planes.map(({ length }) => length), [sizeOf(shape), sizeOf(shape)]);
+      const { planes } = plain.decodeFixedLevels(
+        large,
+        bytes.subarray(0, wasm.planesPrefix(large, bytes, 2, code)),
+        2,
+      );
+      assert.deepEqual(
+        planes.map(({ length }) => length),
+        [sizeOf(shape), sizeOf(shape)],
+      );
     }
   });
 
   it("are no layout of vectors, other types, or parts", () => {
-    const kernel = weights([12, 8], 5), { code, bytes } = roundTrip(kernel);
+    const kernel = weights([12, 8], 5),
+      { code, bytes } = roundTrip(kernel);
     assert.equal(code, encodingCodes.fixedPlanes);
-    for (const header of [{ dtype: "F32", shape: [96] }, { dtype: "I32", shape: [12, 8] }] as const) {
-      assert.equal(wasm.encodeTensor(header, kernel.bytes, {}, { layout: "fixed" }).code, encodingCodes.planes);
-      assert.throws(() => wasm.decodeTensor(header, { code, bytes }, {}, kernel.bytes.length), { code: "DELTA_MALFORMED" });
+    for (const header of [
+      { dtype: "F32", shape: [96] },
+      { dtype: "I32", shape: [12, 8] },
+    ] as const) {
+      assert.equal(
+        wasm.encodeTensor(header, kernel.bytes, {}, { layout: "fixed" }).code,
+        encodingCodes.planes,
+      );
+      assert.throws(() => wasm.decodeTensor(header, { code, bytes }, {}, kernel.bytes.length), {
+        code: "DELTA_MALFORMED",
+      });
       assert.throws(() => wasm.decodeFixedLevels(header, bytes, 1), { code: "DELTA_MALFORMED" });
     }
     const part = Uint8Array.from([1, code, 4, ...bytes.subarray(0, 4)]);
-    for (const use of [() => wasm.needs(kernel, { code: encodingCodes.parts, bytes: part }), () => wasm.decodeTensor({ dtype: "F32", shape: [2_200_000] }, { code: encodingCodes.parts, bytes: part }, {}, 8_800_000)]) assert.throws(use, { code: "DELTA_MALFORMED" });
-    assert.equal(wasm.encodeTensor(fineTuned(kernel, 1e-4, 6), kernel.bytes, { base: kernel }, { layout: "fixed" }).against.base, false);
+    for (const use of [
+      () => wasm.needs(kernel, { code: encodingCodes.parts, bytes: part }),
+      () =>
+        wasm.decodeTensor(
+          { dtype: "F32", shape: [2_200_000] },
+          { code: encodingCodes.parts, bytes: part },
+          {},
+          8_800_000,
+        ),
+    ])
+      assert.throws(use, { code: "DELTA_MALFORMED" });
+    assert.equal(
+      wasm.encodeTensor(fineTuned(kernel, 1e-4, 6), kernel.bytes, { base: kernel }, { layout: "fixed" })
+        .against.base,
+      false,
+    );
   });
 
   it("are refused where they are damaged, by both twins alike, or give other numbers, never more", () => {
-    fc.assert(fc.property(tensors, fc.nat(), fc.nat(255), fc.constantFrom("flip", "cut", "extend", "any"), fc.constantFrom(1, 2, 3, 4), (tensor, place, value, how, levels) => {
-      const { code, bytes } = roundTrip(tensor);
-      if (code !== encodingCodes.fixedPlanes) return;
-      const damaged = how === "extend" ? Uint8Array.from([...bytes, value]) : how === "cut" ? bytes.slice(0, place % bytes.length) : bytes.slice();
-      // Lengths and tables lie in front.
-      if (how === "flip") damaged[place % Math.min(40, bytes.length)] = value;
-      if (how === "any") damaged[place % bytes.length] = value;
-      const outcomes = [wasm, plain, createDeltaCodec(plainKernels())].map((codec) => {
-        try { return levels > 3 ? codec.decodeTensor(tensor, { code, bytes: damaged }, {}, tensor.bytes.length) : codec.decodeFixedLevels(tensor, damaged, levels); } catch (error) { assert.ok(isStemmaError(error, "DELTA_MALFORMED"), String(error)); return "refused"; }
-      });
-      assert.deepEqual(outcomes[1], outcomes[0]);
-      assert.deepEqual(outcomes[2], outcomes[0], "what memory held before shows");
-    }), { numRuns });
+    fc.assert(
+      fc.property(
+        tensors,
+        fc.nat(),
+        fc.nat(255),
+        fc.constantFrom("flip", "cut", "extend", "any"),
+        fc.constantFrom(1, 2, 3, 4),
+        (tensor, place, value, how, levels) => {
+          const { code, bytes } = roundTrip(tensor);
+          if (code !== encodingCodes.fixedPlanes) return;
+          const damaged =
+            how === "extend"
+              ? Uint8Array.from([...bytes, value])
+              : how === "cut"
+                ? bytes.slice(0, place % bytes.length)
+                : bytes.slice();
+          // Lengths and tables lie in front.
+          if (how === "flip") damaged[place % Math.min(40, bytes.length)] = value;
+          if (how === "any") damaged[place % bytes.length] = value;
+          const outcomes = [wasm, plain, createDeltaCodec(plainKernels())].map((codec) => {
+            try {
+              return levels > 3
+                ? codec.decodeTensor(tensor, { code, bytes: damaged }, {}, tensor.bytes.length)
+                : codec.decodeFixedLevels(tensor, damaged, levels);
+            } catch (error) {
+              assert.ok(isStemmaError(error, "DELTA_MALFORMED"), String(error));
+              return "refused";
+            }
+          });
+          assert.deepEqual(outcomes[1], outcomes[0]);
+          assert.deepEqual(outcomes[2], outcomes[0], "what memory held before shows");
+        },
+      ),
+      { numRuns },
+    );
   });
 });

@@ -1,4 +1,7 @@
-/** Byte planes of related tensors of every width: whichever kernels decode them, alone or abreast, both twins give them back, whole and from a prefix, and refuse what is damaged alike. */
+/**
+ * Byte planes of related tensors of every width: whichever kernels decode them, alone or abreast, both twins
+ * give them back, whole and from a prefix, and refuse what is damaged alike.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -11,44 +14,94 @@ import { dtypeBits, type DType } from "../../../../shared/tensor/dtype.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { noiseTensor, uniform } from "../../../helpers/related-tensors.js";
 
-const wasm = createDeltaCodec(await loadDeltaKernels()), plain = createDeltaCodec(plainKernels());
+const wasm = createDeltaCodec(await loadDeltaKernels()),
+  plain = createDeltaCodec(plainKernels());
 const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 300;
 
-interface Case { readonly child: Tensor; readonly base: Tensor; readonly based: boolean }
+interface Case {
+  readonly child: Tensor;
+  readonly base: Tensor;
+  readonly based: boolean;
+}
 const share = fc.constantFrom(0, 0.01, 0.1, 0.5, 0.97, 1);
-/** Of each byte, from the lowest, how often it differs from the base's, and by how much at most; without a base what is not different is nought. */
-const cases: fc.Arbitrary<Case> = fc.tuple(fc.constantFrom<DType>("U8", "F16", "I32", "F32", "F64"), fc.integer({ min: 1, max: 3000 }), fc.nat(1e6), fc.boolean(), fc.array(fc.tuple(share, fc.constantFrom(1, 3, 40, 255)), { minLength: 8, maxLength: 8 }))
+/**
+ * Of each byte, from the lowest, how often it differs from the base's, and by how much at most; without a
+ * base what is not different is nought.
+ */
+const cases: fc.Arbitrary<Case> = fc
+  .tuple(
+    fc.constantFrom<DType>("U8", "F16", "I32", "F32", "F64"),
+    fc.integer({ min: 1, max: 3000 }),
+    fc.nat(1e6),
+    fc.boolean(),
+    fc.array(fc.tuple(share, fc.constantFrom(1, 3, 40, 255)), { minLength: 8, maxLength: 8 }),
+  )
   .map(([dtype, count, seed, based, changes]) => {
-    const base = noiseTensor(dtype, [count], seed), bytes = base.bytes.slice(), width = dtypeBits(dtype) / 8, draw = uniform(seed + 1);
+    const base = noiseTensor(dtype, [count], seed),
+      bytes = base.bytes.slice(),
+      width = dtypeBits(dtype) / 8,
+      draw = uniform(seed + 1);
     for (let i = 0; i < bytes.length; i++) {
-      const [often, most] = changes[i % width]!, change = draw() < often ? 1 + Math.floor(most * draw()) : 0;
+      const [often, most] = changes[i % width]!,
+        change = draw() < often ? 1 + Math.floor(most * draw()) : 0;
       bytes[i] = (based ? bytes[i]! : 0) + change;
     }
     return { child: { ...base, bytes }, base, based };
   });
 
 test("related numbers come back from byte planes, all and the highest alone", () => {
-  fc.assert(fc.property(cases, fc.integer({ min: 1, max: 8 }), ({ child, base, based }, planes) => {
-    const references = based ? { base } : {}, width = dtypeBits(child.dtype) / 8, kept = Math.min(planes, width);
-    const [encoded, twin] = [wasm, plain].map((codec) => codec.encodeTensor(child, child.bytes, references, { layout: "planes" }));
-    assert.deepEqual(twin, encoded, "the twins differ");
-    assert.equal(encoded!.code, encodingCodes.planes);
-    const prefix = encoded!.bytes.subarray(0, wasm.planesPrefix(child, encoded!.bytes, kept)), high = child.bytes.map((byte, i) => (i % width >= width - kept ? byte : 0));
-    for (const codec of [wasm, plain]) {
-      assert.ok(Buffer.from(child.bytes).equals(codec.decodeTensor(child, encoded!, references, child.bytes.length)), codec.kernels);
-      assert.ok(Buffer.from(high).equals(codec.decodeHighPlanes(child, prefix, references, kept)), codec.kernels);
-    }
-  }), { numRuns });
+  fc.assert(
+    fc.property(cases, fc.integer({ min: 1, max: 8 }), ({ child, base, based }, planes) => {
+      const references = based ? { base } : {},
+        width = dtypeBits(child.dtype) / 8,
+        kept = Math.min(planes, width);
+      const [encoded, twin] = [wasm, plain].map((codec) =>
+        codec.encodeTensor(child, child.bytes, references, { layout: "planes" }),
+      );
+      assert.deepEqual(twin, encoded, "the twins differ");
+      assert.equal(encoded!.code, encodingCodes.planes);
+      const prefix = encoded!.bytes.subarray(0, wasm.planesPrefix(child, encoded!.bytes, kept)),
+        high = child.bytes.map((byte, i) => (i % width >= width - kept ? byte : 0));
+      for (const codec of [wasm, plain]) {
+        assert.ok(
+          Buffer.from(child.bytes).equals(
+            codec.decodeTensor(child, encoded!, references, child.bytes.length),
+          ),
+          codec.kernels,
+        );
+        assert.ok(
+          Buffer.from(high).equals(codec.decodeHighPlanes(child, prefix, references, kept)),
+          codec.kernels,
+        );
+      }
+    }),
+    { numRuns },
+  );
 });
 
 test("damaged planes are refused by both, or give the same other numbers", () => {
-  fc.assert(fc.property(cases, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }), fc.boolean(), ({ child, base, based }, changes, cut) => {
-    const references = based ? { base } : {}, { code, bytes } = wasm.encodeTensor(child, child.bytes, references, { layout: "planes" }), damaged = bytes.slice();
-    for (const [place, value] of changes) damaged[place % bytes.length] = value;
-    const given = cut ? damaged.subarray(0, changes[0]![0] % bytes.length) : damaged;
-    const outcomes = [wasm, plain].map((codec) => {
-      try { return codec.decodeTensor(child, { code, bytes: given }, references, child.bytes.length); } catch (error) { assert.ok(isStemmaError(error) && error.code.startsWith("DELTA_"), String(error)); return error.code; }
-    });
-    assert.deepEqual(outcomes[1], outcomes[0]);
-  }), { numRuns });
+  fc.assert(
+    fc.property(
+      cases,
+      fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }),
+      fc.boolean(),
+      ({ child, base, based }, changes, cut) => {
+        const references = based ? { base } : {},
+          { code, bytes } = wasm.encodeTensor(child, child.bytes, references, { layout: "planes" }),
+          damaged = bytes.slice();
+        for (const [place, value] of changes) damaged[place % bytes.length] = value;
+        const given = cut ? damaged.subarray(0, changes[0]![0] % bytes.length) : damaged;
+        const outcomes = [wasm, plain].map((codec) => {
+          try {
+            return codec.decodeTensor(child, { code, bytes: given }, references, child.bytes.length);
+          } catch (error) {
+            assert.ok(isStemmaError(error) && error.code.startsWith("DELTA_"), String(error));
+            return error.code;
+          }
+        });
+        assert.deepEqual(outcomes[1], outcomes[0]);
+      },
+    ),
+    { numRuns },
+  );
 });

@@ -27,20 +27,62 @@ class Related {
     this.ids = this.tensors.map(idOfTensor);
   }
 
-  codingOf(tensor: number, base: number | undefined, previous: number | undefined, inPlanes: boolean): CodedTensor {
-    const key = [tensor, base, previous, inPlanes].join(), { tensors } = this;
+  codingOf(
+    tensor: number,
+    base: number | undefined,
+    previous: number | undefined,
+    inPlanes: boolean,
+  ): CodedTensor {
+    const key = [tensor, base, previous, inPlanes].join(),
+      { tensors } = this;
     let found = this.#codings.get(key);
-    if (found === undefined) this.#codings.set(key, found = codedAgainst(tensors[tensor]!, base === undefined ? undefined : tensors[base], previous === undefined ? undefined : tensors[previous], inPlanes ? "planes" : "packed"));
+    if (found === undefined)
+      this.#codings.set(
+        key,
+        (found = codedAgainst(
+          tensors[tensor]!,
+          base === undefined ? undefined : tensors[base],
+          previous === undefined ? undefined : tensors[previous],
+          inPlanes ? "planes" : "packed",
+        )),
+      );
     return found;
   }
 }
 
 const which = fc.nat({ max: count - 1 });
-const written = fc.record({ tensor: which, base: fc.option(which, { nil: undefined }), previous: fc.option(which, { nil: undefined }), inPlanes: fc.boolean(), raw: fc.boolean() });
+const written = fc.record({
+  tensor: which,
+  base: fc.option(which, { nil: undefined }),
+  previous: fc.option(which, { nil: undefined }),
+  inPlanes: fc.boolean(),
+  raw: fc.boolean(),
+});
 const step = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("write" as const), recode: fc.boolean(), parts: fc.array(written, { minLength: 1, maxLength: 4 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("write-at-once" as const), recode: fc.boolean(), parts: fc.array(written, { minLength: 2, maxLength: 4 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("collect" as const), live: fc.array(which, { maxLength: 6 }), between: fc.array(written, { maxLength: 2 }) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("write" as const),
+      recode: fc.boolean(),
+      parts: fc.array(written, { minLength: 1, maxLength: 4 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("write-at-once" as const),
+      recode: fc.boolean(),
+      parts: fc.array(written, { minLength: 2, maxLength: 4 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("collect" as const),
+      live: fc.array(which, { maxLength: 6 }),
+      between: fc.array(written, { maxLength: 2 }),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("reopen" as const), withCache: fc.boolean() }) },
 );
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
@@ -50,24 +92,61 @@ type Part = typeof written extends fc.Arbitrary<infer T> ? T : never;
 const refusals = ["REFERENCE_MISSING", "CHAIN_CYCLIC", "CHAIN_TOO_LONG"] as const;
 
 /** Writes what the store takes of these parts; says which are there now for certain. */
-async function write(store: ObjectPruner, related: Related, parts: readonly Part[], recode: boolean): Promise<number[]> {
-  const given = parts.map(({ tensor, base, previous, inPlanes, raw }): Tensor | CodedTensor => (raw ? related.tensors[tensor]! : related.codingOf(tensor, base === tensor ? undefined : base, previous === tensor ? undefined : previous, inPlanes)));
-  try { await writePack(store, given, { recode }); return parts.map(({ tensor }) => tensor); } catch (error) {
-    assert.ok(refusals.some((code) => isStemmaError(error, code)), String(error));
+async function write(
+  store: ObjectPruner,
+  related: Related,
+  parts: readonly Part[],
+  recode: boolean,
+): Promise<number[]> {
+  const given = parts.map(({ tensor, base, previous, inPlanes, raw }): Tensor | CodedTensor =>
+    raw
+      ? related.tensors[tensor]!
+      : related.codingOf(
+          tensor,
+          base === tensor ? undefined : base,
+          previous === tensor ? undefined : previous,
+          inPlanes,
+        ),
+  );
+  try {
+    await writePack(store, given, { recode });
+    return parts.map(({ tensor }) => tensor);
+  } catch (error) {
+    assert.ok(
+      refusals.some((code) => isStemmaError(error, code)),
+      String(error),
+    );
     return [];
   }
 }
 
-async function run(steps: readonly Step[], related: Related, onFiles: boolean, decodedCacheBytes: number): Promise<void> {
-  const files = memoryFiles(), clock = manualClock(), { tensors, ids } = related;
+async function run(
+  steps: readonly Step[],
+  related: Related,
+  onFiles: boolean,
+  decodedCacheBytes: number,
+): Promise<void> {
+  const files = memoryFiles(),
+    clock = manualClock(),
+    { tensors, ids } = related;
   let opened = 0;
-  const open = async (): Promise<ObjectPruner> => (onFiles ? openPackStore(files, "/p", { clock, random: seededRandom(opened++), decodedCacheBytes }) : memoryStore({ clock, random: seededRandom(opened++) }));
+  const open = async (): Promise<ObjectPruner> =>
+    onFiles
+      ? openPackStore(files, "/p", { clock, random: seededRandom(opened++), decodedCacheBytes })
+      : memoryStore({ clock, random: seededRandom(opened++) });
   let store = await open();
   const live = new Set<number>();
-  const check = async (): Promise<void> => { for (const n of live) assert.deepEqual(await readBack(store, ids[n] as Hash), tensors[n]!.bytes, `tensor ${n}`); };
+  const check = async (): Promise<void> => {
+    for (const n of live)
+      assert.deepEqual(await readBack(store, ids[n] as Hash), tensors[n]!.bytes, `tensor ${n}`);
+  };
   for (const one of steps) {
     if (one.do === "write") for (const n of await write(store, related, one.parts, one.recode)) live.add(n);
-    if (one.do === "write-at-once") for (const there of await Promise.all(one.parts.map((part) => write(store, related, [part], one.recode)))) for (const n of there) live.add(n);
+    if (one.do === "write-at-once")
+      for (const there of await Promise.all(
+        one.parts.map((part) => write(store, related, [part], one.recode)),
+      ))
+        for (const n of there) live.add(n);
     if (one.do === "reopen" && onFiles) {
       await store.close();
       if (!one.withCache) await files.remove("/p/index");
@@ -80,8 +159,16 @@ async function run(steps: readonly Step[], related: Related, onFiles: boolean, d
       // What is written between plan and execution, or beside the execution, makes the plan stale or is kept.
       const [before, beside] = [one.between.slice(0, 1), one.between.slice(1)];
       if (before.length > 0) for (const n of await write(store, related, before, true)) live.add(n);
-      const collecting = store.collect(plan, needed).then(({ freedBytes }) => { if (one.between.length === 0) assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter); }, (error: unknown) => { assert.ok(one.between.length > 0 && isStemmaError(error, "PLAN_STALE"), String(error)); });
-      // Not live before its references are committed: it may go again, as any save may that nothing refers to.
+      const collecting = store.collect(plan, needed).then(
+        ({ freedBytes }) => {
+          if (one.between.length === 0) assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter);
+        },
+        (error: unknown) => {
+          assert.ok(one.between.length > 0 && isStemmaError(error, "PLAN_STALE"), String(error));
+        },
+      );
+      // Not live before its references are committed: it may go again, as any save may that nothing refers
+      // to.
       await Promise.all([collecting, write(store, related, beside, true)]);
     }
     await check();
@@ -89,15 +176,26 @@ async function run(steps: readonly Step[], related: Related, onFiles: boolean, d
   await store.close();
 }
 
-const small = [5, 20], inThreads = [180, 100], full = process.env["STEMMA_TEST_FULL"] === "1";
+const small = [5, 20],
+  inThreads = [180, 100],
+  full = process.env["STEMMA_TEST_FULL"] === "1";
 for (const [name, shape, onFiles, cacheBytes, runs] of [
   ["packs", small, true, 1000, full ? 3000 : 200],
   ["packs without room for decoded tensors", small, true, 0, full ? 3000 : 200],
   ["memory", small, false, 0, full ? 3000 : 200],
   // Large enough to be decoded beside the event loop.
   ["packs, decoded in threads", inThreads, true, 300_000, full ? 400 : 20],
-] as const) it(`every live tensor stays exact: ${name}`, async () => {
-  const related = new Related(shape);
-  await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 16 }), (steps) => run(steps, related, onFiles, cacheBytes)), { numRuns: runs });
-  if (shape === inThreads) { assert.ok(decodingThreads().running > 0); await decodingThreads().close(); }
-});
+] as const)
+  it(`every live tensor stays exact: ${name}`, async () => {
+    const related = new Related(shape);
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 16 }), (steps) =>
+        run(steps, related, onFiles, cacheBytes),
+      ),
+      { numRuns: runs },
+    );
+    if (shape === inThreads) {
+      assert.ok(decodingThreads().running > 0);
+      await decodingThreads().close();
+    }
+  });

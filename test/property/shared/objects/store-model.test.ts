@@ -1,4 +1,7 @@
-/** Any order of saves, leases, collections and reopenings: packs and memory agree with a model of what must be there. */
+/**
+ * Any order of saves, leases, collections and reopenings: packs and memory agree with a model of what must be
+ * there.
+ */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
@@ -21,34 +24,70 @@ const step = fc.oneof(
   fc.record({ do: fc.constant("reopen" as const), numbers }),
 );
 
-async function run(steps: readonly { readonly do: string; readonly numbers: readonly number[] }[], onFiles: boolean): Promise<void> {
+async function run(
+  steps: readonly { readonly do: string; readonly numbers: readonly number[] }[],
+  onFiles: boolean,
+): Promise<void> {
   const files = memoryFiles();
   const clock = manualClock();
   let opened = 0;
-  const open = async (): Promise<ObjectPruner> => (onFiles ? openPackStore(files, "/p", { clock, random: seededRandom(opened++) }) : memoryStore({ clock, random: seededRandom(opened++) }));
+  const open = async (): Promise<ObjectPruner> =>
+    onFiles
+      ? openPackStore(files, "/p", { clock, random: seededRandom(opened++) })
+      : memoryStore({ clock, random: seededRandom(opened++) });
   let store = await open();
   const there = new Set<number>();
   let leased: { readonly numbers: readonly number[]; readonly untilMs: number }[] = [];
   for (const { do: what, numbers: named } of steps) {
-    if (what === "save") { await saveTensors(store, ...named.map(small)); named.forEach((n) => there.add(n)); }
-    if (what === "save-at-once") { await Promise.all(named.map((n) => saveTensors(store, small(n), small(n + 1)))); named.forEach((n) => { there.add(n); there.add(n + 1); }); }
-    if (what === "lease") { store.lease(named.map((n) => idOf(small(n))), 1000); leased.push({ numbers: named, untilMs: clock.monotonic() + 1000 }); }
+    if (what === "save") {
+      await saveTensors(store, ...named.map(small));
+      named.forEach((n) => there.add(n));
+    }
+    if (what === "save-at-once") {
+      await Promise.all(named.map((n) => saveTensors(store, small(n), small(n + 1))));
+      named.forEach((n) => {
+        there.add(n);
+        there.add(n + 1);
+      });
+    }
+    if (what === "lease") {
+      store.lease(
+        named.map((n) => idOf(small(n))),
+        1000,
+      );
+      leased.push({ numbers: named, untilMs: clock.monotonic() + 1000 });
+    }
     if (what === "wait") clock.advance(400);
-    if (what === "reopen" && onFiles) { await store.close(); store = await open(); leased = []; }
+    if (what === "reopen" && onFiles) {
+      await store.close();
+      store = await open();
+      leased = [];
+    }
     if (what === "collect") {
       const live = new Set<Hash>(named.filter((n) => there.has(n)).map((n) => idOf(small(n))));
-      const stays = new Set([...named, ...leased.filter(({ untilMs }) => untilMs > clock.monotonic()).flatMap((lease) => lease.numbers)]);
+      const stays = new Set([
+        ...named,
+        ...leased.filter(({ untilMs }) => untilMs > clock.monotonic()).flatMap((lease) => lease.numbers),
+      ]);
       const plan = store.planCollection(live);
       const { freedBytes } = await store.collect(plan, () => live);
       assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter);
       for (const n of [...there]) if (!stays.has(n)) there.delete(n);
     }
-    assert.deepEqual(new Set([...store.list()].map(({ id }) => id)), new Set([...there].map((n) => idOf(small(n)))));
+    assert.deepEqual(
+      new Set([...store.list()].map(({ id }) => id)),
+      new Set([...there].map((n) => idOf(small(n)))),
+    );
   }
-  for (const n of there) assert.deepEqual((await tensorOfSource(store.openTensor(idOf(small(n))))).bytes, small(n).bytes);
+  for (const n of there)
+    assert.deepEqual((await tensorOfSource(store.openTensor(idOf(small(n))))).bytes, small(n).bytes);
   await store.close();
 }
 
-for (const onFiles of [true, false]) it(`agrees with the model: ${onFiles ? "packs" : "memory"}`, async () => {
-  await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 14 }), (steps) => run(steps, onFiles)), { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 2000 : 150 });
-});
+for (const onFiles of [true, false])
+  it(`agrees with the model: ${onFiles ? "packs" : "memory"}`, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 14 }), (steps) => run(steps, onFiles)),
+      { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 2000 : 150 },
+    );
+  });

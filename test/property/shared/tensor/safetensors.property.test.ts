@@ -1,4 +1,7 @@
-/** Properties of safetensors: what is written is read back, whatever the tensors, their order and the pieces they come in. */
+/**
+ * Properties of safetensors: what is written is read back, whatever the tensors, their order and the pieces
+ * they come in.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -12,35 +15,71 @@ import { treeRoot } from "../../../../shared/model/tree.js";
 
 const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 3_000 : 150 };
 
-const tensor = fc.record({ name: fc.string({ unit: "binary", maxLength: 8 }).filter((name) => name !== "__metadata__"), dtype: fc.constantFrom(...dtypes), shape: fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 }), seed: fc.infiniteStream(fc.integer({ min: 0, max: 255 })) })
+const tensor = fc
+  .record({
+    name: fc.string({ unit: "binary", maxLength: 8 }).filter((name) => name !== "__metadata__"),
+    dtype: fc.constantFrom(...dtypes),
+    shape: fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 }),
+    seed: fc.infiniteStream(fc.integer({ min: 0, max: 255 })),
+  })
   .map(({ name, dtype, shape, seed }) => {
     const whole = dtypeBits(dtype) < 8 ? [...shape, 4] : shape;
-    return { name, dtype, shape: whole, bytes: Uint8Array.from({ length: tensorByteLength(dtype, whole) }, () => seed.next().value as number) };
+    return {
+      name,
+      dtype,
+      shape: whole,
+      bytes: Uint8Array.from({ length: tensorByteLength(dtype, whole) }, () => seed.next().value as number),
+    };
   });
 const tensors = fc.uniqueArray(tensor, { selector: ({ name }) => name, maxLength: 8 });
-const metadata = fc.option(fc.dictionary(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), { maxKeys: 3, noNullPrototype: true }), { nil: undefined });
+const metadata = fc.option(
+  fc.dictionary(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), {
+    maxKeys: 3,
+    noNullPrototype: true,
+  }),
+  { nil: undefined },
+);
 
 test("tensors, order, metadata and root come back through a file, and the file byte for byte", async () => {
-  await fc.assert(fc.asyncProperty(tensors, metadata, fc.integer({ min: 1, max: 7 }), async (given, notes, pieceBytes) => {
-    const pieces = given.map(({ name, ...content }) => ({ name, source: {
-      dtype: content.dtype, shape: content.shape, byteLength: content.bytes.length,
-      async *chunks() { for (let at = 0; at < content.bytes.length; at += pieceBytes) yield content.bytes.subarray(at, at + pieceBytes); },
-    } }));
-    const parts: Uint8Array[] = [];
-    for await (const chunk of safetensorsChunks(pieces, notes === undefined ? {} : { metadata: notes })) parts.push(chunk);
-    const file = new Uint8Array(Buffer.concat(parts));
-    const read = await readSafetensors(fileOfBytes(file), "written");
-    assert.deepEqual(read.metadata, notes);
-    for (const entry of read.tensors) {
-      const original = given.find(({ name }) => name === entry.name);
-      assert.deepEqual({ name: entry.name, ...await tensorOfSource(read.source(entry)) }, original);
-      assert.equal(await tensorIdOfSource(read.source(entry)), tensorId(entry, original?.bytes as Uint8Array));
-    }
-    const model = await modelSourceOfSafetensors(fileOfBytes(file), "written");
-    assert.equal(treeRoot(model.leaves), treeRoot(opaqueModelSource(given).leaves), "the order in a file is not part of what a model is");
-    const out = safetensorsOfModel(model);
-    const again: Uint8Array[] = [];
-    for await (const chunk of safetensorsChunks(out.tensors, out.options)) again.push(chunk);
-    assert.deepEqual(new Uint8Array(Buffer.concat(again)), file);
-  }), runs);
+  await fc.assert(
+    fc.asyncProperty(tensors, metadata, fc.integer({ min: 1, max: 7 }), async (given, notes, pieceBytes) => {
+      const pieces = given.map(({ name, ...content }) => ({
+        name,
+        source: {
+          dtype: content.dtype,
+          shape: content.shape,
+          byteLength: content.bytes.length,
+          async *chunks() {
+            for (let at = 0; at < content.bytes.length; at += pieceBytes)
+              yield content.bytes.subarray(at, at + pieceBytes);
+          },
+        },
+      }));
+      const parts: Uint8Array[] = [];
+      for await (const chunk of safetensorsChunks(pieces, notes === undefined ? {} : { metadata: notes }))
+        parts.push(chunk);
+      const file = new Uint8Array(Buffer.concat(parts));
+      const read = await readSafetensors(fileOfBytes(file), "written");
+      assert.deepEqual(read.metadata, notes);
+      for (const entry of read.tensors) {
+        const original = given.find(({ name }) => name === entry.name);
+        assert.deepEqual({ name: entry.name, ...(await tensorOfSource(read.source(entry))) }, original);
+        assert.equal(
+          await tensorIdOfSource(read.source(entry)),
+          tensorId(entry, original?.bytes as Uint8Array),
+        );
+      }
+      const model = await modelSourceOfSafetensors(fileOfBytes(file), "written");
+      assert.equal(
+        treeRoot(model.leaves),
+        treeRoot(opaqueModelSource(given).leaves),
+        "the order in a file is not part of what a model is",
+      );
+      const out = safetensorsOfModel(model);
+      const again: Uint8Array[] = [];
+      for await (const chunk of safetensorsChunks(out.tensors, out.options)) again.push(chunk);
+      assert.deepEqual(new Uint8Array(Buffer.concat(again)), file);
+    }),
+    runs,
+  );
 });

@@ -6,74 +6,157 @@ import { gzipSync } from "node:zlib";
 import { StemmaError } from "../../../../shared/errors.js";
 import { parseIdx } from "../../../../shared/train/datasets/mnist.js";
 import { parseDischargeCsv } from "../../../../shared/train/datasets/nasa-battery.js";
-import { decodeSegment, encodeSample, segmentMagic, type Sample } from "../../../../shared/train/datasets/sample-format.js";
+import {
+  decodeSegment,
+  encodeSample,
+  segmentMagic,
+  type Sample,
+} from "../../../../shared/train/datasets/sample-format.js";
 import { splitByTime } from "../../../../shared/train/datasets/sample-set.js";
 import { Streams } from "../../../../shared/train/streams.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 const numRuns = full ? 20_000 : 400;
 const finite = fc.float({ noNaN: true, noDefaultInfinity: true });
-const arbitrarySample = fc.record({
-  id: fc.string({ minLength: 1, maxLength: 20 }).filter((text) => Buffer.from(text, "utf8").toString("utf8") === text), timeMs: fc.maxSafeInteger(), split: fc.constantFrom("train", "validation", "held-out"),
-  label: fc.array(finite, { minLength: 1, maxLength: 4 }).map((label) => label.map((value) => value + 0)), values: fc.array(finite, { minLength: 1, maxLength: 12 }),
-}).map(({ values, ...rest }): Sample => ({ ...rest, shape: [values.length], values: Float32Array.from(values) }) as Sample);
+const arbitrarySample = fc
+  .record({
+    id: fc
+      .string({ minLength: 1, maxLength: 20 })
+      .filter((text) => Buffer.from(text, "utf8").toString("utf8") === text),
+    timeMs: fc.maxSafeInteger(),
+    split: fc.constantFrom("train", "validation", "held-out"),
+    label: fc.array(finite, { minLength: 1, maxLength: 4 }).map((label) => label.map((value) => value + 0)),
+    values: fc.array(finite, { minLength: 1, maxLength: 12 }),
+  })
+  .map(
+    ({ values, ...rest }): Sample =>
+      ({ ...rest, shape: [values.length], values: Float32Array.from(values) }) as Sample,
+  );
 
 /** Throws only what it should. */
 function refusesOrReads(read: () => unknown): boolean {
-  try { read(); return true; } catch (error) { assert.ok(error instanceof StemmaError, String(error)); return true; }
+  try {
+    read();
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof StemmaError, String(error));
+    return true;
+  }
 }
 
 describe("training properties", () => {
   it("a stream's numbers depend on its count alone", () => {
-    fc.assert(fc.property(fc.bigInt(0n, 2n ** 64n - 1n), fc.nat(50), fc.nat(200), (seed, invocation, skip) => {
-      const read = new Streams(String(seed), invocation).stream("s"), sought = new Streams(String(seed), invocation).stream("s");
-      for (let i = 0; i < skip; i++) read.word();
-      sought.seek(skip);
-      assert.equal(sought.word(), read.word());
-    }), { numRuns: Math.min(numRuns, 2000) });
+    fc.assert(
+      fc.property(fc.bigInt(0n, 2n ** 64n - 1n), fc.nat(50), fc.nat(200), (seed, invocation, skip) => {
+        const read = new Streams(String(seed), invocation).stream("s"),
+          sought = new Streams(String(seed), invocation).stream("s");
+        for (let i = 0; i < skip; i++) read.word();
+        sought.seek(skip);
+        assert.equal(sought.word(), read.word());
+      }),
+      { numRuns: Math.min(numRuns, 2000) },
+    );
   });
 
   it("a permutation holds every index once", () => {
-    fc.assert(fc.property(fc.nat(300), fc.nat(1000), (length, seed) => {
-      assert.deepEqual([...new Streams(String(seed), 0).stream("p").permutation(length)].sort((a, b) => a - b), Array.from({ length }, (_, i) => i));
-    }), { numRuns: Math.min(numRuns, 2000) });
+    fc.assert(
+      fc.property(fc.nat(300), fc.nat(1000), (length, seed) => {
+        assert.deepEqual(
+          [...new Streams(String(seed), 0).stream("p").permutation(length)].sort((a, b) => a - b),
+          Array.from({ length }, (_, i) => i),
+        );
+      }),
+      { numRuns: Math.min(numRuns, 2000) },
+    );
   });
 
   it("a split has three parts that cover everything in order", () => {
-    fc.assert(fc.property(fc.nat(100_000), fc.integer({ min: 1, max: 500 }), fc.integer({ min: 1, max: 500 }), (count, heldOut, validation) => {
-      const { trainEnd, validationEnd } = splitByTime(count, heldOut, validation);
-      assert.ok(0 <= trainEnd && trainEnd <= validationEnd && validationEnd <= count);
-    }), { numRuns });
+    fc.assert(
+      fc.property(
+        fc.nat(100_000),
+        fc.integer({ min: 1, max: 500 }),
+        fc.integer({ min: 1, max: 500 }),
+        (count, heldOut, validation) => {
+          const { trainEnd, validationEnd } = splitByTime(count, heldOut, validation);
+          assert.ok(0 <= trainEnd && trainEnd <= validationEnd && validationEnd <= count);
+        },
+      ),
+      { numRuns },
+    );
   });
 
   it("samples come back from a segment bit for bit", () => {
-    fc.assert(fc.property(fc.array(arbitrarySample, { maxLength: 5 }), (samples) => {
-      const { samples: read, torn } = decodeSegment(Buffer.concat([segmentMagic, ...samples.map(encodeSample)]));
-      assert.equal(torn, false);
-      assert.deepEqual(read.map(({ values, ...rest }) => ({ ...JSON.parse(JSON.stringify(rest)) as object, values: Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("hex") })), samples.map(({ values, ...rest }) => ({ ...JSON.parse(JSON.stringify(rest)) as object, values: Buffer.from(values.buffer).toString("hex") })));
-    }), { numRuns });
+    fc.assert(
+      fc.property(fc.array(arbitrarySample, { maxLength: 5 }), (samples) => {
+        const { samples: read, torn } = decodeSegment(
+          Buffer.concat([segmentMagic, ...samples.map(encodeSample)]),
+        );
+        assert.equal(torn, false);
+        assert.deepEqual(
+          read.map(({ values, ...rest }) => ({
+            ...(JSON.parse(JSON.stringify(rest)) as object),
+            values: Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("hex"),
+          })),
+          samples.map(({ values, ...rest }) => ({
+            ...(JSON.parse(JSON.stringify(rest)) as object),
+            values: Buffer.from(values.buffer).toString("hex"),
+          })),
+        );
+      }),
+      { numRuns },
+    );
   });
 
   it("a segment cut anywhere gives a prefix of its samples, and says where it is good", () => {
-    fc.assert(fc.property(fc.array(arbitrarySample, { minLength: 1, maxLength: 5 }), fc.nat(), (samples, cut) => {
-      const whole = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]), bytes = whole.subarray(0, cut % (whole.length + 1));
-      const { samples: read, goodBytes, torn } = decodeSegment(bytes);
-      assert.deepEqual(read.map(({ id }) => id), samples.slice(0, read.length).map(({ id }) => id));
-      assert.ok(goodBytes <= bytes.length && torn === goodBytes < bytes.length);
-      assert.deepEqual(decodeSegment(bytes.subarray(0, goodBytes)).samples.length, read.length);
-    }), { numRuns });
+    fc.assert(
+      fc.property(fc.array(arbitrarySample, { minLength: 1, maxLength: 5 }), fc.nat(), (samples, cut) => {
+        const whole = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]),
+          bytes = whole.subarray(0, cut % (whole.length + 1));
+        const { samples: read, goodBytes, torn } = decodeSegment(bytes);
+        assert.deepEqual(
+          read.map(({ id }) => id),
+          samples.slice(0, read.length).map(({ id }) => id),
+        );
+        assert.ok(goodBytes <= bytes.length && torn === goodBytes < bytes.length);
+        assert.deepEqual(decodeSegment(bytes.subarray(0, goodBytes)).samples.length, read.length);
+      }),
+      { numRuns },
+    );
   });
 
   it("no damage to a file gets past a reader as anything but a typed error", () => {
-    const segment = Buffer.concat([segmentMagic, encodeSample({ id: "a", timeMs: 1, split: "train", label: [1], shape: [2], values: new Float32Array(2) })]);
-    const csv = Buffer.from("循环次数,平均放电电压,平均放电温度,等压降放电时间,容量\n1,3.5,32,1600,1.8\n2,3.5,32,1590,1.7\n");
+    const segment = Buffer.concat([
+      segmentMagic,
+      encodeSample({
+        id: "a",
+        timeMs: 1,
+        split: "train",
+        label: [1],
+        shape: [2],
+        values: new Float32Array(2),
+      }),
+    ]);
+    const csv = Buffer.from(
+      "循环次数,平均放电电压,平均放电温度,等压降放电时间,容量\n1,3.5,32,1600,1.8\n2,3.5,32,1590,1.7\n",
+    );
     const idx = Buffer.from([0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3]);
-    fc.assert(fc.property(fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 6 }), fc.nat(), (edits, cut) => {
-      const damaged = (bytes: Buffer): Buffer => { const copy = Buffer.from(bytes); for (const [at, value] of edits) copy[at % copy.length] = value; return copy.subarray(0, copy.length - (cut % 5)); };
-      refusesOrReads(() => decodeSegment(damaged(segment)));
-      refusesOrReads(() => parseDischargeCsv(damaged(csv), "x.csv"));
-      refusesOrReads(() => parseIdx(damaged(gzipSync(idx)), 1, "x"));
-      refusesOrReads(() => parseIdx(gzipSync(damaged(idx)), 1, "x"));
-    }), { numRuns });
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 6 }),
+        fc.nat(),
+        (edits, cut) => {
+          const damaged = (bytes: Buffer): Buffer => {
+            const copy = Buffer.from(bytes);
+            for (const [at, value] of edits) copy[at % copy.length] = value;
+            return copy.subarray(0, copy.length - (cut % 5));
+          };
+          refusesOrReads(() => decodeSegment(damaged(segment)));
+          refusesOrReads(() => parseDischargeCsv(damaged(csv), "x.csv"));
+          refusesOrReads(() => parseIdx(damaged(gzipSync(idx)), 1, "x"));
+          refusesOrReads(() => parseIdx(gzipSync(damaged(idx)), 1, "x"));
+        },
+      ),
+      { numRuns },
+    );
   });
 });

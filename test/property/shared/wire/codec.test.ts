@@ -9,32 +9,64 @@ const isFull = process.env["STEMMA_TEST_FULL"] === "1";
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
 
 /** Buffers and Uint8Arrays compare alike. */
-function plain(value: unknown): unknown { return JSON.parse(JSON.stringify(value, (_key, one: unknown) => (one instanceof Uint8Array ? { hex: Buffer.from(one).toString("hex") } : isBufferJson(one) ? { hex: Buffer.from(one.data).toString("hex") } : one))); }
-function isBufferJson(value: unknown): value is { type: "Buffer"; data: number[] } { return typeof value === "object" && value !== null && (value as { type?: unknown }).type === "Buffer" && Array.isArray((value as { data?: unknown }).data); }
+function plain(value: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(value, (_key, one: unknown) =>
+      one instanceof Uint8Array
+        ? { hex: Buffer.from(one).toString("hex") }
+        : isBufferJson(one)
+          ? { hex: Buffer.from(one.data).toString("hex") }
+          : one,
+    ),
+  );
+}
+function isBufferJson(value: unknown): value is { type: "Buffer"; data: number[] } {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    (value as { type?: unknown }).type === "Buffer" &&
+    Array.isArray((value as { data?: unknown }).data)
+  );
+}
 
 test(`every envelope comes back as it was (seed ${seed})`, () => {
-  fc.assert(fc.property(envelopes, (envelope) => {
-    const bytes = encodeEnvelope(envelope);
-    const limits = { maxBytes: maxEnvelopeBytes(envelope.body.type) };
-    assert.deepEqual(plain(decodeEnvelope(bytes, limits)), plain(envelope));
-    assert.deepEqual(Buffer.from(encodeEnvelope(decodeEnvelope(bytes, limits))), Buffer.from(bytes));
-  }), { seed, numRuns: isFull ? 50_000 : 2_000 });
+  fc.assert(
+    fc.property(envelopes, (envelope) => {
+      const bytes = encodeEnvelope(envelope);
+      const limits = { maxBytes: maxEnvelopeBytes(envelope.body.type) };
+      assert.deepEqual(plain(decodeEnvelope(bytes, limits)), plain(envelope));
+      assert.deepEqual(Buffer.from(encodeEnvelope(decodeEnvelope(bytes, limits))), Buffer.from(bytes));
+    }),
+    { seed, numRuns: isFull ? 50_000 : 2_000 },
+  );
 });
 
 test(`fields of later versions are ignored, at both levels (seed ${seed})`, () => {
-  fc.assert(fc.property(envelopes, fc.uint8Array({ maxLength: 40 }), (envelope, value) => {
-    // field 200, length-delimited: tag 200 << 3 | 2 = 1602
-    const unknown = Buffer.concat([Buffer.of(0xc2, 0x0c, value.length), value]);
-    const bytes = Buffer.concat([encodeEnvelope(envelope), unknown]);
-    assert.deepEqual(plain(decodeEnvelope(bytes)), plain(envelope));
-  }), { seed, numRuns: 300 });
+  fc.assert(
+    fc.property(envelopes, fc.uint8Array({ maxLength: 40 }), (envelope, value) => {
+      // field 200, length-delimited: tag 200 << 3 | 2 = 1602
+      const unknown = Buffer.concat([Buffer.of(0xc2, 0x0c, value.length), value]);
+      const bytes = Buffer.concat([encodeEnvelope(envelope), unknown]);
+      assert.deepEqual(plain(decodeEnvelope(bytes)), plain(envelope));
+    }),
+    { seed, numRuns: 300 },
+  );
 });
 
 test(`every truncation is an envelope or a typed error, never anything else (seed ${seed})`, () => {
-  fc.assert(fc.property(envelopes, fc.double({ min: 0, max: 1, noNaN: true }), (envelope, part) => {
-    const bytes = encodeEnvelope(envelope);
-    try { decodeEnvelope(bytes.subarray(0, Math.floor(bytes.length * part))); } catch (error) {
-      assert.ok(isStemmaError(error) && ["ENVELOPE_MALFORMED", "ENVELOPE_TOO_LARGE", "PROTOCOL_VERSION_UNSUPPORTED"].includes(error.code), String(error));
-    }
-  }), { seed, numRuns: isFull ? 50_000 : 1_000 });
+  fc.assert(
+    fc.property(envelopes, fc.double({ min: 0, max: 1, noNaN: true }), (envelope, part) => {
+      const bytes = encodeEnvelope(envelope);
+      try {
+        decodeEnvelope(bytes.subarray(0, Math.floor(bytes.length * part)));
+      } catch (error) {
+        assert.ok(
+          isStemmaError(error) &&
+            ["ENVELOPE_MALFORMED", "ENVELOPE_TOO_LARGE", "PROTOCOL_VERSION_UNSUPPORTED"].includes(error.code),
+          String(error),
+        );
+      }
+    }),
+    { seed, numRuns: isFull ? 50_000 : 1_000 },
+  );
 });

@@ -8,17 +8,38 @@ import { createHash } from "node:crypto";
 import type { StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../../../../shared/wire/messages.js";
-import { TransferReceiver, type ReceiverEffect, type ReceiverOptions, type ReceiverState } from "../../../../shared/wire/transfer/receiver.js";
+import {
+  TransferReceiver,
+  type ReceiverEffect,
+  type ReceiverOptions,
+  type ReceiverState,
+} from "../../../../shared/wire/transfer/receiver.js";
 import { TransferSender, type SenderEffect } from "../../../../shared/wire/transfer/sender.js";
 
 export interface Faults {
   /** Probabilities, per message or per step. */
-  readonly loss: number; readonly repeat: number; readonly delay: number; readonly corrupt: number; readonly breakLink: number;
-  readonly restartSender: number; readonly restartReceiver: number; readonly secondSession: number;
+  readonly loss: number;
+  readonly repeat: number;
+  readonly delay: number;
+  readonly corrupt: number;
+  readonly breakLink: number;
+  readonly restartSender: number;
+  readonly restartReceiver: number;
+  readonly secondSession: number;
 }
-export interface Outcome { readonly bytes: Uint8Array | undefined; readonly error: StemmaError | undefined; readonly steps: number; readonly blocksSent: number; readonly encodings: readonly Encoding[] }
+export interface Outcome {
+  readonly bytes: Uint8Array | undefined;
+  readonly error: StemmaError | undefined;
+  readonly steps: number;
+  readonly blocksSent: number;
+  readonly encodings: readonly Encoding[];
+}
 
-type Word = { readonly to: "sender" | "receiver"; readonly body: ManifestPart | Block | BlockRequest; readonly at: number };
+type Word = {
+  readonly to: "sender" | "receiver";
+  readonly body: ManifestPart | Block | BlockRequest;
+  readonly at: number;
+};
 const hashOf = (bytes: Uint8Array): Hash => createHash("sha256").update(bytes).digest("hex") as Hash;
 
 export class TransferNetwork {
@@ -34,36 +55,76 @@ export class TransferNetwork {
   #now = 0;
   #blocksSent = 0;
 
-  constructor(private readonly source: Uint8Array, private readonly options: ReceiverOptions, private readonly blockBytes: number, private readonly encodings: readonly Encoding[], private readonly faults: Faults, seed: number) {
+  constructor(
+    private readonly source: Uint8Array,
+    private readonly options: ReceiverOptions,
+    private readonly blockBytes: number,
+    private readonly encodings: readonly Encoding[],
+    private readonly faults: Faults,
+    seed: number,
+  ) {
     this.#random = seededNumbers(seed);
     this.#disk = new Uint8Array(source.length);
     this.#senders = [this.#newSender()];
     this.#receiver = new TransferReceiver(options);
   }
-  #newSender(): TransferSender { return new TransferSender({ transfer: this.options.transfer, byteLength: this.source.length, blockBytes: this.blockBytes, encodings: this.encodings }); }
-  #happens(probability: number): boolean { return this.#random() < probability; }
+  #newSender(): TransferSender {
+    return new TransferSender({
+      transfer: this.options.transfer,
+      byteLength: this.source.length,
+      blockBytes: this.blockBytes,
+      encodings: this.encodings,
+    });
+  }
+  #happens(probability: number): boolean {
+    return this.#random() < probability;
+  }
 
   run(maxSteps = 200_000): Outcome {
     this.#toReceiver((receiver) => receiver.ask(receiver.slotsWanted, this.#now));
     let steps = 0;
     for (; steps < maxSteps && this.#outcome === undefined; steps++) this.#step();
-    if (this.#outcome === undefined) throw new Error(`no end after ${maxSteps} steps: ${JSON.stringify(this.#receiver.progress)}`);
-    return { bytes: this.#outcome.done === undefined ? undefined : this.#disk, encodings: this.#outcome.done ?? [], error: this.#outcome.error, steps, blocksSent: this.#blocksSent };
+    if (this.#outcome === undefined)
+      throw new Error(`no end after ${maxSteps} steps: ${JSON.stringify(this.#receiver.progress)}`);
+    return {
+      bytes: this.#outcome.done === undefined ? undefined : this.#disk,
+      encodings: this.#outcome.done ?? [],
+      error: this.#outcome.error,
+      steps,
+      blocksSent: this.#blocksSent,
+    };
   }
 
   #step(): void {
     const { faults } = this;
-    if (this.#happens(faults.breakLink)) { this.#words.length = 0; for (const sender of this.#senders) sender.reconnected(); this.#toReceiver((receiver) => { receiver.reconnected(this.#now); return []; }); }
+    if (this.#happens(faults.breakLink)) {
+      this.#words.length = 0;
+      for (const sender of this.#senders) sender.reconnected();
+      this.#toReceiver((receiver) => {
+        receiver.reconnected(this.#now);
+        return [];
+      });
+    }
     if (this.#happens(faults.restartSender)) this.#senders = [this.#newSender()];
-    if (this.#happens(faults.secondSession)) this.#senders = [this.#senders[0] ?? this.#newSender(), this.#newSender()];
+    if (this.#happens(faults.secondSession))
+      this.#senders = [this.#senders[0] ?? this.#newSender(), this.#newSender()];
     if (this.#happens(faults.restartReceiver)) {
       this.#pendingWrites = [];
       this.#receiver = new TransferReceiver(this.options, this.#kept);
       this.#toReceiver(() => []);
     }
-    if (this.#pendingWrites.length > 0 && this.#happens(0.7)) { this.#write(); return; }
-    if (this.#words.length > 0) { this.#deliver(); return; }
-    if (this.#pendingWrites.length > 0) { this.#write(); return; }
+    if (this.#pendingWrites.length > 0 && this.#happens(0.7)) {
+      this.#write();
+      return;
+    }
+    if (this.#words.length > 0) {
+      this.#deliver();
+      return;
+    }
+    if (this.#pendingWrites.length > 0) {
+      this.#write();
+      return;
+    }
     this.#now = this.#receiver.wakeAtMs ?? this.#now + 1000;
     this.#toReceiver((receiver) => receiver.tick(this.#now));
   }
@@ -81,19 +142,37 @@ export class TransferNetwork {
     if (this.#happens(this.faults.repeat)) this.#words.push(word);
     this.#now += 5;
     const { body } = word;
-    if (body.type === "blockRequest") { for (const sender of this.#senders) this.#fromSender(sender, sender.onRequest(body, this.#now)); return; }
-    if (body.type === "manifest") { this.#toReceiver((receiver) => receiver.onManifest(body, this.#now)); return; }
-    const block = this.#happens(this.faults.corrupt) ? { ...body, data: Uint8Array.from(body.data, (byte, index) => (index === 0 ? byte ^ 1 : byte)) } : body;
+    if (body.type === "blockRequest") {
+      for (const sender of this.#senders) this.#fromSender(sender, sender.onRequest(body, this.#now));
+      return;
+    }
+    if (body.type === "manifest") {
+      this.#toReceiver((receiver) => receiver.onManifest(body, this.#now));
+      return;
+    }
+    const block = this.#happens(this.faults.corrupt)
+      ? { ...body, data: Uint8Array.from(body.data, (byte, index) => (index === 0 ? byte ^ 1 : byte)) }
+      : body;
     this.#toReceiver((receiver) => receiver.onBlock(block, this.#now));
   }
   #fromSender(sender: TransferSender, effects: readonly SenderEffect[]): void {
     for (const effect of effects) {
       if (effect.type === "hash") {
-        const hashes = Array.from({ length: effect.count }, (_, index) => hashOf(this.source.subarray((effect.first + index) * this.blockBytes, (effect.first + index + 1) * this.blockBytes)));
+        const hashes = Array.from({ length: effect.count }, (_, index) =>
+          hashOf(
+            this.source.subarray(
+              (effect.first + index) * this.blockBytes,
+              (effect.first + index + 1) * this.blockBytes,
+            ),
+          ),
+        );
         this.#fromSender(sender, sender.partHashed(effect.part, hashes));
       } else if (effect.type === "read") {
         this.#blocksSent++;
-        this.#fromSender(sender, sender.blockRead(effect.index, this.source.slice(effect.offset, effect.offset + effect.byteLength)));
+        this.#fromSender(
+          sender,
+          sender.blockRead(effect.index, this.source.slice(effect.offset, effect.offset + effect.byteLength)),
+        );
       } else this.#words.push({ to: "receiver", body: effect.message, at: this.#now });
     }
   }

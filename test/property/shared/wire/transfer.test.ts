@@ -7,15 +7,30 @@ import { TransferNetwork, type Faults } from "./transfer-network.js";
 
 const blockBytes = 4096;
 const transfer = "00112233445566778899aabbccddeeff";
-const calm: Faults = { loss: 0, repeat: 0, delay: 0, corrupt: 0, breakLink: 0, restartSender: 0, restartReceiver: 0, secondSession: 0 };
+const calm: Faults = {
+  loss: 0,
+  repeat: 0,
+  delay: 0,
+  corrupt: 0,
+  breakLink: 0,
+  restartSender: 0,
+  restartReceiver: 0,
+  secondSession: 0,
+};
 const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 20_000 : 1_500;
 const firstSeed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
 
-function sourceOf(random: () => number, byteLength: number): Uint8Array { return Uint8Array.from({ length: byteLength }, () => Math.floor(random() * 256)); }
-function encodingsOf(random: () => number, byteLength: number, count: number): { code: number; byteLength: number; against?: Hash }[] {
+function sourceOf(random: () => number, byteLength: number): Uint8Array {
+  return Uint8Array.from({ length: byteLength }, () => Math.floor(random() * 256));
+}
+function encodingsOf(
+  random: () => number,
+  byteLength: number,
+  count: number,
+): { code: number; byteLength: number; against?: Hash }[] {
   let left = byteLength;
   return Array.from({ length: count }, (_, index) => {
-    const own = index === count - 1 ? left : Math.floor(random() * left / 2);
+    const own = index === count - 1 ? left : Math.floor((random() * left) / 2);
     left -= own;
     return { code: index % 3, byteLength: own, ...(index % 3 === 1 && { against: "ab".repeat(32) as Hash }) };
   });
@@ -26,17 +41,47 @@ test(`any loss, duplication, reordering, corruption, restart and second session 
   for (let seed = firstSeed; seed < firstSeed + runs; seed++) {
     const random = seededNumbers(seed);
     // up to 200 blocks: manifests of several parts; empty and one-byte streams among them
-    const byteLength = random() < 0.1 ? Math.floor(random() * 3) : Math.floor(random() * (random() < 0.15 ? 200 : 24) * blockBytes);
+    const byteLength =
+      random() < 0.1
+        ? Math.floor(random() * 3)
+        : Math.floor(random() * (random() < 0.15 ? 200 : 24) * blockBytes);
     const source = sourceOf(random, byteLength);
     const objects = random() < 0.2 ? 600 : 3;
     const encodings = random() < 0.5 ? [] : encodingsOf(random, byteLength, objects);
     const rough = (): number => (random() < 0.4 ? 0 : random() * 0.3);
     const rare = (): number => (random() < 0.5 ? 0 : random() * 0.02);
-    const faults: Faults = { loss: rough(), repeat: rough(), delay: rough() * 3, corrupt: rough() / 4, breakLink: rare(), restartSender: rare(), restartReceiver: rare(), secondSession: rare() };
-    const network = new TransferNetwork(source, { transfer, objects, rawBytes: byteLength, maxBytes: 2 ** 30, maxBlockBytes: blockBytes, window: 1 + Math.floor(random() * 12) }, blockBytes, encodings, faults, seed);
+    const faults: Faults = {
+      loss: rough(),
+      repeat: rough(),
+      delay: rough() * 3,
+      corrupt: rough() / 4,
+      breakLink: rare(),
+      restartSender: rare(),
+      restartReceiver: rare(),
+      secondSession: rare(),
+    };
+    const network = new TransferNetwork(
+      source,
+      {
+        transfer,
+        objects,
+        rawBytes: byteLength,
+        maxBytes: 2 ** 30,
+        maxBlockBytes: blockBytes,
+        window: 1 + Math.floor(random() * 12),
+      },
+      blockBytes,
+      encodings,
+      faults,
+      seed,
+    );
     const label = `seed ${seed}: ${JSON.stringify({ byteLength, objects, encodings: encodings.length, faults })}`;
     let outcome;
-    try { outcome = network.run(); } catch (cause) { throw new Error(label, { cause }); }
+    try {
+      outcome = network.run();
+    } catch (cause) {
+      throw new Error(label, { cause });
+    }
     if (outcome.bytes !== undefined) {
       whole++;
       assert.equal(Buffer.compare(Buffer.from(outcome.bytes), Buffer.from(source)), 0, label);
@@ -50,22 +95,57 @@ test(`any loss, duplication, reordering, corruption, restart and second session 
 test("a calm link sends every block once", () => {
   const random = seededNumbers(1);
   const source = sourceOf(random, 150 * blockBytes + 17);
-  const outcome = new TransferNetwork(source, { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes }, blockBytes, [], calm, 1).run();
+  const outcome = new TransferNetwork(
+    source,
+    { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes },
+    blockBytes,
+    [],
+    calm,
+    1,
+  ).run();
   assert.equal(outcome.blocksSent, 151);
   assert.deepEqual(outcome.bytes, source);
 });
 
 test("a link that loses everything ends with TRANSFER_STALLED, one that corrupts everything with BLOCK_HASH_MISMATCH", () => {
   const source = sourceOf(seededNumbers(2), 10 * blockBytes);
-  const options = { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes };
-  assert.equal(new TransferNetwork(source, options, blockBytes, [], { ...calm, loss: 1 }, 3).run().error?.code, "TRANSFER_STALLED");
-  assert.equal(new TransferNetwork(source, options, blockBytes, [], { ...calm, corrupt: 1 }, 4).run().error?.code, "BLOCK_HASH_MISMATCH");
+  const options = {
+    transfer,
+    objects: 1,
+    rawBytes: source.length,
+    maxBytes: 2 ** 30,
+    maxBlockBytes: blockBytes,
+  };
+  assert.equal(
+    new TransferNetwork(source, options, blockBytes, [], { ...calm, loss: 1 }, 3).run().error?.code,
+    "TRANSFER_STALLED",
+  );
+  assert.equal(
+    new TransferNetwork(source, options, blockBytes, [], { ...calm, corrupt: 1 }, 4).run().error?.code,
+    "BLOCK_HASH_MISMATCH",
+  );
 });
 
 test("a stream that is longer than allowed, or than the want, is refused by type", () => {
   const source = sourceOf(seededNumbers(5), 10 * blockBytes);
-  const options = { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes };
-  assert.equal(new TransferNetwork(source, { ...options, maxBytes: 1000 }, blockBytes, [], calm, 6).run().error?.code, "SIZE_OVER_LIMIT");
-  assert.equal(new TransferNetwork(source, { ...options, rawBytes: source.length - 1 }, blockBytes, [], calm, 7).run().error?.code, "TRANSFER_MANIFEST_INVALID");
-  assert.equal(new TransferNetwork(source, options, 2 * blockBytes, [], calm, 8).run().error?.code, "TRANSFER_MANIFEST_INVALID");
+  const options = {
+    transfer,
+    objects: 1,
+    rawBytes: source.length,
+    maxBytes: 2 ** 30,
+    maxBlockBytes: blockBytes,
+  };
+  assert.equal(
+    new TransferNetwork(source, { ...options, maxBytes: 1000 }, blockBytes, [], calm, 6).run().error?.code,
+    "SIZE_OVER_LIMIT",
+  );
+  assert.equal(
+    new TransferNetwork(source, { ...options, rawBytes: source.length - 1 }, blockBytes, [], calm, 7).run()
+      .error?.code,
+    "TRANSFER_MANIFEST_INVALID",
+  );
+  assert.equal(
+    new TransferNetwork(source, options, 2 * blockBytes, [], calm, 8).run().error?.code,
+    "TRANSFER_MANIFEST_INVALID",
+  );
 });

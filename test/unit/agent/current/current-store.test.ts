@@ -1,4 +1,7 @@
-/** Model out: folders that are whole or not there, a switch that is one step, and versions that stay for who reads them. */
+/**
+ * Model out: folders that are whole or not there, a switch that is one step, and versions that stay for who
+ * reads them.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -15,13 +18,21 @@ import { manualClock, type ManualClock } from "../../../helpers/manual-clock.js"
 const version = (number: number): Hash => sha256(`v${number}`);
 const files = nodeFiles();
 
-interface Made { readonly home: string; readonly clock: ManualClock; readonly store: CurrentStore; put(number: number): Promise<void> }
+interface Made {
+  readonly home: string;
+  readonly clock: ManualClock;
+  readonly store: CurrentStore;
+  put(number: number): Promise<void>;
+}
 async function make(t: TestContext): Promise<Made> {
   const home = await mkdtemp(join(tmpdir(), "stemma-current-"));
   t.after(() => rm(home, { recursive: true, force: true }));
   const clock = manualClock();
   const store = await CurrentStore.open(files, home, clock);
-  const put = (number: number): Promise<void> => store.install({ versionId: version(number), name: "m", contentId: version(100), root: version(200) }, [{ name: "model.safetensors", chunks: [new Uint8Array([number]), new Uint8Array(1000).fill(number)] }]);
+  const put = (number: number): Promise<void> =>
+    store.install({ versionId: version(number), name: "m", contentId: version(100), root: version(200) }, [
+      { name: "model.safetensors", chunks: [new Uint8Array([number]), new Uint8Array(1000).fill(number)] },
+    ]);
   return { home, clock, store, put };
 }
 
@@ -55,7 +66,9 @@ describe("current models", () => {
     const file = await files.open(join(store.folderOf(version(1)), "model.safetensors"), "update");
     await file.write(new Uint8Array([9]), 500);
     await file.close();
-    await assert.rejects(async () => (await readCurrent(home, "cam")).read("model.safetensors"), { code: "SLOT_CORRUPT" });
+    await assert.rejects(async () => (await readCurrent(home, "cam")).read("model.safetensors"), {
+      code: "SLOT_CORRUPT",
+    });
     const short = await files.open(join(store.folderOf(version(1)), "model.safetensors"), "update");
     await short.truncate(10);
     await short.close();
@@ -69,7 +82,10 @@ describe("current models", () => {
 
   it("keeps replaced versions ten minutes, and those named longer", async (t) => {
     const { store, put, clock } = await make(t);
-    for (const number of [1, 2, 3]) { await put(number); await store.activate("cam", version(number)); }
+    for (const number of [1, 2, 3]) {
+      await put(number);
+      await store.activate("cam", version(number));
+    }
     clock.advance(replacedStaysMs - 1);
     assert.deepEqual(await store.sweep(new Set()), []);
     clock.advance(1);
@@ -81,7 +97,10 @@ describe("current models", () => {
 
   it("counts the ten minutes anew after a restart, when it cannot know", async (t) => {
     const { home, put, store, clock } = await make(t);
-    for (const number of [1, 2]) { await put(number); await store.activate("cam", version(number)); }
+    for (const number of [1, 2]) {
+      await put(number);
+      await store.activate("cam", version(number));
+    }
     clock.advance(replacedStaysMs);
     const again = await CurrentStore.open(files, home, clock);
     assert.deepEqual(await again.sweep(new Set()), []);
@@ -91,7 +110,18 @@ describe("current models", () => {
 
   it("clears what an interrupted installation left", async (t) => {
     const { home, store, clock } = await make(t);
-    const broken = store.install({ versionId: version(1), name: "m", contentId: version(1), root: version(1) }, [{ name: "model.safetensors", chunks: (async function* () { yield new Uint8Array(10); throw new Error("the power went"); })() }]);
+    const broken = store.install(
+      { versionId: version(1), name: "m", contentId: version(1), root: version(1) },
+      [
+        {
+          name: "model.safetensors",
+          chunks: (async function* () {
+            yield new Uint8Array(10);
+            throw new Error("the power went");
+          })(),
+        },
+      ],
+    );
     await assert.rejects(broken, /the power went/);
     assert.equal(await store.has(version(1)), false);
     await CurrentStore.open(files, home, clock);

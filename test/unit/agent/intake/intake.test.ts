@@ -1,4 +1,7 @@
-/** Samples in: durable when answered, never twice, never on two sides, within their limits, pinned where needed. */
+/**
+ * Samples in: durable when answered, never twice, never on two sides, within their limits, pinned where
+ * needed.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -17,13 +20,35 @@ import { manualClock } from "../../../helpers/manual-clock.js";
 
 const folder = "/home/samples/cam";
 const clock = manualClock();
-const sample = (at: number, more: Record<string, unknown> = {}): Record<string, unknown> => ({ label: at % 2, values: [at, at + 0.5], ...more });
-const many = (count: number, from = 0): unknown[] => Array.from({ length: count }, (_, at) => sample(from + at));
-const coded = (code: ErrorCode) => (error: unknown): boolean => isStemmaError(error, code);
+const sample = (at: number, more: Record<string, unknown> = {}): Record<string, unknown> => ({
+  label: at % 2,
+  values: [at, at + 0.5],
+  ...more,
+});
+const many = (count: number, from = 0): unknown[] =>
+  Array.from({ length: count }, (_, at) => sample(from + at));
+const coded =
+  (code: ErrorCode) =>
+  (error: unknown): boolean =>
+    isStemmaError(error, code);
 
-function open(files: Files, limits: Record<string, unknown> = {}, pins: readonly { from: number; to: number }[] = []): Promise<Intake> {
-  const changes = Object.fromEntries(Object.entries(limits).map(([name, value]) => [`samples.${name}`, value]));
-  return Intake.open({ files, folder, line: "cam", limits: testProfile(changes).samples, clock, log: silentLog(), pins: () => pins });
+function open(
+  files: Files,
+  limits: Record<string, unknown> = {},
+  pins: readonly { from: number; to: number }[] = [],
+): Promise<Intake> {
+  const changes = Object.fromEntries(
+    Object.entries(limits).map(([name, value]) => [`samples.${name}`, value]),
+  );
+  return Intake.open({
+    files,
+    folder,
+    line: "cam",
+    limits: testProfile(changes).samples,
+    clock,
+    log: silentLog(),
+    pins: () => pins,
+  });
 }
 
 describe("the intake", () => {
@@ -45,7 +70,10 @@ describe("the intake", () => {
     const { segments, range } = await intake.snapshot();
     await intake.append(many(50, 50));
     assert.deepEqual(range, { from: 0, to: 50 });
-    const set = await samplesReader.read({ reader: "samples", location: folder, parameters: { segments, task: "classification", classes: 2 } }, files);
+    const set = await samplesReader.read(
+      { reader: "samples", location: folder, parameters: { segments, task: "classification", classes: 2 } },
+      files,
+    );
     assert.equal(set.train.count + set.validation.count + set.heldOut.count, 50);
     const sides = Array.from({ length: 100 }, (_, at) => splitByShare(at, testProfile().samples));
     assert.equal(set.heldOut.count, sides.slice(0, 50).filter((side) => side === "held-out").length);
@@ -58,7 +86,10 @@ describe("the intake", () => {
     const intake = await open(files);
     await intake.append(many(3), "batch-1");
     assert.equal((await intake.append(many(5), "batch-1")).accepted, 2);
-    assert.equal((await intake.append([sample(1, { id: "mine" }), sample(2, { id: "mine" })])).alreadyThere, 1);
+    assert.equal(
+      (await intake.append([sample(1, { id: "mine" }), sample(2, { id: "mine" })])).alreadyThere,
+      1,
+    );
     await intake.close();
     assert.equal((await (await open(files)).append(many(5), "batch-1")).accepted, 0);
   });
@@ -80,14 +111,27 @@ describe("the intake", () => {
 
   it("says what is wrong with a sample, and takes none of its batch", async () => {
     const intake = await open(memoryFiles());
-    for (const bad of [{}, { label: 1 }, { label: 1, values: [] }, { label: 1, values: ["a"] }, { label: 1, values: [1], shape: [2] }, { label: 1, values: [1, NaN] }, { label: 1, values: [1], colour: 2 }, { label: 1, values: [1], split: "both" }, { label: 1, values: "AAA=" }, "text", null]) {
+    for (const bad of [
+      {},
+      { label: 1 },
+      { label: 1, values: [] },
+      { label: 1, values: ["a"] },
+      { label: 1, values: [1], shape: [2] },
+      { label: 1, values: [1, NaN] },
+      { label: 1, values: [1], colour: 2 },
+      { label: 1, values: [1], split: "both" },
+      { label: 1, values: "AAA=" },
+      "text",
+      null,
+    ]) {
       await assert.rejects(intake.append([sample(1), bad]), coded("SAMPLE_INVALID"), JSON.stringify(bad));
     }
     assert.equal(intake.status().samples, 0);
   });
 
   it("drops the oldest segments at its limit, never pinned ones, and refuses when nothing may go", async () => {
-    const big = (count: number): unknown[] => Array.from({ length: count }, (_, at) => ({ label: 0, values: new Array<number>(20_000).fill(at) }));
+    const big = (count: number): unknown[] =>
+      Array.from({ length: count }, (_, at) => ({ label: 0, values: new Array<number>(20_000).fill(at) }));
     const files = memoryFiles();
     const intake = await open(files, { maxBytes: 4_000_000 });
     for (let batch = 0; batch < 10; batch++) await intake.append(big(8));
@@ -96,7 +140,9 @@ describe("the intake", () => {
     await intake.close();
     const range = intake.range();
     const pinned = await open(files, { maxBytes: 4_000_000 }, [range]);
-    await assert.rejects(async () => { for (let batch = 0; batch < 10; batch++) await pinned.append(big(8)); }, coded("SAMPLE_QUOTA"));
+    await assert.rejects(async () => {
+      for (let batch = 0; batch < 10; batch++) await pinned.append(big(8));
+    }, coded("SAMPLE_QUOTA"));
     assert.equal(pinned.range().from, range.from);
   });
 
@@ -131,10 +177,21 @@ describe("the intake", () => {
       let answered = 0;
       try {
         const intake = await open(faultyFiles(inner, failNth(nth, { code: "EIO", writtenShare: 0.5 })));
-        for (let at = 0; at < 4; at++) await intake.append([sample(at, { id: `s${at}` })]).then(() => { answered++; }, () => undefined);
-      } catch (error) { assert.ok(isStemmaError(error)); }
+        for (let at = 0; at < 4; at++)
+          await intake.append([sample(at, { id: `s${at}` })]).then(
+            () => {
+              answered++;
+            },
+            () => undefined,
+          );
+      } catch (error) {
+        assert.ok(isStemmaError(error));
+      }
       const found = await open(inner);
-      assert.ok(found.status().samples >= answered, `operation ${nth}: ${answered} answered, ${found.status().samples} there`);
+      assert.ok(
+        found.status().samples >= answered,
+        `operation ${nth}: ${answered} answered, ${found.status().samples} there`,
+      );
     }
   });
 });
@@ -149,7 +206,13 @@ describe("the watched folder", () => {
   it("takes whole files in and removes them, puts bad ones aside with the reason, leaves others alone", async () => {
     const files = memoryFiles();
     const intake = await open(files);
-    await put(files, "a.jsonl", many(3).map((one) => JSON.stringify(one)).join("\n"));
+    await put(
+      files,
+      "a.jsonl",
+      many(3)
+        .map((one) => JSON.stringify(one))
+        .join("\n"),
+    );
     await put(files, "b.jsonl", '{"label": 1}\n');
     await put(files, "c.part", "half a file");
     assert.equal(await takeFolderIn(files, "/inbox", intake, silentLog()), 3);
@@ -159,35 +222,68 @@ describe("the watched folder", () => {
   it("adds nothing twice when a crash came between taking in and removing", async () => {
     const files = memoryFiles();
     const intake = await open(files);
-    const text = many(3).map((one) => JSON.stringify(one)).join("\n");
-    for (let time = 0; time < 2; time++) { await put(files, `same-${time}.jsonl`, text); await takeFolderIn(files, "/inbox", intake, silentLog()); }
+    const text = many(3)
+      .map((one) => JSON.stringify(one))
+      .join("\n");
+    for (let time = 0; time < 2; time++) {
+      await put(files, `same-${time}.jsonl`, text);
+      await takeFolderIn(files, "/inbox", intake, silentLog());
+    }
     assert.equal(intake.status().samples, 3);
   });
 });
 
 describe("the split", () => {
   it("shares any hundred consecutive samples out exactly, and never changes its mind", () => {
-    fc.assert(fc.property(fc.integer({ min: 0, max: 1e9 }), fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 40 }), (from, heldOutPercent, validationPercent) => {
-      const sides = Array.from({ length: 100 }, (_, at) => splitByShare(from + at, { heldOutPercent, validationPercent }));
-      assert.equal(sides.filter((side) => side === "held-out").length, heldOutPercent);
-      assert.equal(sides.filter((side) => side === "validation").length, validationPercent);
-    }));
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 1e9 }),
+        fc.integer({ min: 0, max: 50 }),
+        fc.integer({ min: 0, max: 40 }),
+        (from, heldOutPercent, validationPercent) => {
+          const sides = Array.from({ length: 100 }, (_, at) =>
+            splitByShare(from + at, { heldOutPercent, validationPercent }),
+          );
+          assert.equal(sides.filter((side) => side === "held-out").length, heldOutPercent);
+          assert.equal(sides.filter((side) => side === "validation").length, validationPercent);
+        },
+      ),
+    );
   });
   it("names segments so that names sort like indices", () => {
-    fc.assert(fc.property(fc.nat(), fc.nat(), (a, b) => { assert.equal(segmentName(a) < segmentName(b), a < b); assert.equal(segmentFirstIndex(segmentName(a)), a); }));
+    fc.assert(
+      fc.property(fc.nat(), fc.nat(), (a, b) => {
+        assert.equal(segmentName(a) < segmentName(b), a < b);
+        assert.equal(segmentFirstIndex(segmentName(a)), a);
+      }),
+    );
   });
 });
 
 describe("retention", () => {
   it("never drops a pinned segment nor the newest, and stops as soon as the limits hold", () => {
-    const segments = fc.array(fc.record({ bytes: fc.nat(100), newestMs: fc.nat(100) }), { minLength: 1, maxLength: 12 }).map((list) => list.map((one, at): SegmentInfo => ({ ...one, name: String(at), firstIndex: at * 10, endIndex: at * 10 + 10 })));
-    fc.assert(fc.property(segments, fc.nat(120), fc.nat(600), (list, pinAt, maxBytes) => {
-      const pin = { from: pinAt, to: pinAt + 5 };
-      const { drop, bytes } = planRetention(list, [pin], { maxBytes, maxAgeMs: null }, 0);
-      for (const name of drop) { const { firstIndex, endIndex } = list[Number(name)] as SegmentInfo; assert.ok(endIndex <= pin.from || firstIndex >= pin.to); }
-      assert.ok(!drop.includes(String(list.length - 1)));
-      const last = drop.at(-1);
-      if (last !== undefined) assert.ok(bytes + (list[Number(last)] as SegmentInfo).bytes > maxBytes);
-    }));
+    const segments = fc
+      .array(fc.record({ bytes: fc.nat(100), newestMs: fc.nat(100) }), { minLength: 1, maxLength: 12 })
+      .map((list) =>
+        list.map((one, at): SegmentInfo => ({
+          ...one,
+          name: String(at),
+          firstIndex: at * 10,
+          endIndex: at * 10 + 10,
+        })),
+      );
+    fc.assert(
+      fc.property(segments, fc.nat(120), fc.nat(600), (list, pinAt, maxBytes) => {
+        const pin = { from: pinAt, to: pinAt + 5 };
+        const { drop, bytes } = planRetention(list, [pin], { maxBytes, maxAgeMs: null }, 0);
+        for (const name of drop) {
+          const { firstIndex, endIndex } = list[Number(name)] as SegmentInfo;
+          assert.ok(endIndex <= pin.from || firstIndex >= pin.to);
+        }
+        assert.ok(!drop.includes(String(list.length - 1)));
+        const last = drop.at(-1);
+        if (last !== undefined) assert.ok(bytes + (list[Number(last)] as SegmentInfo).bytes > maxBytes);
+      }),
+    );
   });
 });

@@ -6,9 +6,27 @@ import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
 import { foldFacts } from "../../../../agent/outbox/outbox-state.js";
 import { id, receipt, saved } from "../outbox/facts.js";
 
-const adopted = (number: number): AgentFact => ({ type: "adopted", atMs: 0, versionId: id(number), line: "cam", name: "base", version: 1, tensorBytes: 10 });
-const activated = (number: number): AgentFact => ({ type: "activated", atMs: number, versionId: id(number), line: "cam", clockErrorMs: null, session: 1 });
-const next = (facts: readonly AgentFact[], when: "after-receipt" | "after-outbox" = "after-receipt"): unknown => nextActivation(foldFacts(facts), "cam", when)?.versionId;
+const adopted = (number: number): AgentFact => ({
+  type: "adopted",
+  atMs: 0,
+  versionId: id(number),
+  line: "cam",
+  name: "base",
+  version: 1,
+  tensorBytes: 10,
+});
+const activated = (number: number): AgentFact => ({
+  type: "activated",
+  atMs: number,
+  versionId: id(number),
+  line: "cam",
+  clockErrorMs: null,
+  session: 1,
+});
+const next = (
+  facts: readonly AgentFact[],
+  when: "after-receipt" | "after-outbox" = "after-receipt",
+): unknown => nextActivation(foldFacts(facts), "cam", when)?.versionId;
 
 describe("activation", () => {
   it("waits for the receipt, or not, as the profile says", () => {
@@ -21,19 +39,44 @@ describe("activation", () => {
     const facts = [adopted(0), activated(0), saved(1, [id(0)]), saved(2, [id(0)])];
     assert.equal(next([...facts, receipt(1, "recorded")]), id(1));
     assert.equal(next([...facts, receipt(1, "recorded"), receipt(2, "recorded")]), id(2));
-    assert.equal(next([...facts, receipt(2, "recorded"), activated(2), receipt(1, "recorded")]), undefined, "a late receipt of an older one");
-    assert.equal(next([...facts, receipt(2, "recorded"), activated(2), activated(0)]), undefined, "a person went back on purpose");
+    assert.equal(
+      next([...facts, receipt(2, "recorded"), activated(2), receipt(1, "recorded")]),
+      undefined,
+      "a late receipt of an older one",
+    );
+    assert.equal(
+      next([...facts, receipt(2, "recorded"), activated(2), activated(0)]),
+      undefined,
+      "a person went back on purpose",
+    );
   });
   it("reports what the server does not know, oldest first, and nothing before its receipt", () => {
-    const facts = [adopted(0), activated(0), saved(1, [id(0)]), activated(1), saved(2, [id(1)]), activated(2)];
-    const report = (known?: number, more: readonly AgentFact[] = []): number[] => activationsToReport(foldFacts([...facts, ...more]), "cam", known === undefined ? undefined : id(known)).map(({ atMs }) => atMs);
+    const facts = [
+      adopted(0),
+      activated(0),
+      saved(1, [id(0)]),
+      activated(1),
+      saved(2, [id(1)]),
+      activated(2),
+    ];
+    const report = (known?: number, more: readonly AgentFact[] = []): number[] =>
+      activationsToReport(
+        foldFacts([...facts, ...more]),
+        "cam",
+        known === undefined ? undefined : id(known),
+      ).map(({ atMs }) => atMs);
     assert.deepEqual(report(), [0]);
     assert.deepEqual(report(0), []);
     assert.deepEqual(report(0, [receipt(1, "recorded")]), [1]);
     assert.deepEqual(report(0, [receipt(1, "recorded"), receipt(2, "recorded")]), [1, 2]);
     assert.deepEqual(report(2, [receipt(1, "recorded"), receipt(2, "recorded")]), []);
     // A restored server has neither; 1 is gone here too, 2 is announced again.
-    const lost = [receipt(1, "released"), { type: "forgotten", atMs: 0, versionId: id(1) }, receipt(2, "released"), { type: "restored", atMs: 0, position: 0 }] as const;
+    const lost = [
+      receipt(1, "released"),
+      { type: "forgotten", atMs: 0, versionId: id(1) },
+      receipt(2, "released"),
+      { type: "restored", atMs: 0, position: 0 },
+    ] as const;
     assert.deepEqual(report(0, lost), [1]);
     assert.deepEqual(report(0, [...lost, receipt(2, "recorded")]), [1, 2]);
   });

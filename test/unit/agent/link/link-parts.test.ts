@@ -27,8 +27,19 @@ describe("the session counter", () => {
   it("never gives a number that a crash could give again", async () => {
     await checkCrashStates<number>({
       name: "session counter",
-      async run(files, mark) { await files.makeFolder(home); await files.syncFolder("/"); const counter = await SessionCounter.open(files, home); for (let at = 0; at < 6; at++) mark(await counter.next()); },
-      async check(files, marks) { if ((await files.stat(home)) === undefined) { assert.equal(marks.length, 0); return; } assert.ok(await (await SessionCounter.open(files, home)).next() > Math.max(0, ...marks)); },
+      async run(files, mark) {
+        await files.makeFolder(home);
+        await files.syncFolder("/");
+        const counter = await SessionCounter.open(files, home);
+        for (let at = 0; at < 6; at++) mark(await counter.next());
+      },
+      async check(files, marks) {
+        if ((await files.stat(home)) === undefined) {
+          assert.equal(marks.length, 0);
+          return;
+        }
+        assert.ok((await (await SessionCounter.open(files, home)).next()) > Math.max(0, ...marks));
+      },
       states: 200,
     });
   });
@@ -41,30 +52,55 @@ describe("the session counter", () => {
     await assert.rejects(SessionCounter.open(files, home), (error) => isStemmaError(error, "CONFIG_INVALID"));
     const failing = memoryFiles();
     await failing.makeFolder(home);
-    await assert.rejects((await SessionCounter.open(faultyFiles(failing, failNth(0, { code: "EIO" }, { kinds: ["sync"] })), home)).next(), (error) => isStemmaError(error, "FILE_FAILED"));
+    await assert.rejects(
+      (
+        await SessionCounter.open(
+          faultyFiles(failing, failNth(0, { code: "EIO" }, { kinds: ["sync"] })),
+          home,
+        )
+      ).next(),
+      (error) => isStemmaError(error, "FILE_FAILED"),
+    );
   });
 });
 
 describe("back-off", () => {
   it("doubles up to its cap, jittered between half and all", () => {
-    fc.assert(fc.property(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, max: 255 }), (attempt, byte) => {
-      const whole = Math.min(connectBackOff.mostMs, connectBackOff.firstMs * 2 ** Math.min(attempt - 1, 30));
-      const wait = backOffMs(connectBackOff, attempt, byte);
-      assert.ok(wait >= whole / 2 - 1 && wait <= whole + 1);
-    }));
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, max: 255 }), (attempt, byte) => {
+        const whole = Math.min(
+          connectBackOff.mostMs,
+          connectBackOff.firstMs * 2 ** Math.min(attempt - 1, 30),
+        );
+        const wait = backOffMs(connectBackOff, attempt, byte);
+        assert.ok(wait >= whole / 2 - 1 && wait <= whole + 1);
+      }),
+    );
   });
 });
 
 describe("the pacer", () => {
   it("keeps the rate over any burst, and lets all through without a limit", () => {
-    fc.assert(fc.property(fc.integer({ min: 1024, max: 1e6 }), fc.array(fc.integer({ min: 1, max: 300_000 }), { minLength: 1, maxLength: 60 }), (rate, sizes) => {
-      const pacer = new Pacer(rate, 0);
-      let now = 0;
-      let sent = 0;
-      for (const size of sizes) { now += pacer.book(size, now); sent += size; }
-      // One second's worth may go at once; everything else takes its time.
-      assert.ok(now >= ((sent - rate) * 1000) / rate - sizes.length, `${sent} bytes in ${now} ms at ${rate}`);
-    }));
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1024, max: 1e6 }),
+        fc.array(fc.integer({ min: 1, max: 300_000 }), { minLength: 1, maxLength: 60 }),
+        (rate, sizes) => {
+          const pacer = new Pacer(rate, 0);
+          let now = 0;
+          let sent = 0;
+          for (const size of sizes) {
+            now += pacer.book(size, now);
+            sent += size;
+          }
+          // One second's worth may go at once; everything else takes its time.
+          assert.ok(
+            now >= ((sent - rate) * 1000) / rate - sizes.length,
+            `${sent} bytes in ${now} ms at ${rate}`,
+          );
+        },
+      ),
+    );
     assert.equal(new Pacer(null, 0).book(1e12, 0), 0);
   });
 });

@@ -1,4 +1,7 @@
-/** Offered models that come coded: decoded against what the device has; whatever cannot be decoded is fetched raw, and is the same model. */
+/**
+ * Offered models that come coded: decoded against what the device has; whatever cannot be decoded is fetched
+ * raw, and is the same model.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Download, Downloads, DownloadTerms } from "../../../../agent/offers/downloads.js";
@@ -25,53 +28,158 @@ const codec = await loadDeltaCodec();
 const clock = manualClock();
 const random = seededRandom("offers");
 const key = generateKey(random);
-const enrolment = { fleet: "f", device: "d", serverPublicKey: key.publicKey, lines: ["cam"] } as unknown as Enrolment;
+const enrolment = {
+  fleet: "f",
+  device: "d",
+  serverPublicKey: key.publicKey,
+  lines: ["cam"],
+} as unknown as Enrolment;
 const tensors = { base: weights([40, 50], 1), child: fineTuned(weights([40, 50], 1), 1e-4, 2) };
 
 /** What the fake server sends for a fetch by these terms; undefined: raw. */
-type Send = (terms: DownloadTerms, base: Hash) => { readonly encoding: Encoding; readonly bytes: Uint8Array } | undefined;
+type Send = (
+  terms: DownloadTerms,
+  base: Hash,
+) => { readonly encoding: Encoding; readonly bytes: Uint8Array } | undefined;
 function honest(base: Hash): { readonly encoding: Encoding; readonly bytes: Uint8Array } {
-  const { code, bytes }: EncodedTensor = codec.encodeTensor(tensors.child, tensors.child.bytes, { base: tensors.base });
+  const { code, bytes }: EncodedTensor = codec.encodeTensor(tensors.child, tensors.child.bytes, {
+    base: tensors.base,
+  });
   return { encoding: { code, byteLength: bytes.length, against: base }, bytes };
 }
 
-async function scene(send: Send, coding: "auto" | "never" = "auto"): Promise<{ readonly outbox: Outbox; readonly offers: Offers; readonly base: Offer; readonly child: Offer; readonly fetched: (DownloadTerms | undefined)[]; readonly childTensor: Hash; readonly ended: () => number }> {
+async function scene(
+  send: Send,
+  coding: "auto" | "never" = "auto",
+): Promise<{
+  readonly outbox: Outbox;
+  readonly offers: Offers;
+  readonly base: Offer;
+  readonly child: Offer;
+  readonly fetched: (DownloadTerms | undefined)[];
+  readonly childTensor: Hash;
+  readonly ended: () => number;
+}> {
   const server = memoryStore({ clock });
-  const save = async (tensor: Tensor, name: string, of?: SavedModel): Promise<{ saved: SavedModel; offer: Offer; id: Hash }> => {
+  const save = async (
+    tensor: Tensor,
+    name: string,
+    of?: SavedModel,
+  ): Promise<{ saved: SavedModel; offer: Offer; id: Hash }> => {
     const source = opaqueModelSource([{ name: "w", ...tensor }]);
-    const saved = await saveModel(server, source, { name, fleet: "f", device: "server", line: "models", sequence: 1, bases: of === undefined ? [] : [await loadSaveBase(server, of.versionId)], environment: { backend: "none" } }, clock);
-    const objects = await Promise.all(smallObjectsOf(saved.record).map(async ({ kind, id }) => ({ kind, data: await server.read(kind, id) })));
-    return { saved, id: source.leaves[0]?.tensor as Hash, offer: { type: "offer", line: "cam", versionId: saved.versionId, record: saved.recordBytes, objects, signature: signOffer(key, { fleet: "f", device: "d", line: "cam", versionId: saved.versionId }), name, version: 1 } };
+    const saved = await saveModel(
+      server,
+      source,
+      {
+        name,
+        fleet: "f",
+        device: "server",
+        line: "models",
+        sequence: 1,
+        bases: of === undefined ? [] : [await loadSaveBase(server, of.versionId)],
+        environment: { backend: "none" },
+      },
+      clock,
+    );
+    const objects = await Promise.all(
+      smallObjectsOf(saved.record).map(async ({ kind, id }) => ({ kind, data: await server.read(kind, id) })),
+    );
+    return {
+      saved,
+      id: source.leaves[0]?.tensor as Hash,
+      offer: {
+        type: "offer",
+        line: "cam",
+        versionId: saved.versionId,
+        record: saved.recordBytes,
+        objects,
+        signature: signOffer(key, { fleet: "f", device: "d", line: "cam", versionId: saved.versionId }),
+        name,
+        version: 1,
+      },
+    };
   };
-  const base = await save(tensors.base, "base"), child = await save(tensors.child, "child", base.saved);
-  const outbox = await Outbox.open({ files: memoryFiles(), folder: "/outbox", clock, random, log: silentLog() });
+  const base = await save(tensors.base, "base"),
+    child = await save(tensors.child, "child", base.saved);
+  const outbox = await Outbox.open({
+    files: memoryFiles(),
+    folder: "/outbox",
+    clock,
+    random,
+    log: silentLog(),
+  });
   const fetched: (DownloadTerms | undefined)[] = [];
   let ended = 0;
-  const fetch = async (_: Hash, refs: readonly ObjectRef[], __: number, terms?: DownloadTerms): Promise<Download> => {
+  const fetch = async (
+    _: Hash,
+    refs: readonly ObjectRef[],
+    __: number,
+    terms?: DownloadTerms,
+  ): Promise<Download> => {
     fetched.push(terms);
-    const [ref] = refs as [ObjectRef], coded = terms === undefined ? undefined : send(terms, base.id);
+    const [ref] = refs as [ObjectRef],
+      coded = terms === undefined ? undefined : send(terms, base.id);
     const bytes = coded?.bytes ?? (await tensorOfSource(server.openTensor(ref.id))).bytes;
-    return { refs, encodings: coded === undefined ? [] : [coded.encoding], read: (offset, length) => Promise.resolve(bytes.slice(offset, offset + length)), done: () => { ended++; return Promise.resolve(); } };
+    return {
+      refs,
+      encodings: coded === undefined ? [] : [coded.encoding],
+      read: (offset, length) => Promise.resolve(bytes.slice(offset, offset + length)),
+      done: () => {
+        ended++;
+        return Promise.resolve();
+      },
+    };
   };
-  const offers = new Offers({ enrolment, outbox, downloads: { fetch } as unknown as Downloads, profile: testProfile({ "link.coding": coding }), clock, log: silentLog(), diskUse: () => Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }) });
-  return { outbox, offers, base: base.offer, child: child.offer, fetched, childTensor: child.id, ended: () => ended };
+  const offers = new Offers({
+    enrolment,
+    outbox,
+    downloads: { fetch } as unknown as Downloads,
+    profile: testProfile({ "link.coding": coding }),
+    clock,
+    log: silentLog(),
+    diskUse: () =>
+      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+  });
+  return {
+    outbox,
+    offers,
+    base: base.offer,
+    child: child.offer,
+    fetched,
+    childTensor: child.id,
+    ended: () => ended,
+  };
 }
 
 describe("offers that come coded", () => {
   it("are fetched by terms that name what is here, and are the model", async () => {
-    const { outbox, offers, base, child, fetched, childTensor, ended } = await scene((terms, id) => (terms.references.length > 0 ? honest(id) : undefined));
+    const { outbox, offers, base, child, fetched, childTensor, ended } = await scene((terms, id) =>
+      terms.references.length > 0 ? honest(id) : undefined,
+    );
     await offers.take(base);
     await offers.take(child);
     // The first has nothing to be coded against, and alone it gains too little on a link like this.
-    assert.deepEqual(fetched.map((terms) => terms?.references), [undefined, [base.versionId]]);
-    assert.deepEqual((await tensorOfSource(outbox.objects.openTensor(childTensor))).bytes, tensors.child.bytes);
-    assert.equal(outbox.objects.representation(childTensor)?.depth, 0, "decoded: it keeps no other version's tensors on this disk");
+    assert.deepEqual(
+      fetched.map((terms) => terms?.references),
+      [undefined, [base.versionId]],
+    );
+    assert.deepEqual(
+      (await tensorOfSource(outbox.objects.openTensor(childTensor))).bytes,
+      tensors.child.bytes,
+    );
+    assert.equal(
+      outbox.objects.representation(childTensor)?.depth,
+      0,
+      "decoded: it keeps no other version's tensors on this disk",
+    );
     assert.equal(ended(), 2);
     await outbox.close();
   });
 
   it("are fetched raw where the profile codes nothing", async () => {
-    const { outbox, offers, base, fetched } = await scene(() => { throw new Error("nobody asked for it"); }, "never");
+    const { outbox, offers, base, fetched } = await scene(() => {
+      throw new Error("nobody asked for it");
+    }, "never");
     await offers.take(base);
     assert.deepEqual(fetched, [undefined]);
     await outbox.close();
@@ -79,17 +187,47 @@ describe("offers that come coded", () => {
 
   it("are fetched again raw where they do not decode, or decode to another tensor", async () => {
     const attempts: readonly (readonly [string, Send])[] = [
-      ["cut", (_, id) => ({ encoding: { ...honest(id).encoding, byteLength: 100 }, bytes: honest(id).bytes.subarray(0, 100) })],
-      ["of another tensor", (_, id) => { const other = codec.encodeTensor(tensors.base, fineTuned(tensors.base, 1e-3, 9).bytes, { base: tensors.base }); return { encoding: { code: other.code, byteLength: other.bytes.length, against: id }, bytes: other.bytes }; }],
+      [
+        "cut",
+        (_, id) => ({
+          encoding: { ...honest(id).encoding, byteLength: 100 },
+          bytes: honest(id).bytes.subarray(0, 100),
+        }),
+      ],
+      [
+        "of another tensor",
+        (_, id) => {
+          const other = codec.encodeTensor(tensors.base, fineTuned(tensors.base, 1e-3, 9).bytes, {
+            base: tensors.base,
+          });
+          return {
+            encoding: { code: other.code, byteLength: other.bytes.length, against: id },
+            bytes: other.bytes,
+          };
+        },
+      ],
       ["against what is not here", () => ({ ...honest("ab".repeat(32) as Hash) })],
-      ["by a code that does not exist", (_, id) => ({ ...honest(id), encoding: { ...honest(id).encoding, code: 31 } })],
+      [
+        "by a code that does not exist",
+        (_, id) => ({ ...honest(id), encoding: { ...honest(id).encoding, code: 31 } }),
+      ],
     ];
     for (const [what, send] of attempts) {
-      const { outbox, offers, base, child, fetched, childTensor } = await scene((terms, id) => (terms.references.length > 0 ? send(terms, id) : undefined));
+      const { outbox, offers, base, child, fetched, childTensor } = await scene((terms, id) =>
+        terms.references.length > 0 ? send(terms, id) : undefined,
+      );
       await offers.take(base);
       await offers.take(child);
-      assert.deepEqual(fetched.slice(1).map((terms) => terms?.references), [[base.versionId], undefined], what);
-      assert.deepEqual((await tensorOfSource(outbox.objects.openTensor(childTensor))).bytes, tensors.child.bytes, what);
+      assert.deepEqual(
+        fetched.slice(1).map((terms) => terms?.references),
+        [[base.versionId], undefined],
+        what,
+      );
+      assert.deepEqual(
+        (await tensorOfSource(outbox.objects.openTensor(childTensor))).bytes,
+        tensors.child.bytes,
+        what,
+      );
       assert.equal(outbox.entry(child.versionId)?.forgotten, false, what);
       await outbox.close();
     }

@@ -5,12 +5,22 @@ import { decideCoding, type CodingQuestion } from "../../../../agent/outbox/deci
 const million = 1_000_000;
 const auto = { coding: "auto", metered: false, bytesPerSecond: null } as const;
 /** 10 MB that would code to 6, at 250 MB/s. */
-const question: CodingQuestion = { link: auto, seenBytesPerSecond: undefined, coderBytesPerSecond: 250 * million, rawBytes: 10 * million, codedBytes: 6 * million, tensors: 100 };
+const question: CodingQuestion = {
+  link: auto,
+  seenBytesPerSecond: undefined,
+  coderBytesPerSecond: 250 * million,
+  rawBytes: 10 * million,
+  codedBytes: 6 * million,
+  tensors: 100,
+};
 const coded = (change: Partial<CodingQuestion>): boolean => decideCoding({ ...question, ...change }).coded;
 
 test("the profile's word goes before every figure", () => {
   assert.equal(coded({ link: { ...auto, coding: "never", metered: true } }), false);
-  assert.equal(coded({ link: { ...auto, coding: "always" }, codedBytes: 20 * million, seenBytesPerSecond: 1e12 }), true);
+  assert.equal(
+    coded({ link: { ...auto, coding: "always" }, codedBytes: 20 * million, seenBytesPerSecond: 1e12 }),
+    true,
+  );
 });
 
 test("a thin link is worth the processor's time, a fast one is not", () => {
@@ -18,24 +28,34 @@ test("a thin link is worth the processor's time, a fast one is not", () => {
   assert.equal(coded({ seenBytesPerSecond: 12.5 * million }), true);
   assert.equal(coded({ seenBytesPerSecond: 1_000 * million }), false);
   // The budget binds where it is below what the link was seen to do.
-  assert.equal(coded({ link: { ...auto, bytesPerSecond: 131_072 }, seenBytesPerSecond: 1_000 * million }), true);
+  assert.equal(
+    coded({ link: { ...auto, bytesPerSecond: 131_072 }, seenBytesPerSecond: 1_000 * million }),
+    true,
+  );
 });
 
 test("a slow processor makes coding dearer: the border lies where both take as long", () => {
   // Raw: 10 s at 1 MB/s. Coded: 6 s and the time to code.
-  const at = (coderBytesPerSecond: number): boolean => coded({ seenBytesPerSecond: million, coderBytesPerSecond });
+  const at = (coderBytesPerSecond: number): boolean =>
+    coded({ seenBytesPerSecond: million, coderBytesPerSecond });
   assert.equal(at(3 * million), true);
   assert.equal(at(2 * million), false);
 });
 
 test("on a metered link bytes decide, whatever the time", () => {
   const metered = { ...auto, metered: true };
-  assert.equal(coded({ link: metered, seenBytesPerSecond: 1_000 * million, coderBytesPerSecond: million }), true);
+  assert.equal(
+    coded({ link: metered, seenBytesPerSecond: 1_000 * million, coderBytesPerSecond: million }),
+    true,
+  );
   assert.equal(coded({ link: metered, codedBytes: 9.9 * million }), false);
 });
 
 test("what the manifest says of each tensor counts: many tiny tensors do not pay", () => {
-  assert.equal(coded({ link: { ...auto, metered: true }, rawBytes: 100_000, codedBytes: 60_000, tensors: 1_000 }), false);
+  assert.equal(
+    coded({ link: { ...auto, metered: true }, rawBytes: 100_000, codedBytes: 60_000, tensors: 1_000 }),
+    false,
+  );
   assert.equal(coded({ rawBytes: 0, codedBytes: 0, tensors: 0 }), false);
 });
 

@@ -4,5 +4,30 @@ import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 export const id = (name: string | number): Hash => sha256(`version ${name}`);
-export const saved = (number: number, bases: readonly Hash[] = [], line = "cam"): AgentFact => ({ type: "saved", atMs: number, versionId: id(number), line, sequence: number, name: "m", bases, tensorBytes: 10, metric: null, samples: { from: number, to: number + 1 } });
-export const receipt = (number: number, kind: "recorded" | "stored" | "released", position = number, backedUpTo = 0): AgentFact => ({ type: "receipt", atMs: 0, kind, versionId: id(number), position, backedUpTo, name: "m", version: number });
+export const saved = (number: number, bases: readonly Hash[] = [], line = "cam"): AgentFact => ({
+  type: "saved",
+  atMs: number,
+  versionId: id(number),
+  line,
+  sequence: number,
+  name: "m",
+  bases,
+  tensorBytes: 10,
+  metric: null,
+  samples: { from: number, to: number + 1 },
+});
+export const receipt = (
+  number: number,
+  kind: "recorded" | "stored" | "released",
+  position = number,
+  backedUpTo = 0,
+): AgentFact => ({
+  type: "receipt",
+  atMs: 0,
+  kind,
+  versionId: id(number),
+  position,
+  backedUpTo,
+  name: "m",
+  version: number,
+});

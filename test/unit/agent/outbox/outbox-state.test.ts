@@ -3,19 +3,46 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
-import { applyFact, awaitingReceipts, emptyOutbox, foldFacts, keptVersions, lostByRestore, pinnedSamples, toAnnounce, unreleased, type OutboxState } from "../../../../agent/outbox/outbox-state.js";
+import {
+  applyFact,
+  awaitingReceipts,
+  emptyOutbox,
+  foldFacts,
+  keptVersions,
+  lostByRestore,
+  pinnedSamples,
+  toAnnounce,
+  unreleased,
+  type OutboxState,
+} from "../../../../agent/outbox/outbox-state.js";
 import { forgettable } from "../../../../agent/budget.js";
 import { id, receipt, saved } from "./facts.js";
 
-const standing = (state: OutboxState, number: number): string | undefined => state.entries.get(id(number))?.standing;
+const standing = (state: OutboxState, number: number): string | undefined =>
+  state.entries.get(id(number))?.standing;
 
 describe("the outbox's state", () => {
   it("announces what is pending, oldest first, and asks on for what is not released", () => {
-    const state = foldFacts([saved(1), saved(2, [id(1)]), saved(3, [id(2)]), receipt(1, "released"), receipt(2, "recorded")]);
-    assert.deepEqual(toAnnounce(state).map(({ sequence }) => sequence), [3]);
-    assert.deepEqual(awaitingReceipts(state).map(({ sequence }) => sequence), [2]);
+    const state = foldFacts([
+      saved(1),
+      saved(2, [id(1)]),
+      saved(3, [id(2)]),
+      receipt(1, "released"),
+      receipt(2, "recorded"),
+    ]);
+    assert.deepEqual(
+      toAnnounce(state).map(({ sequence }) => sequence),
+      [3],
+    );
+    assert.deepEqual(
+      awaitingReceipts(state).map(({ sequence }) => sequence),
+      [2],
+    );
     assert.equal(unreleased(state).length, 2);
-    assert.deepEqual(pinnedSamples(state, "cam"), [{ from: 2, to: 3 }, { from: 3, to: 4 }]);
+    assert.deepEqual(pinnedSamples(state, "cam"), [
+      { from: 2, to: 3 },
+      { from: 3, to: 4 },
+    ]);
   });
   it("never lets a late receipt lower a standing", () => {
     const state = foldFacts([saved(1), receipt(1, "released"), receipt(1, "recorded"), receipt(1, "stored")]);
@@ -26,42 +53,96 @@ describe("the outbox's state", () => {
     assert.deepEqual([entry?.name, entry?.version, entry?.position], ["m", 1, 7]);
   });
   it("takes back what a restored server lost, and names what cannot be given back", () => {
-    const before = foldFacts([saved(1), saved(2), saved(3), receipt(1, "released", 4), receipt(2, "released", 9), receipt(3, "recorded", 12), { type: "forgotten", atMs: 0, versionId: id(2) }]);
-    assert.deepEqual(lostByRestore(before, 9).map(({ sequence }) => sequence), [2]);
+    const before = foldFacts([
+      saved(1),
+      saved(2),
+      saved(3),
+      receipt(1, "released", 4),
+      receipt(2, "released", 9),
+      receipt(3, "recorded", 12),
+      { type: "forgotten", atMs: 0, versionId: id(2) },
+    ]);
+    assert.deepEqual(
+      lostByRestore(before, 9).map(({ sequence }) => sequence),
+      [2],
+    );
     const after = applyFact(before, { type: "restored", atMs: 0, position: 9 });
     assert.deepEqual([standing(after, 1), standing(after, 3)], ["released", "pending"]);
-    assert.deepEqual(toAnnounce(after).map(({ sequence }) => sequence), [3]);
+    assert.deepEqual(
+      toAnnounce(after).map(({ sequence }) => sequence),
+      [3],
+    );
     assert.equal(after.seen, undefined);
   });
   it("waits for a backup where the profile asks for one, and hears of it in a later receipt of another version", () => {
-    const facts = [saved(1), saved(2), saved(3), receipt(1, "released", 5), receipt(2, "released", 6), receipt(3, "released", 7)];
-    const gone = (state: OutboxState, when: "stored" | "backed-up"): readonly string[] => forgettable(keptVersions(state, when), 1);
+    const facts = [
+      saved(1),
+      saved(2),
+      saved(3),
+      receipt(1, "released", 5),
+      receipt(2, "released", 6),
+      receipt(3, "released", 7),
+    ];
+    const gone = (state: OutboxState, when: "stored" | "backed-up"): readonly string[] =>
+      forgettable(keptVersions(state, when), 1);
     assert.equal(gone(foldFacts(facts), "stored").length, 2);
     assert.equal(gone(foldFacts(facts), "backed-up").length, 0);
     assert.deepEqual(gone(foldFacts([...facts, receipt(3, "released", 7, 7)]), "backed-up"), [id(1)]);
   });
   it("keeps a base as long as a child of it is not released", () => {
-    const state = foldFacts([saved(1), receipt(1, "released"), saved(2), receipt(2, "released"), saved(3, [id(1)])]);
+    const state = foldFacts([
+      saved(1),
+      receipt(1, "released"),
+      saved(2),
+      receipt(2, "released"),
+      saved(3, [id(1)]),
+    ]);
     assert.deepEqual(forgettable(keptVersions(state, "stored"), 1), []);
   });
   it("keeps a base's base too, which the child's transfer may be coded against", () => {
-    const facts = [saved(1), receipt(1, "released"), saved(2, [id(1)]), receipt(2, "released"), saved(3, [id(2)])];
+    const facts = [
+      saved(1),
+      receipt(1, "released"),
+      saved(2, [id(1)]),
+      receipt(2, "released"),
+      saved(3, [id(2)]),
+    ];
     assert.deepEqual(forgettable(keptVersions(foldFacts(facts), "stored"), 1), []);
-    assert.deepEqual(forgettable(keptVersions(foldFacts([...facts, receipt(3, "released")]), "stored"), 2), [id(1)]);
+    assert.deepEqual(forgettable(keptVersions(foldFacts([...facts, receipt(3, "released")]), "stored"), 2), [
+      id(1),
+    ]);
   });
 
   const fact = fc.oneof(
     fc.integer({ min: 1, max: 6 }).map((number) => saved(number, number > 1 ? [id(number - 1)] : [])),
-    fc.record({ number: fc.integer({ min: 1, max: 6 }), kind: fc.constantFrom("recorded", "stored", "released"), position: fc.nat(20) }).map(({ number, kind, position }) => receipt(number, kind as "recorded", position)),
+    fc
+      .record({
+        number: fc.integer({ min: 1, max: 6 }),
+        kind: fc.constantFrom("recorded", "stored", "released"),
+        position: fc.nat(20),
+      })
+      .map(({ number, kind, position }) => receipt(number, kind as "recorded", position)),
     fc.nat(20).map((position): AgentFact => ({ type: "restored", atMs: 0, position })),
-    fc.integer({ min: 1, max: 6 }).map((number): AgentFact => ({ type: "activated", atMs: 0, versionId: id(number), line: "cam", clockErrorMs: null, session: 1 })),
+    fc.integer({ min: 1, max: 6 }).map((number): AgentFact => ({
+      type: "activated",
+      atMs: 0,
+      versionId: id(number),
+      line: "cam",
+      clockErrorMs: null,
+      session: 1,
+    })),
   );
   it("never lists an unreleased version among what may be forgotten, whatever the order of facts", () => {
-    fc.assert(fc.property(fc.array(fact, { maxLength: 40 }), fc.integer({ min: 1, max: 3 }), (facts, keepLast) => {
-      const state = foldFacts(facts);
-      const gone = new Set(forgettable(keptVersions(state, "stored"), keepLast));
-      for (const entry of unreleased(state)) assert.ok(!gone.has(entry.versionId));
-      assert.equal(foldFacts(facts.slice(5), foldFacts(facts.slice(0, 5), emptyOutbox)).entries.size, state.entries.size);
-    }));
+    fc.assert(
+      fc.property(fc.array(fact, { maxLength: 40 }), fc.integer({ min: 1, max: 3 }), (facts, keepLast) => {
+        const state = foldFacts(facts);
+        const gone = new Set(forgettable(keptVersions(state, "stored"), keepLast));
+        for (const entry of unreleased(state)) assert.ok(!gone.has(entry.versionId));
+        assert.equal(
+          foldFacts(facts.slice(5), foldFacts(facts.slice(0, 5), emptyOutbox)).entries.size,
+          state.entries.size,
+        );
+      }),
+    );
   });
 });

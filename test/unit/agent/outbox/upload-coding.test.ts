@@ -15,32 +15,113 @@ import { manualClock } from "../../../helpers/manual-clock.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 
 const clock = manualClock();
-const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 
-interface Scene { readonly files: Files; readonly coding: UploadCoding; readonly uploads: Uploads; readonly want: Want; readonly refs: readonly ObjectRef[]; readonly logged: (readonly [string, LogFields])[]; readonly manifests: ManifestPart[]; readonly childId: Hash }
+interface Scene {
+  readonly files: Files;
+  readonly coding: UploadCoding;
+  readonly uploads: Uploads;
+  readonly want: Want;
+  readonly refs: readonly ObjectRef[];
+  readonly logged: (readonly [string, LogFields])[];
+  readonly manifests: ManifestPart[];
+  readonly childId: Hash;
+}
 
 /** A base and a child of half a megabyte in the device's store. */
-async function scene({ mode = "always", room = true }: { readonly mode?: "always" | "auto" | "never"; readonly room?: boolean } = {}): Promise<Scene> {
-  const files = memoryFiles(), objects = memoryStore({ clock }), logged: (readonly [string, LogFields])[] = [], manifests: ManifestPart[] = [];
-  const note = (event: string, fields: LogFields = {}): void => { logged.push([event, fields]); };
+async function scene({
+  mode = "always",
+  room = true,
+}: { readonly mode?: "always" | "auto" | "never"; readonly room?: boolean } = {}): Promise<Scene> {
+  const files = memoryFiles(),
+    objects = memoryStore({ clock }),
+    logged: (readonly [string, LogFields])[] = [],
+    manifests: ManifestPart[] = [];
+  const note = (event: string, fields: LogFields = {}): void => {
+    logged.push([event, fields]);
+  };
   const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log };
   const body = weights([400, 320], 1);
   const about = { name: "m", fleet: "f", device: "d", line: "l", environment: { backend: "none" } };
-  const base = await saveModel(objects, opaqueModelSource([{ name: "w", ...body }]), { ...about, sequence: 1, bases: [] }, clock);
+  const base = await saveModel(
+    objects,
+    opaqueModelSource([{ name: "w", ...body }]),
+    { ...about, sequence: 1, bases: [] },
+    clock,
+  );
   const source = opaqueModelSource([{ name: "w", ...fineTuned(body, 1e-4, 2) }]);
-  const child = await saveModel(objects, source, { ...about, sequence: 2, bases: [await loadSaveBase(objects, base.versionId)] }, clock);
-  const coding = new UploadCoding({ objects, files, folder: "/transfers", clock, log, link: testProfile({ "link.coding": mode }).link, memoryLimitMb: 256, mayTake: () => Promise.resolve(room) });
-  const uploads = new Uploads({ objects, clock, log, blockBytes: 65536, coding, send: async (_, message) => { if (message.type === "manifest") manifests.push(message); return Promise.resolve(true); } });
+  const child = await saveModel(
+    objects,
+    source,
+    { ...about, sequence: 2, bases: [await loadSaveBase(objects, base.versionId)] },
+    clock,
+  );
+  const coding = new UploadCoding({
+    objects,
+    files,
+    folder: "/transfers",
+    clock,
+    log,
+    link: testProfile({ "link.coding": mode }).link,
+    memoryLimitMb: 256,
+    mayTake: () => Promise.resolve(room),
+  });
+  const uploads = new Uploads({
+    objects,
+    clock,
+    log,
+    blockBytes: 65536,
+    coding,
+    send: async (_, message) => {
+      if (message.type === "manifest") manifests.push(message);
+      return Promise.resolve(true);
+    },
+  });
   const childId = source.leaves[0]?.tensor as Hash;
-  const want: Want = { type: "want", reason: "tensors", versionId: child.versionId, transfer: "ab".repeat(8), objects: [], bases: [], blockBytes: 65536, part: 0, parts: 1, more: false, tensorIndices: [0], codec: 1, references: [base.versionId] };
-  return { files, coding, uploads, want, refs: [{ kind: "tensor", id: childId, byteLength: body.bytes.length }], logged, manifests, childId };
+  const want: Want = {
+    type: "want",
+    reason: "tensors",
+    versionId: child.versionId,
+    transfer: "ab".repeat(8),
+    objects: [],
+    bases: [],
+    blockBytes: 65536,
+    part: 0,
+    parts: 1,
+    more: false,
+    tensorIndices: [0],
+    codec: 1,
+    references: [base.versionId],
+  };
+  return {
+    files,
+    coding,
+    uploads,
+    want,
+    refs: [{ kind: "tensor", id: childId, byteLength: body.bytes.length }],
+    logged,
+    manifests,
+    childId,
+  };
 }
 
-const firstPart = (transfer: string): BlockRequest => ({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+const firstPart = (transfer: string): BlockRequest => ({
+  type: "blockRequest",
+  transfer,
+  blocks: [],
+  manifestParts: [0],
+});
 /** The manifest that answers the server, whenever the stream is ready. */
 async function manifest({ uploads, manifests, want }: Scene, asked: Want = want): Promise<ManifestPart> {
   await uploads.begin(asked);
-  assert.equal(uploads.onRequest(firstPart(asked.transfer)), true, "a request that comes while it is coded is kept");
+  assert.equal(
+    uploads.onRequest(firstPart(asked.transfer)),
+    true,
+    "a request that comes while it is coded is kept",
+  );
   while (manifests.length === 0) await turn();
   return manifests[0] as ManifestPart;
 }
@@ -70,9 +151,13 @@ describe("coding an upload", () => {
   });
 
   it("gives the same stream in another process, which has decided nothing yet", async () => {
-    const first = await manifest(await scene()), again = await scene({ mode: "auto" });
+    const first = await manifest(await scene()),
+      again = await scene({ mode: "auto" });
     const second = await manifest(again, { ...again.want, streamBytes: first.byteLength });
-    assert.deepEqual([second.byteLength, second.blockHashes, second.encodings], [first.byteLength, first.blockHashes, first.encodings]);
+    assert.deepEqual(
+      [second.byteLength, second.blockHashes, second.encodings],
+      [first.byteLength, first.blockHashes, first.encodings],
+    );
     await again.uploads.stop();
   });
 
@@ -90,23 +175,34 @@ describe("coding an upload", () => {
     const full = await scene({ room: false });
     assert.deepEqual((await manifest(full)).encodings, []);
     assert.match(String(full.logged.find(([event]) => event === "upload-not-coded")?.[1]["text"]), /no room/);
-    for (const [one, want] of [[await scene(), { codec: 0 }], [await scene({ mode: "never" }), {}], [await scene(), { reason: "raw" as const, codec: 0, references: [] }]] as const) {
+    for (const [one, want] of [
+      [await scene(), { codec: 0 }],
+      [await scene({ mode: "never" }), {}],
+      [await scene(), { reason: "raw" as const, codec: 0, references: [] }],
+    ] as const) {
       assert.deepEqual((await manifest(one, { ...one.want, ...want })).encodings, []);
-      assert.equal(one.logged.some(([event]) => event === "coded"), false);
+      assert.equal(
+        one.logged.some(([event]) => event === "coded"),
+        false,
+      );
     }
   });
 
   it("is done alone where the base was forgotten here", async () => {
     const one = await scene();
     const { encodings } = await manifest(one, { ...one.want, references: ["cd".repeat(32) as Hash] });
-    assert.deepEqual(encodings.map(({ code, against }) => [code > 0, against]), [[true, undefined]]);
+    assert.deepEqual(
+      encodings.map(({ code, against }) => [code > 0, against]),
+      [[true, undefined]],
+    );
     await one.uploads.stop();
   });
 
   it("leaves nothing behind that the next start does not clear", async () => {
     const { files } = await scene();
     await files.makeFolder("/transfers");
-    for (const name of ["killed.coded", "download.part"]) await (await files.open(`/transfers/${name}`, "create")).close();
+    for (const name of ["killed.coded", "download.part"])
+      await (await files.open(`/transfers/${name}`, "create")).close();
     await UploadCoding.clear(files, "/transfers");
     assert.deepEqual(await files.list("/transfers"), ["download.part"]);
   });

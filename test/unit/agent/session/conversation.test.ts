@@ -20,13 +20,28 @@ const random = seededRandom("conversation");
 const serverKey = generateKey(random);
 const deviceKey = generateKey(random);
 const enrolment = parseEnrolment({
-  kind: "stemma-enrolment", format: 1, fleet: "yard", device: "v1", lines: ["cam"], mqtt: ["mqtt://127.0.0.1:1"], root: "stemma", token: "stemma_token_of_tests",
-  deviceSeed: deviceKey.seed, devicePublicKey: deviceKey.publicKey, serverPublicKey: serverKey.publicKey, profile: "generic",
+  kind: "stemma-enrolment",
+  format: 1,
+  fleet: "yard",
+  device: "v1",
+  lines: ["cam"],
+  mqtt: ["mqtt://127.0.0.1:1"],
+  root: "stemma",
+  token: "stemma_token_of_tests",
+  deviceSeed: deviceKey.seed,
+  devicePublicKey: deviceKey.publicKey,
+  serverPublicKey: serverKey.publicKey,
+  profile: "generic",
 });
 const session = 7;
 
 interface Bench {
-  readonly conversation: Conversation; readonly outbox: Outbox; readonly clock: ManualClock; readonly sent: Body[]; readonly events: string[]; readonly receipts: string[];
+  readonly conversation: Conversation;
+  readonly outbox: Outbox;
+  readonly clock: ManualClock;
+  readonly sent: Body[];
+  readonly events: string[];
+  readonly receipts: string[];
   hear(body: Body, from?: number): Promise<void>;
   save(seed: string, base?: Hash): Promise<Hash>;
   of<Type extends BodyType>(type: Type): BodyOf<Type>[];
@@ -39,25 +54,120 @@ async function bench(): Promise<Bench> {
   const sent: Body[] = [];
   const events: string[] = [];
   const receipts: string[] = [];
-  const send = (body: Body): boolean => { sent.push(body); return true; };
-  const uploads = new Uploads({ objects: outbox.objects, clock, log, blockBytes: 8192, send: async (_, message) => send(message) });
-  const conversation = new Conversation({ enrolment, outbox, uploads, clock, clockError: new ClockError(), log, send, refused: (why) => { events.push(`refused: ${why}`); }, birth: () => ({ agentVersion: "0", profile: "test", runtime: "test", oldestProtocol: 1 }) }, {
-    onReceipt: (line, { kind }) => { receipts.push(`${line} ${kind}`); }, onOffer: (offer, isEcho) => { events.push(`offer ${offer.name} ${isEcho ? "echo" : "new"}`); }, onManifest: () => undefined, onTransferRefused: () => false,
-    onCommand: async () => ({ type: "commandResult", code: "", json: "{}" }), onEvent: (name) => { events.push(name); },
+  const send = (body: Body): boolean => {
+    sent.push(body);
+    return true;
+  };
+  const uploads = new Uploads({
+    objects: outbox.objects,
+    clock,
+    log,
+    blockBytes: 8192,
+    send: async (_, message) => send(message),
   });
-  const hear = async (body: Body, from = session): Promise<void> => { conversation.hear({ protocol: 1, session: from, sequence: 1, correlation: "c", expiresMs: 0, body }); await conversation.idle(); };
+  const conversation = new Conversation(
+    {
+      enrolment,
+      outbox,
+      uploads,
+      clock,
+      clockError: new ClockError(),
+      log,
+      send,
+      refused: (why) => {
+        events.push(`refused: ${why}`);
+      },
+      birth: () => ({ agentVersion: "0", profile: "test", runtime: "test", oldestProtocol: 1 }),
+    },
+    {
+      onReceipt: (line, { kind }) => {
+        receipts.push(`${line} ${kind}`);
+      },
+      onOffer: (offer, isEcho) => {
+        events.push(`offer ${offer.name} ${isEcho ? "echo" : "new"}`);
+      },
+      onManifest: () => undefined,
+      onTransferRefused: () => false,
+      onCommand: async () => ({ type: "commandResult", code: "", json: "{}" }),
+      onEvent: (name) => {
+        events.push(name);
+      },
+    },
+  );
+  const hear = async (body: Body, from = session): Promise<void> => {
+    conversation.hear({ protocol: 1, session: from, sequence: 1, correlation: "c", expiresMs: 0, body });
+    await conversation.idle();
+  };
   return {
-    conversation, outbox, clock, sent, events, receipts, hear,
-    async save(seed, base) { const saved = await outbox.saveTrained(tinySource(seed), { name: "m", fleet: "yard", device: "v1", line: "cam", base, metric: null, samples: null, environment: { backend: "none" } }); conversation.changed(); await conversation.idle(); return saved.versionId; },
-    of: <Type extends BodyType>(type: Type) => sent.filter((body): body is BodyOf<Type> => body.type === type),
+    conversation,
+    outbox,
+    clock,
+    sent,
+    events,
+    receipts,
+    hear,
+    async save(seed, base) {
+      const saved = await outbox.saveTrained(tinySource(seed), {
+        name: "m",
+        fleet: "yard",
+        device: "v1",
+        line: "cam",
+        base,
+        metric: null,
+        samples: null,
+        environment: { backend: "none" },
+      });
+      conversation.changed();
+      await conversation.idle();
+      return saved.versionId;
+    },
+    of: <Type extends BodyType>(type: Type) =>
+      sent.filter((body): body is BodyOf<Type> => body.type === type),
   };
 }
 
 function welcome(more: Partial<Welcome> = {}, length = 5, by: PrivateKey = serverKey): Welcome {
-  return { type: "welcome", serverVersion: "1", protocol: 1, head: signHead(by, { length, chain: sha256(`chain ${length}`), root: sha256("root") }), clockMs: 1_700_000_000_000, restored: false, restoredPosition: 0, known: [], blockBytes: 65536, window: 4, ...more };
+  return {
+    type: "welcome",
+    serverVersion: "1",
+    protocol: 1,
+    head: signHead(by, { length, chain: sha256(`chain ${length}`), root: sha256("root") }),
+    clockMs: 1_700_000_000_000,
+    restored: false,
+    restoredPosition: 0,
+    known: [],
+    blockBytes: 65536,
+    window: 4,
+    ...more,
+  };
 }
-function receiptOf(versionId: Hash, kind: Receipt["kind"], more: Partial<Receipt> = {}, by: PrivateKey = serverKey): Receipt {
-  const { type: _, publicKey: __, signature: ___, ...fields } = { type: "receipt", publicKey: "", signature: "", kind, versionId, fleet: "yard", device: "v1", session, position: 9, backedUpTo: 0, name: "m", version: 1, head: signHead(by, { length: 10, chain: sha256("c"), root: sha256("r") }), ...more };
+function receiptOf(
+  versionId: Hash,
+  kind: Receipt["kind"],
+  more: Partial<Receipt> = {},
+  by: PrivateKey = serverKey,
+): Receipt {
+  const {
+    type: _,
+    publicKey: __,
+    signature: ___,
+    ...fields
+  } = {
+    type: "receipt",
+    publicKey: "",
+    signature: "",
+    kind,
+    versionId,
+    fleet: "yard",
+    device: "v1",
+    session,
+    position: 9,
+    backedUpTo: 0,
+    name: "m",
+    version: 1,
+    head: signHead(by, { length: 10, chain: sha256("c"), root: sha256("r") }),
+    ...more,
+  };
   return signReceipt(by, fields);
 }
 
@@ -71,7 +181,10 @@ describe("a conversation", () => {
     await hear(welcome());
     assert.equal(of("announce").length, 1);
     assert.equal(of("announce")[0]?.tensorBytes, 92);
-    assert.ok(of("announce")[0]?.objects.some(({ kind }) => kind === "tree"), "small objects come along");
+    assert.ok(
+      of("announce")[0]?.objects.some(({ kind }) => kind === "tree"),
+      "small objects come along",
+    );
     assert.equal(conversation.attempt(versionId)?.phase, "announced");
   });
   it("asks again when it is not welcomed", async () => {
@@ -108,7 +221,15 @@ describe("a conversation", () => {
     conversation.opened(session);
     await hear(welcome());
     const versionId = await save("1");
-    const refusal = { type: "refusal", code: "SIZE_OVER_LIMIT", message: "too big", versionId, transfer: "", retry: false, retryAfterMs: 0 } as const;
+    const refusal = {
+      type: "refusal",
+      code: "SIZE_OVER_LIMIT",
+      message: "too big",
+      versionId,
+      transfer: "",
+      retry: false,
+      retryAfterMs: 0,
+    } as const;
     await hear(refusal);
     assert.equal(outbox.entry(versionId)?.refusal?.code, "SIZE_OVER_LIMIT");
     assert.deepEqual(events, ["model-refused"]);
@@ -123,7 +244,15 @@ describe("a conversation", () => {
     conversation.opened(session);
     await hear(welcome());
     const versionId = await save("1");
-    await hear({ type: "refusal", code: "QUOTA_EXCEEDED", message: "later", versionId, transfer: "", retry: true, retryAfterMs: 5_000 });
+    await hear({
+      type: "refusal",
+      code: "QUOTA_EXCEEDED",
+      message: "later",
+      versionId,
+      transfer: "",
+      retry: true,
+      retryAfterMs: 5_000,
+    });
     clock.advance(5_000);
     await conversation.idle();
     assert.equal(of("announce").length, 2);
@@ -138,12 +267,27 @@ describe("a conversation", () => {
     await hear(welcome());
     await hear(receiptOf(base, "released"));
     const child = await save("2", base);
-    const want = { type: "want", reason: "base", versionId: child, transfer: "", objects: [], bases: [base], blockBytes: 0, part: 0, parts: 1, more: false, tensorIndices: [] } as const;
+    const want = {
+      type: "want",
+      reason: "base",
+      versionId: child,
+      transfer: "",
+      objects: [],
+      bases: [base],
+      blockBytes: 0,
+      part: 0,
+      parts: 1,
+      more: false,
+      tensorIndices: [],
+    } as const;
     const before = of("announce").length;
     await hear(want);
     assert.equal(of("announce").length, before + 1);
     await hear({ ...want, bases: [sha256("never seen")] });
-    assert.deepEqual(of("refusal").map(({ code, versionId }) => [code, versionId]), [["BASE_MISSING", child]]);
+    assert.deepEqual(
+      of("refusal").map(({ code, versionId }) => [code, versionId]),
+      [["BASE_MISSING", child]],
+    );
     await hear({ ...want, reason: "tensors", versionId: sha256("nobody's"), transfer: "0".repeat(16) });
     assert.equal(of("refusal").at(-1)?.code, "MODEL_NOT_FOUND");
   });
@@ -172,14 +316,24 @@ describe("a conversation", () => {
     await conversation.idle();
     assert.equal(of("activated").length, 0);
     await hear(receiptOf(versionId, "recorded"));
-    assert.deepEqual(of("activated").map(({ atMs, clockErrorMs }) => [atMs, clockErrorMs]), [[5, 3]]);
+    assert.deepEqual(
+      of("activated").map(({ atMs, clockErrorMs }) => [atMs, clockErrorMs]),
+      [[5, 3]],
+    );
     await hear(welcome({ known: [{ line: "cam", sequence: 1, versionId, activeVersionId: versionId }] }));
     assert.equal(of("activated").length, 1);
   });
   it("leaves the server alone when it is told that it may not come", async () => {
     const { conversation, hear, events } = await bench();
     conversation.opened(session);
-    await hear({ type: "refusal", code: "DEVICE_QUARANTINED", message: "cloned", transfer: "", retry: false, retryAfterMs: 0 });
+    await hear({
+      type: "refusal",
+      code: "DEVICE_QUARANTINED",
+      message: "cloned",
+      transfer: "",
+      retry: false,
+      retryAfterMs: 0,
+    });
     assert.deepEqual(events, ["not-admitted", "refused: cloned"]);
   });
 });

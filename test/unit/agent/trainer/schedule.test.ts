@@ -1,13 +1,34 @@
-/** When a line trains: what is due, what holds it back, and that a person's wish passes duty hours but not the disk. */
+/**
+ * When a line trains: what is due, what holds it back, and that a person's wish passes duty hours but not the
+ * disk.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { decideTraining, onDuty, pauseAfterFailuresMs, type ScheduleInput } from "../../../../agent/trainer/schedule.js";
+import {
+  decideTraining,
+  onDuty,
+  pauseAfterFailuresMs,
+  type ScheduleInput,
+} from "../../../../agent/trainer/schedule.js";
 import { testProfile } from "../../../helpers/agent-bench.js";
 
 const hour = 3_600_000;
 const room = { allowed: true, left: 1, reason: "" };
-const base: ScheduleInput = { training: testProfile({ "training.everyHours": 24 }).training, schedule: {}, nowMs: 100 * 24 * hour, utcOffsetMinutes: 0, lastTrainingMs: undefined, trainings: 0, newSamples: 0, hasBase: true, disk: room, awaitsReceipt: false, pausesAfterFailure: false, asked: false };
+const base: ScheduleInput = {
+  training: testProfile({ "training.everyHours": 24 }).training,
+  schedule: {},
+  nowMs: 100 * 24 * hour,
+  utcOffsetMinutes: 0,
+  lastTrainingMs: undefined,
+  trainings: 0,
+  newSamples: 0,
+  hasBase: true,
+  disk: room,
+  awaitsReceipt: false,
+  pausesAfterFailure: false,
+  asked: false,
+};
 const why = (input: Partial<ScheduleInput>): string => decideTraining({ ...base, ...input }).because;
 
 describe("the schedule", () => {
@@ -15,14 +36,31 @@ describe("the schedule", () => {
     assert.equal(why({}), "clock");
     assert.equal(why({ lastTrainingMs: base.nowMs - 23 * hour }), "not-due");
     assert.equal(why({ lastTrainingMs: base.nowMs - 24 * hour }), "clock");
-    assert.equal(why({ lastTrainingMs: base.nowMs, training: testProfile({ "training.afterSamples": 10 }).training, newSamples: 10 }), "samples");
-    assert.equal(why({ lastTrainingMs: base.nowMs, training: testProfile({ "training.afterSamples": 10 }).training, newSamples: 9 }), "not-due");
+    assert.equal(
+      why({
+        lastTrainingMs: base.nowMs,
+        training: testProfile({ "training.afterSamples": 10 }).training,
+        newSamples: 10,
+      }),
+      "samples",
+    );
+    assert.equal(
+      why({
+        lastTrainingMs: base.nowMs,
+        training: testProfile({ "training.afterSamples": 10 }).training,
+        newSamples: 9,
+      }),
+      "not-due",
+    );
     assert.equal(why({ lastTrainingMs: base.nowMs, asked: true }), "asked");
   });
   it("lets a line's own schedule stand above the profile's, null included", () => {
     assert.equal(why({ schedule: { everySeconds: null } }), "not-due");
     assert.equal(why({ lastTrainingMs: base.nowMs - 2000, schedule: { everySeconds: 1 } }), "clock");
-    assert.equal(why({ lastTrainingMs: base.nowMs, schedule: { everySeconds: null, afterSamples: 3 }, newSamples: 3 }), "samples");
+    assert.equal(
+      why({ lastTrainingMs: base.nowMs, schedule: { everySeconds: null, afterSamples: 3 }, newSamples: 3 }),
+      "samples",
+    );
     assert.equal(why({ trainings: 2, schedule: { rounds: 2 } }), "rounds-done");
     assert.equal(why({ trainings: 2, schedule: { rounds: 2 }, asked: true }), "asked");
   });
@@ -36,12 +74,26 @@ describe("the schedule", () => {
     assert.equal(why({ pausesAfterFailure: true, asked: true }), "asked");
   });
   it("pauses longer after every failure in a row, up to an hour", () => {
-    assert.deepEqual([1, 2, 3, 9, 10, 1000].map(pauseAfterFailuresMs), [15_000, 30_000, 60_000, hour, hour, hour]);
+    assert.deepEqual([1, 2, 3, 9, 10, 1000].map(pauseAfterFailuresMs), [
+      15_000,
+      30_000,
+      60_000,
+      hour,
+      hour,
+      hour,
+    ]);
   });
   it("keeps duty hours, also over midnight and in local time, but not against a person", () => {
-    const training = testProfile({ "training.everyHours": 1, "training.dutyHours": { from: 22, to: 6 } }).training;
-    const at = (hours: number, utcOffsetMinutes = 0): string => why({ training, nowMs: base.nowMs + hours * hour, utcOffsetMinutes });
-    assert.deepEqual([at(21), at(22), at(23.9), at(5.9), at(6)], ["off-duty", "clock", "clock", "clock", "off-duty"]);
+    const training = testProfile({
+      "training.everyHours": 1,
+      "training.dutyHours": { from: 22, to: 6 },
+    }).training;
+    const at = (hours: number, utcOffsetMinutes = 0): string =>
+      why({ training, nowMs: base.nowMs + hours * hour, utcOffsetMinutes });
+    assert.deepEqual(
+      [at(21), at(22), at(23.9), at(5.9), at(6)],
+      ["off-duty", "clock", "clock", "clock", "off-duty"],
+    );
     assert.equal(at(20, 120), "clock");
     assert.equal(why({ training, nowMs: base.nowMs + 12 * hour, asked: true }), "asked");
   });
@@ -49,9 +101,17 @@ describe("the schedule", () => {
     assert.equal(why({ lastTrainingMs: base.nowMs + 1000 * hour }), "clock");
   });
   it("has every hour on duty in exactly one of two complementary windows", () => {
-    fc.assert(fc.property(fc.integer({ min: 0, max: 23 }), fc.integer({ min: 0, max: 23 }), fc.integer({ min: 0, max: 1e12 }), fc.integer({ min: -720, max: 840 }), (from, to, nowMs, offset) => {
-      fc.pre(from !== to);
-      assert.notEqual(onDuty({ from, to }, nowMs, offset), onDuty({ from: to, to: from }, nowMs, offset));
-    }));
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 23 }),
+        fc.integer({ min: 0, max: 23 }),
+        fc.integer({ min: 0, max: 1e12 }),
+        fc.integer({ min: -720, max: 840 }),
+        (from, to, nowMs, offset) => {
+          fc.pre(from !== to);
+          assert.notEqual(onDuty({ from, to }, nowMs, offset), onDuty({ from: to, to: from }, nowMs, offset));
+        },
+      ),
+    );
   });
 });

@@ -4,17 +4,27 @@ import { ChainGuard } from "../../../../server/archive/chain-guard.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const h = (text: string): Hash => text as Hash;
-function guardOf(mostDepth: number, forms: Readonly<Record<string, readonly [base?: string, previous?: string]>>): ChainGuard {
+function guardOf(
+  mostDepth: number,
+  forms: Readonly<Record<string, readonly [base?: string, previous?: string]>>,
+): ChainGuard {
   const guard = new ChainGuard(mostDepth);
-  for (const [id, [base, previous]] of Object.entries(forms)) guard.set(h(id), { base: base as Hash | undefined, previous: previous as Hash | undefined });
+  for (const [id, [base, previous]] of Object.entries(forms))
+    guard.set(h(id), { base: base as Hash | undefined, previous: previous as Hash | undefined });
   return guard;
 }
 
 describe("a chain's guard", () => {
   it("counts what is decoded before a tensor and after it", () => {
     const guard = guardOf(9, { a: [], b: ["a"], c: ["b", "a"], d: ["c"], x: ["a"] });
-    assert.deepEqual(["a", "b", "c", "d", "x"].map((id) => guard.depth(h(id))), [0, 1, 2, 3, 1]);
-    assert.deepEqual(["a", "b", "c", "d", "x"].map((id) => guard.height(h(id))), [3, 2, 1, 0, 0]);
+    assert.deepEqual(
+      ["a", "b", "c", "d", "x"].map((id) => guard.depth(h(id))),
+      [0, 1, 2, 3, 1],
+    );
+    assert.deepEqual(
+      ["a", "b", "c", "d", "x"].map((id) => guard.height(h(id))),
+      [3, 2, 1, 0, 0],
+    );
   });
   it("admits no circle, also not through what a tensor is predicted with", () => {
     const guard = guardOf(9, { a: [], b: ["a"], c: ["b"], p: [], q: ["p", "c"] });

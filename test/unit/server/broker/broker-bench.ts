@@ -6,7 +6,11 @@ import { nodeClock, silentLog } from "../../../../shared/adapters/node-clock.js"
 import { clientIdOf } from "../../../../shared/wire/topics.js";
 import type { BrokerLimits } from "../../../../server/broker/broker-limits.js";
 import type { Authenticate, BrokerEvent } from "../../../../server/broker/broker-port.js";
-import { startBroker, type BrokerOptions, type RunningBroker } from "../../../../server/broker/start-broker.js";
+import {
+  startBroker,
+  type BrokerOptions,
+  type RunningBroker,
+} from "../../../../server/broker/start-broker.js";
 
 export const root = "stemma";
 export const fleet = "fleet1";
@@ -14,27 +18,69 @@ export const topicOf = (device: string, tail: string): string => `${root}/v1/${f
 
 /** Devices v1 … are known by the password "secret". */
 export const knowsSecret: Authenticate = async ({ username, password }) =>
-  (/^v\d+$/.test(username) && Buffer.from(password).toString() === "secret" ? { fleet, device: username } : { refused: "wrong token" });
+  /^v\d+$/.test(username) && Buffer.from(password).toString() === "secret"
+    ? { fleet, device: username }
+    : { refused: "wrong token" };
 
-export interface BrokerBench { readonly broker: RunningBroker; readonly events: BrokerEvent[]; nextEvent(type: BrokerEvent["type"]): Promise<BrokerEvent>; client(device: string, options?: IClientOptions): Promise<MqttClient>; raw(): Promise<Socket>; close(): Promise<void> }
+export interface BrokerBench {
+  readonly broker: RunningBroker;
+  readonly events: BrokerEvent[];
+  nextEvent(type: BrokerEvent["type"]): Promise<BrokerEvent>;
+  client(device: string, options?: IClientOptions): Promise<MqttClient>;
+  raw(): Promise<Socket>;
+  close(): Promise<void>;
+}
 
-export async function brokerBench(limits: Partial<BrokerLimits> = {}, options: Partial<BrokerOptions> = {}): Promise<BrokerBench> {
-  const broker = await startBroker({ root, authenticate: knowsSecret, clock: nodeClock(), log: silentLog(), limits, ...options });
+export async function brokerBench(
+  limits: Partial<BrokerLimits> = {},
+  options: Partial<BrokerOptions> = {},
+): Promise<BrokerBench> {
+  const broker = await startBroker({
+    root,
+    authenticate: knowsSecret,
+    clock: nodeClock(),
+    log: silentLog(),
+    limits,
+    ...options,
+  });
   const events: BrokerEvent[] = [];
   const waiting: { readonly type: string; readonly resolve: (event: BrokerEvent) => void }[] = [];
   broker.onEvent((event) => {
     events.push(event);
-    for (const one of waiting.splice(0)) if (one.type === event.type) one.resolve(event); else waiting.push(one);
+    for (const one of waiting.splice(0))
+      if (one.type === event.type) one.resolve(event);
+      else waiting.push(one);
   });
   const clients: MqttClient[] = [];
   const sockets: Socket[] = [];
   return {
-    broker, events,
-    nextEvent: (type) => new Promise((resolve) => { const seen = events.find((event) => event.type === type); if (seen) resolve(seen); else waiting.push({ type, resolve }); }),
+    broker,
+    events,
+    nextEvent: (type) =>
+      new Promise((resolve) => {
+        const seen = events.find((event) => event.type === type);
+        if (seen) resolve(seen);
+        else waiting.push({ type, resolve });
+      }),
     client: async (device, more = {}) => {
-      const client = mqtt.connect(broker.url, { clientId: clientIdOf(fleet, device), username: device, password: "secret", protocolVersion: 4, reconnectPeriod: 0, ...more });
+      const client = mqtt.connect(broker.url, {
+        clientId: clientIdOf(fleet, device),
+        username: device,
+        password: "secret",
+        protocolVersion: 4,
+        reconnectPeriod: 0,
+        ...more,
+      });
       clients.push(client);
-      await new Promise<void>((resolve, reject) => { client.once("connect", () => { resolve(); }); client.once("error", reject); client.once("close", () => { reject(new Error("closed before CONNACK")); }); });
+      await new Promise<void>((resolve, reject) => {
+        client.once("connect", () => {
+          resolve();
+        });
+        client.once("error", reject);
+        client.once("close", () => {
+          reject(new Error("closed before CONNACK"));
+        });
+      });
       client.on("error", () => undefined);
       return client;
     },
@@ -54,18 +100,44 @@ export async function brokerBench(limits: Partial<BrokerLimits> = {}, options: P
 }
 
 /** Resolves when it closes, whatever error comes first. */
-export function closing(emitter: { once(event: "close", listener: () => void): unknown }): Promise<void> { return new Promise((resolve) => { emitter.once("close", () => { resolve(); }); }); }
+export function closing(emitter: { once(event: "close", listener: () => void): unknown }): Promise<void> {
+  return new Promise((resolve) => {
+    emitter.once("close", () => {
+      resolve();
+    });
+  });
+}
 
-export function nextMessage(client: MqttClient): Promise<readonly [topic: string, payload: Buffer]> { return new Promise((resolve) => { client.once("message", (topic, payload) => { resolve([topic, payload]); }); }); }
+export function nextMessage(client: MqttClient): Promise<readonly [topic: string, payload: Buffer]> {
+  return new Promise((resolve) => {
+    client.once("message", (topic, payload) => {
+      resolve([topic, payload]);
+    });
+  });
+}
 
 /** A CONNECT packet of MQTT 3.1.1 for a known device. */
 export function connectPacket(device: string, { password = "secret", keepalive = 60 } = {}): Buffer {
-  const text = (value: string): Buffer => { const bytes = Buffer.from(value); const length = Buffer.alloc(2); length.writeUInt16BE(bytes.length); return Buffer.concat([length, bytes]); };
-  const body = Buffer.concat([text("MQTT"), Buffer.of(4, 0xc2, keepalive >> 8, keepalive & 255), text(clientIdOf(fleet, device)), text(device), text(password)]);
+  const text = (value: string): Buffer => {
+    const bytes = Buffer.from(value);
+    const length = Buffer.alloc(2);
+    length.writeUInt16BE(bytes.length);
+    return Buffer.concat([length, bytes]);
+  };
+  const body = Buffer.concat([
+    text("MQTT"),
+    Buffer.of(4, 0xc2, keepalive >> 8, keepalive & 255),
+    text(clientIdOf(fleet, device)),
+    text(device),
+    text(password),
+  ]);
   return Buffer.concat([Buffer.of(0x10), remainingLength(body.length), body]);
 }
 export function remainingLength(length: number): Buffer {
   const bytes: number[] = [];
-  do { bytes.push((length % 128) + (length >= 128 ? 128 : 0)); length = Math.floor(length / 128); } while (length > 0);
+  do {
+    bytes.push((length % 128) + (length >= 128 ? 128 : 0));
+    length = Math.floor(length / 128);
+  } while (length > 0);
   return Buffer.from(bytes);
 }

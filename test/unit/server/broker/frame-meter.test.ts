@@ -4,7 +4,8 @@ import { FrameMeter, type FrameViolation } from "../../../../server/broker/frame
 import { connectPacket, remainingLength } from "./broker-bench.js";
 
 const limits = { maxFrameBytes: 1000, maxConnectBytes: 200 };
-const publish = (length: number): Buffer => Buffer.concat([Buffer.of(0x30), remainingLength(length), Buffer.alloc(length)]);
+const publish = (length: number): Buffer =>
+  Buffer.concat([Buffer.of(0x30), remainingLength(length), Buffer.alloc(length)]);
 
 function feedInPieces(meter: FrameMeter, bytes: Uint8Array, piece: number): FrameViolation | undefined {
   for (let at = 0; at < bytes.length; at += piece) {
@@ -13,13 +14,29 @@ function feedInPieces(meter: FrameMeter, bytes: Uint8Array, piece: number): Fram
   }
   return undefined;
 }
-function known(): FrameMeter { const meter = new FrameMeter(limits); assert.equal(meter.feed(connectPacket("v1"), 0), undefined); meter.accept(); return meter; }
+function known(): FrameMeter {
+  const meter = new FrameMeter(limits);
+  assert.equal(meter.feed(connectPacket("v1"), 0), undefined);
+  meter.accept();
+  return meter;
+}
 
 test("frames are measured whatever pieces they come in", () => {
-  const stream = Buffer.concat([publish(0), publish(1), publish(127), publish(128), Buffer.of(0xc0, 0), publish(1000), Buffer.of(0x40, 2, 0, 1)]);
+  const stream = Buffer.concat([
+    publish(0),
+    publish(1),
+    publish(127),
+    publish(128),
+    Buffer.of(0xc0, 0),
+    publish(1000),
+    Buffer.of(0x40, 2, 0, 1),
+  ]);
   for (const piece of [1, 2, 3, 7, 64, 5000]) {
     assert.equal(feedInPieces(known(), stream, piece), undefined, String(piece));
-    assert.match(feedInPieces(known(), Buffer.concat([stream, publish(1001)]), piece)?.reason ?? "", /1001 bytes where 1000/);
+    assert.match(
+      feedInPieces(known(), Buffer.concat([stream, publish(1001)]), piece)?.reason ?? "",
+      /1001 bytes where 1000/,
+    );
   }
 });
 
@@ -30,15 +47,30 @@ test("a length is judged before its bytes come", () => {
 test("before CONNECT is accepted only little may come, and CONNECT first", () => {
   const meter = new FrameMeter(limits);
   assert.match(new FrameMeter(limits).feed(publish(1), 0)?.reason ?? "", /before CONNECT/);
-  assert.match(new FrameMeter(limits).feed(Buffer.of(0x10, 0xff, 0x7f), 0)?.reason ?? "", /16383 bytes where 200/);
+  assert.match(
+    new FrameMeter(limits).feed(Buffer.of(0x10, 0xff, 0x7f), 0)?.reason ?? "",
+    /16383 bytes where 200/,
+  );
   assert.equal(meter.feed(connectPacket("v1"), 0), undefined);
-  assert.match(meter.feed(Buffer.concat(Array.from({ length: 100 }, () => Buffer.of(0xc0, 0))), 0)?.reason ?? "", /too many bytes before/);
+  assert.match(
+    meter.feed(Buffer.concat(Array.from({ length: 100 }, () => Buffer.of(0xc0, 0))), 0)?.reason ?? "",
+    /too many bytes before/,
+  );
   assert.match(known().feed(connectPacket("v1"), 0)?.reason ?? "", /second CONNECT/);
 });
 
 test("packets that no client sends, and those longer than their kind, are out of place", () => {
-  for (const type of [0x00, 0x20, 0x90, 0xb0, 0xd0, 0xf0]) assert.match(known().feed(Buffer.of(type, 0), 0)?.reason ?? "", /no client sends/, type.toString(16));
-  for (const [type, length] of [[0x40, 3], [0xc0, 1], [0x82, 5000]] as const) assert.match(known().feed(Buffer.concat([Buffer.of(type), remainingLength(length)]), 0)?.reason ?? "", /allowed/);
+  for (const type of [0x00, 0x20, 0x90, 0xb0, 0xd0, 0xf0])
+    assert.match(known().feed(Buffer.of(type, 0), 0)?.reason ?? "", /no client sends/, type.toString(16));
+  for (const [type, length] of [
+    [0x40, 3],
+    [0xc0, 1],
+    [0x82, 5000],
+  ] as const)
+    assert.match(
+      known().feed(Buffer.concat([Buffer.of(type), remainingLength(length)]), 0)?.reason ?? "",
+      /allowed/,
+    );
 });
 
 test("tells since when a frame is incomplete", () => {

@@ -15,21 +15,37 @@ async function folderOf(context: TestContext): Promise<string> {
 }
 
 const report = { name: "soh", version: 1 } as RecoveryReport;
-function streamOf(text: string, { before, fails = false }: { readonly before?: () => Promise<void>; readonly fails?: boolean } = {}): RecoveryStream {
+function streamOf(
+  text: string,
+  { before, fails = false }: { readonly before?: () => Promise<void>; readonly fails?: boolean } = {},
+): RecoveryStream {
   const error = new StemmaError("ROOT_MISMATCH", "another root");
   const proof: Promise<RecoveryReport> = fails ? Promise.reject(error) : Promise.resolve(report);
   proof.catch(() => undefined);
-  return { byteLength: text.length, expected: report, report: proof, chunks: (async function* () { yield Buffer.from(text.slice(0, 2)); await before?.(); yield Buffer.from(text.slice(2)); })() };
+  return {
+    byteLength: text.length,
+    expected: report,
+    report: proof,
+    chunks: (async function* () {
+      yield Buffer.from(text.slice(0, 2));
+      await before?.();
+      yield Buffer.from(text.slice(2));
+    })(),
+  };
 }
 
 test("a file that is there is refused before and during the recovery, and replaced whole where that is said", async (context) => {
-  const folder = await folderOf(context), path = join(folder, "model.safetensors");
+  const folder = await folderOf(context),
+    path = join(folder, "model.safetensors");
   await writeStreamDurably(streamOf("first"), path, { overwrite: false }, () => undefined);
   assert.equal(await readFile(path, "utf8"), "first");
   await assert.rejects(refuseExisting(path, false), { code: "FILE_EXISTS" });
   await refuseExisting(path, true);
   await refuseExisting(join(folder, "other"), false);
-  await assert.rejects(writeStreamDurably(streamOf("second"), path, { overwrite: false }, () => undefined), { code: "FILE_EXISTS" });
+  await assert.rejects(
+    writeStreamDurably(streamOf("second"), path, { overwrite: false }, () => undefined),
+    { code: "FILE_EXISTS" },
+  );
   assert.equal(await readFile(path, "utf8"), "first");
   await writeStreamDurably(streamOf("third"), path, { overwrite: true }, () => undefined);
   assert.equal(await readFile(path, "utf8"), "third");
@@ -39,16 +55,29 @@ test("a file that is there is refused before and during the recovery, and replac
 });
 
 test("a name that is taken while the model is recovered is not taken over", async (context) => {
-  const folder = await folderOf(context), path = join(folder, "model.safetensors");
-  await assert.rejects(writeStreamDurably(streamOf("recovered", { before: () => writeFile(path, "somebody's") }), path, { overwrite: false }, () => undefined), { code: "FILE_EXISTS" });
+  const folder = await folderOf(context),
+    path = join(folder, "model.safetensors");
+  await assert.rejects(
+    writeStreamDurably(
+      streamOf("recovered", { before: () => writeFile(path, "somebody's") }),
+      path,
+      { overwrite: false },
+      () => undefined,
+    ),
+    { code: "FILE_EXISTS" },
+  );
   assert.equal(await readFile(path, "utf8"), "somebody's");
   assert.deepEqual(await readdir(folder), ["model.safetensors"]);
 });
 
 test("a model that does not verify leaves what was there, also with --force", async (context) => {
-  const folder = await folderOf(context), path = join(folder, "model.safetensors");
+  const folder = await folderOf(context),
+    path = join(folder, "model.safetensors");
   await writeFile(path, "good");
-  await assert.rejects(writeStreamDurably(streamOf("wrong", { fails: true }), path, { overwrite: true }, () => undefined), { code: "ROOT_MISMATCH" });
+  await assert.rejects(
+    writeStreamDurably(streamOf("wrong", { fails: true }), path, { overwrite: true }, () => undefined),
+    { code: "ROOT_MISMATCH" },
+  );
   assert.equal(await readFile(path, "utf8"), "good");
   assert.deepEqual(await readdir(folder), ["model.safetensors"]);
 });

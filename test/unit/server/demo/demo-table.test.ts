@@ -10,5 +10,11 @@ test("what came over the wire stands beside the whole model, with its share", ()
 
 test("a model without figures has none", () => {
   assert.equal(describeMetric({}), "-");
-  assert.equal(describeMetric({ "metric.name": "accuracy", "metric.unit": "%", "metric.before": 50, "metric.after": 75 }, 40), "accuracy 40.0 % → 75.0 %");
+  assert.equal(
+    describeMetric(
+      { "metric.name": "accuracy", "metric.unit": "%", "metric.before": 50, "metric.after": 75 },
+      40,
+    ),
+    "accuracy 40.0 % → 75.0 %",
+  );
 });

@@ -3,7 +3,11 @@ import { describe, it } from "node:test";
 import { eventHub, type ServerEvent } from "../../../../server/events/event-hub.js";
 
 describe("the event hub", () => {
-  const event = (device: string): Parameters<ReturnType<typeof eventHub>["emit"]>[0] => ({ event: "device-disconnected", fleet: "f", device });
+  const event = (device: string): Parameters<ReturnType<typeof eventHub>["emit"]>[0] => ({
+    event: "device-disconnected",
+    fleet: "f",
+    device,
+  });
 
   it("gives what happens after the call to everybody who listens, with its time, until they stop", async () => {
     const hub = eventHub({ now: () => 7 });
@@ -17,7 +21,10 @@ describe("the event hub", () => {
     for (const events of [a, b]) {
       const seen: ServerEvent[] = [];
       for await (const one of events) seen.push(one);
-      assert.deepEqual(seen, [{ event: "device-disconnected", fleet: "f", device: "x", atMs: 7 }, { event: "device-disconnected", fleet: "f", device: "y", atMs: 7 }]);
+      assert.deepEqual(seen, [
+        { event: "device-disconnected", fleet: "f", device: "x", atMs: 7 },
+        { event: "device-disconnected", fleet: "f", device: "y", atMs: 7 },
+      ]);
     }
     assert.equal(hub.listeners, 0);
   });
@@ -29,7 +36,8 @@ describe("the event hub", () => {
     for (const device of ["a", "b", "c", "d", "e"]) hub.emit(event(device));
     stop.abort();
     const seen: string[] = [];
-    for await (const one of events) seen.push(one.event === "missed" ? `missed ${one.count}` : "device" in one ? one.device : one.event);
+    for await (const one of events)
+      seen.push(one.event === "missed" ? `missed ${one.count}` : "device" in one ? one.device : one.event);
     assert.deepEqual(seen, ["missed 3", "d", "e"]);
   });
 

@@ -15,18 +15,32 @@ import { fineTuned, further, weights } from "../../../helpers/related-tensors.js
 const codec = await loadDeltaCodec();
 const shape = [40, 50];
 
-interface Scene { readonly simulation: Simulation; readonly device: SimulatedDevice; readonly base: SavedModel; readonly child: SavedModel; readonly tensors: { readonly base: Tensor; readonly child: Tensor }; quiet(): Promise<void> }
+interface Scene {
+  readonly simulation: Simulation;
+  readonly device: SimulatedDevice;
+  readonly base: SavedModel;
+  readonly child: SavedModel;
+  readonly tensors: { readonly base: Tensor; readonly child: Tensor };
+  quiet(): Promise<void>;
+}
 
 /** A device whose base is recorded, and a child that is not announced yet. */
 async function scene({ codes = true, coding = true } = {}): Promise<Scene> {
-  const simulation: Simulation = new Simulation({ seed: 3, files: memoryFiles({ now: () => simulation.clock.now() }), limits: { coding } });
+  const simulation: Simulation = new Simulation({
+    seed: 3,
+    files: memoryFiles({ now: () => simulation.clock.now() }),
+    limits: { coding },
+  });
   await simulation.start();
   const device = await simulation.add("car", ["a"], codes);
   const quiet = async (): Promise<void> => {
     for (let still = 0; still < 12;) {
       await simulation.settle(8);
       if (simulation.onTheWire === 0) still++;
-      else { still = 0; await simulation.deliver(); }
+      else {
+        still = 0;
+        await simulation.deliver();
+      }
     }
   };
   const tensors = { base: weights(shape, 1), child: fineTuned(weights(shape, 1), 1e-4, 2) };
@@ -34,16 +48,22 @@ async function scene({ codes = true, coding = true } = {}): Promise<Scene> {
   await simulation.connect(device);
   await device.announce();
   // The first time kernels are loaded from the disk meanwhile, by device and store, which takes its time.
-  while (!device.has(base.versionId, "released")) { assert.deepEqual(device.refusals, []); await quiet(); }
+  while (!device.has(base.versionId, "released")) {
+    assert.deepEqual(device.refusals, []);
+    await quiet();
+  }
   const child = await device.save("a", { body: tensors.child }, base.versionId);
   return { simulation, device, base, child, tensors, quiet };
 }
 
-function idOf(model: SavedModel & { readonly leaves?: unknown }, device: SimulatedDevice): Hash { return device.models.find(({ versionId }) => versionId === model.versionId)?.leaves[0]?.tensor as Hash; }
+function idOf(model: SavedModel & { readonly leaves?: unknown }, device: SimulatedDevice): Hash {
+  return device.models.find(({ versionId }) => versionId === model.versionId)?.leaves[0]?.tensor as Hash;
+}
 
 /** The device sends this, whatever it is, for every want that allows coding; raw tensors else. */
 function sends(device: SimulatedDevice, encoding: Encoding, bytes: Uint8Array): void {
-  device.streamFor = (want: Want) => (want.codec === undefined ? undefined : { objects: [streamObjectOfBytes(bytes)], encodings: [encoding] });
+  device.streamFor = (want: Want) =>
+    want.codec === undefined ? undefined : { objects: [streamObjectOfBytes(bytes)], encodings: [encoding] };
 }
 
 await scene();
@@ -53,10 +73,21 @@ describe("coded wants", () => {
     const { simulation, device, base, child, quiet } = await scene();
     await device.announce();
     await quiet();
-    const onward = await device.save("a", { body: further(fineTuned(weights(shape, 1), 1e-4, 2), weights(shape, 1), 0.8, 1e-5, 4) }, child.versionId);
+    const onward = await device.save(
+      "a",
+      { body: further(fineTuned(weights(shape, 1), 1e-4, 2), weights(shape, 1), 0.8, 1e-5, 4) },
+      child.versionId,
+    );
     await device.announce();
     await quiet();
-    assert.deepEqual(device.wants.map(({ reason, codec: format, references }) => [reason, format, references]), [["tensors", 1, undefined], ["tensors", 1, [base.versionId]], ["tensors", 1, [child.versionId, base.versionId]]]);
+    assert.deepEqual(
+      device.wants.map(({ reason, codec: format, references }) => [reason, format, references]),
+      [
+        ["tensors", 1, undefined],
+        ["tensors", 1, [base.versionId]],
+        ["tensors", 1, [child.versionId, base.versionId]],
+      ],
+    );
     assert.deepEqual(device.coded, [base.versionId, child.versionId, onward.versionId]);
     // Stored as it came: coded, against what it travelled with.
     const stored = simulation.repository.objects.representation(idOf(onward, device));
@@ -69,7 +100,13 @@ describe("coded wants", () => {
     const { device, child, quiet } = await scene({ coding: false });
     await device.announce();
     await quiet();
-    assert.deepEqual(device.wants.map(({ codec: format, references }) => [format, references]), [[undefined, undefined], [undefined, undefined]]);
+    assert.deepEqual(
+      device.wants.map(({ codec: format, references }) => [format, references]),
+      [
+        [undefined, undefined],
+        [undefined, undefined],
+      ],
+    );
     assert.deepEqual(device.coded, []);
     assert.ok(device.has(child.versionId, "released"));
   });
@@ -83,7 +120,9 @@ describe("coded wants", () => {
       await device.announce();
       await quiet();
     }
-    const depths = device.models.map((model) => simulation.repository.objects.representation(idOf(model, device))?.depth ?? -1);
+    const depths = device.models.map(
+      (model) => simulation.repository.objects.representation(idOf(model, device))?.depth ?? -1,
+    );
     assert.deepEqual(depths, [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3]);
     assert.ok(device.has(last, "released"));
     assert.deepEqual((await simulation.repository.check()).problems, []);
@@ -93,14 +132,21 @@ describe("coded wants", () => {
     const { simulation, device, base, child, quiet } = await scene();
     let held: Body | undefined;
     // The last block stays on the device while the lease runs out, the base is retired and collected.
-    device.meddle = (body) => { if (body.type !== "block" || held !== undefined) return body; held = body; return undefined; };
+    device.meddle = (body) => {
+      if (body.type !== "block" || held !== undefined) return body;
+      held = body;
+      return undefined;
+    };
     await device.announce();
     await quiet();
     assert.ok(held !== undefined);
     const { repository } = simulation;
     await repository.retire(base.versionId, "test");
     const leased = await repository.planCollection();
-    assert.ok(!leased.dead.some(({ id }) => id === idOf(base, device)), "under the want's lease the base stays");
+    assert.ok(
+      !leased.dead.some(({ id }) => id === idOf(base, device)),
+      "under the want's lease the base stays",
+    );
     const before = device.wants.length;
     simulation.clock.advance(defaultIngestLimits.leaseMs + 60_000);
     const plan = await repository.planCollection();
@@ -110,7 +156,13 @@ describe("coded wants", () => {
     await device.announce();
     await quiet();
     assert.ok(device.has(child.versionId, "released"));
-    assert.deepEqual(device.wants.slice(before).map(({ reason, codec: format }) => [reason, format]).at(-1), ["raw", undefined]);
+    assert.deepEqual(
+      device.wants
+        .slice(before)
+        .map(({ reason, codec: format }) => [reason, format])
+        .at(-1),
+      ["raw", undefined],
+    );
     assert.equal((await repository.recover(child.versionId)).verifiedRoot, child.record.root);
   });
 
@@ -118,34 +170,78 @@ describe("coded wants", () => {
     const raw = 4 * 2000;
     const foreign = "ab".repeat(32) as Hash;
     const attempts: readonly (readonly [string, (base: Hash) => Encoding, code: string])[] = [
-      ["longer than raw by more than a thousandth", () => ({ code: 2, byteLength: raw + 9 }), "SIZE_OVER_LIMIT"],
-      ["against a tensor of nobody's", () => ({ code: 2, byteLength: 100, against: foreign }), "TRANSFER_MANIFEST_INVALID"],
-      ["against a predecessor of nobody's", (base) => ({ code: 2, byteLength: 100, against: base, previous: foreign }), "TRANSFER_MANIFEST_INVALID"],
-      ["against a predecessor alone", (base) => ({ code: 2, byteLength: 100, previous: base }), "TRANSFER_MANIFEST_INVALID"],
-      ["by a code that does not exist", (base) => ({ code: 9, byteLength: 100, against: base }), "DELTA_CODE_UNKNOWN"],
-      ["by a float scheme, which is not exact", (base) => ({ code: 17, byteLength: 100, against: base }), "DELTA_CODE_UNKNOWN"],
+      [
+        "longer than raw by more than a thousandth",
+        () => ({ code: 2, byteLength: raw + 9 }),
+        "SIZE_OVER_LIMIT",
+      ],
+      [
+        "against a tensor of nobody's",
+        () => ({ code: 2, byteLength: 100, against: foreign }),
+        "TRANSFER_MANIFEST_INVALID",
+      ],
+      [
+        "against a predecessor of nobody's",
+        (base) => ({ code: 2, byteLength: 100, against: base, previous: foreign }),
+        "TRANSFER_MANIFEST_INVALID",
+      ],
+      [
+        "against a predecessor alone",
+        (base) => ({ code: 2, byteLength: 100, previous: base }),
+        "TRANSFER_MANIFEST_INVALID",
+      ],
+      [
+        "by a code that does not exist",
+        (base) => ({ code: 9, byteLength: 100, against: base }),
+        "DELTA_CODE_UNKNOWN",
+      ],
+      [
+        "by a float scheme, which is not exact",
+        (base) => ({ code: 17, byteLength: 100, against: base }),
+        "DELTA_CODE_UNKNOWN",
+      ],
       ["raw in fewer bytes than it has", () => ({ code: 0, byteLength: 100 }), "TRANSFER_MANIFEST_INVALID"],
-      ["equal, with bytes", (base) => ({ code: 1, byteLength: 100, against: base }), "TRANSFER_MANIFEST_INVALID"],
+      [
+        "equal, with bytes",
+        (base) => ({ code: 1, byteLength: 100, against: base }),
+        "TRANSFER_MANIFEST_INVALID",
+      ],
     ];
     for (const [what, encoding, code] of attempts) {
       const { simulation, device, base, child, quiet } = await scene({ codes: false });
       const given = encoding(idOf(base, device));
       sends(device, given, new Uint8Array(given.byteLength));
       let blocks = 0;
-      device.meddle = (body) => { if (body.type === "block") blocks++; return body; };
+      device.meddle = (body) => {
+        if (body.type === "block") blocks++;
+        return body;
+      };
       await device.announce();
       await quiet();
-      assert.deepEqual(device.refusals.map((refusal) => refusal.code), [code], what);
+      assert.deepEqual(
+        device.refusals.map((refusal) => refusal.code),
+        [code],
+        what,
+      );
       assert.equal(blocks, 0, what);
       assert.equal(simulation.repository.get(child.versionId), undefined, what);
     }
   });
 
   it("refuse a stream that is no coding of its tensor, and take the tensor raw when it is announced again", async () => {
-    const honest = (one: Scene): EncodedTensor => codec.encodeTensor(one.tensors.child, one.tensors.child.bytes, { base: one.tensors.base });
+    const honest = (one: Scene): EncodedTensor =>
+      codec.encodeTensor(one.tensors.child, one.tensors.child.bytes, { base: one.tensors.base });
     const attempts: readonly (readonly [string, (one: Scene) => Pick<EncodedTensor, "code" | "bytes">])[] = [
       ["cut", (one) => ({ ...honest(one), bytes: honest(one).bytes.subarray(0, 200) })],
-      ["of another tensor", (one) => codec.encodeTensor(one.tensors.base, further(one.tensors.child, one.tensors.base, 1, 1e-4, 9).bytes, { base: one.tensors.base })],
+      [
+        "of another tensor",
+        (one) =>
+          codec.encodeTensor(
+            one.tensors.base,
+            further(one.tensors.child, one.tensors.base, 1, 1e-4, 9).bytes,
+            { base: one.tensors.base },
+          ),
+      ],
       ["under another code", (one) => ({ code: 4, bytes: honest(one).bytes })],
       ["equal to its base, which it is not", () => ({ code: 1, bytes: new Uint8Array(0) })],
     ];
@@ -163,7 +259,11 @@ describe("coded wants", () => {
       await quiet();
       assert.deepEqual([device.wants.at(-1)?.reason, device.wants.at(-1)?.codec], ["raw", undefined], what);
       assert.ok(device.has(child.versionId, "released"), what);
-      assert.equal((await simulation.repository.recover(child.versionId)).verifiedRoot, child.record.root, what);
+      assert.equal(
+        (await simulation.repository.recover(child.versionId)).verifiedRoot,
+        child.record.root,
+        what,
+      );
     }
   });
 

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { startConfirmations, type ConfirmationParts, type ReleasePolicy } from "../../../../server/ingest/confirmations.js";
+import {
+  startConfirmations,
+  type ConfirmationParts,
+  type ReleasePolicy,
+} from "../../../../server/ingest/confirmations.js";
 import type { VersionSummary } from "../../../../server/repository/fleet-repository.js";
 import { silentLog } from "../../../../shared/adapters/node-clock.js";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -9,26 +13,76 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 const hash = (at: number): Hash => at.toString(16).padStart(64, "0") as Hash;
 
 /** A repository of states only; `confirm` may be held back or fail. */
-function bench(policy: ReleasePolicy, options: { readonly atOnce?: number; readonly bytes?: number; readonly confirm?: (id: Hash) => Promise<void> } = {}) {
+function bench(
+  policy: ReleasePolicy,
+  options: {
+    readonly atOnce?: number;
+    readonly bytes?: number;
+    readonly confirm?: (id: Hash) => Promise<void>;
+  } = {},
+) {
   const states = new Map<Hash, VersionSummary["state"]>();
   const told: string[] = [];
-  let backedUpTo = 0, running = 0, most = 0;
-  const summary = (versionId: Hash): VersionSummary => ({ versionId, state: states.get(versionId), position: Number(BigInt(`0x${versionId}`)), tensorBytes: options.bytes ?? 1 }) as VersionSummary;
+  let backedUpTo = 0,
+    running = 0,
+    most = 0;
+  const summary = (versionId: Hash): VersionSummary =>
+    ({
+      versionId,
+      state: states.get(versionId),
+      position: Number(BigInt(`0x${versionId}`)),
+      tensorBytes: options.bytes ?? 1,
+    }) as VersionSummary;
   const parts: ConfirmationParts = {
     repository: {
       get: (id) => (states.has(id) ? summary(id) : undefined),
       versions: () => [...states.keys()].map(summary),
       backedUpTo: () => backedUpTo,
-      confirmStored: async (id) => { running++; most = Math.max(most, running); try { await options.confirm?.(id); } finally { running--; } states.set(id, "stored"); return summary(id); },
-      release: (id) => { states.set(id, "released"); return Promise.resolve(summary(id)); },
+      confirmStored: async (id) => {
+        running++;
+        most = Math.max(most, running);
+        try {
+          await options.confirm?.(id);
+        } finally {
+          running--;
+        }
+        states.set(id, "stored");
+        return summary(id);
+      },
+      release: (id) => {
+        states.set(id, "released");
+        return Promise.resolve(summary(id));
+      },
     },
-    log: silentLog(), atOnce: options.atOnce ?? 2, bytesAtOnce: 10, policyOf: () => policy,
-    stored: ({ versionId }) => { told.push(`stored ${Number(BigInt(`0x${versionId}`))}`); },
-    released: ({ versionId }) => { told.push(`released ${Number(BigInt(`0x${versionId}`))}`); },
-    damaged: (versionId) => { told.push(`damaged ${Number(BigInt(`0x${versionId}`))}`); },
+    log: silentLog(),
+    atOnce: options.atOnce ?? 2,
+    bytesAtOnce: 10,
+    policyOf: () => policy,
+    stored: ({ versionId }) => {
+      told.push(`stored ${Number(BigInt(`0x${versionId}`))}`);
+    },
+    released: ({ versionId }) => {
+      told.push(`released ${Number(BigInt(`0x${versionId}`))}`);
+    },
+    damaged: (versionId) => {
+      told.push(`damaged ${Number(BigInt(`0x${versionId}`))}`);
+    },
   };
   const confirmations = startConfirmations(parts);
-  return { confirmations, told, states, add: (at: number) => { states.set(hash(at), "recorded"); confirmations.add(hash(at)); }, backUpTo: (position: number) => { backedUpTo = position; confirmations.backedUp(); }, most: () => most };
+  return {
+    confirmations,
+    told,
+    states,
+    add: (at: number) => {
+      states.set(hash(at), "recorded");
+      confirmations.add(hash(at));
+    },
+    backUpTo: (position: number) => {
+      backedUpTo = position;
+      confirmations.backedUp();
+    },
+    most: () => most,
+  };
 }
 
 describe("confirmations", () => {
@@ -44,11 +98,13 @@ describe("confirmations", () => {
   });
 
   it("call a version that was retired while it was read neither whole nor damaged", async () => {
-    const scene = bench("stored", { confirm: (id) => {
-      if (id !== hash(1)) return Promise.resolve();
-      scene.states.set(id, "retired");
-      return Promise.reject(new StemmaError("MODEL_RETIRED", "gone"));
-    } });
+    const scene = bench("stored", {
+      confirm: (id) => {
+        if (id !== hash(1)) return Promise.resolve();
+        scene.states.set(id, "retired");
+        return Promise.reject(new StemmaError("MODEL_RETIRED", "gone"));
+      },
+    });
     scene.add(1);
     scene.add(2);
     await scene.confirmations.idle();
@@ -67,28 +123,49 @@ describe("confirmations", () => {
   });
 
   it("never release a model that was not found whole", async () => {
-    const { confirmations, told, add, states } = bench("stored", { confirm: (id) => (id === hash(1) ? Promise.reject(new StemmaError("ROOT_MISMATCH", "wrong")) : Promise.resolve()) });
+    const { confirmations, told, add, states } = bench("stored", {
+      confirm: (id) =>
+        id === hash(1) ? Promise.reject(new StemmaError("ROOT_MISMATCH", "wrong")) : Promise.resolve(),
+    });
     add(1);
     add(2);
     await confirmations.idle();
-    assert.deepEqual(told.filter((one) => one.endsWith("1")), ["damaged 1"]);
+    assert.deepEqual(
+      told.filter((one) => one.endsWith("1")),
+      ["damaged 1"],
+    );
     assert.equal(states.get(hash(1)), "recorded");
     assert.equal(states.get(hash(2)), "released");
   });
 
   it("take a stopped journal for no damage", async () => {
-    const { confirmations, told, add } = bench("stored", { confirm: () => Promise.reject(new StemmaError("JOURNAL_STOPPED", "stopped")) });
+    const { confirmations, told, add } = bench("stored", {
+      confirm: () => Promise.reject(new StemmaError("JOURNAL_STOPPED", "stopped")),
+    });
     add(1);
     await confirmations.idle();
     assert.deepEqual(told, []);
   });
 
   it("run few at a time, in models and in bytes; a large one runs alone", async () => {
-    const small = bench("stored", { atOnce: 3, confirm: () => new Promise((resolve) => { setImmediate(resolve); }) });
+    const small = bench("stored", {
+      atOnce: 3,
+      confirm: () =>
+        new Promise((resolve) => {
+          setImmediate(resolve);
+        }),
+    });
     for (let at = 1; at <= 9; at++) small.add(at);
     await small.confirmations.idle();
     assert.equal(small.most(), 3);
-    const large = bench("stored", { atOnce: 3, bytes: 11, confirm: () => new Promise((resolve) => { setImmediate(resolve); }) });
+    const large = bench("stored", {
+      atOnce: 3,
+      bytes: 11,
+      confirm: () =>
+        new Promise((resolve) => {
+          setImmediate(resolve);
+        }),
+    });
     for (let at = 1; at <= 4; at++) large.add(at);
     await large.confirmations.idle();
     assert.equal(large.most(), 1);

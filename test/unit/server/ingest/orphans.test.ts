@@ -7,8 +7,17 @@ import type { SavedModel } from "../../../../shared/save/save-model.js";
 import { noise } from "../../../helpers/noise.js";
 import { Simulation, type SimulatedDevice } from "../../../helpers/ingest-simulation.js";
 
-async function orphaned(): Promise<{ readonly simulation: Simulation; readonly device: SimulatedDevice; readonly child: SavedModel; quiet(): Promise<void>; until(happened: () => boolean): Promise<void> }> {
-  const simulation: Simulation = new Simulation({ seed: 1, files: memoryFiles({ now: () => simulation.clock.now() }) });
+async function orphaned(): Promise<{
+  readonly simulation: Simulation;
+  readonly device: SimulatedDevice;
+  readonly child: SavedModel;
+  quiet(): Promise<void>;
+  until(happened: () => boolean): Promise<void>;
+}> {
+  const simulation: Simulation = new Simulation({
+    seed: 1,
+    files: memoryFiles({ now: () => simulation.clock.now() }),
+  });
   await simulation.start();
   const device = await simulation.add("car", ["a"]);
   const base = await device.save("a", { body: noise(9_000, 1), head: noise(500, 2) });
@@ -20,11 +29,19 @@ async function orphaned(): Promise<{ readonly simulation: Simulation; readonly d
     for (let still = 0; still < 8;) {
       await simulation.settle();
       if (simulation.onTheWire === 0) still++;
-      else { still = 0; await simulation.deliver(); }
+      else {
+        still = 0;
+        await simulation.deliver();
+      }
     }
   };
-  /** The store's own work (decoding, reading back) takes its time, whatever the clock says that is driven by hand. */
-  const until = async (happened: () => boolean): Promise<void> => { for (const end = performance.now() + 30_000; !happened() && performance.now() < end;) await quiet(); };
+  /**
+   * The store's own work (decoding, reading back) takes its time, whatever the clock says that is driven by
+   * hand.
+   */
+  const until = async (happened: () => boolean): Promise<void> => {
+    for (const end = performance.now() + 30_000; !happened() && performance.now() < end;) await quiet();
+  };
   return { simulation, device, child, quiet, until };
 }
 
@@ -34,8 +51,14 @@ describe("a child whose base nobody has", () => {
     await device.announce();
     await quiet();
     assert.equal(device.has(child.versionId, "recorded"), false);
-    for (let minutes = 0; minutes <= defaultIngestLimits.parkedMs / 60_000; minutes++) { simulation.clock.advance(60_000); await quiet(); }
-    assert.deepEqual(device.refusals.map(({ code, retry }) => [code, retry]), [["BASE_MISSING", true]]);
+    for (let minutes = 0; minutes <= defaultIngestLimits.parkedMs / 60_000; minutes++) {
+      simulation.clock.advance(60_000);
+      await quiet();
+    }
+    assert.deepEqual(
+      device.refusals.map(({ code, retry }) => [code, retry]),
+      [["BASE_MISSING", true]],
+    );
     await device.announce();
     await until(() => device.has(child.versionId, "released"));
     assert.equal(device.has(child.versionId, "released"), true);
@@ -53,7 +76,10 @@ describe("a child whose base nobody has", () => {
   });
 
   it("waits while its base is under way, however often it is announced", async () => {
-    const simulation: Simulation = new Simulation({ seed: 2, files: memoryFiles({ now: () => simulation.clock.now() }) });
+    const simulation: Simulation = new Simulation({
+      seed: 2,
+      files: memoryFiles({ now: () => simulation.clock.now() }),
+    });
     await simulation.start();
     const device = await simulation.add("car", ["a"]);
     const base = await device.save("a", { body: noise(40_000, 1), head: noise(500, 2) });
@@ -68,7 +94,13 @@ describe("a child whose base nobody has", () => {
     }
     assert.equal(device.unreleased.length, 0);
     // The child came after its base, so that the server asked for one tensor of it and no more.
-    assert.deepEqual(simulation.repository.versions({ device: "car" }).map(({ record }) => record.sequence).sort(), [1, 2]);
+    assert.deepEqual(
+      simulation.repository
+        .versions({ device: "car" })
+        .map(({ record }) => record.sequence)
+        .sort(),
+      [1, 2],
+    );
     assert.equal(device.wants.filter(({ reason }) => reason === "raw").length, 0);
   });
 });

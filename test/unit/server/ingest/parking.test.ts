@@ -4,8 +4,20 @@ import { ParkingLot } from "../../../../server/ingest/parking.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const hash = (at: number): Hash => at.toString(16).padStart(64, "0") as Hash;
-const lot = (): ParkingLot<string> => new ParkingLot<string>({ parkedPerDevice: 2, parkedTotal: 3, parkedBytes: 100, parkedMs: 1000 });
-const entry = (at: number, device = "d", bytes = 10, base = 99): Parameters<ParkingLot<string>["park"]>[0] => ({ versionId: hash(at), device, bases: [hash(base)], bytes, item: `item ${at}` });
+const lot = (): ParkingLot<string> =>
+  new ParkingLot<string>({ parkedPerDevice: 2, parkedTotal: 3, parkedBytes: 100, parkedMs: 1000 });
+const entry = (
+  at: number,
+  device = "d",
+  bytes = 10,
+  base = 99,
+): Parameters<ParkingLot<string>["park"]>[0] => ({
+  versionId: hash(at),
+  device,
+  bases: [hash(base)],
+  bytes,
+  item: `item ${at}`,
+});
 
 describe("parked announcements", () => {
   it("come back for their base, in the order in which they came", () => {
@@ -13,7 +25,10 @@ describe("parked announcements", () => {
     parked.park(entry(2), 0);
     parked.park(entry(1), 0);
     parked.park(entry(3, "other", 10, 98), 0);
-    assert.deepEqual(parked.takeWaitingFor(hash(99)).map(({ item }) => item), ["item 2", "item 1"]);
+    assert.deepEqual(
+      parked.takeWaitingFor(hash(99)).map(({ item }) => item),
+      ["item 2", "item 1"],
+    );
     assert.equal(parked.count, 1);
     assert.equal(parked.bytes, 10);
   });
@@ -34,7 +49,10 @@ describe("parked announcements", () => {
     assert.equal(parked.park(entry(1, "d", 60), 500)?.expiresAtMs, 1500);
     assert.equal(parked.bytes, 60);
     assert.deepEqual(parked.takeExpired(1000), []);
-    assert.deepEqual(parked.takeExpired(1500).map(({ item }) => item), ["item 1"]);
+    assert.deepEqual(
+      parked.takeExpired(1500).map(({ item }) => item),
+      ["item 1"],
+    );
     assert.equal(parked.bytes, 0);
   });
 

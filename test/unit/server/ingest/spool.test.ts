@@ -10,8 +10,17 @@ const hash = (at: number): Hash => at.toString(16).padStart(64, "0") as Hash;
 const folder = "/home/fleets/f/spool";
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 
-async function open(files: Files, now = (): number => Date.now(), more: Partial<{ spoolBytes: number; spoolMs: number; memorySpoolBytes: number }> = {}): Promise<SpoolFolder> {
-  return openSpoolFolder({ files, clock: { now }, log: silentLog() }, folder, { spoolBytes: 1000, spoolMs: 60_000, memorySpoolBytes: 0, ...more });
+async function open(
+  files: Files,
+  now = (): number => Date.now(),
+  more: Partial<{ spoolBytes: number; spoolMs: number; memorySpoolBytes: number }> = {},
+): Promise<SpoolFolder> {
+  return openSpoolFolder({ files, clock: { now }, log: silentLog() }, folder, {
+    spoolBytes: 1000,
+    spoolMs: 60_000,
+    memorySpoolBytes: 0,
+    ...more,
+  });
 }
 async function all(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   const pieces: Uint8Array[] = [];
@@ -19,7 +28,10 @@ async function all(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(pieces).toString();
 }
 
-for (const [where, memorySpoolBytes] of [["on disk", 0], ["in memory", 1000]] as const) {
+for (const [where, memorySpoolBytes] of [
+  ["on disk", 0],
+  ["in memory", 1000],
+] as const) {
   describe(`a spool ${where}`, () => {
     it("gives back what was written in any order, and goes on after a pause", async () => {
       const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { memorySpoolBytes });

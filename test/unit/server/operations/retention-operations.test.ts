@@ -6,11 +6,23 @@ import { retentionOperations } from "../../../../server/operations/retention-ope
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";
 
-function contextWith(failures: readonly ErrorCode[]): { readonly context: OperationsContext; readonly done: string[] } {
-  const done: string[] = [], left = [...failures];
+function contextWith(failures: readonly ErrorCode[]): {
+  readonly context: OperationsContext;
+  readonly done: string[];
+} {
+  const done: string[] = [],
+    left = [...failures];
   const repository = {
-    retention: { apply: () => { done.push("apply"); return Promise.resolve({ nowMs: 1, retired: [], kept: 2 }); } },
-    planCollection: () => { done.push("plan"); return Promise.resolve({}); },
+    retention: {
+      apply: () => {
+        done.push("apply");
+        return Promise.resolve({ nowMs: 1, retired: [], kept: 2 });
+      },
+    },
+    planCollection: () => {
+      done.push("plan");
+      return Promise.resolve({});
+    },
     collect: () => {
       const code = left.shift();
       if (code !== undefined) return Promise.reject(new StemmaError(code, "no"));
@@ -18,7 +30,10 @@ function contextWith(failures: readonly ErrorCode[]): { readonly context: Operat
       return Promise.resolve({ freedBytes: 7 });
     },
   } as unknown as FleetRepository;
-  return { done, context: { fleets: { get: () => Promise.resolve(repository) } } as unknown as OperationsContext };
+  return {
+    done,
+    context: { fleets: { get: () => Promise.resolve(repository) } } as unknown as OperationsContext,
+  };
 }
 
 test("nothing is collected unless it is asked for", async () => {
@@ -29,11 +44,18 @@ test("nothing is collected unless it is asked for", async () => {
 
 test("a plan that another collection made stale is made again, a bounded number of times", async () => {
   const twice = contextWith(["PLAN_STALE", "PLAN_STALE"]);
-  assert.equal((await retentionOperations(twice.context).applyRetention("a", { collect: true })).freedBytes, 7);
+  assert.equal(
+    (await retentionOperations(twice.context).applyRetention("a", { collect: true })).freedBytes,
+    7,
+  );
   assert.deepEqual(twice.done, ["apply", "plan", "plan", "plan", "collect"]);
   const always = contextWith(Array<ErrorCode>(9).fill("PLAN_STALE"));
-  await assert.rejects(retentionOperations(always.context).applyRetention("a", { collect: true }), { code: "PLAN_STALE" });
+  await assert.rejects(retentionOperations(always.context).applyRetention("a", { collect: true }), {
+    code: "PLAN_STALE",
+  });
   const refused = contextWith(["COLLECTION_REFUSED"]);
-  await assert.rejects(retentionOperations(refused.context).applyRetention("a", { collect: true }), { code: "COLLECTION_REFUSED" });
+  await assert.rejects(retentionOperations(refused.context).applyRetention("a", { collect: true }), {
+    code: "COLLECTION_REFUSED",
+  });
   assert.deepEqual(refused.done, ["apply", "plan"]);
 });

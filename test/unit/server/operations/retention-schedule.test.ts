@@ -11,18 +11,42 @@ import { manualClock } from "../../../helpers/manual-clock.js";
 const hourMs = 3_600_000;
 const setting: RetentionSetting = { scope: { of: "fleet" }, rule: "for ever", setAtMs: 1 };
 
-function scene(rulesOf: (fleet: string) => readonly RetentionSetting[], applied: (fleet: string) => Promise<RetentionReport>) {
-  const clock = manualClock(), calls: string[] = [], errors: string[] = [];
-  const log: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: (event, fields) => { errors.push(`${event} ${String(fields?.["fleet"])} ${String(fields?.["code"])}`); }, child: () => log };
+function scene(
+  rulesOf: (fleet: string) => readonly RetentionSetting[],
+  applied: (fleet: string) => Promise<RetentionReport>,
+) {
+  const clock = manualClock(),
+    calls: string[] = [],
+    errors: string[] = [];
+  const log: Log = {
+    debug: () => undefined,
+    info: () => undefined,
+    warn: () => undefined,
+    error: (event, fields) => {
+      errors.push(`${event} ${String(fields?.["fleet"])} ${String(fields?.["code"])}`);
+    },
+    child: () => log,
+  };
   const schedule = startRetentionSchedule({
-    clock, log, fleets: () => Promise.resolve(["a", "b", "c"]),
-    operations: { retention: (fleet) => Promise.resolve(rulesOf(fleet)), applyRetention: (fleet) => { calls.push(`${fleet} at ${clock.monotonic() / hourMs} h`); return applied(fleet); } },
+    clock,
+    log,
+    fleets: () => Promise.resolve(["a", "b", "c"]),
+    operations: {
+      retention: (fleet) => Promise.resolve(rulesOf(fleet)),
+      applyRetention: (fleet) => {
+        calls.push(`${fleet} at ${clock.monotonic() / hourMs} h`);
+        return applied(fleet);
+      },
+    },
   });
   return { clock, calls, errors, schedule };
 }
 
 test("an hour after the start and then once a day, for fleets that have rules", async () => {
-  const { clock, calls, schedule } = scene((fleet) => (fleet === "b" ? [] : [setting]), () => Promise.resolve({ nowMs: 0, retired: [], kept: 0 }));
+  const { clock, calls, schedule } = scene(
+    (fleet) => (fleet === "b" ? [] : [setting]),
+    () => Promise.resolve({ nowMs: 0, retired: [], kept: 0 }),
+  );
   clock.advance(hourMs - 1);
   await schedule.settled();
   assert.deepEqual(calls, []);
@@ -39,23 +63,43 @@ test("an hour after the start and then once a day, for fleets that have rules", 
 });
 
 test("a fleet that fails is named in the log, the others go on, and the next day all are asked again", async () => {
-  const { clock, calls, errors, schedule } = scene(() => [setting], (fleet) => (fleet === "a" ? Promise.reject(new StemmaError("RETENTION_RULE_INVALID", "a newer rule")) : Promise.resolve({ nowMs: 0, retired: [], kept: 0 })));
+  const { clock, calls, errors, schedule } = scene(
+    () => [setting],
+    (fleet) =>
+      fleet === "a"
+        ? Promise.reject(new StemmaError("RETENTION_RULE_INVALID", "a newer rule"))
+        : Promise.resolve({ nowMs: 0, retired: [], kept: 0 }),
+  );
   clock.advance(hourMs);
   await schedule.settled();
   clock.advance(24 * hourMs);
   await schedule.settled();
-  assert.deepEqual(calls.map((call) => call.slice(0, 1)), ["a", "b", "c", "a", "b", "c"]);
-  assert.deepEqual(errors, ["retention-failed a RETENTION_RULE_INVALID", "retention-failed a RETENTION_RULE_INVALID"]);
+  assert.deepEqual(
+    calls.map((call) => call.slice(0, 1)),
+    ["a", "b", "c", "a", "b", "c"],
+  );
+  assert.deepEqual(errors, [
+    "retention-failed a RETENTION_RULE_INVALID",
+    "retention-failed a RETENTION_RULE_INVALID",
+  ]);
   await schedule.close();
 });
 
 test("closing waits for the fleet under way and begins no other", async () => {
   let finish: (report: RetentionReport) => void = () => undefined;
-  const { clock, calls, schedule } = scene(() => [setting], () => new Promise((resolve) => { finish = resolve; }));
+  const { clock, calls, schedule } = scene(
+    () => [setting],
+    () =>
+      new Promise((resolve) => {
+        finish = resolve;
+      }),
+  );
   clock.advance(hourMs);
   while (calls.length === 0) await Promise.resolve();
   let closed = false;
-  const closing = schedule.close().then(() => { closed = true; });
+  const closing = schedule.close().then(() => {
+    closed = true;
+  });
   await Promise.resolve();
   assert.equal(closed, false);
   finish({ nowMs: 0, retired: [], kept: 0 });

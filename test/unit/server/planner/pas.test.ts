@@ -7,27 +7,51 @@ import { pasMt } from "../../../../server/planner/pas-mt.js";
 import { pasPt } from "../../../../server/planner/pas-pt.js";
 import { planStorage } from "../../../../server/planner/plan-storage.js";
 import { shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";
-import { buildStorageGraph, type EdgeInput, type StorageGraph } from "../../../../server/planner/storage-graph.js";
+import {
+  buildStorageGraph,
+  type EdgeInput,
+  type StorageGraph,
+} from "../../../../server/planner/storage-graph.js";
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 import { toyOfFigure5 } from "../../../helpers/storage-graphs.js";
 
-const edge = (to: string, storageCost: number, recreationCost: number, from?: string): EdgeInput => ({ to, kind: from === undefined ? "raw" : "delta", storageCost, recreationCost, ...(from === undefined ? {} : { from }) });
+const edge = (to: string, storageCost: number, recreationCost: number, from?: string): EdgeInput => ({
+  to,
+  kind: from === undefined ? "raw" : "delta",
+  storageCost,
+  recreationCost,
+  ...(from === undefined ? {} : { from }),
+});
 function graphOf(edges: readonly EdgeInput[], snapshots: readonly (readonly string[])[]): StorageGraph {
-  return buildStorageGraph({ vertices: [...new Set(edges.map(({ to }) => to))].map((id) => ({ id, byteLength: 1 })), edges, snapshots: snapshots.map((members, s) => ({ id: `s${s}`, members })) });
+  return buildStorageGraph({
+    vertices: [...new Set(edges.map(({ to }) => to))].map((id) => ({ id, byteLength: 1 })),
+    edges,
+    snapshots: snapshots.map((members, s) => ({ id: `s${s}`, members })),
+  });
 }
 const storedByMt = (graph: StorageGraph, budgets: readonly number[], snapshotsOnce = false): number => {
-  const scheme = snapshotsOnce ? "parallel" : "independent", limits = limitsOf(graph, Float64Array.from(budgets), scheme);
-  return new StorageTree(graph, pasMt(graph, minimumStorageTree(graph), limits, snapshotsOnce ? { snapshotsOnce: graph.members } : {})).storageCost;
+  const scheme = snapshotsOnce ? "parallel" : "independent",
+    limits = limitsOf(graph, Float64Array.from(budgets), scheme);
+  return new StorageTree(
+    graph,
+    pasMt(graph, minimumStorageTree(graph), limits, snapshotsOnce ? { snapshotsOnce: graph.members } : {}),
+  ).storageCost;
 };
-const storedByPt = (graph: StorageGraph, budgets: readonly number[]): number => new StorageTree(graph, pasPt(graph, shortestPathTree(graph), limitsOf(graph, Float64Array.from(budgets), "independent"))).storageCost;
+const storedByPt = (graph: StorageGraph, budgets: readonly number[]): number =>
+  new StorageTree(
+    graph,
+    pasPt(graph, shortestPathTree(graph), limitsOf(graph, Float64Array.from(budgets), "independent")),
+  ).storageCost;
 
 test("both find the best plan of the paper's toy", () => {
   assert.equal(storedByMt(toyOfFigure5(), [3, 6]), 24);
   assert.equal(storedByPt(toyOfFigure5(), [3, 6]), 24);
 });
 
-// Both cheap do not fit. PAS-PT takes what is cheapest first and pays for the other; PAS-MT sees what making room costs.
-const either = (): StorageGraph => graphOf([edge("a", 10, 1), edge("a", 1, 10), edge("b", 30, 1), edge("b", 2, 10)], [["a", "b"]]);
+// Both cheap do not fit. PAS-PT takes what is cheapest first and pays for the other; PAS-MT sees what making
+// room costs.
+const either = (): StorageGraph =>
+  graphOf([edge("a", 10, 1), edge("a", 1, 10), edge("b", 30, 1), edge("b", 2, 10)], [["a", "b"]]);
 test("PAS-PT grows by storage and refuses what breaks a group's budget; PAS-MT swaps by gain over storage", () => {
   assert.equal(storedByPt(either(), [11]), 31);
   assert.equal(storedByMt(either(), [11]), 12);
@@ -42,15 +66,37 @@ test("a swap at a vertex counts for everything rebuilt through it (equation 1)",
 });
 
 test("under the parallel scheme a swap counts once for every snapshot over budget (equation 2)", () => {
-  // Below `low` hang two members of one snapshot; below `high` those and one of another. Counted by snapshots high
-  // gains 2 for 18 and settles all; by members low would come first, 2 for 10, and high be needed all the same.
-  const graph = graphOf([edge("high", 1, 10), edge("high", 19, 1), edge("low", 1, 0, "high"), edge("low", 11, 1), edge("x1", 1, 0, "low"), edge("x2", 1, 0, "low"), edge("y", 1, 0, "high")], [["x1", "x2"], ["y"]]);
+  // Below `low` hang two members of one snapshot; below `high` those and one of another. Counted by snapshots
+  // high gains 2 for 18 and settles all; by members low would come first, 2 for 10, and high be needed all
+  // the same.
+  const graph = graphOf(
+    [
+      edge("high", 1, 10),
+      edge("high", 19, 1),
+      edge("low", 1, 0, "high"),
+      edge("low", 11, 1),
+      edge("x1", 1, 0, "low"),
+      edge("x2", 1, 0, "low"),
+      edge("y", 1, 0, "high"),
+    ],
+    [["x1", "x2"], ["y"]],
+  );
   assert.equal(storedByMt(graph, [5, 5], true), 19 + 1 + 1 + 1 + 1);
 });
 
 test("a swap that stores less and rebuilds faster is taken first (non-positive denominators)", () => {
   // Once `base` is fast, `via` is both cheaper and faster through it than through `slow`.
-  const graph = graphOf([edge("base", 1, 20), edge("base", 6, 1), edge("slow", 1, 8), edge("via", 3, 1, "slow"), edge("via", 3, 1, "base"), edge("other", 1, 0, "base")], [["via"], ["other"]]);
+  const graph = graphOf(
+    [
+      edge("base", 1, 20),
+      edge("base", 6, 1),
+      edge("slow", 1, 8),
+      edge("via", 3, 1, "slow"),
+      edge("via", 3, 1, "base"),
+      edge("other", 1, 0, "base"),
+    ],
+    [["via"], ["other"]],
+  );
   const limits = limitsOf(graph, Float64Array.from([2, 1]), "independent");
   const tree = new StorageTree(graph, pasMt(graph, minimumStorageTree(graph), limits));
   assert.equal(tree.storageCost, 6 + 1 + 3 + 1);
@@ -58,9 +104,27 @@ test("a swap that stores less and rebuilds faster is taken first (non-positive d
 });
 
 test("PAS-MT stops where no swap gains, and its tree is then not taken", () => {
-  // The only fast way to `far` leads over two vertices, of which the first alone gains nothing for the snapshot.
-  const graph = graphOf([edge("far", 1, 10), edge("far", 2, 1, "mid"), edge("mid", 1, 20), edge("mid", 5, 1, "start"), edge("start", 1, 1)], [["far"]]);
+  // The only fast way to `far` leads over two vertices, of which the first alone gains nothing for the
+  // snapshot.
+  const graph = graphOf(
+    [
+      edge("far", 1, 10),
+      edge("far", 2, 1, "mid"),
+      edge("mid", 1, 20),
+      edge("mid", 5, 1, "start"),
+      edge("start", 1, 1),
+    ],
+    [["far"]],
+  );
   const plan = planStorage(graph, { ratio: 1 });
-  assert.deepEqual(plan.candidates.map(({ algorithm, isWithinBudgets }) => [algorithm, isWithinBudgets]).filter(([algorithm]) => algorithm === "pas-mt" || algorithm === "spt"), [["spt", true], ["pas-mt", false]]);
+  assert.deepEqual(
+    plan.candidates
+      .map(({ algorithm, isWithinBudgets }) => [algorithm, isWithinBudgets])
+      .filter(([algorithm]) => algorithm === "pas-mt" || algorithm === "spt"),
+    [
+      ["spt", true],
+      ["pas-mt", false],
+    ],
+  );
   assert.equal(plan.snapshots[0]!.independent, 3);
 });

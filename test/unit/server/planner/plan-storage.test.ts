@@ -8,7 +8,8 @@ import { manualClock } from "../../../helpers/manual-clock.js";
 import { randomStorageGraph, toyOfFigure5 } from "../../../helpers/storage-graphs.js";
 
 const independent = (plan: StoragePlan): number[] => plan.snapshots.map((snapshot) => snapshot.independent);
-const kindOf = (plan: StoragePlan, vertex: string): string => plan.vertices.find((planned) => planned.vertex === vertex)!.kind;
+const kindOf = (plan: StoragePlan, vertex: string): string =>
+  plan.vertices.find((planned) => planned.vertex === vertex)!.kind;
 
 test("the toy of the paper's figure 5 gives its published costs", () => {
   const graph = toyOfFigure5();
@@ -16,7 +17,10 @@ test("the toy of the paper's figure 5 gives its published costs", () => {
   assert.equal(free.storageCost, 19);
   assert.deepEqual(independent(free), [3, 7.5]);
   assert.equal(free.algorithm, "mst");
-  assert.deepEqual(free.snapshots.map(({ budget }) => budget), [null, null]);
+  assert.deepEqual(
+    free.snapshots.map(({ budget }) => budget),
+    [null, null],
+  );
   const bounded = planStorage(graph, { costs: [3, 6] });
   assert.equal(bounded.storageCost, 24);
   assert.deepEqual(independent(bounded), [3, 6]);
@@ -24,8 +28,14 @@ test("the toy of the paper's figure 5 gives its published costs", () => {
 });
 
 test("a budget that no plan can keep is refused by the snapshot's name", () => {
-  assert.throws(() => planStorage(toyOfFigure5(), { costs: [3, 4] }), { code: "BUDGET_UNREACHABLE", message: /s2/ });
-  assert.throws(() => planStorage(toyOfFigure5(), { costs: [3, Number.NaN] }), { code: "BUDGET_UNREACHABLE", message: /s2/ });
+  assert.throws(() => planStorage(toyOfFigure5(), { costs: [3, 4] }), {
+    code: "BUDGET_UNREACHABLE",
+    message: /s2/,
+  });
+  assert.throws(() => planStorage(toyOfFigure5(), { costs: [3, Number.NaN] }), {
+    code: "BUDGET_UNREACHABLE",
+    message: /s2/,
+  });
   assert.throws(() => planStorage(toyOfFigure5(), { ratio: 0.99 }), { code: "BUDGET_UNREACHABLE" });
   assert.throws(() => planStorage(toyOfFigure5(), { ratio: Number.NaN }), { code: "BUDGET_UNREACHABLE" });
   assert.throws(() => planStorage(toyOfFigure5(), { costs: [3] }), { code: "USAGE" });
@@ -39,25 +49,51 @@ test("a ratio of 1 stores everything for speed, and as cheaply as that allows", 
   assert.equal(plan.storageCost, 2 + 2 + 10 + 10 + 12);
 });
 
-const tiers = (): EdgeInput[] => ["a", "b"].flatMap((to): EdgeInput[] => [
-  { to, kind: "local", storageCost: 100, recreationCost: 1, detail: { tier: "ssd" } },
-  { to, kind: "remote", storageCost: 20, recreationCost: 30, detail: { tier: "object-store" } },
-]);
+const tiers = (): EdgeInput[] =>
+  ["a", "b"].flatMap((to): EdgeInput[] => [
+    { to, kind: "local", storageCost: 100, recreationCost: 1, detail: { tier: "ssd" } },
+    { to, kind: "remote", storageCost: 20, recreationCost: 30, detail: { tier: "object-store" } },
+  ]);
 
 test("of parallel edges for tiers it takes the one that the budget affords (MH7)", () => {
-  const graph = buildStorageGraph({ vertices: [{ id: "a", byteLength: 100 }, { id: "b", byteLength: 100 }], edges: tiers(), snapshots: [{ id: "hot", members: ["a"] }, { id: "cold", members: ["b"] }] });
+  const graph = buildStorageGraph({
+    vertices: [
+      { id: "a", byteLength: 100 },
+      { id: "b", byteLength: 100 },
+    ],
+    edges: tiers(),
+    snapshots: [
+      { id: "hot", members: ["a"] },
+      { id: "cold", members: ["b"] },
+    ],
+  });
   const plan = planStorage(graph, { costs: [5, 40] });
-  assert.deepEqual(plan.vertices.map(({ vertex, kind, detail }) => [vertex, kind, detail]).sort(), [["a", "local", { tier: "ssd" }], ["b", "remote", { tier: "object-store" }]]);
+  assert.deepEqual(plan.vertices.map(({ vertex, kind, detail }) => [vertex, kind, detail]).sort(), [
+    ["a", "local", { tier: "ssd" }],
+    ["b", "remote", { tier: "object-store" }],
+  ]);
   checkPlan(graph, JSON.parse(JSON.stringify(plan)) as StoragePlan);
 });
 
 test("byte segments are vertices of their own: high bytes near, low bytes far, a replay where it pays", () => {
   const edges: EdgeInput[] = [
-    { to: "high", kind: "planes", storageCost: 10, recreationCost: 2 }, { to: "high", kind: "remote", storageCost: 2, recreationCost: 20 },
-    { to: "low", kind: "planes", storageCost: 30, recreationCost: 6 }, { to: "low", kind: "remote", storageCost: 6, recreationCost: 60 },
+    { to: "high", kind: "planes", storageCost: 10, recreationCost: 2 },
+    { to: "high", kind: "remote", storageCost: 2, recreationCost: 20 },
+    { to: "low", kind: "planes", storageCost: 30, recreationCost: 6 },
+    { to: "low", kind: "remote", storageCost: 6, recreationCost: 60 },
     { from: "high", to: "low", kind: "replay", storageCost: 1, recreationCost: 500 },
   ];
-  const graph = buildStorageGraph({ vertices: [{ id: "high", byteLength: 10 }, { id: "low", byteLength: 30 }], edges, snapshots: [{ id: "preview", members: ["high"] }, { id: "full", members: ["high", "low"] }] });
+  const graph = buildStorageGraph({
+    vertices: [
+      { id: "high", byteLength: 10 },
+      { id: "low", byteLength: 30 },
+    ],
+    edges,
+    snapshots: [
+      { id: "preview", members: ["high"] },
+      { id: "full", members: ["high", "low"] },
+    ],
+  });
   const plan = planStorage(graph, { costs: [2, 70] });
   assert.deepEqual([kindOf(plan, "high"), kindOf(plan, "low")], ["planes", "remote"]);
   assert.equal(kindOf(planStorage(graph, { costs: [2, 600] }), "low"), "replay");
@@ -72,27 +108,50 @@ test("under the parallel scheme the dearest member counts, not the sum", () => {
 });
 
 test("without snapshots, and without tensors, there is a plan", () => {
-  const graph = buildStorageGraph({ vertices: [{ id: "a", byteLength: 1 }], edges: [{ to: "a", kind: "raw", storageCost: 0, recreationCost: 0 }], snapshots: [] });
+  const graph = buildStorageGraph({
+    vertices: [{ id: "a", byteLength: 1 }],
+    edges: [{ to: "a", kind: "raw", storageCost: 0, recreationCost: 0 }],
+    snapshots: [],
+  });
   assert.equal(planStorage(graph, { ratio: 1 }).vertices.length, 1);
-  assert.equal(planStorage(buildStorageGraph({ vertices: [], edges: [], snapshots: [] }), { ratio: 2 }).storageCost, 0);
+  assert.equal(
+    planStorage(buildStorageGraph({ vertices: [], edges: [], snapshots: [] }), { ratio: 2 }).storageCost,
+    0,
+  );
 });
 
 test("budgets of nothing are kept where everything is free", () => {
   const graph = buildStorageGraph({
-    vertices: [{ id: "a", byteLength: 1 }, { id: "b", byteLength: 1 }],
-    edges: [{ to: "a", kind: "raw", storageCost: 5, recreationCost: 0 }, { to: "b", kind: "raw", storageCost: 5, recreationCost: 0 }, { from: "a", to: "b", kind: "delta", storageCost: 1, recreationCost: 0 }, { from: "b", to: "a", kind: "delta", storageCost: 1, recreationCost: 0 }],
+    vertices: [
+      { id: "a", byteLength: 1 },
+      { id: "b", byteLength: 1 },
+    ],
+    edges: [
+      { to: "a", kind: "raw", storageCost: 5, recreationCost: 0 },
+      { to: "b", kind: "raw", storageCost: 5, recreationCost: 0 },
+      { from: "a", to: "b", kind: "delta", storageCost: 1, recreationCost: 0 },
+      { from: "b", to: "a", kind: "delta", storageCost: 1, recreationCost: 0 },
+    ],
     snapshots: [{ id: "s", members: ["a", "b"] }],
   });
   assert.equal(planStorage(graph, { ratio: 1 }).storageCost, 6);
 });
 
-const large = (): ReturnType<typeof randomStorageGraph> => randomStorageGraph(7, { vertices: 300, edgesEach: 6, snapshots: 40 });
+const large = (): ReturnType<typeof randomStorageGraph> =>
+  randomStorageGraph(7, { vertices: 300, edgesEach: 6, snapshots: 40 });
 
 test("the same input and seed give the same plan; progress only ever falls", () => {
   const told: PlanProgress[] = [];
-  const plan = planStorage(large(), { ratio: 1.3 }, { effort: 2e5, seed: 3, onProgress: (progress) => told.push(progress) });
+  const plan = planStorage(
+    large(),
+    { ratio: 1.3 },
+    { effort: 2e5, seed: 3, onProgress: (progress) => told.push(progress) },
+  );
   assert.deepEqual(planStorage(large(), { ratio: 1.3 }, { effort: 2e5, seed: 3 }), plan);
-  assert.ok(told.length > 2 && told.every(({ storageCost }, at) => at === 0 || storageCost < told[at - 1]!.storageCost));
+  assert.ok(
+    told.length > 2 &&
+      told.every(({ storageCost }, at) => at === 0 || storageCost < told[at - 1]!.storageCost),
+  );
   assert.equal(told.at(-1)!.storageCost, plan.storageCost);
   assert.equal(plan.isCutShort, false);
 });
@@ -102,26 +161,101 @@ test("when time is up at once there still is a plan within the budgets", () => {
   const plan = planStorage(graph, { ratio: 1.3 }, { time: { clock: manualClock(), limitMs: 0 } });
   checkPlan(graph, plan);
   assert.equal(plan.isCutShort, true);
-  const whole = planStorage(graph, { ratio: 1.3 }, { time: { clock: manualClock(), limitMs: 1 }, effort: 1e5 });
+  const whole = planStorage(
+    graph,
+    { ratio: 1.3 },
+    { time: { clock: manualClock(), limitMs: 1 }, effort: 1e5 },
+  );
   assert.equal(whole.isCutShort, false, "the clock never moved");
   assert.ok(whole.storageCost <= plan.storageCost);
 });
 
 type Draft = { -readonly [Key in keyof StoragePlan]: StoragePlan[Key] };
 const tampered: readonly (readonly [string, (plan: Draft) => void, RegExp])[] = [
-  ["another format", (plan) => { (plan as { format: number }).format = 2; }, /format/],
-  ["a vertex left out", (plan) => { plan.vertices = plan.vertices.slice(1); }, /leaves out/],
-  ["a vertex twice", (plan) => { plan.vertices = [...plan.vertices, plan.vertices[0]!]; }, /twice/],
-  ["an unknown vertex", (plan) => { plan.vertices = [...plan.vertices, { ...plan.vertices[0]!, vertex: "m9" }]; }, /m9, which is not there/],
-  ["a cost that is not on offer", (plan) => { plan.vertices = plan.vertices.map((planned) => ({ ...planned, storageCost: 1 })); }, /no longer on offer/],
-  ["a source that is not there", (plan) => { plan.vertices = plan.vertices.map((planned) => ({ ...planned, from: planned.from === null ? "m9" : planned.from })); }, /no longer on offer/],
-  ["a sum that is not", (plan) => { plan.storageCost--; }, /it states/],
-  ["a snapshot's cost that is not", (plan) => { plan.snapshots = plan.snapshots.map((snapshot) => ({ ...snapshot, parallel: 0 })); }, /to rebuild \(parallel\)/],
-  ["a budget that is not kept", (plan) => { plan.snapshots = plan.snapshots.map((snapshot) => ({ ...snapshot, budget: 1 })); }, /over its budget/],
-  ["a snapshot left out", (plan) => { plan.snapshots = plan.snapshots.slice(1); }, /snapshots/],
-  ["a circle", (plan) => {
-    plan.vertices = plan.vertices.map((planned) => (planned.vertex === "m1" ? { vertex: "m1", from: "m2", kind: "delta", storageCost: 2, recreationCost: 1 } : planned));
-  }, /circle/],
+  [
+    "another format",
+    (plan) => {
+      (plan as { format: number }).format = 2;
+    },
+    /format/,
+  ],
+  [
+    "a vertex left out",
+    (plan) => {
+      plan.vertices = plan.vertices.slice(1);
+    },
+    /leaves out/,
+  ],
+  [
+    "a vertex twice",
+    (plan) => {
+      plan.vertices = [...plan.vertices, plan.vertices[0]!];
+    },
+    /twice/,
+  ],
+  [
+    "an unknown vertex",
+    (plan) => {
+      plan.vertices = [...plan.vertices, { ...plan.vertices[0]!, vertex: "m9" }];
+    },
+    /m9, which is not there/,
+  ],
+  [
+    "a cost that is not on offer",
+    (plan) => {
+      plan.vertices = plan.vertices.map((planned) => ({ ...planned, storageCost: 1 }));
+    },
+    /no longer on offer/,
+  ],
+  [
+    "a source that is not there",
+    (plan) => {
+      plan.vertices = plan.vertices.map((planned) => ({
+        ...planned,
+        from: planned.from === null ? "m9" : planned.from,
+      }));
+    },
+    /no longer on offer/,
+  ],
+  [
+    "a sum that is not",
+    (plan) => {
+      plan.storageCost--;
+    },
+    /it states/,
+  ],
+  [
+    "a snapshot's cost that is not",
+    (plan) => {
+      plan.snapshots = plan.snapshots.map((snapshot) => ({ ...snapshot, parallel: 0 }));
+    },
+    /to rebuild \(parallel\)/,
+  ],
+  [
+    "a budget that is not kept",
+    (plan) => {
+      plan.snapshots = plan.snapshots.map((snapshot) => ({ ...snapshot, budget: 1 }));
+    },
+    /over its budget/,
+  ],
+  [
+    "a snapshot left out",
+    (plan) => {
+      plan.snapshots = plan.snapshots.slice(1);
+    },
+    /snapshots/,
+  ],
+  [
+    "a circle",
+    (plan) => {
+      plan.vertices = plan.vertices.map((planned) =>
+        planned.vertex === "m1"
+          ? { vertex: "m1", from: "m2", kind: "delta", storageCost: 2, recreationCost: 1 }
+          : planned,
+      );
+    },
+    /circle/,
+  ],
 ];
 for (const [what, tamper, message] of tampered) {
   test(`a plan with ${what} is not used`, () => {

@@ -3,22 +3,42 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
 import { retrieveShared, snapshotCosts } from "../../../../server/planner/retrieval.js";
-import { buildStorageGraph, type EdgeInput, type ParentEdges, type StorageGraph } from "../../../../server/planner/storage-graph.js";
+import {
+  buildStorageGraph,
+  type EdgeInput,
+  type ParentEdges,
+  type StorageGraph,
+} from "../../../../server/planner/storage-graph.js";
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 import { randomStorageGraph } from "../../../helpers/storage-graphs.js";
 
 /** base → mid → {left, right}; the snapshot is left and right. */
 function fork(): StorageGraph {
-  const edge = (from: string | undefined, to: string, recreationCost: number): EdgeInput => ({ ...(from === undefined ? {} : { from }), to, kind: "delta", storageCost: 1, recreationCost });
+  const edge = (from: string | undefined, to: string, recreationCost: number): EdgeInput => ({
+    ...(from === undefined ? {} : { from }),
+    to,
+    kind: "delta",
+    storageCost: 1,
+    recreationCost,
+  });
   return buildStorageGraph({
     vertices: ["base", "mid", "left", "right"].map((id) => ({ id, byteLength: 10 })),
-    edges: [edge(undefined, "base", 100), edge("base", "mid", 10), edge("mid", "left", 1), edge("mid", "right", 2)],
-    snapshots: [{ id: "s", members: ["left", "right"] }, { id: "none", members: [] }],
+    edges: [
+      edge(undefined, "base", 100),
+      edge("base", "mid", 10),
+      edge("mid", "left", 1),
+      edge("mid", "right", 2),
+    ],
+    snapshots: [
+      { id: "s", members: ["left", "right"] },
+      { id: "none", members: [] },
+    ],
   });
 }
 
 test("independent adds paths, parallel takes the dearest, reusable walks what they share once", () => {
-  const graph = fork(), tree = new StorageTree(graph, minimumStorageTree(graph));
+  const graph = fork(),
+    tree = new StorageTree(graph, minimumStorageTree(graph));
   assert.deepEqual([...snapshotCosts(graph, tree.recreation, "independent")], [223, 0]);
   assert.deepEqual([...snapshotCosts(graph, tree.recreation, "parallel")], [112, 0]);
   assert.equal(retrieveShared(graph, tree.parentEdge, 0).cost, 113);
@@ -26,15 +46,25 @@ test("independent adds paths, parallel takes the dearest, reusable walks what th
 });
 
 test("a memory bound is paid in repeated steps", () => {
-  const graph = fork(), tree = minimumStorageTree(graph);
-  const shared = retrieveShared(graph, tree, 0), bounded = retrieveShared(graph, tree, 0, 15);
+  const graph = fork(),
+    tree = minimumStorageTree(graph);
+  const shared = retrieveShared(graph, tree, 0),
+    bounded = retrieveShared(graph, tree, 0, 15);
   assert.equal(bounded.cost, 223, "without room for mid it is rebuilt");
   assert.equal(bounded.peakBytes, 20, "a step holds what it reads and what it makes");
   assert.ok(shared.peakBytes <= 30);
 });
 
-/** Follows a schedule with a memory of its own: every step's source must be at hand, every member must come out. */
-function replay(graph: StorageGraph, parentEdge: ParentEdges, snapshot: number, limit: number): { readonly cost: number } {
+/**
+ * Follows a schedule with a memory of its own: every step's source must be at hand, every member must come
+ * out.
+ */
+function replay(
+  graph: StorageGraph,
+  parentEdge: ParentEdges,
+  snapshot: number,
+  limit: number,
+): { readonly cost: number } {
   const { steps, cost } = retrieveShared(graph, parentEdge, snapshot, limit);
   const made = new Set<number>([0]);
   let sum = 0;
@@ -44,7 +74,8 @@ function replay(graph: StorageGraph, parentEdge: ParentEdges, snapshot: number, 
     made.add(vertex);
     sum += graph.recreation[edge]!;
   }
-  for (let at = graph.members.start[snapshot]!; at < graph.members.start[snapshot + 1]!; at++) assert.ok(made.has(graph.members.items[at]!), "every member is rebuilt");
+  for (let at = graph.members.start[snapshot]!; at < graph.members.start[snapshot + 1]!; at++)
+    assert.ok(made.has(graph.members.items[at]!), "every member is rebuilt");
   assert.equal(sum, cost);
   return { cost };
 }
@@ -56,14 +87,18 @@ test("schedules of random trees rebuild every member, between the reusable and t
     const costs = snapshotCosts(graph, tree.recreation, "independent");
     graph.snapshotIds.forEach((_, s) => {
       const union = new Set<number>();
-      for (let at = graph.members.start[s]!; at < graph.members.start[s + 1]!; at++) for (let v = graph.members.items[at]!; v > 0; v = tree.parent(v)) union.add(v);
+      for (let at = graph.members.start[s]!; at < graph.members.start[s + 1]!; at++)
+        for (let v = graph.members.items[at]!; v > 0; v = tree.parent(v)) union.add(v);
       const least = [...union].reduce((sum, v) => sum + graph.recreation[tree.parentEdge[v]!]!, 0);
       const free = replay(graph, tree.parentEdge, s, Number.POSITIVE_INFINITY);
       assert.equal(free.cost, least, "every edge of the union once");
       for (const limit of [0, 40, 120]) {
         const bounded = replay(graph, tree.parentEdge, s, limit);
         assert.ok(bounded.cost >= least);
-        assert.ok(bounded.cost <= costs[s]!, `seed ${seed}, snapshot ${s}: repeated steps never cost more than one path a member`);
+        assert.ok(
+          bounded.cost <= costs[s]!,
+          `seed ${seed}, snapshot ${s}: repeated steps never cost more than one path a member`,
+        );
       }
     });
   }
@@ -74,7 +109,13 @@ test("long chains do not deepen the stack", () => {
   const id = (v: number): string => `m${v}`;
   const graph = buildStorageGraph({
     vertices: Array.from({ length: count }, (_, v) => ({ id: id(v), byteLength: 1 })),
-    edges: Array.from({ length: count }, (_, v) => ({ ...(v === 0 ? {} : { from: id(v - 1) }), to: id(v), kind: "delta", storageCost: 1, recreationCost: 1 })),
+    edges: Array.from({ length: count }, (_, v) => ({
+      ...(v === 0 ? {} : { from: id(v - 1) }),
+      to: id(v),
+      kind: "delta",
+      storageCost: 1,
+      recreationCost: 1,
+    })),
     snapshots: [{ id: "s", members: [id(count - 1), id(count >> 1)] }],
   });
   assert.equal(retrieveShared(graph, minimumStorageTree(graph), 0).cost, count);

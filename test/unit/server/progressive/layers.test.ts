@@ -1,8 +1,16 @@
-/** Bounds layer by layer: lines of activations, what float32 kernels really differ by, refusals, decisions. */
+/**
+ * Bounds layer by layer: lines of activations, what float32 kernels really differ by, refusals, decisions.
+ */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
-import { ActivationLayer, activations, clippedRelu, leakyRelu, type Activation } from "../../../../server/progressive/activation-layers.js";
+import {
+  ActivationLayer,
+  activations,
+  clippedRelu,
+  leakyRelu,
+  type Activation,
+} from "../../../../server/progressive/activation-layers.js";
 import type { Constant } from "../../../../server/progressive/bound-layer.js";
 import type { Bounds } from "../../../../server/progressive/bounds.js";
 import { boundedLayers, compileNetwork } from "../../../../server/progressive/compile-network.js";
@@ -18,12 +26,23 @@ import { startWasmBackend, type StartedBackend } from "../../../../shared/train/
 import { masked, tensorOf } from "../../../helpers/random-network.js";
 
 const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000;
-const every: Readonly<Record<string, Activation>> = { ...activations, clipped: clippedRelu(2.5), leaky: leakyRelu(0.1) };
-const number = fc.oneof(fc.double({ min: -8, max: 8, noNaN: true }), fc.double({ min: -60, max: 60, noNaN: true }), fc.double({ min: -1e-6, max: 1e-6, noNaN: true }), fc.double({ min: -1e38, max: 1e38, noNaN: true }), fc.constantFrom(0, -0, 2.5, -2.5, 6));
+const every: Readonly<Record<string, Activation>> = {
+  ...activations,
+  clipped: clippedRelu(2.5),
+  leaky: leakyRelu(0.1),
+};
+const number = fc.oneof(
+  fc.double({ min: -8, max: 8, noNaN: true }),
+  fc.double({ min: -60, max: 60, noNaN: true }),
+  fc.double({ min: -1e-6, max: 1e-6, noNaN: true }),
+  fc.double({ min: -1e38, max: 1e38, noNaN: true }),
+  fc.constantFrom(0, -0, 2.5, -2.5, 6),
+);
 
 /** Σ coefficient·f is at least slope·x + offset. */
 function lineOf(layer: ActivationLayer, bounds: Bounds, coefficient: number): readonly [number, number] {
-  const into = new Float64Array(1), constant: Constant = { value: 0, magnitude: 0 };
+  const into = new Float64Array(1),
+    constant: Constant = { value: 0, magnitude: 0 };
   layer.back(Float64Array.of(coefficient), { out: bounds }, [bounds], [into], constant);
   return [into[0]!, constant.value];
 }
@@ -31,68 +50,170 @@ function lineOf(layer: ActivationLayer, bounds: Bounds, coefficient: number): re
 describe("activations over bounds", () => {
   for (const [name, activation] of Object.entries(every)) {
     it(`${name}: lies within its bounds and its lines`, () => {
-      fc.assert(fc.property(number, number, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 5, maxLength: 5 }), (a, b, shares) => {
-        const low = Math.min(a, b), high = Math.max(a, b), bounds: Bounds = { shape: [1], low: Float64Array.of(low), high: Float64Array.of(high) }, layer = new ActivationLayer([1], activation);
-        const { out } = layer.forward([bounds]), [below, belowOffset] = lineOf(layer, bounds, 1), [above, aboveOffset] = lineOf(layer, bounds, -1);
-        for (const at of [low, high, ...shares.map((share) => low + share * (high - low)), ...shares.map((share) => 80 * share - 40)]) {
-          const x = Math.min(high, Math.max(low, at)), y = activation.value(x);
-          assert.ok(y >= out.low[0]! && y <= out.high[0]!, `${name}(${x}) = ${y} is not within ${out.low[0]} … ${out.high[0]}`);
-          assert.ok(y >= below * x + belowOffset - 1e-13 * Math.abs(x), `${name}(${x}) = ${y} is below ${below}·x + ${belowOffset} between ${low} and ${high}`);
-          assert.ok(-y >= above * x + aboveOffset - 1e-13 * Math.abs(x), `${name}(${x}) = ${y} is above its line between ${low} and ${high}`);
-        }
-      }), { numRuns });
+      fc.assert(
+        fc.property(
+          number,
+          number,
+          fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 5, maxLength: 5 }),
+          (a, b, shares) => {
+            const low = Math.min(a, b),
+              high = Math.max(a, b),
+              bounds: Bounds = { shape: [1], low: Float64Array.of(low), high: Float64Array.of(high) },
+              layer = new ActivationLayer([1], activation);
+            const { out } = layer.forward([bounds]),
+              [below, belowOffset] = lineOf(layer, bounds, 1),
+              [above, aboveOffset] = lineOf(layer, bounds, -1);
+            for (const at of [
+              low,
+              high,
+              ...shares.map((share) => low + share * (high - low)),
+              ...shares.map((share) => 80 * share - 40),
+            ]) {
+              const x = Math.min(high, Math.max(low, at)),
+                y = activation.value(x);
+              assert.ok(
+                y >= out.low[0]! && y <= out.high[0]!,
+                `${name}(${x}) = ${y} is not within ${out.low[0]} … ${out.high[0]}`,
+              );
+              assert.ok(
+                y >= below * x + belowOffset - 1e-13 * Math.abs(x),
+                `${name}(${x}) = ${y} is below ${below}·x + ${belowOffset} between ${low} and ${high}`,
+              );
+              assert.ok(
+                -y >= above * x + aboveOffset - 1e-13 * Math.abs(x),
+                `${name}(${x}) = ${y} is above its line between ${low} and ${high}`,
+              );
+            }
+          },
+        ),
+        { numRuns },
+      );
     });
   }
 
   it("lines are worth having: between −2 and 2 those of tanh are 0.6 apart at most, those of relu meet at the ends", () => {
     const bounds: Bounds = { shape: [1], low: Float64Array.of(-2), high: Float64Array.of(2) };
-    const gap = (name: string, x: number): number => { const layer = new ActivationLayer([1], every[name]!), [below, belowOffset] = lineOf(layer, bounds, 1), [above, aboveOffset] = lineOf(layer, bounds, -1); return -above * x - aboveOffset - (below * x + belowOffset); };
+    const gap = (name: string, x: number): number => {
+      const layer = new ActivationLayer([1], every[name]!),
+        [below, belowOffset] = lineOf(layer, bounds, 1),
+        [above, aboveOffset] = lineOf(layer, bounds, -1);
+      return -above * x - aboveOffset - (below * x + belowOffset);
+    };
     for (const x of [-2, -1, 0, 1, 2]) assert.ok(gap("tanh", x) < 0.6);
     assert.ok(gap("relu", -2) < 1e-9 && gap("relu", 2) < 2.0001 && gap("relu", 0) < 1.0001);
   });
 
   it("NaN in, NaN out: nothing is known of it", () => {
     const bounds: Bounds = { shape: [1], low: Float64Array.of(NaN), high: Float64Array.of(NaN) };
-    for (const activation of Object.values(every)) assert.ok(Number.isNaN(new ActivationLayer([1], activation).forward([bounds]).out.low[0]));
+    for (const activation of Object.values(every))
+      assert.ok(Number.isNaN(new ActivationLayer([1], activation).forward([bounds]).out.low[0]));
   });
 });
 
 describe("float32 kernels beside exact functions", () => {
   let backend: StartedBackend;
-  before(async () => { backend = await startWasmBackend(); });
-  after(() => { backend.close(); });
+  before(async () => {
+    backend = await startWasmBackend();
+  });
+  after(() => {
+    backend.close();
+  });
 
   it("differ by no more than half of what bounds allow", () => {
-    const { tf } = backend, xs = Float32Array.from({ length: 60_001 }, (_, i) => (i < 40_000 ? (i - 20_000) / 1000 : i < 60_000 ? (i - 50_000) / 80 : 1e-30));
-    const kernels = { sigmoid: tf.sigmoid, tanh: tf.tanh, elu: tf.elu, selu: tf.selu, softplus: tf.softplus } as const;
+    const { tf } = backend,
+      xs = Float32Array.from({ length: 60_001 }, (_, i) =>
+        i < 40_000 ? (i - 20_000) / 1000 : i < 60_000 ? (i - 50_000) / 80 : 1e-30,
+      );
+    const kernels = {
+      sigmoid: tf.sigmoid,
+      tanh: tf.tanh,
+      elu: tf.elu,
+      selu: tf.selu,
+      softplus: tf.softplus,
+    } as const;
     for (const [name, kernel] of Object.entries(kernels)) {
       const ys = tf.tidy(() => kernel(tf.tensor1d(xs)).dataSync<"float32">());
-      xs.forEach((x, i) => { const y = every[name]!.value(x); assert.ok(Math.abs(ys[i]! - y) <= functionError(y) / 2, `${name}(${x}) = ${ys[i]}, exactly ${y}`); });
+      xs.forEach((x, i) => {
+        const y = every[name]!.value(x);
+        assert.ok(Math.abs(ys[i]! - y) <= functionError(y) / 2, `${name}(${x}) = ${ys[i]}, exactly ${y}`);
+      });
     }
   });
 });
 
-const input = (shape: readonly number[]): LeafLayer => ({ className: "InputLayer", config: { batch_input_shape: [null, ...shape], dtype: "float32" }, inputs: [], weights: [] });
-const layerOf = (className: string, config: Record<string, unknown>, from: readonly number[], weights: readonly (readonly [string, readonly number[]])[] = []): LeafLayer => ({ className, config, inputs: from.map((layer) => ({ layer, output: 0 })), weights: weights.map(([name, shape]) => ({ name, dtype: "F32", shape, trainable: true })) });
-const chain = (...layers: readonly LeafLayer[]): Architecture => ({ layers, outputs: [{ layer: layers.length - 1, output: 0 }] });
-const dense = (from: number, inputs: number, units: number, activation = "linear"): LeafLayer => layerOf("Dense", { units, activation, use_bias: true }, [from], [["kernel", [inputs, units]], ["bias", [units]]]);
-const known = (tensors: readonly Tensor[], planes = 4): { bytes: Uint8Array; planes: number }[] => tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes }));
+const input = (shape: readonly number[]): LeafLayer => ({
+  className: "InputLayer",
+  config: { batch_input_shape: [null, ...shape], dtype: "float32" },
+  inputs: [],
+  weights: [],
+});
+const layerOf = (
+  className: string,
+  config: Record<string, unknown>,
+  from: readonly number[],
+  weights: readonly (readonly [string, readonly number[]])[] = [],
+): LeafLayer => ({
+  className,
+  config,
+  inputs: from.map((layer) => ({ layer, output: 0 })),
+  weights: weights.map(([name, shape]) => ({ name, dtype: "F32", shape, trainable: true })),
+});
+const chain = (...layers: readonly LeafLayer[]): Architecture => ({
+  layers,
+  outputs: [{ layer: layers.length - 1, output: 0 }],
+});
+const dense = (from: number, inputs: number, units: number, activation = "linear"): LeafLayer =>
+  layerOf(
+    "Dense",
+    { units, activation, use_bias: true },
+    [from],
+    [
+      ["kernel", [inputs, units]],
+      ["bias", [units]],
+    ],
+  );
+const known = (tensors: readonly Tensor[], planes = 4): { bytes: Uint8Array; planes: number }[] =>
+  tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes }));
 
 describe("weights by their highest bytes", () => {
   it("are all the float32 numbers that have them", () => {
-    fc.assert(fc.property(fc.integer({ min: 0, max: 0xffffffff }), fc.integer({ min: 0, max: 0xffffffff }), fc.integer({ min: 1, max: 4 }), (word, other, planes) => {
-      const unknown = planes === 4 ? 0 : 2 ** (32 - 8 * planes) - 1, same = ((word & ~unknown) | (other & unknown)) >>> 0, bytes = new Uint8Array(Uint32Array.of(word).buffer), value = new Float32Array(Uint32Array.of(same).buffer)[0]!;
-      const { mid, radius, finite } = weightBounds([1], bytes, planes);
-      if (Number.isFinite(value) && finite) assert.ok(Math.abs(value - mid[0]!) <= radius[0]!);
-      else assert.ok(Number.isNaN(mid[0]) || Number.isFinite(value), `${value} of ${word.toString(16)} is said to be ${mid[0]} ± ${radius[0]}`);
-    }), { numRuns });
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 0xffffffff }),
+        fc.integer({ min: 0, max: 0xffffffff }),
+        fc.integer({ min: 1, max: 4 }),
+        (word, other, planes) => {
+          const unknown = planes === 4 ? 0 : 2 ** (32 - 8 * planes) - 1,
+            same = ((word & ~unknown) | (other & unknown)) >>> 0,
+            bytes = new Uint8Array(Uint32Array.of(word).buffer),
+            value = new Float32Array(Uint32Array.of(same).buffer)[0]!;
+          const { mid, radius, finite } = weightBounds([1], bytes, planes);
+          if (Number.isFinite(value) && finite) assert.ok(Math.abs(value - mid[0]!) <= radius[0]!);
+          else
+            assert.ok(
+              Number.isNaN(mid[0]) || Number.isFinite(value),
+              `${value} of ${word.toString(16)} is said to be ${mid[0]} ± ${radius[0]}`,
+            );
+        },
+      ),
+      { numRuns },
+    );
     assert.throws(() => weightBounds([2], new Uint8Array(7), 1), { code: "TENSOR_SIZE_MISMATCH" });
   });
 });
 
 describe("decisions", () => {
   const outputs = (values: readonly number[], k: number): ReturnType<typeof decideTop> => {
-    const network = compileNetwork(chain(input([1]), dense(0, 1, values.length)), known([tensorOf([1, values.length], values.map(() => 0)), tensorOf([values.length], values)]));
+    const network = compileNetwork(
+      chain(input([1]), dense(0, 1, values.length)),
+      known([
+        tensorOf(
+          [1, values.length],
+          values.map(() => 0),
+        ),
+        tensorOf([values.length], values),
+      ]),
+    );
     return decideTop(network, pass(network, [1]), k);
   };
 
@@ -105,46 +226,147 @@ describe("decisions", () => {
     assert.deepEqual(outputs([3, 1], 5)?.classes, [0, 1]);
     assert.deepEqual(topOf([1, 3, 3], 2), { classes: [1, 2], ordered: true });
     assert.equal(topOf([1, NaN], 1), undefined);
-    assert.ok(agrees({ classes: [1, 2], ordered: false }, { classes: [2, 1], ordered: true }) && !agrees({ classes: [1, 2], ordered: true }, { classes: [2, 1], ordered: true }) && !agrees({ classes: [1], ordered: true }, undefined));
+    assert.ok(
+      agrees({ classes: [1, 2], ordered: false }, { classes: [2, 1], ordered: true }) &&
+        !agrees({ classes: [1, 2], ordered: true }, { classes: [2, 1], ordered: true }) &&
+        !agrees({ classes: [1], ordered: true }, undefined),
+    );
   });
 
   it("see that two outputs share what they are unsure of", () => {
     // Two outputs that differ by their bias alone, over activations that are hardly known.
-    const network = compileNetwork(chain(input([2]), dense(0, 2, 2, "tanh"), dense(1, 2, 2)), known([tensorOf([2, 2], [1.3, 0.7, -0.4, 0.9]), tensorOf([2], [0, 0]), tensorOf([2, 2], [1, 1, 1, 1]), tensorOf([2], [0.5, 0])], 1).map((each, at) => (at === 0 ? each : { bytes: known([[tensorOf([2], [0, 0]), tensorOf([2, 2], [1, 1, 1, 1]), tensorOf([2], [0.5, 0])][at - 1]!])[0]!.bytes, planes: 4 })));
-    const passage = pass(network, [1, 1]), { low, high } = passage[network.ranking]!.out;
+    const network = compileNetwork(
+      chain(input([2]), dense(0, 2, 2, "tanh"), dense(1, 2, 2)),
+      known(
+        [
+          tensorOf([2, 2], [1.3, 0.7, -0.4, 0.9]),
+          tensorOf([2], [0, 0]),
+          tensorOf([2, 2], [1, 1, 1, 1]),
+          tensorOf([2], [0.5, 0]),
+        ],
+        1,
+      ).map((each, at) =>
+        at === 0
+          ? each
+          : {
+              bytes: known([
+                [tensorOf([2], [0, 0]), tensorOf([2, 2], [1, 1, 1, 1]), tensorOf([2], [0.5, 0])][at - 1]!,
+              ])[0]!.bytes,
+              planes: 4,
+            },
+      ),
+    );
+    const passage = pass(network, [1, 1]),
+      { low, high } = passage[network.ranking]!.out;
     assert.ok(low[0]! < high[1]!, "their bounds overlap");
     assert.ok(Math.abs(leastLead(network, passage, network.ranking, 0, 1, Infinity) - 0.5) < 1e-3);
     assert.deepEqual(decideTop(network, passage, 1), { classes: [0], ordered: true });
   });
 
   it("know which input of a maximum wins", () => {
-    const layer = new MaxPoolingLayer([1, 1, 1], windowsOf(2, 1, { size: [2, 1], strides: [2, 1], dilation: [1, 1], padding: "valid" }), 1), back = (low: readonly number[], high: readonly number[], coefficient: number): readonly number[] => {
-      const bounds: Bounds = { shape: [2, 1, 1], low: Float64Array.from(low), high: Float64Array.from(high) }, into = new Float64Array(2), constant: Constant = { value: 0, magnitude: 0 };
-      layer.back(Float64Array.of(coefficient), layer.forward([bounds]), [bounds], [into], constant);
-      return [...into, constant.value];
-    };
+    const layer = new MaxPoolingLayer(
+        [1, 1, 1],
+        windowsOf(2, 1, { size: [2, 1], strides: [2, 1], dilation: [1, 1], padding: "valid" }),
+        1,
+      ),
+      back = (low: readonly number[], high: readonly number[], coefficient: number): readonly number[] => {
+        const bounds: Bounds = {
+            shape: [2, 1, 1],
+            low: Float64Array.from(low),
+            high: Float64Array.from(high),
+          },
+          into = new Float64Array(2),
+          constant: Constant = { value: 0, magnitude: 0 };
+        layer.back(Float64Array.of(coefficient), layer.forward([bounds]), [bounds], [into], constant);
+        return [...into, constant.value];
+      };
     assert.deepEqual(back([1, 3], [2, 4], -1), [0, -1, 0]);
-    assert.deepEqual(back([1, 3], [3.5, 4], -1), [0, -1, -0.5], "the other may exceed the winner's least by a half");
+    assert.deepEqual(
+      back([1, 3], [3.5, 4], -1),
+      [0, -1, -0.5],
+      "the other may exceed the winner's least by a half",
+    );
     assert.deepEqual(back([1, 3], [3.5, 4], 1), [0, 1, 0]);
     assert.deepEqual(back([1, 3], [5, 4], -1), [0, 0, -5], "at most the other's most");
   });
 });
 
 describe("what has no bounds", () => {
-  const refused = (architecture: Architecture, tensors: readonly Tensor[], word: RegExp): void => { assert.throws(() => compileNetwork(architecture, known(tensors)), (error: { code?: string; message?: string }) => error.code === "PROGRESSIVE_UNSUPPORTED" && word.test(error.message ?? "")); };
-  const ones = (shape: readonly number[]): Tensor => tensorOf(shape, new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(1));
+  const refused = (architecture: Architecture, tensors: readonly Tensor[], word: RegExp): void => {
+    assert.throws(
+      () => compileNetwork(architecture, known(tensors)),
+      (error: { code?: string; message?: string }) =>
+        error.code === "PROGRESSIVE_UNSUPPORTED" && word.test(error.message ?? ""),
+    );
+  };
+  const ones = (shape: readonly number[]): Tensor =>
+    tensorOf(shape, new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(1));
 
   it("is refused by name, with what to do", () => {
-    refused(chain(input([3, 2]), layerOf("LSTM", { units: 1 }, [0], [["kernel", [2, 4]], ["recurrent_kernel", [1, 4]], ["bias", [4]]])), [ones([2, 4]), ones([1, 4]), ones([4])], /layer 1 \(LSTM\).*--progressive/);
-    refused(chain(input([4, 4, 1]), layerOf("DepthwiseConv2D", { kernel_size: [2, 2], dilation_rate: [2, 2], use_bias: false }, [0], [["depthwise_kernel", [2, 2, 1, 1]]])), [ones([2, 2, 1, 1])], /dilation/);
-    refused(chain(input([4, 4, 1]), layerOf("MaxPooling2D", { data_format: "channels_first" }, [0])), [], /channels first/);
+    refused(
+      chain(
+        input([3, 2]),
+        layerOf(
+          "LSTM",
+          { units: 1 },
+          [0],
+          [
+            ["kernel", [2, 4]],
+            ["recurrent_kernel", [1, 4]],
+            ["bias", [4]],
+          ],
+        ),
+      ),
+      [ones([2, 4]), ones([1, 4]), ones([4])],
+      /layer 1 \(LSTM\).*--progressive/,
+    );
+    refused(
+      chain(
+        input([4, 4, 1]),
+        layerOf(
+          "DepthwiseConv2D",
+          { kernel_size: [2, 2], dilation_rate: [2, 2], use_bias: false },
+          [0],
+          [["depthwise_kernel", [2, 2, 1, 1]]],
+        ),
+      ),
+      [ones([2, 2, 1, 1])],
+      /dilation/,
+    );
+    refused(
+      chain(input([4, 4, 1]), layerOf("MaxPooling2D", { data_format: "channels_first" }, [0])),
+      [],
+      /channels first/,
+    );
     refused(chain(input([2]), layerOf("Activation", { activation: "gelu" }, [0])), [], /gelu/);
     refused(chain(input([2]), layerOf("ReLU", { negative_slope: 0.1 }, [0])), [], /ReLU/);
     refused(chain(input([2, 2]), layerOf("Activation", { activation: "relu" }, [0])), [], /outputs of shape/);
-    refused({ layers: [input([2]), layerOf("Flatten", {}, [0])], outputs: [{ layer: 0, output: 0 }, { layer: 1, output: 0 }] }, [], /several outputs/);
-    refused(chain({ ...input([2]), config: { batch_input_shape: [null, null], dtype: "float32" } }, layerOf("Flatten", {}, [0])), [], /any size/);
-    assert.throws(() => compileNetwork(chain(input([4, 4, 1]), layerOf("MaxPooling2D", { pool_size: [5, 5] }, [0])), []), { code: "ARCHITECTURE_INVALID" });
-    assert.throws(() => compileNetwork(chain(input([2]), dense(0, 2, 2)), []), { code: "ARCHITECTURE_MISMATCH" });
+    refused(
+      {
+        layers: [input([2]), layerOf("Flatten", {}, [0])],
+        outputs: [
+          { layer: 0, output: 0 },
+          { layer: 1, output: 0 },
+        ],
+      },
+      [],
+      /several outputs/,
+    );
+    refused(
+      chain(
+        { ...input([2]), config: { batch_input_shape: [null, null], dtype: "float32" } },
+        layerOf("Flatten", {}, [0]),
+      ),
+      [],
+      /any size/,
+    );
+    assert.throws(
+      () => compileNetwork(chain(input([4, 4, 1]), layerOf("MaxPooling2D", { pool_size: [5, 5] }, [0])), []),
+      { code: "ARCHITECTURE_INVALID" },
+    );
+    assert.throws(() => compileNetwork(chain(input([2]), dense(0, 2, 2)), []), {
+      code: "ARCHITECTURE_MISMATCH",
+    });
     assert.ok(boundedLayers.includes("Conv2D") && !boundedLayers.includes("LSTM"));
   });
 });

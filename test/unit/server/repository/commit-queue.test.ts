@@ -10,8 +10,14 @@ import { emptyState } from "../../../../server/repository/state.js";
 const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
 
 /** A store of ids and a journal in memory; `beforeLock` runs where a collection could come between. */
-function setup(present: Iterable<Hash> = [], { beforeLock = () => undefined as void, failing = [] as (() => Error | undefined)[] } = {}) {
-  const ids = new Set(present), appends: (readonly Fact[])[] = [], facts: Fact[] = [], state = emptyState();
+function setup(
+  present: Iterable<Hash> = [],
+  { beforeLock = () => undefined as void, failing = [] as (() => Error | undefined)[] } = {},
+) {
+  const ids = new Set(present),
+    appends: (readonly Fact[])[] = [],
+    facts: Fact[] = [],
+    state = emptyState();
   const objects = {
     has: (one: Hash) => ids.has(one),
     async commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T> {
@@ -20,26 +26,48 @@ function setup(present: Iterable<Hash> = [], { beforeLock = () => undefined as v
       return await action();
     },
   };
-  const journal = { append: async (batch: readonly Fact[]): Promise<readonly number[]> => {
-    await new Promise<void>((resolve) => { setImmediate(resolve); });
-    const error = failing.shift()?.();
-    if (error !== undefined) throw error;
-    appends.push(batch);
-    return batch.map((fact) => facts.push(fact) - 1);
-  } };
+  const journal = {
+    append: async (batch: readonly Fact[]): Promise<readonly number[]> => {
+      await new Promise<void>((resolve) => {
+        setImmediate(resolve);
+      });
+      const error = failing.shift()?.();
+      if (error !== undefined) throw error;
+      appends.push(batch);
+      return batch.map((fact) => facts.push(fact) - 1);
+    },
+  };
   return { ids, appends, facts, state, queue: new CommitQueue(objects, journal, state) };
 }
 const record = (n: number, name = "m", needed: readonly Hash[] = []): Submission => ({
   needed,
-  decide: (draft) => (draft.state.versions.has(id(n)) || draft.recordedHere.has(id(n)) ? [] : [{ type: "recorded", atMs: 0, versionId: id(n), name, version: draft.takeVersion(name) }]),
+  decide: (draft) =>
+    draft.state.versions.has(id(n)) || draft.recordedHere.has(id(n))
+      ? []
+      : [{ type: "recorded", atMs: 0, versionId: id(n), name, version: draft.takeVersion(name) }],
 });
 
 test("what waits together is written together, numbered in order, and applied before anybody is told", async () => {
   const { queue, appends, state } = setup();
-  const told = await Promise.all(Array.from({ length: 50 }, (_, n) => queue.submit({ ...record(n, n % 2 === 0 ? "a" : "b"), applied: () => { assert.ok(state.versions.has(id(n))); } })));
-  assert.deepEqual(told.flat(), Array.from({ length: 50 }, (_, n) => n));
+  const told = await Promise.all(
+    Array.from({ length: 50 }, (_, n) =>
+      queue.submit({
+        ...record(n, n % 2 === 0 ? "a" : "b"),
+        applied: () => {
+          assert.ok(state.versions.has(id(n)));
+        },
+      }),
+    ),
+  );
+  assert.deepEqual(
+    told.flat(),
+    Array.from({ length: 50 }, (_, n) => n),
+  );
   assert.equal(appends.length, 1);
-  assert.deepEqual(state.names.get("b")!.map(({ version }) => version), Array.from({ length: 25 }, (_, n) => n + 1));
+  assert.deepEqual(
+    state.names.get("b")!.map(({ version }) => version),
+    Array.from({ length: 25 }, (_, n) => n + 1),
+  );
 });
 
 test("the same version twice in a batch is one fact", async () => {
@@ -51,18 +79,45 @@ test("the same version twice in a batch is one fact", async () => {
 test("who is refused takes nobody along, and takes no number", async () => {
   const { queue, state } = setup([id(100)]);
   const results = await Promise.allSettled([
-    queue.submit(record(1, "m", [id(100)])), queue.submit(record(2, "m", [id(101)])), queue.submit({ needed: [], decide: () => { throw new StemmaError("NAME_INVALID", "no"); } }), queue.submit(record(3)),
+    queue.submit(record(1, "m", [id(100)])),
+    queue.submit(record(2, "m", [id(101)])),
+    queue.submit({
+      needed: [],
+      decide: () => {
+        throw new StemmaError("NAME_INVALID", "no");
+      },
+    }),
+    queue.submit(record(3)),
   ]);
-  assert.deepEqual(results.map(({ status }) => status), ["fulfilled", "rejected", "rejected", "fulfilled"]);
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ["fulfilled", "rejected", "rejected", "fulfilled"],
+  );
   assert.equal((results[1] as PromiseRejectedResult).reason.code, "REFERENCE_MISSING");
-  assert.deepEqual([...state.versions.values()].map(({ version }) => version), [1, 2]);
+  assert.deepEqual(
+    [...state.versions.values()].map(({ version }) => version),
+    [1, 2],
+  );
 });
 
 test("a collection between the look and the lock refuses only who lost something", async () => {
   let collected = false;
-  const context = setup([id(100), id(101)], { beforeLock: () => { if (!collected) { collected = true; context.ids.delete(id(101)); } } });
-  const results = await Promise.allSettled([context.queue.submit(record(1, "m", [id(100)])), context.queue.submit(record(2, "m", [id(101)]))]);
-  assert.deepEqual(results.map(({ status }) => status), ["fulfilled", "rejected"]);
+  const context = setup([id(100), id(101)], {
+    beforeLock: () => {
+      if (!collected) {
+        collected = true;
+        context.ids.delete(id(101));
+      }
+    },
+  });
+  const results = await Promise.allSettled([
+    context.queue.submit(record(1, "m", [id(100)])),
+    context.queue.submit(record(2, "m", [id(101)])),
+  ]);
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ["fulfilled", "rejected"],
+  );
   assert.equal(context.facts.length, 1);
 });
 
@@ -77,10 +132,26 @@ test("a full disk fails its batch; the next goes on from the same state", async 
 test("what must be decided alone sees everything before it and nothing beside it", async () => {
   const { queue, appends, state } = setup();
   const seen: number[] = [];
-  const alone: Submission = { needed: [], alone: true, decide: (draft) => { seen.push(draft.state.versions.size); return [{ type: "backup", atMs: 0, position: 0, location: "" }]; } };
-  await Promise.all([queue.submit(record(1)), queue.submit(record(2)), queue.submit(alone), queue.submit(record(3)), queue.submit(alone)]);
+  const alone: Submission = {
+    needed: [],
+    alone: true,
+    decide: (draft) => {
+      seen.push(draft.state.versions.size);
+      return [{ type: "backup", atMs: 0, position: 0, location: "" }];
+    },
+  };
+  await Promise.all([
+    queue.submit(record(1)),
+    queue.submit(record(2)),
+    queue.submit(alone),
+    queue.submit(record(3)),
+    queue.submit(alone),
+  ]);
   assert.deepEqual(seen, [2, 3]);
-  assert.deepEqual(appends.map(({ length }) => length), [2, 1, 1, 1]);
+  assert.deepEqual(
+    appends.map(({ length }) => length),
+    [2, 1, 1, 1],
+  );
   assert.equal(state.length, 5);
 });
 

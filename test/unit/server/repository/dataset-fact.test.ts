@@ -1,11 +1,22 @@
-/** What a dataset's reader was told must come back from the journal, or other samples would be trained on under the same name. */
+/**
+ * What a dataset's reader was told must come back from the journal, or other samples would be trained on
+ * under the same name.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { factCodec } from "../../../../server/repository/fact-codec.js";
 import { applyFact, emptyState } from "../../../../server/repository/state.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
 
-const fact: Fact = { type: "data", atMs: 1, name: "cell-7", kind: "nasa-battery", location: "/data", parameters: { cells: ["B0007"], vehicle: 3 }, hash: null };
+const fact: Fact = {
+  type: "data",
+  atMs: 1,
+  name: "cell-7",
+  kind: "nasa-battery",
+  location: "/data",
+  parameters: { cells: ["B0007"], vehicle: 3 },
+  hash: null,
+};
 
 test("the reader's parameters survive the journal and the fold", () => {
   const back = factCodec.decode(factCodec.encode(fact));

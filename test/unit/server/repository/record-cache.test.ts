@@ -1,9 +1,17 @@
-/** The record cache saves time and is never believed: whatever lies in it, the records are those of the packs. */
+/**
+ * The record cache saves time and is never believed: whatever lies in it, the records are those of the packs.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decodeRecordCache } from "../../../../server/repository/record-cache.js";
-import { memoryHome, modelOf, openRepository, sameTensors, tensorsOf } from "../../../integration/server/repository/harness.js";
+import {
+  memoryHome,
+  modelOf,
+  openRepository,
+  sameTensors,
+  tensorsOf,
+} from "../../../integration/server/repository/harness.js";
 
 const path = "/home/fleets/fleet-a/records.cache";
 
@@ -22,8 +30,13 @@ test("whatever is done to the cache, opening gives the same versions", async () 
   const whole = await files.read(path);
   assert.equal(decodeRecordCache(whole).records.size, 3);
   const damages: readonly ((bytes: Uint8Array) => Uint8Array)[] = [
-    (bytes) => bytes.subarray(0, 0), (bytes) => bytes.subarray(0, 11), (bytes) => bytes.subarray(0, bytes.length - 7), (bytes) => bytes.map((byte, at) => (at === 40 ? byte ^ 1 : byte)),
-    (bytes) => bytes.map((byte, at) => (at === 14 ? 0xff : byte)), (bytes) => Uint8Array.from([...bytes, 1, 2, 3]), (bytes) => bytes.fill(0),
+    (bytes) => bytes.subarray(0, 0),
+    (bytes) => bytes.subarray(0, 11),
+    (bytes) => bytes.subarray(0, bytes.length - 7),
+    (bytes) => bytes.map((byte, at) => (at === 40 ? byte ^ 1 : byte)),
+    (bytes) => bytes.map((byte, at) => (at === 14 ? 0xff : byte)),
+    (bytes) => Uint8Array.from([...bytes, 1, 2, 3]),
+    (bytes) => bytes.fill(0),
   ];
   let known = versions;
   for (const damage of damages) {
@@ -45,9 +58,13 @@ test("whatever is done to the cache, opening gives the same versions", async () 
 });
 
 test("any bytes are decoded without an error and within their length", () => {
-  fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (tail) => {
-    const { end, records } = decodeRecordCache(Buffer.concat([Buffer.from("STEMRECC"), Buffer.of(1, 0, 0, 0), tail]));
-    assert.ok(end <= 12 + tail.length);
-    for (const bytes of records.values()) assert.ok(bytes.length <= tail.length);
-  }));
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (tail) => {
+      const { end, records } = decodeRecordCache(
+        Buffer.concat([Buffer.from("STEMRECC"), Buffer.of(1, 0, 0, 0), tail]),
+      );
+      assert.ok(end <= 12 + tail.length);
+      for (const bytes of records.values()) assert.ok(bytes.length <= tail.length);
+    }),
+  );
 });

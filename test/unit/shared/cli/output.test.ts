@@ -1,4 +1,7 @@
-/** What commands print: forms for programs as they are, text for people without anything that steers their terminal. */
+/**
+ * What commands print: forms for programs as they are, text for people without anything that steers their
+ * terminal.
+ */
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
@@ -7,7 +10,12 @@ import { Output, type OutputForm } from "../../../../shared/cli/output.js";
 function printed(form: OutputForm, name: string): string {
   const stdout = new PassThrough();
   const output = new Output(form, stdout, new PassThrough());
-  output.print({ data: { name }, names: [name], table: { rows: [name], columns: [{ title: "NAME", value: (row) => row }] }, text: `first ${name}\nsecond` });
+  output.print({
+    data: { name },
+    names: [name],
+    table: { rows: [name], columns: [{ title: "NAME", value: (row) => row }] },
+    text: `first ${name}\nsecond`,
+  });
   return String(stdout.read());
 }
 

@@ -1,23 +1,46 @@
-/** The small coders inside: codes are complete and limited, frequencies add up, adaptive numbers and blocks come back. */
+/**
+ * The small coders inside: codes are complete and limited, frequencies add up, adaptive numbers and blocks
+ * come back.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { commonBlock, cutBlock, cutRest, joinBlock } from "../../../../shared/delta/common-block.js";
 import { frequenciesOf, frequencyTotal } from "../../../../shared/delta/frequencies.js";
-import { huffmanLengths, isComplete, maxLength, soleLength, symbols } from "../../../../shared/delta/huffman.js";
+import {
+  huffmanLengths,
+  isComplete,
+  maxLength,
+  soleLength,
+  symbols,
+} from "../../../../shared/delta/huffman.js";
 import { quarterOctaves, roughLog2, viewOf } from "../../../../shared/delta/numbers.js";
-import { codeNumber, newModel, numberContexts, RangeDecoder, RangeEncoder } from "../../../../shared/delta/range-coder.js";
+import {
+  codeNumber,
+  newModel,
+  numberContexts,
+  RangeDecoder,
+  RangeEncoder,
+} from "../../../../shared/delta/range-coder.js";
 import { noise } from "../../../helpers/noise.js";
 
-const counts = fc.array(fc.oneof(fc.constant(0), fc.nat(20), fc.nat(2 ** 21)), { minLength: symbols, maxLength: symbols }).filter((row) => row.some((count) => count > 0));
+const counts = fc
+  .array(fc.oneof(fc.constant(0), fc.nat(20), fc.nat(2 ** 21)), { minLength: symbols, maxLength: symbols })
+  .filter((row) => row.some((count) => count > 0));
 
 test("code lengths are complete, at most ten bits, none for a constant", () => {
-  fc.assert(fc.property(counts, (row) => {
-    const lengths = new Uint8Array(symbols);
-    huffmanLengths(row, lengths);
-    assert.ok(isComplete(lengths));
-    assert.ok(lengths.every((length, s) => (length > 0) === (row[s]! > 0) && (length <= maxLength || length === soleLength)));
-  }));
+  fc.assert(
+    fc.property(counts, (row) => {
+      const lengths = new Uint8Array(symbols);
+      huffmanLengths(row, lengths);
+      assert.ok(isComplete(lengths));
+      assert.ok(
+        lengths.every(
+          (length, s) => length > 0 === row[s]! > 0 && (length <= maxLength || length === soleLength),
+        ),
+      );
+    }),
+  );
   const fibonacci = [1, 1];
   while (fibonacci.length < 40) fibonacci.push(fibonacci.at(-1)! + fibonacci.at(-2)!);
   const lengths = new Uint8Array(symbols);
@@ -32,32 +55,73 @@ test("without a limit in the way, no code of whole bits is shorter", () => {
 });
 
 test("frequencies add up and leave nothing out", () => {
-  fc.assert(fc.property(fc.array(fc.oneof(fc.constant(0), fc.nat(3), fc.nat(2 ** 21)), { minLength: 256, maxLength: 256 }), (row) => {
-    const frequencies = new Uint16Array(256);
-    frequenciesOf(row, frequencies);
-    const sum = frequencies.reduce((total, one) => total + one, 0);
-    assert.equal(sum, row.some((count) => count > 0) ? frequencyTotal : 0);
-    assert.ok(row.every((count, s) => (count > 0) === (frequencies[s]! > 0)));
-  }));
+  fc.assert(
+    fc.property(
+      fc.array(fc.oneof(fc.constant(0), fc.nat(3), fc.nat(2 ** 21)), { minLength: 256, maxLength: 256 }),
+      (row) => {
+        const frequencies = new Uint16Array(256);
+        frequenciesOf(row, frequencies);
+        const sum = frequencies.reduce((total, one) => total + one, 0);
+        assert.equal(sum, row.some((count) => count > 0) ? frequencyTotal : 0);
+        assert.ok(row.every((count, s) => count > 0 === frequencies[s]! > 0));
+      },
+    ),
+  );
 });
 
 test("adaptive numbers come back, also behind long carries", () => {
-  fc.assert(fc.property(fc.array(fc.oneof(fc.integer({ min: -200, max: 200 }), fc.constant(0), fc.integer({ min: -262_143, max: 262_143 })), { maxLength: 400 }), (values) => {
-    const encoder = new RangeEncoder(), written = newModel(numberContexts), read = newModel(numberContexts);
-    for (const value of values) codeNumber(encoder, written, value);
-    const decoder = new RangeDecoder(encoder.finish());
-    assert.deepEqual(values.map(() => codeNumber(decoder, read, 0)), values);
-  }));
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.oneof(
+          fc.integer({ min: -200, max: 200 }),
+          fc.constant(0),
+          fc.integer({ min: -262_143, max: 262_143 }),
+        ),
+        { maxLength: 400 },
+      ),
+      (values) => {
+        const encoder = new RangeEncoder(),
+          written = newModel(numberContexts),
+          read = newModel(numberContexts);
+        for (const value of values) codeNumber(encoder, written, value);
+        const decoder = new RangeDecoder(encoder.finish());
+        assert.deepEqual(
+          values.map(() => codeNumber(decoder, read, 0)),
+          values,
+        );
+      },
+    ),
+  );
 });
 
 test("blocks in common are cut out and put back in any rank", () => {
-  fc.assert(fc.property(fc.integer({ min: 1, max: 4 }).chain((rank) => fc.tuple(fc.array(fc.integer({ min: 1, max: 5 }), { minLength: rank, maxLength: rank }), fc.array(fc.integer({ min: 1, max: 5 }), { minLength: rank, maxLength: rank }))), fc.constantFrom(1, 2, 4), ([shape, other], elementBytes) => {
-    const bytes = noise(shape.reduce((all, size) => all * size, elementBytes), 5), block = commonBlock(shape, other)!;
-    const target = new Uint8Array(bytes.length), own = cutBlock(bytes, shape, block, elementBytes), rest = cutRest(bytes, shape, block, elementBytes);
-    assert.equal(own.length + rest.length, bytes.length);
-    joinBlock(target, shape, block, elementBytes, own, rest);
-    assert.deepEqual(target, bytes);
-  }));
+  fc.assert(
+    fc.property(
+      fc
+        .integer({ min: 1, max: 4 })
+        .chain((rank) =>
+          fc.tuple(
+            fc.array(fc.integer({ min: 1, max: 5 }), { minLength: rank, maxLength: rank }),
+            fc.array(fc.integer({ min: 1, max: 5 }), { minLength: rank, maxLength: rank }),
+          ),
+        ),
+      fc.constantFrom(1, 2, 4),
+      ([shape, other], elementBytes) => {
+        const bytes = noise(
+            shape.reduce((all, size) => all * size, elementBytes),
+            5,
+          ),
+          block = commonBlock(shape, other)!;
+        const target = new Uint8Array(bytes.length),
+          own = cutBlock(bytes, shape, block, elementBytes),
+          rest = cutRest(bytes, shape, block, elementBytes);
+        assert.equal(own.length + rest.length, bytes.length);
+        joinBlock(target, shape, block, elementBytes, own, rest);
+        assert.deepEqual(target, bytes);
+      },
+    ),
+  );
   assert.equal(commonBlock([2, 3], [6]), undefined);
 });
 

@@ -10,11 +10,16 @@ const base = weights([128, 96], 1);
 test("a retrained model is not coded against another (ModelHub §V-B)", () => {
   const retrained = weights([128, 96], 2);
   assert.equal(codec.estimate(retrained, retrained.bytes, { base }).predictor, "none");
-  assert.deepEqual(codec.encodeTensor(retrained, retrained.bytes, { base }).against, { base: false, previous: false });
+  assert.deepEqual(codec.encodeTensor(retrained, retrained.bytes, { base }).against, {
+    base: false,
+    previous: false,
+  });
 });
 
 test("a fine-tuned one is, and with what came before where that tells something", () => {
-  const child = fineTuned(base, 1e-4, 3), onward = further(child, base, 0.9, 1e-5, 4), astray = fineTuned(child, 1e-4, 5);
+  const child = fineTuned(base, 1e-4, 3),
+    onward = further(child, base, 0.9, 1e-5, 4),
+    astray = fineTuned(child, 1e-4, 5);
   assert.equal(codec.estimate(child, child.bytes, { base }).predictor, "base");
   const { predictor, alpha64 } = codec.estimate(onward, onward.bytes, { base: child, previous: base });
   assert.equal(predictor, "extrapolated");
@@ -23,9 +28,18 @@ test("a fine-tuned one is, and with what came before where that tells something"
 });
 
 test("expected sizes are within an eighth of what comes out", () => {
-  for (const child of [fineTuned(base, 1e-4, 3), fineTuned(base, 1e-6, 3), nearlyEqual(base, 0.4, 6), weights([128, 96], 2)]) {
-    const { bytes } = codec.estimate(child, child.bytes, { base }), encoded = codec.encodeTensor(child, child.bytes, { base });
-    assert.ok(Math.abs(bytes - encoded.bytes.length) < encoded.bytes.length / 8, `${bytes} expected, ${encoded.bytes.length} came`);
+  for (const child of [
+    fineTuned(base, 1e-4, 3),
+    fineTuned(base, 1e-6, 3),
+    nearlyEqual(base, 0.4, 6),
+    weights([128, 96], 2),
+  ]) {
+    const { bytes } = codec.estimate(child, child.bytes, { base }),
+      encoded = codec.encodeTensor(child, child.bytes, { base });
+    assert.ok(
+      Math.abs(bytes - encoded.bytes.length) < encoded.bytes.length / 8,
+      `${bytes} expected, ${encoded.bytes.length} came`,
+    );
   }
 });
 
@@ -43,21 +57,41 @@ test("a partial update pays for what changed", () => {
 });
 
 test("mostly equal numbers take less than a bit each where they should", () => {
-  const large = weights([256, 256], 9), most = [[0.95, 0.6], [0.8, 1.4], [0.4, 3.8]] as const;
+  const large = weights([256, 256], 9),
+    most = [
+      [0.95, 0.6],
+      [0.8, 1.4],
+      [0.4, 3.8],
+    ] as const;
   for (const [share, limit] of most) {
-    const child = nearlyEqual(large, share, 10), encoded = codec.encodeTensor(child, child.bytes, { base: large }), bits = (8 * encoded.bytes.length) / 65_536;
+    const child = nearlyEqual(large, share, 10),
+      encoded = codec.encodeTensor(child, child.bytes, { base: large }),
+      bits = (8 * encoded.bytes.length) / 65_536;
     assert.ok(bits <= limit, `${share} equal: ${bits} bits a parameter`);
   }
 });
 
 test("equal or not by the number's size, as training leaves them, takes less than one distribution would", () => {
   const large = weights([256, 256], 9);
-  for (const [step, limit] of [[1e-9, 1.5], [3e-10, 0.65]] as const) {
-    const child = fineTuned(large, step, 11), own = new Uint32Array(child.bytes.buffer), from = new Uint32Array(large.bytes.buffer), counts = new Map<number, number>();
+  for (const [step, limit] of [
+    [1e-9, 1.5],
+    [3e-10, 0.65],
+  ] as const) {
+    const child = fineTuned(large, step, 11),
+      own = new Uint32Array(child.bytes.buffer),
+      from = new Uint32Array(large.bytes.buffer),
+      counts = new Map<number, number>();
     let entropy = 0;
-    own.forEach((bits, i) => { const k = 32 - Math.clz32(Math.abs(bits - from[i]!)); counts.set(k, (counts.get(k) ?? 0) + 1); entropy += k; });
+    own.forEach((bits, i) => {
+      const k = 32 - Math.clz32(Math.abs(bits - from[i]!));
+      counts.set(k, (counts.get(k) ?? 0) + 1);
+      entropy += k;
+    });
     for (const count of counts.values()) entropy -= count * Math.log2(count / own.length);
     const bits = 8 * codec.encodeTensor(child, child.bytes, { base: large }).bytes.length;
-    assert.ok(bits < 0.85 * entropy && bits / own.length <= limit, `${bits / own.length} bits a parameter, ${entropy / own.length} by one distribution`);
+    assert.ok(
+      bits < 0.85 * entropy && bits / own.length <= limit,
+      `${bits / own.length} bits a parameter, ${entropy / own.length} by one distribution`,
+    );
   }
 });

@@ -1,4 +1,7 @@
-/** Sizes on real fine-tunes: bytes are exact, so a test may assert them. All side information and a code of one byte a tensor counted. */
+/**
+ * Sizes on real fine-tunes: bytes are exact, so a test may assert them. All side information and a code of
+ * one byte a tensor counted.
+ */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -9,21 +12,40 @@ import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetens
 import { tensorOfSource, type Tensor } from "../../../../shared/tensor/tensor.js";
 
 const folder = join(resolve(process.env["STEMMA_DATA"] ?? "../shared/data"), "fine-tunes");
-const skip = existsSync(join(folder, "lstm-base.safetensors")) ? false : `no fine-tunes below ${folder}; set STEMMA_DATA`;
+const skip = existsSync(join(folder, "lstm-base.safetensors"))
+  ? false
+  : `no fine-tunes below ${folder}; set STEMMA_DATA`;
 
 async function tensorsOf(name: string): Promise<ReadonlyMap<string, Tensor>> {
-  const read = await readSafetensors(fileOfBytes(new Uint8Array(await readFile(join(folder, `${name}.safetensors`)))), name);
-  return new Map(await Promise.all(read.tensors.map(async (entry) => [entry.name, await tensorOfSource(read.source(entry))] as const)));
+  const read = await readSafetensors(
+    fileOfBytes(new Uint8Array(await readFile(join(folder, `${name}.safetensors`)))),
+    name,
+  );
+  return new Map(
+    await Promise.all(
+      read.tensors.map(async (entry) => [entry.name, await tensorOfSource(read.source(entry))] as const),
+    ),
+  );
 }
 
 /** Bits a parameter of a child, every tensor decoded again and compared. */
 async function bitsOf(child: string, base?: string, previous?: string): Promise<number> {
-  const codec = await loadDeltaCodec(), [own, from, before] = await Promise.all([tensorsOf(child), base === undefined ? undefined : tensorsOf(base), previous === undefined ? undefined : tensorsOf(previous)]);
-  let bytes = 0, numbers = 0;
+  const codec = await loadDeltaCodec(),
+    [own, from, before] = await Promise.all([
+      tensorsOf(child),
+      base === undefined ? undefined : tensorsOf(base),
+      previous === undefined ? undefined : tensorsOf(previous),
+    ]);
+  let bytes = 0,
+    numbers = 0;
   for (const [name, tensor] of own) {
-    const references = { base: from?.get(name), previous: before?.get(name) }, encoded = codec.encodeTensor(tensor, tensor.bytes, references);
+    const references = { base: from?.get(name), previous: before?.get(name) },
+      encoded = codec.encodeTensor(tensor, tensor.bytes, references);
     assert.deepEqual(codec.needs(tensor, encoded), encoded.against);
-    assert.ok(Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded, references, tensor.bytes.length)), name);
+    assert.ok(
+      Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded, references, tensor.bytes.length)),
+      name,
+    );
     bytes += encoded.bytes.length + 1;
     numbers += tensor.bytes.length / 4;
   }
@@ -31,7 +53,14 @@ async function bitsOf(child: string, base?: string, previous?: string): Promise<
 }
 
 /** FM-Delta's bound in bits a parameter: the entropy of its ordered-integer differences. */
-const bounds = [["lstm-sgd1e-3-10", 15.895], ["lstm-sgd1e-3-100", 18.733], ["lstm-sgd1e-3-200", 18.996], ["lstm-adam1e-4-100", 23.5], ["mnv2-sgd1e-3-100", 18.441], ["mnv2-adam1e-4-100", 21.668]] as const;
+const bounds = [
+  ["lstm-sgd1e-3-10", 15.895],
+  ["lstm-sgd1e-3-100", 18.733],
+  ["lstm-sgd1e-3-200", 18.996],
+  ["lstm-adam1e-4-100", 23.5],
+  ["mnv2-sgd1e-3-100", 18.441],
+  ["mnv2-adam1e-4-100", 21.668],
+] as const;
 
 for (const [child, bound] of bounds) {
   test(`${child} against its base takes at most 0.97 of FM-Delta's bound`, { skip }, async (context) => {
@@ -43,7 +72,10 @@ for (const [child, bound] of bounds) {
 
 test("a previous update helps, whichever of the two is called the base", { skip }, async (context) => {
   const plain = await bitsOf("lstm-sgd1e-3-200", "lstm-sgd1e-3-100");
-  for (const [base, previous] of [["lstm-base", "lstm-sgd1e-3-100"], ["lstm-sgd1e-3-100", "lstm-base"]] as const) {
+  for (const [base, previous] of [
+    ["lstm-base", "lstm-sgd1e-3-100"],
+    ["lstm-sgd1e-3-100", "lstm-base"],
+  ] as const) {
     const extrapolated = await bitsOf("lstm-sgd1e-3-200", base, previous);
     context.diagnostic(`${plain.toFixed(3)} → ${extrapolated.toFixed(3)} bits a parameter`);
     assert.ok(extrapolated < plain && extrapolated < 0.86 * 18.996, `${plain} ${extrapolated}`);
@@ -59,10 +91,15 @@ for (const whole of ["lstm-base", "mnv2-base", "lstm-adam1e-4-100", "mnv2-sgd1e-
 }
 
 test("a partial update pays for its changed tensors only", { skip }, async (context) => {
-  const codec = await loadDeltaCodec(), base = await tensorsOf("mnv2-base"), tuned = await tensorsOf("mnv2-sgd1e-3-100"), last = new Set([...tuned.keys()].slice(-2));
-  let changed = 0, unchanged = 0;
+  const codec = await loadDeltaCodec(),
+    base = await tensorsOf("mnv2-base"),
+    tuned = await tensorsOf("mnv2-sgd1e-3-100"),
+    last = new Set([...tuned.keys()].slice(-2));
+  let changed = 0,
+    unchanged = 0;
   for (const [name, from] of base) {
-    const tensor = last.has(name) ? tuned.get(name)! : from, { bytes } = codec.encodeTensor(tensor, tensor.bytes, { base: from });
+    const tensor = last.has(name) ? tuned.get(name)! : from,
+      { bytes } = codec.encodeTensor(tensor, tensor.bytes, { base: from });
     if (last.has(name)) changed += bytes.length;
     else unchanged += bytes.length;
   }

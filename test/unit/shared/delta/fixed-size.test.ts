@@ -9,27 +9,48 @@ import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { uniform, weights } from "../../../helpers/related-tensors.js";
 
 const codec = createDeltaCodec(plainKernels());
-function altered({ bytes, ...header }: Tensor, change: (word: number, i: number) => number): Tensor { return { ...header, bytes: new Uint8Array(new Uint32Array(bytes.slice().buffer).map(change).buffer) }; }
+function altered({ bytes, ...header }: Tensor, change: (word: number, i: number) => number): Tensor {
+  return { ...header, bytes: new Uint8Array(new Uint32Array(bytes.slice().buffer).map(change).buffer) };
+}
 
 test("a sample says within two per cent how long a matrix will be, whatever its shape", () => {
-  const draw = uniform(1), dense = weights([300, 200], 2);
+  const draw = uniform(1),
+    dense = weights([300, 200], 2);
   for (const [what, tensor] of [
-    ["dense", dense], ["few channels", weights([9000, 3], 3)], ["many channels", weights([60, 900], 4)], ["convolution", weights([3, 3, 64, 96], 5)], ["depthwise", weights([5, 5, 700, 1], 6)],
-    ["sparse", altered(dense, (word) => (draw() < 0.8 ? 0 : word))], ["unaligned", { ...dense, bytes: Uint8Array.from([0, ...dense.bytes]).subarray(1) }],
+    ["dense", dense],
+    ["few channels", weights([9000, 3], 3)],
+    ["many channels", weights([60, 900], 4)],
+    ["convolution", weights([3, 3, 64, 96], 5)],
+    ["depthwise", weights([5, 5, 700, 1], 6)],
+    ["sparse", altered(dense, (word) => (draw() < 0.8 ? 0 : word))],
+    ["unaligned", { ...dense, bytes: Uint8Array.from([0, ...dense.bytes]).subarray(1) }],
   ] as readonly (readonly [string, Tensor])[]) {
-    const { code, bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }), expected = fixedSizeOf(tensor)!;
+    const { code, bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }),
+      expected = fixedSizeOf(tensor)!;
     assert.equal(code, encodingCodes.fixedPlanes, what);
-    assert.ok(Math.abs(expected - bytes.length) < 0.02 * tensor.bytes.length, `${what}: ${expected} expected, ${bytes.length} taken`);
+    assert.ok(
+      Math.abs(expected - bytes.length) < 0.02 * tensor.bytes.length,
+      `${what}: ${expected} expected, ${bytes.length} taken`,
+    );
   }
 });
 
 test("what has no place in fixed planes is told apart", () => {
   const dense = weights([90, 200], 7);
   for (const [what, tensor] of [
-    ["one NaN", altered(dense, (word, i) => (i === 17_001 ? 0x7fc00000 : word))], ["one infinity", altered(dense, (word, i) => (i === 4 ? 0xff800000 : word))], ["denormals alone", altered(dense, (word) => word >>> 10)],
-    ["one large number a channel", altered(dense, (word, i) => (i < 200 ? 0x7f000000 : word))], ["a vector", { ...dense, shape: [18_000] }], ["integers", { ...dense, dtype: "I32" }], ["nothing", { ...dense, shape: [0, 4], bytes: new Uint8Array() }],
+    ["one NaN", altered(dense, (word, i) => (i === 17_001 ? 0x7fc00000 : word))],
+    ["one infinity", altered(dense, (word, i) => (i === 4 ? 0xff800000 : word))],
+    ["denormals alone", altered(dense, (word) => word >>> 10)],
+    ["one large number a channel", altered(dense, (word, i) => (i < 200 ? 0x7f000000 : word))],
+    ["a vector", { ...dense, shape: [18_000] }],
+    ["integers", { ...dense, dtype: "I32" }],
+    ["nothing", { ...dense, shape: [0, 4], bytes: new Uint8Array() }],
   ] as readonly (readonly [string, Tensor])[]) {
     assert.equal(fixedSizeOf(tensor), undefined, what);
-    assert.notEqual(codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }).code, encodingCodes.fixedPlanes, what);
+    assert.notEqual(
+      codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }).code,
+      encodingCodes.fixedPlanes,
+      what,
+    );
   }
 });

@@ -1,4 +1,7 @@
-/** Encodings as the first release wrote them are decoded for ever, by both twins: they lie in packs. Written once; no test writes them again. */
+/**
+ * Encodings as the first release wrote them are decoded for ever, by both twins: they lie in packs. Written
+ * once; no test writes them again.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -9,25 +12,59 @@ import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import type { DType } from "../../../../shared/tensor/dtype.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 
-interface Stored { readonly dtype: DType; readonly shape: readonly number[]; readonly bytes: string }
-interface Vector { readonly what: string; readonly dtype: DType; readonly shape: readonly number[]; readonly tensor: string; readonly base?: Stored; readonly previous?: Stored; readonly code: number; readonly encoded: string }
+interface Stored {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly bytes: string;
+}
+interface Vector {
+  readonly what: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly tensor: string;
+  readonly base?: Stored;
+  readonly previous?: Stored;
+  readonly code: number;
+  readonly encoded: string;
+}
 
 const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
-const tensorOf = (stored: Stored | undefined): Tensor | undefined => (stored === undefined ? undefined : { ...stored, bytes: bytesOf(stored.bytes) });
+const tensorOf = (stored: Stored | undefined): Tensor | undefined =>
+  stored === undefined ? undefined : { ...stored, bytes: bytesOf(stored.bytes) };
 
-const readVectors = async (file: string): Promise<readonly Vector[]> => JSON.parse(await readFile(new URL(`../../../../../test/vectors/delta/${file}`, import.meta.url), "utf8")) as readonly Vector[];
-const vectors = [...await readVectors("encodings-1.json"), ...await readVectors("fixed-planes-1.json")];
+const readVectors = async (file: string): Promise<readonly Vector[]> =>
+  JSON.parse(
+    await readFile(new URL(`../../../../../test/vectors/delta/${file}`, import.meta.url), "utf8"),
+  ) as readonly Vector[];
+const vectors = [...(await readVectors("encodings-1.json")), ...(await readVectors("fixed-planes-1.json"))];
 
 for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) {
   for (const { what, dtype, shape, tensor, base, previous, code, encoded } of vectors) {
     test(`${what} (${codec.kernels})`, () => {
       const expected = bytesOf(tensor);
-      assert.ok(Buffer.from(expected).equals(codec.decodeTensor({ dtype, shape }, { code, bytes: bytesOf(encoded) }, { base: tensorOf(base), previous: tensorOf(previous) }, expected.length)));
+      assert.ok(
+        Buffer.from(expected).equals(
+          codec.decodeTensor(
+            { dtype, shape },
+            { code, bytes: bytesOf(encoded) },
+            { base: tensorOf(base), previous: tensorOf(previous) },
+            expected.length,
+          ),
+        ),
+      );
     });
   }
 }
 
 test("every code has a vector, and keeps its number", () => {
   assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [0, 1, 2, 3, 4, 5, 6]);
-  assert.deepEqual(encodingCodes, { raw: 0, equal: 1, packed: 2, close: 3, planes: 4, parts: 5, fixedPlanes: 6 });
+  assert.deepEqual(encodingCodes, {
+    raw: 0,
+    equal: 1,
+    packed: 2,
+    close: 3,
+    planes: 4,
+    parts: 5,
+    fixedPlanes: 6,
+  });
 });

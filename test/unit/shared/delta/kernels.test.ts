@@ -12,11 +12,19 @@ const root = fileURLToPath(new URL("../../../../../", import.meta.url));
 const committed = join(root, "shared/delta/kernels/delta.wasm");
 
 test("the committed kernels are what their sources compile to, and have the pinned hash", async () => {
-  const { compileKernels, hashFile } = await import(pathToFileURL(join(root, "launcher/kernels.mjs")).href) as { compileKernels(name: string): Promise<Buffer>; hashFile(bytes: Uint8Array, name: string): string };
+  const { compileKernels, hashFile } = (await import(
+    pathToFileURL(join(root, "launcher/kernels.mjs")).href
+  )) as { compileKernels(name: string): Promise<Buffer>; hashFile(bytes: Uint8Array, name: string): string };
   const bytes = await readFile(committed);
   assert.equal(createHash("sha256").update(bytes).digest("hex"), deltaHash);
-  assert.equal(await readFile(join(root, "shared/delta/kernels/delta-hash.ts"), "utf8"), hashFile(bytes, "delta"));
-  assert.ok(bytes.equals(await compileKernels("delta")), "run `npm run kernels` and commit delta.wasm with its hash");
+  assert.equal(
+    await readFile(join(root, "shared/delta/kernels/delta-hash.ts"), "utf8"),
+    hashFile(bytes, "delta"),
+  );
+  assert.ok(
+    bytes.equals(await compileKernels("delta")),
+    "run `npm run kernels` and commit delta.wasm with its hash",
+  );
 });
 
 /** Section ids of a wasm module (spec, 5.5.2). */
@@ -25,7 +33,11 @@ function sectionsOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
   for (let at = 8; at < bytes.length;) {
     const id = bytes[at++]!;
     let size = 0;
-    for (let shift = 0; ; shift += 7) { const byte = bytes[at++]!; size |= (byte & 0x7f) << shift; if (byte < 0x80) break; }
+    for (let shift = 0; ; shift += 7) {
+      const byte = bytes[at++]!;
+      size |= (byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
     found.set(id, bytes.subarray(at, at + size));
     at += size;
   }
@@ -33,8 +45,15 @@ function sectionsOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
 }
 
 test("the kernels import their memory and nothing else, and bring no data that would lie on it", async () => {
-  const sections = sectionsOf(await readFile(committed)), imports = 2, memory = 5, start = 8, data = 11;
-  assert.deepEqual([memory, start, data].filter((id) => sections.has(id)), []);
+  const sections = sectionsOf(await readFile(committed)),
+    imports = 2,
+    memory = 5,
+    start = 8,
+    data = 11;
+  assert.deepEqual(
+    [memory, start, data].filter((id) => sections.has(id)),
+    [],
+  );
   assert.equal(sections.get(imports)![0], 1);
 });
 

@@ -1,4 +1,7 @@
-/** The crash states themselves: what was fsynced is in all of them, what was not is in some and not in others, and a seed says all. */
+/**
+ * The crash states themselves: what was fsynced is in all of them, what was not is in some and not in others,
+ * and a seed says all.
+ */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { crashState, crashStates, crashStyles } from "../../../../shared/files/crash-states.js";
@@ -13,12 +16,17 @@ async function write(files: Files, path: string, content: string, sync: boolean)
   if (sync) await file.sync();
   await file.close();
 }
-async function contentOf(files: Files, path: string): Promise<string> { return await files.stat(path) === undefined ? "(none)" : text(await files.read(path)); }
+async function contentOf(files: Files, path: string): Promise<string> {
+  return (await files.stat(path)) === undefined ? "(none)" : text(await files.read(path));
+}
 
 async function outcomes(disk: RecordingFiles, path: string, count = 400): Promise<Set<string>> {
   const found = new Set<string>();
-  for (const state of crashStates(disk.recording, 5, count)) if (state.at === disk.recording.events) found.add(await contentOf(state.files, path));
-  for (const style of crashStyles) for (let seed = 0; seed < 40; seed++) found.add(await contentOf(crashState(disk.recording, disk.recording.events, style, seed).files, path));
+  for (const state of crashStates(disk.recording, 5, count))
+    if (state.at === disk.recording.events) found.add(await contentOf(state.files, path));
+  for (const style of crashStyles)
+    for (let seed = 0; seed < 40; seed++)
+      found.add(await contentOf(crashState(disk.recording, disk.recording.events, style, seed).files, path));
   return found;
 }
 
@@ -36,8 +44,14 @@ it("may lose a name whose folder was not fsynced, and bytes of a file that was n
   await disk.syncFolder("/");
   await write(disk, "/a", "SAFE and more", false);
   const found = await outcomes(disk, "/a");
-  assert.ok(["safe", "SAFE and more", "\0".repeat(13)].every((content) => found.has(content)), [...found].join("|"));
-  assert.ok([...found].some((content) => content.startsWith("S") && content !== "SAFE and more"), "a torn one");
+  assert.ok(
+    ["safe", "SAFE and more", "\0".repeat(13)].every((content) => found.has(content)),
+    [...found].join("|"),
+  );
+  assert.ok(
+    [...found].some((content) => content.startsWith("S") && content !== "SAFE and more"),
+    "a torn one",
+  );
 });
 
 it("keeps a rename whole, before or after", async () => {
@@ -69,10 +83,23 @@ it("may show a removed file again, and a folder's content only with the folder",
 it("does not count an fsync that had not ended, nor what was written while it ran", async () => {
   const inner = memoryFiles();
   let release: () => void = () => undefined;
-  const slow: Files = { ...inner, async open(path, mode) {
-    const file = await inner.open(path, mode);
-    return { read: (target, at) => file.read(target, at), write: (bytes, at) => file.write(bytes, at), size: () => file.size(), truncate: (size) => file.truncate(size), close: () => file.close(), sync: () => new Promise<void>((resolve) => { release = resolve; }) };
-  } };
+  const slow: Files = {
+    ...inner,
+    async open(path, mode) {
+      const file = await inner.open(path, mode);
+      return {
+        read: (target, at) => file.read(target, at),
+        write: (bytes, at) => file.write(bytes, at),
+        size: () => file.size(),
+        truncate: (size) => file.truncate(size),
+        close: () => file.close(),
+        sync: () =>
+          new Promise<void>((resolve) => {
+            release = resolve;
+          }),
+      };
+    },
+  };
   const disk = recordingFiles(slow);
   const file = await disk.open("/a", "create");
   await disk.syncFolder("/");
@@ -96,8 +123,15 @@ it("builds the same state for the same seed, knows marks, and stands on what was
   disk.mark("second");
   const one = [...crashStates(disk.recording, 9, 60)];
   const two = [...crashStates(disk.recording, 9, 60)];
-  for (const [i, state] of one.entries()) assert.equal(await contentOf(state.files, "/x/old"), await contentOf((two[i] as typeof state).files, "/x/old"));
+  for (const [i, state] of one.entries())
+    assert.equal(
+      await contentOf(state.files, "/x/old"),
+      await contentOf((two[i] as typeof state).files, "/x/old"),
+    );
   assert.equal(await contentOf(crashState(disk.recording, 0, "all-kept", 1).files, "/x/old"), "old");
   assert.deepEqual(crashState(disk.recording, 0, "all-kept", 1).marks, []);
-  assert.deepEqual(crashState(disk.recording, disk.recording.events, "all-kept", 1).marks, ["first", "second"]);
+  assert.deepEqual(crashState(disk.recording, disk.recording.events, "all-kept", 1).marks, [
+    "first",
+    "second",
+  ]);
 });

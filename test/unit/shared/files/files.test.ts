@@ -15,7 +15,10 @@ import type { Files } from "../../../../shared/ports.js";
 
 const root = await mkdtemp(join(tmpdir(), "stemma-files-"));
 after(() => rm(root, { recursive: true, force: true }));
-const code = (expected: ErrorCode) => (error: unknown): boolean => error instanceof StemmaError && error.code === expected && error.cause !== undefined;
+const code =
+  (expected: ErrorCode) =>
+  (error: unknown): boolean =>
+    error instanceof StemmaError && error.code === expected && error.cause !== undefined;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 async function write(files: Files, path: string, text: string): Promise<void> {
@@ -62,8 +65,14 @@ function suite(name: string, open: () => Promise<{ files: Files; folder: string 
       assert.deepEqual(await files.read(join(folder, "x", "b")), bytes("a"));
       await files.rename(join(folder, "x"), join(folder, "z"));
       assert.deepEqual(await files.list(join(folder, "z")), ["b", "y", "é"]);
-      await assert.rejects(() => files.rename(join(folder, "none"), join(folder, "other")), code("FILE_MISSING"));
-      await assert.rejects(() => files.rename(join(folder, "z", "y"), join(folder, "z", "b")), (error) => error instanceof StemmaError);
+      await assert.rejects(
+        () => files.rename(join(folder, "none"), join(folder, "other")),
+        code("FILE_MISSING"),
+      );
+      await assert.rejects(
+        () => files.rename(join(folder, "z", "y"), join(folder, "z", "b")),
+        (error) => error instanceof StemmaError,
+      );
       assert.equal((await files.stat(join(folder, "z")))?.kind, "folder");
       assert.equal(await files.stat(join(folder, "x")), undefined);
       assert.equal(await files.stat(join(folder, "z", "b", "below a file")), undefined);
@@ -89,7 +98,10 @@ function suite(name: string, open: () => Promise<{ files: Files; folder: string 
     });
     it("switches links at once, and follows them", async () => {
       const { files, folder } = await open();
-      for (const version of ["1", "2"]) { await files.makeFolder(join(folder, "versions", version)); await write(files, join(folder, "versions", version, "model"), version); }
+      for (const version of ["1", "2"]) {
+        await files.makeFolder(join(folder, "versions", version));
+        await write(files, join(folder, "versions", version, "model"), version);
+      }
       const link = join(folder, "current");
       for (const version of ["1", "2"]) {
         await files.replaceLink(`versions/${version}`, link);
@@ -100,14 +112,15 @@ function suite(name: string, open: () => Promise<{ files: Files; folder: string 
       assert.equal((await files.stat(link))?.kind, "link");
       assert.equal(await files.readLink(join(folder, "versions")), undefined);
       assert.equal(await files.readLink(join(folder, "none")), undefined);
-      assert.ok(await files.freeBytes(folder) > 0);
+      assert.ok((await files.freeBytes(folder)) > 0);
       await files.remove(link);
       assert.deepEqual(await files.list(folder), ["versions"]);
     });
     it("writes durably over what is there", async () => {
       const { files, folder } = await open();
       await makeFolderDurably(files, join(folder, "a", "b", "c"));
-      for (const text of ["one", "two"]) await writeDurably(files, join(folder, "a", "b", "c", "f"), bytes(text));
+      for (const text of ["one", "two"])
+        await writeDurably(files, join(folder, "a", "b", "c", "f"), bytes(text));
       assert.deepEqual(await files.read(join(folder, "a", "b", "c", "f")), bytes("two"));
       assert.deepEqual(await files.list(join(folder, "a", "b", "c")), ["f"]);
     });
@@ -115,28 +128,55 @@ function suite(name: string, open: () => Promise<{ files: Files; folder: string 
 }
 
 let folders = 0;
-suite("node", async () => { const folder = join(root, String(folders++)); await nodeFiles().makeFolder(folder); return { files: nodeFiles(), folder }; });
-suite("memory", async () => { const files = memoryFiles(); await files.makeFolder("/m"); return { files, folder: "/m" }; });
-suite("recording", async () => { const files = recordingFiles(memoryFiles()); await files.makeFolder("/m"); return { files, folder: "/m" }; });
+suite("node", async () => {
+  const folder = join(root, String(folders++));
+  await nodeFiles().makeFolder(folder);
+  return { files: nodeFiles(), folder };
+});
+suite("memory", async () => {
+  const files = memoryFiles();
+  await files.makeFolder("/m");
+  return { files, folder: "/m" };
+});
+suite("recording", async () => {
+  const files = recordingFiles(memoryFiles());
+  await files.makeFolder("/m");
+  return { files, folder: "/m" };
+});
 
 it("shares an fsync among who waits, and never with one that began before the call", async () => {
   const ends: (() => void)[] = [];
-  const sync = sharedSync(() => new Promise((resolve) => { ends.push(resolve); }));
+  const sync = sharedSync(
+    () =>
+      new Promise((resolve) => {
+        ends.push(resolve);
+      }),
+  );
   const done: string[] = [];
-  const call = (name: string): void => { void sync().then(() => { done.push(name); }); };
+  const call = (name: string): void => {
+    void sync().then(() => {
+      done.push(name);
+    });
+  };
   call("a");
   call("b");
   call("c");
   assert.equal(ends.length, 1);
   ends[0]?.();
-  await new Promise((resolve) => { setImmediate(resolve); });
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
   assert.deepEqual(done, ["a"]);
   assert.equal(ends.length, 2);
   call("d");
   ends[1]?.();
-  await new Promise((resolve) => { setImmediate(resolve); });
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
   assert.deepEqual(done, ["a", "b", "c"]);
   ends[2]?.();
-  await new Promise((resolve) => { setImmediate(resolve); });
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
   assert.deepEqual(done, ["a", "b", "c", "d"]);
 });

@@ -1,4 +1,7 @@
-/** One writer a home: second takers are told who holds it, the dead hold nothing, and of many at once one gets it. */
+/**
+ * One writer a home: second takers are told who holds it, the dead hold nothing, and of many at once one gets
+ * it.
+ */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -20,7 +23,9 @@ function taker(home: string): ChildProcess {
   const script = `import { lockHome } from ${JSON.stringify(module)};
     try { await lockHome(${JSON.stringify(home)}); console.log("held"); } catch (error) { console.log(error.code); }
     process.stdin.resume();`;
-  return spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["pipe", "pipe", "inherit"] });
+  return spawn(process.execPath, ["--input-type=module", "-e", script], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
 }
 async function answerOf(child: ChildProcess): Promise<string> {
   for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) return line;
@@ -28,15 +33,22 @@ async function answerOf(child: ChildProcess): Promise<string> {
 }
 async function end(child: ChildProcess, signal?: NodeJS.Signals): Promise<void> {
   const exited = once(child, "exit");
-  if (signal === undefined) child.stdin?.end(); else child.kill(signal);
+  if (signal === undefined) child.stdin?.end();
+  else child.kill(signal);
   await exited;
 }
 
-for (const [name, home] of [["a short path", join(folder, "short")], ["a path too long for a socket", join(folder, "x".repeat(120))]] as const) {
+for (const [name, home] of [
+  ["a short path", join(folder, "short")],
+  ["a path too long for a socket", join(folder, "x".repeat(120))],
+] as const) {
   it(`says who holds it, and forgets who was killed: ${name}`, async () => {
     const child = taker(home);
     assert.equal(await answerOf(child), "held");
-    await assert.rejects(() => lockHome(home), (error) => isLocked(error) && (error as Error).message.includes(String(child.pid)));
+    await assert.rejects(
+      () => lockHome(home),
+      (error) => isLocked(error) && (error as Error).message.includes(String(child.pid)),
+    );
     await end(child, "SIGKILL");
     const lock = await lockHome(home);
     await assert.rejects(() => lockHome(home), isLocked);
@@ -51,7 +63,10 @@ it("gives it to one of many that ask at once", async () => {
   const children = Array.from({ length: 5 }, () => taker(home));
   const answers = await Promise.all(children.map(answerOf));
   assert.ok(answers.filter((answer) => answer === "held").length <= 1, answers.join(" "));
-  assert.ok(answers.every((answer) => answer === "held" || answer === "HOME_LOCKED"), answers.join(" "));
+  assert.ok(
+    answers.every((answer) => answer === "held" || answer === "HOME_LOCKED"),
+    answers.join(" "),
+  );
   await Promise.all(children.map((child) => end(child)));
   await (await lockHome(home)).release();
 });
@@ -80,5 +95,8 @@ it("is not held by a reused process id, by a claim of an earlier boot, by garbag
 it("is held by a claim of another machine, and the message says what to remove", async () => {
   const home = join(folder, "foreign");
   await claim(home, { boot: "another boot", host: `not-${hostname()}` });
-  await assert.rejects(() => lockHome(home), (error) => isLocked(error) && (error as Error).message.includes(join(home, "lock", "0.claim")));
+  await assert.rejects(
+    () => lockHome(home),
+    (error) => isLocked(error) && (error as Error).message.includes(join(home, "lock", "0.claim")),
+  );
 });

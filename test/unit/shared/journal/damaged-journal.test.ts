@@ -1,19 +1,32 @@
-/** What a journal does with a disk that changed behind its back: torn tails go, anything else is an error and changes nothing. */
+/**
+ * What a journal does with a disk that changed behind its back: torn tails go, anything else is an error and
+ * changes nothing.
+ */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { join } from "node:path";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";
 import { openJournal } from "../../../../shared/journal/open-journal.js";
 import type { Files } from "../../../../shared/ports.js";
-import { code, numbersIn, testSigner, type TestFact } from "../../../contract/shared/journal/journal-contract.js";
+import {
+  code,
+  numbersIn,
+  testSigner,
+  type TestFact,
+} from "../../../contract/shared/journal/journal-contract.js";
 
 const folder = "/home/journal";
 const firstSegment = join(folder, "0000000000000000.log");
 
 /** A journal of ten facts, each a group of its own, but for the last two, which were appended together. */
-async function written(options: { readonly segmentBytes?: number; readonly head?: "kept" | "older" | "none" } = {}): Promise<Files> {
+async function written(
+  options: { readonly segmentBytes?: number; readonly head?: "kept" | "older" | "none" } = {},
+): Promise<Files> {
   const files = memoryFiles();
-  const journal = await openJournal<TestFact>(files, folder, { segmentBytes: options.segmentBytes ?? 1e6, signer: testSigner("k") });
+  const journal = await openJournal<TestFact>(files, folder, {
+    segmentBytes: options.segmentBytes ?? 1e6,
+    signer: testSigner("k"),
+  });
   for (let n = 0; n < 8; n++) await journal.append([{ n }]);
   const older = await files.read(join(folder, "head"));
   await journal.append([{ n: 8 }, { n: 9 }]);
@@ -31,7 +44,12 @@ async function overwrite(files: Files, path: string, bytes: Uint8Array): Promise
 }
 
 async function snapshot(files: Files): Promise<string> {
-  const all = await Promise.all((await files.list(folder)).map(async (name) => [name, Buffer.from(await files.read(join(folder, name))).toString("base64")]));
+  const all = await Promise.all(
+    (await files.list(folder)).map(async (name) => [
+      name,
+      Buffer.from(await files.read(join(folder, name))).toString("base64"),
+    ]),
+  );
   return JSON.stringify(all);
 }
 
@@ -45,7 +63,11 @@ it("never drops a flipped bit below its head, wherever it is", async () => {
     bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
     await overwrite(files, firstSegment, bytes);
     const before = await snapshot(files);
-    await assert.rejects(() => open(files), (error) => code("JOURNAL_CORRUPT")(error) || code("JOURNAL_FORMAT_UNKNOWN")(error), `byte ${at}`);
+    await assert.rejects(
+      () => open(files),
+      (error) => code("JOURNAL_CORRUPT")(error) || code("JOURNAL_FORMAT_UNKNOWN")(error),
+      `byte ${at}`,
+    );
     assert.equal(await snapshot(files), before, "a refusal changes nothing");
   }
 });
@@ -71,9 +93,14 @@ it("cuts a tail that was never acknowledged, at every length, and keeps it aside
     const journal = await open(files);
     // What is appended together stays together.
     const left = length === whole.length ? 10 : 8;
-    assert.deepEqual(await numbersIn(journal), Array.from({ length: left }, (_, i) => i), `length ${length}`);
+    assert.deepEqual(
+      await numbersIn(journal),
+      Array.from({ length: left }, (_, i) => i),
+      `length ${length}`,
+    );
     assert.equal(journal.opening.tornBytes, left === 10 ? 0 : length - lastGroup);
-    if (left === 8 && length > lastGroup) assert.deepEqual(await files.read(join(folder, "torn-8")), whole.slice(lastGroup, length));
+    if (left === 8 && length > lastGroup)
+      assert.deepEqual(await files.read(join(folder, "torn-8")), whole.slice(lastGroup, length));
     assert.deepEqual(await journal.append([{ n: 77 }]), [left]);
     await journal.close();
     const again = await open(files);
@@ -87,7 +114,8 @@ it("refuses a tail that is shorter than the head says, a missing segment, an exc
   await overwrite(shortened, firstSegment, (await shortened.read(firstSegment)).slice(0, -40));
   await assert.rejects(() => open(shortened), code("JOURNAL_CORRUPT"));
 
-  const segments = async (): Promise<string[]> => (await (await written({ segmentBytes: 100 })).list(folder)).filter((name) => name.endsWith(".log"));
+  const segments = async (): Promise<string[]> =>
+    (await (await written({ segmentBytes: 100 })).list(folder)).filter((name) => name.endsWith(".log"));
   assert.ok((await segments()).length > 4);
   for (const [i, name] of (await segments()).entries()) {
     const files = await written({ segmentBytes: 100 });
@@ -96,7 +124,11 @@ it("refuses a tail that is shorter than the head says, a missing segment, an exc
   }
   const names = await segments();
   const swapped = await written({ segmentBytes: 100, head: "none" });
-  await overwrite(swapped, join(folder, names[2] as string), await swapped.read(join(folder, names[1] as string)));
+  await overwrite(
+    swapped,
+    join(folder, names[2] as string),
+    await swapped.read(join(folder, names[1] as string)),
+  );
   await assert.rejects(() => open(swapped), code("JOURNAL_CORRUPT"));
 
   const newer = await written();

@@ -6,16 +6,45 @@ import type { Leaf } from "../../../../shared/model/model.js";
 import { sortLeaves } from "../../../../shared/model/tree.js";
 import { sha256, zeroHash } from "../../../../shared/tensor/hash.js";
 
-const leaf = (path: string, content: string, shape: readonly number[] = [4]): Leaf => ({ path, dtype: "F32", shape, tensor: sha256(content, shape.join()) });
-const layers = (contents: readonly string[]): ModelSide => ({ architecture: sha256("architecture"), leaves: contents.map((content, i) => leaf(`${i}/0`, content)) });
-const opaque = (contents: Readonly<Record<string, string>>): ModelSide => ({ architecture: zeroHash, leaves: sortLeaves("opaque", Object.entries(contents).map(([name, content]) => leaf(name, content))) });
-const told = (changes: readonly Change[]): string[] => changes.map(({ kind, path, otherPath, name, otherName }) => [kind, path, ...(otherPath === undefined ? [] : [`→ ${otherPath}`]), ...(otherName === undefined ? [] : [`${name} ⇒ ${otherName}`])].join(" "));
+const leaf = (path: string, content: string, shape: readonly number[] = [4]): Leaf => ({
+  path,
+  dtype: "F32",
+  shape,
+  tensor: sha256(content, shape.join()),
+});
+const layers = (contents: readonly string[]): ModelSide => ({
+  architecture: sha256("architecture"),
+  leaves: contents.map((content, i) => leaf(`${i}/0`, content)),
+});
+const opaque = (contents: Readonly<Record<string, string>>): ModelSide => ({
+  architecture: zeroHash,
+  leaves: sortLeaves(
+    "opaque",
+    Object.entries(contents).map(([name, content]) => leaf(name, content)),
+  ),
+});
+const told = (changes: readonly Change[]): string[] =>
+  changes.map(({ kind, path, otherPath, name, otherName }) =>
+    [
+      kind,
+      path,
+      ...(otherPath === undefined ? [] : [`→ ${otherPath}`]),
+      ...(otherName === undefined ? [] : [`${name} ⇒ ${otherName}`]),
+    ].join(" "),
+  );
 
 describe("cost (MM7)", () => {
-  for (const [count, comparisons] of [[8, 7], [64, 13], [128, 15]] as const) {
+  for (const [count, comparisons] of [
+    [8, 7],
+    [64, 13],
+    [128, 15],
+  ] as const) {
     test(`last two of ${count} layers changed: ${comparisons} comparisons`, () => {
       const base = Array.from({ length: count }, (_, i) => `layer ${i}`);
-      const diff = diffTrees(layers(base), layers(base.map((content, i) => (i >= count - 2 ? `${content} tuned` : content))));
+      const diff = diffTrees(
+        layers(base),
+        layers(base.map((content, i) => (i >= count - 2 ? `${content} tuned` : content))),
+      );
       assert.equal(diff.comparisons, comparisons);
       assert.deepEqual(told(diff.changes), [`changed ${count - 2}/0`, `changed ${count - 1}/0`]);
     });
@@ -30,40 +59,86 @@ describe("cost (MM7)", () => {
 
 describe("kinds of change", () => {
   test("nothing, everything, from and to an empty model", () => {
-    const empty = opaque({}), full = opaque({ a: "1", b: "2" });
+    const empty = opaque({}),
+      full = opaque({ a: "1", b: "2" });
     assert.deepEqual(told(diffTrees(full, full).changes), []);
     assert.deepEqual(told(diffTrees(empty, full).changes), ["added a", "added b"]);
     assert.deepEqual(told(diffTrees(full, empty).changes), ["removed a", "removed b"]);
     assert.deepEqual(told(diffTrees(empty, empty).changes), []);
   });
   test("without an architecture: renamed, changed, reshaped, added, removed at once", () => {
-    const before: ModelSide = { architecture: zeroHash, leaves: [leaf("a", "1"), leaf("b", "2"), leaf("c", "3"), leaf("d", "4", [2, 3]), leaf("e", "5")] };
-    const after: ModelSide = { architecture: zeroHash, leaves: [leaf("a", "1"), leaf("b", "2 tuned"), leaf("d", "4", [3, 2]), leaf("f", "6"), leaf("z", "3")] };
+    const before: ModelSide = {
+      architecture: zeroHash,
+      leaves: [leaf("a", "1"), leaf("b", "2"), leaf("c", "3"), leaf("d", "4", [2, 3]), leaf("e", "5")],
+    };
+    const after: ModelSide = {
+      architecture: zeroHash,
+      leaves: [leaf("a", "1"), leaf("b", "2 tuned"), leaf("d", "4", [3, 2]), leaf("f", "6"), leaf("z", "3")],
+    };
     const { changes, kept } = diffTrees(before, after);
-    assert.deepEqual(told(changes), ["changed b", "renamed c → z c ⇒ z", "reshaped d", "removed e", "added f"]);
+    assert.deepEqual(told(changes), [
+      "changed b",
+      "renamed c → z c ⇒ z",
+      "reshaped d",
+      "removed e",
+      "added f",
+    ]);
     assert.deepEqual(kept, [0, undefined, undefined, undefined, 2]);
   });
   test("another dtype of the same bytes is reshaped, not changed", () => {
     const after = { ...leaf("a", "other"), dtype: "I32" as const };
-    assert.deepEqual(told(diffTrees({ architecture: zeroHash, leaves: [leaf("a", "1")] }, { architecture: zeroHash, leaves: [after] }).changes), ["reshaped a"]);
+    assert.deepEqual(
+      told(
+        diffTrees(
+          { architecture: zeroHash, leaves: [leaf("a", "1")] },
+          { architecture: zeroHash, leaves: [after] },
+        ).changes,
+      ),
+      ["reshaped a"],
+    );
   });
   test("with an architecture: a layer put in front moves the rest; a display name alone is renamed", () => {
     const before = { ...layers(["1", "2"]), names: ["dense/kernel", "out/kernel"] };
-    const after: ModelSide = { ...layers(["0", "1", "2"]), architecture: sha256("other"), names: ["new/kernel", "dense/kernel", "out/kernel"] };
-    assert.deepEqual(told(diffTrees(before, after).changes), ["moved 0/0 → 1/0", "moved 1/0 → 2/0", "added 0/0"]);
-    assert.deepEqual(told(diffTrees(before, { ...before, names: ["dense_1/kernel", "out/kernel"] }).changes), ["renamed 0/0 dense/kernel ⇒ dense_1/kernel"]);
+    const after: ModelSide = {
+      ...layers(["0", "1", "2"]),
+      architecture: sha256("other"),
+      names: ["new/kernel", "dense/kernel", "out/kernel"],
+    };
+    assert.deepEqual(told(diffTrees(before, after).changes), [
+      "moved 0/0 → 1/0",
+      "moved 1/0 → 2/0",
+      "added 0/0",
+    ]);
+    assert.deepEqual(
+      told(diffTrees(before, { ...before, names: ["dense_1/kernel", "out/kernel"] }).changes),
+      ["renamed 0/0 dense/kernel ⇒ dense_1/kernel"],
+    );
   });
   test("in one architecture a changed tensor is matched by its place, whatever a counter calls it", () => {
     const before = { ...layers(["1", "2"]), names: ["dense_1/kernel", "dense_2/kernel"] };
     const after = { ...layers(["1 tuned", "2 tuned"]), names: ["dense_2/kernel", "dense_3/kernel"] };
-    assert.deepEqual(told(diffTrees(before, after).changes), ["changed 0/0 dense_1/kernel ⇒ dense_2/kernel", "changed 1/0 dense_2/kernel ⇒ dense_3/kernel"]);
+    assert.deepEqual(told(diffTrees(before, after).changes), [
+      "changed 0/0 dense_1/kernel ⇒ dense_2/kernel",
+      "changed 1/0 dense_2/kernel ⇒ dense_3/kernel",
+    ]);
   });
   test("two layers that exchange their tensors have moved them", () => {
     const names = ["a", "b", "c"];
-    assert.deepEqual(told(diffTrees({ ...layers(["1", "2", "3"]), names }, { ...layers(["2", "1", "3"]), names: ["b", "a", "c"] }).changes), ["moved 0/0 → 1/0", "moved 1/0 → 0/0"]);
+    assert.deepEqual(
+      told(
+        diffTrees(
+          { ...layers(["1", "2", "3"]), names },
+          { ...layers(["2", "1", "3"]), names: ["b", "a", "c"] },
+        ).changes,
+      ),
+      ["moved 0/0 → 1/0", "moved 1/0 → 0/0"],
+    );
   });
   test("many leaves of one tensor (zeros) are matched one to one, by name first", () => {
-    const { changes } = diffTrees(opaque({ a: "0", b: "0", c: "0" }), opaque({ b: "0", c: "0", d: "0", e: "0" }));
+    const { changes } = diffTrees(
+      opaque({ a: "0", b: "0", c: "0" }),
+      opaque({ b: "0", c: "0", d: "0", e: "0" }),
+    );
     assert.deepEqual(told(changes), ["renamed a → d a ⇒ d", "added e"]);
   });
 });

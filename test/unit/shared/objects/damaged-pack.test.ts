@@ -1,4 +1,7 @@
-/** A pack that changed on the disk: typed errors, never a wrong tensor, the rest stays readable, nothing is collected, and a new copy heals. */
+/**
+ * A pack that changed on the disk: typed errors, never a wrong tensor, the rest stays readable, nothing is
+ * collected, and a new copy heals.
+ */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -14,10 +17,16 @@ import { weights } from "../../../helpers/related-tensors.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
 const folder = "/home/packs";
-const open = (files: Files, seed = "s"): Promise<PackStore> => openPackStore(files, folder, { clock: manualClock(), random: seededRandom(seed) });
+const open = (files: Files, seed = "s"): Promise<PackStore> =>
+  openPackStore(files, folder, { clock: manualClock(), random: seededRandom(seed) });
 const tensors = [testTensor(1, 50), testTensor(2, 60)];
 
-async function written(): Promise<{ readonly files: Files; readonly pack: string; readonly ids: readonly Hash[]; readonly other: Hash }> {
+async function written(): Promise<{
+  readonly files: Files;
+  readonly pack: string;
+  readonly ids: readonly Hash[];
+  readonly other: Hash;
+}> {
   const files = memoryFiles();
   const store = await open(files);
   const ids = await saveTensors(store, ...tensors);
@@ -25,7 +34,7 @@ async function written(): Promise<{ readonly files: Files; readonly pack: string
   await writer.put("names", new Uint8Array([1, 2, 3]));
   await writer.commit();
   const pack = join(folder, `${store.packs()[0]?.name}.pack`);
-  const [other] = await saveTensors(store, testTensor(3)) as [Hash];
+  const [other] = (await saveTensors(store, testTensor(3))) as [Hash];
   await store.close();
   await files.remove(join(folder, "index"));
   return { files, pack, ids, other };
@@ -49,8 +58,17 @@ it("finds every flipped bit, and never gives back a wrong tensor", async () => {
     const store = await open(files);
     for (const [i, id] of ids.entries()) {
       try {
-        assert.deepEqual((await tensorOfSource(store.openTensor(id))).bytes, (tensors[i] as { bytes: Uint8Array }).bytes, `byte ${at}`);
-      } catch (error) { assert.ok(error instanceof StemmaError && ["OBJECT_MISSING", "OBJECT_HASH_MISMATCH"].includes(error.code), `byte ${at}: ${String(error)}`); }
+        assert.deepEqual(
+          (await tensorOfSource(store.openTensor(id))).bytes,
+          (tensors[i] as { bytes: Uint8Array }).bytes,
+          `byte ${at}`,
+        );
+      } catch (error) {
+        assert.ok(
+          error instanceof StemmaError && ["OBJECT_MISSING", "OBJECT_HASH_MISMATCH"].includes(error.code),
+          `byte ${at}: ${String(error)}`,
+        );
+      }
     }
     assert.equal((await tensorOfSource(store.openTensor(other))).bytes.length, 100);
     if (store.problems().length === 0) unnoticed++;
@@ -85,8 +103,11 @@ it("asks for a damaged object again, and takes the new copy", async () => {
   assert.ok(store.has(first));
   await assert.rejects(() => tensorOfSource(store.openTensor(first)), code("OBJECT_HASH_MISMATCH"));
   assert.ok(!store.has(first) && store.has(second));
-  await assert.rejects(() => store.commitReferences([first], () => Promise.resolve()), code("REFERENCE_MISSING"));
-  assert.deepEqual(await saveTensors(store, tensors[0] as typeof tensors[0] & object), [first]);
+  await assert.rejects(
+    () => store.commitReferences([first], () => Promise.resolve()),
+    code("REFERENCE_MISSING"),
+  );
+  assert.deepEqual(await saveTensors(store, tensors[0] as (typeof tensors)[0] & object), [first]);
   assert.deepEqual((await tensorOfSource(store.openTensor(first))).bytes, tensors[0]?.bytes);
   assert.deepEqual(store.problems(), []);
   // The damaged copy goes with the next collection.
@@ -96,7 +117,8 @@ it("asks for a damaged object again, and takes the new copy", async () => {
   assert.equal(plan.repackPacks.length, 1);
   const { freedBytes } = await store.collect(plan, () => live);
   assert.equal(freedBytes, plan.bytesBefore - plan.bytesAfter);
-  for (const [i, id] of ids.entries()) assert.deepEqual((await tensorOfSource(store.openTensor(id))).bytes, tensors[i]?.bytes);
+  for (const [i, id] of ids.entries())
+    assert.deepEqual((await tensorOfSource(store.openTensor(id))).bytes, tensors[i]?.bytes);
   await store.close();
 });
 
@@ -108,7 +130,10 @@ it("does not carry damage into a new pack", async () => {
   const store = await open(files);
   const live = new Set([ids[0] as Hash, other]);
   const before = await files.list(folder);
-  await assert.rejects(() => store.collect(store.planCollection(live), () => live), code("OBJECT_HASH_MISMATCH"));
+  await assert.rejects(
+    () => store.collect(store.planCollection(live), () => live),
+    code("OBJECT_HASH_MISMATCH"),
+  );
   assert.deepEqual(await files.list(folder), before);
   assert.ok(store.has(ids[1] as Hash));
   await store.close();
@@ -120,7 +145,14 @@ it("opens with a missing, torn, garbled or older index cache", async () => {
   await saveTensors(first, testTensor(9));
   await first.close();
   const cache = await files.read(join(folder, "index"));
-  for (const bytes of [cache, cache.slice(0, -1), cache.slice(0, 50), new Uint8Array(0), new Uint8Array(500).fill(7), cache.map((byte, i) => (i === 200 ? byte ^ 1 : byte))]) {
+  for (const bytes of [
+    cache,
+    cache.slice(0, -1),
+    cache.slice(0, 50),
+    new Uint8Array(0),
+    new Uint8Array(500).fill(7),
+    cache.map((byte, i) => (i === 200 ? byte ^ 1 : byte)),
+  ]) {
     await replace(files, join(folder, "index"), bytes);
     const store = await open(files);
     assert.equal([...store.list()].length, 5);
@@ -135,37 +167,81 @@ it("cleans up what a crash left, and tells what is not its own", async () => {
   await replace(files, join(folder, "0011.tmp"), new Uint8Array(10));
   await replace(files, join(folder, "holiday.pack"), new Uint8Array(10));
   const store = await open(files);
-  assert.deepEqual(store.problems().map(({ pack, error }) => [pack, error.code]), [["holiday", "PACK_CORRUPT"]]);
+  assert.deepEqual(
+    store.problems().map(({ pack, error }) => [pack, error.code]),
+    [["holiday", "PACK_CORRUPT"]],
+  );
   assert.ok(!(await files.list(folder)).includes("0011.tmp"));
   await store.close();
 });
 
 it("finds every flipped bit of coded tensors too, and names what is damaged, not what is coded against it", async () => {
-  const files = memoryFiles(), store = await open(files), [base, child, grandchild] = [0, 1, 2].map((member) => memberOf(1, member, [4, 12])) as [Tensor, Tensor, Tensor];
+  const files = memoryFiles(),
+    store = await open(files),
+    [base, child, grandchild] = [0, 1, 2].map((member) => memberOf(1, member, [4, 12])) as [
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
   await writePack(store, [codedAgainst(base)]);
   const basePack = store.packs()[0]!.path;
-  await writePack(store, [codedAgainst(child, base, undefined, "planes"), codedAgainst(grandchild, child, base)]);
+  await writePack(store, [
+    codedAgainst(child, base, undefined, "planes"),
+    codedAgainst(grandchild, child, base),
+  ]);
   const childPack = store.packs()[1]!.path;
-  const inBase = store.stat(idOfTensor(base))!.storedBytes, inPlanes = store.stat(idOfTensor(child))!.storedBytes, inChild = inPlanes + store.stat(idOfTensor(grandchild))!.storedBytes;
+  const inBase = store.stat(idOfTensor(base))!.storedBytes,
+    inPlanes = store.stat(idOfTensor(child))!.storedBytes,
+    inChild = inPlanes + store.stat(idOfTensor(grandchild))!.storedBytes;
   await store.close();
-  for (const [path, length, atFault] of [[basePack, inBase, () => base], [childPack, inChild, (at: number) => (at < inPlanes ? child : grandchild)]] as const) {
+  for (const [path, length, atFault] of [
+    [basePack, inBase, () => base],
+    [childPack, inChild, (at: number) => (at < inPlanes ? child : grandchild)],
+  ] as const) {
     const whole = await files.read(path);
     for (let at = 0; at < length; at++) {
-      await replace(files, path, whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)));
-      const damaged = await open(files), faulty = idOfTensor(atFault(at));
+      await replace(
+        files,
+        path,
+        whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)),
+      );
+      const damaged = await open(files),
+        faulty = idOfTensor(atFault(at));
       let unread = 0;
       for (const tensor of [grandchild, child, base, grandchild]) {
         const id = idOfTensor(tensor);
-        try { assert.deepEqual(await readBack(damaged, id), tensor.bytes); assert.ok(damaged.has(id)); } catch (error) {
-          assert.ok(error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code), `byte ${at}: ${String(error)}`);
-          assert.ok(error.message.includes(faulty) && !damaged.has(id) && damaged.representation(id) === undefined, error.message);
+        try {
+          assert.deepEqual(await readBack(damaged, id), tensor.bytes);
+          assert.ok(damaged.has(id));
+        } catch (error) {
+          assert.ok(
+            error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
+            `byte ${at}: ${String(error)}`,
+          );
+          assert.ok(
+            error.message.includes(faulty) && !damaged.has(id) && damaged.representation(id) === undefined,
+            error.message,
+          );
           unread++;
         }
       }
-      // A bit that no decoder looks at changes nothing; else the one at fault is named once, and nothing is collected.
-      if (unread > 0) assert.deepEqual(damaged.problems().map(({ id }) => id), [faulty]);
+      // A bit that no decoder looks at changes nothing; else the one at fault is named once, and nothing is
+      // collected.
+      if (unread > 0)
+        assert.deepEqual(
+          damaged.problems().map(({ id }) => id),
+          [faulty],
+        );
       if (unread > 0) assert.throws(() => damaged.planCollection(new Set()), code("COLLECTION_REFUSED"));
-      for (const planes of [1, 2, 3]) await damaged.readHighPlanes(idOfTensor(child), planes).then(({ bytes }) => { assert.deepEqual(bytes, keepHighPlanes(child.bytes, 4, planes)); }, (error: unknown) => { assert.ok(error instanceof StemmaError, String(error)); });
+      for (const planes of [1, 2, 3])
+        await damaged.readHighPlanes(idOfTensor(child), planes).then(
+          ({ bytes }) => {
+            assert.deepEqual(bytes, keepHighPlanes(child.bytes, 4, planes));
+          },
+          (error: unknown) => {
+            assert.ok(error instanceof StemmaError, String(error));
+          },
+        );
       await damaged.close();
     }
     await replace(files, path, whole);
@@ -173,17 +249,37 @@ it("finds every flipped bit of coded tensors too, and names what is damaged, not
 });
 
 it("finds every flipped bit of the bytes that fixed planes are read from", async () => {
-  const files = memoryFiles(), store = await open(files), kernel = weights([12, 10], 31), id = idOfTensor(kernel);
+  const files = memoryFiles(),
+    store = await open(files),
+    kernel = weights([12, 10], 31),
+    id = idOfTensor(kernel);
   await writePack(store, [codedAgainst(kernel, undefined, undefined, "fixed")]);
-  const { path } = store.packs()[0]!, { storedBytes } = store.stat(id)!, whole = await files.read(path);
+  const { path } = store.packs()[0]!,
+    { storedBytes } = store.stat(id)!,
+    whole = await files.read(path);
   const levels = await Promise.all([1, 2, 3].map((planes) => store.readFixedPlanes(id, planes)));
   await store.close();
   let read = 0;
   for (let at = 0; at < storedBytes; at++) {
-    await replace(files, path, whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)));
+    await replace(
+      files,
+      path,
+      whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)),
+    );
     const damaged = await open(files);
     for (const planes of [1, 2, 3]) {
-      await damaged.readFixedPlanes(id, planes).then((found) => { assert.deepEqual(found, levels[planes - 1]); read++; }, (error: unknown) => { assert.ok(error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code), String(error)); });
+      await damaged.readFixedPlanes(id, planes).then(
+        (found) => {
+          assert.deepEqual(found, levels[planes - 1]);
+          read++;
+        },
+        (error: unknown) => {
+          assert.ok(
+            error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
+            String(error),
+          );
+        },
+      );
     }
     await assert.rejects(readBack(damaged, id), (error) => error instanceof StemmaError);
     await damaged.close();
@@ -194,15 +290,24 @@ it("finds every flipped bit of the bytes that fixed planes are read from", async
 
 it("heals what is coded against a damaged tensor by a new copy of that, raw or coded, also after reopening", async () => {
   for (const healing of [(tensor: Tensor) => tensor, (tensor: Tensor) => codedAgainst(tensor)]) {
-    const files = memoryFiles(), store = await open(files), [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+    const files = memoryFiles(),
+      store = await open(files),
+      [base, child] = [memberOf(1, 0), memberOf(1, 1)];
     await writePack(store, [base]);
     const { path } = store.packs()[0]!;
     await writePack(store, [codedAgainst(child, base)]);
-    await replace(files, path, (await files.read(path)).map((byte, i) => (i === 50 ? byte ^ 1 : byte)));
+    await replace(
+      files,
+      path,
+      (await files.read(path)).map((byte, i) => (i === 50 ? byte ^ 1 : byte)),
+    );
     await store.close();
     const damaged = await open(files);
     await assert.rejects(() => readBack(damaged, child), code("OBJECT_HASH_MISMATCH"));
-    await assert.rejects(() => writePack(damaged, [codedAgainst(memberOf(1, 2), child)]), code("REFERENCE_MISSING"));
+    await assert.rejects(
+      () => writePack(damaged, [codedAgainst(memberOf(1, 2), child)]),
+      code("REFERENCE_MISSING"),
+    );
     await writePack(damaged, [healing(base)]);
     assert.deepEqual(damaged.problems(), []);
     assert.deepEqual(await readBack(damaged, child), child.bytes);
@@ -215,16 +320,25 @@ it("heals what is coded against a damaged tensor by a new copy of that, raw or c
 });
 
 it("says what is missing when the pack of what others are coded against is gone", async () => {
-  const files = memoryFiles(), store = await open(files), [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+  const files = memoryFiles(),
+    store = await open(files),
+    [base, child] = [memberOf(1, 0), memberOf(1, 1)];
   await writePack(store, [base]);
   const { path } = store.packs()[0]!;
   await writePack(store, [codedAgainst(child, base)]);
   await store.close();
   await files.remove(path);
-  const left = await open(files), id = idOfTensor(child);
+  const left = await open(files),
+    id = idOfTensor(child);
   assert.ok(!left.has(id));
-  assert.throws(() => left.openTensor(id), (error) => code("OBJECT_MISSING")(error) && (error as Error).message.includes(idOfTensor(base)));
-  assert.throws(() => left.planCollection(new Set([id])), (error) => code("COLLECTION_REFUSED")(error) && (error as Error).message.includes(idOfTensor(base)));
+  assert.throws(
+    () => left.openTensor(id),
+    (error) => code("OBJECT_MISSING")(error) && (error as Error).message.includes(idOfTensor(base)),
+  );
+  assert.throws(
+    () => left.planCollection(new Set([id])),
+    (error) => code("COLLECTION_REFUSED")(error) && (error as Error).message.includes(idOfTensor(base)),
+  );
   // Sent again whole, it needs the other no more.
   await writePack(left, [child]);
   assert.deepEqual(await readBack(left, child), child.bytes);
@@ -232,18 +346,26 @@ it("says what is missing when the pack of what others are coded against is gone"
 });
 
 it("reads the disk where that is what is to be proved, whatever it remembers", async () => {
-  const files = memoryFiles(), store = await open(files), [base, child] = [memberOf(1, 0), memberOf(1, 1)], id = idOfTensor(base);
+  const files = memoryFiles(),
+    store = await open(files),
+    [base, child] = [memberOf(1, 0), memberOf(1, 1)],
+    id = idOfTensor(base);
   await writePack(store, [codedAgainst(base)]);
   const { path } = store.packs()[0]!;
   await writePack(store, [codedAgainst(child, base)]);
   assert.deepEqual(await readBack(store, child), child.bytes);
   // Underneath the open file: the store remembers what it decoded.
-  const file = await files.open(path, "update"), stored = store.stat(id)!.storedBytes, byte = new Uint8Array(1);
+  const file = await files.open(path, "update"),
+    stored = store.stat(id)!.storedBytes,
+    byte = new Uint8Array(1);
   await file.read(byte, 32 + stored - 30);
   await file.write(Uint8Array.of(byte[0]! ^ 16), 32 + stored - 30);
   await file.close();
   assert.deepEqual(await readBack(store, base), base.bytes);
-  await assert.rejects(() => tensorOfSource(store.openTensor(id, { fromDisk: true })), (error) => error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code));
+  await assert.rejects(
+    () => tensorOfSource(store.openTensor(id, { fromDisk: true })),
+    (error) => error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
+  );
   assert.ok(!store.has(id) && !store.has(idOfTensor(child)));
   await store.close();
 });

@@ -1,9 +1,20 @@
-/** Tensors decoded beside the event loop: the same bytes as at once, nothing lost to a thread that others still read, and none needed where none can be had. */
+/**
+ * Tensors decoded beside the event loop: the same bytes as at once, nothing lost to a thread that others
+ * still read, and none needed where none can be had.
+ */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";
-import { decodeSteps, type DecodingJob, type DecodingStep } from "../../../../shared/objects/decoding/decode-steps.js";
-import { DecodingLost, DecodingThreads, decodingThreads } from "../../../../shared/objects/decoding/decoding-threads.js";
+import {
+  decodeSteps,
+  type DecodingJob,
+  type DecodingStep,
+} from "../../../../shared/objects/decoding/decode-steps.js";
+import {
+  DecodingLost,
+  DecodingThreads,
+  decodingThreads,
+} from "../../../../shared/objects/decoding/decoding-threads.js";
 import { tensorDecoder } from "../../../../shared/objects/decoding/tensor-decoder.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
@@ -12,38 +23,81 @@ import { codedAgainst, idOfTensor, readBack, writePack } from "../../../helpers/
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 
-const first = weights([300, 200], 1), second = fineTuned(first, 1e-4, 2), third = fineTuned(second, 1e-4, 3), fourth = fineTuned(third, 1e-4, 4);
+const first = weights([300, 200], 1),
+  second = fineTuned(first, 1e-4, 2),
+  third = fineTuned(second, 1e-4, 3),
+  fourth = fineTuned(third, 1e-4, 4);
 
 function stepOf(tensor: Tensor, base: Tensor | undefined, lastUseOf: readonly Tensor[] = []): DecodingStep {
   const { id, header, code, bytes } = codedAgainst(tensor, base);
-  return { id, header, code, byteLength: tensor.bytes.length, stored: bytes, lastUseOf: lastUseOf.map(idOfTensor), ...(base && { base: idOfTensor(base) }) };
+  return {
+    id,
+    header,
+    code,
+    byteLength: tensor.bytes.length,
+    stored: bytes,
+    lastUseOf: lastUseOf.map(idOfTensor),
+    ...(base && { base: idOfTensor(base) }),
+  };
 }
 
 /** The chain from the raw first tensor, or from it at hand. */
 function jobOf({ isAtHand = false, wanted = [fourth], isStoredGiven = false } = {}): DecodingJob {
-  const raw: DecodingStep = { id: idOfTensor(first), header: first, code: 0, byteLength: first.bytes.length, stored: first.bytes.slice(), lastUseOf: [] };
-  const steps = [stepOf(second, first, [first]), stepOf(third, second, [second]), stepOf(fourth, third, [third])];
-  return { steps: isAtHand ? steps : [raw, ...steps], references: isAtHand ? new Map([[idOfTensor(first), first]]) : new Map(), wanted: new Set(wanted.map(idOfTensor)), isStoredGiven };
+  const raw: DecodingStep = {
+    id: idOfTensor(first),
+    header: first,
+    code: 0,
+    byteLength: first.bytes.length,
+    stored: first.bytes.slice(),
+    lastUseOf: [],
+  };
+  const steps = [
+    stepOf(second, first, [first]),
+    stepOf(third, second, [second]),
+    stepOf(fourth, third, [third]),
+  ];
+  return {
+    steps: isAtHand ? steps : [raw, ...steps],
+    references: isAtHand ? new Map([[idOfTensor(first), first]]) : new Map(),
+    wanted: new Set(wanted.map(idOfTensor)),
+    isStoredGiven,
+  };
 }
 
 /** Decoding at once would let the loop turn once or twice. */
 async function turnsDuring(work: Promise<unknown>): Promise<number> {
-  let turns = 0, done = false;
-  const ended = work.finally(() => { done = true; });
-  while (!done) { turns++; await new Promise((resolve) => { setImmediate(resolve); }); }
+  let turns = 0,
+    done = false;
+  const ended = work.finally(() => {
+    done = true;
+  });
+  while (!done) {
+    turns++;
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  }
   await ended;
   return turns;
 }
 
 describe("decoding in threads", () => {
   it("gives the bytes that decoding at once gives, of every tensor that is wanted", async () => {
-    const threads = new DecodingThreads(2, 0), decoder = await tensorDecoder();
-    for (const isAtHand of [false, true]) for (const wanted of [[fourth], [second, third, fourth]]) {
-      const jobs = Array.from({ length: 6 }, () => jobOf({ isAtHand, wanted }));
-      const expected = decodeSteps(decoder, jobs[0] as DecodingJob).bytes;
-      assert.deepEqual([...expected.values()], wanted.map(({ bytes }) => bytes));
-      for (const { bytes, malformed } of await Promise.all(jobs.map((job) => threads.decode(job)))) { assert.deepEqual(bytes, expected); assert.equal(malformed, undefined); }
-    }
+    const threads = new DecodingThreads(2, 0),
+      decoder = await tensorDecoder();
+    for (const isAtHand of [false, true])
+      for (const wanted of [[fourth], [second, third, fourth]]) {
+        const jobs = Array.from({ length: 6 }, () => jobOf({ isAtHand, wanted }));
+        const expected = decodeSteps(decoder, jobs[0] as DecodingJob).bytes;
+        assert.deepEqual(
+          [...expected.values()],
+          wanted.map(({ bytes }) => bytes),
+        );
+        for (const { bytes, malformed } of await Promise.all(jobs.map((job) => threads.decode(job)))) {
+          assert.deepEqual(bytes, expected);
+          assert.equal(malformed, undefined);
+        }
+      }
     assert.equal(threads.running, 2);
     await threads.close();
     assert.equal(threads.running, 0);
@@ -52,13 +106,22 @@ describe("decoding in threads", () => {
   it("moves away only what is given, and only whole buffers", async () => {
     const threads = new DecodingThreads(1, 0);
     await turnsDuring(threads.decode(bigJob())); // Until the thread is there.
-    const kept = jobOf({ isAtHand: true }), given = jobOf({ isAtHand: true, isStoredGiven: true });
-    const around = new Uint8Array((given.steps[1] as DecodingStep).stored.length + 9), piece = around.subarray(4, around.length - 5);
+    const kept = jobOf({ isAtHand: true }),
+      given = jobOf({ isAtHand: true, isStoredGiven: true });
+    const around = new Uint8Array((given.steps[1] as DecodingStep).stored.length + 9),
+      piece = around.subarray(4, around.length - 5);
     piece.set((given.steps[1] as DecodingStep).stored);
     const steps = given.steps.map((step, i) => (i === 1 ? { ...step, stored: piece } : step));
-    for (const job of [kept, { ...given, steps }]) assert.deepEqual((await threads.decode(job)).bytes.get(idOfTensor(fourth)), fourth.bytes);
-    assert.deepEqual(kept.steps.map(({ stored }) => stored.length > 0), [true, true, true]);
-    assert.deepEqual(steps.map(({ stored }) => stored.length > 0), [false, true, false]);
+    for (const job of [kept, { ...given, steps }])
+      assert.deepEqual((await threads.decode(job)).bytes.get(idOfTensor(fourth)), fourth.bytes);
+    assert.deepEqual(
+      kept.steps.map(({ stored }) => stored.length > 0),
+      [true, true, true],
+    );
+    assert.deepEqual(
+      steps.map(({ stored }) => stored.length > 0),
+      [false, true, false],
+    );
     assert.equal(first.bytes.length, 240_000, "a reference is others' too");
     await threads.close();
   });
@@ -66,18 +129,34 @@ describe("decoding in threads", () => {
   it("says which tensor's bytes are none of a codec's, and refuses codes that it does not know", async () => {
     for (const threads of [new DecodingThreads(1, 0), new DecodingThreads(1)]) {
       await threads.decode(bigJob());
-      const good = jobOf({ wanted: [second, fourth] }), steps = good.steps.map((step, i) => (i === 2 ? { ...step, stored: step.stored.slice(0, 100) } : step));
+      const good = jobOf({ wanted: [second, fourth] }),
+        steps = good.steps.map((step, i) =>
+          i === 2 ? { ...step, stored: step.stored.slice(0, 100) } : step,
+        );
       const { bytes, malformed } = await threads.decode({ ...good, steps });
       assert.equal(malformed, idOfTensor(third));
       assert.deepEqual([...bytes.keys()], [idOfTensor(second)]);
-      await assert.rejects(threads.decode({ ...good, steps: good.steps.map((step, i) => (i === 2 ? { ...step, code: 77 } : step)) }), (error) => isStemmaError(error, "PACK_FORMAT_UNKNOWN") && error.message.includes(idOfTensor(third)));
+      await assert.rejects(
+        threads.decode({
+          ...good,
+          steps: good.steps.map((step, i) => (i === 2 ? { ...step, code: 77 } : step)),
+        }),
+        (error) => isStemmaError(error, "PACK_FORMAT_UNKNOWN") && error.message.includes(idOfTensor(third)),
+      );
       await threads.close();
     }
   });
 
   it("does small work at once, and starts threads only when there was some", async () => {
-    const threads = new DecodingThreads(1), small = weights([20, 30], 5), coded = stepOf(fineTuned(small, 1e-4, 6), small);
-    const job: DecodingJob = { steps: [coded], references: new Map([[idOfTensor(small), small]]), wanted: new Set([coded.id]), isStoredGiven: false };
+    const threads = new DecodingThreads(1),
+      small = weights([20, 30], 5),
+      coded = stepOf(fineTuned(small, 1e-4, 6), small);
+    const job: DecodingJob = {
+      steps: [coded],
+      references: new Map([[idOfTensor(small), small]]),
+      wanted: new Set([coded.id]),
+      isStoredGiven: false,
+    };
     for (let i = 0; i < 20; i++) await threads.decode(job);
     assert.equal(threads.running, 0);
     for (let i = 0; i < 4; i++) await threads.decode(jobOf());
@@ -87,13 +166,16 @@ describe("decoding in threads", () => {
 
   it("leaves the loop free while a large tensor is decoded", async () => {
     const threads = new DecodingThreads(1);
-    assert.ok(await turnsDuring(threads.decode(bigJob())) > 100);
+    assert.ok((await turnsDuring(threads.decode(bigJob()))) > 100);
     await threads.close();
   });
 
   it("tells who waits for a thread that ends, and goes on without", async () => {
-    const threads = new DecodingThreads(1, 0), waiting = threads.decode(bigJob());
-    await new Promise((resolve) => { setImmediate(resolve); });
+    const threads = new DecodingThreads(1, 0),
+      waiting = threads.decode(bigJob());
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     await threads.close();
     await assert.rejects(waiting, DecodingLost);
     assert.deepEqual((await threads.decode(jobOf())).bytes.get(idOfTensor(fourth)), fourth.bytes);
@@ -101,16 +183,27 @@ describe("decoding in threads", () => {
   });
 });
 
-const large = weights([1500, 1000], 9), larger = fineTuned(large, 1e-4, 10), codedLarger = codedAgainst(larger, large);
+const large = weights([1500, 1000], 9),
+  larger = fineTuned(large, 1e-4, 10),
+  codedLarger = codedAgainst(larger, large);
 /** More than is ever decoded at once while a thread starts. */
 function bigJob(): DecodingJob {
   const { id, header, code, bytes: stored } = codedLarger;
-  return { steps: [{ id, header, code, byteLength: larger.bytes.length, stored, base: idOfTensor(large), lastUseOf: [] }], references: new Map([[idOfTensor(large), large]]), wanted: new Set([id]), isStoredGiven: false };
+  return {
+    steps: [
+      { id, header, code, byteLength: larger.bytes.length, stored, base: idOfTensor(large), lastUseOf: [] },
+    ],
+    references: new Map([[idOfTensor(large), large]]),
+    wanted: new Set([id]),
+    isStoredGiven: false,
+  };
 }
 
 describe("a store with large coded tensors", () => {
   after(() => decodingThreads().close());
-  const files = memoryFiles(), open = (): ReturnType<typeof openPackStore> => openPackStore(files, "/packs", { clock: manualClock(), random: seededRandom("s") });
+  const files = memoryFiles(),
+    open = (): ReturnType<typeof openPackStore> =>
+      openPackStore(files, "/packs", { clock: manualClock(), random: seededRandom("s") });
 
   it("takes them in and gives them out while the loop turns", async () => {
     const store = await open();
@@ -121,35 +214,62 @@ describe("a store with large coded tensors", () => {
     // A thread that is there already is done too soon for a busy machine to let the loop turn often.
     await decodingThreads().close();
     const again = await open();
-    const givingOut = await turnsDuring(readBack(again, larger).then((bytes) => { assert.ok(Buffer.compare(bytes, larger.bytes) === 0); }));
+    const givingOut = await turnsDuring(
+      readBack(again, larger).then((bytes) => {
+        assert.ok(Buffer.compare(bytes, larger.bytes) === 0);
+      }),
+    );
     assert.ok(givingOut > 100, `only ${givingOut} turns of the loop while it was given out`);
     assert.ok(decodingThreads().running > 0);
     await again.close();
   });
 
   it("puts many at a time in their order, those in between that are wrong left out", async () => {
-    const store = await open(), pack = await store.begin();
-    const family = Array.from({ length: 12 }, (_, i) => fineTuned(large, 1e-4, 100 + i)), coded = family.map((tensor) => codedAgainst(tensor, large));
+    const store = await open(),
+      pack = await store.begin();
+    const family = Array.from({ length: 12 }, (_, i) => fineTuned(large, 1e-4, 100 + i)),
+      coded = family.map((tensor) => codedAgainst(tensor, large));
     // One is told to be another, one is cut, one is against a tensor that only this pack brings.
-    const ofOwn = fineTuned(family[0] as Tensor, 1e-4, 50), wrong: Hash = idOfTensor(weights([3, 3], 1));
-    const given = [...coded.slice(0, 4), { ...(coded[4] as typeof codedLarger), id: wrong }, { ...(coded[5] as typeof codedLarger), bytes: (coded[5] as typeof codedLarger).bytes.slice(0, 5000) }, ...coded.slice(6), codedAgainst(ofOwn, family[0])];
+    const ofOwn = fineTuned(family[0] as Tensor, 1e-4, 50),
+      wrong: Hash = idOfTensor(weights([3, 3], 1));
+    const given = [
+      ...coded.slice(0, 4),
+      { ...(coded[4] as typeof codedLarger), id: wrong },
+      { ...(coded[5] as typeof codedLarger), bytes: (coded[5] as typeof codedLarger).bytes.slice(0, 5000) },
+      ...coded.slice(6),
+      codedAgainst(ofOwn, family[0]),
+    ];
     const results = await Promise.allSettled(given.map((one) => pack.putCoded(one)));
-    assert.deepEqual(results.map(({ status }, i) => (status === "rejected" ? i : -1)).filter((i) => i >= 0), [4, 5]);
-    assert.deepEqual(results.filter((result) => result.status === "rejected").map(({ reason }) => (isStemmaError(reason) ? reason.code : "")), ["OBJECT_HASH_MISMATCH", "DELTA_MALFORMED"]);
+    assert.deepEqual(
+      results.map(({ status }, i) => (status === "rejected" ? i : -1)).filter((i) => i >= 0),
+      [4, 5],
+    );
+    assert.deepEqual(
+      results
+        .filter((result) => result.status === "rejected")
+        .map(({ reason }) => (isStemmaError(reason) ? reason.code : "")),
+      ["OBJECT_HASH_MISMATCH", "DELTA_MALFORMED"],
+    );
     await pack.commit();
     await store.close();
     const again = await open();
-    for (const tensor of [...family.filter((_, i) => i !== 4 && i !== 5), ofOwn]) assert.deepEqual(await readBack(again, tensor), tensor.bytes);
+    for (const tensor of [...family.filter((_, i) => i !== 4 && i !== 5), ofOwn])
+      assert.deepEqual(await readBack(again, tensor), tensor.bytes);
     assert.deepEqual([...again.list()].filter(({ kind }) => kind === "tensor").length, 2 + 10 + 1);
     await again.close();
   });
 
   it("reads a whole chain again when the thread that decodes it ends", async () => {
-    const store = await open(), last = fineTuned(larger, 1e-4, 11);
+    const store = await open(),
+      last = fineTuned(larger, 1e-4, 11);
     await writePack(store, [codedAgainst(last, larger)]);
     await store.close();
-    const again = await open(), reading = readBack(again, last);
-    for (let i = 0; i < 20 && decodingThreads().running === 0; i++) await new Promise((resolve) => { setImmediate(resolve); });
+    const again = await open(),
+      reading = readBack(again, last);
+    for (let i = 0; i < 20 && decodingThreads().running === 0; i++)
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
     await decodingThreads().close();
     assert.deepEqual(await reading, last.bytes);
     await again.close();

@@ -1,4 +1,7 @@
-/** Packs of format 2 as they may lie on a user's disk: read bit for bit, and still written the same. Vectors are never regenerated here. */
+/**
+ * Packs of format 2 as they may lie on a user's disk: read bit for bit, and still written the same. Vectors
+ * are never regenerated here.
+ */
 import assert from "node:assert/strict";
 import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,13 +10,26 @@ import { it } from "node:test";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
-import { sourceOfTensor, tensorOfSource, type Hash, type TensorHeader } from "../../../../shared/tensor/tensor.js";
+import {
+  sourceOfTensor,
+  tensorOfSource,
+  type Hash,
+  type TensorHeader,
+} from "../../../../shared/tensor/tensor.js";
 import { idOfTensor } from "../../../helpers/coded-tensors.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
 interface Expected {
-  readonly packs: readonly { readonly pack: string; readonly bytes: number; readonly recode: boolean; readonly tensors: readonly { readonly id: Hash; readonly coded: boolean }[] }[];
-  readonly tensors: readonly (TensorHeader & { readonly id: Hash; readonly representation: { readonly code: number; readonly depth: number } })[];
+  readonly packs: readonly {
+    readonly pack: string;
+    readonly bytes: number;
+    readonly recode: boolean;
+    readonly tensors: readonly { readonly id: Hash; readonly coded: boolean }[];
+  }[];
+  readonly tensors: readonly (TensorHeader & {
+    readonly id: Hash;
+    readonly representation: { readonly code: number; readonly depth: number };
+  })[];
 }
 const vectors = new URL("../../../../../test/vectors/packs-2/", import.meta.url);
 const expected = JSON.parse(await readFile(new URL("expected.json", vectors), "utf8")) as Expected;
@@ -23,7 +39,10 @@ it("reads golden packs of format 2, with their cache, without it, and after a co
   const folder = await mkdtemp(join(tmpdir(), "stemma-golden-"));
   try {
     await cp(new URL("packs", vectors), join(folder, "packs"), { recursive: true });
-    assert.ok(expected.tensors.some(({ representation }) => representation.depth > 1) && new Set(expected.tensors.map(({ representation }) => representation.code)).size > 3);
+    assert.ok(
+      expected.tensors.some(({ representation }) => representation.depth > 1) &&
+        new Set(expected.tensors.map(({ representation }) => representation.code)).size > 3,
+    );
     for (const way of ["cache", "no cache", "collected"]) {
       if (way === "no cache") await rm(join(folder, "packs", "index"));
       const store = await openPackStore(nodeFiles(), join(folder, "packs"), options());
@@ -39,17 +58,26 @@ it("reads golden packs of format 2, with their cache, without it, and after a co
       if (way === "no cache") await writesTheSame(store);
       await store.close();
     }
-  } finally { await rm(folder, { recursive: true, force: true }); }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });
 
 /** The same tensors, as they are coded there, make the same packs. */
 async function writesTheSame(golden: Awaited<ReturnType<typeof openPackStore>>): Promise<void> {
-  const files = memoryFiles(), store = await openPackStore(files, "/packs", options());
+  const files = memoryFiles(),
+    store = await openPackStore(files, "/packs", options());
   for (const { pack: name, recode, tensors } of expected.packs) {
     const pack = await store.begin({ recode });
-    for (const { id, coded } of tensors) await (coded ? pack.putCoded(await golden.readCoded(id)) : pack.putTensor(sourceOfTensor(await tensorOfSource(golden.openTensor(id)))));
+    for (const { id, coded } of tensors)
+      await (coded
+        ? pack.putCoded(await golden.readCoded(id))
+        : pack.putTensor(sourceOfTensor(await tensorOfSource(golden.openTensor(id)))));
     assert.equal((await pack.commit()).pack, name);
-    assert.deepEqual(new Uint8Array(await files.read(`/packs/${name}.pack`)), new Uint8Array(await readFile(new URL(`packs/${name}.pack`, vectors))));
+    assert.deepEqual(
+      new Uint8Array(await files.read(`/packs/${name}.pack`)),
+      new Uint8Array(await readFile(new URL(`packs/${name}.pack`, vectors))),
+    );
   }
   await store.close();
 }

@@ -6,29 +6,61 @@ import { isFault } from "../../../../shared/objects/chains.js";
 import { ObjectIndex } from "../../../../shared/objects/object-index.js";
 import { packBytes, type PackIndex } from "../../../../shared/objects/pack-format.js";
 import { Publication } from "../../../../shared/objects/publication.js";
-import { describedEntry, sealEntries, type Seal, type UnsealedEntry } from "../../../../shared/objects/unsealed-entry.js";
+import {
+  describedEntry,
+  sealEntries,
+  type Seal,
+  type UnsealedEntry,
+} from "../../../../shared/objects/unsealed-entry.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { code } from "../../../contract/shared/objects/object-store-contract.js";
 
 const hash = (name: string): Hash => sha256(name);
 let packs = 0;
-const pack = (entries: readonly UnsealedEntry[], seal: Seal): PackIndex => { const sealed = sealEntries(entries, seal); return { name: `p${packs++}`, bytes: packBytes(sealed), entries: sealed }; };
+const pack = (entries: readonly UnsealedEntry[], seal: Seal): PackIndex => {
+  const sealed = sealEntries(entries, seal);
+  return { name: `p${packs++}`, bytes: packBytes(sealed), entries: sealed };
+};
 /** "x" raw, "x<y" against y, "x<y,z" against y and z. */
 function entry(text: string): UnsealedEntry {
-  const [name, against] = text.split("<") as [string, string?], [base, previous] = against?.split(",").map(hash) ?? [];
-  return describedEntry({ id: hash(name), kind: "tensor", header: { dtype: "U8", shape: [4] }, byteLength: 4, representation: base === undefined ? 0 : 2, ...(base && { base }), ...(previous && { previous }) }, 32, 4);
+  const [name, against] = text.split("<") as [string, string?],
+    [base, previous] = against?.split(",").map(hash) ?? [];
+  return describedEntry(
+    {
+      id: hash(name),
+      kind: "tensor",
+      header: { dtype: "U8", shape: [4] },
+      byteLength: 4,
+      representation: base === undefined ? 0 : 2,
+      ...(base && { base }),
+      ...(previous && { previous }),
+    },
+    32,
+    4,
+  );
 }
 const recoded = (text: string): UnsealedEntry => ({ ...entry(text), anew: true, fresh: true });
 
 function start() {
-  const index = new ObjectIndex(), publication = new Publication(index);
+  const index = new ObjectIndex(),
+    publication = new Publication(index);
   return {
     index,
-    publish: (entries: readonly UnsealedEntry[], write: (make: () => PackIndex) => Promise<PackIndex> = (make) => Promise.resolve(make())) => publication.publish(entries, (seal) => write(() => pack(entries, seal))),
+    publish: (
+      entries: readonly UnsealedEntry[],
+      write: (make: () => PackIndex) => Promise<PackIndex> = (make) => Promise.resolve(make()),
+    ) => publication.publish(entries, (seal) => write(() => pack(entries, seal))),
     /** All copies on the disk, read as after a crash. */
-    reopened(): ObjectIndex { const again = new ObjectIndex(); for (const one of [...index.packs.values()].reverse()) again.add(one); return again; },
-    usable: (...names: readonly string[]): void => { for (const name of names) assert.ok(index.isUsable(hash(name)), `${name}: ${JSON.stringify(index.state(hash(name)))}`); },
+    reopened(): ObjectIndex {
+      const again = new ObjectIndex();
+      for (const one of [...index.packs.values()].reverse()) again.add(one);
+      return again;
+    },
+    usable: (...names: readonly string[]): void => {
+      for (const name of names)
+        assert.ok(index.isUsable(hash(name)), `${name}: ${JSON.stringify(index.state(hash(name)))}`);
+    },
   };
 }
 
@@ -46,14 +78,23 @@ it("lets a save wait for another that brings the same, and goes on when that one
   for (const fails of [false, true]) {
     const { publish, usable, reopened } = start();
     let finish: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => { finish = resolve; });
-    const first = publish([entry("y"), entry("x<y")], async (make) => { await gate; if (fails) throw new StemmaError("DISK_FULL", "of the test"); return make(); });
+    const gate = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const first = publish([entry("y"), entry("x<y")], async (make) => {
+      await gate;
+      if (fails) throw new StemmaError("DISK_FULL", "of the test");
+      return make();
+    });
     let done = false;
-    const second = publish([entry("x"), entry("y<x")]).then(() => { done = true; });
+    const second = publish([entry("x"), entry("y<x")]).then(() => {
+      done = true;
+    });
     for (let turn = 0; turn < 20; turn++) await Promise.resolve();
     assert.ok(!done);
     finish();
-    if (fails) await assert.rejects(() => first, code("DISK_FULL")); else await first;
+    if (fails) await assert.rejects(() => first, code("DISK_FULL"));
+    else await first;
     await second;
     usable("x", "y");
     for (const name of ["x", "y"]) assert.ok(!isFault(reopened().state(hash(name))));
@@ -63,10 +104,25 @@ it("lets a save wait for another that brings the same, and goes on when that one
 it("lets saves of other tensors go side by side, and a recoding alone", async () => {
   const { publish } = start();
   await publish([entry("base")]);
-  let inside = 0, most = 0, open: () => void = () => undefined;
-  const gate = new Promise<void>((resolve) => { open = resolve; });
-  const saves = [1, 2, 3].map((n) => publish([entry(`s${n}<base`)], async (make) => { most = Math.max(most, ++inside); if (inside === 3) open(); await gate; inside--; return make(); }));
-  const recoding = publish([recoded("base")], (make) => { assert.equal(inside, 0); return Promise.resolve(make()); });
+  let inside = 0,
+    most = 0,
+    open: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const saves = [1, 2, 3].map((n) =>
+    publish([entry(`s${n}<base`)], async (make) => {
+      most = Math.max(most, ++inside);
+      if (inside === 3) open();
+      await gate;
+      inside--;
+      return make();
+    }),
+  );
+  const recoding = publish([recoded("base")], (make) => {
+    assert.equal(inside, 0);
+    return Promise.resolve(make());
+  });
   await Promise.all([...saves, recoding]);
   assert.equal(most, 3);
 });
@@ -90,5 +146,6 @@ it("reads the same copy after reopening, in whichever order the packs are found"
   await publish([recoded("c<b")]);
   await publish([recoded("b")]);
   await publish([recoded("a<c")]);
-  for (const name of ["a", "b", "c"]) assert.deepEqual(reopened().locate(hash(name)), index.locate(hash(name)));
+  for (const name of ["a", "b", "c"])
+    assert.deepEqual(reopened().locate(hash(name)), index.locate(hash(name)));
 });

@@ -11,16 +11,32 @@ import { encodeSaveRecord, maxRecordBytes } from "../../../../shared/model/save-
 import { compareNames } from "../../../../shared/model/tree.js";
 import { encodeTree } from "../../../../shared/model/tree-object.js";
 import { recoverModel, planRecovery } from "../../../../shared/recover/recover-model.js";
-import { loadSaveBase, saveModel, type SavedModel, type SaveModelOptions } from "../../../../shared/save/save-model.js";
+import {
+  loadSaveBase,
+  saveModel,
+  type SavedModel,
+  type SaveModelOptions,
+} from "../../../../shared/save/save-model.js";
 import { modelSourceOfTensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { hex, vectorBytes } from "../model/vectors.js";
 
-const refusal = (code: ErrorCode, ...words: readonly string[]) => (error: unknown): boolean => isStemmaError(error, code) && words.every((word) => error.message.includes(word));
-const tensor = (seed: string | number, shape: readonly number[] = [3]): Tensor => ({ dtype: "F32", shape, bytes: new Uint8Array(Buffer.alloc(4 * shape.reduce((a, b) => a * b, 1), `tensor ${seed} `)) });
-const opaque = (contents: Readonly<Record<string, Tensor>>): ModelSource => opaqueModelSource(Object.entries(contents).map(([name, content]) => ({ name, ...content })), { made: "by a test" });
+const refusal =
+  (code: ErrorCode, ...words: readonly string[]) =>
+  (error: unknown): boolean =>
+    isStemmaError(error, code) && words.every((word) => error.message.includes(word));
+const tensor = (seed: string | number, shape: readonly number[] = [3]): Tensor => ({
+  dtype: "F32",
+  shape,
+  bytes: new Uint8Array(Buffer.alloc(4 * shape.reduce((a, b) => a * b, 1), `tensor ${seed} `)),
+});
+const opaque = (contents: Readonly<Record<string, Tensor>>): ModelSource =>
+  opaqueModelSource(
+    Object.entries(contents).map(([name, content]) => ({ name, ...content })),
+    { made: "by a test" },
+  );
 
 const environment = { backend: "wasm", engine: "e1", stemma: "0.1.0", node: "v20.19.0" };
 const clock = manualClock();
@@ -31,7 +47,21 @@ class Line {
   async save(model: ModelSource, options: Partial<SaveModelOptions> = {}): Promise<SavedModel> {
     const newest = this.saved.at(-1);
     const bases = newest === undefined ? [] : [await loadSaveBase(this.store, newest.versionId)];
-    const saved = await saveModel(this.store, model, { name: "truck-0017-pack-soh", fleet: "north-harbour", device: "truck-0017", line: "pack-soh", sequence: this.saved.length + 1, bases, environment, ...options }, clock);
+    const saved = await saveModel(
+      this.store,
+      model,
+      {
+        name: "truck-0017-pack-soh",
+        fleet: "north-harbour",
+        device: "truck-0017",
+        line: "pack-soh",
+        sequence: this.saved.length + 1,
+        bases,
+        environment,
+        ...options,
+      },
+      clock,
+    );
     this.saved.push(saved);
     return saved;
   }
@@ -41,7 +71,11 @@ class Line {
     assert.deepEqual(recovered.leaves, model.leaves);
     assert.deepEqual(recovered.names, model.names);
     assert.deepEqual(recovered.architecture, model.architecture);
-    for (const [i, source] of recovered.sources.entries()) assert.equal(hex((await tensorOfSource(source)).bytes), hex((await tensorOfSource(model.sources[i] as (typeof model.sources)[number])).bytes));
+    for (const [i, source] of recovered.sources.entries())
+      assert.equal(
+        hex((await tensorOfSource(source)).bytes),
+        hex((await tensorOfSource(model.sources[i] as (typeof model.sources)[number])).bytes),
+      );
   }
 }
 
@@ -49,26 +83,55 @@ describe("a chain of saves", () => {
   test("snapshot, partial updates, an equal save, a full update: every version comes back, each tensor one look-up away", async () => {
     const line = new Line();
     const contents: Record<string, Tensor>[] = [{ a: tensor(1), b: tensor(2), c: tensor(3) }];
-    contents.push({ ...contents[0], c: tensor("3 tuned") }, { ...contents[0], c: tensor("3 tuned"), b: tensor("2 tuned") });
+    contents.push(
+      { ...contents[0], c: tensor("3 tuned") },
+      { ...contents[0], c: tensor("3 tuned"), b: tensor("2 tuned") },
+    );
     contents.push({ ...contents[2] }, { a: tensor(11), b: tensor(12), c: tensor(13) });
     for (const content of contents) await line.save(opaque(content));
-    assert.deepEqual(line.saved.map(({ plan }) => plan.approach), ["snapshot", "update", "update", "update", "snapshot"]);
-    assert.deepEqual(line.saved.map(({ plan }) => plan.changed), [[0, 1, 2], [2], [1], [], [0, 1, 2]]);
-    assert.deepEqual(line.saved.map(({ newTensorBytes }) => newTensorBytes), [36, 12, 12, 0, 36]);
-    for (const [i, saved] of line.saved.entries()) await line.assertRecovers(saved, opaque(contents[i] as Record<string, Tensor>));
+    assert.deepEqual(
+      line.saved.map(({ plan }) => plan.approach),
+      ["snapshot", "update", "update", "update", "snapshot"],
+    );
+    assert.deepEqual(
+      line.saved.map(({ plan }) => plan.changed),
+      [[0, 1, 2], [2], [1], [], [0, 1, 2]],
+    );
+    assert.deepEqual(
+      line.saved.map(({ newTensorBytes }) => newTensorBytes),
+      [36, 12, 12, 0, 36],
+    );
+    for (const [i, saved] of line.saved.entries())
+      await line.assertRecovers(saved, opaque(contents[i] as Record<string, Tensor>));
     const { plan } = await planRecovery(line.store, (line.saved[3] as SavedModel).versionId);
-    assert.deepEqual(plan.tensors.map(({ owner }) => line.saved.findIndex(({ versionId }) => versionId === owner)), [0, 2, 1], "the equal save owns nothing");
-    assert.notEqual(line.saved[3]?.versionId, line.saved[2]?.versionId, "an equal save is a version of its own");
+    assert.deepEqual(
+      plan.tensors.map(({ owner }) => line.saved.findIndex(({ versionId }) => versionId === owner)),
+      [0, 2, 1],
+      "the equal save owns nothing",
+    );
+    assert.notEqual(
+      line.saved[3]?.versionId,
+      line.saved[2]?.versionId,
+      "an equal save is a version of its own",
+    );
     assert.equal(line.saved[3]?.record.contentId, line.saved[2]?.record.contentId);
   });
 
   test("reshaped, retyped, added, removed and renamed tensors are saved and recovered as what they are", async () => {
     const line = new Line();
     const first = { a: tensor(1, [2, 6]), b: tensor(2), c: tensor(3), d: tensor(4) };
-    const next = { a: { ...first.a, shape: [6, 2] }, b: { ...first.b, dtype: "I32" as const }, e: tensor(5), z: first.d };
+    const next = {
+      a: { ...first.a, shape: [6, 2] },
+      b: { ...first.b, dtype: "I32" as const },
+      e: tensor(5),
+      z: first.d,
+    };
     await line.save(opaque(first));
     const saved = await line.save(opaque(next));
-    assert.deepEqual(saved.plan.diff?.changes.map(({ kind, path }) => `${kind} ${path}`), ["reshaped a", "reshaped b", "removed c", "renamed d", "added e"]);
+    assert.deepEqual(
+      saved.plan.diff?.changes.map(({ kind, path }) => `${kind} ${path}`),
+      ["reshaped a", "reshaped b", "removed c", "renamed d", "added e"],
+    );
     assert.deepEqual(saved.plan.changed, [0, 1, 2], "a renamed tensor is inherited");
     await line.assertRecovers(saved, opaque(next));
     await line.assertRecovers(line.saved[0] as SavedModel, opaque(first));
@@ -76,8 +139,13 @@ describe("a chain of saves", () => {
 
   test("a model without tensors, one with an empty tensor, and tensors that several leaves share", async () => {
     const line = new Line();
-    const contents: Record<string, Tensor>[] = [{}, { empty: tensor(0, [0]) }, { one: tensor(7), same: tensor(7) }];
-    for (const content of contents) await line.assertRecovers(await line.save(opaque(content)), opaque(content));
+    const contents: Record<string, Tensor>[] = [
+      {},
+      { empty: tensor(0, [0]) },
+      { one: tensor(7), same: tensor(7) },
+    ];
+    for (const content of contents)
+      await line.assertRecovers(await line.save(opaque(content)), opaque(content));
     assert.equal(line.saved[2]?.newTensorBytes, 12);
   });
 
@@ -86,57 +154,128 @@ describe("a chain of saves", () => {
     const content = { a: tensor(1), b: tensor(2) };
     await line.save(opaque(content));
     const model = opaque({ ...content, b: tensor("2 tuned") });
-    const unreadable = { ...model, sources: model.sources.map((source, i) => (i === 0 ? { ...source, chunks: () => { throw new Error("an unchanged tensor was read"); } } : source)) };
+    const unreadable = {
+      ...model,
+      sources: model.sources.map((source, i) =>
+        i === 0
+          ? {
+              ...source,
+              chunks: () => {
+                throw new Error("an unchanged tensor was read");
+              },
+            }
+          : source,
+      ),
+    };
     assert.equal((await line.save(unreadable)).newTensorBytes, 12);
   });
 });
 
 describe("with an architecture", () => {
   const described = readModelJson(vectorBytes("two-branches.model.json"));
-  const tensors = (seed: number): Tensor[] => [tensor(seed, [3, 2]), tensor(seed + 1, [3, 2]), tensor(seed + 2, [2])];
+  const tensors = (seed: number): Tensor[] => [
+    tensor(seed, [3, 2]),
+    tensor(seed + 1, [3, 2]),
+    tensor(seed + 2, [2]),
+  ];
   test("architecture, names and frozen layers come back", async () => {
     const line = new Line();
     const model = modelSourceOfTensors(described.architecture, tensors(1), described.names);
     const saved = await line.save(model);
     await line.assertRecovers(saved, model);
     assert.equal(saved.record.kind, "architecture");
-    const tuned = modelSourceOfTensors(described.architecture, [...tensors(1).slice(0, 2), tensor("bias", [2])], described.names);
+    const tuned = modelSourceOfTensors(
+      described.architecture,
+      [...tensors(1).slice(0, 2), tensor("bias", [2])],
+      described.names,
+    );
     const update = await line.save(tuned);
-    assert.deepEqual(update.plan.diff?.changes.map(({ kind, path }) => `${kind} ${path}`), ["changed 2/1"]);
+    assert.deepEqual(
+      update.plan.diff?.changes.map(({ kind, path }) => `${kind} ${path}`),
+      ["changed 2/1"],
+    );
     await line.assertRecovers(update, tuned);
   });
   test("tensors of another model are refused", () => {
-    assert.throws(() => modelSourceOfTensors(described.architecture, tensors(1).slice(1), described.names), refusal("ARCHITECTURE_MISMATCH"));
-    assert.throws(() => modelSourceOfTensors(described.architecture, [...tensors(1)].reverse(), described.names), refusal("ARCHITECTURE_MISMATCH"));
+    assert.throws(
+      () => modelSourceOfTensors(described.architecture, tensors(1).slice(1), described.names),
+      refusal("ARCHITECTURE_MISMATCH"),
+    );
+    assert.throws(
+      () => modelSourceOfTensors(described.architecture, [...tensors(1)].reverse(), described.names),
+      refusal("ARCHITECTURE_MISMATCH"),
+    );
   });
   test("a tree that is not the architecture's is refused on recovery", async () => {
     const line = new Line();
     const model = modelSourceOfTensors(described.architecture, tensors(1), described.names);
-    const wrong = { ...model, leaves: model.leaves.slice(0, 2), sources: model.sources.slice(0, 2), names: { ...model.names, leaves: model.names.leaves.slice(0, 2) } };
+    const wrong = {
+      ...model,
+      leaves: model.leaves.slice(0, 2),
+      sources: model.sources.slice(0, 2),
+      names: { ...model.names, leaves: model.names.leaves.slice(0, 2) },
+    };
     const saved = await line.save(wrong);
-    await assert.rejects(recoverModel(line.store, saved.versionId, clock), refusal("ARCHITECTURE_MISMATCH", "2/1"));
+    await assert.rejects(
+      recoverModel(line.store, saved.versionId, clock),
+      refusal("ARCHITECTURE_MISMATCH", "2/1"),
+    );
   });
 });
 
 describe("an equal save", () => {
-  /** MobileNetV2 as tfjs has it: 314 leaves; every ancestor of a chain of ten changed a few layers of its own. */
+  /**
+   * MobileNetV2 as tfjs has it: 314 leaves; every ancestor of a chain of ten changed a few layers of its own.
+   */
   const leafCount = 314;
-  const contents = (version: number): Record<string, Tensor> => Object.fromEntries(Array.from({ length: leafCount }, (_, i) => {
-    const owner = version === 0 || i < 250 ? 0 : Math.min(version, 1 + ((i - 250) % 10));
-    return [`block_${String(i >> 3).padStart(2, "0")}_project_BN_${i & 7}/moving_variance`, tensor(`${i} by ${owner}`)];
-  }));
+  const contents = (version: number): Record<string, Tensor> =>
+    Object.fromEntries(
+      Array.from({ length: leafCount }, (_, i) => {
+        const owner = version === 0 || i < 250 ? 0 : Math.min(version, 1 + ((i - 250) % 10));
+        return [
+          `block_${String(i >> 3).padStart(2, "0")}_project_BN_${i & 7}/moving_variance`,
+          tensor(`${i} by ${owner}`),
+        ];
+      }),
+    );
   test("costs less than 1 kB: record, owner map and fact", async () => {
     const line = new Line();
     for (let version = 0; version <= 3; version++) await line.save(opaque(contents(version)));
     const equal = await line.save(opaque(contents(3)));
-    const fact = JSON.stringify({ type: "recorded", atMs: 1_763_700_000_000, versionId: Buffer.from(equal.versionId, "hex").toString("base64url"), name: equal.record.name, version: 123_456, tensorBytes: 1_234_567_890 });
+    const fact = JSON.stringify({
+      type: "recorded",
+      atMs: 1_763_700_000_000,
+      versionId: Buffer.from(equal.versionId, "hex").toString("base64url"),
+      name: equal.record.name,
+      version: 123_456,
+      tensorBytes: 1_234_567_890,
+    });
     const overhead = equal.recordBytesLength + equal.ownerMapBytes + fact.length;
-    assert.ok(overhead < 1000, `${overhead} bytes: record ${equal.recordBytesLength}, owner map ${equal.ownerMapBytes}, fact ${fact.length}`);
+    assert.ok(
+      overhead < 1000,
+      `${overhead} bytes: record ${equal.recordBytesLength}, owner map ${equal.ownerMapBytes}, fact ${fact.length}`,
+    );
     assert.equal(equal.newTensorBytes, 0);
   });
   test("a record stays small whatever it refers to", () => {
     const hash = (i: number): Hash => sha256(`${i}`);
-    const record = { format: 1, name: "n".repeat(200), fleet: "f", device: "d", line: "l", sequence: 1, bases: Array.from({ length: 65 }, (_, i) => hash(i)), kind: "opaque", contentId: hash(0), architecture: hash(0), root: hash(0), approach: "snapshot", savedAtMs: 0, clockErrorMs: null, objects: { tree: hash(0), names: hash(0), ownerMap: hash(0), environment: hash(0) } } as SaveRecord;
+    const record = {
+      format: 1,
+      name: "n".repeat(200),
+      fleet: "f",
+      device: "d",
+      line: "l",
+      sequence: 1,
+      bases: Array.from({ length: 65 }, (_, i) => hash(i)),
+      kind: "opaque",
+      contentId: hash(0),
+      architecture: hash(0),
+      root: hash(0),
+      approach: "snapshot",
+      savedAtMs: 0,
+      clockErrorMs: null,
+      objects: { tree: hash(0), names: hash(0), ownerMap: hash(0), environment: hash(0) },
+    } as SaveRecord;
     assert.throws(() => encodeSaveRecord(record), refusal("RECORD_INVALID"));
     assert.equal(maxRecordBytes, 65_536);
   });
@@ -145,13 +284,27 @@ describe("an equal save", () => {
 describe("what is wrong is loud", () => {
   let line: Line;
   let saved: SavedModel;
-  before(async () => { line = new Line(); saved = await line.save(opaque({ a: tensor(1), b: tensor(2), c: tensor(3) })); });
+  before(async () => {
+    line = new Line();
+    saved = await line.save(opaque({ a: tensor(1), b: tensor(2), c: tensor(3) }));
+  });
   const tampered = (change: (id: Hash, bytes: Uint8Array) => Uint8Array): ObjectReader => ({
-    has: (id) => line.store.has(id), stat: (id) => line.store.stat(id), list: () => line.store.list(), read: (kind, id) => line.store.read(kind, id),
-    representation: (id) => line.store.representation(id), readCoded: (id) => line.store.readCoded(id), readHighPlanes: (id, planes) => line.store.readHighPlanes(id, planes), readFixedPlanes: (id, planes) => line.store.readFixedPlanes(id, planes),
+    has: (id) => line.store.has(id),
+    stat: (id) => line.store.stat(id),
+    list: () => line.store.list(),
+    read: (kind, id) => line.store.read(kind, id),
+    representation: (id) => line.store.representation(id),
+    readCoded: (id) => line.store.readCoded(id),
+    readHighPlanes: (id, planes) => line.store.readHighPlanes(id, planes),
+    readFixedPlanes: (id, planes) => line.store.readFixedPlanes(id, planes),
     openTensor: (id, options) => {
       const source = line.store.openTensor(id, options);
-      return { ...source, async *chunks() { for await (const chunk of source.chunks()) yield change(id, chunk.slice()); } };
+      return {
+        ...source,
+        async *chunks() {
+          for await (const chunk of source.chunks()) yield change(id, chunk.slice());
+        },
+      };
     },
   });
 
@@ -160,40 +313,92 @@ describe("what is wrong is loud", () => {
     assert.equal(second, 1);
     const { leaves } = await planRecovery(line.store, saved.versionId);
     const from = new Set([leaves[1]?.tensor, leaves[2]?.tensor]);
-    for (const change of [(bytes: Uint8Array) => { bytes[5] = (bytes[5] as number) ^ 1; return bytes; }, (bytes: Uint8Array) => bytes.subarray(1), (bytes: Uint8Array) => Uint8Array.of(...bytes, 0)]) {
-      for (const holdBytes of [0, 1_000]) await assert.rejects(recoverModel(tampered((id, bytes) => (from.has(id) ? change(bytes) : bytes)), saved.versionId, clock, { holdBytes }), refusal("ROOT_MISMATCH", "\"b\""));
+    for (const change of [
+      (bytes: Uint8Array) => {
+        bytes[5] = (bytes[5] as number) ^ 1;
+        return bytes;
+      },
+      (bytes: Uint8Array) => bytes.subarray(1),
+      (bytes: Uint8Array) => Uint8Array.of(...bytes, 0),
+    ]) {
+      for (const holdBytes of [0, 1_000])
+        await assert.rejects(
+          recoverModel(
+            tampered((id, bytes) => (from.has(id) ? change(bytes) : bytes)),
+            saved.versionId,
+            clock,
+            { holdBytes },
+          ),
+          refusal("ROOT_MISMATCH", '"b"'),
+        );
     }
   });
   test("of many tensors whichever is damaged, and of several the first leaf, wherever the store takes its time", async () => {
-    const many = new Line(), { store } = many, { versionId } = await many.save(opaque(Object.fromEntries(Array.from({ length: 70 }, (_, i) => [`t${String(i).padStart(2, "0")}`, tensor(i)]))));
+    const many = new Line(),
+      { store } = many,
+      { versionId } = await many.save(
+        opaque(
+          Object.fromEntries(
+            Array.from({ length: 70 }, (_, i) => [`t${String(i).padStart(2, "0")}`, tensor(i)]),
+          ),
+        ),
+      );
     const { leaves } = await planRecovery(store, versionId);
     for (let at = 0; at < leaves.length; at += 3) {
-      const wrong = new Map([at, at + 1, at + 9].flatMap((i) => (i < leaves.length ? [[leaves[i]!.tensor, (leaves.length - i) % 7]] : [])));
-      const slow: ObjectReader = { ...store, openTensor: (id) => {
-        const source = store.openTensor(id, { verify: false });
-        return { ...source, async *chunks() {
-          for (let turns = wrong.get(id) ?? 3; turns > 0; turns--) await new Promise((resolve) => { setImmediate(resolve); });
-          for await (const bytes of source.chunks()) yield wrong.has(id) ? bytes.map((byte) => byte ^ 1) : bytes;
-        } };
-      } };
-      await assert.rejects(recoverModel(slow, versionId, clock), refusal("ROOT_MISMATCH", JSON.stringify(leaves[at]!.path)));
+      const wrong = new Map(
+        [at, at + 1, at + 9].flatMap((i) =>
+          i < leaves.length ? [[leaves[i]!.tensor, (leaves.length - i) % 7]] : [],
+        ),
+      );
+      const slow: ObjectReader = {
+        ...store,
+        openTensor: (id) => {
+          const source = store.openTensor(id, { verify: false });
+          return {
+            ...source,
+            async *chunks() {
+              for (let turns = wrong.get(id) ?? 3; turns > 0; turns--)
+                await new Promise((resolve) => {
+                  setImmediate(resolve);
+                });
+              for await (const bytes of source.chunks())
+                yield wrong.has(id) ? bytes.map((byte) => byte ^ 1) : bytes;
+            },
+          };
+        },
+      };
+      await assert.rejects(
+        recoverModel(slow, versionId, clock),
+        refusal("ROOT_MISMATCH", JSON.stringify(leaves[at]!.path)),
+      );
     }
   });
   test("a missing tensor is named before anything is read", async () => {
     const { leaves } = await planRecovery(line.store, saved.versionId);
-    const store: ObjectReader = { ...tampered((_, bytes) => bytes), has: (id) => id !== leaves[2]?.tensor && line.store.has(id) };
-    await assert.rejects(recoverModel(store, saved.versionId, clock), refusal("RECOVERY_INCOMPLETE", "\"c\""));
+    const store: ObjectReader = {
+      ...tampered((_, bytes) => bytes),
+      has: (id) => id !== leaves[2]?.tensor && line.store.has(id),
+    };
+    await assert.rejects(recoverModel(store, saved.versionId, clock), refusal("RECOVERY_INCOMPLETE", '"c"'));
   });
   test("a record whose tree is another is refused", async () => {
     const other = encodeTree("opaque", []);
-    const store: ObjectReader = { ...tampered((_, bytes) => bytes), read: (kind, id) => (kind === "tree" ? Promise.resolve(other) : line.store.read(kind, id)) };
+    const store: ObjectReader = {
+      ...tampered((_, bytes) => bytes),
+      read: (kind, id) => (kind === "tree" ? Promise.resolve(other) : line.store.read(kind, id)),
+    };
     await assert.rejects(recoverModel(store, saved.versionId, clock), refusal("OWNER_MAP_INVALID"));
   });
-  test("an unknown version", async () => { await assert.rejects(recoverModel(line.store, sha256("nothing"), clock), refusal("OBJECT_MISSING")); });
+  test("an unknown version", async () => {
+    await assert.rejects(recoverModel(line.store, sha256("nothing"), clock), refusal("OBJECT_MISSING"));
+  });
   test("a source that does not give the tensor its leaf names leaves nothing behind", async () => {
     const fresh = new Line();
     const model = opaque({ a: tensor(1), b: tensor(2) });
-    const wrong = { ...model, sources: [model.sources[0], sourceOfTensor(tensor("other"))] as ModelSource["sources"] };
+    const wrong = {
+      ...model,
+      sources: [model.sources[0], sourceOfTensor(tensor("other"))] as ModelSource["sources"],
+    };
     await assert.rejects(fresh.save(wrong), refusal("OBJECT_HASH_MISMATCH"));
     assert.deepEqual([...fresh.store.list()], []);
     await assert.rejects(fresh.save({ ...model, sources: [] }), refusal("TREE_MALFORMED"));
@@ -202,7 +407,10 @@ describe("what is wrong is loud", () => {
   });
   test("a large model streams, verified when it is read", async () => {
     const recovered = await recoverModel(line.store, saved.versionId, clock, { holdBytes: 0 });
-    assert.deepEqual((await Promise.all(recovered.sources.map(tensorOfSource))).map(({ bytes }) => hex(bytes)), [1, 2, 3].map((seed) => hex(tensor(seed).bytes)));
+    assert.deepEqual(
+      (await Promise.all(recovered.sources.map(tensorOfSource))).map(({ bytes }) => hex(bytes)),
+      [1, 2, 3].map((seed) => hex(tensor(seed).bytes)),
+    );
   });
 });
 
@@ -211,7 +419,9 @@ describe("environment (MM1)", () => {
     const line = new Line();
     const { versionId } = await line.save(opaque({ a: tensor(1) }));
     const verdict = async (here: Readonly<Record<string, string>>): Promise<string> => {
-      const { environment: { verdict: word, differing } } = await recoverModel(line.store, versionId, clock, { here });
+      const {
+        environment: { verdict: word, differing },
+      } = await recoverModel(line.store, versionId, clock, { here });
       return `${word} ${differing.map(({ field }) => field).join()}`;
     };
     assert.equal(await verdict(environment), "same ");
@@ -219,16 +429,30 @@ describe("environment (MM1)", () => {
     assert.equal(await verdict({ ...environment, engine: "e2" }), "different engine");
     const here = { ...environment, node: "v24.0.0" };
     await recoverModel(line.store, versionId, clock, { here, policy: "refuse-different" });
-    await assert.rejects(recoverModel(line.store, versionId, clock, { here, policy: "refuse-any" }), refusal("ENVIRONMENT_DIFFERENT", "v20.19.0", "v24.0.0"));
-    await assert.rejects(recoverModel(line.store, versionId, clock, { here: { ...here, engine: "e2" }, policy: "refuse-different" }), refusal("ENVIRONMENT_DIFFERENT", "e2"));
-    assert.equal((await recoverModel(line.store, versionId, clock, { here: {}, policy: "ignore" })).environment.verdict, "different");
+    await assert.rejects(
+      recoverModel(line.store, versionId, clock, { here, policy: "refuse-any" }),
+      refusal("ENVIRONMENT_DIFFERENT", "v20.19.0", "v24.0.0"),
+    );
+    await assert.rejects(
+      recoverModel(line.store, versionId, clock, {
+        here: { ...here, engine: "e2" },
+        policy: "refuse-different",
+      }),
+      refusal("ENVIRONMENT_DIFFERENT", "e2"),
+    );
+    assert.equal(
+      (await recoverModel(line.store, versionId, clock, { here: {}, policy: "ignore" })).environment.verdict,
+      "different",
+    );
   });
   test("the environment, the names and the tree of a chain are stored once", async () => {
     const line = new Line();
     const contents = { a: tensor(1), b: tensor(2) };
     for (let i = 0; i < 4; i++) await line.save(opaque(contents));
     const kinds = [...line.store.list()].map(({ kind }) => kind);
-    const counts = Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((other) => other === kind).length]));
+    const counts = Object.fromEntries(
+      [...new Set(kinds)].map((kind) => [kind, kinds.filter((other) => other === kind).length]),
+    );
     assert.deepEqual(counts, { tensor: 2, tree: 1, names: 1, environment: 1, "owner-map": 2, record: 4 });
   });
 });
@@ -239,5 +463,8 @@ test("owner maps follow compareNames' order of leaves", async () => {
   const saved = await line.save(opaque(Object.fromEntries(names.map((name) => [name, tensor(name)]))));
   const map = decodeOwnerMap(await line.store.read("owner-map", saved.record.objects.ownerMap), names.length);
   assert.equal(ownerOf(map, 0, saved.versionId), saved.versionId);
-  assert.deepEqual((await recoverModel(line.store, saved.versionId, clock)).leaves.map(({ path }) => path), [...names].sort(compareNames));
+  assert.deepEqual(
+    (await recoverModel(line.store, saved.versionId, clock)).leaves.map(({ path }) => path),
+    [...names].sort(compareNames),
+  );
 });

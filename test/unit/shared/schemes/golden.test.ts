@@ -1,4 +1,7 @@
-/** Compact forms as the first release wrote them are read for ever, and are still what a reduction makes: they lie in packs. Written once; no test writes them again. */
+/**
+ * Compact forms as the first release wrote them are read for ever, and are still what a reduction makes: they
+ * lie in packs. Written once; no test writes them again.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -6,9 +9,20 @@ import { decodeScheme } from "../../../../shared/schemes/decode-scheme.js";
 import { reduceTensor } from "../../../../shared/schemes/reduce.js";
 import { parseScheme, schemeCodes } from "../../../../shared/schemes/scheme.js";
 
-interface Vector { readonly what: string; readonly scheme: string; readonly seed: string; readonly shape: readonly number[]; readonly tensor: string; readonly code: number; readonly compact: string; readonly reduced: string }
+interface Vector {
+  readonly what: string;
+  readonly scheme: string;
+  readonly seed: string;
+  readonly shape: readonly number[];
+  readonly tensor: string;
+  readonly code: number;
+  readonly compact: string;
+  readonly reduced: string;
+}
 
-const vectors = JSON.parse(await readFile(new URL("../../../../../test/vectors/schemes/reduced-1.json", import.meta.url), "utf8")) as readonly Vector[];
+const vectors = JSON.parse(
+  await readFile(new URL("../../../../../test/vectors/schemes/reduced-1.json", import.meta.url), "utf8"),
+) as readonly Vector[];
 const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "base64"));
 
 for (const { what, scheme, seed, shape, tensor, code, compact, reduced } of vectors) {
@@ -23,5 +37,12 @@ for (const { what, scheme, seed, shape, tensor, code, compact, reduced } of vect
 
 test("every scheme has a vector, and keeps its number", () => {
   assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [16, 17, 18, 19, 20, 21]);
-  assert.deepEqual(schemeCodes, { float16: 16, bfloat16: 17, fixed: 18, normalized: 19, "quantize-uniform": 20, "quantize-random": 21 });
+  assert.deepEqual(schemeCodes, {
+    float16: 16,
+    bfloat16: 17,
+    fixed: 18,
+    normalized: 19,
+    "quantize-uniform": 20,
+    "quantize-random": 21,
+  });
 });

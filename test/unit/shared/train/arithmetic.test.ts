@@ -1,4 +1,7 @@
-/** Between data and tensor there is no function whose last bit differs between machines, and no generator but ours. */
+/**
+ * Between data and tensor there is no function whose last bit differs between machines, and no generator but
+ * ours.
+ */
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,7 +9,20 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 
 const room = fileURLToPath(new URL("../../../../../shared/train", import.meta.url));
-const exact = new Set(["fround", "imul", "floor", "ceil", "round", "trunc", "sqrt", "abs", "min", "max", "sign", "clz32"]);
+const exact = new Set([
+  "fround",
+  "imul",
+  "floor",
+  "ceil",
+  "round",
+  "trunc",
+  "sqrt",
+  "abs",
+  "min",
+  "max",
+  "sign",
+  "clz32",
+]);
 
 async function* sources(folder: string): AsyncGenerator<string> {
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -22,8 +38,14 @@ describe("arithmetic of training", () => {
     for await (const path of sources(room)) {
       files++;
       const text = (await readFile(path, "utf8")).replace(/\/\*[\s\S]*?\*\//g, "").replace(/\/\/.*$/gm, "");
-      for (const [, name] of text.matchAll(/\bMath\.(\w+)/g)) assert.ok(exact.has(name as string), `${path} uses Math.${name}`);
-      for (const [power] of text.matchAll(/\S+\s*\*\*\s*\S+/g)) assert.match(power, /^\(?\d+n?\s*\*\*\s*\d/, `${path} has the power ${power}, which is not one of literals`);
+      for (const [, name] of text.matchAll(/\bMath\.(\w+)/g))
+        assert.ok(exact.has(name as string), `${path} uses Math.${name}`);
+      for (const [power] of text.matchAll(/\S+\s*\*\*\s*\S+/g))
+        assert.match(
+          power,
+          /^\(?\d+n?\s*\*\*\s*\d/,
+          `${path} has the power ${power}, which is not one of literals`,
+        );
       assert.doesNotMatch(text, /tf\.(random|truncatedNormal|initializers|data)\b|Date\.now\(/, path);
     }
     assert.ok(files > 30, `${files} sources were looked at`);

@@ -1,39 +1,85 @@
-// What an evaluation says of outputs: top-k with ties as the arg-max has them, parts cut to a limit, jobs that are checked.
+// What an evaluation says of outputs: top-k with ties as the arg-max has them, parts cut to a limit, jobs
+// that are checked.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { parseJob } from "../../../../shared/train/engine/job-schema.js";
-import { evaluate, firstOf, metricValue, predictedClass, rankOf } from "../../../../shared/train/evaluation.js";
+import {
+  evaluate,
+  firstOf,
+  metricValue,
+  predictedClass,
+  rankOf,
+} from "../../../../shared/train/evaluation.js";
 
 const three = { task: "classification", classes: 3, targetSize: 1 } as const;
-const part = (targets: readonly number[]) => ({ count: targets.length, inputs: new Float32Array(targets.length * 2), targets: Float32Array.from(targets) });
+const part = (targets: readonly number[]) => ({
+  count: targets.length,
+  inputs: new Float32Array(targets.length * 2),
+  targets: Float32Array.from(targets),
+});
 
 test("top-k counts who is among the k largest, and top-1 is the accuracy", () => {
   const outputs = Float32Array.of(5, 4, 3, /* */ 1, 2, 3, /* */ 7, 7, 1);
-  const of = (k: number) => { const found = evaluate(three, part([1, 0, 1]), outputs, { top: k }); assert.ok(found.task === "classification"); return found; };
-  assert.deepEqual([of(1).correct, of(1).top, of(2).top, of(3).top], [0, { k: 1, correct: 0, accuracy: 0 }, { k: 2, correct: 2, accuracy: 2 / 3 }, { k: 3, correct: 3, accuracy: 1 }]);
+  const of = (k: number) => {
+    const found = evaluate(three, part([1, 0, 1]), outputs, { top: k });
+    assert.ok(found.task === "classification");
+    return found;
+  };
+  assert.deepEqual(
+    [of(1).correct, of(1).top, of(2).top, of(3).top],
+    [
+      0,
+      { k: 1, correct: 0, accuracy: 0 },
+      { k: 2, correct: 2, accuracy: 2 / 3 },
+      { k: 3, correct: 3, accuracy: 1 },
+    ],
+  );
   assert.equal(metricValue(of(1)), 0);
   assert.equal((evaluate(three, part([1, 0, 1]), outputs) as { top?: unknown }).top, undefined);
 });
 
 test("the class of rank 0 is the predicted one, and ranks are a permutation, ties or not", () => {
-  fc.assert(fc.property(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 12 }), (values) => {
-    const outputs = Float32Array.from(values), ranks = values.map((_, each) => rankOf(outputs, 0, values.length, each));
-    assert.equal(ranks.indexOf(0), predictedClass(outputs, 0, values.length));
-    assert.deepEqual([...ranks].sort((a, b) => a - b), values.map((_, each) => each));
-  }));
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 12 }), (values) => {
+      const outputs = Float32Array.from(values),
+        ranks = values.map((_, each) => rankOf(outputs, 0, values.length, each));
+      assert.equal(ranks.indexOf(0), predictedClass(outputs, 0, values.length));
+      assert.deepEqual(
+        [...ranks].sort((a, b) => a - b),
+        values.map((_, each) => each),
+      );
+    }),
+  );
 });
 
 test("a limit takes the first samples with their own inputs and targets", () => {
   const whole = { count: 3, inputs: Float32Array.of(1, 2, 3, 4, 5, 6), targets: Float32Array.of(7, 8, 9) };
-  assert.deepEqual(firstOf(whole, 2), { count: 2, inputs: Float32Array.of(1, 2, 3, 4), targets: Float32Array.of(7, 8) });
+  assert.deepEqual(firstOf(whole, 2), {
+    count: 2,
+    inputs: Float32Array.of(1, 2, 3, 4),
+    targets: Float32Array.of(7, 8),
+  });
   assert.equal(firstOf(whole, 3), whole);
   assert.equal(firstOf(whole, 9), whole);
 });
 
 test("an evaluation's job is checked field by field, and is none of a training", () => {
-  const job = { format: 1, evaluate: { top: 5 }, dataset: { reader: "mnist", parameters: {} }, base: { folder: "/m" } };
+  const job = {
+    format: 1,
+    evaluate: { top: 5 },
+    dataset: { reader: "mnist", parameters: {} },
+    base: { folder: "/m" },
+  };
   const parse = (value: unknown) => parseJob(Buffer.from(JSON.stringify(value)));
   assert.deepEqual(parse(job), job);
-  for (const wrong of [{ ...job, base: undefined }, { ...job, evaluate: { top: 0 } }, { ...job, evaluate: { limit: 1.5 } }, { ...job, evaluate: { limit: 1e9 } }, { ...job, recipe: "x" }, { ...job, evaluate: null }]) assert.throws(() => parse(wrong), { code: "RECIPE_PARAMETERS_INVALID" });
+  for (const wrong of [
+    { ...job, base: undefined },
+    { ...job, evaluate: { top: 0 } },
+    { ...job, evaluate: { limit: 1.5 } },
+    { ...job, evaluate: { limit: 1e9 } },
+    { ...job, recipe: "x" },
+    { ...job, evaluate: null },
+  ])
+    assert.throws(() => parse(wrong), { code: "RECIPE_PARAMETERS_INVALID" });
 });

@@ -15,32 +15,78 @@ import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
 import { buildTrainable, floatsOf } from "../../../../shared/train/trainable.js";
 
 let backend: StartedBackend, tf: TensorFlow;
-before(async () => { backend = await startWasmBackend(); tf = backend.tf; });
-after(() => { backend.close(); });
+before(async () => {
+  backend = await startWasmBackend();
+  tf = backend.tf;
+});
+after(() => {
+  backend.close();
+});
 
 /** y = sum of the window, with a little noise; [4, 2] in. */
 function sums(count: number, name: string): SamplePart {
   const stream = new Streams("11", 0).stream(name);
   const inputs = Float32Array.from({ length: count * 8 }, () => stream.uniformBetween(-1, 1));
-  const targets = Float32Array.from({ length: count }, (_, row) => inputs.subarray(row * 8, row * 8 + 8).reduce((sum, value) => sum + value, 0) / 4);
+  const targets = Float32Array.from(
+    { length: count },
+    (_, row) => inputs.subarray(row * 8, row * 8 + 8).reduce((sum, value) => sum + value, 0) / 4,
+  );
   return { count, inputs, targets };
 }
-const windows: SampleSet = { task: "regression", inputShape: [4, 2], targetSize: 1, classes: 0, train: sums(40, "a"), validation: sums(12, "b"), heldOut: sums(12, "c"), description: {} };
-const plan: FitPlan = { epochs: 6, batchSize: 8, loss: "mean-squared-error", optimizer: { name: "adam" }, schedule: { name: "constant", rate: 0.01 }, patience: 0, frozenLayers: [], clipNorm: 1, shiftPixels: 0, checkpointEveryEpochs: 0 };
+const windows: SampleSet = {
+  task: "regression",
+  inputShape: [4, 2],
+  targetSize: 1,
+  classes: 0,
+  train: sums(40, "a"),
+  validation: sums(12, "b"),
+  heldOut: sums(12, "c"),
+  description: {},
+};
+const plan: FitPlan = {
+  epochs: 6,
+  batchSize: 8,
+  loss: "mean-squared-error",
+  optimizer: { name: "adam" },
+  schedule: { name: "constant", rate: 0.01 },
+  patience: 0,
+  frozenLayers: [],
+  clipNorm: 1,
+  shiftPixels: 0,
+  checkpointEveryEpochs: 0,
+};
 const lstm = (): ModelAtRest => sequenceRegressor("LSTM", [4, 2], 6, 1, 0, new Streams("1", 0));
 
-async function trained(model: ModelAtRest, set: SampleSet, options: Partial<FitPlan> = {}, hooks: FitHooks = {}, seed = "1"): Promise<{ bytes: Buffer[]; outcome: Awaited<ReturnType<typeof fit>>; streams: Streams; loss: number }> {
-  const streams = new Streams(seed, 0), full = { ...plan, ...options };
-  const trainable = buildTrainable(tf, model.architecture, model.tensors, { streams, frozenLayers: full.frozenLayers });
+async function trained(
+  model: ModelAtRest,
+  set: SampleSet,
+  options: Partial<FitPlan> = {},
+  hooks: FitHooks = {},
+  seed = "1",
+): Promise<{ bytes: Buffer[]; outcome: Awaited<ReturnType<typeof fit>>; streams: Streams; loss: number }> {
+  const streams = new Streams(seed, 0),
+    full = { ...plan, ...options };
+  const trainable = buildTrainable(tf, model.architecture, model.tensors, {
+    streams,
+    frozenLayers: full.frozenLayers,
+  });
   try {
     const outcome = await fit(tf, trainable, set, full, streams, hooks);
-    return { bytes: trainable.readTensors().map(({ bytes }) => Buffer.from(bytes)), outcome, streams, loss: lossOn(tf, trainable, set, set.validation, full) };
-  } finally { trainable.dispose(); }
+    return {
+      bytes: trainable.readTensors().map(({ bytes }) => Buffer.from(bytes)),
+      outcome,
+      streams,
+      loss: lossOn(tf, trainable, set, set.validation, full),
+    };
+  } finally {
+    trainable.dispose();
+  }
 }
 
 describe("training loop", () => {
   it("learns", async () => {
-    const model = lstm(), trainable = buildTrainable(tf, model.architecture, model.tensors);
+    const model = lstm(),
+      trainable = buildTrainable(tf, model.architecture, model.tensors);
     const before = lossOn(tf, trainable, windows, windows.validation, plan);
     trainable.dispose();
     const { loss } = await trained(model, windows, { epochs: 20 });
@@ -48,7 +94,9 @@ describe("training loop", () => {
   });
 
   it("gives the same bytes for the same seed and others for another order of the samples", async () => {
-    const first = await trained(lstm(), windows), second = await trained(lstm(), windows), other = await trained(lstm(), windows, {}, {}, "2");
+    const first = await trained(lstm(), windows),
+      second = await trained(lstm(), windows),
+      other = await trained(lstm(), windows, {}, {}, "2");
     assert.deepEqual(second.bytes, first.bytes);
     assert.deepEqual(second.outcome.measurements, first.outcome.measurements);
     assert.deepEqual(second.streams.counts(), first.streams.counts());
@@ -56,29 +104,51 @@ describe("training loop", () => {
   });
 
   it("measures at iterations, with the rate and each epoch's validation loss", async () => {
-    const { outcome } = await trained(lstm(), windows, { schedule: { name: "linear", rate: 0.01, factor: 0 } });
+    const { outcome } = await trained(lstm(), windows, {
+      schedule: { name: "linear", rate: 0.01, factor: 0 },
+    });
     assert.equal(outcome.iterations, 30);
-    assert.deepEqual(outcome.measurements.map(({ iteration }) => iteration), Array.from({ length: 30 }, (_, i) => i + 1));
+    assert.deepEqual(
+      outcome.measurements.map(({ iteration }) => iteration),
+      Array.from({ length: 30 }, (_, i) => i + 1),
+    );
     assert.equal(outcome.measurements.filter(({ validation }) => validation !== undefined).length, 6);
     assert.equal(outcome.measurements.at(-1)?.learningRate, 0);
     assert.ok(outcome.measurements.every(({ loss }) => Number.isFinite(loss)));
   });
 
   it("stops early and keeps the best epoch's weights, never looking at what is held out", async () => {
-    const opposed: SampleSet = { ...windows, validation: { ...windows.validation, targets: windows.validation.targets.map((target) => -target) } };
+    const opposed: SampleSet = {
+      ...windows,
+      validation: { ...windows.validation, targets: windows.validation.targets.map((target) => -target) },
+    };
     const { outcome, loss } = await trained(lstm(), opposed, { epochs: 50, patience: 3 });
     assert.equal(outcome.stoppedEarly, true);
     assert.equal(outcome.epochs, outcome.bestEpoch + 3);
-    const best = Math.min(...outcome.measurements.flatMap(({ validation }) => (validation === undefined ? [] : [validation])));
+    const best = Math.min(
+      ...outcome.measurements.flatMap(({ validation }) => (validation === undefined ? [] : [validation])),
+    );
     assert.equal(loss, best);
-    const blind: SampleSet = { ...opposed, heldOut: { ...opposed.heldOut, inputs: opposed.heldOut.inputs.map(() => NaN) } };
-    assert.deepEqual((await trained(lstm(), blind, { epochs: 50, patience: 3 })).outcome.measurements, outcome.measurements);
+    const blind: SampleSet = {
+      ...opposed,
+      heldOut: { ...opposed.heldOut, inputs: opposed.heldOut.inputs.map(() => NaN) },
+    };
+    assert.deepEqual(
+      (await trained(lstm(), blind, { epochs: 50, patience: 3 })).outcome.measurements,
+      outcome.measurements,
+    );
   });
 
   it("leaves frozen layers as they are, to the bit, and batch norm's averages with them", async () => {
     const graph = new GraphBuilder();
-    const normal = graph.batchNorm(graph.convolution(graph.input([28, 28, 1]), 1, { filters: 4, kernel: 3 }), 4);
-    const model = graph.build(graph.dense(graph.flatten(graph.maxPool(graph.relu6(normal))), 14 * 14 * 4, 10), new Streams("3", 0));
+    const normal = graph.batchNorm(
+      graph.convolution(graph.input([28, 28, 1]), 1, { filters: 4, kernel: 3 }),
+      4,
+    );
+    const model = graph.build(
+      graph.dense(graph.flatten(graph.maxPool(graph.relu6(normal))), 14 * 14 * 4, 10),
+      new Streams("3", 0),
+    );
     const pictures = imageSet(generatePictures("1", 60), 0, {});
     const options = { loss: "softmax-cross-entropy", epochs: 2, batchSize: 16 } as const;
     const frozen = await trained(model, pictures, { ...options, frozenLayers: [0, 1, 2, 3, 4, 5] });
@@ -87,44 +157,103 @@ describe("training loop", () => {
       assert.equal(same, index < model.tensors.length - 2, `leaf ${index}`);
     });
     const full = await trained(model, pictures, options);
-    model.tensors.forEach((tensor, index) => { assert.ok(!Buffer.from(tensor.bytes).equals(full.bytes[index]!), `leaf ${index} must change when nothing is frozen`); });
+    model.tensors.forEach((tensor, index) => {
+      assert.ok(
+        !Buffer.from(tensor.bytes).equals(full.bytes[index]!),
+        `leaf ${index} must change when nothing is frozen`,
+      );
+    });
   });
 
   it("draws dropout and shifts from their own streams", async () => {
     const pictures = imageSet(generatePictures("2", 60), 0, {});
     const model = smallConvolutional([28, 28, 1], 2, 10, 0.5, new Streams("4", 0));
     const options = { loss: "softmax-cross-entropy", epochs: 1, shiftPixels: 2 } as const;
-    const first = await trained(model, pictures, options), again = await trained(model, pictures, options);
+    const first = await trained(model, pictures, options),
+      again = await trained(model, pictures, options);
     assert.deepEqual(again.bytes, first.bytes);
     const names = Object.keys(first.streams.counts());
-    assert.ok(names.includes("augmentation") && names.includes("order") && names.some((name) => name.startsWith("dropout/")), names.join());
+    assert.ok(
+      names.includes("augmentation") &&
+        names.includes("order") &&
+        names.some((name) => name.startsWith("dropout/")),
+      names.join(),
+    );
     assert.notDeepEqual((await trained(model, pictures, { ...options, shiftPixels: 0 })).bytes, first.bytes);
   });
 
   it("refuses what is not a number at its step, naming the layer", async () => {
-    await assert.rejects(trained(lstm(), windows, { clipNorm: 0, optimizer: { name: "sgd" }, schedule: { name: "constant", rate: 1e38 } }), (error: unknown) => {
-      assert.ok(isStemmaError(error, "NOT_A_NUMBER"), String(error));
-      assert.match(error.message, /step \d+, in (layer \d+|the loss)/);
-      return true;
-    });
+    await assert.rejects(
+      trained(lstm(), windows, {
+        clipNorm: 0,
+        optimizer: { name: "sgd" },
+        schedule: { name: "constant", rate: 1e38 },
+      }),
+      (error: unknown) => {
+        assert.ok(isStemmaError(error, "NOT_A_NUMBER"), String(error));
+        assert.match(error.message, /step \d+, in (layer \d+|the loss)/);
+        return true;
+      },
+    );
     // A NaN that ReLU6 would swallow is seen in the averages of the batch norm before it.
     const graph = new GraphBuilder();
-    const model = graph.build(graph.dense(graph.flatten(graph.relu6(graph.batchNorm(graph.convolution(graph.input([8, 8, 1]), 1, { filters: 2, kernel: 3 }), 2))), 128, 10), new Streams("3", 0));
-    const poisoned = model.tensors.map((tensor, index) => (index === 0 ? { ...tensor, bytes: new Uint8Array(Float32Array.from(floatsOf(tensor), () => 3e38).buffer) } : tensor));
-    const flat: SamplePart = { count: 16, inputs: new Float32Array(16 * 64).fill(1), targets: new Float32Array(16) };
-    const set: SampleSet = { task: "classification", inputShape: [8, 8, 1], targetSize: 1, classes: 10, train: flat, validation: flat, heldOut: flat, description: {} };
-    await assert.rejects(trained({ ...model, tensors: poisoned }, set, { loss: "softmax-cross-entropy" }), (error: unknown) => isStemmaError(error, "NOT_A_NUMBER"));
+    const model = graph.build(
+      graph.dense(
+        graph.flatten(
+          graph.relu6(
+            graph.batchNorm(graph.convolution(graph.input([8, 8, 1]), 1, { filters: 2, kernel: 3 }), 2),
+          ),
+        ),
+        128,
+        10,
+      ),
+      new Streams("3", 0),
+    );
+    const poisoned = model.tensors.map((tensor, index) =>
+      index === 0
+        ? { ...tensor, bytes: new Uint8Array(Float32Array.from(floatsOf(tensor), () => 3e38).buffer) }
+        : tensor,
+    );
+    const flat: SamplePart = {
+      count: 16,
+      inputs: new Float32Array(16 * 64).fill(1),
+      targets: new Float32Array(16),
+    };
+    const set: SampleSet = {
+      task: "classification",
+      inputShape: [8, 8, 1],
+      targetSize: 1,
+      classes: 10,
+      train: flat,
+      validation: flat,
+      heldOut: flat,
+      description: {},
+    };
+    await assert.rejects(
+      trained({ ...model, tensors: poisoned }, set, { loss: "softmax-cross-entropy" }),
+      (error: unknown) => isStemmaError(error, "NOT_A_NUMBER"),
+    );
   });
 
   it("hands out checkpoints to go on from", async () => {
     const seen: { epoch: number; iteration: number }[] = [];
-    const { bytes } = await trained(lstm(), windows, { checkpointEveryEpochs: 3 }, { onCheckpoint: (epoch, iteration, tensors, optimizer) => {
-      seen.push({ epoch, iteration });
-      assert.equal(optimizer.iterations, iteration);
-      assert.equal(tensors.length, lstm().tensors.length);
-      return Promise.resolve();
-    } });
-    assert.deepEqual(seen, [{ epoch: 3, iteration: 15 }, { epoch: 6, iteration: 30 }]);
+    const { bytes } = await trained(
+      lstm(),
+      windows,
+      { checkpointEveryEpochs: 3 },
+      {
+        onCheckpoint: (epoch, iteration, tensors, optimizer) => {
+          seen.push({ epoch, iteration });
+          assert.equal(optimizer.iterations, iteration);
+          assert.equal(tensors.length, lstm().tensors.length);
+          return Promise.resolve();
+        },
+      },
+    );
+    assert.deepEqual(seen, [
+      { epoch: 3, iteration: 15 },
+      { epoch: 6, iteration: 30 },
+    ]);
     assert.equal(bytes.length, lstm().tensors.length);
   });
 
@@ -139,14 +268,25 @@ describe("training loop", () => {
   });
 
   it("says which samples a model takes when the data has others, before anything is computed", () => {
-    const model = sequenceRegressor("LSTM", [5, 2], 6, 1, 0, new Streams("1", 0)), trainable = buildTrainable(tf, model.architecture, model.tensors);
-    assert.throws(() => predict(tf, trainable, windows, windows.heldOut), (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH") && error.message.includes("[5, 2]") && error.message.includes("[4, 2]"));
+    const model = sequenceRegressor("LSTM", [5, 2], 6, 1, 0, new Streams("1", 0)),
+      trainable = buildTrainable(tf, model.architecture, model.tensors);
+    assert.throws(
+      () => predict(tf, trainable, windows, windows.heldOut),
+      (error) =>
+        isStemmaError(error, "ARCHITECTURE_MISMATCH") &&
+        error.message.includes("[5, 2]") &&
+        error.message.includes("[4, 2]"),
+    );
     trainable.dispose();
   });
 
   it("does not train a model on data of another width", () => {
-    const model = sequenceRegressor("LSTM", [4, 2], 6, 3, 0, new Streams("1", 0)), trainable = buildTrainable(tf, model.architecture, model.tensors);
-    assert.throws(() => predict(tf, trainable, windows, windows.heldOut), (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH"));
+    const model = sequenceRegressor("LSTM", [4, 2], 6, 3, 0, new Streams("1", 0)),
+      trainable = buildTrainable(tf, model.architecture, model.tensors);
+    assert.throws(
+      () => predict(tf, trainable, windows, windows.heldOut),
+      (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH"),
+    );
     trainable.dispose();
   });
 });

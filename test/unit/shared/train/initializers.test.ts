@@ -5,7 +5,8 @@ import { depthwiseFans, fans, initialize, initializerNames } from "../../../../s
 import { Streams } from "../../../../shared/train/streams.js";
 
 const stream = (name = "w") => new Streams("5", 0).stream(name);
-const variance = (values: Float32Array): number => values.reduce((sum, value) => sum + value * value, 0) / values.length;
+const variance = (values: Float32Array): number =>
+  values.reduce((sum, value) => sum + value * value, 0) / values.length;
 
 describe("initialisers", () => {
   it("know how many numbers a weight joins", () => {
@@ -17,7 +18,14 @@ describe("initialisers", () => {
 
   it("give the variance that each is named for", () => {
     const shape = [60, 100];
-    for (const [name, expected] of [["glorot-uniform", 2 / 160], ["glorot-normal", 2 / 160], ["he-uniform", 2 / 60], ["he-normal", 2 / 60], ["lecun-uniform", 1 / 60], ["lecun-normal", 1 / 60]] as const) {
+    for (const [name, expected] of [
+      ["glorot-uniform", 2 / 160],
+      ["glorot-normal", 2 / 160],
+      ["he-uniform", 2 / 60],
+      ["he-normal", 2 / 60],
+      ["lecun-uniform", 1 / 60],
+      ["lecun-normal", 1 / 60],
+    ] as const) {
       const actual = variance(initialize(name, shape, stream(name)));
       assert.ok(Math.abs(actual / expected - 1) < 0.08, `${name}: ${actual} for ${expected}`);
     }
@@ -29,21 +37,33 @@ describe("initialisers", () => {
   });
 
   it("give orthonormal rows or columns", () => {
-    for (const [rows, columns] of [[8, 8], [6, 24], [24, 6]] as const) {
+    for (const [rows, columns] of [
+      [8, 8],
+      [6, 24],
+      [24, 6],
+    ] as const) {
       const values = initialize("orthogonal", [rows, columns], stream(`${rows}`));
-      const tall = rows >= columns, count = Math.min(rows, columns), length = Math.max(rows, columns);
-      const at = (vector: number, index: number): number => values[tall ? index * columns + vector : vector * columns + index] as number;
-      for (let a = 0; a < count; a++) for (let b = 0; b <= a; b++) {
-        let dot = 0;
-        for (let i = 0; i < length; i++) dot += at(a, i) * at(b, i);
-        assert.ok(Math.abs(dot - (a === b ? 1 : 0)) < 1e-5, `${rows}×${columns}: ${a}·${b} = ${dot}`);
-      }
+      const tall = rows >= columns,
+        count = Math.min(rows, columns),
+        length = Math.max(rows, columns);
+      const at = (vector: number, index: number): number =>
+        values[tall ? index * columns + vector : vector * columns + index] as number;
+      for (let a = 0; a < count; a++)
+        for (let b = 0; b <= a; b++) {
+          let dot = 0;
+          for (let i = 0; i < length; i++) dot += at(a, i) * at(b, i);
+          assert.ok(Math.abs(dot - (a === b ? 1 : 0)) < 1e-5, `${rows}×${columns}: ${a}·${b} = ${dot}`);
+        }
     }
-    assert.throws(() => initialize("orthogonal", [4], stream()), (error) => isStemmaError(error, "RECIPE_PARAMETERS_INVALID"));
+    assert.throws(
+      () => initialize("orthogonal", [4], stream()),
+      (error) => isStemmaError(error, "RECIPE_PARAMETERS_INVALID"),
+    );
   });
 
   it("repeat themselves from the same stream, and take nothing else", () => {
-    for (const name of initializerNames) assert.deepEqual(initialize(name, [5, 7], stream(name)), initialize(name, [5, 7], stream(name)), name);
+    for (const name of initializerNames)
+      assert.deepEqual(initialize(name, [5, 7], stream(name)), initialize(name, [5, 7], stream(name)), name);
     assert.deepEqual([...initialize("ones", [3], stream())], [1, 1, 1]);
     assert.deepEqual([...initialize("zeros", [2, 0], stream())], []);
   });

@@ -13,15 +13,28 @@ describe("learning-rate schedules", () => {
     assert.deepEqual([...table], [1, 0.875, 0.75, 0.625, 0.5]);
   });
   it("fall in steps of epochs", () => {
-    assert.deepEqual([...learningRates({ name: "step", rate: 1, factor: 0.5, everyEpochs: 2 }, 5, 1)], [1, 1, 0.5, 0.5, 0.25]);
+    assert.deepEqual(
+      [...learningRates({ name: "step", rate: 1, factor: 0.5, everyEpochs: 2 }, 5, 1)],
+      [1, 1, 0.5, 0.5, 0.25],
+    );
   });
   it("fall with the inverse of time", () => {
-    assert.deepEqual([...learningRates({ name: "inverse-time", rate: 1, factor: 1 }, 4, 1)], [1, 0.5, Math.fround(1 / 3), 0.25]);
+    assert.deepEqual(
+      [...learningRates({ name: "inverse-time", rate: 1, factor: 1 }, 4, 1)],
+      [1, 0.5, Math.fround(1 / 3), 0.25],
+    );
   });
   it("warm up", () => {
-    assert.deepEqual([...learningRates({ name: "constant", rate: 1, warmupIterations: 4 }, 1, 6)], [0.25, 0.5, 0.75, 1, 1, 1]);
+    assert.deepEqual(
+      [...learningRates({ name: "constant", rate: 1, warmupIterations: 4 }, 1, 6)],
+      [0.25, 0.5, 0.75, 1, 1, 1],
+    );
   });
   it("refuse rates that are none", () => {
-    for (const rate of [-1, NaN, Infinity]) assert.throws(() => learningRates({ name: "constant", rate }, 1, 1), (error) => isStemmaError(error, "RECIPE_PARAMETERS_INVALID"));
+    for (const rate of [-1, NaN, Infinity])
+      assert.throws(
+        () => learningRates({ name: "constant", rate }, 1, 1),
+        (error) => isStemmaError(error, "RECIPE_PARAMETERS_INVALID"),
+      );
   });
 });

@@ -1,9 +1,15 @@
-/** What was recorded of a training here must compare as the same environment here, or every recovery would warn for nothing. */
+/**
+ * What was recorded of a training here must compare as the same environment here, or every recovery would
+ * warn for nothing.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judgeEnvironment } from "../../../../shared/model/environment.js";
 import { builtInEngineFolder, engineIdOfFolder } from "../../../../shared/train/engine.js";
-import { environmentForTraining, environmentOfTraining } from "../../../../shared/train/training-environment.js";
+import {
+  environmentForTraining,
+  environmentOfTraining,
+} from "../../../../shared/train/training-environment.js";
 
 test("a training of this machine has the environment that this machine offers; another engine is different", async () => {
   const engine = await engineIdOfFolder(builtInEngineFolder());
@@ -14,5 +20,8 @@ test("a training of this machine has the environment that this machine offers; a
   assert.equal(judgeEnvironment({ ...recorded, kernel: "another" }, here).verdict, "compatible");
   const other = judgeEnvironment({ ...recorded, engine: "0".repeat(64) }, here);
   assert.equal(other.verdict, "different");
-  assert.deepEqual(other.differing.map(({ field }) => field), ["engine"]);
+  assert.deepEqual(
+    other.differing.map(({ field }) => field),
+    ["engine"],
+  );
 });

@@ -8,26 +8,65 @@ import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { SignedHead } from "../../../../shared/journal/journal.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { loadEnrolment, parseEnrolment, saveEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
-import { generateKey, isSignatureValid, keyOfSeed, loadKey, loadOrMakeKey } from "../../../../shared/trust/keys.js";
-import { receiptMessage, signAnnounce, signHead, signOffer, signReceipt, verifyAnnounce, verifyHead, verifyOffer, verifyReceipt, type OfferSubject } from "../../../../shared/trust/signatures.js";
+import {
+  loadEnrolment,
+  parseEnrolment,
+  saveEnrolment,
+  type Enrolment,
+} from "../../../../shared/trust/enrolment.js";
+import {
+  generateKey,
+  isSignatureValid,
+  keyOfSeed,
+  loadKey,
+  loadOrMakeKey,
+} from "../../../../shared/trust/keys.js";
+import {
+  receiptMessage,
+  signAnnounce,
+  signHead,
+  signOffer,
+  signReceipt,
+  verifyAnnounce,
+  verifyHead,
+  verifyOffer,
+  verifyReceipt,
+  type OfferSubject,
+} from "../../../../shared/trust/signatures.js";
 import { generateToken, hashToken, isTokenOf } from "../../../../shared/trust/token.js";
 import type { Receipt } from "../../../../shared/wire/messages.js";
 
 const random = { bytes: (count: number) => new Uint8Array(randomBytes(count)) };
 const files = nodeFiles();
 const folder = mkdtempSync(join(tmpdir(), "stemma-trust-"));
-after(() => { rmSync(folder, { recursive: true, force: true }); });
+after(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
 const hash = (byte: string): Hash => byte.repeat(32) as Hash;
-function throwsCode(code: ErrorCode, action: () => unknown, what?: string): void { assert.throws(action, (error) => isStemmaError(error, code), what); }
+function throwsCode(code: ErrorCode, action: () => unknown, what?: string): void {
+  assert.throws(action, (error) => isStemmaError(error, code), what);
+}
 
-interface Vectors { seed: string; publicKey: string; announce: { versionId: Hash; signature: string }; offer: { subject: OfferSubject; signature: string }; head: SignedHead; receipt: { message: string; signed: Receipt }; token: { token: string; hash: string } }
-const vectors = JSON.parse(readFileSync(new URL("../../../vectors/trust/signatures.json", import.meta.url), "utf8")) as Vectors;
+interface Vectors {
+  seed: string;
+  publicKey: string;
+  announce: { versionId: Hash; signature: string };
+  offer: { subject: OfferSubject; signature: string };
+  head: SignedHead;
+  receipt: { message: string; signed: Receipt };
+  token: { token: string; hash: string };
+}
+const vectors = JSON.parse(
+  readFileSync(new URL("../../../vectors/trust/signatures.json", import.meta.url), "utf8"),
+) as Vectors;
 
 test("RFC 8032, test 2: seed, public key and signature", () => {
   const key = keyOfSeed("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb");
   assert.equal(key.publicKey, "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c");
-  assert.equal(Buffer.from(key.sign(Uint8Array.of(0x72))).toString("hex"), "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00");
+  assert.equal(
+    Buffer.from(key.sign(Uint8Array.of(0x72))).toString("hex"),
+    "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
+  );
 });
 
 test("golden vectors of everything that is signed", () => {
@@ -45,20 +84,57 @@ test("golden vectors of everything that is signed", () => {
 test("a receipt binds every one of its fields, the server's key, the device and the session", () => {
   const server = generateKey(random);
   const head = { ...signHead(server, { length: 5, chain: hash("01"), root: hash("02") }) };
-  const receipt = signReceipt(server, { kind: "stored", versionId: hash("aa"), fleet: "f", device: "v1", session: 7, position: 4, head, backedUpTo: 3, name: "m", version: 2 });
+  const receipt = signReceipt(server, {
+    kind: "stored",
+    versionId: hash("aa"),
+    fleet: "f",
+    device: "v1",
+    session: 7,
+    position: 4,
+    head,
+    backedUpTo: 3,
+    name: "m",
+    version: 2,
+  });
   const reader = { serverPublicKey: server.publicKey, fleet: "f", device: "v1", session: 7 };
   verifyReceipt(reader, receipt);
   const changes: Partial<Receipt>[] = [
-    { kind: "released" }, { versionId: hash("ab") }, { fleet: "g" }, { device: "v2" }, { session: 8 }, { position: 5 }, { backedUpTo: 4 }, { name: "n" }, { version: 3 }, { head: undefined },
-    { head: { ...head, length: 6 } }, { head: { ...head, root: hash("03") } }, { publicKey: generateKey(random).publicKey }, { signature: "00".repeat(64) }, { signature: "zz" },
+    { kind: "released" },
+    { versionId: hash("ab") },
+    { fleet: "g" },
+    { device: "v2" },
+    { session: 8 },
+    { position: 5 },
+    { backedUpTo: 4 },
+    { name: "n" },
+    { version: 3 },
+    { head: undefined },
+    { head: { ...head, length: 6 } },
+    { head: { ...head, root: hash("03") } },
+    { publicKey: generateKey(random).publicKey },
+    { signature: "00".repeat(64) },
+    { signature: "zz" },
   ];
-  for (const change of changes) throwsCode("RECEIPT_INVALID", () => { verifyReceipt(reader, { ...receipt, ...change }); }, JSON.stringify(change));
-  throwsCode("RECEIPT_INVALID", () => { verifyReceipt({ ...reader, device: "v2" }, { ...receipt, device: "v2" }); });
-  throwsCode("RECEIPT_INVALID", () => { verifyReceipt({ ...reader, session: 9 }, receipt); });
+  for (const change of changes)
+    throwsCode(
+      "RECEIPT_INVALID",
+      () => {
+        verifyReceipt(reader, { ...receipt, ...change });
+      },
+      JSON.stringify(change),
+    );
+  throwsCode("RECEIPT_INVALID", () => {
+    verifyReceipt({ ...reader, device: "v2" }, { ...receipt, device: "v2" });
+  });
+  throwsCode("RECEIPT_INVALID", () => {
+    verifyReceipt({ ...reader, session: 9 }, receipt);
+  });
   verifyReceipt({ serverPublicKey: server.publicKey, fleet: "f", device: "v1" }, receipt);
   // fields that run into each other must not share bytes
   const shifted = signReceipt(server, { ...receipt, fleet: "fv", device: "1" });
-  throwsCode("RECEIPT_INVALID", () => { verifyReceipt(reader, { ...receipt, signature: shifted.signature }); });
+  throwsCode("RECEIPT_INVALID", () => {
+    verifyReceipt(reader, { ...receipt, signature: shifted.signature });
+  });
 });
 
 test("a signature of one kind is none of another", () => {
@@ -67,14 +143,24 @@ test("a signature of one kind is none of another", () => {
   const subject = { fleet: "f", device: "v1", line: "cam", versionId: id };
   verifyAnnounce(key.publicKey, id, signAnnounce(key, id));
   verifyOffer(key.publicKey, subject, signOffer(key, subject));
-  throwsCode("SIGNATURE_INVALID", () => { verifyOffer(key.publicKey, subject, signAnnounce(key, id)); });
-  throwsCode("SIGNATURE_INVALID", () => { verifyAnnounce(key.publicKey, id, signOffer(key, subject)); });
-  throwsCode("SIGNATURE_INVALID", () => { verifyOffer(key.publicKey, { ...subject, line: "soh" }, signOffer(key, subject)); });
+  throwsCode("SIGNATURE_INVALID", () => {
+    verifyOffer(key.publicKey, subject, signAnnounce(key, id));
+  });
+  throwsCode("SIGNATURE_INVALID", () => {
+    verifyAnnounce(key.publicKey, id, signOffer(key, subject));
+  });
+  throwsCode("SIGNATURE_INVALID", () => {
+    verifyOffer(key.publicKey, { ...subject, line: "soh" }, signOffer(key, subject));
+  });
   throwsCode("SIGNATURE_INVALID", () => signOffer(key, { ...subject, line: "a\0b" }));
   const head = signHead(key, { length: 1, chain: hash("01"), root: hash("02") });
   verifyHead(key.publicKey, head);
-  throwsCode("HEAD_SIGNATURE_INVALID", () => { verifyHead(key.publicKey, { ...head, length: 2 }); });
-  throwsCode("HEAD_SIGNATURE_INVALID", () => { verifyHead(generateKey(random).publicKey, head); });
+  throwsCode("HEAD_SIGNATURE_INVALID", () => {
+    verifyHead(key.publicKey, { ...head, length: 2 });
+  });
+  throwsCode("HEAD_SIGNATURE_INVALID", () => {
+    verifyHead(generateKey(random).publicKey, head);
+  });
 });
 
 test("malformed keys and signatures are not valid, and do not throw", () => {
@@ -82,8 +168,10 @@ test("malformed keys and signatures are not valid, and do not throw", () => {
   const message = Buffer.from("m");
   const signature = key.sign(message);
   assert.equal(isSignatureValid(key.publicKey, message, signature), true);
-  for (const publicKey of ["", "zz", "00".repeat(31), "ff".repeat(32), key.publicKey.toUpperCase()]) assert.equal(isSignatureValid(publicKey, message, signature), false, publicKey);
-  for (const wrong of ["", "00", new Uint8Array(0), new Uint8Array(64), signature.subarray(1)]) assert.equal(isSignatureValid(key.publicKey, message, wrong), false);
+  for (const publicKey of ["", "zz", "00".repeat(31), "ff".repeat(32), key.publicKey.toUpperCase()])
+    assert.equal(isSignatureValid(publicKey, message, signature), false, publicKey);
+  for (const wrong of ["", "00", new Uint8Array(0), new Uint8Array(64), signature.subarray(1)])
+    assert.equal(isSignatureValid(key.publicKey, message, wrong), false);
 });
 
 test("keys are kept in a file of this user's; a damaged one is refused", async () => {
@@ -91,12 +179,20 @@ test("keys are kept in a file of this user's; a damaged one is refused", async (
   const key = await loadOrMakeKey(files, path, random);
   assert.equal((await loadOrMakeKey(files, path, random)).publicKey, key.publicKey);
   assert.equal(statSync(path).mode & 0o777, 0o600);
-  for (const text of ["", "{", "{}", readFileSync(path, "utf8").replace(/"seed":"../, '"seed":"zz'), readFileSync(path, "utf8").replace(/"publicKey":"../, '"publicKey":"00')]) {
+  for (const text of [
+    "",
+    "{",
+    "{}",
+    readFileSync(path, "utf8").replace(/"seed":"../, '"seed":"zz'),
+    readFileSync(path, "utf8").replace(/"publicKey":"../, '"publicKey":"00'),
+  ]) {
     writeFileSync(path, text);
     await assert.rejects(loadKey(files, path), (error) => isStemmaError(error, "KEY_INVALID"), text);
     await assert.rejects(loadOrMakeKey(files, path, random), "a damaged key is never replaced by a new one");
   }
-  await assert.rejects(loadKey(files, join(folder, "none.json")), (error) => isStemmaError(error, "FILE_MISSING"));
+  await assert.rejects(loadKey(files, join(folder, "none.json")), (error) =>
+    isStemmaError(error, "FILE_MISSING"),
+  );
 });
 
 test("tokens are long, known by their hash only, and compared whole", () => {
@@ -105,24 +201,57 @@ test("tokens are long, known by their hash only, and compared whole", () => {
   assert.notEqual(token, generateToken(random));
   assert.equal(isTokenOf(token, hashToken(token)), true);
   assert.equal(isTokenOf(Buffer.from(token), hashToken(token)), true);
-  for (const wrong of ["", token.slice(0, -1), `${token}x`, hashToken(token)]) assert.equal(isTokenOf(wrong, hashToken(token)), false);
+  for (const wrong of ["", token.slice(0, -1), `${token}x`, hashToken(token)])
+    assert.equal(isTokenOf(wrong, hashToken(token)), false);
   for (const broken of ["", "zz", "00"]) assert.equal(isTokenOf(token, broken), false);
 });
 
 test("an enrolment file comes back; every wrong field is named", async () => {
   const device = generateKey(random);
   const enrolment: Enrolment = {
-    kind: "stemma-enrolment", format: 1, fleet: "f1", device: "v1", lines: ["pack-soh", "front-cam"], mqtt: ["mqtt://127.0.0.1:1883", "mqtts://fleet.example.org"], http: "http://127.0.0.1:8080", root: "stemma",
-    token: generateToken(random), deviceSeed: device.seed, devicePublicKey: device.publicKey, serverPublicKey: generateKey(random).publicKey, profile: "x86-cuda",
+    kind: "stemma-enrolment",
+    format: 1,
+    fleet: "f1",
+    device: "v1",
+    lines: ["pack-soh", "front-cam"],
+    mqtt: ["mqtt://127.0.0.1:1883", "mqtts://fleet.example.org"],
+    http: "http://127.0.0.1:8080",
+    root: "stemma",
+    token: generateToken(random),
+    deviceSeed: device.seed,
+    devicePublicKey: device.publicKey,
+    serverPublicKey: generateKey(random).publicKey,
+    profile: "x86-cuda",
   };
   const path = join(folder, "enrolment.json");
   await saveEnrolment(files, path, enrolment);
   assert.deepEqual(await loadEnrolment(files, path), enrolment);
   assert.equal(statSync(path).mode & 0o777, 0o600);
-  const wrong: Record<string, unknown>[] = [{ fleet: "a/b" }, { device: "" }, { lines: [] }, { mqtt: [] }, { mqtt: ["http://x"] }, { http: "ftp://x" }, { root: "a/b/c" }, { token: "short" }, { deviceSeed: "00" }, { serverPublicKey: "" }, { profile: "" }, { format: 2 }, { more: 1 }];
+  const wrong: Record<string, unknown>[] = [
+    { fleet: "a/b" },
+    { device: "" },
+    { lines: [] },
+    { mqtt: [] },
+    { mqtt: ["http://x"] },
+    { http: "ftp://x" },
+    { root: "a/b/c" },
+    { token: "short" },
+    { deviceSeed: "00" },
+    { serverPublicKey: "" },
+    { profile: "" },
+    { format: 2 },
+    { more: 1 },
+  ];
   for (const change of wrong) {
-    assert.throws(() => parseEnrolment({ ...enrolment, ...change }), (error) => isStemmaError(error, "ENROLMENT_INVALID") && error.message.includes(Object.keys(change)[0] as string), JSON.stringify(change));
+    assert.throws(
+      () => parseEnrolment({ ...enrolment, ...change }),
+      (error) =>
+        isStemmaError(error, "ENROLMENT_INVALID") && error.message.includes(Object.keys(change)[0] as string),
+      JSON.stringify(change),
+    );
   }
-  throwsCode("ENROLMENT_INVALID", () => parseEnrolment({ ...enrolment, devicePublicKey: generateKey(random).publicKey }));
+  throwsCode("ENROLMENT_INVALID", () =>
+    parseEnrolment({ ...enrolment, devicePublicKey: generateKey(random).publicKey }),
+  );
   throwsCode("ENROLMENT_INVALID", () => parseEnrolment(undefined));
 });

@@ -8,64 +8,121 @@ import { blockOverheadBytes, maxBlockBytes, maxWordBytes } from "../../../../sha
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Body, Envelope } from "../../../../shared/wire/messages.js";
 
-interface Vector { readonly envelope: Envelope; readonly hex: string }
+interface Vector {
+  readonly envelope: Envelope;
+  readonly hex: string;
+}
 /** {"hex": …} stands for bytes. */
 function withBytes(_key: string, value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   const names = Object.keys(value);
-  return names.length === 1 && names[0] === "hex" ? Buffer.from((value as { hex: string }).hex, "hex") : value;
+  return names.length === 1 && names[0] === "hex"
+    ? Buffer.from((value as { hex: string }).hex, "hex")
+    : value;
 }
-function vectorsOf(name: string): Vector[] { return JSON.parse(readFileSync(new URL(`../../../vectors/wire/${name}.json`, import.meta.url), "utf8"), (key, value: unknown) => withBytes(key, value)) as Vector[]; }
+function vectorsOf(name: string): Vector[] {
+  return JSON.parse(
+    readFileSync(new URL(`../../../vectors/wire/${name}.json`, import.meta.url), "utf8"),
+    (key, value: unknown) => withBytes(key, value),
+  ) as Vector[];
+}
 const vectors = vectorsOf("envelopes");
 
-function envelopeOf(body: Body): Envelope { return { protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body }; }
-function throwsCode(code: ErrorCode, action: () => unknown): void { assert.throws(action, (error) => isStemmaError(error, code)); }
+function envelopeOf(body: Body): Envelope {
+  return { protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body };
+}
+function throwsCode(code: ErrorCode, action: () => unknown): void {
+  assert.throws(action, (error) => isStemmaError(error, code));
+}
 const largest = { maxBytes: maxBlockBytes + blockOverheadBytes };
 
 test("golden vectors of every kind of word", () => {
   assert.deepEqual(vectors.map(({ envelope }) => envelope.body.type).sort(), [...bodyTypes].sort());
   for (const { envelope, hex } of vectors) {
     assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
-    assert.deepEqual(JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))), JSON.parse(JSON.stringify(envelope)), envelope.body.type);
+    assert.deepEqual(
+      JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))),
+      JSON.parse(JSON.stringify(envelope)),
+      envelope.body.type,
+    );
   }
 });
 
 test("golden vectors of coded transfers; words without these fields keep their bytes and read as raw", () => {
   for (const { envelope, hex } of vectorsOf("coded-envelopes")) {
     assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
-    assert.deepEqual(JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))), JSON.parse(JSON.stringify(envelope)), envelope.body.type);
+    assert.deepEqual(
+      JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))),
+      JSON.parse(JSON.stringify(envelope)),
+      envelope.body.type,
+    );
   }
-  for (const { envelope: { body }, hex } of vectors) {
+  for (const {
+    envelope: { body },
+    hex,
+  } of vectors) {
     if (body.type !== "want" && body.type !== "fetch") continue;
     const read = decodeEnvelope(Buffer.from(hex, "hex")).body;
-    assert.ok(!("codec" in read) && !("references" in read) && !("streamBytes" in read), "an older peer's word speaks of no coding");
+    assert.ok(
+      !("codec" in read) && !("references" in read) && !("streamBytes" in read),
+      "an older peer's word speaks of no coding",
+    );
   }
-  throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ type: "fetch", versionId: "ab".repeat(32) as Hash, transfer: "0123456789abcdef", objects: [], blockBytes: 0, part: 0, parts: 1, references: Array.from({ length: 17 }, () => "ab".repeat(32) as Hash) })));
+  throwsCode("ENVELOPE_MALFORMED", () =>
+    encodeEnvelope(
+      envelopeOf({
+        type: "fetch",
+        versionId: "ab".repeat(32) as Hash,
+        transfer: "0123456789abcdef",
+        objects: [],
+        blockBytes: 0,
+        part: 0,
+        parts: 1,
+        references: Array.from({ length: 17 }, () => "ab".repeat(32) as Hash),
+      }),
+    ),
+  );
 });
 
 test("a block framed in place has the bytes of a copied one, and its room is used once", () => {
-  for (const [index, length] of [[0, 1], [1, 127], [127, 128], [128, 4096], [2 ** 22, 256 * 1024]] as const) {
+  for (const [index, length] of [
+    [0, 1],
+    [1, 127],
+    [127, 128],
+    [128, 4096],
+    [2 ** 22, 256 * 1024],
+  ] as const) {
     const data = allocateBlock(length).fill(7);
-    const copied = Buffer.from(encodeEnvelope(envelopeOf({ type: "block", index, data: Uint8Array.from(data) })));
+    const copied = Buffer.from(
+      encodeEnvelope(envelopeOf({ type: "block", index, data: Uint8Array.from(data) })),
+    );
     const framed = encodeEnvelope(envelopeOf({ type: "block", index, data }));
     assert.equal(framed.buffer, data.buffer, "no copy");
     assert.deepEqual(Buffer.from(framed), copied);
     const again = encodeEnvelope(envelopeOf({ type: "block", index: 9, data }));
     assert.notEqual(again.buffer, data.buffer, "the first message may still be on its way");
     assert.deepEqual(Buffer.from(framed), copied);
-    assert.deepEqual(decodeEnvelope(again, largest).body, { type: "block", index: 9, data: Buffer.from(data) });
+    assert.deepEqual(decodeEnvelope(again, largest).body, {
+      type: "block",
+      index: 9,
+      data: Buffer.from(data),
+    });
   }
 });
 
 test("words have their limits on the way out", () => {
-  throwsCode("ENVELOPE_TOO_LARGE", () => encodeEnvelope(envelopeOf({ type: "command", name: "train", json: "x".repeat(maxWordBytes) })));
+  throwsCode("ENVELOPE_TOO_LARGE", () =>
+    encodeEnvelope(envelopeOf({ type: "command", name: "train", json: "x".repeat(maxWordBytes) })),
+  );
   const event = { type: "event", name: "n", text: "t", line: "l" } as const;
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ ...event, text: "x".repeat(5000) })));
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ ...event, text: "a\0b" })));
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ ...event, text: "\ud800" })));
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope({ ...envelopeOf(event), session: 2 ** 53 }));
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope({ ...envelopeOf(event), session: -1 }));
-  throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ type: "transferDone", transfer: "../../etc" })));
+  throwsCode("ENVELOPE_MALFORMED", () =>
+    encodeEnvelope(envelopeOf({ type: "transferDone", transfer: "../../etc" })),
+  );
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ type: "nonsense" } as unknown as Body)));
 });
 
@@ -73,29 +130,51 @@ test("received bytes are bounded by kind before they are decoded", () => {
   throwsCode("ENVELOPE_TOO_LARGE", () => decodeEnvelope(new Uint8Array(maxWordBytes + 1)));
   throwsCode("PROTOCOL_VERSION_UNSUPPORTED", () => decodeEnvelope(new Uint8Array(0)));
   // a word as long as a block, on a topic for blocks
-  const long = Buffer.concat([encodeEnvelope(envelopeOf({ type: "event", name: "", text: "", line: "" })), Buffer.of(0xc2, 0x0c, 0x80, 0x80, 0x08), Buffer.alloc(2 ** 17)]);
+  const long = Buffer.concat([
+    encodeEnvelope(envelopeOf({ type: "event", name: "", text: "", line: "" })),
+    Buffer.of(0xc2, 0x0c, 0x80, 0x80, 0x08),
+    Buffer.alloc(2 ** 17),
+  ]);
   throwsCode("ENVELOPE_TOO_LARGE", () => decodeEnvelope(long, largest));
   const block = encodeEnvelope(envelopeOf({ type: "block", index: 0, data: new Uint8Array(maxBlockBytes) }));
   assert.equal(decodeEnvelope(block, largest).body.type, "block");
-  throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ type: "block", index: 0, data: new Uint8Array(maxBlockBytes + 1) })));
+  throwsCode("ENVELOPE_MALFORMED", () =>
+    encodeEnvelope(envelopeOf({ type: "block", index: 0, data: new Uint8Array(maxBlockBytes + 1) })),
+  );
 });
 
 test("envelopes that are not ours: other protocols, no body, two bodies, counts beyond 2^53, groups", () => {
   const event = Buffer.from(encodeEnvelope(envelopeOf({ type: "event", name: "n", text: "", line: "" })));
-  throwsCode("PROTOCOL_VERSION_UNSUPPORTED", () => decodeEnvelope(Buffer.concat([Buffer.of(8, 2), event.subarray(2)])));
+  throwsCode("PROTOCOL_VERSION_UNSUPPORTED", () =>
+    decodeEnvelope(Buffer.concat([Buffer.of(8, 2), event.subarray(2)])),
+  );
   throwsCode("PROTOCOL_VERSION_UNSUPPORTED", () => decodeEnvelope(event.subarray(2)));
   throwsCode("ENVELOPE_MALFORMED", () => decodeEnvelope(Buffer.of(8, 1)));
   throwsCode("ENVELOPE_MALFORMED", () => decodeEnvelope(Buffer.concat([event, event])));
-  throwsCode("ENVELOPE_MALFORMED", () => decodeEnvelope(Buffer.concat([event, Buffer.of(0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f)])));
-  throwsCode("ENVELOPE_MALFORMED", () => decodeEnvelope(Buffer.concat([event, Buffer.of(0xcb, 0x0c, 0xcc, 0x0c)])));
-  throwsCode("ENVELOPE_MALFORMED", () => decodeEnvelope(Buffer.concat([event.subarray(0, 2), Buffer.alloc(200, Buffer.of(0x28, 1))])));
+  throwsCode("ENVELOPE_MALFORMED", () =>
+    decodeEnvelope(Buffer.concat([event, Buffer.of(0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f)])),
+  );
+  throwsCode("ENVELOPE_MALFORMED", () =>
+    decodeEnvelope(Buffer.concat([event, Buffer.of(0xcb, 0x0c, 0xcc, 0x0c)])),
+  );
+  throwsCode("ENVELOPE_MALFORMED", () =>
+    decodeEnvelope(Buffer.concat([event.subarray(0, 2), Buffer.alloc(200, Buffer.of(0x28, 1))])),
+  );
 });
 
 test("a hash of another length is refused, in both directions", () => {
   const parked = { type: "parked", versionId: "ab".repeat(31), expiresMs: 0 } as unknown as Body;
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf(parked)));
-  const good = Buffer.from(encodeEnvelope(envelopeOf({ type: "parked", versionId: "ab".repeat(32), expiresMs: 0 } as unknown as Body)));
+  const good = Buffer.from(
+    encodeEnvelope(
+      envelopeOf({ type: "parked", versionId: "ab".repeat(32), expiresMs: 0 } as unknown as Body),
+    ),
+  );
   // protocol, session, sequence; then parked (26) of 34 bytes: 0a 20 and the hash
-  const cut = Buffer.concat([good.subarray(0, good.length - 35), Buffer.of(33, 0x0a, 31), good.subarray(good.length - 31)]);
+  const cut = Buffer.concat([
+    good.subarray(0, good.length - 35),
+    Buffer.of(33, 0x0a, 31),
+    good.subarray(good.length - 31),
+  ]);
   throwsCode("ENVELOPE_MALFORMED", () => decodeEnvelope(cut));
 });

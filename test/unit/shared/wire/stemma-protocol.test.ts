@@ -8,8 +8,18 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const checkout = join(dirname(fileURLToPath(import.meta.url)), "../../../../..");
 
 test("the committed protocol code is what `npm run proto` makes", async () => {
-  const { generate } = await import(pathToFileURL(join(checkout, "launcher/proto.mjs")).href) as { generate(): Promise<{ code: string; types: string }> };
+  const { generate } = (await import(pathToFileURL(join(checkout, "launcher/proto.mjs")).href)) as {
+    generate(): Promise<{ code: string; types: string }>;
+  };
   const { code, types } = await generate();
-  assert.equal(readFileSync(join(checkout, "shared/wire/stemma-protocol.js"), "utf8"), code, "run `npm run proto` and commit what it writes");
-  assert.equal(readFileSync(join(checkout, "shared/wire/stemma-protocol.d.ts"), "utf8"), types, "run `npm run proto` and commit what it writes");
+  assert.equal(
+    readFileSync(join(checkout, "shared/wire/generated/stemma-protocol.js"), "utf8"),
+    code,
+    "run `npm run proto` and commit what it writes",
+  );
+  assert.equal(
+    readFileSync(join(checkout, "shared/wire/generated/stemma-protocol.d.ts"), "utf8"),
+    types,
+    "run `npm run proto` and commit what it writes",
+  );
 });

@@ -6,7 +6,9 @@ import { startWasmBackend, type StartedBackend } from "../../../../../shared/tra
 import { tensorOf, weighed } from "../kernels/compare-with-cpu.js";
 
 let started: StartedBackend;
-before(async () => { started = await startWasmBackend(); });
+before(async () => {
+  started = await startWasmBackend();
+});
 after(() => started.close());
 
 type Build = (input: SymbolicTensor, normalization: layers.Layer) => SymbolicTensor | SymbolicTensor[];
@@ -19,20 +21,38 @@ function model(build: Build, config: { axis?: number } = {}): LayersModel {
   return made;
 }
 
-const through = (x: SymbolicTensor, ...all: layers.Layer[]): SymbolicTensor => all.reduce((y, layer) => layer.apply(y) as SymbolicTensor, x);
+const through = (x: SymbolicTensor, ...all: layers.Layer[]): SymbolicTensor =>
+  all.reduce((y, layer) => layer.apply(y) as SymbolicTensor, x);
 const activations = (): Record<string, layers.Layer> => {
   const { tf } = started;
-  return { relu6: tf.layers.reLU({ maxValue: 6 }), relu: tf.layers.reLU({}), "activation relu": tf.layers.activation({ activation: "relu" }), "activation relu6": tf.layers.activation({ activation: "relu6" }) };
+  return {
+    relu6: tf.layers.reLU({ maxValue: 6 }),
+    relu: tf.layers.reLU({}),
+    "activation relu": tf.layers.activation({ activation: "relu" }),
+    "activation relu6": tf.layers.activation({ activation: "relu6" }),
+  };
 };
 
 /** Output, gradients and moved statistics of the first output, as bits. */
 function trainingBits(trained: LayersModel, training = true): number[][] {
-  const { tf } = started, found: number[][] = [];
+  const { tf } = started,
+    found: number[][] = [];
   tf.tidy(() => {
     const x = tensorOf(tf, [3, 6, 5, 7], 1, -3, 3) as Tensor;
-    const forward = (value: Tensor): Tensor => { const y = trained.apply(value, { training }) as Tensor | Tensor[]; return Array.isArray(y) ? y[0]! : y; };
-    const { grads } = tf.variableGrads(() => weighed(tf, forward(x)).sum(), trained.trainableWeights.map((weight) => weight.read() as Variable));
-    const results = [forward(x), tf.grad((v) => weighed(tf, forward(v)))(x), ...Object.values(grads), ...trained.getWeights()];
+    const forward = (value: Tensor): Tensor => {
+      const y = trained.apply(value, { training }) as Tensor | Tensor[];
+      return Array.isArray(y) ? y[0]! : y;
+    };
+    const { grads } = tf.variableGrads(
+      () => weighed(tf, forward(x)).sum(),
+      trained.trainableWeights.map((weight) => weight.read() as Variable),
+    );
+    const results = [
+      forward(x),
+      tf.grad((v) => weighed(tf, forward(v)))(x),
+      ...Object.values(grads),
+      ...trained.getWeights(),
+    ];
     found.push(...results.map((tensor) => [...new Uint32Array(Float32Array.from(tensor.dataSync()).buffer)]));
   });
   return found;
@@ -57,18 +77,61 @@ test("only an activation that alone reads a normalisation over the last axis is 
   assert.equal(fuseActivations(model(pair)), 1);
   assert.equal(fuseActivations(model(pair, { axis: 3 })), 1);
   assert.equal(fuseActivations(model(pair, { axis: 1 })), 0);
-  assert.equal(fuseActivations(model((input, normalization) => through(input, normalization, tf.layers.reLU({ maxValue: 1 })))), 0);
-  assert.equal(fuseActivations(model((input, normalization) => through(input, normalization, tf.layers.activation({ activation: "tanh" })))), 0);
-  assert.equal(fuseActivations(model((input, normalization) => { const y = normalization.apply(input) as SymbolicTensor; return tf.layers.add().apply([tf.layers.reLU({}).apply(y) as SymbolicTensor, y]) as SymbolicTensor; })), 0);
-  assert.equal(fuseActivations(model((input, normalization) => { const y = normalization.apply(input) as SymbolicTensor; return [tf.layers.reLU({}).apply(y) as SymbolicTensor, y]; })), 0);
-  assert.equal(fuseActivations(model((input, normalization) => through(through(input, normalization, tf.layers.reLU({})), normalization))), 0, "a layer that is used twice");
+  assert.equal(
+    fuseActivations(
+      model((input, normalization) => through(input, normalization, tf.layers.reLU({ maxValue: 1 }))),
+    ),
+    0,
+  );
+  assert.equal(
+    fuseActivations(
+      model((input, normalization) =>
+        through(input, normalization, tf.layers.activation({ activation: "tanh" })),
+      ),
+    ),
+    0,
+  );
+  assert.equal(
+    fuseActivations(
+      model((input, normalization) => {
+        const y = normalization.apply(input) as SymbolicTensor;
+        return tf.layers.add().apply([tf.layers.reLU({}).apply(y) as SymbolicTensor, y]) as SymbolicTensor;
+      }),
+    ),
+    0,
+  );
+  assert.equal(
+    fuseActivations(
+      model((input, normalization) => {
+        const y = normalization.apply(input) as SymbolicTensor;
+        return [tf.layers.reLU({}).apply(y) as SymbolicTensor, y];
+      }),
+    ),
+    0,
+  );
+  assert.equal(
+    fuseActivations(
+      model((input, normalization) =>
+        through(through(input, normalization, tf.layers.reLU({})), normalization),
+      ),
+    ),
+    0,
+    "a layer that is used twice",
+  );
 });
 
 test("an activation behind a frozen normalisation is still applied", () => {
   const { tf } = started;
   const trained = model((input, normalization) => through(input, normalization, tf.layers.reLU({})));
   assert.equal(fuseActivations(trained), 1);
-  const frozen = trained.layers[1]!, call = frozen.call.bind(frozen);
+  const frozen = trained.layers[1]!,
+    call = frozen.call.bind(frozen);
   frozen.call = (inputs, kwargs) => call(inputs, { ...kwargs, training: false });
-  tf.tidy(() => assert.ok(Math.min(...(trained.apply(tensorOf(tf, [2, 6, 5, 7], 1, -9, 9), { training: true }) as Tensor).dataSync()) === 0));
+  tf.tidy(() =>
+    assert.ok(
+      Math.min(
+        ...(trained.apply(tensorOf(tf, [2, 6, 5, 7], 1, -9, 9), { training: true }) as Tensor).dataSync(),
+      ) === 0,
+    ),
+  );
 });

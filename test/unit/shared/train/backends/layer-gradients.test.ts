@@ -1,4 +1,7 @@
-/** Every layer class that Stemma builds: output in training, gradients of input and weights, compared with the cpu backend. */
+/**
+ * Every layer class that Stemma builds: output in training, gradients of input and weights, compared with the
+ * cpu backend.
+ */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { LayersModel, SymbolicTensor, Tensor, Tensor4D, Variable, layers } from "@tensorflow/tfjs";
@@ -10,63 +13,270 @@ import { assertSameAsCpu, numbers, relativeError, tensorOf, weighed } from "../k
 let started: StartedBackend;
 
 type Layer = layers.Layer;
-interface Case { readonly label: string; readonly shape: readonly number[]; readonly make: (tf: Tf) => Layer; readonly inputs?: number; /** Whole numbers up to this. */ readonly indices?: number; readonly classes: readonly string[] }
-const image = [7, 6, 5], series = [6, 5], vector = [9];
-const one = (name: string, shape: readonly number[], make: (tf: Tf) => Layer, label = name, more: Partial<Case> = {}): Case => ({ label, shape, make, classes: [name], ...more });
+interface Case {
+  readonly label: string;
+  readonly shape: readonly number[];
+  readonly make: (tf: Tf) => Layer;
+  readonly inputs?: number;
+  /** Whole numbers up to this. */ readonly indices?: number;
+  readonly classes: readonly string[];
+}
+const image = [7, 6, 5],
+  series = [6, 5],
+  vector = [9];
+const one = (
+  name: string,
+  shape: readonly number[],
+  make: (tf: Tf) => Layer,
+  label = name,
+  more: Partial<Case> = {},
+): Case => ({ label, shape, make, classes: [name], ...more });
 
-const activations = ["relu", "relu6", "elu", "selu", "tanh", "sigmoid", "hardSigmoid", "softmax", "softplus", "softsign", "linear", "swish", "mish", "gelu", "gelu_new"] as const;
+const activations = [
+  "relu",
+  "relu6",
+  "elu",
+  "selu",
+  "tanh",
+  "sigmoid",
+  "hardSigmoid",
+  "softmax",
+  "softplus",
+  "softsign",
+  "linear",
+  "swish",
+  "mish",
+  "gelu",
+  "gelu_new",
+] as const;
 const cases: readonly Case[] = [
-  ...[1, 4, 7].map((units) => one("Dense", vector, (tf) => tf.layers.dense({ units, activation: "tanh" }), `Dense ${units}`)),
-  one("Dense", series, (tf) => tf.layers.dense({ units: 3 }), "Dense over time"), one("Dense", vector, (tf) => tf.layers.dense({ units: 3, useBias: false }), "Dense without bias"),
-  ...(["same", "valid"] as const).flatMap((padding) => [1, 2].flatMap((strides) => [
-    one("Conv2D", image, (tf) => tf.layers.conv2d({ filters: 7, kernelSize: 3, strides, padding, activation: "relu" }), `Conv2D relu ${padding} stride ${strides}`),
-    one("Conv2D", image, (tf) => tf.layers.conv2d({ filters: 4, kernelSize: [2, 3], strides, padding }), `Conv2D ${padding} stride ${strides}`),
-    one("Conv2D", image, (tf) => tf.layers.conv2d({ filters: 4, kernelSize: 1, strides, padding, useBias: false }), `Conv2D 1×1 ${padding} stride ${strides}`),
-    one("DepthwiseConv2D", image, (tf) => tf.layers.depthwiseConv2d({ kernelSize: 3, strides, padding, depthMultiplier: 2 }), `DepthwiseConv2D ${padding} stride ${strides}`),
-    one("SeparableConv2D", image, (tf) => tf.layers.separableConv2d({ filters: 6, kernelSize: 3, strides, padding, activation: "elu" }), `SeparableConv2D ${padding} stride ${strides}`),
-    one("Conv2DTranspose", image, (tf) => tf.layers.conv2dTranspose({ filters: 3, kernelSize: 3, strides, padding }), `Conv2DTranspose ${padding} stride ${strides}`),
-    one("Conv1D", series, (tf) => tf.layers.conv1d({ filters: 3, kernelSize: 3, strides, padding }), `Conv1D ${padding} stride ${strides}`),
-    ...(["MaxPooling2D", "AveragePooling2D"] as const).map((name) => one(name, image, (tf) => (name === "MaxPooling2D" ? tf.layers.maxPooling2d : tf.layers.averagePooling2d)({ poolSize: 2, strides, padding }), `${name} ${padding} stride ${strides}`)),
-    ...(["MaxPooling1D", "AveragePooling1D"] as const).map((name) => one(name, series, (tf) => (name === "MaxPooling1D" ? tf.layers.maxPooling1d : tf.layers.averagePooling1d)({ poolSize: 2, strides, padding }), `${name} ${padding} stride ${strides}`)),
-  ])),
-  one("Conv2D", image, (tf) => tf.layers.conv2d({ filters: 4, kernelSize: 3, dataFormat: "channelsFirst", padding: "same" }), "Conv2D, channels first"),
-  one("BatchNormalization", image, (tf) => tf.layers.batchNormalization({})), one("BatchNormalization", vector, (tf) => tf.layers.batchNormalization({}), "BatchNormalization of vectors"), one("BatchNormalization", series, (tf) => tf.layers.batchNormalization({}), "BatchNormalization of series"),
-  one("LayerNormalization", image, (tf) => tf.layers.layerNormalization({})), one("LayerNormalization", series, (tf) => tf.layers.layerNormalization({}), "LayerNormalization of series"),
-  ...(["LSTM", "GRU", "SimpleRNN"] as const).flatMap((name) => [false, true].flatMap((returnSequences) => [
-    one(name, series, (tf) => (name === "LSTM" ? tf.layers.lstm : name === "GRU" ? tf.layers.gru : tf.layers.simpleRNN)({ units: 5, returnSequences, goBackwards: returnSequences }), `${name}${returnSequences ? ", sequences, backwards" : ""}`),
-  ])),
-  one("LSTM", series, (tf) => tf.layers.lstm({ units: 4, recurrentActivation: "sigmoid", implementation: 1 }), "LSTM, sigmoid gates"),
+  ...[1, 4, 7].map((units) =>
+    one("Dense", vector, (tf) => tf.layers.dense({ units, activation: "tanh" }), `Dense ${units}`),
+  ),
+  one("Dense", series, (tf) => tf.layers.dense({ units: 3 }), "Dense over time"),
+  one("Dense", vector, (tf) => tf.layers.dense({ units: 3, useBias: false }), "Dense without bias"),
+  ...(["same", "valid"] as const).flatMap((padding) =>
+    [1, 2].flatMap((strides) => [
+      one(
+        "Conv2D",
+        image,
+        (tf) => tf.layers.conv2d({ filters: 7, kernelSize: 3, strides, padding, activation: "relu" }),
+        `Conv2D relu ${padding} stride ${strides}`,
+      ),
+      one(
+        "Conv2D",
+        image,
+        (tf) => tf.layers.conv2d({ filters: 4, kernelSize: [2, 3], strides, padding }),
+        `Conv2D ${padding} stride ${strides}`,
+      ),
+      one(
+        "Conv2D",
+        image,
+        (tf) => tf.layers.conv2d({ filters: 4, kernelSize: 1, strides, padding, useBias: false }),
+        `Conv2D 1×1 ${padding} stride ${strides}`,
+      ),
+      one(
+        "DepthwiseConv2D",
+        image,
+        (tf) => tf.layers.depthwiseConv2d({ kernelSize: 3, strides, padding, depthMultiplier: 2 }),
+        `DepthwiseConv2D ${padding} stride ${strides}`,
+      ),
+      one(
+        "SeparableConv2D",
+        image,
+        (tf) => tf.layers.separableConv2d({ filters: 6, kernelSize: 3, strides, padding, activation: "elu" }),
+        `SeparableConv2D ${padding} stride ${strides}`,
+      ),
+      one(
+        "Conv2DTranspose",
+        image,
+        (tf) => tf.layers.conv2dTranspose({ filters: 3, kernelSize: 3, strides, padding }),
+        `Conv2DTranspose ${padding} stride ${strides}`,
+      ),
+      one(
+        "Conv1D",
+        series,
+        (tf) => tf.layers.conv1d({ filters: 3, kernelSize: 3, strides, padding }),
+        `Conv1D ${padding} stride ${strides}`,
+      ),
+      ...(["MaxPooling2D", "AveragePooling2D"] as const).map((name) =>
+        one(
+          name,
+          image,
+          (tf) =>
+            (name === "MaxPooling2D" ? tf.layers.maxPooling2d : tf.layers.averagePooling2d)({
+              poolSize: 2,
+              strides,
+              padding,
+            }),
+          `${name} ${padding} stride ${strides}`,
+        ),
+      ),
+      ...(["MaxPooling1D", "AveragePooling1D"] as const).map((name) =>
+        one(
+          name,
+          series,
+          (tf) =>
+            (name === "MaxPooling1D" ? tf.layers.maxPooling1d : tf.layers.averagePooling1d)({
+              poolSize: 2,
+              strides,
+              padding,
+            }),
+          `${name} ${padding} stride ${strides}`,
+        ),
+      ),
+    ]),
+  ),
+  one(
+    "Conv2D",
+    image,
+    (tf) => tf.layers.conv2d({ filters: 4, kernelSize: 3, dataFormat: "channelsFirst", padding: "same" }),
+    "Conv2D, channels first",
+  ),
+  one("BatchNormalization", image, (tf) => tf.layers.batchNormalization({})),
+  one(
+    "BatchNormalization",
+    vector,
+    (tf) => tf.layers.batchNormalization({}),
+    "BatchNormalization of vectors",
+  ),
+  one("BatchNormalization", series, (tf) => tf.layers.batchNormalization({}), "BatchNormalization of series"),
+  one("LayerNormalization", image, (tf) => tf.layers.layerNormalization({})),
+  one("LayerNormalization", series, (tf) => tf.layers.layerNormalization({}), "LayerNormalization of series"),
+  ...(["LSTM", "GRU", "SimpleRNN"] as const).flatMap((name) =>
+    [false, true].flatMap((returnSequences) => [
+      one(
+        name,
+        series,
+        (tf) =>
+          (name === "LSTM" ? tf.layers.lstm : name === "GRU" ? tf.layers.gru : tf.layers.simpleRNN)({
+            units: 5,
+            returnSequences,
+            goBackwards: returnSequences,
+          }),
+        `${name}${returnSequences ? ", sequences, backwards" : ""}`,
+      ),
+    ]),
+  ),
+  one(
+    "LSTM",
+    series,
+    (tf) => tf.layers.lstm({ units: 4, recurrentActivation: "sigmoid", implementation: 1 }),
+    "LSTM, sigmoid gates",
+  ),
   ...[1, 4, 13].flatMap((units) => [
-    one("LSTM", [2, 3], (tf) => tf.layers.lstm({ units }), `LSTM of two steps, ${units} units`), one("GRU", [2, 3], (tf) => tf.layers.gru({ units }), `GRU of two steps, ${units} units`),
-    one("LSTM", [20, 3], (tf) => tf.layers.lstm({ units, useBias: false }), `LSTM of 20 steps, ${units} units`), one("GRU", [20, 3], (tf) => tf.layers.gru({ units, useBias: false, recurrentActivation: "sigmoid" }), `GRU of 20 steps, ${units} units`),
+    one("LSTM", [2, 3], (tf) => tf.layers.lstm({ units }), `LSTM of two steps, ${units} units`),
+    one("GRU", [2, 3], (tf) => tf.layers.gru({ units }), `GRU of two steps, ${units} units`),
+    one(
+      "LSTM",
+      [20, 3],
+      (tf) => tf.layers.lstm({ units, useBias: false }),
+      `LSTM of 20 steps, ${units} units`,
+    ),
+    one(
+      "GRU",
+      [20, 3],
+      (tf) => tf.layers.gru({ units, useBias: false, recurrentActivation: "sigmoid" }),
+      `GRU of 20 steps, ${units} units`,
+    ),
   ]),
   one("LSTM", series, (tf) => tf.layers.lstm({ units: 4, activation: "relu" }), "LSTM, relu inside"),
-  one("Embedding", [6], (tf) => tf.layers.embedding({ inputDim: 9, outputDim: 5 }), "Embedding", { indices: 9 }),
+  one("Embedding", [6], (tf) => tf.layers.embedding({ inputDim: 9, outputDim: 5 }), "Embedding", {
+    indices: 9,
+  }),
   one("PReLU", image, (tf) => tf.layers.prelu({ alphaInitializer: "ones" })),
-  ...activations.map((activation) => one("Activation", series, (tf) => tf.layers.activation({ activation: activation as "relu" }), `Activation ${activation}`)),
-  one("ReLU", image, (tf) => tf.layers.reLU({})), one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 6 }), "ReLU 6"), one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 1 }), "ReLU 1"),
-  one("LeakyReLU", image, (tf) => tf.layers.leakyReLU({})), one("ELU", image, (tf) => tf.layers.elu({})), one("ThresholdedReLU", image, (tf) => tf.layers.thresholdedReLU({ theta: 0.5 })), one("Softmax", series, (tf) => tf.layers.softmax({ axis: 2 })), one("Softmax", vector, (tf) => tf.layers.softmax({}), "Softmax of vectors"),
-  one("Flatten", image, (tf) => tf.layers.flatten()), one("Reshape", image, (tf) => tf.layers.reshape({ targetShape: [6, 35] })), one("Permute", image, (tf) => tf.layers.permute({ dims: [3, 1, 2] })), one("RepeatVector", vector, (tf) => tf.layers.repeatVector({ n: 3 })),
-  one("Masking", series, (tf) => tf.layers.masking({ maskValue: 0 })), one("Rescaling", image, (tf) => tf.layers.rescaling({ scale: 1 / 255, offset: -0.5 })),
-  one("ZeroPadding2D", image, (tf) => tf.layers.zeroPadding2d({ padding: [[1, 2], [0, 3]] })), one("Cropping2D", image, (tf) => tf.layers.cropping2D({ cropping: [[1, 2], [0, 3]] })),
-  one("GlobalMaxPooling1D", series, (tf) => tf.layers.globalMaxPooling1d({})), one("GlobalMaxPooling2D", image, (tf) => tf.layers.globalMaxPooling2d({})),
-  one("GlobalAveragePooling1D", series, (tf) => tf.layers.globalAveragePooling1d({})), one("GlobalAveragePooling2D", image, (tf) => tf.layers.globalAveragePooling2d({})),
-  ...(["Add", "Multiply", "Average", "Maximum", "Minimum"] as const).map((name) => one(name, image, (tf) => ({ Add: tf.layers.add, Multiply: tf.layers.multiply, Average: tf.layers.average, Maximum: tf.layers.maximum, Minimum: tf.layers.minimum })[name](), name, { inputs: 3 })),
-  one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: -1 }), "Concatenate channels", { inputs: 3 }), one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: 1 }), "Concatenate rows", { inputs: 2 }),
+  ...activations.map((activation) =>
+    one(
+      "Activation",
+      series,
+      (tf) => tf.layers.activation({ activation: activation as "relu" }),
+      `Activation ${activation}`,
+    ),
+  ),
+  one("ReLU", image, (tf) => tf.layers.reLU({})),
+  one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 6 }), "ReLU 6"),
+  one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 1 }), "ReLU 1"),
+  one("LeakyReLU", image, (tf) => tf.layers.leakyReLU({})),
+  one("ELU", image, (tf) => tf.layers.elu({})),
+  one("ThresholdedReLU", image, (tf) => tf.layers.thresholdedReLU({ theta: 0.5 })),
+  one("Softmax", series, (tf) => tf.layers.softmax({ axis: 2 })),
+  one("Softmax", vector, (tf) => tf.layers.softmax({}), "Softmax of vectors"),
+  one("Flatten", image, (tf) => tf.layers.flatten()),
+  one("Reshape", image, (tf) => tf.layers.reshape({ targetShape: [6, 35] })),
+  one("Permute", image, (tf) => tf.layers.permute({ dims: [3, 1, 2] })),
+  one("RepeatVector", vector, (tf) => tf.layers.repeatVector({ n: 3 })),
+  one("Masking", series, (tf) => tf.layers.masking({ maskValue: 0 })),
+  one("Rescaling", image, (tf) => tf.layers.rescaling({ scale: 1 / 255, offset: -0.5 })),
+  one("ZeroPadding2D", image, (tf) =>
+    tf.layers.zeroPadding2d({
+      padding: [
+        [1, 2],
+        [0, 3],
+      ],
+    }),
+  ),
+  one("Cropping2D", image, (tf) =>
+    tf.layers.cropping2D({
+      cropping: [
+        [1, 2],
+        [0, 3],
+      ],
+    }),
+  ),
+  one("GlobalMaxPooling1D", series, (tf) => tf.layers.globalMaxPooling1d({})),
+  one("GlobalMaxPooling2D", image, (tf) => tf.layers.globalMaxPooling2d({})),
+  one("GlobalAveragePooling1D", series, (tf) => tf.layers.globalAveragePooling1d({})),
+  one("GlobalAveragePooling2D", image, (tf) => tf.layers.globalAveragePooling2d({})),
+  ...(["Add", "Multiply", "Average", "Maximum", "Minimum"] as const).map((name) =>
+    one(
+      name,
+      image,
+      (tf) =>
+        ({
+          Add: tf.layers.add,
+          Multiply: tf.layers.multiply,
+          Average: tf.layers.average,
+          Maximum: tf.layers.maximum,
+          Minimum: tf.layers.minimum,
+        })[name](),
+      name,
+      { inputs: 3 },
+    ),
+  ),
+  one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: -1 }), "Concatenate channels", {
+    inputs: 3,
+  }),
+  one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: 1 }), "Concatenate rows", { inputs: 2 }),
   one("Dot", series, (tf) => tf.layers.dot({ axes: 2 }), "Dot", { inputs: 2 }),
   one("TimeDistributed", series, (tf) => tf.layers.timeDistributed({ layer: tf.layers.dense({ units: 4 }) })),
-  one("Bidirectional", series, (tf) => tf.layers.bidirectional({ layer: tf.layers.lstm({ units: 3, returnSequences: true }) as layers.RNN, mergeMode: "concat" })),
+  one("Bidirectional", series, (tf) =>
+    tf.layers.bidirectional({
+      layer: tf.layers.lstm({ units: 3, returnSequences: true }) as layers.RNN,
+      mergeMode: "concat",
+    }),
+  ),
 ];
 
 /**
  * Draw random numbers of their own in training; nothing to compare. Inputs have nothing to compute.
  * Upsampling is in resize.test: the cpu backend's gradient is wrong.
  */
-const leftOut = ["Dropout", "SpatialDropout1D", "GaussianDropout", "GaussianNoise", "AlphaDropout", "InputLayer", "UpSampling2D"];
+const leftOut = [
+  "Dropout",
+  "SpatialDropout1D",
+  "GaussianDropout",
+  "GaussianNoise",
+  "AlphaDropout",
+  "InputLayer",
+  "UpSampling2D",
+];
 
 function build(tf: Tf, { shape, make, inputs = 1 }: Case): LayersModel {
   const symbols = Array.from({ length: inputs }, () => tf.input({ shape: shape as number[] }));
-  return tf.model({ inputs: symbols, outputs: make(tf).apply(inputs === 1 ? symbols[0]! : symbols) as SymbolicTensor });
+  return tf.model({
+    inputs: symbols,
+    outputs: make(tf).apply(inputs === 1 ? symbols[0]! : symbols) as SymbolicTensor,
+  });
 }
 
 async function checkLayer(each: Case, fused: boolean): Promise<void> {
@@ -75,14 +285,21 @@ async function checkLayer(each: Case, fused: boolean): Promise<void> {
   model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.1, 0.9)));
   const run = (): Tensor[] => {
     const count = each.shape.reduce((a, b) => a * b, 3);
-    const xs = Array.from({ length: each.inputs ?? 1 }, (_, i): Tensor => (each.indices
-      ? tf.tensor(Int32Array.from(numbers(count, 5, 0, each.indices)), [3, ...each.shape], "int32") : tensorOf(tf, [3, ...each.shape], 5 + i, -3, 3)));
-    const forward = (...inputs: Tensor[]): Tensor => model.apply(inputs.length === 1 ? inputs[0]! : inputs, { training: true }) as Tensor;
+    const xs = Array.from({ length: each.inputs ?? 1 }, (_, i): Tensor =>
+      each.indices
+        ? tf.tensor(Int32Array.from(numbers(count, 5, 0, each.indices)), [3, ...each.shape], "int32")
+        : tensorOf(tf, [3, ...each.shape], 5 + i, -3, 3),
+    );
+    const forward = (...inputs: Tensor[]): Tensor =>
+      model.apply(inputs.length === 1 ? inputs[0]! : inputs, { training: true }) as Tensor;
     const before = model.getWeights().map((weight) => weight.clone());
     const y = forward(...xs);
     const moved = model.nonTrainableWeights.map((weight) => weight.read().clone());
     const variables = model.trainableWeights.map((weight) => weight.read() as Variable);
-    const { grads } = variables.length === 0 ? { grads: {} as Record<string, Tensor> } : tf.variableGrads(() => weighed(tf, forward(...xs)).sum(), variables);
+    const { grads } =
+      variables.length === 0
+        ? { grads: {} as Record<string, Tensor> }
+        : tf.variableGrads(() => weighed(tf, forward(...xs)).sum(), variables);
     const inputGradients = each.indices ? [] : tf.grads((...inputs) => weighed(tf, forward(...inputs)))(xs);
     model.setWeights(before);
     return [y, ...moved, ...inputGradients, ...variables.map((variable) => grads[variable.name]!)];
@@ -93,26 +310,46 @@ async function checkLayer(each: Case, fused: boolean): Promise<void> {
 
 for (const fused of [true, false]) {
   describe(fused ? "fused" : "with only the kernels that tfjs lacks or gets wrong", () => {
-    before(async () => { started = await startWasmBackend({ fused }); });
+    before(async () => {
+      started = await startWasmBackend({ fused });
+    });
     after(() => started.close());
-    for (const each of cases) test(`${each.label}: output and gradients in training`, () => checkLayer(each, fused));
+    for (const each of cases)
+      test(`${each.label}: output and gradients in training`, () => checkLayer(each, fused));
   });
 }
 
 /** What tfjs cannot do on any backend, done by other means: the same function built from what it can. */
-function assertSameLayer(tf: Tf, shape: number[], make: () => Layer, reference: (x: SymbolicTensor) => SymbolicTensor): void {
+function assertSameLayer(
+  tf: Tf,
+  shape: number[],
+  make: () => Layer,
+  reference: (x: SymbolicTensor) => SymbolicTensor,
+): void {
   const before = tf.memory().numTensors;
   const input = tf.input({ shape });
-  const models = [tf.model({ inputs: input, outputs: make().apply(input) as SymbolicTensor }), tf.model({ inputs: input, outputs: reference(input) })];
-  const results = models.map((model) => tf.tidy(() => {
-    model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.1, 0.9)));
-    const x = tensorOf(tf, [3, ...shape], 5) as Tensor;
-    return [true, false].flatMap((training) => {
-      const forward = (value: Tensor): Tensor => weighed(tf, model.apply(value, { training }) as Tensor);
-      const { grads } = tf.variableGrads(() => forward(x).sum(), model.trainableWeights.map((weight) => weight.read() as Variable));
-      return [forward(x), tf.grad(forward)(x), ...Object.values(grads), ...model.getWeights()];
-    }).map((tensor) => Float32Array.from(tensor.dataSync())) as unknown as Tensor[];
-  }) as unknown as Float32Array[]);
+  const models = [
+    tf.model({ inputs: input, outputs: make().apply(input) as SymbolicTensor }),
+    tf.model({ inputs: input, outputs: reference(input) }),
+  ];
+  const results = models.map(
+    (model) =>
+      tf.tidy(() => {
+        model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.1, 0.9)));
+        const x = tensorOf(tf, [3, ...shape], 5) as Tensor;
+        return [true, false]
+          .flatMap((training) => {
+            const forward = (value: Tensor): Tensor =>
+              weighed(tf, model.apply(value, { training }) as Tensor);
+            const { grads } = tf.variableGrads(
+              () => forward(x).sum(),
+              model.trainableWeights.map((weight) => weight.read() as Variable),
+            );
+            return [forward(x), tf.grad(forward)(x), ...Object.values(grads), ...model.getWeights()];
+          })
+          .map((tensor) => Float32Array.from(tensor.dataSync())) as unknown as Tensor[];
+      }) as unknown as Float32Array[],
+  );
   assert.equal(results[0]!.length, results[1]!.length);
   results[0]!.forEach((mine, i) => assert.ok(relativeError(mine, results[1]![i]!) < 3e-5, `result ${i}`));
   models.forEach((model) => model.dispose());
@@ -120,30 +357,58 @@ function assertSameLayer(tf: Tf, shape: number[], make: () => Layer, reference: 
 }
 
 describe("what tfjs cannot do", () => {
-  before(async () => { started = await startWasmBackend(); });
+  before(async () => {
+    started = await startWasmBackend();
+  });
   after(() => started.close());
 
   test("batch normalisation over the first axis is that over the last one of a permuted image", () => {
     const { tf } = started;
-    assertSameLayer(tf, image, () => tf.layers.batchNormalization({ axis: 1 }), (x) => {
-      const turned = tf.layers.permute({ dims: [2, 3, 1] }).apply(x) as SymbolicTensor;
-      return tf.layers.permute({ dims: [3, 1, 2] }).apply(tf.layers.batchNormalization({ axis: -1 }).apply(turned)) as SymbolicTensor;
-    });
+    assertSameLayer(
+      tf,
+      image,
+      () => tf.layers.batchNormalization({ axis: 1 }),
+      (x) => {
+        const turned = tf.layers.permute({ dims: [2, 3, 1] }).apply(x) as SymbolicTensor;
+        return tf.layers
+          .permute({ dims: [3, 1, 2] })
+          .apply(tf.layers.batchNormalization({ axis: -1 }).apply(turned)) as SymbolicTensor;
+      },
+    );
   });
 
   test("batch normalisation without gamma or beta is that with ones or zeros", () => {
     const { tf } = started;
-    for (const [scale, center] of [[false, true], [true, false], [false, false]] as const) {
+    for (const [scale, center] of [
+      [false, true],
+      [true, false],
+      [false, false],
+    ] as const) {
       const input = tf.input({ shape: image });
-      const [bare, full] = [tf.layers.batchNormalization({ scale, center }), tf.layers.batchNormalization({})].map((layer) => tf.model({ inputs: input, outputs: layer.apply(input) as SymbolicTensor })) as [LayersModel, LayersModel];
+      const [bare, full] = [
+        tf.layers.batchNormalization({ scale, center }),
+        tf.layers.batchNormalization({}),
+      ].map((layer) => tf.model({ inputs: input, outputs: layer.apply(input) as SymbolicTensor })) as [
+        LayersModel,
+        LayersModel,
+      ];
       tf.tidy(() => {
-        const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, 0.5, 2)], gamma = tensorOf(tf, [5], 3), beta = tensorOf(tf, [5], 4);
+        const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, 0.5, 2)],
+          gamma = tensorOf(tf, [5], 3),
+          beta = tensorOf(tf, [5], 4);
         bare.setWeights([...(scale ? [gamma] : []), ...(center ? [beta] : []), ...statistics]);
         full.setWeights([scale ? gamma : tf.ones([5]), center ? beta : tf.zeros([5]), ...statistics]);
         const x = tensorOf(tf, [2, ...image], 5);
         for (const training of [false, true]) {
-          const [mine, theirs] = [bare, full].map((model) => tf.grad((v) => weighed(tf, model.apply(v, { training }) as Tensor))(x).dataSync());
-          assert.ok(relativeError(mine!, theirs!) < 3e-5, `scale ${scale}, center ${center}, training ${training}`);
+          const [mine, theirs] = [bare, full].map((model) =>
+            tf
+              .grad((v) => weighed(tf, model.apply(v, { training }) as Tensor))(x)
+              .dataSync(),
+          );
+          assert.ok(
+            relativeError(mine!, theirs!) < 3e-5,
+            `scale ${scale}, center ${center}, training ${training}`,
+          );
         }
       });
       bare.dispose();
@@ -155,12 +420,27 @@ describe("what tfjs cannot do", () => {
     const { tf } = started;
     for (const activation of ["linear", "relu"] as const) {
       const input = tf.input({ shape: [9, 9, 3] });
-      const model = tf.model({ inputs: input, outputs: tf.layers.conv2d({ filters: 4, kernelSize: 3, dilationRate: 2, activation }).apply(input) as SymbolicTensor });
+      const model = tf.model({
+        inputs: input,
+        outputs: tf.layers
+          .conv2d({ filters: 4, kernelSize: 3, dilationRate: 2, activation })
+          .apply(input) as SymbolicTensor,
+      });
       tf.tidy(() => {
         const x = tensorOf(tf, [2, 9, 9, 3], 1) as Tensor;
-        const [kernel, bias] = model.trainableWeights.map((weight) => weight.read() as Variable) as [Variable, Variable];
-        const reference = (): Tensor => { const y = tf.conv2d(x as Tensor4D, kernel as unknown as Tensor4D, 1, "valid", "NHWC", 2).add(bias); return activation === "relu" ? y.relu() : y; };
-        const gradients = [() => model.apply(x, { training: true }) as Tensor, reference].map((f) => Object.values(tf.variableGrads(() => weighed(tf, f()).sum(), [kernel, bias]).grads).map((g) => [...g.dataSync()]));
+        const [kernel, bias] = model.trainableWeights.map((weight) => weight.read() as Variable) as [
+          Variable,
+          Variable,
+        ];
+        const reference = (): Tensor => {
+          const y = tf.conv2d(x as Tensor4D, kernel as unknown as Tensor4D, 1, "valid", "NHWC", 2).add(bias);
+          return activation === "relu" ? y.relu() : y;
+        };
+        const gradients = [() => model.apply(x, { training: true }) as Tensor, reference].map((f) =>
+          Object.values(tf.variableGrads(() => weighed(tf, f()).sum(), [kernel, bias]).grads).map((g) => [
+            ...g.dataSync(),
+          ]),
+        );
         assert.deepEqual(gradients[0], gradients[1]);
       });
       model.dispose();
@@ -170,5 +450,8 @@ describe("what tfjs cannot do", () => {
 
 test("no layer class that Stemma builds is left out", () => {
   const covered = new Set([...cases.flatMap(({ classes }) => classes), ...leftOut]);
-  assert.deepEqual(allowedLayers.filter((name) => !covered.has(name)), []);
+  assert.deepEqual(
+    allowedLayers.filter((name) => !covered.has(name)),
+    [],
+  );
 });

@@ -4,10 +4,19 @@ import { isStemmaError } from "../../../../../shared/errors.js";
 import { guardMemory } from "../../../../../shared/train/backends/memory-guard.js";
 import type { WasmModule } from "../../../../../shared/train/kernels/kernel-room.js";
 
-/** An allocator of `capacity` bytes that answers as Emscripten's: signed addresses, 0 when there is no more. */
+/**
+ * An allocator of `capacity` bytes that answers as Emscripten's: signed addresses, 0 when there is no more.
+ */
 function fakeModule(capacity: number, base = 2 ** 31): WasmModule {
   let next = base;
-  return { _malloc: (bytes: number) => { if (next + bytes > base + capacity) return 0; next += bytes; return (next - bytes) | 0; }, _free: () => {} } as unknown as WasmModule;
+  return {
+    _malloc: (bytes: number) => {
+      if (next + bytes > base + capacity) return 0;
+      next += bytes;
+      return (next - bytes) | 0;
+    },
+    _free: () => {},
+  } as unknown as WasmModule;
 }
 
 test("an address of 0 is an error, and what was allocated is counted above 2 GiB too", () => {
@@ -15,7 +24,10 @@ test("an address of 0 is an error, and what was allocated is counted above 2 GiB
   const guard = guardMemory(module);
   const first = module._malloc(600);
   assert.ok(first < 0, "an address above 2 GiB comes signed");
-  assert.throws(() => module._malloc(600), (error) => isStemmaError(error, "MEMORY_EXHAUSTED") && error.details["allocated"] === 600);
+  assert.throws(
+    () => module._malloc(600),
+    (error) => isStemmaError(error, "MEMORY_EXHAUSTED") && error.details["allocated"] === 600,
+  );
   assert.equal(guard.allocatedBytes(), 600);
   module._free(first >>> 0);
   assert.equal(guard.allocatedBytes(), 0);
@@ -26,7 +38,10 @@ test("a limit is kept, an empty tensor always fits, and removing gives the alloc
   const guard = guardMemory(module, 100);
   const stock = module._malloc;
   module._malloc(100);
-  assert.throws(() => module._malloc(1), (error) => isStemmaError(error, "MEMORY_EXHAUSTED") && /smaller batch/.test(error.message));
+  assert.throws(
+    () => module._malloc(1),
+    (error) => isStemmaError(error, "MEMORY_EXHAUSTED") && /smaller batch/.test(error.message),
+  );
   module._malloc(0);
   guard.remove();
   assert.notEqual(module._malloc, stock);

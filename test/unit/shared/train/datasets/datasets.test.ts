@@ -12,15 +12,36 @@ import type { DatasetFiles, SampleSet } from "../../../../../shared/train/datase
 import { parseIdx } from "../../../../../shared/train/datasets/mnist.js";
 import { parseDischargeCsv } from "../../../../../shared/train/datasets/nasa-battery.js";
 import { datasetReaders, isDatasetIn, loadDataset } from "../../../../../shared/train/datasets/registry.js";
-import { encodeSample, segmentMagic, type Sample } from "../../../../../shared/train/datasets/sample-format.js";
+import {
+  encodeSample,
+  segmentMagic,
+  type Sample,
+} from "../../../../../shared/train/datasets/sample-format.js";
 import { checkedSet, sampleSetHash, splitByTime } from "../../../../../shared/train/datasets/sample-set.js";
 import type { DatasetReference } from "../../../../../shared/train/training.js";
 
-const refusal = (code: ErrorCode) => (error: unknown): boolean => { assert.ok(isStemmaError(error, code), String(error)); return true; };
-const noFiles: DatasetFiles = { read: () => Promise.reject(new Error("no file should be read")), list: () => Promise.resolve([]), stat: () => Promise.resolve(undefined) };
+const refusal =
+  (code: ErrorCode) =>
+  (error: unknown): boolean => {
+    assert.ok(isStemmaError(error, code), String(error));
+    return true;
+  };
+const noFiles: DatasetFiles = {
+  read: () => Promise.reject(new Error("no file should be read")),
+  list: () => Promise.resolve([]),
+  stat: () => Promise.resolve(undefined),
+};
 const dataFolder = resolve(process.env["STEMMA_DATA"] ?? "../shared/data");
-const real = (name: string): string | false => (existsSync(join(dataFolder, name)) ? false : `no ${name} below ${dataFolder}; set STEMMA_DATA`);
-const cycles = (count: number): DischargeCycle[] => Array.from({ length: count }, (_, index) => ({ cycle: index + 1, meanVoltage: 3.5, meanTemperature: 32, fallSeconds: index, capacity: 2 - index / 1000 }));
+const real = (name: string): string | false =>
+  existsSync(join(dataFolder, name)) ? false : `no ${name} below ${dataFolder}; set STEMMA_DATA`;
+const cycles = (count: number): DischargeCycle[] =>
+  Array.from({ length: count }, (_, index) => ({
+    cycle: index + 1,
+    meanVoltage: 3.5,
+    meanTemperature: 32,
+    fallSeconds: index,
+    capacity: 2 - index / 1000,
+  }));
 
 describe("split by time", () => {
   it("cuts in order and loses nothing", () => {
@@ -29,16 +50,30 @@ describe("split by time", () => {
     assert.deepEqual(splitByTime(0), { trainEnd: 0, validationEnd: 0 });
   });
   it("lets no window of cycles cross a border", () => {
-    const window = 10, set = batterySet([cycles(168)], { window, heldOutThousandths: 250, validationThousandths: 150 }, {});
+    const window = 10,
+      set = batterySet([cycles(168)], { window, heldOutThousandths: 250, validationThousandths: 150 }, {});
     // fallSeconds is the cycle's index, so each window tells which cycles it was made of.
-    const indices = (part: SampleSet["train"]): number[][] => Array.from({ length: part.count }, (_, row) => Array.from({ length: window }, (_, step) => Math.round(part.inputs[(row * window + step) * 3 + 2]! / 0.002 + 1200)));
-    const within = (part: SampleSet["train"], from: number, to: number): void => { for (const row of indices(part)) assert.ok(row[0]! >= from && row.at(-1)! < to, `${row.join()} leaves ${from}…${to}`); };
-    within(set.train, 0, 101); within(set.validation, 101, 126); within(set.heldOut, 126, 168);
+    const indices = (part: SampleSet["train"]): number[][] =>
+      Array.from({ length: part.count }, (_, row) =>
+        Array.from({ length: window }, (_, step) =>
+          Math.round(part.inputs[(row * window + step) * 3 + 2]! / 0.002 + 1200),
+        ),
+      );
+    const within = (part: SampleSet["train"], from: number, to: number): void => {
+      for (const row of indices(part))
+        assert.ok(row[0]! >= from && row.at(-1)! < to, `${row.join()} leaves ${from}…${to}`);
+    };
+    within(set.train, 0, 101);
+    within(set.validation, 101, 126);
+    within(set.heldOut, 126, 168);
     assert.deepEqual([set.train.count, set.validation.count, set.heldOut.count], [92, 16, 33]);
     assert.equal(set.heldOut.targets[32], Math.fround((2 - 0.167) / 2));
   });
   it("says when a part is too short for a window", () => {
-    assert.throws(() => batterySet([cycles(30)], { window: 10, heldOutThousandths: 250, validationThousandths: 150 }, {}), refusal("DATASET_EMPTY"));
+    assert.throws(
+      () => batterySet([cycles(30)], { window: 10, heldOutThousandths: 250, validationThousandths: 150 }, {}),
+      refusal("DATASET_EMPTY"),
+    );
   });
 });
 
@@ -47,20 +82,61 @@ describe("NASA's files", () => {
   const parse = (text: string): DischargeCycle[] => parseDischargeCsv(Buffer.from(text), "B0005.csv");
   it("are read with their header in each of its forms", () => {
     const row = { cycle: 1, meanVoltage: 3.5, meanTemperature: 32.5, fallSeconds: 1622.625, capacity: 1.85 };
-    for (const form of [header, header.replace("时间", "时间（3.8V-3.5V）")]) assert.deepEqual(parse(`${form}\r\n1,3.5,32.5,1622.625,1.85\r\n`), [row]);
-    const gbk = Buffer.concat([Buffer.from("d1adbbb7b4cecafd2cc6bdbef9b7c5b5e7b5e7d1b92cc6bdbef9b7c5b5e7cec2b6c82cb5c8d1b9bdb5b7c5b5e7cab1bce42cc8ddc1bf", "hex"), Buffer.from("\n1,3.5,32.5,1622.625,1.85")]);
+    for (const form of [header, header.replace("时间", "时间（3.8V-3.5V）")])
+      assert.deepEqual(parse(`${form}\r\n1,3.5,32.5,1622.625,1.85\r\n`), [row]);
+    const gbk = Buffer.concat([
+      Buffer.from(
+        "d1adbbb7b4cecafd2cc6bdbef9b7c5b5e7b5e7d1b92cc6bdbef9b7c5b5e7cec2b6c82cb5c8d1b9bdb5b7c5b5e7cab1bce42cc8ddc1bf",
+        "hex",
+      ),
+      Buffer.from("\n1,3.5,32.5,1622.625,1.85"),
+    ]);
     assert.deepEqual(parseDischargeCsv(gbk, "B0006.csv"), [row]);
   });
   it("are refused when they are malformed, naming the line", () => {
-    for (const [text, line] of [["", 1], ["cycle,voltage\n1,2", 1], [`${header}x\n1,1,1,1,1`, 1], [`${header}\n1,2,3`, 2], [`${header}\n1,2,3,4,x`, 2], [`${header}\n1,2,3,4,NaN`, 2], [`${header}\n1,2,3,4,5\n1,2,3,4,5`, 3], [`${header}\n1,2,3,4,5\n\n3,2,3,4,5`, 3], [`${header}\n1.5,2,3,4,5`, 2], [`${header}\n1,2,3,4,-5`, 2], [`${header}\n1,2,3,4,1e999`, 2]] as const) {
-      assert.throws(() => parse(text), (error: unknown) => refusal("DATASET_MALFORMED")(error) && error instanceof Error && error.message.includes(`line ${line}:`), text);
+    for (const [text, line] of [
+      ["", 1],
+      ["cycle,voltage\n1,2", 1],
+      [`${header}x\n1,1,1,1,1`, 1],
+      [`${header}\n1,2,3`, 2],
+      [`${header}\n1,2,3,4,x`, 2],
+      [`${header}\n1,2,3,4,NaN`, 2],
+      [`${header}\n1,2,3,4,5\n1,2,3,4,5`, 3],
+      [`${header}\n1,2,3,4,5\n\n3,2,3,4,5`, 3],
+      [`${header}\n1.5,2,3,4,5`, 2],
+      [`${header}\n1,2,3,4,-5`, 2],
+      [`${header}\n1,2,3,4,1e999`, 2],
+    ] as const) {
+      assert.throws(
+        () => parse(text),
+        (error: unknown) =>
+          refusal("DATASET_MALFORMED")(error) &&
+          error instanceof Error &&
+          error.message.includes(`line ${line}:`),
+        text,
+      );
     }
-    assert.throws(() => parseDischargeCsv(new Uint8Array(17 * 1024 * 1024), "big.csv"), refusal("DATASET_MALFORMED"));
+    assert.throws(
+      () => parseDischargeCsv(new Uint8Array(17 * 1024 * 1024), "big.csv"),
+      refusal("DATASET_MALFORMED"),
+    );
   });
   it("are all four read where they are", { skip: real("nasa-battery") }, async () => {
     const location = join(dataFolder, "nasa-battery");
-    for (const [cell, count] of [["B0005", 168], ["B0006", 168], ["B0007", 168], ["B0018", 132]] as const) assert.equal(parseDischargeCsv(await nodeFiles().read(join(location, `${cell}.csv`)), cell).length, count);
-    const { set } = await loadDataset({ reader: "nasa-battery", location, parameters: { cells: ["B0005", "B0006"] } }, nodeFiles());
+    for (const [cell, count] of [
+      ["B0005", 168],
+      ["B0006", 168],
+      ["B0007", 168],
+      ["B0018", 132],
+    ] as const)
+      assert.equal(
+        parseDischargeCsv(await nodeFiles().read(join(location, `${cell}.csv`)), cell).length,
+        count,
+      );
+    const { set } = await loadDataset(
+      { reader: "nasa-battery", location, parameters: { cells: ["B0005", "B0006"] } },
+      nodeFiles(),
+    );
     assert.deepEqual([set.train.count, set.validation.count, set.heldOut.count], [184, 32, 66]);
     assert.equal(await isDatasetIn(datasetReaders[0]!, location, nodeFiles()), true);
     assert.equal(await isDatasetIn(datasetReaders[0]!, dataFolder, nodeFiles()), false);
@@ -70,55 +146,121 @@ describe("NASA's files", () => {
 describe("MNIST's files", () => {
   const idx = (bytes: number[]): Uint8Array => gzipSync(Uint8Array.from(bytes));
   it("are parsed", () => {
-    const { dimensions, values } = parseIdx(idx([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 9, 8, 7, 6]), 3, "x");
-    assert.deepEqual([dimensions, [...values]], [[2, 1, 2], [9, 8, 7, 6]]);
+    const { dimensions, values } = parseIdx(
+      idx([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 9, 8, 7, 6]),
+      3,
+      "x",
+    );
+    assert.deepEqual(
+      [dimensions, [...values]],
+      [
+        [2, 1, 2],
+        [9, 8, 7, 6],
+      ],
+    );
   });
   it("are refused when they are malformed or would unpack without end", () => {
-    for (const bytes of [new Uint8Array(0), Uint8Array.of(1, 2, 3), idx([]), idx([0, 0, 8, 1]), idx([0, 0, 9, 1, 0, 0, 0, 0]), idx([0, 0, 8, 1, 255, 255, 255, 255, 1]), idx([0, 0, 8, 1, 0, 0, 0, 1, 1, 2])]) assert.throws(() => parseIdx(bytes, 1, "x"), refusal("DATASET_MALFORMED"));
-    assert.throws(() => parseIdx(gzipSync(Buffer.alloc(300 * 1024 * 1024)), 1, "bomb"), refusal("DATASET_MALFORMED"));
+    for (const bytes of [
+      new Uint8Array(0),
+      Uint8Array.of(1, 2, 3),
+      idx([]),
+      idx([0, 0, 8, 1]),
+      idx([0, 0, 9, 1, 0, 0, 0, 0]),
+      idx([0, 0, 8, 1, 255, 255, 255, 255, 1]),
+      idx([0, 0, 8, 1, 0, 0, 0, 1, 1, 2]),
+    ])
+      assert.throws(() => parseIdx(bytes, 1, "x"), refusal("DATASET_MALFORMED"));
+    assert.throws(
+      () => parseIdx(gzipSync(Buffer.alloc(300 * 1024 * 1024)), 1, "bomb"),
+      refusal("DATASET_MALFORMED"),
+    );
   });
-  it("give a base and vehicles with pictures of their own, seen through their own camera", { skip: real("mnist") }, async () => {
-    const load = async (parameters: DatasetReference["parameters"]): Promise<SampleSet> => (await loadDataset({ reader: "mnist", location: join(dataFolder, "mnist"), parameters }, nodeFiles())).set;
-    const base = await load({}), first = await load({ vehicle: 1 }), second = await load({ vehicle: 2 }), plain = await load({ vehicle: 1, camera: 0 });
-    assert.deepEqual([base.train.count, base.validation.count, base.heldOut.count], [3000, 750, 1250]);
-    assert.deepEqual([first.train.count, first.validation.count, first.heldOut.count], [376, 93, 156]);
-    assert.notDeepEqual(first.train.targets, second.train.targets);
-    assert.deepEqual(first.train.targets, plain.train.targets);
-    assert.notDeepEqual(first.train.inputs, plain.train.inputs);
-    assert.ok(first.train.inputs.every((value) => value >= 0 && value <= 1));
-  });
+  it(
+    "give a base and vehicles with pictures of their own, seen through their own camera",
+    { skip: real("mnist") },
+    async () => {
+      const load = async (parameters: DatasetReference["parameters"]): Promise<SampleSet> =>
+        (await loadDataset({ reader: "mnist", location: join(dataFolder, "mnist"), parameters }, nodeFiles()))
+          .set;
+      const base = await load({}),
+        first = await load({ vehicle: 1 }),
+        second = await load({ vehicle: 2 }),
+        plain = await load({ vehicle: 1, camera: 0 });
+      assert.deepEqual([base.train.count, base.validation.count, base.heldOut.count], [3000, 750, 1250]);
+      assert.deepEqual([first.train.count, first.validation.count, first.heldOut.count], [376, 93, 156]);
+      assert.notDeepEqual(first.train.targets, second.train.targets);
+      assert.deepEqual(first.train.targets, plain.train.targets);
+      assert.notDeepEqual(first.train.inputs, plain.train.inputs);
+      assert.ok(first.train.inputs.every((value) => value >= 0 && value <= 1));
+    },
+  );
 });
 
 describe("cameras", () => {
   const picture = Float32Array.from({ length: 49 }, (_, index) => (index === 24 ? 1 : 0));
-  it("number 0 changes nothing", () => { assert.deepEqual(seenThrough(cameraOf(0), picture, 7, 7), picture); });
+  it("number 0 changes nothing", () => {
+    assert.deepEqual(seenThrough(cameraOf(0), picture, 7, 7), picture);
+  });
   it("turn by the angle whose half tangent they have", () => {
-    const turned = seenThrough({ halfTangent: 1, blurPasses: 0, gain: 1, offset: 0 }, Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9], (value) => value / 10), 3, 3);
-    assert.deepEqual([...turned], [7, 4, 1, 8, 5, 2, 9, 6, 3].map((value) => Math.fround(value / 10)), "a quarter turn, no pixel altered");
+    const turned = seenThrough(
+      { halfTangent: 1, blurPasses: 0, gain: 1, offset: 0 },
+      Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9], (value) => value / 10),
+      3,
+      3,
+    );
+    assert.deepEqual(
+      [...turned],
+      [7, 4, 1, 8, 5, 2, 9, 6, 3].map((value) => Math.fround(value / 10)),
+      "a quarter turn, no pixel altered",
+    );
   });
   it("blur without loss of light inside the picture", () => {
     const seen = seenThrough({ halfTangent: 0, blurPasses: 2, gain: 1, offset: 0 }, picture, 7, 7);
-    assert.equal(seen.reduce((sum, value) => sum + value, 0), 1);
+    assert.equal(
+      seen.reduce((sum, value) => sum + value, 0),
+      1,
+    );
     assert.ok(seen[24]! < 0.2);
   });
   it("stay between black and white", () => {
-    for (let number = 1; number < 40; number++) assert.ok(seenThrough(cameraOf(number), picture, 7, 7).every((value) => value >= 0 && value <= 1));
+    for (let number = 1; number < 40; number++)
+      assert.ok(seenThrough(cameraOf(number), picture, 7, 7).every((value) => value >= 0 && value <= 1));
   });
 });
 
 describe("the project's own data", () => {
   it("is the same for the same parameters, to golden hashes", async () => {
-    for (const [reader, parameters, golden] of [["battery-simulated",{},"d64d15e660bc85fac113fec9f7c5b5a7213c600b97548de09cae5a70f6417525"],["battery-simulated",{"vehicle":3,"window":5},"d6cef45e037958df7695ac07d867bcfbb6c07682f34236fcd8a697cf5e69a124"],["images-generated",{"count":100},"a7078d233466de7b3df79436050355ff9e7afa736f5be0e948596128ab69b6ca"],["images-generated",{"vehicle":2,"count":64},"249af0d275d5f2e8f4d77d4ed5fedc680b7298f6b3cec1bf01cc7f4f76c8ae7f"]] as const) {
+    for (const [reader, parameters, golden] of [
+      ["battery-simulated", {}, "d64d15e660bc85fac113fec9f7c5b5a7213c600b97548de09cae5a70f6417525"],
+      [
+        "battery-simulated",
+        { vehicle: 3, window: 5 },
+        "d6cef45e037958df7695ac07d867bcfbb6c07682f34236fcd8a697cf5e69a124",
+      ],
+      [
+        "images-generated",
+        { count: 100 },
+        "a7078d233466de7b3df79436050355ff9e7afa736f5be0e948596128ab69b6ca",
+      ],
+      [
+        "images-generated",
+        { vehicle: 2, count: 64 },
+        "249af0d275d5f2e8f4d77d4ed5fedc680b7298f6b3cec1bf01cc7f4f76c8ae7f",
+      ],
+    ] as const) {
       const { hash } = await loadDataset({ reader, parameters }, noFiles);
       assert.equal(hash, golden, `${reader} ${JSON.stringify(parameters)}`);
     }
   });
   it("ages: cells lose capacity, vehicles differ from the laboratory and from each other", () => {
-    const laboratory = simulateCell("laboratory", 1, 168), vehicles = [1, 2, 3].map((vehicle) => simulateCell("vehicle", vehicle * 64, 168));
+    const laboratory = simulateCell("laboratory", 1, 168),
+      vehicles = [1, 2, 3].map((vehicle) => simulateCell("vehicle", vehicle * 64, 168));
     for (const cell of [laboratory, ...vehicles]) {
       assert.ok(cell[0]!.capacity > 1.6 && cell[0]!.capacity < 2.1, `${cell[0]!.capacity} Ah when new`);
       assert.ok(cell[167]!.capacity < 0.85 * cell[0]!.capacity, "it must age");
-      assert.ok(cell.every(({ fallSeconds, meanVoltage }) => fallSeconds > 0 && meanVoltage > 3 && meanVoltage < 4));
+      assert.ok(
+        cell.every(({ fallSeconds, meanVoltage }) => fallSeconds > 0 && meanVoltage > 3 && meanVoltage < 4),
+      );
     }
     for (const vehicle of vehicles) assert.ok(vehicle[0]!.meanVoltage < laboratory[0]!.meanVoltage - 0.02);
     assert.notDeepEqual(vehicles[0], vehicles[1]);
@@ -130,77 +272,216 @@ describe("a loaded set", () => {
   it("is checked against the hash it was recorded with", async () => {
     const { hash } = await loadDataset(reference, noFiles);
     await loadDataset({ ...reference, hash }, noFiles);
-    await assert.rejects(loadDataset({ ...reference, hash: "0".repeat(64) as typeof hash }, noFiles), refusal("DATASET_MALFORMED"));
+    await assert.rejects(
+      loadDataset({ ...reference, hash: "0".repeat(64) as typeof hash }, noFiles),
+      refusal("DATASET_MALFORMED"),
+    );
   });
   it("has a hash that every number of it decides", async () => {
-    const { set } = await loadDataset(reference, noFiles), hash = sampleSetHash(set);
-    const changed = (part: "train" | "validation" | "heldOut", field: "inputs" | "targets"): SampleSet => { const copy = set[part][field].slice(); copy[0] = copy[0]! + 1; return { ...set, [part]: { ...set[part], [field]: copy } }; };
-    const others = [changed("train", "inputs"), changed("validation", "targets"), changed("heldOut", "inputs"), { ...set, inputShape: [3, 10] }, { ...set, train: set.validation, validation: set.train }].map(sampleSetHash);
+    const { set } = await loadDataset(reference, noFiles),
+      hash = sampleSetHash(set);
+    const changed = (part: "train" | "validation" | "heldOut", field: "inputs" | "targets"): SampleSet => {
+      const copy = set[part][field].slice();
+      copy[0] = copy[0]! + 1;
+      return { ...set, [part]: { ...set[part], [field]: copy } };
+    };
+    const others = [
+      changed("train", "inputs"),
+      changed("validation", "targets"),
+      changed("heldOut", "inputs"),
+      { ...set, inputShape: [3, 10] },
+      { ...set, train: set.validation, validation: set.train },
+    ].map(sampleSetHash);
     assert.equal(new Set([hash, ...others]).size, 6);
     assert.equal(sampleSetHash({ ...set, description: { other: true } }), hash);
   });
   it("is refused with numbers that are none, classes out of range, or an empty part", async () => {
     const { set } = await loadDataset(reference, noFiles);
-    const inputs = set.train.inputs.slice(); inputs[7] = NaN;
-    assert.throws(() => checkedSet({ ...set, train: { ...set.train, inputs } }), refusal("DATASET_MALFORMED"));
-    assert.throws(() => checkedSet({ ...set, task: "classification", classes: 2 }), refusal("DATASET_MALFORMED"));
-    assert.throws(() => checkedSet({ ...set, heldOut: { count: 0, inputs: new Float32Array(0), targets: new Float32Array(0) } }), refusal("DATASET_EMPTY"));
+    const inputs = set.train.inputs.slice();
+    inputs[7] = NaN;
+    assert.throws(
+      () => checkedSet({ ...set, train: { ...set.train, inputs } }),
+      refusal("DATASET_MALFORMED"),
+    );
+    assert.throws(
+      () => checkedSet({ ...set, task: "classification", classes: 2 }),
+      refusal("DATASET_MALFORMED"),
+    );
+    assert.throws(
+      () =>
+        checkedSet({
+          ...set,
+          heldOut: { count: 0, inputs: new Float32Array(0), targets: new Float32Array(0) },
+        }),
+      refusal("DATASET_EMPTY"),
+    );
   });
   it("is refused for readers and parameters that are unknown", async () => {
-    await assert.rejects(loadDataset({ reader: "nothing", parameters: {} }, noFiles), refusal("DATASET_UNKNOWN"));
-    await assert.rejects(loadDataset({ reader: "mnist", parameters: {} }, noFiles), refusal("RECIPE_PARAMETERS_INVALID"));
-    const wrong: DatasetReference["parameters"][] = [{ window: 0 }, { window: 1.5 }, { vehicle: "1" }, { cycles: 10_000 }, { colour: "red" }, { vehicle: true }];
-    for (const parameters of wrong) await assert.rejects(loadDataset({ reader: "battery-simulated", parameters }, noFiles), refusal("RECIPE_PARAMETERS_INVALID"), JSON.stringify(parameters));
-    for (const cells of [["../etc"], [], "B0005,x"]) await assert.rejects(loadDataset({ reader: "nasa-battery", location: "/", parameters: { cells } }, noFiles), refusal("RECIPE_PARAMETERS_INVALID"));
+    await assert.rejects(
+      loadDataset({ reader: "nothing", parameters: {} }, noFiles),
+      refusal("DATASET_UNKNOWN"),
+    );
+    await assert.rejects(
+      loadDataset({ reader: "mnist", parameters: {} }, noFiles),
+      refusal("RECIPE_PARAMETERS_INVALID"),
+    );
+    const wrong: DatasetReference["parameters"][] = [
+      { window: 0 },
+      { window: 1.5 },
+      { vehicle: "1" },
+      { cycles: 10_000 },
+      { colour: "red" },
+      { vehicle: true },
+    ];
+    for (const parameters of wrong)
+      await assert.rejects(
+        loadDataset({ reader: "battery-simulated", parameters }, noFiles),
+        refusal("RECIPE_PARAMETERS_INVALID"),
+        JSON.stringify(parameters),
+      );
+    for (const cells of [["../etc"], [], "B0005,x"])
+      await assert.rejects(
+        loadDataset({ reader: "nasa-battery", location: "/", parameters: { cells } }, noFiles),
+        refusal("RECIPE_PARAMETERS_INVALID"),
+      );
   });
 });
 
 describe("samples of a device", () => {
-  const sample = (id: string, timeMs: number, split: Sample["split"], value = 0, shape: number[] = [2]): Sample => ({ id, timeMs, split, label: [value], shape, values: new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(timeMs) });
-  const segment = (...samples: Sample[]): Uint8Array => Buffer.concat([segmentMagic, ...samples.map(encodeSample)]);
+  const sample = (
+    id: string,
+    timeMs: number,
+    split: Sample["split"],
+    value = 0,
+    shape: number[] = [2],
+  ): Sample => ({
+    id,
+    timeMs,
+    split,
+    label: [value],
+    shape,
+    values: new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(timeMs),
+  });
+  const segment = (...samples: Sample[]): Uint8Array =>
+    Buffer.concat([segmentMagic, ...samples.map(encodeSample)]);
   const filesOf = (segments: Record<string, Uint8Array>): DatasetFiles => ({
     read: (path) => Promise.resolve(segments[path.split("/").at(-1)!]!),
     list: () => Promise.resolve(Object.keys(segments).sort()),
-    stat: (path) => { const found = segments[path.split("/").at(-1)!]; return Promise.resolve(found && { kind: "file", size: found.length, modifiedMs: 0 }); },
+    stat: (path) => {
+      const found = segments[path.split("/").at(-1)!];
+      return Promise.resolve(found && { kind: "file", size: found.length, modifiedMs: 0 });
+    },
   });
-  const load = async (segments: Record<string, Uint8Array>, parameters: DatasetReference["parameters"] = {}): Promise<SampleSet> => (await loadDataset({ reader: "samples", location: "/samples", parameters }, filesOf(segments))).set;
-  const usual = [sample("a", 3, "train"), sample("b", 1, "train"), sample("c", 2, "validation"), sample("d", 4, "held-out")];
+  const load = async (
+    segments: Record<string, Uint8Array>,
+    parameters: DatasetReference["parameters"] = {},
+  ): Promise<SampleSet> =>
+    (await loadDataset({ reader: "samples", location: "/samples", parameters }, filesOf(segments))).set;
+  const usual = [
+    sample("a", 3, "train"),
+    sample("b", 1, "train"),
+    sample("c", 2, "validation"),
+    sample("d", 4, "held-out"),
+  ];
 
   it("keep their parts, in the order of time, each id once", async () => {
-    const set = await load({ "1.samples": segment(...usual), "2.samples": segment(sample("a", 9, "held-out"), sample("e", 2, "train")), "notes.txt": new Uint8Array(3) });
+    const set = await load({
+      "1.samples": segment(...usual),
+      "2.samples": segment(sample("a", 9, "held-out"), sample("e", 2, "train")),
+      "notes.txt": new Uint8Array(3),
+    });
     assert.deepEqual([...set.train.inputs], [1, 1, 2, 2, 3, 3]);
     assert.deepEqual([set.validation.count, set.heldOut.count], [1, 1]);
   });
   it("are read up to a torn tail", async () => {
-    const whole = segment(...usual), torn = Buffer.concat([whole, encodeSample(sample("e", 5, "train")).subarray(0, 30)]);
+    const whole = segment(...usual),
+      torn = Buffer.concat([whole, encodeSample(sample("e", 5, "train")).subarray(0, 30)]);
     assert.equal((await load({ "1.samples": torn })).train.count, 2);
   });
   it("are pinned by segment and length", async () => {
-    const whole = segment(...usual), grown = Buffer.concat([whole, encodeSample(sample("e", 5, "train"))]);
-    assert.equal((await load({ "1.samples": grown }, { segments: [`1.samples:${whole.length}`] })).train.count, 2);
+    const whole = segment(...usual),
+      grown = Buffer.concat([whole, encodeSample(sample("e", 5, "train"))]);
+    assert.equal(
+      (await load({ "1.samples": grown }, { segments: [`1.samples:${whole.length}`] })).train.count,
+      2,
+    );
     assert.equal((await load({ "1.samples": grown })).train.count, 3);
-    await assert.rejects(load({ "1.samples": whole }, { segments: [`1.samples:${grown.length}`] }), refusal("DATASET_MALFORMED"));
-    await assert.rejects(load({ "1.samples": whole }, { segments: ["2.samples:8"] }), refusal("DATASET_MALFORMED"));
-    await assert.rejects(load({ "1.samples": whole }, { segments: ["../1.samples:8"] }), refusal("RECIPE_PARAMETERS_INVALID"));
+    await assert.rejects(
+      load({ "1.samples": whole }, { segments: [`1.samples:${grown.length}`] }),
+      refusal("DATASET_MALFORMED"),
+    );
+    await assert.rejects(
+      load({ "1.samples": whole }, { segments: ["2.samples:8"] }),
+      refusal("DATASET_MALFORMED"),
+    );
+    await assert.rejects(
+      load({ "1.samples": whole }, { segments: ["../1.samples:8"] }),
+      refusal("RECIPE_PARAMETERS_INVALID"),
+    );
   });
   it("lend the newest of the training ones where none is for validation, and never what is held out", async () => {
-    const set = await load({ "1.samples": segment(...Array.from({ length: 10 }, (_, i) => sample(`t${i}`, i, "train")), sample("h", 100, "held-out")) }, { newest: 5 });
-    assert.deepEqual([...set.train.inputs].filter((_, i) => i % 2 === 0), [5, 6, 7, 8]);
+    const set = await load(
+      {
+        "1.samples": segment(
+          ...Array.from({ length: 10 }, (_, i) => sample(`t${i}`, i, "train")),
+          sample("h", 100, "held-out"),
+        ),
+      },
+      { newest: 5 },
+    );
+    assert.deepEqual(
+      [...set.train.inputs].filter((_, i) => i % 2 === 0),
+      [5, 6, 7, 8],
+    );
     assert.deepEqual([...set.validation.inputs], [9, 9]);
   });
   it("are refused where there are none, or of two shapes, or of a class that is none", async () => {
     await assert.rejects(load({}), refusal("DATASET_EMPTY"));
     await assert.rejects(load({ "1.samples": segment(sample("a", 1, "train")) }), refusal("DATASET_EMPTY"));
-    await assert.rejects(load({ "1.samples": segment(...usual, sample("x", 7, "train", 0, [3])) }), refusal("DATASET_MALFORMED"));
-    await assert.rejects(load({ "1.samples": segment(...usual, sample("x", 7, "train", 12)) }, { task: "classification", classes: 10 }), refusal("DATASET_MALFORMED"));
+    await assert.rejects(
+      load({ "1.samples": segment(...usual, sample("x", 7, "train", 0, [3])) }),
+      refusal("DATASET_MALFORMED"),
+    );
+    await assert.rejects(
+      load(
+        { "1.samples": segment(...usual, sample("x", 7, "train", 12)) },
+        { task: "classification", classes: 10 },
+      ),
+      refusal("DATASET_MALFORMED"),
+    );
   });
 });
 
 describe("sample segments", () => {
   it("refuse samples that are none", () => {
-    const good: Sample = { id: "a", timeMs: 1, split: "train", label: [1], shape: [2], values: new Float32Array(2) };
+    const good: Sample = {
+      id: "a",
+      timeMs: 1,
+      split: "train",
+      label: [1],
+      shape: [2],
+      values: new Float32Array(2),
+    };
     encodeSample(good);
-    const bad: Partial<Record<keyof Sample, unknown>>[] = [{ id: "" }, { id: "x".repeat(65) }, { timeMs: 1.5 }, { split: "test" }, { label: [] }, { label: [NaN] }, { shape: [3] }, { shape: [0] }, { shape: [-1] }, { shape: [2 ** 40] }, { values: Float32Array.of(1, Infinity) }, { values: [1, 2] }];
-    for (const change of bad) assert.throws(() => encodeSample({ ...good, ...change } as Sample), refusal("SAMPLE_INVALID"), JSON.stringify(change));
+    const bad: Partial<Record<keyof Sample, unknown>>[] = [
+      { id: "" },
+      { id: "x".repeat(65) },
+      { timeMs: 1.5 },
+      { split: "test" },
+      { label: [] },
+      { label: [NaN] },
+      { shape: [3] },
+      { shape: [0] },
+      { shape: [-1] },
+      { shape: [2 ** 40] },
+      { values: Float32Array.of(1, Infinity) },
+      { values: [1, 2] },
+    ];
+    for (const change of bad)
+      assert.throws(
+        () => encodeSample({ ...good, ...change } as Sample),
+        refusal("SAMPLE_INVALID"),
+        JSON.stringify(change),
+      );
   });
 });

@@ -6,10 +6,21 @@ import { batchNormTraining, type FusedActivation } from "../../../../../shared/t
 import { assertSameAsCpu, tensorOf, weighed } from "./compare-with-cpu.js";
 
 let started: StartedBackend;
-before(async () => { started = await startWasmBackend(); });
+before(async () => {
+  started = await startWasmBackend();
+});
 after(() => started.close());
 
-const shapes = [[4, 5, 5, 6], [4, 5, 5, 8], [3, 7, 5, 13], [9, 16], [33, 3], [2, 30, 40, 24], [1, 4], [6, 3, 5]] as const;
+const shapes = [
+  [4, 5, 5, 6],
+  [4, 5, 5, 8],
+  [3, 7, 5, 13],
+  [9, 16],
+  [33, 3],
+  [2, 30, 40, 24],
+  [1, 4],
+  [6, 3, 5],
+] as const;
 
 for (const shape of shapes) {
   for (const activation of ["none", "relu", "relu6"] as const) {
@@ -17,7 +28,10 @@ for (const shape of shapes) {
       const { tf } = started;
       const C = shape.at(-1)!;
       const reference = (x: Tensor, gamma: Tensor, beta: Tensor): Tensor[] => {
-        const { mean, variance } = tf.moments(x, shape.slice(0, -1).map((_, d) => d));
+        const { mean, variance } = tf.moments(
+          x,
+          shape.slice(0, -1).map((_, d) => d),
+        );
         const y = x.sub(mean).div(variance.add(1e-3).sqrt()).mul(gamma).add(beta);
         return [activation === "none" ? y : activation === "relu" ? tf.relu(y) : tf.relu6(y), mean, variance];
       };
@@ -26,22 +40,32 @@ for (const shape of shapes) {
         const { y, mean, variance } = batchNormTraining(tf, x, gamma, beta, { epsilon: 1e-3, activation });
         return [y, mean, variance];
       };
-      const inputs = (): [Tensor, Tensor, Tensor] => [tensorOf(tf, shape, 1, 3, 9), tensorOf(tf, [C], 4, 0.5, 4), tensorOf(tf, [C], 5, -1, 4)];
+      const inputs = (): [Tensor, Tensor, Tensor] => [
+        tensorOf(tf, shape, 1, 3, 9),
+        tensorOf(tf, [C], 4, 0.5, 4),
+        tensorOf(tf, [C], 5, -1, 4),
+      ];
       await assertSameAsCpu(tf, "forward", () => run(...inputs()));
-      await assertSameAsCpu(tf, "gradients", () => tf.grads((x, gamma, beta) => weighed(tf, run(x!, gamma!, beta!)[0]!))(inputs()), 1e-4);
+      await assertSameAsCpu(
+        tf,
+        "gradients",
+        () => tf.grads((x, gamma, beta) => weighed(tf, run(x!, gamma!, beta!)[0]!))(inputs()),
+        1e-4,
+      );
     });
   }
 }
 
 test("the activation inside gives the bits of the activation behind", () => {
   const { tf } = started;
-  const bits = (activation: FusedActivation): Uint8Array[] => tf.tidy(() => {
-    const inside = tf.grads((x, gamma, beta) => {
-      const { y } = batchNormTraining(tf, x!, gamma!, beta!, { epsilon: 1e-3, activation });
-      return weighed(tf, activation === "none" ? tf.relu6(y) : y);
-    })([tensorOf(tf, [5, 6, 7, 10], 1), tensorOf(tf, [10], 2, 0.5, 4), tensorOf(tf, [10], 3, -1, 3)]);
-    return inside.map((gradient) => new Uint8Array(gradient.dataSync().slice().buffer));
-  });
+  const bits = (activation: FusedActivation): Uint8Array[] =>
+    tf.tidy(() => {
+      const inside = tf.grads((x, gamma, beta) => {
+        const { y } = batchNormTraining(tf, x!, gamma!, beta!, { epsilon: 1e-3, activation });
+        return weighed(tf, activation === "none" ? tf.relu6(y) : y);
+      })([tensorOf(tf, [5, 6, 7, 10], 1), tensorOf(tf, [10], 2, 0.5, 4), tensorOf(tf, [10], 3, -1, 3)]);
+      return inside.map((gradient) => new Uint8Array(gradient.dataSync().slice().buffer));
+    });
   assert.deepEqual(bits("relu6"), bits("none"));
 });
 
@@ -52,7 +76,8 @@ test("statistics keep their precision far from zero and over many rows", () => {
     const values = x.dataSync();
     const { mean, variance } = batchNormTraining(tf, x, null, null, { epsilon: 1e-3, activation: "none" });
     for (let c = 0; c < 4; c++) {
-      let sum = 0, squares = 0;
+      let sum = 0,
+        squares = 0;
       for (let i = c; i < values.length; i += 4) sum += values[i]!;
       const average = sum / 60000;
       for (let i = c; i < values.length; i += 4) squares += (values[i]! - average) ** 2;
@@ -65,7 +90,26 @@ test("statistics keep their precision far from zero and over many rows", () => {
 test("gradients of the normalisation by given statistics", async () => {
   const { tf } = started;
   for (const C of [6, 8, 3]) {
-    await assertSameAsCpu(tf, `given, ${C} channels`, () => tf.grads((x, mean, variance, offset, scale) => weighed(tf, tf.batchNorm(x as Tensor4D, mean as Tensor1D, variance as Tensor1D, offset as Tensor1D, scale as Tensor1D, 1e-3)))([
-      tensorOf(tf, [4, 5, 5, C], 1), tensorOf(tf, [C], 2), tensorOf(tf, [C], 3, 0.1, 1), tensorOf(tf, [C], 4), tensorOf(tf, [C], 5)]));
+    await assertSameAsCpu(tf, `given, ${C} channels`, () =>
+      tf.grads((x, mean, variance, offset, scale) =>
+        weighed(
+          tf,
+          tf.batchNorm(
+            x as Tensor4D,
+            mean as Tensor1D,
+            variance as Tensor1D,
+            offset as Tensor1D,
+            scale as Tensor1D,
+            1e-3,
+          ),
+        ),
+      )([
+        tensorOf(tf, [4, 5, 5, C], 1),
+        tensorOf(tf, [C], 2),
+        tensorOf(tf, [C], 3, 0.1, 1),
+        tensorOf(tf, [C], 4),
+        tensorOf(tf, [C], 5),
+      ]),
+    );
   }
 });

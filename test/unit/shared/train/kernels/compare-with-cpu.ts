@@ -1,4 +1,6 @@
-/** Runs the same computation on tfjs's cpu backend and on ours, and compares the numbers within a tolerance. */
+/**
+ * Runs the same computation on tfjs's cpu backend and on ours, and compares the numbers within a tolerance.
+ */
 import assert from "node:assert/strict";
 import type { Rank, Tensor } from "@tensorflow/tfjs";
 import type { Tf } from "../../../../../shared/train/kernels/kernel-room.js";
@@ -7,12 +9,15 @@ import { tensorOf } from "./values.js";
 export { numbers, tensorOf } from "./values.js";
 
 /** Weighs an output so that its gradient is not one everywhere. */
-export function weighed<R extends Rank>(tf: Tf, y: Tensor<R>): Tensor<R> { return y.mul(tensorOf(tf, y.shape, 9)); }
+export function weighed<R extends Rank>(tf: Tf, y: Tensor<R>): Tensor<R> {
+  return y.mul(tensorOf(tf, y.shape, 9));
+}
 
 /** Largest difference over the largest number expected. */
 export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   assert.equal(actual.length, expected.length);
-  let error = 0, size = 0;
+  let error = 0,
+    size = 0;
   for (let i = 0; i < expected.length; i++) {
     const difference = Math.abs(actual[i]! - expected[i]!);
     if (!(difference <= error)) error = difference; // NaN counts
@@ -27,7 +32,13 @@ export const tolerance = 1e-5;
  * Asserts that `compute` gives the same tensors on both backends, and leaves wasm the active one with no
  * tensor more. tfjs miscounts buffers where variables move between backends that copy: `countBuffers` false.
  */
-export async function assertSameAsCpu(tf: Tf, name: string, compute: () => Tensor | Tensor[], within = tolerance, countBuffers = true): Promise<void> {
+export async function assertSameAsCpu(
+  tf: Tf,
+  name: string,
+  compute: () => Tensor | Tensor[],
+  within = tolerance,
+  countBuffers = true,
+): Promise<void> {
   const results: Float32Array[][] = [];
   const shapes: number[][][] = [];
   for (const backend of ["cpu", "wasm"]) {
@@ -40,7 +51,8 @@ export async function assertSameAsCpu(tf: Tf, name: string, compute: () => Tenso
     });
     const after = tf.memory();
     assert.equal(after.numTensors, before.numTensors, `${name}: tensors leaked on ${backend}`);
-    if (countBuffers) assert.equal(after.numDataBuffers, before.numDataBuffers, `${name}: buffers leaked on ${backend}`);
+    if (countBuffers)
+      assert.equal(after.numDataBuffers, before.numDataBuffers, `${name}: buffers leaked on ${backend}`);
   }
   assert.deepEqual(shapes[1], shapes[0], `${name}: shapes`);
   results[0]!.forEach((expected, i) => {

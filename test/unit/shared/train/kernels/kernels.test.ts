@@ -10,11 +10,16 @@ const root = fileURLToPath(new URL("../../../../../../", import.meta.url));
 const committed = join(root, "shared/train/kernels/kernels.wasm");
 
 test("the committed kernels are what their sources compile to, and have the pinned hash", async () => {
-  const { compileKernels, hashFile } = await import(pathToFileURL(join(root, "launcher/kernels.mjs")).href) as { compileKernels(): Promise<Buffer>; hashFile(bytes: Uint8Array): string };
+  const { compileKernels, hashFile } = (await import(
+    pathToFileURL(join(root, "launcher/kernels.mjs")).href
+  )) as { compileKernels(): Promise<Buffer>; hashFile(bytes: Uint8Array): string };
   const bytes = await readFile(committed);
   assert.equal(createHash("sha256").update(bytes).digest("hex"), kernelsHash);
   assert.equal(await readFile(join(root, "shared/train/kernels/kernels-hash.ts"), "utf8"), hashFile(bytes));
-  assert.ok(bytes.equals(await compileKernels()), "run `npm run kernels` and commit kernels.wasm with its hash");
+  assert.ok(
+    bytes.equals(await compileKernels()),
+    "run `npm run kernels` and commit kernels.wasm with its hash",
+  );
 });
 
 /** Section ids and contents of a wasm module. */
@@ -36,7 +41,13 @@ function sections(bytes: Uint8Array): Map<number, Uint8Array> {
 
 test("the kernels bring no data and no memory of their own, which would lie on tensors", async () => {
   const found = sections(await readFile(committed));
-  const memory = 5, data = 11, start = 8, imports = 2;
-  assert.deepEqual([memory, data, start].filter((id) => found.has(id)), []);
+  const memory = 5,
+    data = 11,
+    start = 8,
+    imports = 2;
+  assert.deepEqual(
+    [memory, data, start].filter((id) => found.has(id)),
+    [],
+  );
   assert.equal(found.get(imports)![0], 1, "one import: the memory");
 });

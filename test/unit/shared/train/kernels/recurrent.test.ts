@@ -7,15 +7,26 @@ import { recurrentStates } from "../../../../../shared/train/kernels/recurrent.j
 import { numbers, tensorOf, weighed } from "./compare-with-cpu.js";
 
 let started: StartedBackend;
-before(async () => { started = await startWasmBackend(); });
+before(async () => {
+  started = await startWasmBackend();
+});
 after(() => started.close());
 
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 
 /** One unit whose gates see one feature each: the state is a formula of the input. */
 function oneUnit(kind: "Lstm" | "Gru", features: Float32Array): Float32Array {
-  const { tf } = started, gates = kind === "Lstm" ? 4 : 3;
-  return tf.tidy(() => recurrentStates(tf, kind, tf.tensor(features, [features.length / gates, 1, gates]), { kernel: tf.eye(gates), recurrent: tf.zeros([1, gates]), bias: tf.zeros([gates]) }, "sigmoid").dataSync<"float32">());
+  const { tf } = started,
+    gates = kind === "Lstm" ? 4 : 3;
+  return tf.tidy(() =>
+    recurrentStates(
+      tf,
+      kind,
+      tf.tensor(features, [features.length / gates, 1, gates]),
+      { kernel: tf.eye(gates), recurrent: tf.zeros([1, gates]), bias: tf.zeros([gates]) },
+      "sigmoid",
+    ).dataSync<"float32">(),
+  );
 }
 
 test("gates are as exact as float32 allows, from tiny numbers to saturation", () => {
@@ -38,27 +49,67 @@ test("huge numbers saturate, a NaN stays one and touches its own sample only", (
   const at = (...gates: number[]): number => oneUnit("Lstm", Float32Array.from(gates))[0]!;
   assert.ok(Math.abs(at(1e30, 0, 1e30, 1e30) - Math.tanh(1)) < 1e-6);
   assert.ok(Math.abs(at(-1e30, 0, 1e30, 1e30)) < 1e-30);
-  for (const gates of [[NaN, 0, 1, 1], [1, 0, NaN, 1], [1, 0, 1, NaN]]) assert.ok(Number.isNaN(at(...gates)));
+  for (const gates of [
+    [NaN, 0, 1, 1],
+    [1, 0, NaN, 1],
+    [1, 0, 1, NaN],
+  ])
+    assert.ok(Number.isNaN(at(...gates)));
   const { tf } = started;
   tf.tidy(() => {
-    for (const kind of ["Lstm", "Gru"] as const) for (const gate of ["sigmoid", "hardSigmoid"] as const) {
-      const GU = kind === "Lstm" ? 20 : 15, x = numbers(3 * 4 * 2, 1);
-      x[10] = NaN; // second sample, second step
-      const states = recurrentStates(tf, kind, tf.tensor(x, [3, 4, 2]), { kernel: tensorOf(tf, [2, GU], 2), recurrent: tensorOf(tf, [5, GU], 3), bias: tensorOf(tf, [GU], 4) }, gate).dataSync();
-      assert.deepEqual([...states].map((value, i) => (Number.isNaN(value) ? Math.floor(i / 5) : -1)).filter((row) => row >= 0), [5, 6, 7].flatMap((row) => [row, row, row, row, row]), `${kind} ${gate}`);
-    }
+    for (const kind of ["Lstm", "Gru"] as const)
+      for (const gate of ["sigmoid", "hardSigmoid"] as const) {
+        const GU = kind === "Lstm" ? 20 : 15,
+          x = numbers(3 * 4 * 2, 1);
+        x[10] = NaN; // second sample, second step
+        const states = recurrentStates(
+          tf,
+          kind,
+          tf.tensor(x, [3, 4, 2]),
+          {
+            kernel: tensorOf(tf, [2, GU], 2),
+            recurrent: tensorOf(tf, [5, GU], 3),
+            bias: tensorOf(tf, [GU], 4),
+          },
+          gate,
+        ).dataSync();
+        assert.deepEqual(
+          [...states]
+            .map((value, i) => (Number.isNaN(value) ? Math.floor(i / 5) : -1))
+            .filter((row) => row >= 0),
+          [5, 6, 7].flatMap((row) => [row, row, row, row, row]),
+          `${kind} ${gate}`,
+        );
+      }
   });
 });
 
 test("forward and back leave nothing behind", () => {
   const { tf } = started;
   const held = [started.allocatedBytes(), tf.memory().numTensors, tf.memory().numDataBuffers];
-  for (let i = 0; i < 3; i++) tf.tidy(() => {
-    for (const kind of ["Lstm", "Gru"] as const) {
-      const GU = kind === "Lstm" ? 12 : 9;
-      tf.grads((x, kernel, recurrent, bias) => weighed(tf, recurrentStates(tf, kind, x!, { kernel: kernel!, recurrent: recurrent!, bias: bias! }, "sigmoid") as Tensor))([tensorOf(tf, [2, 5, 2], 1), tensorOf(tf, [2, GU], 2), tensorOf(tf, [3, GU], 3), tensorOf(tf, [GU], 4)]);
-    }
-  });
+  for (let i = 0; i < 3; i++)
+    tf.tidy(() => {
+      for (const kind of ["Lstm", "Gru"] as const) {
+        const GU = kind === "Lstm" ? 12 : 9;
+        tf.grads((x, kernel, recurrent, bias) =>
+          weighed(
+            tf,
+            recurrentStates(
+              tf,
+              kind,
+              x!,
+              { kernel: kernel!, recurrent: recurrent!, bias: bias! },
+              "sigmoid",
+            ) as Tensor,
+          ),
+        )([
+          tensorOf(tf, [2, 5, 2], 1),
+          tensorOf(tf, [2, GU], 2),
+          tensorOf(tf, [3, GU], 3),
+          tensorOf(tf, [GU], 4),
+        ]);
+      }
+    });
   const scratchBytes = 4096;
   assert.deepEqual([tf.memory().numTensors, tf.memory().numDataBuffers], held.slice(1));
   assert.ok(started.allocatedBytes() <= held[0]! + scratchBytes);

@@ -11,6 +11,20 @@ export function numbers(count: number, seed: number, low = -1, high = 1): Float3
   });
 }
 
-export function tensorOf<R extends Rank>(tf: Tf, shape: readonly number[], seed: number, low = -1, high = 1): Tensor<R> {
-  return tf.tensor(numbers(shape.reduce((a, b) => a * b, 1), seed, low, high), shape as never) as Tensor<R>;
+export function tensorOf<R extends Rank>(
+  tf: Tf,
+  shape: readonly number[],
+  seed: number,
+  low = -1,
+  high = 1,
+): Tensor<R> {
+  return tf.tensor(
+    numbers(
+      shape.reduce((a, b) => a * b, 1),
+      seed,
+      low,
+      high,
+    ),
+    shape as never,
+  ) as Tensor<R>;
 }

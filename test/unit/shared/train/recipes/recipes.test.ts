@@ -1,4 +1,6 @@
-/** What recipes promise: checked parameters, and that every vehicle's held-out metric improves over the base. */
+/**
+ * What recipes promise: checked parameters, and that every vehicle's held-out metric improves over the base.
+ */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -15,23 +17,50 @@ import type { DatasetReference } from "../../../../../shared/train/training.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 const dataFolder = resolve(process.env["STEMMA_DATA"] ?? "../shared/data");
-const real = (name: string): string | false => (existsSync(join(dataFolder, name)) ? false : `no ${name} below ${dataFolder}; set STEMMA_DATA`);
+const real = (name: string): string | false =>
+  existsSync(join(dataFolder, name)) ? false : `no ${name} below ${dataFolder}; set STEMMA_DATA`;
 
 let backend: StartedBackend;
-before(async () => { backend = await startWasmBackend(); });
-after(() => { backend.close(); });
+before(async () => {
+  backend = await startWasmBackend();
+});
+after(() => {
+  backend.close();
+});
 
-function train(recipe: string, dataset: DatasetReference, base?: TrainedModel, parameters: Parameters = {}): Promise<TrainedModel> {
-  return runTraining({ format: 1, recipe, parameters, dataset, seed: "1", invocation: 0 }, base && { model: base.model }, {
-    tf: backend.tf, files: nodeFiles(), monotonic: () => performance.now(), engine: "0".repeat(64) as Hash, backend: { backend: "wasm", reason: "test" }, environment: {}, fuseActivations,
-  });
+function train(
+  recipe: string,
+  dataset: DatasetReference,
+  base?: TrainedModel,
+  parameters: Parameters = {},
+): Promise<TrainedModel> {
+  return runTraining(
+    { format: 1, recipe, parameters, dataset, seed: "1", invocation: 0 },
+    base && { model: base.model },
+    {
+      tf: backend.tf,
+      files: nodeFiles(),
+      monotonic: () => performance.now(),
+      engine: "0".repeat(64) as Hash,
+      backend: { backend: "wasm", reason: "test" },
+      environment: {},
+      fuseActivations,
+    },
+  );
 }
 
 /** Base training must learn, each vehicle must gain. Prints what it measured. */
-async function gains(recipe: string, base: DatasetReference, vehicles: readonly DatasetReference[], parameters: Parameters = {}): Promise<void> {
+async function gains(
+  recipe: string,
+  base: DatasetReference,
+  vehicles: readonly DatasetReference[],
+  parameters: Parameters = {},
+): Promise<void> {
   const trained = await train(recipe, base);
-  const better = ({ metric: { lowerIsBetter, before, after } }: TrainedModel["result"]): boolean => (lowerIsBetter ? after < before : after > before);
-  const show = (name: string, { metric, epochs, durationMs }: TrainedModel["result"]): string => `${recipe} ${name}: ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit} (${epochs} epochs, ${durationMs} ms)`;
+  const better = ({ metric: { lowerIsBetter, before, after } }: TrainedModel["result"]): boolean =>
+    lowerIsBetter ? after < before : after > before;
+  const show = (name: string, { metric, epochs, durationMs }: TrainedModel["result"]): string =>
+    `${recipe} ${name}: ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit} (${epochs} epochs, ${durationMs} ms)`;
   console.log(show("base", trained.result));
   assert.ok(better(trained.result));
   for (const dataset of vehicles) {
@@ -41,36 +70,95 @@ async function gains(recipe: string, base: DatasetReference, vehicles: readonly 
   }
 }
 
-const simulated = (vehicle: number): DatasetReference => ({ reader: "battery-simulated", parameters: { vehicle } });
-const generated = (vehicle: number): DatasetReference => ({ reader: "images-generated", parameters: { vehicle } });
-const nasa = (...cells: string[]): DatasetReference => ({ reader: "nasa-battery", location: join(dataFolder, "nasa-battery"), parameters: { cells } });
-const digits = (vehicle: number): DatasetReference => ({ reader: "mnist", location: join(dataFolder, "mnist"), parameters: { vehicle } });
+const simulated = (vehicle: number): DatasetReference => ({
+  reader: "battery-simulated",
+  parameters: { vehicle },
+});
+const generated = (vehicle: number): DatasetReference => ({
+  reader: "images-generated",
+  parameters: { vehicle },
+});
+const nasa = (...cells: string[]): DatasetReference => ({
+  reader: "nasa-battery",
+  location: join(dataFolder, "nasa-battery"),
+  parameters: { cells },
+});
+const digits = (vehicle: number): DatasetReference => ({
+  reader: "mnist",
+  location: join(dataFolder, "mnist"),
+  parameters: { vehicle },
+});
 
 describe("recipes", () => {
   it("have names of their own, versions, and defaults that they accept themselves", () => {
     assert.equal(new Set(recipes.map(({ name }) => name)).size, recipes.length);
-    for (const recipe of recipes) for (const fineTuning of [false, true]) {
-      const defaults = recipe.resolve({}, fineTuning);
-      assert.deepEqual(recipe.resolve(defaults, fineTuning), defaults, recipe.name);
-      assert.deepEqual(Object.keys(defaults), recipe.parameterInfo(fineTuning).map(({ name }) => name));
-    }
-    assert.deepEqual(listRecipes().map(({ name, version }) => [name, version]), recipes.map(({ name, version }) => [name, version]));
+    for (const recipe of recipes)
+      for (const fineTuning of [false, true]) {
+        const defaults = recipe.resolve({}, fineTuning);
+        assert.deepEqual(recipe.resolve(defaults, fineTuning), defaults, recipe.name);
+        assert.deepEqual(
+          Object.keys(defaults),
+          recipe.parameterInfo(fineTuning).map(({ name }) => name),
+        );
+      }
+    assert.deepEqual(
+      listRecipes().map(({ name, version }) => [name, version]),
+      recipes.map(({ name, version }) => [name, version]),
+    );
   });
   it("refuse what they do not know", () => {
-    const refused = (passed: Parameters): void => { assert.throws(() => recipeByName("battery-soh").resolve(passed, true), (error) => isStemmaError(error, "RECIPE_PARAMETERS_INVALID"), JSON.stringify(passed)); };
-    const wrong: Parameters[] = [{ colour: 1 }, { epochs: 0 }, { epochs: 1.5 }, { epochs: "3" }, { learningRate: -1 }, { trainable: "some" }, { keepOptimizer: "yes" }, Object.fromEntries([["constructor", 1]])];
+    const refused = (passed: Parameters): void => {
+      assert.throws(
+        () => recipeByName("battery-soh").resolve(passed, true),
+        (error) => isStemmaError(error, "RECIPE_PARAMETERS_INVALID"),
+        JSON.stringify(passed),
+      );
+    };
+    const wrong: Parameters[] = [
+      { colour: 1 },
+      { epochs: 0 },
+      { epochs: 1.5 },
+      { epochs: "3" },
+      { learningRate: -1 },
+      { trainable: "some" },
+      { keepOptimizer: "yes" },
+      Object.fromEntries([["constructor", 1]]),
+    ];
     wrong.forEach(refused);
-    assert.throws(() => recipeByName("nothing"), (error) => isStemmaError(error, "RECIPE_UNKNOWN"));
+    assert.throws(
+      () => recipeByName("nothing"),
+      (error) => isStemmaError(error, "RECIPE_UNKNOWN"),
+    );
   });
   it("stop a battery's training as ModelX does: patience 5, at most 50 epochs (CH5)", () => {
     const { epochs, patience } = recipeByName("battery-soh").resolve({}, true);
     assert.deepEqual({ epochs, patience }, { epochs: 50, patience: 5 });
   });
-  it("battery-soh: simulated vehicles gain", () => gains("battery-soh", simulated(0), [1, 2, 3, 4].map(simulated)));
-  it("battery-soh-gru: simulated vehicles gain", () => gains("battery-soh-gru", simulated(0), [1, 2].map(simulated)));
-  it("battery-soh: NASA's cells gain", { skip: real("nasa-battery") }, () => gains("battery-soh", nasa("B0005", "B0006"), [nasa("B0007"), nasa("B0018")]));
-  it("image-classify: vehicles with generated pictures gain", () => gains("image-classify", generated(0), [1, 2].map(generated)));
-  it("image-classify: vehicles with MNIST gain, with the head alone", { skip: real("mnist") || (full ? false : "a long one: set STEMMA_TEST_FULL=1") }, () => gains("image-classify", digits(0), [1, 2, 3].map(digits), { trainable: "head" }));
-  it("image-classify: vehicles with MNIST gain", { skip: real("mnist") || (full ? false : "a long one: set STEMMA_TEST_FULL=1") }, () => gains("image-classify", digits(0), [1, 2, 3].map(digits)));
-  it("image-mobilenet: learns, and a vehicle gains", { skip: full ? false : "a long one: set STEMMA_TEST_FULL=1" }, () => gains("image-mobilenet", { reader: "images-generated", parameters: { count: 800 } }, [{ reader: "images-generated", parameters: { vehicle: 1, count: 300 } }]));
+  it("battery-soh: simulated vehicles gain", () =>
+    gains("battery-soh", simulated(0), [1, 2, 3, 4].map(simulated)));
+  it("battery-soh-gru: simulated vehicles gain", () =>
+    gains("battery-soh-gru", simulated(0), [1, 2].map(simulated)));
+  it("battery-soh: NASA's cells gain", { skip: real("nasa-battery") }, () =>
+    gains("battery-soh", nasa("B0005", "B0006"), [nasa("B0007"), nasa("B0018")]),
+  );
+  it("image-classify: vehicles with generated pictures gain", () =>
+    gains("image-classify", generated(0), [1, 2].map(generated)));
+  it(
+    "image-classify: vehicles with MNIST gain, with the head alone",
+    { skip: real("mnist") || (full ? false : "a long one: set STEMMA_TEST_FULL=1") },
+    () => gains("image-classify", digits(0), [1, 2, 3].map(digits), { trainable: "head" }),
+  );
+  it(
+    "image-classify: vehicles with MNIST gain",
+    { skip: real("mnist") || (full ? false : "a long one: set STEMMA_TEST_FULL=1") },
+    () => gains("image-classify", digits(0), [1, 2, 3].map(digits)),
+  );
+  it(
+    "image-mobilenet: learns, and a vehicle gains",
+    { skip: full ? false : "a long one: set STEMMA_TEST_FULL=1" },
+    () =>
+      gains("image-mobilenet", { reader: "images-generated", parameters: { count: 800 } }, [
+        { reader: "images-generated", parameters: { vehicle: 1, count: 300 } },
+      ]),
+  );
 });

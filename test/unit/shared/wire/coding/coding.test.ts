@@ -1,4 +1,5 @@
-// The pure parts of coded transfers: what an encoding may say, what a tensor is coded against, and that the same work gives the same stream.
+// The pure parts of coded transfers: what an encoding may say, what a tensor is coded against, and that the
+// same work gives the same stream.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../../shared/errors.js";
@@ -6,9 +7,19 @@ import { memoryFiles } from "../../../../../shared/files/memory-files.js";
 import type { LeafTable } from "../../../../../shared/model/model.js";
 import { memoryStore } from "../../../../../shared/objects/memory-store.js";
 import { sourceOfTensor, type Hash, type Tensor } from "../../../../../shared/tensor/tensor.js";
-import { codeStream, estimateStream, type CodedStream, type CodingWork } from "../../../../../shared/wire/coding/code-stream.js";
+import {
+  codeStream,
+  estimateStream,
+  type CodedStream,
+  type CodingWork,
+} from "../../../../../shared/wire/coding/code-stream.js";
 import { openCodingSpool } from "../../../../../shared/wire/coding/coding-spool.js";
-import { checkEncoding, mostEncodedBytes, rawOnly, type AllowedCoding } from "../../../../../shared/wire/coding/encodings.js";
+import {
+  checkEncoding,
+  mostEncodedBytes,
+  rawOnly,
+  type AllowedCoding,
+} from "../../../../../shared/wire/coding/encodings.js";
 import { referencesOfTensors } from "../../../../../shared/wire/coding/references.js";
 import { openTensorCoder, type TensorCoder } from "../../../../../shared/wire/coding/tensor-coder.js";
 import { maxWireCodedTensorBytes } from "../../../../../shared/wire/limits.js";
@@ -21,7 +32,13 @@ const allowed: AllowedCoding = { codec: 1, tensors: new Set([id("a"), id("b")]) 
 
 describe("encodings of a manifest", () => {
   const outcome = (encoding: Encoding, rawBytes = 10_000, by = allowed): ErrorCode | "taken" => {
-    try { checkEncoding(encoding, 0, rawBytes, by); return "taken"; } catch (error) { if (isStemmaError(error)) return error.code; throw error; }
+    try {
+      checkEncoding(encoding, 0, rawBytes, by);
+      return "taken";
+    } catch (error) {
+      if (isStemmaError(error)) return error.code;
+      throw error;
+    }
   };
   it("are taken where the want allowed them", () => {
     assert.equal(outcome({ code: 0, byteLength: 10_000 }), "taken");
@@ -33,115 +50,232 @@ describe("encodings of a manifest", () => {
   });
   it("are refused by type where not", () => {
     for (const [encoding, rawBytes = 10_000, by = allowed] of [
-      [{ code: 2, byteLength: 10_011 }], [{ code: 0, byteLength: 9_999 }], [{ code: 0, byteLength: 10_000, against: id("a") }], [{ code: 1, byteLength: 1, against: id("a") }], [{ code: 1, byteLength: 0 }],
-      [{ code: 2, byteLength: 5, against: id("c") }], [{ code: 2, byteLength: 5, against: id("a"), previous: id("c") }], [{ code: 2, byteLength: 5, previous: id("a") }],
-      [{ code: 2, byteLength: 5 }, 10_000, rawOnly], [{ code: 2, byteLength: 5 }, maxWireCodedTensorBytes + 4],
-    ] as readonly (readonly [Encoding, number?, AllowedCoding?])[]) assert.equal(outcome(encoding, rawBytes, by), "TRANSFER_MANIFEST_INVALID", JSON.stringify(encoding));
+      [{ code: 2, byteLength: 10_011 }],
+      [{ code: 0, byteLength: 9_999 }],
+      [{ code: 0, byteLength: 10_000, against: id("a") }],
+      [{ code: 1, byteLength: 1, against: id("a") }],
+      [{ code: 1, byteLength: 0 }],
+      [{ code: 2, byteLength: 5, against: id("c") }],
+      [{ code: 2, byteLength: 5, against: id("a"), previous: id("c") }],
+      [{ code: 2, byteLength: 5, previous: id("a") }],
+      [{ code: 2, byteLength: 5 }, 10_000, rawOnly],
+      [{ code: 2, byteLength: 5 }, maxWireCodedTensorBytes + 4],
+    ] as readonly (readonly [Encoding, number?, AllowedCoding?])[])
+      assert.equal(outcome(encoding, rawBytes, by), "TRANSFER_MANIFEST_INVALID", JSON.stringify(encoding));
     assert.equal(outcome({ code: 6, byteLength: 5 }), "DELTA_CODE_UNKNOWN");
     assert.equal(outcome({ code: 2 ** 31, byteLength: 5 }), "DELTA_CODE_UNKNOWN");
   });
 });
 
 describe("what a tensor is coded against", () => {
-  const leaves = (...tensors: readonly string[]): LeafTable => tensors.map((digit, at) => ({ path: `layer/${at}`, tensor: id(digit), dtype: "F32", shape: [1] }));
+  const leaves = (...tensors: readonly string[]): LeafTable =>
+    tensors.map((digit, at) => ({ path: `layer/${at}`, tensor: id(digit), dtype: "F32", shape: [1] }));
   const base = { versionId: id("8"), bases: [id("9")], leaves: leaves("1", "2", "3") };
   const before = { versionId: id("9"), bases: [], leaves: leaves("4", "2", "3") };
 
   it("is the base's tensor at its path, and the one before that where it differs", () => {
-    const found = referencesOfTensors({ bases: [id("8")], leaves: leaves("a", "b", "3", "c") }, [base, before]);
-    assert.deepEqual([...found], [[id("a"), { base: id("1"), previous: id("4") }], [id("b"), { base: id("2") }]]);
+    const found = referencesOfTensors({ bases: [id("8")], leaves: leaves("a", "b", "3", "c") }, [
+      base,
+      before,
+    ]);
+    assert.deepEqual(
+      [...found],
+      [
+        [id("a"), { base: id("1"), previous: id("4") }],
+        [id("b"), { base: id("2") }],
+      ],
+    );
   });
   it("needs no predecessor, and is nothing where the base is not shared", () => {
-    assert.deepEqual([...referencesOfTensors({ bases: [id("8")], leaves: leaves("a") }, [base])], [[id("a"), { base: id("1") }]]);
+    assert.deepEqual(
+      [...referencesOfTensors({ bases: [id("8")], leaves: leaves("a") }, [base])],
+      [[id("a"), { base: id("1") }]],
+    );
     assert.deepEqual([...referencesOfTensors({ bases: [id("7")], leaves: leaves("a") }, [base, before])], []);
     assert.deepEqual([...referencesOfTensors({ bases: [], leaves: leaves("a") }, [])], []);
   });
   it("comes from the first of several bases that has the path, and once for tensors that are shared", () => {
     const other = { versionId: id("7"), bases: [], leaves: leaves("5", "6", "7", "d") };
-    assert.deepEqual([...referencesOfTensors({ bases: [id("8"), id("7")], leaves: [...leaves("a", "a", "b"), { path: "layer/3", tensor: id("c"), dtype: "F32", shape: [1] }] }, [other, base])],
-      [[id("a"), { base: id("1") }], [id("b"), { base: id("3") }], [id("c"), { base: id("d") }]]);
+    assert.deepEqual(
+      [
+        ...referencesOfTensors(
+          {
+            bases: [id("8"), id("7")],
+            leaves: [
+              ...leaves("a", "a", "b"),
+              { path: "layer/3", tensor: id("c"), dtype: "F32", shape: [1] },
+            ],
+          },
+          [other, base],
+        ),
+      ],
+      [
+        [id("a"), { base: id("1") }],
+        [id("b"), { base: id("3") }],
+        [id("c"), { base: id("d") }],
+      ],
+    );
   });
 });
 
 describe("a coded stream", () => {
-  const one = weights([300, 200], 1), tuned = fineTuned(one, 1e-4, 2), onward = further(tuned, one, 0.8, 1e-5, 3), counts = noiseTensor("I64", [30], 4);
+  const one = weights([300, 200], 1),
+    tuned = fineTuned(one, 1e-4, 2),
+    onward = further(tuned, one, 0.8, 1e-5, 3),
+    counts = noiseTensor("I64", [30], 4);
 
-  async function work(coder: TensorCoder, tensors: readonly Tensor[] = [one, tuned, onward, counts]): Promise<CodingWork & { readonly ids: readonly Hash[] }> {
+  async function work(
+    coder: TensorCoder,
+    tensors: readonly Tensor[] = [one, tuned, onward, counts],
+  ): Promise<CodingWork & { readonly ids: readonly Hash[] }> {
     const objects = memoryStore({ clock: manualClock() });
     const pack = await objects.begin();
     const ids: Hash[] = [];
     for (const tensor of tensors) ids.push(await pack.putTensor(sourceOfTensor(tensor)));
     await pack.commit();
     const [first, second, third] = ids as [Hash, Hash, Hash];
-    return { ids, objects, coder, tensors: ids, maxTensorBytes: 2 ** 24, references: new Map([[second, { base: first }], [third, { base: second, previous: first }]]) };
+    return {
+      ids,
+      objects,
+      coder,
+      tensors: ids,
+      maxTensorBytes: 2 ** 24,
+      references: new Map([
+        [second, { base: first }],
+        [third, { base: second, previous: first }],
+      ]),
+    };
   }
   async function bytesOf({ objects }: CodedStream): Promise<readonly Buffer[]> {
-    return await Promise.all(objects.map(async (object) => {
-      const parts: Uint8Array[] = [];
-      for await (const part of object.chunks()) parts.push(part.slice());
-      return Buffer.concat(parts);
-    }));
+    return await Promise.all(
+      objects.map(async (object) => {
+        const parts: Uint8Array[] = [];
+        for await (const part of object.chunks()) parts.push(part.slice());
+        return Buffer.concat(parts);
+      }),
+    );
   }
 
   it("is the same from a thread and at once, from a file and from memory, and decodes to the tensors", async () => {
-    const streams: (readonly Buffer[])[] = [], encodings: (readonly Encoding[])[] = [];
-    for (const [totalBytes, memoryBytes] of [[0, 2 ** 30], [Infinity, 0]] as const) {
-      const files = memoryFiles(), coder = openTensorCoder(totalBytes), given = await work(coder);
+    const streams: (readonly Buffer[])[] = [],
+      encodings: (readonly Encoding[])[] = [];
+    for (const [totalBytes, memoryBytes] of [
+      [0, 2 ** 30],
+      [Infinity, 0],
+    ] as const) {
+      const files = memoryFiles(),
+        coder = openTensorCoder(totalBytes),
+        given = await work(coder);
       await files.makeFolder("/transfers");
       const spool = await openCodingSpool(files, "/transfers/t.coded", 2 ** 20, memoryBytes);
       const stream = await codeStream(given, spool);
       streams.push(await bytesOf(stream));
       encodings.push(stream.encodings);
-      assert.equal(stream.byteLength, stream.objects.reduce((sum, { byteLength }) => sum + byteLength, 0));
+      assert.equal(
+        stream.byteLength,
+        stream.objects.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      );
       assert.equal((await files.list("/transfers")).length, memoryBytes === 0 ? 1 : 0);
       await spool.remove();
       assert.deepEqual(await files.list("/transfers"), []);
-      const held = new Map(given.ids.map((tensor, at) => [tensor, [one, tuned, onward, counts][at] as Tensor]));
+      const held = new Map(
+        given.ids.map((tensor, at) => [tensor, [one, tuned, onward, counts][at] as Tensor]),
+      );
       for (const [at, encoding] of stream.encodings.entries()) {
         const tensor = held.get(given.ids[at] as Hash) as Tensor;
         checkEncoding(encoding, at, tensor.bytes.length, { codec: 1, tensors: new Set(given.ids) });
-        const copy = (from: Hash | undefined): Tensor | undefined => { const found = from === undefined ? undefined : held.get(from); return found && { ...found, bytes: found.bytes.slice() }; };
-        const base = copy(encoding.against), previous = copy(encoding.previous);
-        assert.deepEqual(await coder.decode(tensor, { code: encoding.code, bytes: new Uint8Array(streams.at(-1)?.[at] ?? []) }, { ...(base && { base }), ...(previous && { previous }) }, tensor.bytes.length), tensor.bytes);
+        const copy = (from: Hash | undefined): Tensor | undefined => {
+          const found = from === undefined ? undefined : held.get(from);
+          return found && { ...found, bytes: found.bytes.slice() };
+        };
+        const base = copy(encoding.against),
+          previous = copy(encoding.previous);
+        assert.deepEqual(
+          await coder.decode(
+            tensor,
+            { code: encoding.code, bytes: new Uint8Array(streams.at(-1)?.[at] ?? []) },
+            { ...(base && { base }), ...(previous && { previous }) },
+            tensor.bytes.length,
+          ),
+          tensor.bytes,
+        );
       }
       await coder.close();
     }
     assert.deepEqual(streams[0], streams[1]);
     assert.deepEqual(encodings[0], encodings[1]);
-    assert.deepEqual(encodings[0]?.map(({ against, previous }) => [against !== undefined, previous !== undefined]), [[false, false], [true, false], [true, true], [false, false]]);
+    assert.deepEqual(
+      encodings[0]?.map(({ against, previous }) => [against !== undefined, previous !== undefined]),
+      [
+        [false, false],
+        [true, false],
+        [true, true],
+        [false, false],
+      ],
+    );
   });
 
   it("is about as long as was estimated", async () => {
     const given = await work(openTensorCoder(0));
     const { rawBytes, codedBytes } = await estimateStream(given);
-    const { byteLength } = await codeStream(given, await openCodingSpool(memoryFiles(), "/t", 2 ** 20, 2 ** 30));
+    const { byteLength } = await codeStream(
+      given,
+      await openCodingSpool(memoryFiles(), "/t", 2 ** 20, 2 ** 30),
+    );
     assert.equal(rawBytes, 3 * one.bytes.length + counts.bytes.length);
-    assert.ok(Math.abs(codedBytes - byteLength) < 0.08 * byteLength, `${codedBytes} expected, ${byteLength} came`);
+    assert.ok(
+      Math.abs(codedBytes - byteLength) < 0.08 * byteLength,
+      `${codedBytes} expected, ${byteLength} came`,
+    );
   });
 
   it("leaves large tensors raw, codes alone what has lost its base, and ends when it is told to", async () => {
     const given = await work(openTensorCoder(0));
     const spool = await openCodingSpool(memoryFiles(), "/t", 2 ** 20, 2 ** 30);
-    assert.deepEqual((await codeStream({ ...given, maxTensorBytes: 1000 }, spool)).encodings.map(({ code }) => code).slice(0, 3), [0, 0, 0]);
-    const alone = await codeStream({ ...given, references: new Map(given.ids.map((tensor) => [tensor, { base: id("f") }])) }, spool);
+    assert.deepEqual(
+      (await codeStream({ ...given, maxTensorBytes: 1000 }, spool)).encodings
+        .map(({ code }) => code)
+        .slice(0, 3),
+      [0, 0, 0],
+    );
+    const alone = await codeStream(
+      { ...given, references: new Map(given.ids.map((tensor) => [tensor, { base: id("f") }])) },
+      spool,
+    );
     assert.ok(alone.encodings.every(({ against }) => against === undefined));
-    await assert.rejects(codeStream({ ...given, signal: AbortSignal.abort() }, spool), (error) => isStemmaError(error, "INTERRUPTED"));
-    await assert.rejects(codeStream({ ...given, tensors: [id("e")] }, spool), (error) => isStemmaError(error, "OBJECT_MISSING"));
+    await assert.rejects(codeStream({ ...given, signal: AbortSignal.abort() }, spool), (error) =>
+      isStemmaError(error, "INTERRUPTED"),
+    );
+    await assert.rejects(codeStream({ ...given, tensors: [id("e")] }, spool), (error) =>
+      isStemmaError(error, "OBJECT_MISSING"),
+    );
   });
 
   it("leaves the loop free while a large tensor is coded", async () => {
-    const coder = openTensorCoder(Infinity), large = weights([2000, 1500], 7);
-    let turns = 0, done = false;
-    const coding = coder.encode(fineTuned(large, 1e-4, 8), { base: large }).finally(() => { done = true; });
-    while (!done) { turns++; await new Promise((resolve) => { setImmediate(resolve); }); }
+    const coder = openTensorCoder(Infinity),
+      large = weights([2000, 1500], 7);
+    let turns = 0,
+      done = false;
+    const coding = coder.encode(fineTuned(large, 1e-4, 8), { base: large }).finally(() => {
+      done = true;
+    });
+    while (!done) {
+      turns++;
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
     assert.equal((await coding).against.base, true);
     assert.ok(turns > 100, `only ${turns} turns of the loop meanwhile`);
     await coder.close();
   });
 
   it("refuses what was given away before, and answers those after it with what is theirs", async () => {
-    const coder = openTensorCoder(Infinity), given = { ...one, bytes: one.bytes.slice() };
-    const first = coder.encode(given, {}), again = coder.encode(given, {}), after = coder.encode({ ...counts, bytes: counts.bytes.slice() }, {});
+    const coder = openTensorCoder(Infinity),
+      given = { ...one, bytes: one.bytes.slice() };
+    const first = coder.encode(given, {}),
+      again = coder.encode(given, {}),
+      after = coder.encode({ ...counts, bytes: counts.bytes.slice() }, {});
     await assert.rejects(again);
     assert.equal((await first).against.base, false);
     const { code, bytes } = await after;
@@ -151,8 +285,14 @@ describe("a coded stream", () => {
 
   it("fails by type when its thread is ended, and hands on the codec's own errors", async () => {
     const coder = openTensorCoder(Infinity);
-    await assert.rejects(coder.decode(one, { code: 2, bytes: new Uint8Array(3) }, {}, one.bytes.length), (error) => isStemmaError(error, "DELTA_MALFORMED"));
-    await assert.rejects(coder.decode(one, { code: 77, bytes: new Uint8Array(3) }, {}, one.bytes.length), (error) => isStemmaError(error, "DELTA_CODE_UNKNOWN"));
+    await assert.rejects(
+      coder.decode(one, { code: 2, bytes: new Uint8Array(3) }, {}, one.bytes.length),
+      (error) => isStemmaError(error, "DELTA_MALFORMED"),
+    );
+    await assert.rejects(
+      coder.decode(one, { code: 77, bytes: new Uint8Array(3) }, {}, one.bytes.length),
+      (error) => isStemmaError(error, "DELTA_CODE_UNKNOWN"),
+    );
     const waiting = coder.encode({ ...one, bytes: one.bytes.slice() }, {});
     await coder.close();
     await assert.rejects(waiting, (error) => isStemmaError(error, "INTERRUPTED"));

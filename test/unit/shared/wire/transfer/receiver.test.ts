@@ -4,18 +4,57 @@ import { isStemmaError } from "../../../../../shared/errors.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
 import type { ManifestPart } from "../../../../../shared/wire/messages.js";
 import { Bitmap } from "../../../../../shared/wire/transfer/bitmap.js";
-import { TransferReceiver, type ReceiverEffect, type ReceiverOptions } from "../../../../../shared/wire/transfer/receiver.js";
+import {
+  TransferReceiver,
+  type ReceiverEffect,
+  type ReceiverOptions,
+} from "../../../../../shared/wire/transfer/receiver.js";
 
 const transfer = "0123456789abcdef";
 const blockBytes = 4096;
-const blocks = Array.from({ length: 20 }, (_, index) => new Uint8Array(index === 19 ? 100 : blockBytes).fill(index));
+const blocks = Array.from({ length: 20 }, (_, index) =>
+  new Uint8Array(index === 19 ? 100 : blockBytes).fill(index),
+);
 const byteLength = 19 * blockBytes + 100;
-const options: ReceiverOptions = { transfer, objects: 2, rawBytes: byteLength, maxBytes: 10 * byteLength, maxBlockBytes: blockBytes, window: 4, timeoutMs: 1000, maxTimeoutMs: 8000, maxStalls: 4 };
-const part = (index: number): ManifestPart => ({ type: "manifest", transfer, part: index, parts: 2, byteLength, blockBytes, blockHashes: blocks.slice(index * 16, index * 16 + 16).map((block) => sha256(block)), encodings: [] });
-const blockOf = (index: number): { type: "block"; index: number; data: Uint8Array } => ({ type: "block", index, data: blocks[index] as Uint8Array });
-const requests = (effects: readonly ReceiverEffect[]): readonly (readonly [blocks: readonly number[], parts: readonly number[]])[] => effects.flatMap((effect) => (effect.type === "request" ? [[effect.message.blocks, effect.message.manifestParts] as const] : []));
-const ask = (receiver: TransferReceiver, now: number): readonly (readonly [readonly number[], readonly number[]])[] => requests(receiver.ask(receiver.slotsWanted, now));
-const failure = (effects: readonly ReceiverEffect[]): string | undefined => effects.flatMap((effect) => (effect.type === "fail" ? [effect.error.code] : []))[0];
+const options: ReceiverOptions = {
+  transfer,
+  objects: 2,
+  rawBytes: byteLength,
+  maxBytes: 10 * byteLength,
+  maxBlockBytes: blockBytes,
+  window: 4,
+  timeoutMs: 1000,
+  maxTimeoutMs: 8000,
+  maxStalls: 4,
+};
+const part = (index: number): ManifestPart => ({
+  type: "manifest",
+  transfer,
+  part: index,
+  parts: 2,
+  byteLength,
+  blockBytes,
+  blockHashes: blocks.slice(index * 16, index * 16 + 16).map((block) => sha256(block)),
+  encodings: [],
+});
+const blockOf = (index: number): { type: "block"; index: number; data: Uint8Array } => ({
+  type: "block",
+  index,
+  data: blocks[index] as Uint8Array,
+});
+const requests = (
+  effects: readonly ReceiverEffect[],
+): readonly (readonly [blocks: readonly number[], parts: readonly number[]])[] =>
+  effects.flatMap((effect) =>
+    effect.type === "request" ? [[effect.message.blocks, effect.message.manifestParts] as const] : [],
+  );
+const ask = (
+  receiver: TransferReceiver,
+  now: number,
+): readonly (readonly [readonly number[], readonly number[]])[] =>
+  requests(receiver.ask(receiver.slotsWanted, now));
+const failure = (effects: readonly ReceiverEffect[]): string | undefined =>
+  effects.flatMap((effect) => (effect.type === "fail" ? [effect.error.code] : []))[0];
 
 test("asks for the manifest, then for a window of blocks and the next part, then for more as blocks are written", () => {
   const receiver = new TransferReceiver(options);
@@ -56,7 +95,11 @@ test("time-outs double, halve the window, and end as TRANSFER_STALLED; any block
   receiver.onBlock(blockOf(0), 3500);
   receiver.written(0);
   ask(receiver, 3500);
-  assert.equal(receiver.wakeAtMs, 3500 + 8000, "the first block took long, so the next may: at most the longest time-out");
+  assert.equal(
+    receiver.wakeAtMs,
+    3500 + 8000,
+    "the first block took long, so the next may: at most the longest time-out",
+  );
   for (let now = 11500, stall = 0; stall < 4; stall++) {
     const effects = receiver.tick(now);
     assert.equal(failure(effects), stall === 3 ? "TRANSFER_STALLED" : undefined);
@@ -77,7 +120,12 @@ test("on a slow link time-outs follow its pace: blocks are asked for again once,
   // a block takes 1.4 s where the time-out begins at 1 s
   for (let index = 0; index < 20; index++) {
     const arrivalMs = (index + 1) * 1400;
-    while ((receiver.wakeAtMs ?? Infinity) <= arrivalMs) { const now = receiver.wakeAtMs ?? 0; receiver.tick(now); timeouts++; asked += ask(receiver, now).flatMap(([blocks]) => blocks).length; }
+    while ((receiver.wakeAtMs ?? Infinity) <= arrivalMs) {
+      const now = receiver.wakeAtMs ?? 0;
+      receiver.tick(now);
+      timeouts++;
+      asked += ask(receiver, now).flatMap(([blocks]) => blocks).length;
+    }
     receiver.onBlock(blockOf(index), arrivalMs);
     receiver.written(index);
     asked += ask(receiver, arrivalMs).flatMap(([blocks]) => blocks).length;
@@ -107,7 +155,10 @@ test("a block that three later ones overtook is asked for again at once", () => 
   receiver.onManifest(part(0), 0);
   receiver.onManifest(part(1), 0);
   ask(receiver, 0);
-  for (const index of [1, 2, 3]) { receiver.onBlock(blockOf(index), 1); receiver.written(index); }
+  for (const index of [1, 2, 3]) {
+    receiver.onBlock(blockOf(index), 1);
+    receiver.written(index);
+  }
   assert.deepEqual(ask(receiver, 1), [[[0, 8, 9, 10], []]]);
 });
 
@@ -117,9 +168,13 @@ test("a restart goes on from the written blocks, with the limits of today", () =
   ask(first, 0);
   first.onManifest(part(0), 0);
   ask(first, 0);
-  for (const index of [0, 2]) { first.onBlock(blockOf(index), 1); }
+  for (const index of [0, 2]) {
+    first.onBlock(blockOf(index), 1);
+  }
   first.written(2);
-  const state = JSON.parse(JSON.stringify(first.state())) as NonNullable<ReturnType<TransferReceiver["state"]>>;
+  const state = JSON.parse(JSON.stringify(first.state())) as NonNullable<
+    ReturnType<TransferReceiver["state"]>
+  >;
   const second = new TransferReceiver(options, state);
   assert.equal(second.progress.writtenBlocks, 1);
   assert.deepEqual(ask(second, 0), [[[], [0, 1]]]);
@@ -129,17 +184,34 @@ test("a restart goes on from the written blocks, with the limits of today", () =
   let done = false;
   for (let now = 2; !done && now < 100; now++) {
     const wanted = ask(second, now).flatMap(([indices]) => indices);
-    for (const index of wanted) { second.onBlock(blockOf(index), now); written.push(index); done ||= second.written(index).some(({ type }) => type === "done"); }
+    for (const index of wanted) {
+      second.onBlock(blockOf(index), now);
+      written.push(index);
+      done ||= second.written(index).some(({ type }) => type === "done");
+    }
   }
   assert.equal(done, true);
-  assert.deepEqual(written.sort((a, b) => a - b), blocks.map((_, index) => index).filter((index) => index !== 2));
-  assert.throws(() => new TransferReceiver({ ...options, maxBytes: 10 }, state), (error) => isStemmaError(error, "SIZE_OVER_LIMIT"));
-  assert.throws(() => new TransferReceiver({ ...options, transfer: "ffffffffffffffff" }, state), (error) => isStemmaError(error, "TRANSFER_MANIFEST_INVALID"));
-  assert.throws(() => new TransferReceiver(options, { ...state, blocks: "AAAAAAAA" }), (error) => isStemmaError(error, "TRANSFER_MANIFEST_INVALID"));
+  assert.deepEqual(
+    written.sort((a, b) => a - b),
+    blocks.map((_, index) => index).filter((index) => index !== 2),
+  );
+  assert.throws(
+    () => new TransferReceiver({ ...options, maxBytes: 10 }, state),
+    (error) => isStemmaError(error, "SIZE_OVER_LIMIT"),
+  );
+  assert.throws(
+    () => new TransferReceiver({ ...options, transfer: "ffffffffffffffff" }, state),
+    (error) => isStemmaError(error, "TRANSFER_MANIFEST_INVALID"),
+  );
+  assert.throws(
+    () => new TransferReceiver(options, { ...state, blocks: "AAAAAAAA" }),
+    (error) => isStemmaError(error, "TRANSFER_MANIFEST_INVALID"),
+  );
 });
 
 test("manifests that contradict the want, the limits or themselves are refused by type", () => {
-  const begin = (change: Partial<ManifestPart>, more: Partial<ReceiverOptions> = {}): string | undefined => failure(new TransferReceiver({ ...options, ...more }).onManifest({ ...part(0), ...change }, 0));
+  const begin = (change: Partial<ManifestPart>, more: Partial<ReceiverOptions> = {}): string | undefined =>
+    failure(new TransferReceiver({ ...options, ...more }).onManifest({ ...part(0), ...change }, 0));
   assert.equal(begin({ byteLength: 11 * byteLength }), "SIZE_OVER_LIMIT");
   assert.equal(begin({ byteLength: byteLength + 1 }), "TRANSFER_MANIFEST_INVALID");
   assert.equal(begin({ blockBytes: 1 }), "TRANSFER_MANIFEST_INVALID");
@@ -151,12 +223,24 @@ test("manifests that contradict the want, the limits or themselves are refused b
   assert.equal(begin({ transfer: "ffffffffffffffff" }), undefined, "not of this transfer");
   const receiver = new TransferReceiver(options);
   receiver.onManifest(part(0), 0);
-  assert.equal(failure(receiver.onManifest({ ...part(1), byteLength: byteLength - 1 }, 0)), "TRANSFER_MANIFEST_INVALID");
+  assert.equal(
+    failure(receiver.onManifest({ ...part(1), byteLength: byteLength - 1 }, 0)),
+    "TRANSFER_MANIFEST_INVALID",
+  );
 });
 
 test("a block of a wrong size ends the transfer, a wrong hash is asked again three times", () => {
-  const ready = (): TransferReceiver => { const receiver = new TransferReceiver(options); ask(receiver, 0); receiver.onManifest(part(0), 0); ask(receiver, 0); return receiver; };
-  assert.equal(failure(ready().onBlock({ type: "block", index: 0, data: new Uint8Array(blockBytes - 1) }, 0)), "BLOCK_SIZE_MISMATCH");
+  const ready = (): TransferReceiver => {
+    const receiver = new TransferReceiver(options);
+    ask(receiver, 0);
+    receiver.onManifest(part(0), 0);
+    ask(receiver, 0);
+    return receiver;
+  };
+  assert.equal(
+    failure(ready().onBlock({ type: "block", index: 0, data: new Uint8Array(blockBytes - 1) }, 0)),
+    "BLOCK_SIZE_MISMATCH",
+  );
   const receiver = ready();
   const wrong = { type: "block", index: 0, data: new Uint8Array(blockBytes).fill(99) } as const;
   assert.equal(failure(receiver.onBlock(wrong, 0)), undefined);
@@ -178,7 +262,14 @@ test("blocks before their manifest, beyond the stream or beyond the window are i
 test("a bitmap counts, finds gaps and refuses bytes that do not fit", () => {
   const bitmap = new Bitmap(20);
   for (const index of [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 19, 19, 25, -1]) bitmap.add(index);
-  assert.deepEqual([bitmap.count, bitmap.firstMissing(), bitmap.firstMissing(10), bitmap.firstMissing(19), bitmap.isFull], [11, 9, 11, 20, false]);
+  assert.deepEqual(
+    [bitmap.count, bitmap.firstMissing(), bitmap.firstMissing(10), bitmap.firstMissing(19), bitmap.isFull],
+    [11, 9, 11, 20, false],
+  );
   assert.deepEqual(Bitmap.fromBytes(20, bitmap.toBytes()).count, 11);
-  for (const bytes of [new Uint8Array(2), new Uint8Array(4), Uint8Array.of(0, 0, 0x10)]) assert.throws(() => Bitmap.fromBytes(20, bytes), (error) => isStemmaError(error, "TRANSFER_MANIFEST_INVALID"));
+  for (const bytes of [new Uint8Array(2), new Uint8Array(4), Uint8Array.of(0, 0, 0x10)])
+    assert.throws(
+      () => Bitmap.fromBytes(20, bytes),
+      (error) => isStemmaError(error, "TRANSFER_MANIFEST_INVALID"),
+    );
 });

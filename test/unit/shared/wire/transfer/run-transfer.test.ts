@@ -14,13 +14,19 @@ const blockBytes = 4096;
 class HandClock implements Pick<Clock, "monotonic" | "after"> {
   #now = 0;
   #timers: { at: number; callback: () => void }[] = [];
-  monotonic(): number { return this.#now; }
+  monotonic(): number {
+    return this.#now;
+  }
   after(delayMs: number, callback: () => void): () => void {
     const timer = { at: this.#now + delayMs, callback };
     this.#timers.push(timer);
-    return () => { this.#timers = this.#timers.filter((one) => one !== timer); };
+    return () => {
+      this.#timers = this.#timers.filter((one) => one !== timer);
+    };
   }
-  get timers(): number { return this.#timers.length; }
+  get timers(): number {
+    return this.#timers.length;
+  }
   /** Rings the next timer. */
   advance(): void {
     const next = this.#timers.sort((a, b) => a.at - b.at).shift();
@@ -29,25 +35,62 @@ class HandClock implements Pick<Clock, "monotonic" | "after"> {
     next.callback();
   }
 }
-const settle = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+const settle = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 
-interface Pair { readonly receiver: RunningReceiver; readonly sender: RunningSender; readonly target: Uint8Array; readonly most: { inFlight: number } }
-function pair(id: number, source: Uint8Array, clock: HandClock, budget: WindowBudget, objects: readonly StreamObject[] = [streamObjectOfBytes(source)], deliver: (step: () => void) => void = (step) => { step(); }): Pair {
+interface Pair {
+  readonly receiver: RunningReceiver;
+  readonly sender: RunningSender;
+  readonly target: Uint8Array;
+  readonly most: { inFlight: number };
+}
+function pair(
+  id: number,
+  source: Uint8Array,
+  clock: HandClock,
+  budget: WindowBudget,
+  objects: readonly StreamObject[] = [streamObjectOfBytes(source)],
+  deliver: (step: () => void) => void = (step) => {
+    step();
+  },
+): Pair {
   const transfer = id.toString(16).padStart(16, "0");
   const target = new Uint8Array(source.length);
   const most = { inFlight: 0 };
   const sender = runSender({ transfer, blockBytes }, objects, {
-    clock, onFailed: (error) => { throw error; },
-    send: async (message) => { deliver(() => { if (message.type === "block") receiver.onBlock(message); else receiver.onManifest(message); }); },
+    clock,
+    onFailed: (error) => {
+      throw error;
+    },
+    send: async (message) => {
+      deliver(() => {
+        if (message.type === "block") receiver.onBlock(message);
+        else receiver.onManifest(message);
+      });
+    },
   });
-  const receiver: RunningReceiver = runReceiver({ transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes }, {
-    clock, budget,
-    send: (message) => { deliver(() => { sender.onRequest(message); }); },
-    write: async (offset, bytes) => { most.inFlight = Math.max(most.inFlight, budget.usedBytes); target.set(bytes, offset); },
-  });
+  const receiver: RunningReceiver = runReceiver(
+    { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes },
+    {
+      clock,
+      budget,
+      send: (message) => {
+        deliver(() => {
+          sender.onRequest(message);
+        });
+      },
+      write: async (offset, bytes) => {
+        most.inFlight = Math.max(most.inFlight, budget.usedBytes);
+        target.set(bytes, offset);
+      },
+    },
+  );
   return { receiver, sender, target, most };
 }
-const bytesOf = (length: number, seed: number): Uint8Array => Uint8Array.from({ length }, (_, index) => (index * 31 + seed * 7 + (index >> 8)) & 255);
+const bytesOf = (length: number, seed: number): Uint8Array =>
+  Uint8Array.from({ length }, (_, index) => (index * 31 + seed * 7 + (index >> 8)) & 255);
 
 test("many transfers under one small budget all arrive, and never hold more than it", async () => {
   const clock = new HandClock();
@@ -72,7 +115,14 @@ test("an empty stream ends at once", async () => {
 test("each byte of an object is read once, though it is hashed before it is sent", async () => {
   const source = bytesOf(100 * blockBytes, 1);
   let read = 0;
-  const counted: StreamObject = { byteLength: source.length, chunks: () => streamObjectOfBytes(source).chunks(), readAt: async (offset, target) => { read += target.length; target.set(source.subarray(offset, offset + target.length)); } };
+  const counted: StreamObject = {
+    byteLength: source.length,
+    chunks: () => streamObjectOfBytes(source).chunks(),
+    readAt: async (offset, target) => {
+      read += target.length;
+      target.set(source.subarray(offset, offset + target.length));
+    },
+  };
   const { receiver, target } = pair(1, source, new HandClock(), new WindowBudget(2 ** 20), [counted]);
   await receiver.finished;
   assert.deepEqual(target, source);
@@ -85,7 +135,10 @@ test("after a lost link the time-out asks again, and a reconnection asks at once
     const source = bytesOf(30 * blockBytes, 3);
     let messages = 0;
     let isUp = true;
-    const one = pair(1, source, clock, new WindowBudget(2 ** 20), [streamObjectOfBytes(source)], (step) => { messages++; if (isUp && (messages <= 8 || messages > 100)) step(); });
+    const one = pair(1, source, clock, new WindowBudget(2 ** 20), [streamObjectOfBytes(source)], (step) => {
+      messages++;
+      if (isUp && (messages <= 8 || messages > 100)) step();
+    });
     for (let turn = 0; turn < 20; turn++) await settle();
     assert.equal(one.receiver.machine.isEnded, false, "the link was lost on the way");
     assert.equal(clock.timers, 1);
@@ -94,7 +147,10 @@ test("after a lost link the time-out asks again, and a reconnection asks at once
     await settle();
     isUp = true;
     messages = 100;
-    if (reconnects) { one.sender.reconnected(); one.receiver.reconnected(); } else clock.advance();
+    if (reconnects) {
+      one.sender.reconnected();
+      one.receiver.reconnected();
+    } else clock.advance();
     await one.receiver.finished;
     assert.deepEqual(one.target, source);
   }
@@ -105,14 +161,25 @@ test("a sender whose link hangs in a send goes on after it reconnects", async ()
   const sent: number[] = [];
   let hang = true;
   const sender = runSender({ transfer: "0000000000000001", blockBytes }, [streamObjectOfBytes(source)], {
-    clock: { monotonic: () => 0 }, onFailed: (error) => { throw error; },
-    send: (message) => (hang ? new Promise<void>(() => undefined) : Promise.resolve(void sent.push(message.type === "block" ? message.index : -1))),
+    clock: { monotonic: () => 0 },
+    onFailed: (error) => {
+      throw error;
+    },
+    send: (message) =>
+      hang
+        ? new Promise<void>(() => undefined)
+        : Promise.resolve(void sent.push(message.type === "block" ? message.index : -1)),
   });
   sender.onRequest({ type: "blockRequest", transfer: "0000000000000001", blocks: [0, 1], manifestParts: [] });
   await settle();
   hang = false;
   sender.reconnected();
-  sender.onRequest({ type: "blockRequest", transfer: "0000000000000001", blocks: [0, 1], manifestParts: [0] });
+  sender.onRequest({
+    type: "blockRequest",
+    transfer: "0000000000000001",
+    blocks: [0, 1],
+    manifestParts: [0],
+  });
   for (let turn = 0; turn < 20; turn++) await settle();
   assert.deepEqual(sent, [0, 1, -1]);
   await sender.stop();
@@ -122,16 +189,60 @@ test("what a disk cannot write or read ends the transfer with that error, and th
   const clock = new HandClock();
   const budget = new WindowBudget(2 ** 20);
   const source = bytesOf(10 * blockBytes, 5);
-  const failing = runReceiver({ transfer: "0000000000000001", objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes }, {
-    clock, budget, send: (message) => { sender.onRequest(message); }, write: async () => { throw new Error("disk full"); },
-  });
+  const failing = runReceiver(
+    {
+      transfer: "0000000000000001",
+      objects: 1,
+      rawBytes: source.length,
+      maxBytes: 2 ** 30,
+      maxBlockBytes: blockBytes,
+    },
+    {
+      clock,
+      budget,
+      send: (message) => {
+        sender.onRequest(message);
+      },
+      write: async () => {
+        throw new Error("disk full");
+      },
+    },
+  );
   let failed: unknown;
-  const sender: RunningSender = runSender({ transfer: "0000000000000001", blockBytes }, [streamObjectOfBytes(source)], {
-    clock, onFailed: (error) => { failed = error; }, send: async (message) => { if (message.type === "block") failing.onBlock(message); else failing.onManifest(message); },
-  });
+  const sender: RunningSender = runSender(
+    { transfer: "0000000000000001", blockBytes },
+    [streamObjectOfBytes(source)],
+    {
+      clock,
+      onFailed: (error) => {
+        failed = error;
+      },
+      send: async (message) => {
+        if (message.type === "block") failing.onBlock(message);
+        else failing.onManifest(message);
+      },
+    },
+  );
   await assert.rejects(failing.finished, /disk full/);
   assert.equal(budget.usedBytes, 0);
-  const broken = runSender({ transfer: "0000000000000001", blockBytes }, [{ byteLength: 100, async *chunks() { yield new Uint8Array(50); } }], { clock, onFailed: (error) => { failed = error; }, send: async () => undefined });
+  const broken = runSender(
+    { transfer: "0000000000000001", blockBytes },
+    [
+      {
+        byteLength: 100,
+        async *chunks() {
+          yield new Uint8Array(50);
+        },
+      },
+    ],
+    {
+      clock,
+      onFailed: (error) => {
+        failed = error;
+      },
+      send: async () => undefined,
+    },
+  );
   broken.onRequest({ type: "blockRequest", transfer: "0000000000000001", blocks: [0], manifestParts: [] });
   for (let turn = 0; turn < 10; turn++) await settle();
   assert.ok(isStemmaError(failed, "TENSOR_SIZE_MISMATCH"));
@@ -140,9 +251,24 @@ test("what a disk cannot write or read ends the transfer with that error, and th
 test("manifest hashes are plain SHA-256 of the blocks", async () => {
   const source = bytesOf(2 * blockBytes, 6);
   const hashes: string[] = [];
-  const sender = runSender({ transfer: "0000000000000001", blockBytes }, [streamObjectOfBytes(source)], { clock: { monotonic: () => 0 }, onFailed: (error) => { throw error; }, send: async (message) => { if (message.type === "manifest") hashes.push(...message.blockHashes); } });
+  const sender = runSender({ transfer: "0000000000000001", blockBytes }, [streamObjectOfBytes(source)], {
+    clock: { monotonic: () => 0 },
+    onFailed: (error) => {
+      throw error;
+    },
+    send: async (message) => {
+      if (message.type === "manifest") hashes.push(...message.blockHashes);
+    },
+  });
   sender.onRequest({ type: "blockRequest", transfer: "0000000000000001", blocks: [], manifestParts: [0] });
   for (let turn = 0; turn < 10; turn++) await settle();
-  assert.deepEqual(hashes, [0, 1].map((index) => createHash("sha256").update(source.subarray(index * blockBytes, (index + 1) * blockBytes)).digest("hex")));
+  assert.deepEqual(
+    hashes,
+    [0, 1].map((index) =>
+      createHash("sha256")
+        .update(source.subarray(index * blockBytes, (index + 1) * blockBytes))
+        .digest("hex"),
+    ),
+  );
   await sender.stop();
 });

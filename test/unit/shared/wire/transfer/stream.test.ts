@@ -4,19 +4,54 @@ import { isStemmaError } from "../../../../../shared/errors.js";
 import { objectId, tensorId } from "../../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import type { ObjectRef } from "../../../../../shared/wire/messages.js";
-import { objectsOfStream, StreamReader, streamObjectOfBytes, type StreamObject } from "../../../../../shared/wire/transfer/stream.js";
+import {
+  objectsOfStream,
+  StreamReader,
+  streamObjectOfBytes,
+  type StreamObject,
+} from "../../../../../shared/wire/transfer/stream.js";
 
 /** Bytes given in pieces of this length, counting how often they are begun again. */
 function inPieces(bytes: Uint8Array, piece: number, begun = { times: 0 }): StreamObject {
-  return { byteLength: bytes.length, async *chunks() { begun.times++; for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece); } };
+  return {
+    byteLength: bytes.length,
+    async *chunks() {
+      begun.times++;
+      for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece);
+    },
+  };
 }
 const bytes = Uint8Array.from({ length: 1000 }, (_, index) => index % 251);
 
 test("any range of any objects reads as their bytes one after the other", async () => {
-  const pieces = [bytes.subarray(0, 300), bytes.subarray(300, 300), bytes.subarray(300, 301), bytes.subarray(301, 1000), bytes.subarray(0, 0)];
-  for (const make of [(one: Uint8Array) => inPieces(one, 7), (one: Uint8Array) => inPieces(one, 1000), streamObjectOfBytes, (one: Uint8Array) => (one.length > 300 ? inPieces(one, 64) : streamObjectOfBytes(one))]) {
+  const pieces = [
+    bytes.subarray(0, 300),
+    bytes.subarray(300, 300),
+    bytes.subarray(300, 301),
+    bytes.subarray(301, 1000),
+    bytes.subarray(0, 0),
+  ];
+  for (const make of [
+    (one: Uint8Array) => inPieces(one, 7),
+    (one: Uint8Array) => inPieces(one, 1000),
+    streamObjectOfBytes,
+    (one: Uint8Array) => (one.length > 300 ? inPieces(one, 64) : streamObjectOfBytes(one)),
+  ]) {
     const reader = new StreamReader(pieces.map(make));
-    for (const [offset, length] of [[0, 1000], [0, 10], [10, 400], [410, 590], [299, 3], [300, 1], [999, 1], [0, 0], [1000, 0], [5, 5], [500, 100], [200, 700]] as const) {
+    for (const [offset, length] of [
+      [0, 1000],
+      [0, 10],
+      [10, 400],
+      [410, 590],
+      [299, 3],
+      [300, 1],
+      [999, 1],
+      [0, 0],
+      [1000, 0],
+      [5, 5],
+      [500, 100],
+      [200, 700],
+    ] as const) {
       const target = new Uint8Array(length);
       await reader.read(offset, target);
       assert.deepEqual(target, bytes.slice(offset, offset + length), `${offset}+${length}`);
@@ -42,8 +77,13 @@ test("reads asked for at once are done one after the other", async () => {
 
 test("an object that gives fewer or more bytes than it says is an error", async () => {
   for (const byteLength of [900, 1100]) {
-    const reader = new StreamReader([{ byteLength, chunks: () => inPieces(bytes, 130).chunks() }, streamObjectOfBytes(bytes)]);
-    await assert.rejects(reader.read(0, new Uint8Array(byteLength + 100)), (error) => isStemmaError(error, "TENSOR_SIZE_MISMATCH"));
+    const reader = new StreamReader([
+      { byteLength, chunks: () => inPieces(bytes, 130).chunks() },
+      streamObjectOfBytes(bytes),
+    ]);
+    await assert.rejects(reader.read(0, new Uint8Array(byteLength + 100)), (error) =>
+      isStemmaError(error, "TENSOR_SIZE_MISMATCH"),
+    );
   }
 });
 
@@ -56,7 +96,8 @@ const refs: ObjectRef[] = [
   { kind: "metadata", id: objectId("metadata", new Uint8Array(0)), byteLength: 0 },
 ];
 const stream = Buffer.concat([names, ...tensors]);
-const read = async (offset: number, length: number): Promise<Uint8Array> => stream.subarray(offset, Math.min(offset + length, offset + 97));
+const read = async (offset: number, length: number): Promise<Uint8Array> =>
+  stream.subarray(offset, Math.min(offset + length, offset + 97));
 
 test("a stream is taken apart into its objects, each checked", async () => {
   const seen: string[] = [];
@@ -72,9 +113,22 @@ test("a stream is taken apart into its objects, each checked", async () => {
 });
 
 test("a stream with a wrong object, in a wrong order, or cut short is refused by type", async () => {
-  const drain = async (own: readonly ObjectRef[], source: typeof read): Promise<void> => { for await (const object of objectsOfStream(own, () => header, source)) void object; };
-  await assert.rejects(drain(refs.with(1, refs[2] as ObjectRef), read), (error) => isStemmaError(error, "OBJECT_HASH_MISMATCH"));
-  await assert.rejects(drain(refs.with(0, { ...refs[0] as ObjectRef, id: "ab".repeat(32) as Hash }), read), (error) => isStemmaError(error, "OBJECT_HASH_MISMATCH"));
-  await assert.rejects(drain(refs, async (offset, length) => stream.subarray(offset, Math.min(offset + length, 100))), (error) => isStemmaError(error, "BLOCK_SIZE_MISMATCH"));
-  await assert.rejects(drain([{ kind: "names", id: "ab".repeat(32) as Hash, byteLength: 2 ** 30 }], read), (error) => isStemmaError(error, "SIZE_OVER_LIMIT"));
+  const drain = async (own: readonly ObjectRef[], source: typeof read): Promise<void> => {
+    for await (const object of objectsOfStream(own, () => header, source)) void object;
+  };
+  await assert.rejects(drain(refs.with(1, refs[2] as ObjectRef), read), (error) =>
+    isStemmaError(error, "OBJECT_HASH_MISMATCH"),
+  );
+  await assert.rejects(
+    drain(refs.with(0, { ...(refs[0] as ObjectRef), id: "ab".repeat(32) as Hash }), read),
+    (error) => isStemmaError(error, "OBJECT_HASH_MISMATCH"),
+  );
+  await assert.rejects(
+    drain(refs, async (offset, length) => stream.subarray(offset, Math.min(offset + length, 100))),
+    (error) => isStemmaError(error, "BLOCK_SIZE_MISMATCH"),
+  );
+  await assert.rejects(
+    drain([{ kind: "names", id: "ab".repeat(32) as Hash, byteLength: 2 ** 30 }], read),
+    (error) => isStemmaError(error, "SIZE_OVER_LIMIT"),
+  );
 });

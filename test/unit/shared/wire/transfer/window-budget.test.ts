@@ -5,7 +5,11 @@ import { WindowBudget } from "../../../../../shared/wire/transfer/window-budget.
 test("shares take turns block by block, and nobody is woken for nothing", () => {
   const budget = new WindowBudget(2);
   const woken: string[] = [];
-  const [a, b, c] = ["a", "b", "c"].map((name) => budget.join(() => { woken.push(name); })) as [ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>];
+  const [a, b, c] = ["a", "b", "c"].map((name) =>
+    budget.join(() => {
+      woken.push(name);
+    }),
+  ) as [ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>];
   assert.equal(a.take(1) && a.take(1), true);
   assert.equal(a.take(1), false);
   assert.equal(b.take(1), false);
@@ -27,7 +31,11 @@ test("shares take turns block by block, and nobody is woken for nothing", () => 
 test("a share that passes lets the next one go", () => {
   const budget = new WindowBudget(1);
   const woken: string[] = [];
-  const [a, b, c] = ["a", "b", "c"].map((name) => budget.join(() => { woken.push(name); })) as [ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>];
+  const [a, b, c] = ["a", "b", "c"].map((name) =>
+    budget.join(() => {
+      woken.push(name);
+    }),
+  ) as [ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>, ReturnType<WindowBudget["join"]>];
   assert.equal(a.take(1), true);
   assert.equal(b.take(1) || c.take(1), false);
   a.give(1);
