@@ -19,7 +19,7 @@ import { writeDurably } from "../shared/files/durable-write.js";
 import { makeFolderDurably } from "../shared/files/make-folder.js";
 import type { Files } from "../shared/ports.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
-import { maxSocketPathBytes } from "./control/line-server.js";
+import { maxSocketPathBytes } from "./control/json-line-server.js";
 import { parseJsonFile } from "./json-file.js";
 
 /** What commands need to find a running agent. */

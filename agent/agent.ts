@@ -7,7 +7,7 @@ import { isStemmaError, StemmaError } from "../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import { chooseBackend } from "../shared/train/backends/choose.js";
-import type { trainInChild } from "../shared/train/engine.js";
+import type { trainInChild } from "../shared/train/train-in-child.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer } from "../shared/wire/messages.js";
@@ -329,7 +329,7 @@ export class Agent {
     const intake = this.intakes.get(this.#line(line));
     if (intake === undefined) throw this.#unknownLine(line);
     return intake.append(samples, batch).then((taken) => {
-      this.#trainer.poke();
+      this.#trainer.wake();
       return taken;
     });
   }
@@ -362,7 +362,7 @@ export class Agent {
     const { profile } = this.parts;
     await this.#activator.activateNewest(line);
     if (kind === "released") await this.#forget(profile);
-    this.#trainer.poke();
+    this.#trainer.wake();
   }
 
   async #forget(profile: Profile): Promise<void> {
@@ -378,7 +378,7 @@ export class Agent {
     try {
       await this.#offers.take(offer);
       await this.#activator.activate(offer.line, offer.versionId);
-      this.#trainer.poke();
+      this.#trainer.wake();
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       if (error.code === "INTERRUPTED") return;
@@ -444,7 +444,7 @@ export class Agent {
     for (const line of enrolment.lines) {
       const intake = this.intakes.get(line);
       if (intake !== undefined && (await takeFolderIn(files, inboxOf(this.parts, line), intake, log)) > 0)
-        this.#trainer.poke();
+        this.#trainer.wake();
     }
   }
 

@@ -5,19 +5,19 @@
 import { readFile } from "node:fs/promises";
 import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
-import { nodeClock, nodeRandom } from "../shared/adapters/node-clock.js";
+import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
 import { exitStatus, isStemmaError, type StemmaError } from "../shared/errors.js";
 import { lockHome } from "../shared/files/home-lock.js";
 import { nodeFiles } from "../shared/files/node-files.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
-import { trainInChild } from "../shared/train/engine.js";
+import { trainInChild } from "../shared/train/train-in-child.js";
 import { loadEnrolment } from "../shared/trust/enrolment.js";
 import { makeRunFolder, openAgentHome, writeRunFile } from "./agent-home.js";
 import { agentLog, type LogForm } from "./agent-log.js";
 import { Agent } from "./agent.js";
 import { loadConfig, parseConfig } from "./config.js";
 import { controlDoor, samplesDoor } from "./control/doors.js";
-import { LineServer } from "./control/line-server.js";
+import { JsonLineServer } from "./control/json-line-server.js";
 import { loadProfile, parseProfile } from "./profile.js";
 import type { AgentStatus } from "./status.js";
 import type { Trained, TrainingRequest } from "./trainer/trainer.js";
@@ -91,7 +91,7 @@ export async function startAgent(
       : await loadProfile(files, options.profile ?? config.profile ?? enrolment.profile);
   await openAgentHome(files, home, enrolment);
   const lock = await lockHome(home);
-  const doors: LineServer[] = [];
+  const doors: JsonLineServer[] = [];
   let fail: (error: StemmaError) => void = () => undefined;
   const failed = new Promise<StemmaError>((resolveFailed) => {
     fail = resolveFailed;
@@ -121,13 +121,13 @@ export async function startAgent(
     };
     try {
       doors.push(
-        await LineServer.listen(
+        await JsonLineServer.listen(
           { path: sockets.control, mode: 0o600, maxLineBytes: maxLineBytes.control, maxConnections, log },
           controlDoor(agent),
         ),
       );
       doors.push(
-        await LineServer.listen(
+        await JsonLineServer.listen(
           { path: sockets.samples, mode: 0o660, maxLineBytes: maxLineBytes.samples, maxConnections, log },
           samplesDoor(agent),
         ),

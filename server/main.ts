@@ -22,11 +22,11 @@ import { trainJobs } from "./http/train-jobs.js";
 import { FleetIngest } from "./ingest/fleet-ingest.js";
 import { serverMetrics } from "./metrics.js";
 import { localOperations } from "./operations/local-operations.js";
-import { openFleets, type OpenFleets } from "./operations/open-fleets.js";
+import { openFleets, type OpenFleets } from "./context/open-fleets.js";
 import type { ServerOperations } from "./operations/operations.js";
 import { startRetentionSchedule } from "./operations/retention-schedule.js";
-import { clearWorkFolder } from "./operations/work-folder.js";
-import { programVersion } from "./program-version.js";
+import { clearWorkFolder } from "./context/work-folder.js";
+import { programVersion } from "../shared/adapters/program-version.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
 

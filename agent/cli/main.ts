@@ -9,7 +9,7 @@ import { formatBytes, Output, outputForms, type OutputForm } from "../../shared/
 import { exitStatus, StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { readRunFile } from "../agent-home.js";
-import { askAgent } from "../control/line-client.js";
+import { askAgent } from "../control/json-line-client.js";
 import { runAgent } from "../main.js";
 import type { AgentStatus, VersionStatus } from "../status.js";
 import type { Trained } from "../trainer/trainer.js";

@@ -15,7 +15,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Agent } from "../agent.js";
 import { describeIssues } from "../json-file.js";
-import type { Handler, Request } from "./line-server.js";
+import type { Handler, Request } from "./json-line-server.js";
 
 const trainRequest = z.object({
   line: z.string(),

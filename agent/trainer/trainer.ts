@@ -10,7 +10,7 @@ import { decodeNames } from "../../shared/model/names.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { trainInChild, TrainingOutcome, TrainingProgress } from "../../shared/train/engine.js";
+import type { trainInChild, TrainingOutcome, TrainingProgress } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
@@ -100,7 +100,7 @@ export class Trainer {
   /** Clears what an interrupted training left, and looks at the schedules from now on. */
   async start(): Promise<void> {
     await this.options.files.remove(join(this.options.home, "work"));
-    this.poke();
+    this.wake();
   }
 
   /**
@@ -122,7 +122,7 @@ export class Trainer {
       );
     return new Promise((resolve, reject) => {
       this.#asked.push({ line, request, resolve, reject });
-      this.poke();
+      this.wake();
     });
   }
 
@@ -139,7 +139,7 @@ export class Trainer {
   }
 
   /** Something changed: looks at once. */
-  poke(): void {
+  wake(): void {
     if (this.#stopped || this.#loop !== undefined) return;
     this.#cancelCheck?.();
     this.#loop = this.#runDue()
@@ -150,11 +150,11 @@ export class Trainer {
         this.#loop = undefined;
         if (this.#stopped) return;
         if (this.#asked.length > 0) {
-          this.poke();
+          this.wake();
           return;
         }
         this.#cancelCheck = this.options.clock.after(this.#checkEveryMs(), () => {
-          this.poke();
+          this.wake();
         });
       });
   }

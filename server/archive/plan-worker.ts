@@ -2,7 +2,7 @@
  * The thread in which plans are made: planning computes for seconds without a pause. Takes a graph in pieces.
  */
 import { parentPort } from "node:worker_threads";
-import { nodeClock } from "../../shared/adapters/node-clock.js";
+import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import { makePlan, type PlanAnswer, type PlanQuestion } from "./make-plan.js";

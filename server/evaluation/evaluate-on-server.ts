@@ -8,11 +8,11 @@ import { StemmaError } from "../../shared/errors.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { mostEvaluated, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
-import { needDataset, referenceOf } from "../operations/dataset-operations.js";
+import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { EvaluationReport, EvaluationRequest } from "../operations/operations.js";
-import type { OperationsContext } from "../operations/operations-context.js";
-import { workFolderOf } from "../operations/work-folder.js";
-import { writeModelFolder } from "../training/model-folder.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { workFolderOf } from "../context/work-folder.js";
+import { writeModelFolder } from "../context/model-folder.js";
 import { metricOf } from "./metric.js";
 
 /** Evaluations that run at a time on one home, as with trainings. */
@@ -60,7 +60,7 @@ async function evaluateVersion(
   const { fleets, home } = context;
   const repository = await fleets.get(request.fleet);
   const version = repository.resolve(request.model);
-  const dataset = referenceOf(await needDataset(context, request.fleet, request.data));
+  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
   await mkdir(workFolderOf(home), { recursive: true });
   const workFolder = await mkdtemp(join(workFolderOf(home), "evaluate-"));
   try {

@@ -18,9 +18,9 @@ import { reduceTensor, type ReducedTensor } from "../../shared/schemes/reduce.js
 import { parseScheme, schemeText } from "../../shared/schemes/scheme.js";
 import { tensorId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type TensorSource } from "../../shared/tensor/tensor.js";
-import { checkExactness } from "../repository/exactness.js";
+import { checkExactness } from "../repository/state/exactness.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import type { OperationsContext } from "../operations/operations-context.js";
+import type { OperationsContext } from "../context/operations-context.js";
 import type { ReduceReport, ReduceRequest } from "../operations/operations.js";
 
 type Codec = Awaited<ReturnType<typeof loadDeltaCodec>>;

@@ -13,7 +13,7 @@ import {
   judgeSession,
   type SessionClaim,
   type SessionHistory,
-} from "../broker/session-judge.js";
+} from "./session-judge.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface AdmissionParts {

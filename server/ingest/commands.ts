@@ -3,7 +3,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Random } from "../../shared/ports.js";
 import { maxWordBytes } from "../../shared/wire/limits.js";
 import type { CommandResult } from "../../shared/wire/messages.js";
-import type { Voice } from "./voice.js";
+import type { DeviceSender } from "./device-sender.js";
 
 export interface CommandReply {
   readonly code: string;
@@ -22,7 +22,7 @@ const maxWaiting = 1024;
 export class CommandRelay {
   readonly #waiting = new Map<string, Waiting>();
   constructor(
-    private readonly voice: Pick<Voice, "say">,
+    private readonly voice: Pick<DeviceSender, "say">,
     private readonly clock: Pick<Clock, "after">,
     private readonly random: Random,
   ) {}

@@ -36,9 +36,9 @@ import type { IngestLimits } from "./limits.js";
 import { LineIndex } from "./line-index.js";
 import { Offers } from "./offers.js";
 import { makeReceipt, receiptKindsOf } from "./receipts.js";
-import { ReceptionDesk } from "./reception-desk.js";
+import { UploadScheduler } from "./upload-scheduler.js";
 import { openSpoolFolder } from "./spool.js";
-import { deviceVoice, type SessionPlace, type Voice } from "./voice.js";
+import { deviceSender, type SessionPlace, type DeviceSender } from "./device-sender.js";
 
 export interface FleetIngestParts {
   readonly root: string;
@@ -72,8 +72,8 @@ export class FleetIngest {
   readonly #admitted = new Map<string, number>();
   /** Connections of a device: for a moment two, when one takes over. */
   readonly #connections = new Map<string, number>();
-  readonly #voice: Voice;
-  readonly #desk: ReceptionDesk;
+  readonly #voice: DeviceSender;
+  readonly #desk: UploadScheduler;
   readonly #confirmations: Confirmations;
   readonly #offers: Offers;
   readonly #commands: CommandRelay;
@@ -107,7 +107,7 @@ export class FleetIngest {
     const { root, repository, clock, log, random, events, limits, signer, budget } = parts;
     const { fleet } = repository;
     this.#lines = new LineIndex(repository.versions({ includeRetired: true }));
-    this.#voice = deviceVoice({ root, fleet }, parts.broker, (device) => this.#online.get(device), log);
+    this.#voice = deviceSender({ root, fleet }, parts.broker, (device) => this.#online.get(device), log);
     this.admission = new Admission({
       root,
       repository,
@@ -151,7 +151,7 @@ export class FleetIngest {
         events.emit({ event: "damaged", fleet, device, line, versionId, code, message: messageOf(error) });
       },
     });
-    this.#desk = new ReceptionDesk({
+    this.#desk = new UploadScheduler({
       repository,
       spools,
       budget,

@@ -21,7 +21,7 @@ export interface NeedsView {
   /** The leaves, once the tree is here. */
   readonly leaves: LeafTable | undefined;
   /** The device was asked for the bases already and has not got them. */
-  readonly baseless: boolean;
+  readonly withoutBase: boolean;
 }
 
 export interface NeedsRefusal {
@@ -57,7 +57,7 @@ export function needsOf(
   limits: Pick<IngestLimits, "maxModelBytes" | "maxTensors">,
 ): Needs {
   const unknown = view.record.bases.filter((base) => view.base(base) === "unknown");
-  if (unknown.length > 0 && !view.baseless) return { step: "bases", bases: unknown };
+  if (unknown.length > 0 && !view.withoutBase) return { step: "bases", bases: unknown };
   const objects = smallObjectsOf(view.record).filter(({ id }) => !view.stored(id) && !view.inHand(id));
   if (objects.length > 0)
     return { step: "objects", objects: objects.map(({ kind, id }) => ({ kind, id, byteLength: 0 })) };

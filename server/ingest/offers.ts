@@ -19,12 +19,12 @@ import type { CodedOutflow, CodedOutflows } from "./coded-outflows.js";
 import { hasHad } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
-import { fittingInline, type Voice } from "./voice.js";
+import { fittingInline, type DeviceSender } from "./device-sender.js";
 
 export interface OfferParts {
   readonly repository: FleetRepository;
   readonly signer: ServerSigner;
-  readonly voice: Voice;
+  readonly voice: DeviceSender;
   readonly clock: Clock;
   readonly limits: Pick<IngestLimits, "blockBytes" | "leaseMs">;
   readonly coded: CodedOutflows;

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { openArchive } from "../archive/archive.js";
 import type { ApplyProgress } from "../archive/apply-plan.js";
-import type { OperationsContext } from "./operations-context.js";
+import type { OperationsContext } from "../context/operations-context.js";
 import type { ServerOperations } from "./operations.js";
-import { workFolderOf } from "./work-folder.js";
+import { workFolderOf } from "../context/work-folder.js";
 
 export function archiveOperations({
   fleets,

@@ -1,36 +1,10 @@
 /** Operations on named data: list, add (read once, hash kept), check (read again, compare). */
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
-import type { DatasetReference } from "../../shared/train/training.js";
-import { checkDatasetAt } from "./datasets.js";
-import type { DatasetSummary, ServerOperations } from "./operations.js";
-import type { OperationsContext } from "./operations-context.js";
-
-/** @throws DATASET_UNKNOWN */
-export async function needDataset(
-  { fleets }: OperationsContext,
-  fleet: string,
-  name: string,
-): Promise<DatasetSummary> {
-  const found = (await fleets.get(fleet)).datasets().find((dataset) => dataset.name === name);
-  if (found === undefined)
-    throw new StemmaError(
-      "DATASET_UNKNOWN",
-      `The fleet ${fleet} has no data named "${name}". See \`stemma data list\`, or add it with \`stemma data add\`.`,
-      { name },
-    );
-  return found;
-}
-
-/** What a training is told of named data. */
-export function referenceOf({ kind, location, parameters, hash }: DatasetSummary): DatasetReference {
-  return {
-    reader: kind,
-    parameters,
-    ...(location === "" ? {} : { location }),
-    ...(hash !== null && isHash(hash) ? { hash } : {}),
-  };
-}
+import { requireDataset } from "../context/named-data.js";
+import { checkDatasetAt } from "../context/check-dataset.js";
+import type { ServerOperations } from "./operations.js";
+import type { OperationsContext } from "../context/operations-context.js";
 
 export function datasetOperations(
   context: OperationsContext,
@@ -54,7 +28,7 @@ export function datasetOperations(
       return { name, kind, location, parameters, hash };
     },
     checkDataset: async (fleet, name) => {
-      const dataset = await needDataset(context, fleet, name);
+      const dataset = await requireDataset(context, fleet, name);
       const { samples, hash } = await checkDatasetAt(dataset);
       const ok = dataset.hash === null || dataset.hash === hash;
       return {

@@ -7,7 +7,7 @@ import { defaultRoot, isName } from "../../shared/wire/topics.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { Enrolment, EnrolmentOptions, ServerOperations } from "./operations.js";
-import type { OperationsContext } from "./operations-context.js";
+import type { OperationsContext } from "../context/operations-context.js";
 
 type DeviceOperations = Pick<
   ServerOperations,

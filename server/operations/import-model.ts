@@ -14,8 +14,8 @@ import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ImportOptions, ImportReport } from "./operations.js";
-import type { OperationsContext } from "./operations-context.js";
-import { workFolderOf } from "./work-folder.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { workFolderOf } from "../context/work-folder.js";
 
 /** What must stay free on the disk beside an import. */
 const reserveBytes = 64 * 1024 * 1024;

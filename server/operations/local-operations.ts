@@ -4,17 +4,17 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import { openNodeHome } from "../repository/node-home.js";
-import { programVersion } from "../program-version.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
 import { archiveOperations } from "./archive-operations.js";
 import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
 import { modelOperations } from "./model-operations.js";
-import { openFleets } from "./open-fleets.js";
+import { openFleets } from "../context/open-fleets.js";
 import type { ServerOperations } from "./operations.js";
-import type { OperationsContext } from "./operations-context.js";
+import type { OperationsContext } from "../context/operations-context.js";
 import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
-import { clearWorkFolder } from "./work-folder.js";
+import { clearWorkFolder } from "../context/work-folder.js";
 import { evaluateOnServer } from "../evaluation/evaluate-on-server.js";
 import { reduceOnServer } from "../evaluation/reduce-version.js";
 import { progressiveOnServer } from "../progressive/progressive-on-server.js";

@@ -14,7 +14,7 @@ import type { Measurement } from "../../shared/train/training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { importModel } from "./import-model.js";
 import type { ModelDescription, ModelReference, ServerOperations } from "./operations.js";
-import type { OperationsContext } from "./operations-context.js";
+import type { OperationsContext } from "../context/operations-context.js";
 import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
 type ModelOperations = Pick<

@@ -5,7 +5,8 @@
  * All answers are plain JSON values, except where bytes stream.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { EnvironmentPolicy, EnvironmentVerdict, RecoverySteps } from "../../shared/recover/recovery.js";
+import type { EnvironmentPolicy, EnvironmentVerdict } from "../../shared/model/environment.js";
+import type { RecoverySteps } from "../../shared/recover/recovery.js";
 import type { DatasetReference, Measurement, TrainingResult } from "../../shared/train/training.js";
 import type { Difference } from "../../shared/schemes/difference.js";
 import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
@@ -24,8 +25,8 @@ import type {
   RetentionOptions,
   RetentionOutcome,
   RetentionSetting,
-} from "../repository/fleet-retention.js";
-import type { RetentionScope } from "../repository/retention-plan.js";
+} from "../repository/retention/fleet-retention.js";
+import type { RetentionScope } from "../repository/retention/retention-plan.js";
 import type {
   CheckReport,
   DeviceSummary,

@@ -8,10 +8,11 @@ import { treeRoot } from "../../shared/model/tree.js";
 import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import { environmentForTraining } from "../../shared/train/training-environment.js";
-import type { Environment, EnvironmentPolicy, RecoveredModel } from "../../shared/recover/recovery.js";
+import type { Environment, EnvironmentPolicy } from "../../shared/model/environment.js";
+import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { tensorIdOfSource } from "../../shared/tensor/hash.js";
-import { programVersion } from "../program-version.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RecoveryReport, RecoveryStream } from "./operations.js";
 

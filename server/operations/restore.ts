@@ -1,6 +1,6 @@
 /** Restoring a backup: into an empty home, without a server. */
 import { nodeHomePorts } from "../repository/node-home.js";
-import { restoreBackup, type RestoredFleet } from "../repository/restore.js";
+import { restoreBackup, type RestoredFleet } from "../repository/backup/restore.js";
 
 /** @throws BACKUP_INVALID where the target is not empty or the backup is not whole */
 export async function restoreHome(

@@ -3,7 +3,7 @@ import { isStemmaError } from "../../shared/errors.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RetentionReport, ServerOperations } from "./operations.js";
-import type { OperationsContext } from "./operations-context.js";
+import type { OperationsContext } from "../context/operations-context.js";
 
 type RetentionOperations = Pick<
   ServerOperations,

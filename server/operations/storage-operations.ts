@@ -2,7 +2,7 @@
 import { isAbsolute } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "./operations.js";
-import type { OperationsContext } from "./operations-context.js";
+import type { OperationsContext } from "../context/operations-context.js";
 
 type StorageOperations = Pick<
   ServerOperations,

@@ -3,7 +3,7 @@
  * (MH Problem 1). Runs the paper's algorithms, improves what they find, searches beyond them, and keeps the
  * best tree that keeps the budgets. Pure: graph and budgets in, plan out; it may run in a worker.
  */
-import { seededNumbers } from "../../shared/seeded-numbers.js";
+import { seededNumbers } from "../../shared/random/seeded-numbers.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import { budgetsByRatio, isWithin, limitsOf, LimitMeter, requireReachable, type Limits } from "./budgets.js";

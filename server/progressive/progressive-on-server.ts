@@ -20,11 +20,11 @@ import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-j
 import { firstOf } from "../../shared/train/evaluation.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { checkCount, oneOfFew } from "../evaluation/evaluate-on-server.js";
-import { needDataset, referenceOf } from "../operations/dataset-operations.js";
-import type { OperationsContext } from "../operations/operations-context.js";
-import { workFolderOf } from "../operations/work-folder.js";
+import { requireDataset, referenceOf } from "../context/named-data.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { workFolderOf } from "../context/work-folder.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { writeModelFolder } from "../training/model-folder.js";
+import { writeModelFolder } from "../context/model-folder.js";
 import { decideInThread } from "./decide-in-thread.js";
 import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
 import type { ProgressiveEvaluationReport, ProgressiveEvaluationRequest } from "./progressive-request.js";
@@ -65,7 +65,7 @@ async function evaluateVersion(
     started = home.ports.clock.monotonic();
   const repository = await fleets.get(request.fleet),
     version = repository.resolve(request.model);
-  const dataset = referenceOf(await needDataset(context, request.fleet, request.data)),
+  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data)),
     { set } = await loadDataset(dataset, nodeFiles());
   if (set.task !== "classification")
     throw new StemmaError(

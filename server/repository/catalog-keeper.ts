@@ -7,7 +7,7 @@ import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Catalog, CatalogEntry } from "../catalog/catalog.js";
 import type { CatalogKeeper } from "./context.js";
-import { summaryOf, type VersionTable } from "./version-table.js";
+import { summaryOf, type VersionTable } from "./state/version-table.js";
 
 export function catalogKeeper(
   table: VersionTable,

@@ -10,7 +10,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
 import { checkVersion } from "./record-version.js";
-import { keptVersions } from "./references.js";
+import { keptVersions } from "./state/references.js";
 
 type Problem = CheckReport["problems"][number];
 

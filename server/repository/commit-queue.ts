@@ -9,7 +9,7 @@ import type { Fact } from "../../shared/journal/fact.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { applyFact, nextVersion, type FleetState } from "./state.js";
+import { applyFact, nextVersion, type FleetState } from "./state/state.js";
 
 /** What a submission sees while its batch is put together. */
 export interface Draft {

@@ -3,13 +3,13 @@ import type { FileJournal } from "../../shared/journal/open-journal.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { PackStore } from "../../shared/objects/pack-store.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
-import type { Environment } from "../../shared/recover/recovery.js";
+import type { Environment } from "../../shared/model/environment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { CommitQueue } from "./commit-queue.js";
-import type { RecordCache } from "./record-cache.js";
-import type { ReferenceIndex } from "./references.js";
-import type { FleetState, VersionState } from "./state.js";
+import type { RecordCache } from "./state/record-cache.js";
+import type { ReferenceIndex } from "./state/references.js";
+import type { FleetState, VersionState } from "./state/state.js";
 
 export interface RepositoryContext {
   readonly fleet: string;
@@ -31,7 +31,7 @@ export interface RepositoryContext {
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;
   /** Collections and backups take turns: a backup copies packs that a collection would delete. */
-  readonly turns: Turns;
+  readonly turns: SerialQueue;
   /** Next sequence of each (device, line) saved here. */
   readonly sequences: Map<string, number>;
 }
@@ -45,7 +45,7 @@ export interface CatalogKeeper {
 }
 
 /** Runs actions one after the other, in the order of the calls. */
-export class Turns {
+export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve();
   take<T>(action: () => Promise<T>): Promise<T> {
     const turn = this.#last.then(action);

@@ -5,8 +5,8 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { RepositoryContext } from "./context.js";
 import type { ModelDiff, VersionSummary } from "./fleet-repository.js";
-import { readLeaves } from "./references.js";
-import { needVersion } from "./version-table.js";
+import { readLeaves } from "./state/references.js";
+import { requireVersion } from "./state/version-table.js";
 
 /** See FleetRepository.diff. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
 export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash): Promise<ModelDiff> {
@@ -31,7 +31,7 @@ async function sideOf(context: RepositoryContext, versionId: Hash): Promise<Mode
 
 /** A version whose objects must still be there. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
 export function needKept(context: RepositoryContext, versionId: Hash): VersionSummary {
-  const version = needVersion(context, versionId);
+  const version = requireVersion(context, versionId);
   const retired = context.state.versions.get(versionId)?.retired;
   if (retired !== undefined) {
     throw new StemmaError(

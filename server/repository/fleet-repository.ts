@@ -6,12 +6,13 @@
 import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
 import type { Approach, Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import type { Fact } from "../../shared/journal/fact.js";
-import type { Hold } from "./hold.js";
-import type { FleetRetention } from "./fleet-retention.js";
-import type { DatasetState } from "./state.js";
+import type { Hold } from "./state/hold.js";
+import type { FleetRetention } from "./retention/fleet-retention.js";
+import type { DatasetState } from "./state/state.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
-import type { EnvironmentPolicy, RecoveredModel } from "../../shared/recover/recovery.js";
+import type { EnvironmentPolicy } from "../../shared/model/environment.js";
+import type { RecoveredModel } from "../../shared/recover/recovery.js";
 
 /** One version as the catalog knows it. */
 export interface VersionSummary {

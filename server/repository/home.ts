@@ -15,10 +15,10 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
-import type { Environment } from "../../shared/recover/recovery.js";
+import type { Environment } from "../../shared/model/environment.js";
 import { loadOrMakeKey, parseJson, type PrivateKey, type Signer } from "../../shared/trust/keys.js";
 import { isName } from "../../shared/wire/topics.js";
-import { checkName } from "./naming.js";
+import { checkName } from "./state/naming.js";
 
 export interface HomePorts {
   readonly files: Files;

@@ -1,10 +1,10 @@
 /** Homes on this machine's disk: the ports that a server or a command opens one with. */
-import { nodeClock, nodeRandom } from "../../shared/adapters/node-clock.js";
+import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
 import { lockHome } from "../../shared/files/home-lock.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import type { Log } from "../../shared/ports.js";
-import { programVersion } from "../program-version.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
 import { openHome, type Home, type HomePorts } from "./home.js";
 
 export function nodeHomePorts(log?: Log): HomePorts {

@@ -11,35 +11,35 @@ import { openJournal } from "../../shared/journal/open-journal.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
 import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
 import { openNedbCatalog } from "../catalog/nedb-catalog.js";
-import { appendFacts, checkRetirable } from "./append-facts.js";
-import { fleetAsOf } from "./as-of.js";
-import { backupFleet } from "./backup.js";
+import { appendFacts, checkRetirable } from "./state/append-facts.js";
+import { fleetAsOf } from "./state/as-of.js";
+import { backupFleet } from "./backup/backup.js";
 import { catalogKeeper } from "./catalog-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
-import { Turns, type RepositoryContext } from "./context.js";
-import { deviceSummary } from "./device-summary.js";
+import { SerialQueue, type RepositoryContext } from "./context.js";
+import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, needKept } from "./diff-versions.js";
-import { factCodec } from "./fact-codec.js";
+import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, VersionSummary } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
-import { loadRecords } from "./record-cache.js";
+import { loadRecords } from "./state/record-cache.js";
 import { noteSequence, recordVersion } from "./record-version.js";
 import { confirmStored, recoverFleet, recoverVersion, releaseVersion } from "./recover-version.js";
-import { readLeaves, ReferenceIndex } from "./references.js";
-import { fleetRetention } from "./retention.js";
+import { readLeaves, ReferenceIndex } from "./state/references.js";
+import { fleetRetention } from "./retention/retention.js";
 import { saveVersion } from "./save-version.js";
-import { applyFact, backedUpTo, emptyState, type VersionState } from "./state.js";
+import { applyFact, backedUpTo, emptyState, type VersionState } from "./state/state.js";
 import {
   findVersion,
   indexByDevice,
   lineageOf,
   listVersions,
-  needVersion,
+  requireVersion,
   resolveReference,
-} from "./version-table.js";
+} from "./state/version-table.js";
 
 /**
  * Opens a fleet, making it where there is none (a name costs nothing; devices are what is enrolled).
@@ -112,7 +112,7 @@ async function openContext(
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
       catalog: catalogKeeper({ state, records, byDevice, damaged }, objects, openNedbCatalog, log),
-      turns: new Turns(),
+      turns: new SerialQueue(),
     };
   } catch (error) {
     await objects.close();
@@ -145,7 +145,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       await append({ type: "tagged", atMs: now(), name, tag, versionId });
     },
     retire: async (versionId, because) => {
-      if (needVersion(context, versionId).state !== "retired")
+      if (requireVersion(context, versionId).state !== "retired")
         await append({ type: "retired", atMs: now(), versionId, because });
     },
     checkRetirable: (versionId) => {

@@ -19,9 +19,9 @@ import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { VersionSummary } from "./fleet-repository.js";
-import { checkName } from "./naming.js";
-import type { VersionState } from "./state.js";
-import { findVersion, indexByDevice, needVersion } from "./version-table.js";
+import { checkName } from "./state/naming.js";
+import type { VersionState } from "./state/state.js";
+import { findVersion, indexByDevice, requireVersion } from "./state/version-table.js";
 
 export interface CheckedVersion {
   readonly versionId: Hash;
@@ -128,7 +128,7 @@ export async function appendRecorded(
       context.catalog.changed([versionId]);
     },
   });
-  return needVersion(context, versionId);
+  return requireVersion(context, versionId);
 }
 
 async function keepRecordBytes(

@@ -1,14 +1,15 @@
 /** Recovery of one version or of a whole fleet, and the server's own proof that what it wrote can be read. */
 import { StemmaError } from "../../shared/errors.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
-import type { EnvironmentPolicy, RecoveredModel } from "../../shared/recover/recovery.js";
+import type { EnvironmentPolicy } from "../../shared/model/environment.js";
+import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { appendFacts } from "./append-facts.js";
-import { fleetAsOf } from "./as-of.js";
+import { appendFacts } from "./state/append-facts.js";
+import { fleetAsOf } from "./state/as-of.js";
 import type { RepositoryContext } from "./context.js";
 import { needKept } from "./diff-versions.js";
 import type { FleetRecovery, VersionSummary } from "./fleet-repository.js";
-import { needVersion } from "./version-table.js";
+import { requireVersion } from "./state/version-table.js";
 
 export interface RecoverVersionOptions {
   readonly environment?: EnvironmentPolicy;
@@ -69,7 +70,7 @@ export async function confirmStored(context: RepositoryContext, versionId: Hash)
       { expected: record.root, actual: verifiedRoot },
     );
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
-  return needVersion(context, versionId);
+  return requireVersion(context, versionId);
 }
 
 /**
@@ -81,7 +82,7 @@ export async function releaseVersion(
   versionId: Hash,
   because: string,
 ): Promise<VersionSummary> {
-  const version = needVersion(context, versionId);
+  const version = requireVersion(context, versionId);
   if (version.state === "released" || version.state === "retired") return version;
   if (version.state !== "stored")
     throw new StemmaError(
@@ -90,5 +91,5 @@ export async function releaseVersion(
       { versionId },
     );
   await appendFacts(context, [{ type: "released", atMs: context.clock.now(), versionId, because }]);
-  return needVersion(context, versionId);
+  return requireVersion(context, versionId);
 }

@@ -5,12 +5,12 @@ import type { SaveBase } from "../../shared/save/plan-save.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
-import { checkExactness } from "./exactness.js";
-import { factCodec } from "./fact-codec.js";
+import { checkExactness } from "./state/exactness.js";
+import { factCodec } from "./state/fact-codec.js";
 import type { SaveOptions, SaveReport, VersionSummary } from "./fleet-repository.js";
-import { checkName, ownDevice, ownLine } from "./naming.js";
+import { checkName, ownDevice, ownLine } from "./state/naming.js";
 import { appendRecorded, recordedFact, sequenceKey } from "./record-version.js";
-import { needVersion } from "./version-table.js";
+import { requireVersion } from "./state/version-table.js";
 
 /** How long a save may take before collection no longer minds it; then recording it finds what is missing. */
 const saveLeaseMs = 60 * 60 * 1000;
@@ -23,9 +23,9 @@ export async function saveVersion(
 ): Promise<SaveReport> {
   checkName("model", options.name);
   const newest = context.state.names.get(options.name)?.at(-1);
-  checkExactness(options.name, options.scheme, newest && needVersion(context, newest.versionId));
+  checkExactness(options.name, options.scheme, newest && requireVersion(context, newest.versionId));
   const bases = await loadBases(context, options.bases ?? []);
-  if (options.successorOf !== undefined) needVersion(context, options.successorOf);
+  if (options.successorOf !== undefined) requireVersion(context, options.successorOf);
   // What the store has already is not written again, so it must not be collected before the fact says it is
   // needed.
   const lease = context.objects.lease(
@@ -44,7 +44,7 @@ export async function saveVersion(
 async function loadBases(context: RepositoryContext, bases: readonly Hash[]): Promise<readonly SaveBase[]> {
   return await Promise.all(
     bases.map(async (versionId) => {
-      const base = needVersion(context, versionId);
+      const base = requireVersion(context, versionId);
       if (base.state === "retired")
         throw new StemmaError(
           "MODEL_RETIRED",

@@ -9,17 +9,21 @@ import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
-import { trainInChild, type TrainingOutcome, type TrainingProgress } from "../../shared/train/engine.js";
+import {
+  trainInChild,
+  type TrainingOutcome,
+  type TrainingProgress,
+} from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingJob } from "../../shared/train/training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { needDataset, referenceOf } from "../operations/dataset-operations.js";
+import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { TrainProgress, TrainReport, TrainRequest } from "../operations/operations.js";
-import type { OperationsContext } from "../operations/operations-context.js";
-import { workFolderOf } from "../operations/work-folder.js";
-import { programVersion } from "../program-version.js";
-import { writeModelFolder } from "./model-folder.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { workFolderOf } from "../context/work-folder.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
+import { writeModelFolder } from "../context/model-folder.js";
 
 /**
  * @throws MODEL_OPAQUE, DATASET_UNKNOWN, RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, NOT_A_NUMBER,
@@ -34,7 +38,7 @@ export async function trainOnServer(
   const { fleets, home, live } = context;
   const repository = await fleets.get(request.fleet, { create: true });
   const base = request.base === undefined ? undefined : repository.resolve(request.base);
-  const dataset = referenceOf(await needDataset(context, request.fleet, request.data));
+  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
   await mkdir(workFolderOf(home), { recursive: true });
   const workFolder = await mkdtemp(join(workFolderOf(home), "train-"));
   try {

@@ -21,7 +21,7 @@ export interface SignedHead extends JournalHead {
 }
 
 /**
- * Signs the bytes of `headMessage` (../trust/signatures.ts) with Ed25519; key and signature as hexadecimal
+ * Signs the bytes of `headMessage` (head-message.ts) with Ed25519; key and signature as hexadecimal
  * text.
  */
 export interface HeadSigner {

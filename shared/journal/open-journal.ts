@@ -42,7 +42,7 @@ import {
   type Segment,
 } from "./load-segments.js";
 import { MerkleLog, inclusionProof, logLeaf } from "./merkle-log.js";
-import { headMessage } from "../trust/signatures.js";
+import { headMessage } from "./head-message.js";
 
 export interface JournalOptions<F> {
   readonly signer?: HeadSigner;

@@ -3,8 +3,24 @@
  * follows. Values come in as data; reading them from Node is node-environment.ts.
  */
 import { StemmaError } from "../errors.js";
-import type { Environment, EnvironmentPolicy, EnvironmentVerdict } from "../recover/recovery.js";
 import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
+
+/** Environment of a save, stored once by content (MM1). Flat: field → value. */
+export type Environment = Readonly<Record<string, string>>;
+export interface EnvironmentVerdict {
+  /**
+   * `same`: all fields equal. `compatible`: only fields differ that do not decide bits. `different`: others
+   * do.
+   */
+  readonly verdict: "same" | "compatible" | "different";
+  readonly differing: readonly {
+    readonly field: string;
+    readonly recorded: string | undefined;
+    readonly here: string | undefined;
+  }[];
+}
+/** What follows from the verdict. */
+export type EnvironmentPolicy = "ignore" | "report" | "refuse-different" | "refuse-any";
 
 /** What is known of a machine and its software; what is unknown is left out. */
 export interface EnvironmentFacts {

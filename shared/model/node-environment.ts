@@ -3,7 +3,7 @@
  * only.
  */
 import { arch, cpus, release, totalmem, type } from "node:os";
-import type { Environment } from "../recover/recovery.js";
+import type { Environment } from "./environment.js";
 import { captureEnvironment, type EnvironmentFacts } from "./environment.js";
 
 /**

@@ -16,7 +16,8 @@ import type { Clock } from "../ports.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { tensorHasher } from "../tensor/hash.js";
 import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
-import type { Environment, EnvironmentPolicy, RecoveredModel } from "./recovery.js";
+import type { Environment, EnvironmentPolicy } from "../model/environment.js";
+import type { RecoveredModel } from "./recovery.js";
 import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js";
 
 export interface RecoverOptions {

@@ -1,23 +1,8 @@
-/** What a recovery returns and how its environment is judged. Types only. */
+/** What a recovery returns. Types only. */
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import type { Architecture, LeafTable, Names, SaveRecord } from "../model/model.js";
 
-/** Environment of a save, stored once by content (MM1). Flat: field → value. */
-export type Environment = Readonly<Record<string, string>>;
-export interface EnvironmentVerdict {
-  /**
-   * `same`: all fields equal. `compatible`: only fields differ that do not decide bits. `different`: others
-   * do.
-   */
-  readonly verdict: "same" | "compatible" | "different";
-  readonly differing: readonly {
-    readonly field: string;
-    readonly recorded: string | undefined;
-    readonly here: string | undefined;
-  }[];
-}
-/** What follows from the verdict. */
-export type EnvironmentPolicy = "ignore" | "report" | "refuse-different" | "refuse-any";
+import type { EnvironmentVerdict } from "../model/environment.js";
 
 export interface RecoverySteps {
   /** Milliseconds each. */ readonly loadMs: number;

@@ -14,7 +14,7 @@ import { contentId, treeRoot } from "../model/tree.js";
 import { decodeTree, encodeTree } from "../model/tree-object.js";
 import type { ObjectReader, ObjectWriter, PackWriter } from "../objects/object-store.js";
 import type { Clock } from "../ports.js";
-import type { Environment } from "../recover/recovery.js";
+import type { Environment } from "../model/environment.js";
 import { zeroHash } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import { planSave, type SaveBase, type SavePlan } from "./plan-save.js";

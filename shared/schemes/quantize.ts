@@ -12,7 +12,7 @@
 import { ByteReader, ByteWriter } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
 import { malformed } from "../delta/side-information.js";
-import type { Stream } from "../train/streams.js";
+import type { Stream } from "../random/streams.js";
 import { readExceptions, writeExceptions } from "./exceptions.js";
 import { readInner, writeInner } from "./inner.js";
 import { bytesOf, isFiniteWord, wordsOf } from "./words.js";

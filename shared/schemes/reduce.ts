@@ -13,7 +13,7 @@ import { StemmaError } from "../errors.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { tensorId } from "../tensor/hash.js";
 import type { TensorHeader } from "../tensor/tensor.js";
-import { Streams } from "../train/streams.js";
+import { Streams } from "../random/streams.js";
 import { decodeScheme, isReducible } from "./decode-scheme.js";
 import { encodeFixed, encodeNormalized } from "./grid.js";
 import { brainOf, halfOf } from "./halves.js";

@@ -5,7 +5,7 @@
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../errors.js";
-import { checkEngine, runEngine, writeJobFolder, type TrainInChildOptions } from "./engine.js";
+import { checkEngine, runEngine, writeJobFolder, type TrainInChildOptions } from "./train-in-child.js";
 import type { EvaluationJob, EvaluationResult } from "./evaluation-job.js";
 
 /**

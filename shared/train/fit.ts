@@ -11,7 +11,7 @@ import { allFinite } from "./kernels/optimizer-step.js";
 import { learningRates } from "./learning-rate.js";
 import { batchOf, lossOf } from "./loss.js";
 import { Optimizer, type OptimizerState } from "./optimizers.js";
-import type { Stream, Streams } from "./streams.js";
+import type { Stream, Streams } from "../random/streams.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 import type { Trainable } from "./trainable.js";
 import type { Measurement } from "./training.js";

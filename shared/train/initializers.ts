@@ -3,7 +3,7 @@
  * (normal) or a generator of strings (uniform), so none of them is used. Pure; float32 throughout.
  */
 import { StemmaError } from "../errors.js";
-import type { Stream } from "./streams.js";
+import type { Stream } from "../random/streams.js";
 
 export const initializerNames = [
   "zeros",

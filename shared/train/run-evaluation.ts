@@ -5,7 +5,7 @@
 import { StemmaError } from "../errors.js";
 import type { DatasetFiles } from "./datasets/dataset.js";
 import { loadDataset } from "./datasets/registry.js";
-import type { TrainingProgress } from "./engine.js";
+import type { TrainingProgress } from "./train-in-child.js";
 import { evaluate, firstOf } from "./evaluation.js";
 import type { EvaluationJob, EvaluationResult } from "./evaluation-job.js";
 import { predict } from "./fit.js";

@@ -8,7 +8,7 @@ import { StemmaError } from "../errors.js";
 import { weightPlaces } from "../model/architecture.js";
 import type { Architecture, LeafLayer } from "../model/model.js";
 import type { Tensor } from "../tensor/tensor.js";
-import type { Streams } from "./streams.js";
+import type { Streams } from "../random/streams.js";
 import type { TensorFlow, TfLayer, TfLayersModel, TfTensor, TfVariable } from "./tensorflow.js";
 
 /** A weight of the model in training. */

@@ -4,9 +4,9 @@
  */
 import { createRequire } from "node:module";
 import { captureNodeEnvironment } from "../model/node-environment.js";
-import type { Environment } from "../recover/recovery.js";
+import type { Environment } from "../model/environment.js";
 import { chooseBackend } from "./backends/choose.js";
-import { builtInEngineFolder, engineIdOfFolder } from "./engine.js";
+import { builtInEngineFolder, engineIdOfFolder } from "./train-in-child.js";
 import type { TrainingResult } from "./training.js";
 
 /** Where a training was done, from its result. */

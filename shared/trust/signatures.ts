@@ -4,6 +4,7 @@
  * Pure; the keys come in.
  */
 import { StemmaError } from "../errors.js";
+import { headMessage } from "../journal/head-message.js";
 import type { JournalHead, SignedHead } from "../journal/journal.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Receipt } from "../wire/messages.js";
@@ -13,7 +14,6 @@ const domains = {
   receipt: "stemma-receipt-1\0",
   announce: "stemma-announce-1\0",
   offer: "stemma-offer-1\0",
-  head: "stemma-head-1\0",
 } as const;
 
 function text(value: string): Buffer {
@@ -91,10 +91,6 @@ export function verifyOffer(publicKey: string, subject: OfferSubject, signature:
 
 // Journal heads.
 
-/** "stemma-head-1\0" ‖ length u64 ‖ chain ‖ root, integers little-endian. */
-export function headMessage({ length, chain, root }: JournalHead): Uint8Array {
-  return Buffer.concat([Buffer.from(domains.head), u64(length), hash(chain), hash(root)]);
-}
 export function signHead(server: Signer, head: JournalHead): SignedHead {
   return {
     length: head.length,

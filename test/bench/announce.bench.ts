@@ -15,7 +15,7 @@ import { parseArgs } from "node:util";
 import { startServer } from "../../server/main.js";
 import { openNodeHome } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
-import { silentLog } from "../../shared/adapters/node-clock.js";
+import { silentLog } from "../../shared/adapters/node-ports.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import type { SavedModel } from "../../shared/save/save-model.js";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";

@@ -22,7 +22,7 @@ import { openArchive, type Archive } from "../../server/archive/archive.js";
 import { openNodeHome } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";
-import { nodeClock, nodeRandom } from "../../shared/adapters/node-clock.js";
+import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
 import { renderTable } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";

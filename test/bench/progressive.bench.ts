@@ -24,7 +24,7 @@ import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js
 import { tensorOfSource, type Tensor } from "../../shared/tensor/tensor.js";
 import type { SampleSet } from "../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
-import { trainInChild } from "../../shared/train/engine.js";
+import { trainInChild } from "../../shared/train/train-in-child.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile } from "../../shared/train/evaluation-job.js";
 import type { Parameters } from "../../shared/train/recipes/recipe.js";

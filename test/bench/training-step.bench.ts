@@ -13,7 +13,7 @@ import type { LayersModel, SymbolicTensor } from "@tensorflow/tfjs";
 import { fuseActivations } from "../../shared/train/backends/fused-layers.js";
 import { startWasmBackend } from "../../shared/train/backends/wasm.js";
 import { sgdStep } from "../../shared/train/kernels/optimizer-step.js";
-import type { Tf } from "../../shared/train/kernels/kernel-room.js";
+import type { Tf } from "../../shared/train/kernels/kernel-registry.js";
 
 const { values: options } = parseArgs({
   options: {

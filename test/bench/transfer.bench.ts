@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import mqtt, { type MqttClient } from "mqtt";
-import { nodeClock, silentLog } from "../../shared/adapters/node-clock.js";
+import { nodeClock, silentLog } from "../../shared/adapters/node-ports.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes } from "../../shared/wire/limits.js";
 import type { Body } from "../../shared/wire/messages.js";

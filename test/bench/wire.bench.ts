@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { UploadCoding } from "../../agent/outbox/upload-coding.js";
 import { Uploads } from "../../agent/outbox/uploads.js";
-import { nodeClock, nodeRandom, silentLog } from "../../shared/adapters/node-clock.js";
+import { nodeClock, nodeRandom, silentLog } from "../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";

@@ -9,7 +9,7 @@ import type { TestContext } from "node:test";
 import { startAgent, type AgentHandle, type AgentPorts } from "../../agent/main.js";
 import type { ServerOptions } from "../../server/config.js";
 import { startServer } from "../../server/main.js";
-import { silentLog } from "../../shared/adapters/node-clock.js";
+import { silentLog } from "../../shared/adapters/node-ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { fakeTraining, testProfile, tinyImport, WaitableLog } from "./agent-bench.js";

@@ -8,7 +8,7 @@ import { applyPlan, type ApplyOptions, type ApplyReport } from "../../server/arc
 import type { ArchivePlan } from "../../server/archive/archive-plan.js";
 import { archiveCoder } from "../../server/archive/archive-coder.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";
-import { nodeClock } from "../../shared/adapters/node-clock.js";
+import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { modelOf, sameTensors, type NamedTensor } from "../integration/server/repository/harness.js";

@@ -12,7 +12,7 @@ import { eventHub, type EventHub } from "../../server/events/event-hub.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";
 import { openHome, type Home } from "../../server/repository/home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
-import { silentLog } from "../../shared/adapters/node-clock.js";
+import { silentLog } from "../../shared/adapters/node-ports.js";
 import { memoryFiles } from "../../shared/files/memory-files.js";
 import type { Files, LogFields } from "../../shared/ports.js";
 import type { LeafTable } from "../../shared/model/model.js";

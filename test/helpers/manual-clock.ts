@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Clock, Random } from "../../shared/ports.js";
 
-export { seededNumbers } from "../../shared/seeded-numbers.js";
+export { seededNumbers } from "../../shared/random/seeded-numbers.js";
 
 export interface ManualClock extends Clock {
   advance(ms: number): void;

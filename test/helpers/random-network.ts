@@ -4,7 +4,7 @@
  */
 import type { Architecture, LeafLayer } from "../../shared/model/model.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
-import { Streams, type Stream } from "../../shared/train/streams.js";
+import { Streams, type Stream } from "../../shared/random/streams.js";
 
 export interface DrawnNetwork {
   readonly architecture: Architecture;

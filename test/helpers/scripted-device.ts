@@ -5,7 +5,7 @@
  */
 import mqtt, { type MqttClient } from "mqtt";
 import type { Uploads } from "../../agent/outbox/uploads.js";
-import { nodeClock, nodeRandom } from "../../shared/adapters/node-clock.js";
+import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";

@@ -39,7 +39,7 @@ export function addDataCommands(program: Command): void {
             ]),
           );
           if (choices.dryRun) {
-            const { checkDatasetAt } = await import("../../operations/datasets.js");
+            const { checkDatasetAt } = await import("../../context/check-dataset.js");
             const report = await checkDatasetAt({ kind: choices.kind, location: path, parameters });
             output.print({
               data: report,

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../../repository/fleet-repository.js";
-import { checkHoldable, describeHold } from "../../repository/hold.js";
+import { checkHoldable, describeHold } from "../../repository/state/hold.js";
 import { withContext } from "../context.js";
 import { whoAmI } from "../who.js";
 import { nameOf } from "./model-read.js";

@@ -3,10 +3,10 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus, isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Measurement } from "../../../shared/train/training.js";
-import type { EnvironmentPolicy } from "../../../shared/recover/recovery.js";
+import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
 import type { RecoveryReport } from "../../operations/operations.js";
 import type { ModelDiff, VersionSummary } from "../../repository/fleet-repository.js";
-import { describeHold } from "../../repository/hold.js";
+import { describeHold } from "../../repository/state/hold.js";
 import { withContext, type CommandContext } from "../context.js";
 import {
   formatBytes,

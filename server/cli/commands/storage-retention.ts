@@ -2,9 +2,13 @@
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { formatBytes, formatTime, type Column } from "../../../shared/cli/output.js";
-import type { Fate, RetentionForecast, RetentionSetting } from "../../repository/fleet-retention.js";
-import { printScope, type RetentionScope } from "../../repository/retention-plan.js";
-import { parseRetentionRule, printRetentionRule } from "../../repository/retention-rules.js";
+import type {
+  Fate,
+  RetentionForecast,
+  RetentionSetting,
+} from "../../repository/retention/fleet-retention.js";
+import { printScope, type RetentionScope } from "../../repository/retention/retention-plan.js";
+import { parseRetentionRule, printRetentionRule } from "../../repository/retention/retention-rules.js";
 import { withContext } from "../context.js";
 import { whoAmI } from "../who.js";
 

@@ -5,7 +5,7 @@
  */
 import type { LayersModel, Tensor, Tensor4D } from "@tensorflow/tfjs";
 import { batchNormTraining, type FusedActivation } from "../kernels/batch-norm.js";
-import type { KernelRoom, Tf } from "../kernels/kernel-room.js";
+import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";
 import { only, prototypeOf, replaceCall, type Layer, type Prototype, type Variable } from "./replace-call.js";
 
 interface BatchNormLayer extends Layer {
@@ -47,7 +47,7 @@ const activated = new WeakSet<Tensor>();
 const planned = new WeakSet<LayersModel>();
 
 /** Puts the fused `call`s in place until the room closes. */
-export function registerFusedLayers(room: KernelRoom): void {
+export function registerFusedLayers(room: KernelRegistry): void {
   const { tf } = room;
   replaceCall(
     room,

@@ -4,7 +4,7 @@
  * else runs as tfjs-layers runs it.
  */
 import type { Tensor } from "@tensorflow/tfjs";
-import type { KernelRoom, Tf } from "../kernels/kernel-room.js";
+import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";
 import { recurrentStates, type GateActivation, type RecurrentKind } from "../kernels/recurrent.js";
 import { only, prototypeOf, replaceCall, type Layer, type Variable } from "./replace-call.js";
 
@@ -34,7 +34,7 @@ interface Given {
 
 const gates: Readonly<Record<string, GateActivation>> = { hardSigmoid: "hardSigmoid", sigmoid: "sigmoid" };
 
-export function registerFusedRecurrent(room: KernelRoom): void {
+export function registerFusedRecurrent(room: KernelRegistry): void {
   for (const [className, kind] of [
     ["LSTM", "Lstm"],
     ["GRU", "Gru"],

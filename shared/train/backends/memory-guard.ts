@@ -3,7 +3,7 @@
  * the 4 GiB every further tensor lies on the first bytes of memory; and it knows no limit below that.
  */
 import { StemmaError } from "../../errors.js";
-import type { WasmModule } from "../kernels/kernel-room.js";
+import type { WasmModule } from "../kernels/kernel-registry.js";
 
 export interface MemoryGuard {
   /** Bytes now allocated from JavaScript: tensors and scratch. */

@@ -1,6 +1,6 @@
 /** How a layer class of tfjs-layers gets another `call` while the wasm backend is the active one. */
 import type { LayersModel, Tensor } from "@tensorflow/tfjs";
-import type { KernelRoom, Tf } from "../kernels/kernel-room.js";
+import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";
 
 export type Layer = LayersModel["layers"][number];
 /** tfjs-layers' holder of a weight. */
@@ -25,7 +25,11 @@ export function prototypeOf(tf: Tf, className: string): Prototype {
 }
 
 /** Until the room closes. `make` gets what was there. */
-export function replaceCall(room: KernelRoom, own: Prototype, make: (stock: LayerCall) => LayerCall): void {
+export function replaceCall(
+  room: KernelRegistry,
+  own: Prototype,
+  make: (stock: LayerCall) => LayerCall,
+): void {
   // the prototype that defines it: a model inherits its from a class that is not exported
   let prototype = own;
   while (!Object.hasOwn(prototype, "call")) prototype = Object.getPrototypeOf(prototype) as Prototype;

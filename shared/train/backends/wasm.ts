@@ -11,7 +11,7 @@ import { BackendWasm, setThreadsCount } from "@tensorflow/tfjs-backend-wasm";
 import startModule from "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm.js";
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { instantiateKernels } from "../kernels/kernel-module.js";
-import { KernelRoom, type Tf, type WasmBackend, type WasmModule } from "../kernels/kernel-room.js";
+import { KernelRegistry, type Tf, type WasmBackend, type WasmModule } from "../kernels/kernel-registry.js";
 import { registerRefusals } from "../kernels/refusals.js";
 import { registerFusedKernels, registerMissingKernels } from "../kernels/register.js";
 import { registerFusedLayers } from "./fused-layers.js";
@@ -92,7 +92,11 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     });
     await tf.setBackend("wasm");
     const backend = tf.backend() as unknown as WasmBackend;
-    const room = new KernelRoom(tf, backend, await instantiateKernels(binaries.kernels, module.asm.memory));
+    const room = new KernelRegistry(
+      tf,
+      backend,
+      await instantiateKernels(binaries.kernels, module.asm.memory),
+    );
     undo.push(() => room.close());
     registerMissingKernels(room);
     if (options.fused ?? true) {

@@ -7,7 +7,7 @@ import type { Architecture, LeafLayer } from "../../model/model.js";
 import { leafPath } from "../../model/tree.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import { depthwiseFans, fans, initialize, type InitializerName } from "../initializers.js";
-import type { Streams } from "../streams.js";
+import type { Streams } from "../../random/streams.js";
 
 interface Weight {
   readonly name: string;

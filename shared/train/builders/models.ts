@@ -4,7 +4,7 @@
  */
 import { StemmaError } from "../../errors.js";
 import type { ModelAtRest } from "../recipes/recipe.js";
-import type { Streams } from "../streams.js";
+import type { Streams } from "../../random/streams.js";
 import { GraphBuilder, type NodeId } from "./graph-builder.js";
 
 /**

@@ -6,7 +6,7 @@
  * its own, so a model made in the laboratory is off by some points on it. All arithmetic is + − × ÷ and
  * square roots in float64, so a seed gives the same cell on every machine.
  */
-import { Streams, type Stream } from "../streams.js";
+import { Streams, type Stream } from "../../random/streams.js";
 import { batterySet, windowOptions, type DischargeCycle } from "./battery-windows.js";
 import type { DatasetReader } from "./dataset.js";
 import { ParameterReader } from "./sample-set.js";

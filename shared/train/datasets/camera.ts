@@ -3,7 +3,7 @@
  * rotation is rational (cos = (1 − t²)/(1 + t²), sin = 2t/(1 + t²)), so that no sine, whose last bit
  * differs between machines, touches a pixel. Pure; pictures are float32 in 0 … 1, row-major.
  */
-import { Streams } from "../streams.js";
+import { Streams } from "../../random/streams.js";
 
 export interface Camera {
   /** Tangent of half the angle of rotation. */

@@ -3,7 +3,7 @@
  * 28 × 28, moved, scaled and thickened at random, with noise. + − × ÷ and square roots only, so a seed
  * gives the same pictures on every machine.
  */
-import { Streams, type Stream } from "../streams.js";
+import { Streams, type Stream } from "../../random/streams.js";
 import type { DatasetReader } from "./dataset.js";
 import { imageSet, type Pictures } from "./image-parts.js";
 import { ParameterReader } from "./sample-set.js";

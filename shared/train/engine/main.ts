@@ -14,7 +14,7 @@ import { chooseBackend } from "../backends/choose.js";
 import { startWasmBackend } from "../backends/wasm.js";
 import type { DatasetFiles } from "../datasets/dataset.js";
 import { engineFiles, engineId } from "../engine-id.js";
-import type { TrainingProgress } from "../engine.js";
+import type { TrainingProgress } from "../train-in-child.js";
 import { runEvaluation, type EvaluationPorts } from "../run-evaluation.js";
 import {
   runTraining,

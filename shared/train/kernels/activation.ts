@@ -2,7 +2,7 @@
  * relu, relu6 and clipping, forward and back, in one pass each. tfjs's forward kernels swallow a NaN
  * (max(NaN, 0) is 0 there) and its gradients take four passes.
  */
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 import type { Tensor } from "@tensorflow/tfjs";
 
 interface ClipAttributes {
@@ -11,14 +11,14 @@ interface ClipAttributes {
 }
 
 /** Relu, Relu6, ClipByValue for float32; other types keep the backend's own kernel. */
-export function registerActivations(room: KernelRoom): void {
+export function registerActivations(room: KernelRegistry): void {
   registerClip(room, "Relu", () => [0, Infinity]);
   registerClip(room, "Relu6", () => [0, 6]);
   registerClip(room, "ClipByValue", (attrs) => [attrs.clipValueMin, attrs.clipValueMax]);
 }
 
 function registerClip(
-  room: KernelRoom,
+  room: KernelRegistry,
   name: string,
   bounds: (attrs: ClipAttributes) => [number, number],
 ): void {
@@ -38,7 +38,7 @@ function registerClip(
 }
 
 /** Gradients in one pass: kernels of our own, and gradients that call them. */
-export function registerActivationGradients(room: KernelRoom): void {
+export function registerActivationGradients(room: KernelRegistry): void {
   const { tf, kernels } = room;
   const pass = (
     name: string,

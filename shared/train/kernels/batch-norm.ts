@@ -4,7 +4,7 @@
  * (FusedBatchNorm), which tfjs forms from a dozen full passes.
  */
 import type { Tensor } from "@tensorflow/tfjs";
-import type { KernelRoom, TensorInfo, Tf } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
 
 /** What follows the normalisation: the kernels know these. */
 export const activations = { none: 0, relu: 1, relu6: 2 } as const;
@@ -39,7 +39,7 @@ export function batchNormTraining(
   return { y: y!, mean: mean!, variance: variance! };
 }
 
-export function registerBatchNorm(room: KernelRoom): void {
+export function registerBatchNorm(room: KernelRegistry): void {
   registerForward(room);
   registerBackward(room);
   room.gradient({
@@ -65,12 +65,12 @@ interface Sizes {
   readonly rows: number;
   readonly C: number;
 }
-function sizes(room: KernelRoom, x: TensorInfo): Sizes {
+function sizes(room: KernelRegistry, x: TensorInfo): Sizes {
   const C = x.shape.at(-1)!;
   return { rows: C === 0 ? 0 : room.tf.util.sizeFromShape(x.shape) / C, C };
 }
 
-function registerForward(room: KernelRoom): void {
+function registerForward(room: KernelRegistry): void {
   const { kernels, backend } = room;
   room.kernel<{ x: TensorInfo; gamma: TensorInfo; beta: TensorInfo }, Attributes>(
     forward,
@@ -109,7 +109,7 @@ interface BackwardInputs extends Record<string, TensorInfo> {
   variance: TensorInfo;
 }
 
-function registerBackward(room: KernelRoom): void {
+function registerBackward(room: KernelRegistry): void {
   const { kernels, backend } = room;
   room.kernel<BackwardInputs, Attributes>(backward, ({ inputs, attrs }) => {
     const { rows, C } = sizes(room, inputs.x);
@@ -144,7 +144,7 @@ function registerBackward(room: KernelRoom): void {
 }
 
 /** The gradient of tfjs's own batchNorm for statistics of shape [C]; other shapes keep tfjs's. */
-export function registerGivenStatistics(room: KernelRoom): void {
+export function registerGivenStatistics(room: KernelRegistry): void {
   const { tf, kernels, backend } = room;
   room.kernel<{ x: TensorInfo; dy: TensorInfo; mean: TensorInfo }, object>(
     sums,

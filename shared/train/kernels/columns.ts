@@ -2,7 +2,7 @@
  * Sum and Mean over leading axes (bias gradients, global pooling) without the transpose that tfjs
  * makes first. Other reductions keep the backend's own kernel.
  */
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 interface ReduceAttributes {
   readonly axis: number | number[] | null | undefined;
@@ -10,7 +10,7 @@ interface ReduceAttributes {
 }
 
 /** x [G…, R…, C…] reduced over R → [G…, C…]; float32. */
-export function registerColumnSums(room: KernelRoom): void {
+export function registerColumnSums(room: KernelRegistry): void {
   for (const name of ["Sum", "Mean"]) {
     const stock = room.stockKernel(name)!;
     room.kernel<{ x: TensorInfo }, ReduceAttributes>(name, (call) => {
@@ -38,7 +38,7 @@ export function registerColumnSums(room: KernelRoom): void {
  * How a reduction over neighbouring axes that are not the last ones cuts the tensor; undefined for others.
  */
 function reduction(
-  room: KernelRoom,
+  room: KernelRegistry,
   shape: readonly number[],
   axis: ReduceAttributes["axis"],
 ): { groups: number; rows: number; columns: number; reduced: Set<number> } | undefined {

@@ -10,7 +10,7 @@ import {
   isPlain,
   type ConvolutionAttributes,
 } from "./convolution.js";
-import type { KernelFunction, KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelFunction, KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 interface FusedAttributes extends ConvolutionAttributes {
   readonly activation?: string;
@@ -24,7 +24,7 @@ interface Inputs extends Record<string, TensorInfo | undefined> {
 }
 
 /** Conv2D and FusedConv2D: x [N,H,W,C], filter [FH,FW,C,O] → [N,OH,OW,O]. */
-export function registerConvolution(room: KernelRoom): void {
+export function registerConvolution(room: KernelRegistry): void {
   room.kernel<Inputs, ConvolutionAttributes>("Conv2D", ({ inputs, attrs }) => convolve(room, inputs, attrs));
   room.kernel<Inputs, FusedAttributes>("FusedConv2D", ({ inputs, attrs }) => {
     const out = convolve(room, inputs, attrs);
@@ -39,7 +39,7 @@ export function registerConvolution(room: KernelRoom): void {
   });
 }
 
-function convolve(room: KernelRoom, { x, filter }: Inputs, attrs: ConvolutionAttributes): TensorInfo {
+function convolve(room: KernelRegistry, { x, filter }: Inputs, attrs: ConvolutionAttributes): TensorInfo {
   const info = convolutionInfo(room, x.shape, filter.shape, attrs),
     { kernels } = room;
   const depth = info.filterHeight * info.filterWidth * info.inChannels,
@@ -63,7 +63,7 @@ function convolve(room: KernelRoom, { x, filter }: Inputs, attrs: ConvolutionAtt
 
 /** Runs the activation's own kernel and lets go of what came before. */
 export function activate(
-  room: KernelRoom,
+  room: KernelRegistry,
   x: TensorInfo,
   { activation = "linear", leakyreluAlpha = 0.2 }: { activation?: string; leakyreluAlpha?: number },
   alpha?: TensorInfo,

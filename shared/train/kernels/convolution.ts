@@ -4,7 +4,7 @@
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import { StemmaError } from "../../errors.js";
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 export interface ConvolutionAttributes {
   readonly strides: number | [number, number];
@@ -20,7 +20,7 @@ export interface ConvolutionAttributes {
 export const blockPositions = 256;
 
 /** Conv2DBackpropFilter: x [N,H,W,C], dy [N,OH,OW,O] → [FH,FW,C,O]. */
-export function registerFilterGradient(room: KernelRoom): void {
+export function registerFilterGradient(room: KernelRegistry): void {
   room.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>(
     "Conv2DBackpropFilter",
     ({ inputs: { x, dy }, attrs }) => {
@@ -54,7 +54,7 @@ export function registerFilterGradient(room: KernelRoom): void {
  * Conv2DBackpropInput: dy [N,OH,OW,O], filter [FH,FW,C,O] → [N,H,W,C]. Also the forward pass of a transposed
  * convolution.
  */
-export function registerInputGradient(room: KernelRoom): void {
+export function registerInputGradient(room: KernelRegistry): void {
   room.kernel<{ dy: TensorInfo; filter: TensorInfo }, ConvolutionAttributes>(
     "Conv2DBackpropInput",
     ({ inputs: { dy, filter }, attrs }) => {
@@ -89,7 +89,7 @@ export function registerInputGradient(room: KernelRoom): void {
  * The gradients of Conv2D and DepthwiseConv2dNative with their dilations, which tfjs refuses on every
  * backend.
  */
-export function registerConvolutionGradients(room: KernelRoom): void {
+export function registerConvolutionGradients(room: KernelRegistry): void {
   const call = (name: string, inputs: Record<string, Tensor>, attrs: object): Tensor =>
     room.tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor;
   for (const [kernelName, prefix] of [
@@ -113,10 +113,10 @@ export function registerConvolutionGradients(room: KernelRoom): void {
   }
 }
 
-export type ConvolutionInfo = ReturnType<KernelRoom["tf"]["backend_util"]["computeConv2DInfo"]>;
+export type ConvolutionInfo = ReturnType<KernelRegistry["tf"]["backend_util"]["computeConv2DInfo"]>;
 
 export function convolutionInfo(
-  room: KernelRoom,
+  room: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
   attrs: ConvolutionAttributes,

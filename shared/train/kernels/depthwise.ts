@@ -3,7 +3,7 @@
  * which there takes twice the time and loses a NaN with a filter of one pixel or a fused clip.
  */
 import { activate } from "./convolution-forward.js";
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 type Shape4 = [number, number, number, number];
 interface DepthwiseAttributes {
@@ -16,7 +16,7 @@ interface DepthwiseAttributes {
 }
 
 /** x [N,H,W,C], dy [N,OH,OW,C·M] → [FH,FW,C,M]; and dy, filter → [N,H,W,C]. */
-export function registerDepthwiseGradients(room: KernelRoom): void {
+export function registerDepthwiseGradients(room: KernelRegistry): void {
   room.kernel<{ x: TensorInfo; dy: TensorInfo }, DepthwiseAttributes>(
     "DepthwiseConv2dNativeBackpropFilter",
     ({ inputs: { x, dy }, attrs }) => {
@@ -54,7 +54,7 @@ interface ForwardInputs extends Record<string, TensorInfo | undefined> {
 }
 
 /** DepthwiseConv2dNative and FusedDepthwiseConv2D: x [N,H,W,C], filter [FH,FW,C,M] → [N,OH,OW,C·M]. */
-export function registerDepthwise(room: KernelRoom): void {
+export function registerDepthwise(room: KernelRegistry): void {
   room.kernel<ForwardInputs, DepthwiseAttributes>("DepthwiseConv2dNative", ({ inputs, attrs }) =>
     convolve(room, inputs, attrs),
   );
@@ -75,7 +75,11 @@ export function registerDepthwise(room: KernelRoom): void {
   );
 }
 
-function convolve(room: KernelRoom, { x, filter }: ForwardInputs, attrs: DepthwiseAttributes): TensorInfo {
+function convolve(
+  room: KernelRegistry,
+  { x, filter }: ForwardInputs,
+  attrs: DepthwiseAttributes,
+): TensorInfo {
   const info = convolutionInfo(room, x.shape, filter.shape, attrs);
   const out = room.backend.makeOutput(info.outShape, "float32");
   room.kernels.depthwise(
@@ -89,7 +93,7 @@ function convolve(room: KernelRoom, { x, filter }: ForwardInputs, attrs: Depthwi
 }
 
 /** Room for the pointers of one pixel's taps. */
-const tapSpace = (room: KernelRoom, [height, width]: readonly number[]): number =>
+const tapSpace = (room: KernelRegistry, [height, width]: readonly number[]): number =>
   room.scratch(height! * width! * 8);
 
 type Numbers15 = [
@@ -111,7 +115,7 @@ type Numbers15 = [
 ];
 
 function geometry(
-  room: KernelRoom,
+  room: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
   attrs: DepthwiseAttributes,
@@ -137,11 +141,11 @@ function geometry(
 }
 
 function convolutionInfo(
-  room: KernelRoom,
+  room: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
   attrs: DepthwiseAttributes,
-): ReturnType<KernelRoom["tf"]["backend_util"]["computeConv2DInfo"]> {
+): ReturnType<KernelRegistry["tf"]["backend_util"]["computeConv2DInfo"]> {
   return room.tf.backend_util.computeConv2DInfo(
     inputShape as Shape4,
     filterShape as Shape4,

@@ -4,7 +4,7 @@
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import { StemmaError } from "../../errors.js";
-import type { KernelFunction, KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelFunction, KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 /** "ab,bc->ac" taken apart. */
 export interface Equation {
@@ -47,7 +47,7 @@ export function parseEquation(text: string, ranks: readonly number[]): Equation 
 }
 
 /** Registers Einsum for the wasm backend, with its gradient. */
-export function registerEinsum(room: KernelRoom): void {
+export function registerEinsum(room: KernelRegistry): void {
   const { tf } = room;
   room.kernel<Record<string, TensorInfo>, { equation: string }>("Einsum", ({ inputs, attrs }) => {
     const operands = Object.keys(inputs).map((key) => inputs[key]!);
@@ -81,7 +81,7 @@ export function registerEinsum(room: KernelRoom): void {
  * spread again.
  */
 function gradientOf(
-  tf: KernelRoom["tf"],
+  tf: KernelRegistry["tf"],
   dy: Tensor,
   own: Tensor,
   i: number,
@@ -108,7 +108,7 @@ interface Labelled {
 }
 
 function contract(
-  room: KernelRoom,
+  room: KernelRegistry,
   { operands, output }: Equation,
   infos: readonly TensorInfo[],
 ): TensorInfo {

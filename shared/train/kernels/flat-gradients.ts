@@ -3,13 +3,13 @@
  * GreaterEqual only, so layers that mask by the others (Masking, ThresholdedReLU) cannot be trained.
  */
 import type { Tensor } from "@tensorflow/tfjs";
-import type { KernelRoom } from "./kernel-room.js";
+import type { KernelRegistry } from "./kernel-registry.js";
 
 const ofTwo = ["Greater", "Less", "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr"];
 const ofOne = ["LogicalNot", "Any", "All"];
 
 /** Zeros of the inputs' shapes. */
-export function registerFlatGradients(room: KernelRoom): void {
+export function registerFlatGradients(room: KernelRegistry): void {
   const { tf } = room;
   const zeros = (x: Tensor | undefined): Tensor => tf.zeros(x!.shape);
   for (const kernelName of ofTwo)

@@ -5,7 +5,7 @@
  */
 import { StemmaError } from "../../errors.js";
 import { activate } from "./convolution-forward.js";
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 interface MatMulAttributes {
   readonly transposeA: boolean;
@@ -22,7 +22,7 @@ const rowsWorthPacking = 24;
 const blockDepth = 256;
 
 /** a [B…,M,K], b [B…,K,N] (or transposed) → [B…,M,N], batch dimensions broadcast. */
-export function registerMatMul(room: KernelRoom): void {
+export function registerMatMul(room: KernelRegistry): void {
   room.kernel<{ a: TensorInfo; b: TensorInfo }, MatMulAttributes>(
     "BatchMatMul",
     ({ inputs: { a, b }, attrs }) => batchMatMul(room, a, b, attrs),
@@ -34,7 +34,7 @@ export function registerMatMul(room: KernelRoom): void {
 }
 
 function batchMatMul(
-  room: KernelRoom,
+  room: KernelRegistry,
   a: TensorInfo,
   b: TensorInfo,
   { transposeA, transposeB }: MatMulAttributes,
@@ -75,7 +75,7 @@ export interface Product {
 }
 
 export function multiply(
-  room: KernelRoom,
+  room: KernelRegistry,
   a: number,
   b: number,
   out: number,
@@ -132,7 +132,7 @@ function batchIndex(own: readonly number[], broadcast: readonly number[]): (i: n
 
 /** Product, bias and activation one after the other, with the kernels that do each right. */
 function fusedMatMul(
-  room: KernelRoom,
+  room: KernelRegistry,
   inputs: { a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo },
   attrs: FusedAttributes,
 ): TensorInfo {

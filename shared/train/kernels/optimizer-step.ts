@@ -5,7 +5,7 @@
  * same bits. Inputs are not changed or disposed; the caller owns what it gets.
  */
 import type { Tensor } from "@tensorflow/tfjs";
-import type { KernelRoom, TensorInfo, Tf } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
 
 /** Numbers become float32 where they meet a tensor. */
 export interface SgdRates {
@@ -161,7 +161,7 @@ export function allFinite(tf: Tf, tensor: Tensor): boolean {
 }
 
 /** Registers the kernels; each gives its outputs in the order of the results above. */
-export function registerOptimizerSteps(room: KernelRoom): void {
+export function registerOptimizerSteps(room: KernelRegistry): void {
   const { kernels } = room;
   step<SgdRates>(room, "StemmaSgdStep", ["weight"], ([w, g], [w2], n, { learningRate }) =>
     kernels.sgdStep(w!, g!, w2!, n, learningRate),
@@ -247,7 +247,7 @@ export function registerOptimizerSteps(room: KernelRoom): void {
 
 /** Pointers go in as weight, gradient, then the state; out as weight, then the state. */
 function step<Rates>(
-  room: KernelRoom,
+  room: KernelRegistry,
   name: string,
   state: readonly ["weight", ...string[]],
   call: (inputs: readonly number[], outputs: readonly number[], count: number, rates: Rates) => void,

@@ -2,7 +2,7 @@
  * Pooling forward, and the gradient of max pooling. tfjs 4.22's gradient starts each window's maximum at the
  * smallest positive float, so windows whose maximum is ≤ 0 lose theirs; its forward passes lose a NaN.
  */
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 interface PoolAttributes {
   readonly filterSize: number | [number, number];
@@ -12,7 +12,7 @@ interface PoolAttributes {
 }
 
 /** x [N,H,W,C] → [N,OH,OW,C]; dy [N,OH,OW,C], input [N,H,W,C] → [N,H,W,C]. */
-export function registerPooling(room: KernelRoom): void {
+export function registerPooling(room: KernelRegistry): void {
   for (const [name, pool] of [
     ["MaxPool", room.kernels.maxPool],
     ["AvgPool", room.kernels.averagePool],
@@ -53,7 +53,7 @@ type Numbers14 = [
 ];
 
 function geometry(
-  room: KernelRoom,
+  room: KernelRegistry,
   shape: readonly number[],
   attrs: PoolAttributes,
 ): { outShape: number[]; numbers: Numbers14 } {

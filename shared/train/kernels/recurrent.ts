@@ -4,7 +4,7 @@
  * part is one matrix product over all steps, and so are the gradients of all weights.
  */
 import type { Tensor } from "@tensorflow/tfjs";
-import type { KernelRoom, TensorInfo, Tf } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
 import { multiply } from "./matmul.js";
 
 export type RecurrentKind = "Lstm" | "Gru";
@@ -43,7 +43,7 @@ export function recurrentStates(
   return states!;
 }
 
-export function registerRecurrent(room: KernelRoom): void {
+export function registerRecurrent(room: KernelRegistry): void {
   for (const [kind, forward, backward] of [
     ["Lstm", lstm, lstmGradient],
     ["Gru", gru, gruGradient],
@@ -110,7 +110,7 @@ function sizesOf({ x, recurrent }: Inputs): Sizes {
 /** Tensors that live until the call ends, and scratch that keeps packed weights meanwhile. */
 class Workspace {
   readonly #held: TensorInfo[] = [];
-  constructor(private readonly room: KernelRoom) {}
+  constructor(private readonly room: KernelRegistry) {}
   /** Byte offset of that many float32 zeros. */
   zeros(count: number): number {
     const info = this.room.backend.makeOutput([count], "float32");
@@ -131,7 +131,7 @@ class Workspace {
 }
 
 /** x·kernel + bias for all steps: [B,T,G·U]. */
-function inputPart(room: KernelRoom, work: Workspace, inputs: Inputs, { B, T, F, GU }: Sizes): number {
+function inputPart(room: KernelRegistry, work: Workspace, inputs: Inputs, { B, T, F, GU }: Sizes): number {
   const out = work.zeros(B * T * GU);
   multiply(room, room.pointer(inputs.x), room.pointer(inputs.kernel), out, {
     M: B * T,
@@ -144,7 +144,7 @@ function inputPart(room: KernelRoom, work: Workspace, inputs: Inputs, { B, T, F,
   return out;
 }
 
-function lstm(room: KernelRoom, inputs: Inputs, hard: number): TensorInfo[] {
+function lstm(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs),
     { B, T, U, GU, stateStep, inputStep } = sizes,
     { kernels, backend } = room;
@@ -195,7 +195,7 @@ interface GradientInputs extends Inputs {
   second: TensorInfo;
 }
 
-function lstmGradient(room: KernelRoom, inputs: GradientInputs, hard: number): TensorInfo[] {
+function lstmGradient(room: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs),
     { B, T, U, GU, stateStep, inputStep } = sizes,
     { kernels } = room;
@@ -240,7 +240,7 @@ function lstmGradient(room: KernelRoom, inputs: GradientInputs, hard: number): T
 
 /** Gradients of x, kernel and bias from dz [B,T,G·U]; that of the recurrent weights has its place. */
 function weightGradients(
-  room: KernelRoom,
+  room: KernelRegistry,
   work: Workspace,
   { x, kernel, recurrent, bias }: Inputs,
   { B, T, F, GU }: Sizes,
@@ -272,7 +272,7 @@ function weightGradients(
 
 /** The state before each step, [B,T,U]. */
 function previousStates(
-  room: KernelRoom,
+  room: KernelRegistry,
   work: Workspace,
   { states }: GradientInputs,
   { B, T, U, stateStep }: Sizes,
@@ -285,7 +285,7 @@ function previousStates(
   return out;
 }
 
-function gru(room: KernelRoom, inputs: Inputs, hard: number): TensorInfo[] {
+function gru(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs),
     { B, T, U, GU, stateStep, inputStep } = sizes,
     { kernels, backend } = room;
@@ -316,7 +316,7 @@ function gru(room: KernelRoom, inputs: Inputs, hard: number): TensorInfo[] {
   return [states, gates, resets];
 }
 
-function gruGradient(room: KernelRoom, inputs: GradientInputs, hard: number): TensorInfo[] {
+function gruGradient(room: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs),
     { B, T, U, GU, stateStep, inputStep } = sizes,
     { kernels } = room;

@@ -3,13 +3,13 @@
  * untyped one. Registered last: only what nobody has.
  */
 import { StemmaError } from "../../errors.js";
-import type { KernelRoom } from "./kernel-room.js";
+import type { KernelRegistry } from "./kernel-registry.js";
 
 /**
  * Registers a refusal for every operation of TensorFlow.js without a kernel on wasm, and for every one
  * without a gradient.
  */
-export function registerRefusals(room: KernelRoom): void {
+export function registerRefusals(room: KernelRegistry): void {
   const { tf } = room;
   for (const name of operationNames(tf)) {
     if (!tf.getKernel(name, "wasm")) {

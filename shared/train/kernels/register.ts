@@ -13,7 +13,7 @@ import { registerConvolution } from "./convolution-forward.js";
 import { registerDepthwise, registerDepthwiseGradients } from "./depthwise.js";
 import { registerEinsum } from "./einsum.js";
 import { registerFlatGradients } from "./flat-gradients.js";
-import type { KernelRoom } from "./kernel-room.js";
+import type { KernelRegistry } from "./kernel-registry.js";
 import { registerMatMul } from "./matmul.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
 import { registerPooling } from "./pooling.js";
@@ -27,7 +27,7 @@ import { registerSplitGradients } from "./split-gradients.js";
  * Missing or wrong in tfjs 4.22's wasm backend, or there in a form that nobody would measure against:
  * the gradient of batch normalisation by tiling (40 % of a step), the direct input gradient (25 %).
  */
-export function registerMissingKernels(room: KernelRoom): void {
+export function registerMissingKernels(room: KernelRegistry): void {
   registerFilterGradient(room);
   registerDepthwiseGradients(room);
   registerPooling(room);
@@ -44,7 +44,7 @@ export function registerMissingKernels(room: KernelRoom): void {
 }
 
 /** Right in tfjs, but slow in training. */
-export function registerFusedKernels(room: KernelRoom): void {
+export function registerFusedKernels(room: KernelRegistry): void {
   registerConvolution(room);
   registerDepthwise(room);
   registerActivationGradients(room);

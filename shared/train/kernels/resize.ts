@@ -2,7 +2,7 @@
  * Gradients of resizing images (upsampling layers). tfjs 4.22's wasm backend mixes up height and width
  * there, its cpu backend the images of a batch.
  */
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 interface ResizeAttributes {
   readonly alignCorners: boolean;
@@ -15,7 +15,7 @@ interface Source {
 }
 
 /** dy [N,OH,OW,C], images [N,H,W,C] → [N,H,W,C]. */
-export function registerResizeGradients(room: KernelRoom): void {
+export function registerResizeGradients(room: KernelRegistry): void {
   for (const [name, source] of [
     ["ResizeNearestNeighborGrad", nearest],
     ["ResizeBilinearGrad", bilinear],

@@ -1,8 +1,8 @@
 /** UnsortedSegmentSum, which the gradient of gather (embeddings) needs and tfjs 4.22's wasm backend lacks. */
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 /** x [n…, R…], segmentIds int32 [n…] → [numSegments, R…]. */
-export function registerSegmentSum(room: KernelRoom): void {
+export function registerSegmentSum(room: KernelRegistry): void {
   room.kernel<{ x: TensorInfo; segmentIds: TensorInfo }, { numSegments: number }>(
     "UnsortedSegmentSum",
     ({ inputs: { x, segmentIds }, attrs: { numSegments } }) => {

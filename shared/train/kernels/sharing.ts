@@ -3,9 +3,9 @@
  * tensor saved for a gradient) and for casts to the same type; tensors are immutable, so a count of
  * references is enough, as its cpu backend does.
  */
-import type { KernelRoom, TensorInfo } from "./kernel-room.js";
+import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
-export function registerSharing(room: KernelRoom): void {
+export function registerSharing(room: KernelRegistry): void {
   const share = (x: TensorInfo): TensorInfo => {
     room.backend.incRef(x.dataId);
     return { dataId: x.dataId, shape: x.shape, dtype: x.dtype };

@@ -3,9 +3,9 @@
  * that one alone, and forgets the second case here: a series of one step could not be trained.
  */
 import type { Tensor } from "@tensorflow/tfjs";
-import type { KernelRoom } from "./kernel-room.js";
+import type { KernelRegistry } from "./kernel-registry.js";
 
-export function registerSplitGradients(room: KernelRoom): void {
+export function registerSplitGradients(room: KernelRegistry): void {
   const { tf } = room;
   const list = (dy: unknown): Tensor[] => [dy as Tensor | Tensor[]].flat();
   room.gradient({

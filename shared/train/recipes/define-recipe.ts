@@ -4,7 +4,7 @@
 import type { Architecture } from "../../model/model.js";
 import type { SampleSet } from "../datasets/dataset.js";
 import type { FitPlan, LossName } from "../fit-plan.js";
-import type { Streams } from "../streams.js";
+import type { Streams } from "../../random/streams.js";
 import {
   infoOf,
   numberOf,

@@ -2,7 +2,7 @@
 import type { Architecture } from "../../model/model.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import type { SampleSet } from "../datasets/dataset.js";
-import type { Streams } from "../streams.js";
+import type { Streams } from "../../random/streams.js";
 import type { FitPlan } from "../fit-plan.js";
 
 export type ParameterValue = string | number | boolean;

@@ -2,7 +2,7 @@
  * A writer of current models that a test kills: installs and switches versions for ever, each made of one
  * number.
  */
-import { nodeClock } from "../../../shared/adapters/node-clock.js";
+import { nodeClock } from "../../../shared/adapters/node-ports.js";
 import { CurrentStore } from "../../../agent/current/current-store.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { sha256 } from "../../../shared/tensor/hash.js";

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Intake } from "../../../agent/intake/intake.js";
-import { silentLog } from "../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../shared/adapters/node-ports.js";
 import type { Files } from "../../../shared/ports.js";
 import { decodeSegment } from "../../../shared/train/datasets/sample-format.js";
 import { testProfile } from "../../helpers/agent-bench.js";

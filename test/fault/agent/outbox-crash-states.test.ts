@@ -9,7 +9,7 @@ import { Activator } from "../../../agent/lines/activator.js";
 import { announcementOf } from "../../../agent/outbox/announcement.js";
 import { Outbox } from "../../../agent/outbox/outbox.js";
 import { activeVersion, orderOf } from "../../../agent/outbox/outbox-state.js";
-import { silentLog } from "../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../shared/adapters/node-ports.js";
 import type { Files } from "../../../shared/ports.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";

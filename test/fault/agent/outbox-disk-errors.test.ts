@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Outbox } from "../../../agent/outbox/outbox.js";
-import { silentLog } from "../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { failNth, faultyFiles, fullAfter, type Fault } from "../../../shared/files/faulty-files.js";
 import { memoryFiles } from "../../../shared/files/memory-files.js";

@@ -11,7 +11,7 @@ import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { startServer } from "../../../server/main.js";
 import { restoreHome } from "../../../server/operations/restore.js";
-import { silentLog } from "../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { fakeTraining } from "../../helpers/agent-bench.js";

@@ -2,7 +2,7 @@
  * A broker in a process of its own, so that its memory can be measured and an uncaught error seen. Tells its
  * port, answers "report".
  */
-import { nodeClock, silentLog } from "../../../../shared/adapters/node-clock.js";
+import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { startBroker } from "../../../../server/broker/start-broker.js";
 import { knowsSecret, root } from "../../../unit/server/broker/broker-bench.js";
 

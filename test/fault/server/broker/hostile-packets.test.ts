@@ -11,7 +11,7 @@ import {
   remainingLength,
   topicOf,
 } from "../../../unit/server/broker/broker-bench.js";
-import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { mutate } from "../../shared/wire/mutate.js";
 import { brokerProcess, type BrokerProcess } from "./broker-process.js";
 

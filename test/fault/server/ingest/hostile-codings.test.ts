@@ -17,7 +17,7 @@ import { checkEncoding } from "../../../../shared/wire/coding/encodings.js";
 import { openTensorCoder } from "../../../../shared/wire/coding/tensor-coder.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 import { fineTuned, further, nearlyEqual, noiseTensor, weights } from "../../../helpers/related-tensors.js";
-import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { mutate } from "../../shared/wire/mutate.js";
 
 const mutations = Number(

@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { openHome, type HomePorts } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import { restoreBackup } from "../../../../server/repository/restore.js";
+import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import type { Files } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { checkCrashStates, crashStateCount } from "../../../helpers/crash-states.js";

@@ -11,7 +11,7 @@ import type { Files } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import { restoreBackup } from "../../../../server/repository/restore.js";
+import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import {
   fineTuned,

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { nodeHomePorts, openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import { restoreBackup, verifyBackup } from "../../../../server/repository/restore.js";
+import { restoreBackup, verifyBackup } from "../../../../server/repository/backup/restore.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { sameTensors, temporaryFolder } from "../../../integration/server/repository/harness.js";
 import { modelOfSeed, seededDraw } from "./kill-models.js";

@@ -7,7 +7,7 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import { decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
 import { maxWordBytes } from "../../../../shared/wire/limits.js";
 import { envelopes } from "../../../property/shared/wire/envelope-arbitraries.js";
-import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { mutate } from "./mutate.js";
 
 const [seed, count] = process.argv.slice(2).map(Number) as [number, number];

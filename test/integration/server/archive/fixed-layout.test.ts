@@ -11,7 +11,7 @@ import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openHome } from "../../../../server/repository/home.js";
-import { restoreBackup } from "../../../../server/repository/restore.js";
+import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import {
   alteredModels,
   applyToFleet,

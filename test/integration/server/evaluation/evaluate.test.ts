@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
-import { workFolderOf } from "../../../../server/operations/work-folder.js";
+import { workFolderOf } from "../../../../server/context/work-folder.js";
 import type { ServerOperations } from "../../../../server/operations/operations.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";

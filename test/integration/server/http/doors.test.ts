@@ -11,7 +11,7 @@ import { connectOperations, findLocalServer } from "../../../../server/http/clie
 import { readHttpToken } from "../../../../server/http/token.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import type { ServerOperations } from "../../../../server/operations/operations.js";
-import { silentLog } from "../../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { noise } from "../../../helpers/noise.js";

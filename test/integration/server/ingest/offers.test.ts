@@ -1,7 +1,7 @@
 // The other direction: server models offered, fetched and activated; commands and their results.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { nodeClock } from "../../../../shared/adapters/node-clock.js";
+import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { objectId } from "../../../../shared/tensor/hash.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { localOperations, openLocalOperations } from "../../../../server/operations/local-operations.js";
-import { openFleets } from "../../../../server/operations/open-fleets.js";
+import { openFleets } from "../../../../server/context/open-fleets.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
-import { workFolderOf } from "../../../../server/operations/work-folder.js";
+import { workFolderOf } from "../../../../server/context/work-folder.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { openHome } from "../../../../server/repository/home.js";
-import { restoreBackup } from "../../../../server/repository/restore.js";
+import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { codedAgainst, idOfTensor, memberOf, writePack } from "../../../helpers/coded-tensors.js";

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { nodeHomePorts } from "../../../../server/repository/node-home.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import { restoreBackup } from "../../../../server/repository/restore.js";
+import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import type {
   DeviceSummary,
   FleetMoment,

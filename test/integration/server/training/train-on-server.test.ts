@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
-import { factCodec } from "../../../../server/repository/fact-codec.js";
+import { factCodec } from "../../../../server/repository/state/fact-codec.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";

@@ -7,7 +7,7 @@ import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
-import { Streams } from "../../../../shared/train/streams.js";
+import { Streams } from "../../../../shared/random/streams.js";
 
 const codec = createDeltaCodec(plainKernels());
 const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 50_000 : 1_000;

@@ -18,7 +18,7 @@ import { tighten } from "../../../../server/progressive/tighten.js";
 import { agrees, topOf } from "../../../../server/progressive/top-k.js";
 import type { LeafLayer } from "../../../../shared/model/model.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
-import { Streams } from "../../../../shared/train/streams.js";
+import { Streams } from "../../../../shared/random/streams.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
 import { drawNetwork, masked, tensorOf, type DrawnNetwork } from "../../../helpers/random-network.js";
 

@@ -13,7 +13,7 @@ import {
   type Sample,
 } from "../../../../shared/train/datasets/sample-format.js";
 import { splitByTime } from "../../../../shared/train/datasets/sample-set.js";
-import { Streams } from "../../../../shared/train/streams.js";
+import { Streams } from "../../../../shared/random/streams.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 const numRuns = full ? 20_000 : 400;

@@ -3,7 +3,7 @@
  * and corrupts, breaks the connection, restarts either side, opens a second session. Time is a
  * number. Nothing here is asynchronous, so a failing seed fails the same way again.
  */
-import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { createHash } from "node:crypto";
 import type { StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";

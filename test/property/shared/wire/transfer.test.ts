@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isErrorCode } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { seededNumbers } from "../../../../shared/seeded-numbers.js";
+import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { TransferNetwork, type Faults } from "./transfer-network.js";
 
 const blockBytes = 4096;

@@ -9,7 +9,7 @@ import { Intake, segmentFirstIndex, segmentName } from "../../../../agent/intake
 import { planRetention, type SegmentInfo } from "../../../../agent/intake/retention.js";
 import { splitByShare } from "../../../../agent/intake/sample-input.js";
 import { takeFolderIn } from "../../../../agent/intake/watch-folder.js";
-import { silentLog } from "../../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { failNth, faultyFiles, fullAfter } from "../../../../shared/files/faulty-files.js";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";

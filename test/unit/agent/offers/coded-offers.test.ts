@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import type { Download, Downloads, DownloadTerms } from "../../../../agent/offers/downloads.js";
 import { Offers } from "../../../../agent/offers/offers.js";
 import { Outbox } from "../../../../agent/outbox/outbox.js";
-import { silentLog } from "../../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import type { EncodedTensor } from "../../../../shared/delta/encoded.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { memoryFiles } from "../../../../shared/files/memory-files.js";

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect as connectSocket, type Socket } from "node:net";
 import mqtt, { type IClientOptions, type MqttClient } from "mqtt";
-import { nodeClock, silentLog } from "../../../../shared/adapters/node-clock.js";
+import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { clientIdOf } from "../../../../shared/wire/topics.js";
 import type { BrokerLimits } from "../../../../server/broker/broker-limits.js";
 import type { Authenticate, BrokerEvent } from "../../../../server/broker/broker-port.js";

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 import { test } from "node:test";
 import { Aedes } from "aedes";
 import mqtt from "mqtt";
-import { silentLog } from "../../../../shared/adapters/node-clock.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { deviceSubscriptions } from "../../../../shared/wire/topics.js";
 import type { DeviceMessage } from "../../../../server/broker/broker-port.js";

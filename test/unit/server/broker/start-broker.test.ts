@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import mqtt from "mqtt";
 import { isStemmaError } from "../../../../shared/errors.js";
-import { nodeClock, silentLog } from "../../../../shared/adapters/node-clock.js";
+import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
 import { clientIdOf, deviceSubscriptions } from "../../../../shared/wire/topics.js";
 import type { ConnectAttempt, DeviceMessage } from "../../../../server/broker/broker-port.js";

@@ -46,7 +46,7 @@ const view = (more: Partial<NeedsView> = {}): NeedsView => ({
   inHand: () => true,
   base: () => "known",
   leaves: [leaf("a", hash("a")), leaf("b", hash("b"))],
-  baseless: false,
+  withoutBase: false,
   ...more,
 });
 
@@ -59,7 +59,7 @@ describe("what the server needs next", () => {
       leaves: undefined,
     });
     assert.deepEqual(needsOf(child, 32, limits), { step: "bases", bases: [hash("e")] });
-    assert.equal(needsOf({ ...child, baseless: true }, 32, limits).step, "objects");
+    assert.equal(needsOf({ ...child, withoutBase: true }, 32, limits).step, "objects");
   });
 
   it("is the small objects that are neither stored nor in hand, each once, sizes unknown", () => {
@@ -102,7 +102,7 @@ describe("what the server needs next", () => {
   it("says raw where a base is retired or nowhere", () => {
     for (const state of ["retired", "unknown"] as const) {
       const needs = needsOf(
-        view({ record: record([hash("e")]), base: () => state, baseless: true }),
+        view({ record: record([hash("e")]), base: () => state, withoutBase: true }),
         32,
         limits,
       );

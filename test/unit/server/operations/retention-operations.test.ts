@@ -1,7 +1,7 @@
 /** Applying rules and collecting in the same go, where others collect too. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { OperationsContext } from "../../../../server/operations/operations-context.js";
+import type { OperationsContext } from "../../../../server/context/operations-context.js";
 import { retentionOperations } from "../../../../server/operations/retention-operations.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";

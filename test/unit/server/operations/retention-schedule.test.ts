@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RetentionReport } from "../../../../server/operations/operations.js";
 import { startRetentionSchedule } from "../../../../server/operations/retention-schedule.js";
-import type { RetentionSetting } from "../../../../server/repository/fleet-retention.js";
+import type { RetentionSetting } from "../../../../server/repository/retention/fleet-retention.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { Log } from "../../../../shared/ports.js";
 import { manualClock } from "../../../helpers/manual-clock.js";

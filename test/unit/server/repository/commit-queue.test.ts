@@ -5,7 +5,7 @@ import { StemmaError } from "../../../../shared/errors.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { CommitQueue, type Submission } from "../../../../server/repository/commit-queue.js";
-import { emptyState } from "../../../../server/repository/state.js";
+import { emptyState } from "../../../../server/repository/state/state.js";
 
 const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
 

@@ -4,8 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { factCodec } from "../../../../server/repository/fact-codec.js";
-import { applyFact, emptyState } from "../../../../server/repository/state.js";
+import { factCodec } from "../../../../server/repository/state/fact-codec.js";
+import { applyFact, emptyState } from "../../../../server/repository/state/state.js";
 import type { Fact } from "../../../../shared/journal/fact.js";
 
 const fact: Fact = {

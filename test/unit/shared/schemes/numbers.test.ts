@@ -15,7 +15,7 @@ import { nearestCode, randomTable, uniformTable } from "../../../../shared/schem
 import { isSchemeCode, parseScheme, schemeCodes, schemeText } from "../../../../shared/schemes/scheme.js";
 import { shiftToNearestEven, wordOfProduct } from "../../../../shared/schemes/words.js";
 import { plainCodec } from "../../../../shared/schemes/inner.js";
-import { Streams } from "../../../../shared/train/streams.js";
+import { Streams } from "../../../../shared/random/streams.js";
 import { weights } from "../../../helpers/related-tensors.js";
 
 const view = new DataView(new ArrayBuffer(4));

@@ -10,7 +10,7 @@ import { imageSet } from "../../../../shared/train/datasets/image-parts.js";
 import { fit, lossOn, predict, type FitHooks } from "../../../../shared/train/fit.js";
 import type { FitPlan } from "../../../../shared/train/fit-plan.js";
 import type { ModelAtRest } from "../../../../shared/train/recipes/recipe.js";
-import { Streams } from "../../../../shared/train/streams.js";
+import { Streams } from "../../../../shared/random/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
 import { buildTrainable, floatsOf } from "../../../../shared/train/trainable.js";
 

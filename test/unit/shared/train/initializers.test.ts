@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { depthwiseFans, fans, initialize, initializerNames } from "../../../../shared/train/initializers.js";
-import { Streams } from "../../../../shared/train/streams.js";
+import { Streams } from "../../../../shared/random/streams.js";
 
 const stream = (name = "w") => new Streams("5", 0).stream(name);
 const variance = (values: Float32Array): number =>

@@ -13,7 +13,7 @@ import {
   smallConvolutional,
   vgg8,
 } from "../../../../shared/train/builders/models.js";
-import { Streams } from "../../../../shared/train/streams.js";
+import { Streams } from "../../../../shared/random/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
 

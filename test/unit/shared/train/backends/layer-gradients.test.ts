@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { LayersModel, SymbolicTensor, Tensor, Tensor4D, Variable, layers } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
-import type { Tf } from "../../../../../shared/train/kernels/kernel-room.js";
+import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 import { allowedLayers } from "../../../../../shared/model/layer-catalog.js";
 import { assertSameAsCpu, numbers, relativeError, tensorOf, weighed } from "../kernels/compare-with-cpu.js";
 

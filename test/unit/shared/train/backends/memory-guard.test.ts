@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { guardMemory } from "../../../../../shared/train/backends/memory-guard.js";
-import type { WasmModule } from "../../../../../shared/train/kernels/kernel-room.js";
+import type { WasmModule } from "../../../../../shared/train/kernels/kernel-registry.js";
 
 /**
  * An allocator of `capacity` bytes that answers as Emscripten's: signed addresses, 0 when there is no more.

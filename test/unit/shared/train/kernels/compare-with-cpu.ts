@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import type { Rank, Tensor } from "@tensorflow/tfjs";
-import type { Tf } from "../../../../../shared/train/kernels/kernel-room.js";
+import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 import { tensorOf } from "./values.js";
 
 export { numbers, tensorOf } from "./values.js";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { NamedTensorMap, Optimizer, Tensor } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
-import type { Tf } from "../../../../../shared/train/kernels/kernel-room.js";
+import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 import {
   adagradStep,
   adamStep,

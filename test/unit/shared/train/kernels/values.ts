@@ -1,6 +1,6 @@
 /** Numbers for tests of kernels; the same for a seed everywhere. */
 import type { Rank, Tensor } from "@tensorflow/tfjs";
-import type { Tf } from "../../../../../shared/train/kernels/kernel-room.js";
+import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 
 /** Uniform numbers from a linear congruential generator. */
 export function numbers(count: number, seed: number, low = -1, high = 1): Float32Array {

@@ -1,0 +1,155 @@
+/**
+ * A local socket that speaks JSON lines: one request a line, one answer a line, in order. Both doors
+ * of the agent (control, samples) are made of it. Knows no request.
+ *
+ *     → {"id": 7, "do": "status"}
+ *     ← {"id": 7, "ok": true, "result": {…}}
+ *     ← {"id": 8, "ok": false, "code": "LINE_UNKNOWN", "message": "…"}
+ */
+import { chmod, rm } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Log } from "../../shared/ports.js";
+
+export interface Request {
+  readonly id: string | number | null;
+  readonly do: string;
+  readonly [field: string]: unknown;
+}
+export type Handler = (request: Request) => Promise<unknown>;
+
+export interface JsonLineServerOptions {
+  readonly path: string;
+  /** 0o600: this user only; 0o660: this user's group too. */
+  readonly mode: number;
+  readonly maxLineBytes: number;
+  readonly maxConnections: number;
+  readonly log: Log;
+}
+
+/** Longest socket path that every system takes whole; longer ones are cut silently. */
+export const maxSocketPathBytes = 100;
+
+export class JsonLineServer {
+  readonly #sockets = new Set<Socket>();
+  private constructor(
+    private readonly server: Server,
+    readonly path: string,
+  ) {}
+
+  /**
+   * Listens on a Unix socket. The caller holds the home's lock, so a socket file that is there is a dead
+   * one's.
+   * @throws PATH_TOO_LONG, FILE_FAILED
+   */
+  static async listen(options: JsonLineServerOptions, handler: Handler): Promise<JsonLineServer> {
+    if (Buffer.byteLength(options.path) >= maxSocketPathBytes)
+      throw new StemmaError(
+        "PATH_TOO_LONG",
+        `The socket path ${options.path} has ${Buffer.byteLength(options.path)} bytes and may have ${maxSocketPathBytes - 1}. Choose a shorter folder.`,
+        { path: options.path },
+      );
+    await rm(options.path, { force: true });
+    const server = createServer();
+    const door = new JsonLineServer(server, options.path);
+    server.maxConnections = options.maxConnections;
+    server.on("connection", (socket) => {
+      door.#serve(socket, options, handler);
+    });
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", (cause) => {
+        reject(
+          new StemmaError(
+            "FILE_FAILED",
+            `The local socket ${options.path} could not be opened: ${cause.message}. Check the folder's permissions.`,
+            { cause },
+          ),
+        );
+      });
+      server.listen(options.path, resolve);
+    });
+    await chmod(options.path, options.mode);
+    return door;
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise<void>((resolve) => {
+      this.server.close(() => {
+        resolve();
+      });
+    });
+    await rm(this.path, { force: true });
+  }
+
+  #serve(socket: Socket, options: JsonLineServerOptions, handler: Handler): void {
+    this.#sockets.add(socket);
+    socket.on("error", (error) => {
+      options.log.debug("socket-error", { text: error.message });
+    });
+    socket.on("close", () => {
+      this.#sockets.delete(socket);
+    });
+    let rest: Buffer = Buffer.alloc(0);
+    // One request after the other: answers keep their order, and nothing piles up behind a slow one.
+    let queue = Promise.resolve();
+    socket.on("data", (chunk: Buffer) => {
+      rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+      for (let newline = rest.indexOf(10); newline >= 0; newline = rest.indexOf(10)) {
+        const line = rest.subarray(0, newline);
+        rest = rest.subarray(newline + 1);
+        socket.pause();
+        queue = queue
+          .then(() => answer(line, handler))
+          .then((text) => {
+            if (!socket.destroyed) {
+              socket.write(text);
+              socket.resume();
+            }
+          });
+      }
+      if (rest.length > options.maxLineBytes) {
+        socket.end(
+          `${JSON.stringify({ id: null, ok: false, code: "USAGE", message: `A line is longer than ${options.maxLineBytes} bytes. Send smaller batches.` })}\n`,
+        );
+        rest = Buffer.alloc(0);
+      }
+    });
+  }
+}
+
+/** Never rejects: whatever goes wrong becomes an answer. */
+async function answer(line: Buffer, handler: Handler): Promise<string> {
+  let id: Request["id"] = null;
+  try {
+    const value: unknown = parse(line);
+    if (typeof value !== "object" || value === null || Array.isArray(value))
+      throw new StemmaError(
+        "USAGE",
+        'A request is one JSON object on one line, such as {"id": 1, "do": "status"}. Correct it and send it again.',
+      );
+    const request = value as Record<string, unknown>;
+    id = typeof request["id"] === "string" || typeof request["id"] === "number" ? request["id"] : null;
+    if (typeof request["do"] !== "string")
+      throw new StemmaError(
+        "USAGE",
+        'The request names nothing in its field "do". Name what to do, such as "status".',
+      );
+    return `${JSON.stringify({ id, ok: true, result: (await handler({ ...request, id, do: request["do"] })) ?? null })}\n`;
+  } catch (error) {
+    const code = isStemmaError(error) ? error.code : "INTERNAL";
+    return `${JSON.stringify({ id, ok: false, code, message: (error as Error).message })}\n`;
+  }
+}
+
+function parse(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString("utf8")) as unknown;
+  } catch (cause) {
+    throw new StemmaError(
+      "USAGE",
+      `A request line is not JSON: ${(cause as Error).message}. Correct it and send it again.`,
+      { cause },
+    );
+  }
+}

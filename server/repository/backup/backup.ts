@@ -1,0 +1,138 @@
+/**
+ * Backs a fleet up while it is served. The journal's position is taken first and the packs are listed
+ * after it, so every fact in the copy has its objects there; no collection runs meanwhile. The
+ * manifest is written last: what is cut short leaves the backup before it valid. A second backup into
+ * the same folder copies new packs only.
+ *
+ *     server-key.json                        signs heads and receipts: keep the backup as safe as the home
+ *     fleets/<fleet>/backup.json             manifest
+ *     fleets/<fleet>/journal-<position>/     fleets/<fleet>/packs/
+ */
+import { basename, join, relative, sep } from "node:path";
+import { StemmaError } from "../../../shared/errors.js";
+import { makeFolderDurably } from "../../../shared/files/make-folder.js";
+import { saveKey, type PrivateKey } from "../../../shared/trust/keys.js";
+import { mapConcurrent } from "../map-concurrent.js";
+import {
+  fleetBackupFolder,
+  readManifest,
+  writeManifest,
+  type BackedUpPack,
+  type BackupManifest,
+} from "./backup-manifest.js";
+import type { RepositoryContext } from "../context.js";
+import { copyFile, filesAtOnce } from "./copy-file.js";
+import { keyPath } from "../home.js";
+
+/**
+ * See FleetRepository.backup. `bytes` counts what was copied this time. @throws BACKUP_INVALID, DISK_FULL,
+ * FILE_FAILED
+ */
+export async function backupFleet(
+  context: RepositoryContext,
+  home: { readonly path: string; readonly signer: PrivateKey },
+  folder: string,
+): Promise<{ readonly position: number; readonly bytes: number }> {
+  const inside = relative(home.path, folder);
+  if (inside === "" || (!inside.startsWith("..") && !inside.startsWith(sep)))
+    throw new StemmaError(
+      "BACKUP_INVALID",
+      `${folder} lies inside the home that it is to back up. Choose a folder elsewhere, best on another disk.`,
+      { folder },
+    );
+  return await context.turns.take(async () => {
+    const { files } = context;
+    const target = fleetBackupFolder(folder, context.fleet);
+    await makeFolderDurably(files, join(target, "packs"));
+    const earlier = await readManifest(files, target);
+    if (earlier !== undefined) await refuseOtherHistory(context, earlier, target);
+    await saveKey(files, keyPath(folder), home.signer);
+    const head = context.journal.signedHead();
+    const journal = `journal-${head.length}`;
+    await files.remove(join(target, journal));
+    let { bytes } = await context.journal.copyTo(join(target, journal), head.length);
+    const packs = await copyPacks(context, target, earlier?.packs ?? [], (copied) => {
+      bytes += copied;
+    });
+    await writeManifest(files, target, {
+      kind: "stemma-backup",
+      format: 1,
+      fleet: context.fleet,
+      madeAtMs: context.clock.now(),
+      head,
+      journal,
+      packs,
+    });
+    await removeStale(context, target, journal, packs);
+    await context.queue.submit({
+      needed: [],
+      decide: () => [{ type: "backup", atMs: context.clock.now(), position: head.length, location: folder }],
+    });
+    return { position: head.length, bytes };
+  });
+}
+
+/**
+ * A folder keeps one history: overwriting another's with this one's would destroy a backup that may be the
+ * only copy.
+ */
+async function refuseOtherHistory(
+  { journal, fleet }: RepositoryContext,
+  { head, fleet: backedUp }: BackupManifest,
+  target: string,
+): Promise<void> {
+  const same =
+    backedUp === fleet &&
+    head.length <= journal.head().length &&
+    (head.length === 0 || (await chainAt(journal, head.length - 1)) === head.chain);
+  if (!same)
+    throw new StemmaError(
+      "BACKUP_INVALID",
+      `${target} holds a backup of another history of ${backedUp} (${head.length} facts). Choose another folder; this one was not touched.`,
+      { target },
+    );
+}
+
+async function chainAt(journal: RepositoryContext["journal"], position: number): Promise<string | undefined> {
+  for await (const entry of journal.entries(position)) return entry.chain;
+  return undefined;
+}
+
+async function copyPacks(
+  { files, objects }: RepositoryContext,
+  target: string,
+  earlier: readonly BackedUpPack[],
+  copied: (bytes: number) => void,
+): Promise<readonly BackedUpPack[]> {
+  const known = new Map(earlier.map((pack) => [pack.name, pack]));
+  const packs = await mapConcurrent(
+    objects.packs(),
+    filesAtOnce,
+    async ({ bytes, path }): Promise<BackedUpPack> => {
+      const name = basename(path);
+      const before = known.get(name);
+      const to = join(target, "packs", name);
+      // Packs never change under their name, so one that is there whole is there.
+      if (before !== undefined && before.bytes === bytes && (await files.stat(to))?.size === bytes)
+        return before;
+      const copy = await copyFile(files, path, to);
+      copied(copy.bytes);
+      return { name, ...copy };
+    },
+  );
+  await files.syncFolder(join(target, "packs"));
+  return packs;
+}
+
+async function removeStale(
+  { files }: RepositoryContext,
+  target: string,
+  journal: string,
+  packs: readonly BackedUpPack[],
+): Promise<void> {
+  for (const name of await files.list(target))
+    if (name.startsWith("journal-") && name !== journal) await files.remove(join(target, name));
+  const current = new Set(packs.map(({ name }) => name));
+  for (const name of await files.list(join(target, "packs")))
+    if (!current.has(name)) await files.remove(join(target, "packs", name));
+}

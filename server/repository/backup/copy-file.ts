@@ -1,0 +1,71 @@
+/**
+ * Copies a file in pieces, hashing on the way, so that it is whole and durable under its name or not there.
+ */
+import type { Files, OpenFile } from "../../../shared/ports.js";
+import { Sha256 } from "../../../shared/tensor/hash.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+const pieceBytes = 4 * 1024 * 1024;
+/** Files copied at once: their fsyncs share the disk's own commits. */
+export const filesAtOnce = 16;
+
+export interface CopiedFile {
+  readonly bytes: number;
+  readonly sha256: Hash;
+}
+
+/** Reads a whole file through `use`, piece by piece; the piece is reused. */
+export async function readPieces(
+  file: OpenFile,
+  use: (piece: Uint8Array, position: number) => Promise<void> | void,
+): Promise<number> {
+  // Most packs are small, and many are copied at once.
+  const buffer = new Uint8Array(Math.max(1, Math.min(pieceBytes, await file.size())));
+  let position = 0;
+  for (;;) {
+    const count = await file.read(buffer, position);
+    if (count === 0) return position;
+    await use(buffer.subarray(0, count), position);
+    position += count;
+  }
+}
+
+/**
+ * Temporary name → write → fsync → rename; the caller fsyncs the folder once for all files (`syncFolder`).
+ */
+export async function copyFile(files: Files, from: string, to: string): Promise<CopiedFile> {
+  const temporary = `${to}.tmp`;
+  await files.remove(temporary);
+  const hash = new Sha256();
+  const source = await files.open(from, "read");
+  try {
+    const target = await files.open(temporary, "create");
+    let bytes: number;
+    try {
+      bytes = await readPieces(source, async (piece, position) => {
+        hash.update(piece);
+        await target.write(piece, position);
+      });
+      await target.sync();
+    } finally {
+      await target.close();
+    }
+    await files.rename(temporary, to);
+    return { bytes, sha256: hash.digest() };
+  } finally {
+    await source.close();
+  }
+}
+
+export async function hashFile(files: Files, path: string): Promise<CopiedFile> {
+  const hash = new Sha256();
+  const file = await files.open(path, "read");
+  try {
+    const bytes = await readPieces(file, (piece) => {
+      hash.update(piece);
+    });
+    return { bytes, sha256: hash.digest() };
+  } finally {
+    await file.close();
+  }
+}

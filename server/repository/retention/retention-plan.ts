@@ -1,0 +1,250 @@
+/**
+ * Which versions retention rules keep and which they retire: a pure function of versions, rules and the
+ * time. Knows no store, no journal; what it says is done by retention.ts.
+ *
+ * What never goes, whatever a rule says: heads, holds, tags, what a device runs or was given last, what
+ * a device has not been allowed to forget, what something here is being received or made from, and
+ * what the repository would refuse to retire.
+ *
+ * Properties (tested): retiring what is said, all or any part of it, changes nothing else of the plan;
+ * what goes at one moment goes at every later one. Both hold because the *oldest* version of a period
+ * is the one that stays: nothing that grows old later can take its place.
+ */
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { ageMs, periodName, printAge, type RetentionRule, type ThinningStage } from "./retention-rules.js";
+
+/** Where a rule holds. A name's rule goes before its line's, a line's before the fleet's. */
+export type RetentionScope =
+  | { readonly of: "fleet" }
+  | { readonly of: "line"; readonly line: string }
+  | { readonly of: "name"; readonly name: string };
+export interface ScopedRule {
+  readonly scope: RetentionScope;
+  readonly rule: RetentionRule;
+}
+
+/** A version that is not retired, as far as retention goes. */
+export interface RetainableVersion {
+  readonly versionId: Hash;
+  readonly name: string;
+  readonly version: number;
+  readonly device: string;
+  readonly line: string;
+  /** Journal order. */
+  readonly position: number;
+  /** Server clock: a device's own may be wrong. */
+  readonly recordedAtMs: number;
+  readonly bases: readonly Hash[];
+  readonly tags: readonly string[];
+  /** Given to a device, now or before. */
+  readonly distributed: boolean;
+  /** Why it cannot be retired now, for reasons outside of every rule. */
+  readonly needed?: {
+    readonly reason: "held" | "in-use" | "unreleased" | "busy" | "refused";
+    readonly because: string;
+  };
+}
+
+export type KeepReason =
+  | "held"
+  | "in-use"
+  | "unreleased"
+  | "busy"
+  | "refused"
+  | "tagged"
+  | "head"
+  | "no-rule"
+  | "for-ever"
+  | "young"
+  | "release-base"
+  | "one-of"
+  | "base";
+
+export interface Kept<Version> {
+  readonly version: Version;
+  readonly reason: KeepReason;
+  readonly because: string;
+}
+export interface Going<Version> {
+  readonly version: Version;
+  readonly scope: RetentionScope;
+  readonly because: string;
+}
+export interface RetentionPlan<Version> {
+  readonly keep: readonly Kept<Version>[];
+  readonly retire: readonly Going<Version>[];
+}
+
+/** The rule that holds for a version: the most specific one. */
+export function ruleFor(
+  rules: readonly ScopedRule[],
+  { name, line }: Pick<RetainableVersion, "name" | "line">,
+): ScopedRule | undefined {
+  return (
+    rules.find(({ scope }) => scope.of === "name" && scope.name === name) ??
+    rules.find(({ scope }) => scope.of === "line" && scope.line === line) ??
+    rules.find(({ scope }) => scope.of === "fleet")
+  );
+}
+
+export function printScope(scope: RetentionScope): string {
+  return scope.of === "fleet"
+    ? "the fleet"
+    : scope.of === "line"
+      ? `the line ${scope.line}`
+      : `the name ${scope.name}`;
+}
+
+/** Both lists in journal order; together every version once. */
+export function planRetention<Version extends RetainableVersion>(
+  versions: readonly Version[],
+  rules: readonly ScopedRule[],
+  nowMs: number,
+): RetentionPlan<Version> {
+  const keep = new Map<Hash, Kept<Version>>(),
+    retire = new Map<Hash, Going<Version>>();
+  for (const series of seriesOf(versions)) judgeSeries(series, rules, nowMs, keep, retire);
+  keepBases(versions, rules, keep, retire);
+  const inOrder = [...versions].sort(byPosition);
+  return {
+    keep: inOrder.flatMap(({ versionId }) => keep.get(versionId) ?? []),
+    retire: inOrder.flatMap(({ versionId }) => retire.get(versionId) ?? []),
+  };
+}
+
+function byPosition(a: RetainableVersion, b: RetainableVersion): number {
+  return a.position - b.position;
+}
+
+/**
+ * Versions of one device, line and name belong together: each such series has its head and is thinned by
+ * itself.
+ */
+function seriesOf<Version extends RetainableVersion>(versions: readonly Version[]): Iterable<Version[]> {
+  const all = new Map<string, Version[]>();
+  for (const version of versions) {
+    const key = `${version.device}\0${version.line}\0${version.name}`;
+    const series = all.get(key);
+    if (series === undefined) all.set(key, [version]);
+    else series.push(version);
+  }
+  return all.values();
+}
+
+function judgeSeries<Version extends RetainableVersion>(
+  series: Version[],
+  rules: readonly ScopedRule[],
+  nowMs: number,
+  keep: Map<Hash, Kept<Version>>,
+  retire: Map<Hash, Going<Version>>,
+): void {
+  series.sort(byPosition);
+  const head = series.at(-1);
+  const first = series[0];
+  if (head === undefined || first === undefined) return;
+  const scoped = ruleFor(rules, first);
+  const verdicts =
+    scoped === undefined ? new Map<Version, Verdict>() : judgeByAge(series, scoped.rule, nowMs);
+  for (const version of series) {
+    const verdict = verdicts.get(version) ?? { reason: "no-rule" as const, because: "no rule holds for it" };
+    const kept =
+      keptAlways(version, head) ??
+      (scoped?.rule.releaseBases === true && version.distributed
+        ? { reason: "release-base" as const, because: "it was given to a device" }
+        : undefined);
+    if (kept !== undefined) keep.set(version.versionId, { version, ...kept });
+    else if ("reason" in verdict) keep.set(version.versionId, { version, ...verdict });
+    else if (scoped !== undefined)
+      retire.set(version.versionId, { version, scope: scoped.scope, because: verdict.goes });
+  }
+}
+
+type Verdict = { readonly reason: KeepReason; readonly because: string } | { readonly goes: string };
+
+function keptAlways(
+  version: RetainableVersion,
+  head: RetainableVersion,
+): { readonly reason: KeepReason; readonly because: string } | undefined {
+  if (version.needed !== undefined) return version.needed;
+  if (version.tags.length > 0) return { reason: "tagged", because: `tagged ${version.tags.join(", ")}` };
+  return version === head ? { reason: "head", because: "the newest of its line and name" } : undefined;
+}
+
+/** What a rule says of each version of a series by age alone. */
+function judgeByAge<Version extends RetainableVersion>(
+  series: readonly Version[],
+  { whole, stages }: RetentionRule,
+  nowMs: number,
+): Map<Version, Verdict> {
+  const verdicts = new Map<Version, Verdict>();
+  if (whole === null) {
+    for (const version of series)
+      verdicts.set(version, { reason: "for-ever", because: "its rule keeps everything" });
+    return verdicts;
+  }
+  const olderThan =
+    (limitMs: number) =>
+    (version: Version): boolean =>
+      nowMs - version.recordedAtMs > limitMs;
+  const isOld = olderThan(ageMs(whole));
+  for (const version of series)
+    verdicts.set(
+      version,
+      isOld(version)
+        ? { goes: whole.count === 0 ? "nothing in its rule keeps it" : `older than ${printAge(whole)}` }
+        : { reason: "young", because: `not older than ${printAge(whole)}` },
+    );
+  // Oldest first; positions decide where clocks do not.
+  let candidates = series.filter(isOld).sort((a, b) => a.recordedAtMs - b.recordedAtMs || byPosition(a, b));
+  for (const stage of stages) {
+    const survivors = thin(candidates, stage, verdicts);
+    if (stage.until === null) break;
+    const { until } = stage;
+    candidates = survivors.filter(olderThan(ageMs(until)));
+    for (const version of candidates) verdicts.set(version, { goes: `older than ${printAge(until)}` });
+  }
+  return verdicts;
+}
+
+/** The oldest of each period stays. Candidates come oldest first. */
+function thin<Version extends RetainableVersion>(
+  candidates: readonly Version[],
+  { every }: ThinningStage,
+  verdicts: Map<Version, Verdict>,
+): Version[] {
+  const oldest = new Map<string, Version>();
+  for (const version of candidates) {
+    const period = periodName(every, version.recordedAtMs);
+    const stays = oldest.get(period);
+    if (stays === undefined) {
+      oldest.set(period, version);
+      verdicts.set(version, { reason: "one-of", because: `the one of ${period}` });
+    } else verdicts.set(version, { goes: `${stays.name}:${stays.version} is the one of ${period}` });
+  }
+  return [...oldest.values()];
+}
+
+/** Bases of what is kept stay where their rule says so: one step, or a head would keep its whole ancestry. */
+function keepBases<Version extends RetainableVersion>(
+  versions: readonly Version[],
+  rules: readonly ScopedRule[],
+  keep: Map<Hash, Kept<Version>>,
+  retire: Map<Hash, Going<Version>>,
+): void {
+  const saved: Kept<Version>[] = [];
+  for (const child of versions) {
+    if (!keep.has(child.versionId)) continue;
+    for (const base of child.bases) {
+      const going = retire.get(base);
+      if (going === undefined || ruleFor(rules, going.version)?.rule.bases !== true) continue;
+      retire.delete(base);
+      saved.push({
+        version: going.version,
+        reason: "base",
+        because: `${child.name}:${child.version} was trained from it`,
+      });
+    }
+  }
+  // Only now: a base that stays for its child keeps no base of its own.
+  for (const kept of saved) keep.set(kept.version.versionId, kept);
+}

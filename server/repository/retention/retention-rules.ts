@@ -1,0 +1,258 @@
+/**
+ * The language of retention rules: read, checked, printed. Pure text to data and back; what a rule does
+ * to versions is retention-plan.ts.
+ *
+ *     RULE    = [ WHAT "for ever" [","] "else" ] REST   |   "for ever"
+ *     WHAT    = "heads" | "holds" | "tags" | "bases" | "release bases"      joined by "," and "and"
+ *     REST    = AGE { "then" STAGE }   |   STAGE { "then" STAGE }   |   "for ever"
+ *     STAGE   = "one a" PERIOD [ "until" AGE ]   |   "nothing"
+ *     AGE     = NUMBER ("hours" | "days" | "weeks" | "months" | "years")
+ *     PERIOD  = "hour" | "day" | "week" | "month" | "year"
+ *
+ * "heads, release bases and holds for ever, else 90 days, then one a week": everything stays for 90
+ * days; of what is older one version a week stays. Heads, holds and tags stay whatever a rule says; the
+ * printed rule names them, so that nobody has to know. An age's month is 30 days and its year 365;
+ * periods are those of the UTC calendar, a week begins on Monday.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+
+export const periods = ["hour", "day", "week", "month", "year"] as const;
+export type Period = (typeof periods)[number];
+
+/** "90 days". */
+export interface Age {
+  readonly count: number;
+  readonly unit: Period;
+}
+
+/** From here on one version a period stays; `until` an age, or for ever. */
+export interface ThinningStage {
+  readonly every: Period;
+  readonly until: Age | null;
+}
+
+export interface RetentionRule {
+  /** What a kept version was trained from directly stays with it. */
+  readonly bases: boolean;
+  /** What was ever given to a device stays. */
+  readonly releaseBases: boolean;
+  /** What is not older stays; null: everything stays for ever. */
+  readonly whole: Age | null;
+  /**
+   * What is older is thinned, each stage among what the one before left; what is older than the last one's
+   * `until` goes.
+   */
+  readonly stages: readonly ThinningStage[];
+}
+
+const hourMs = 3_600_000;
+const periodMs: Readonly<Record<Period, number>> = {
+  hour: hourMs,
+  day: 24 * hourMs,
+  week: 7 * 24 * hourMs,
+  month: 30 * 24 * hourMs,
+  year: 365 * 24 * hourMs,
+};
+export const maxRuleLength = 512;
+const maxStages = 8;
+const maxAgeMs = 1000 * periodMs.year;
+
+/** Milliseconds of an age. */
+export function ageMs({ count, unit }: Age): number {
+  return count * periodMs[unit];
+}
+
+const example = '"heads, release bases and holds for ever, else 90 days, then one a week"';
+
+function invalid(text: string, why: string): StemmaError {
+  return new StemmaError(
+    "RETENTION_RULE_INVALID",
+    `The retention rule ${JSON.stringify(text.slice(0, 200))} cannot be read: ${why}. A rule is, for example, ${example}; \`stemma storage retention set --help\` has the whole language.`,
+    { rule: text.slice(0, maxRuleLength) },
+  );
+}
+
+/** Reads words one by one; commas and line ends mean nothing but a pause. */
+class Words {
+  readonly #words: readonly string[];
+  #at = 0;
+  constructor(readonly text: string) {
+    if (text.length > maxRuleLength) throw invalid(text, `it is longer than ${maxRuleLength} characters`);
+    const strange = /[^a-z0-9,\s]/i.exec(text);
+    if (strange !== null) throw invalid(text, `${JSON.stringify(strange[0])} has no meaning in it`);
+    this.#words =
+      text
+        .toLowerCase()
+        .replaceAll("forever", "for ever")
+        .match(/[a-z]+|[0-9]+|,/g) ?? [];
+    if (this.#words.length === 0) throw invalid(text, "it is empty");
+  }
+  get left(): boolean {
+    return this.#at < this.#words.length;
+  }
+  peek(ahead = 0): string | undefined {
+    return this.#words[this.#at + ahead];
+  }
+  /** Takes these words where they come next. */
+  take(...words: readonly string[]): boolean {
+    if (!words.every((word, index) => this.peek(index) === word)) return false;
+    this.#at += words.length;
+    return true;
+  }
+  next(): string | undefined {
+    const word = this.peek();
+    this.#at++;
+    return word;
+  }
+  fail(expected: string): StemmaError {
+    return invalid(
+      this.text,
+      `${this.left ? `${JSON.stringify(this.peek())} stands` : "it ends"} where ${expected} is expected`,
+    );
+  }
+}
+
+/** @throws RETENTION_RULE_INVALID saying what is wrong and how a rule reads */
+export function parseRetentionRule(text: string): RetentionRule {
+  const words = new Words(text);
+  const everything: RetentionRule = { bases: false, releaseBases: false, whole: null, stages: [] };
+  if (words.take("for", "ever")) {
+    if (words.left) throw words.fail("the rule's end");
+    return everything;
+  }
+  const kept = readKept(words);
+  const rest = readRest(words);
+  if (words.left) throw words.fail("the rule's end");
+  checkOrder(text, rest);
+  return { ...kept, ...rest };
+}
+
+function readKept(words: Words): Pick<RetentionRule, "bases" | "releaseBases"> {
+  let bases = false,
+    releaseBases = false,
+    named = 0;
+  for (;;) {
+    if (words.take("release", "bases")) releaseBases = true;
+    else if (words.take("bases")) bases = true;
+    else if (!(words.take("heads") || words.take("holds") || words.take("tags"))) break;
+    named++;
+    while (words.take(",") || words.take("and"));
+  }
+  if (named === 0) return { bases, releaseBases };
+  if (!words.take("for", "ever")) throw words.fail('heads, holds, tags, bases, release bases or "for ever"');
+  words.take(",");
+  if (!words.take("else"))
+    throw words.fail('"else", and what happens to everything that is not named before it');
+  return { bases, releaseBases };
+}
+
+function readRest(words: Words): Pick<RetentionRule, "whole" | "stages"> {
+  if (words.take("for", "ever")) return { whole: null, stages: [] };
+  const stages: ThinningStage[] = [];
+  const begins = /^[0-9]+$/.test(words.peek() ?? "");
+  const whole = begins ? readAge(words) : { count: 0, unit: "day" as const };
+  for (let first = !begins; first || words.left; first = false) {
+    if (!first) {
+      words.take(",");
+      if (!words.take("then")) throw words.fail('"then"');
+    }
+    if (words.take("nothing")) return { whole, stages };
+    if (stages.length === maxStages) throw invalid(words.text, `it has more than ${maxStages} stages`);
+    stages.push(readStage(words));
+  }
+  return { whole, stages };
+}
+
+function readStage(words: Words): ThinningStage {
+  if (!(words.take("one", "a") || words.take("one", "an")))
+    throw words.fail('an age, "one a week" or "nothing"');
+  const every = periodOf(words.peek());
+  if (every === undefined || every !== words.peek()) throw words.fail(periods.join(", "));
+  words.next();
+  return { every, until: words.take("until") ? readAge(words) : null };
+}
+
+function readAge(words: Words): Age {
+  if (!/^[0-9]{1,9}$/.test(words.peek() ?? "")) throw words.fail("a number of days, weeks, months or years");
+  const count = Number(words.next());
+  const unit = periodOf(words.peek());
+  if (unit === undefined) throw words.fail("hours, days, weeks, months or years");
+  words.next();
+  if (count * periodMs[unit] > maxAgeMs)
+    throw invalid(words.text, `${count} ${unit}s is more than 1000 years; say "for ever"`);
+  return { count, unit };
+}
+
+function periodOf(word: string | undefined): Period | undefined {
+  return periods.find((period) => word === period || word === `${period}s`);
+}
+
+/** Each stage begins where the one before ends. */
+function checkOrder(text: string, { whole, stages }: Pick<RetentionRule, "whole" | "stages">): void {
+  let before = whole;
+  stages.forEach(({ until }, index) => {
+    if (until === null) {
+      if (index < stages.length - 1)
+        throw invalid(
+          text,
+          `after "one a ${stages[index]?.every}" nothing can follow, unless that stage says until when`,
+        );
+      return;
+    }
+    if (before !== null && ageMs(until) <= ageMs(before))
+      throw invalid(text, `"until ${printAge(until)}" is not later than ${printAge(before)} before it`);
+    before = until;
+  });
+}
+
+export function printAge({ count, unit }: Age): string {
+  return `${count} ${unit}${count === 1 ? "" : "s"}`;
+}
+
+/** The rule in full; reading it again gives the same rule. */
+export function printRetentionRule({ bases, releaseBases, whole, stages }: RetentionRule): string {
+  if (whole === null) return "for ever";
+  const named = ["heads", "holds", ...(bases ? ["bases"] : []), ...(releaseBases ? ["release bases"] : [])];
+  const steps = stages.map(
+    ({ every, until }) =>
+      `one a${every === "hour" ? "n" : ""} ${every}${until === null ? "" : ` until ${printAge(until)}`}`,
+  );
+  const ends = stages.length === 0 || stages.at(-1)?.until !== null;
+  const rest = [...(whole.count === 0 ? [] : [printAge(whole)]), ...steps, ...(ends ? ["nothing"] : [])].join(
+    ", then ",
+  );
+  return `${named.join(", ")} and tags for ever, else ${rest}`;
+}
+
+/**
+ * Name of the period of the UTC calendar that a moment lies in: "2026-11-21T09", "2026-11-21", "2026-W47",
+ * "2026-11", "2026".
+ */
+export function periodName(every: Period, atMs: number): string {
+  const iso = new Date(atMs).toISOString();
+  // Years beyond 9999 have a sign and six digits: cut from the end, not from the start.
+  switch (every) {
+    case "hour":
+      return iso.slice(0, -11);
+    case "day":
+      return iso.slice(0, -14);
+    case "week":
+      return weekName(atMs);
+    case "month":
+      return iso.slice(0, -17);
+    case "year":
+      return iso.slice(0, -20);
+  }
+}
+
+/** ISO 8601: the week belongs to the year of its Thursday. */
+function weekName(atMs: number): string {
+  const date = new Date(atMs);
+  const thursday = new Date(
+    Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate() + 3 - ((date.getUTCDay() + 6) % 7)),
+  );
+  const dayOfYear = Math.floor(
+    (thursday.getTime() - Date.UTC(thursday.getUTCFullYear(), 0, 1)) / periodMs.day,
+  );
+  return `${thursday.getUTCFullYear()}-W${String(1 + Math.floor(dayOfYear / 7)).padStart(2, "0")}`;
+}

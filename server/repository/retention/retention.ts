@@ -1,0 +1,277 @@
+/**
+ * Retention of one fleet: rules as facts, the plan over the fleet's state, what it would free, and its
+ * application through the commit queue. What stays and what goes is decided in retention-plan.ts;
+ * space is freed by collection, not here.
+ */
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { appendFacts, checkRetirable } from "../state/append-facts.js";
+import { planCollection, planCollectionWithout, refuseUnknownFacts } from "../collection.js";
+import type { RepositoryContext } from "../context.js";
+import type {
+  FleetRetention,
+  Fate,
+  RetentionForecast,
+  RetentionOptions,
+  RetentionOutcome,
+  RetentionSetting,
+} from "./fleet-retention.js";
+import { describeHold } from "../state/hold.js";
+import { ownDevice } from "../state/naming.js";
+import {
+  planRetention,
+  printScope,
+  type Going,
+  type KeepReason,
+  type RetainableVersion,
+  type RetentionPlan,
+  type RetentionScope,
+  type ScopedRule,
+} from "./retention-plan.js";
+import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
+import { retentionKey, versionsInUse, type RetentionState, type VersionState } from "../state/state.js";
+
+/** A version as the plan sees it, and the state it was made from. */
+interface Candidate extends RetainableVersion {
+  readonly state: VersionState;
+}
+
+export function fleetRetention(context: RepositoryContext): FleetRetention {
+  return {
+    settings: () => settingsOf(context),
+    set: (scope, rule, by) => setRetention(context, scope, rule, by),
+    forecast: (options) => forecastRetention(context, options),
+    apply: (options) => applyRetention(context, options),
+  };
+}
+
+function scopeOf({ line, name }: Pick<RetentionState, "line" | "name">): RetentionScope {
+  return name !== null ? { of: "name", name } : line !== null ? { of: "line", line } : { of: "fleet" };
+}
+
+function membersOf(scope: RetentionScope): Pick<RetentionState, "line" | "name"> {
+  return { line: scope.of === "line" ? scope.line : null, name: scope.of === "name" ? scope.name : null };
+}
+
+/** The fleet's rule first, then lines, then names. */
+function settingsOf({ state }: RepositoryContext): readonly RetentionSetting[] {
+  const order = { fleet: 0, line: 1, name: 2 };
+  return [...state.retention.values()]
+    .map(({ rule, atMs, by, ...members }) => ({
+      scope: scopeOf(members),
+      rule,
+      setAtMs: atMs,
+      ...(by === undefined ? {} : { by }),
+    }))
+    .sort(
+      (a, b) => order[a.scope.of] - order[b.scope.of] || (printScope(a.scope) < printScope(b.scope) ? -1 : 1),
+    );
+}
+
+/** @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to lift */
+async function setRetention(
+  context: RepositoryContext,
+  scope: RetentionScope,
+  text: string | null,
+  by: string | undefined,
+): Promise<readonly RetentionSetting[]> {
+  const members = membersOf(scope);
+  if (text === null && !context.state.retention.has(retentionKey(members)))
+    throw new StemmaError(
+      "NOT_FOUND",
+      `No retention rule is set for ${printScope(scope)}. \`stemma storage retention show\` lists those that are.`,
+      { scope },
+    );
+  const rule = text === null ? null : printRetentionRule(parseRetentionRule(text));
+  await appendFacts(context, [
+    { type: "retention", atMs: context.clock.now(), ...members, rule, ...(by === undefined ? {} : { by }) },
+  ]);
+  return settingsOf(context);
+}
+
+/** The rules that hold, with one of them changed where that is only tried. @throws RETENTION_RULE_INVALID */
+function rulesOf(context: RepositoryContext, trying: RetentionOptions["trying"]): readonly ScopedRule[] {
+  const rules = new Map<string, ScopedRule>();
+  for (const { scope, rule } of settingsOf(context)) {
+    try {
+      rules.set(retentionKey(membersOf(scope)), { scope, rule: parseRetentionRule(rule) });
+    } catch (cause) {
+      throw isStemmaError(cause)
+        ? new StemmaError(
+            "RETENTION_RULE_INVALID",
+            `The rule of ${printScope(scope)}, ${JSON.stringify(rule)}, was set by a newer Stemma and cannot be read by this one, so nothing is retired. Use the newer one, or set the rule anew.`,
+            { cause, scope },
+          )
+        : cause;
+    }
+  }
+  if (trying === undefined) return [...rules.values()];
+  const key = retentionKey(membersOf(trying.scope));
+  if (trying.rule === null) rules.delete(key);
+  else rules.set(key, { scope: trying.scope, rule: parseRetentionRule(trying.rule) });
+  return [...rules.values()];
+}
+
+function planNow(
+  context: RepositoryContext,
+  rules: readonly ScopedRule[],
+  nowMs: number,
+  busy: RetentionOptions["busy"],
+): RetentionPlan<Candidate> {
+  const { state } = context;
+  const inUse = versionsInUse(state),
+    underWay = busy?.() ?? new Map<Hash, string>();
+  const candidates: Candidate[] = [];
+  for (const version of state.versions.values()) {
+    if (version.retired === undefined) candidates.push(candidateOf(context, version, inUse, underWay));
+  }
+  return planRetention(candidates, rules, nowMs);
+}
+
+function candidateOf(
+  context: RepositoryContext,
+  version: VersionState,
+  inUse: ReadonlyMap<Hash, string>,
+  underWay: ReadonlyMap<Hash, string>,
+): Candidate {
+  const { versionId, name, version: number, position, recordedAtMs, tags } = version;
+  const record = context.records.get(versionId);
+  const needed = neededBecause(context, version, inUse, underWay);
+  return {
+    state: version,
+    versionId,
+    name,
+    version: number,
+    position,
+    recordedAtMs,
+    tags: [...tags],
+    distributed: context.state.distributed.has(versionId),
+    // A version whose record cannot be read is a series of its own: it takes nobody's place.
+    device: record?.device ?? `\0${versionId}`,
+    line: record?.line ?? "",
+    bases: record?.bases ?? [],
+    ...(needed === undefined ? {} : { needed }),
+  };
+}
+
+/** Why a version stays whatever a rule says. */
+function neededBecause(
+  { state, records }: RepositoryContext,
+  version: VersionState,
+  inUse: ReadonlyMap<Hash, string>,
+  underWay: ReadonlyMap<Hash, string>,
+): RetainableVersion["needed"] {
+  const { versionId, held } = version;
+  if (held !== undefined) return { reason: "held", because: `held ${describeHold(held)}` };
+  const use = inUse.get(versionId);
+  if (use !== undefined) return { reason: "in-use", because: use };
+  const record = records.get(versionId);
+  if (record === undefined)
+    return { reason: "refused", because: "its record cannot be read; see stemma storage check" };
+  if (record.device !== ownDevice && version.released === undefined && state.devices.has(record.device))
+    return { reason: "unreleased", because: `${record.device} was not yet told that it may delete it` };
+  const busy = underWay.get(versionId);
+  if (busy !== undefined) return { reason: "busy", because: busy };
+  // Whatever else the repository would refuse.
+  try {
+    checkRetirable(state, versionId, inUse);
+    return undefined;
+  } catch (error) {
+    return { reason: "refused", because: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function fateOf(
+  context: RepositoryContext,
+  { version: { state: version }, because }: { readonly version: Candidate; readonly because: string },
+): Fate {
+  const record = context.records.get(version.versionId);
+  return {
+    versionId: version.versionId,
+    name: version.name,
+    version: version.version,
+    device: record?.device ?? "",
+    line: record?.line ?? "",
+    recordedAtMs: version.recordedAtMs,
+    tensorBytes: version.tensorBytes,
+    ownBytes: version.ownBytes,
+    because,
+  };
+}
+
+function reasonOf({ scope, because }: Going<Candidate>): string {
+  return `retention of ${printScope(scope)}: ${because}`;
+}
+
+/**
+ * What would go now, and what a collection after it would free: the store's own plan over what would
+ * still be needed, so shared tensors, leases, packs and codings count as they will.
+ * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED
+ */
+async function forecastRetention(
+  context: RepositoryContext,
+  { trying, busy, listKept = false }: RetentionOptions = {},
+): Promise<RetentionForecast> {
+  const nowMs = context.clock.now();
+  const { keep, retire } = planNow(context, rulesOf(context, trying), nowMs, busy);
+  const kept: Partial<Record<KeepReason, number>> = {};
+  for (const { reason } of keep) kept[reason] = (kept[reason] ?? 0) + 1;
+  const [now, after] = [
+    await planCollection(context),
+    await planCollectionWithout(
+      context,
+      retire.map(({ version }) => version.versionId),
+    ),
+  ];
+  return {
+    nowMs,
+    settings: settingsOf(context),
+    kept,
+    retire: retire.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })),
+    ...(listKept ? { keep: keep.map((one) => ({ ...fateOf(context, one), reason: one.reason })) } : {}),
+    bytesBefore: after.bytesBefore,
+    freedBytes: after.bytesBefore - after.bytesAfter,
+    freeableBytes: now.bytesBefore - now.bytesAfter,
+  };
+}
+
+/**
+ * Retires what the rules say. Each batch is decided alone against the state it is appended to: what was
+ * held, tagged, assigned or activated meanwhile stays. A crash leaves some retired and the rest to the
+ * next application, which ends where this one would have.
+ * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED where facts of a newer Stemma may keep something
+ */
+async function applyRetention(
+  context: RepositoryContext,
+  { busy, atOnce = 2048 }: Pick<RetentionOptions, "busy" | "atOnce"> = {},
+): Promise<RetentionOutcome> {
+  refuseUnknownFacts(context);
+  const nowMs = context.clock.now();
+  const retired: Fate[] = [];
+  for (;;) {
+    let batch: readonly Going<Candidate>[] = [],
+      kept = 0;
+    await context.queue.submit({
+      needed: [],
+      alone: true,
+      decide: () => {
+        const plan = planNow(context, rulesOf(context, undefined), nowMs, busy);
+        batch = plan.retire.slice(0, atOnce);
+        kept = plan.keep.length;
+        return batch.map((going) => ({
+          type: "retired",
+          atMs: nowMs,
+          versionId: going.version.versionId,
+          because: reasonOf(going),
+        }));
+      },
+      applied: () => {
+        context.catalog.changed(batch.map(({ version }) => version.versionId));
+      },
+    });
+    retired.push(
+      ...batch.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })),
+    );
+    if (batch.length < atOnce) return { nowMs, retired, kept };
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Facts from outside this room (ingest, commands): checked against the state, then appended. What a
+ * fact would make untrue later is refused here, so that the fold never has to.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+import type { Fact } from "../../../shared/journal/fact.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { Draft } from "../commit-queue.js";
+import type { RepositoryContext } from "../context.js";
+import { checkFact } from "./fact-codec.js";
+import { checkHoldable, describeHold } from "./hold.js";
+import { checkDeviceName, checkName, checkTag } from "./naming.js";
+import { parseRetentionRule } from "../retention/retention-rules.js";
+import { versionsInUse, type FactOf, type FleetState, type VersionState } from "./state.js";
+
+/**
+ * See FleetRepository.append. @throws FACT_INVALID, MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_HELD, MODEL_IN_USE,
+ * DEVICE_UNKNOWN, NAME_INVALID
+ */
+export async function appendFacts(
+  context: RepositoryContext,
+  facts: readonly Fact[],
+): Promise<readonly number[]> {
+  const checked = facts.map(checkFact);
+  const changed = checked.flatMap((fact) =>
+    "versionId" in fact && fact.versionId !== null ? [fact.versionId] : [],
+  );
+  return await context.queue.submit({
+    needed: [],
+    // Retirement must not cross an assignment or a hold on its way to the disk.
+    alone: checked.some(({ type }) => type === "retired"),
+    decide: ({ state, recordedHere }: Draft) => {
+      for (const fact of checked) checkAgainst(state, recordedHere, fact);
+      return checked;
+    },
+    applied: () => {
+      context.catalog.changed(changed);
+    },
+  });
+}
+
+function needKept(state: FleetState, recordedHere: ReadonlySet<Hash>, versionId: Hash, toDo: string): void {
+  if (recordedHere.has(versionId)) return;
+  const version = knownVersion(state, versionId);
+  if (version.retired !== undefined)
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${version.name}:${version.version} is retired (${version.retired.because}), so it cannot be ${toDo}. Choose another version.`,
+      { versionId },
+    );
+}
+
+function knownVersion(state: FleetState, versionId: Hash): VersionState {
+  const version = state.versions.get(versionId);
+  if (version === undefined)
+    throw new StemmaError(
+      "MODEL_NOT_FOUND",
+      `No version ${versionId} is recorded in this fleet. Record it first.`,
+      { versionId },
+    );
+  return version;
+}
+
+function needDevice(state: FleetState, device: string): void {
+  if (!state.devices.has(device))
+    throw new StemmaError(
+      "DEVICE_UNKNOWN",
+      `No device ${JSON.stringify(device.slice(0, 80))} was ever enrolled in this fleet. \`stemma device list\` shows who was.`,
+      { device },
+    );
+}
+
+function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: Fact): void {
+  switch (fact.type) {
+    case "recorded":
+      throw new StemmaError(
+        "FACT_INVALID",
+        "A version is recorded through `record`, which checks what it refers to. Use that.",
+      );
+    case "stored":
+    case "released":
+      if (!recordedHere.has(fact.versionId)) knownVersion(state, fact.versionId);
+      return;
+    case "held": {
+      if (recordedHere.has(fact.versionId)) return;
+      const version = knownVersion(state, fact.versionId);
+      return checkHoldable({ ...version, hold: version.held });
+    }
+    case "unheld":
+      knownVersion(state, fact.versionId);
+      return;
+    case "retired":
+      return checkRetirable(state, fact.versionId);
+    case "tagged": {
+      checkTag(fact.tag);
+      if (fact.versionId === null) return;
+      needKept(state, recordedHere, fact.versionId, "tagged");
+      const name = state.versions.get(fact.versionId)?.name;
+      if (name !== undefined && name !== fact.name)
+        throw new StemmaError(
+          "FACT_INVALID",
+          `A tag of ${JSON.stringify(fact.name)} must name one of its versions; this one is of ${JSON.stringify(name)}.`,
+          { name: fact.name },
+        );
+      return;
+    }
+    case "enrolled":
+      checkDeviceName(fact.device);
+      return;
+    case "assigned":
+      needDevice(state, fact.device);
+      return needKept(state, recordedHere, fact.versionId, "assigned");
+    // A device may report what it activated before its version was recorded here: true all the same.
+    case "revoked":
+    case "quarantined":
+    case "session":
+    case "activated":
+      return needDevice(state, fact.device);
+    case "data":
+      checkName("dataset", fact.name);
+      return;
+    case "retention":
+      return checkRetention(fact);
+    case "backup":
+    case "restored":
+      return;
+  }
+}
+
+function checkRetention({ line, name, rule }: FactOf<"retention">): void {
+  if (line !== null && name !== null)
+    throw new StemmaError(
+      "FACT_INVALID",
+      "A retention rule is of a line or of a name, not of both. Name one of them.",
+      { line, name },
+    );
+  if (line !== null) checkName("line", line);
+  if (name !== null) checkName("model", name);
+  // Read here too: what is in the journal for ever must be readable by who applies it.
+  if (rule !== null) parseRetentionRule(rule);
+}
+
+/** @param inUse as versionsInUse gives it, where the caller asks for many versions */
+export function checkRetirable(
+  state: FleetState,
+  versionId: Hash,
+  inUse: ReadonlyMap<Hash, string> = versionsInUse(state),
+): void {
+  const version = knownVersion(state, versionId);
+  const name = `${version.name}:${version.version}`;
+  if (version.held !== undefined)
+    throw new StemmaError(
+      "MODEL_HELD",
+      `${name} is held ${describeHold(version.held)}; it cannot be retired before it is let go: stemma model unhold ${name} --because TEXT.`,
+      { versionId },
+    );
+  const use = inUse.get(versionId);
+  if (use !== undefined)
+    throw new StemmaError(
+      "MODEL_IN_USE",
+      `${name} is ${use} and cannot be retired. Give the device another version, or revoke it.`,
+      { versionId, use },
+    );
+}

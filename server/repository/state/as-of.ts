@@ -1,0 +1,133 @@
+/**
+ * Which version each line of each device ran at a moment (MM12): decided from `activated` facts
+ * alone, and `unknown` wherever clocks, their errors or silence leave it open. Pure.
+ *
+ * An activation happened somewhere in an interval (device clock ± error, not after the server heard
+ * of it). Two activations of a line are certainly in order when their sessions differ, when their
+ * intervals do not touch, or when arrival and device clock agree within a session. Certain order
+ * tightens the intervals. A version is the answer when no other can have been the last one activated.
+ * The server's clock is the fleet's reference time.
+ */
+import type { FleetMoment } from "../fleet-repository.js";
+import { activationInterval, type ActivationState, type DeviceState, type FleetState } from "./state.js";
+
+/** Answers for every line of every device that was enrolled at `atMs`, by device and line name. */
+export function fleetAsOf(state: FleetState, atMs: number, nowMs: number): readonly FleetMoment[] {
+  const moments: FleetMoment[] = [];
+  for (const device of [...state.devices.values()].sort((a, b) => compareText(a.device, b.device))) {
+    if (device.firstEnrolledAtMs > atMs) continue;
+    const lines = new Set([...device.lines, ...device.activations.keys()]);
+    for (const line of [...lines].sort(compareText)) moments.push(lineAsOf(device, line, atMs, nowMs));
+  }
+  return moments;
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function lineAsOf(
+  { device, activations }: DeviceState,
+  line: string,
+  atMs: number,
+  nowMs: number,
+): FleetMoment {
+  const unknown = (why: string, uncertainMs?: number | null): FleetMoment => ({
+    device,
+    line,
+    versionId: "unknown",
+    why,
+    ...(uncertainMs === undefined ? {} : { uncertainMs }),
+  });
+  if (atMs > nowMs) return unknown("this moment has not come yet");
+  const history = activations.get(line) ?? [];
+  if (history.length === 0) return unknown("no activation was ever reported");
+  const spans = tighten(nearby(history, atMs));
+  const candidates = spans.filter(
+    (span) => span.from <= atMs && !spans.some((other) => other.until <= atMs && isSurelyBefore(span, other)),
+  );
+  if (candidates.length === 0) return unknown("nothing was reported as active this early");
+  const versions = new Set(candidates.map(({ activation }) => activation.versionId));
+  const certain = candidates.filter((span) => span.until <= atMs);
+  const widest = candidates.reduce((most, span) => Math.max(most, span.until - span.from), 0);
+  const uncertainMs = Number.isFinite(widest) ? widest : null;
+  if (certain.length === 0)
+    return unknown(
+      `the first activation cannot be placed before or after this moment (${describe(uncertainMs)})`,
+      uncertainMs,
+    );
+  if (versions.size > 1)
+    return unknown(
+      `${versions.size} versions were activated too close to this moment to tell which one ran (${describe(uncertainMs)})`,
+      uncertainMs,
+    );
+  const first = certain.reduce((earliest, span) => (span.until < earliest.until ? span : earliest));
+  const { activation } = first;
+  const sinceMs = Number.isFinite(first.from)
+    ? Math.max(first.from, Math.min(activation.deviceAtMs, first.until))
+    : first.until;
+  return {
+    device,
+    line,
+    versionId: activation.versionId,
+    why: "activation reported by the device",
+    sinceMs,
+    uncertainMs: activation.deviceClockErrorMs,
+  };
+}
+
+/** Histories up to this length are compared as a whole, each with each. */
+const wholeHistory = 500;
+
+/**
+ * Of a long history what can matter at the moment: nothing that is surely before something that had
+ * surely happened. Less to compare can only make the answer less certain, never another.
+ */
+function nearby(history: readonly ActivationState[], atMs: number): readonly ActivationState[] {
+  if (history.length <= wholeHistory) return history;
+  let latest = -Infinity,
+    session = -Infinity;
+  for (const activation of history) {
+    const { from, until } = activationInterval(activation);
+    if (until > atMs) continue;
+    latest = Math.max(latest, from);
+    session = Math.max(session, activation.session);
+  }
+  const near = history.filter(
+    (activation) => activation.session >= session && activationInterval(activation).until >= latest,
+  );
+  return near.length <= wholeHistory
+    ? near
+    : near.filter((activation) => activationInterval(activation).from <= atMs);
+}
+
+function describe(uncertainMs: number | null): string {
+  return uncertainMs === null ? "the device's clock error is unknown" : `clock uncertainty ${uncertainMs} ms`;
+}
+
+interface Span {
+  readonly activation: ActivationState;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** Narrows each interval by what is certainly before and after it. */
+function tighten(history: readonly ActivationState[]): readonly Span[] {
+  const spans = history.map((activation) => ({ activation, ...activationInterval(activation) }));
+  return spans.map((span) => {
+    let { from, until } = span;
+    for (const other of spans) {
+      if (other === span) continue;
+      if (isSurelyBefore(other, span)) from = Math.max(from, other.from);
+      else if (isSurelyBefore(span, other)) until = Math.min(until, other.until);
+    }
+    return { activation: span.activation, from: Math.min(from, until), until };
+  });
+}
+
+function isSurelyBefore(a: Span, b: Span): boolean {
+  if (a.activation.session !== b.activation.session) return a.activation.session < b.activation.session;
+  if (a.until < b.from) return true;
+  if (b.until < a.from) return false;
+  return a.activation.position < b.activation.position && a.activation.deviceAtMs <= b.activation.deviceAtMs;
+}

@@ -1,0 +1,151 @@
+/**
+ * Facts as journal bytes: JSON with fixed members in a fixed order, hashes as base64url, checked on the way
+ * in and out (hexadecimal ones are read too). A fact of a type this release does not know is kept as it is
+ * (state.ts says what follows).
+ */
+import { z } from "zod";
+import { StemmaError } from "../../../shared/errors.js";
+import type { Fact } from "../../../shared/journal/fact.js";
+import type { FactCodec } from "../../../shared/journal/journal.js";
+import { hashBytes, hexOf, isHash } from "../../../shared/tensor/hash.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+const shortHash = /^[0-9A-Za-z_-]{43}$/;
+/** 32 bytes have 256 bits and 43 characters 258: the last one's spare bits are nought. */
+function isShort(value: unknown): value is string {
+  return (
+    typeof value === "string" &&
+    shortHash.test(value) &&
+    Buffer.from(value, "base64url").toString("base64url") === value
+  );
+}
+const hash = z.preprocess(
+  (value) => (isShort(value) ? hexOf(Buffer.from(value, "base64url")) : value),
+  z.custom<Hash>(isHash, "no hash"),
+);
+const text = z.string().max(4096);
+const time = z.number().min(-8.64e15).max(8.64e15);
+const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+const at = { atMs: time };
+/** What a dataset's reader is told; few and short. */
+const readerParameters = z
+  .record(text, z.union([text, z.number(), z.boolean(), z.array(text).max(4096)]))
+  .refine((all) => Object.keys(all).length <= 64, "more than 64 parameters");
+const about = { ...at, versionId: hash, because: text };
+
+/** One shape a type; members in the order in which they are written. */
+const shapes = {
+  recorded: {
+    ...at,
+    versionId: hash,
+    name: text,
+    version: count.min(1),
+    tensorBytes: count.optional(),
+    ownBytes: count.optional(),
+  },
+  stored: { ...at, versionId: hash },
+  released: about,
+  retired: about,
+  held: { ...about, by: text.optional() },
+  unheld: { ...about, by: text.optional() },
+  retention: {
+    ...at,
+    line: text.nullable(),
+    name: text.nullable(),
+    rule: text.nullable(),
+    by: text.optional(),
+  },
+  activated: {
+    ...at,
+    versionId: hash,
+    device: text,
+    line: text,
+    deviceAtMs: time,
+    deviceClockErrorMs: z.number().min(0).max(8.64e15).nullable(),
+    session: count,
+  },
+  tagged: { ...at, name: text, tag: text, versionId: hash.nullable() },
+  enrolled: {
+    ...at,
+    device: text,
+    publicKey: text,
+    tokenHash: text,
+    profile: text,
+    lines: z.array(text).max(256),
+  },
+  revoked: { ...at, device: text, because: text },
+  quarantined: { ...at, device: text, because: text },
+  session: { ...at, device: text, session: count },
+  assigned: { ...at, device: text, line: text, versionId: hash },
+  data: {
+    ...at,
+    name: text,
+    kind: text,
+    location: text,
+    parameters: readerParameters.optional(),
+    hash: hash.nullable(),
+    removed: z.boolean().optional(),
+  },
+  backup: { ...at, position: count, location: text },
+  restored: { ...at, position: count, lostFrom: count.nullable() },
+} satisfies Record<Fact["type"], z.ZodRawShape>;
+
+/**
+ * What is written has no member that would be lost on reading; what is read may have members that a newer
+ * release added.
+ */
+const writing = new Map<string, z.ZodType>(
+  Object.entries(shapes).map(([type, shape]) => [type, z.strictObject({ type: z.literal(type), ...shape })]),
+);
+const reading = new Map<string, z.ZodType>(
+  Object.entries(shapes).map(([type, shape]) => [type, z.looseObject({ type: z.literal(type), ...shape })]),
+);
+
+const utf8 = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+function invalid(why: string, cause?: unknown): StemmaError {
+  return new StemmaError(
+    "FACT_INVALID",
+    `A fact cannot be kept or read: ${why}. Report this with what led to it.`,
+    { cause },
+  );
+}
+
+function check(schema: z.ZodType, fact: Fact): Fact {
+  const checked = schema.safeParse(fact);
+  if (checked.success) return checked.data as Fact;
+  const [issue] = checked.error.issues;
+  throw invalid(`${fact.type}.${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
+}
+
+/** A fact as it may be written. @throws FACT_INVALID */
+export function checkFact(fact: Fact): Fact {
+  const schema = writing.get(fact.type);
+  if (schema === undefined) throw invalid(`there is no type ${JSON.stringify(fact.type)}`);
+  return check(schema, fact);
+}
+
+/** Members that hold hashes of their own. */
+const hashMembers = new Set(["versionId", "hash"]);
+
+function shortened(name: string, value: unknown): unknown {
+  return hashMembers.has(name) && isHash(value) ? Buffer.from(hashBytes(value)).toString("base64url") : value;
+}
+
+export const factCodec: FactCodec<Fact> = {
+  encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortened)),
+  decode(bytes) {
+    let value: unknown;
+    try {
+      value = JSON.parse(decoder.decode(bytes));
+    } catch (cause) {
+      throw invalid("its bytes are no JSON", cause);
+    }
+    if (typeof value !== "object" || value === null || typeof (value as { type?: unknown }).type !== "string")
+      throw invalid("it has no type");
+    const fact = value as Fact;
+    const schema = reading.get(fact.type);
+    return schema === undefined ? fact : check(schema, fact);
+  },
+};

@@ -1,0 +1,38 @@
+/** Holds in words, and when a version may be held. Pure. */
+import { StemmaError } from "../../../shared/errors.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+export interface Hold {
+  readonly atMs: number;
+  readonly because: string;
+  readonly by?: string;
+}
+
+/** "by ann@workshop since 2026-11-21 09:30Z: incident 7". */
+export function describeHold({ atMs, because, by }: Hold): string {
+  return `${by === undefined ? "" : `by ${by} `}since ${new Date(atMs).toISOString().slice(0, 16).replace("T", " ")}Z${because === "" ? "" : `: ${because}`}`;
+}
+
+/** One person's hold is not replaced by another's. @throws MODEL_RETIRED, MODEL_HELD */
+export function checkHoldable(version: {
+  readonly versionId: Hash;
+  readonly name: string;
+  readonly version: number;
+  readonly hold?: Hold | undefined;
+  readonly retired?: { readonly because: string } | undefined;
+}): void {
+  const name = `${version.name}:${version.version}`,
+    { versionId } = version;
+  if (version.retired !== undefined)
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${name} is retired (${version.retired.because}), so there is nothing left to hold. Choose another version.`,
+      { versionId },
+    );
+  if (version.hold !== undefined)
+    throw new StemmaError(
+      "MODEL_HELD",
+      `${name} is held already, ${describeHold(version.hold)}. That stays as it is; to give another reason, let it go first: stemma model unhold ${name} --because TEXT.`,
+      { versionId },
+    );
+}

@@ -1,0 +1,84 @@
+/**
+ * Which names fleets, devices, models and tags may have, and how a model reference is read.
+ * Pure text; knows no store.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+import { isName } from "../../../shared/wire/topics.js";
+
+/** The device that a home's own imports and trainings are recorded under; no real device may be called so. */
+export const ownDevice = "server";
+/** Their line. */
+export const ownLine = "models";
+
+/** Models and tags: printable, no colon (it separates name and version), no space or slash at either end. */
+const modelPattern = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}:]{1,200}$/u;
+
+const rules = {
+  place: 'use 1 to 64 letters, digits, "-" and "_", beginning with a letter or digit',
+  model: 'use 1 to 200 printable characters without ":", and no space or "/" at either end',
+} as const;
+
+/** @throws NAME_INVALID */
+export function checkName(
+  what: "fleet" | "device" | "line" | "model" | "tag" | "dataset",
+  name: string,
+): string {
+  const isPlace = what === "fleet" || what === "device";
+  const valid = isPlace
+    ? isName(name)
+    : modelPattern.test(name) && name.trim() === name && !name.startsWith("/") && !name.endsWith("/");
+  if (!valid)
+    throw new StemmaError(
+      "NAME_INVALID",
+      `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: ${isPlace ? rules.place : rules.model}.`,
+      { what, name: name.slice(0, 80) },
+    );
+  return name;
+}
+
+/** A tag must not read as a version number. @throws NAME_INVALID */
+export function checkTag(tag: string): string {
+  checkName("tag", tag);
+  if (/^[0-9]+$/.test(tag))
+    throw new StemmaError(
+      "NAME_INVALID",
+      `The tag ${JSON.stringify(tag)} would read as a version number in name:version. Use one with a letter in it.`,
+      { tag },
+    );
+  return tag;
+}
+
+/** A device's name as enrolment may give it. @throws NAME_INVALID */
+export function checkDeviceName(device: string): string {
+  checkName("device", device);
+  if (device === ownDevice)
+    throw new StemmaError(
+      "NAME_INVALID",
+      `The name ${JSON.stringify(ownDevice)} stands for models that were made here. Give the device another one.`,
+      { device },
+    );
+  return device;
+}
+
+export type ModelReferenceText =
+  | { readonly kind: "newest"; readonly name: string }
+  | { readonly kind: "version"; readonly name: string; readonly version: number }
+  | { readonly kind: "tag"; readonly name: string; readonly tag: string };
+
+/**
+ * Reads `name`, `name:version` or `name:tag`. Ids are tried by the caller, because a name may look like one.
+ */
+export function parseModelReference(reference: string): ModelReferenceText {
+  const colon = reference.indexOf(":");
+  if (colon < 0) return { kind: "newest", name: reference };
+  const name = reference.slice(0, colon);
+  const rest = reference.slice(colon + 1);
+  return /^[0-9]{1,15}$/.test(rest)
+    ? { kind: "version", name, version: Number(rest) }
+    : { kind: "tag", name, tag: rest };
+}
+
+/** Whether text may be a version id or a prefix of one (FORMATS: 8 hexadecimal digits or more). */
+export function isIdPrefix(text: string): boolean {
+  return /^[0-9a-f]{8,64}$/.test(text);
+}

@@ -1,0 +1,143 @@
+/**
+ * Save records of a fleet in one file, so that opening reads one file and not one a version.
+ * Disposable, and never trusted: a record is taken from it only where its bytes hash to the version id.
+ * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Appended to without fsync; a torn
+ * end is written over.
+ */
+import { join } from "node:path";
+import { decodeSaveRecord, maxRecordBytes, versionIdOf } from "../../../shared/model/save-record.js";
+import type { SaveRecord } from "../../../shared/model/model.js";
+import type { ObjectReader } from "../../../shared/objects/object-store.js";
+import type { Files } from "../../../shared/ports.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { mapConcurrent } from "../map-concurrent.js";
+
+const magic = Buffer.from("STEMRECC");
+const head = Buffer.concat([magic, Buffer.of(1, 0, 0, 0)]);
+/** Beyond this the records are read from the packs. */
+const maxCacheBytes = 1024 * 1024 * 1024;
+/** Records kept back until they are written together. */
+const flushRecords = 256;
+const recordsAtOnce = 32;
+
+export interface DecodedCache {
+  readonly records: Map<Hash, Uint8Array>;
+  /** Where the last whole record ends; 0 where there is no cache. */ readonly end: number;
+}
+
+/** Whatever can be read of a cache. Never throws. */
+export function decodeRecordCache(file: Uint8Array): DecodedCache {
+  const records = new Map<Hash, Uint8Array>();
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+  if (!bytes.subarray(0, head.length).equals(head)) return { records, end: 0 };
+  let at = head.length;
+  while (at + 4 <= bytes.length) {
+    const length = bytes.readUInt32LE(at);
+    if (length > maxRecordBytes || at + 4 + length > bytes.length) break;
+    const record = bytes.subarray(at + 4, at + 4 + length);
+    records.set(versionIdOf(record), record);
+    at += 4 + length;
+  }
+  return { records, end: at };
+}
+
+function framed(record: Uint8Array): Uint8Array {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(record.length);
+  return Buffer.concat([length, record]);
+}
+
+export class RecordCache {
+  readonly #files: Files;
+  readonly #path: string;
+  #end: number;
+  #pending: Uint8Array[] = [];
+  #writing: Promise<void> = Promise.resolve();
+
+  private constructor(files: Files, path: string, end: number) {
+    this.#files = files;
+    this.#path = path;
+    this.#end = end;
+  }
+
+  static async open(
+    files: Files,
+    folder: string,
+  ): Promise<{ readonly cache: RecordCache; readonly records: ReadonlyMap<Hash, Uint8Array> }> {
+    const path = join(folder, "records.cache");
+    const stat = await files.stat(path);
+    let decoded: DecodedCache = { records: new Map(), end: 0 };
+    if (stat !== undefined && stat.size <= maxCacheBytes)
+      try {
+        decoded = decodeRecordCache(await files.read(path));
+      } catch {
+        /* As if there were none. */
+      }
+    return { cache: new RecordCache(files, path, decoded.end), records: decoded.records };
+  }
+
+  add(record: Uint8Array): void {
+    this.#pending.push(framed(record));
+    if (this.#pending.length >= flushRecords) void this.flush();
+  }
+
+  /** Writes what is kept back. Never rejects: what is not in the cache is read from the packs. */
+  flush(): Promise<void> {
+    const batch = this.#pending;
+    this.#pending = [];
+    if (batch.length > 0)
+      this.#writing = this.#writing.then(() => this.#append(batch)).catch(() => undefined);
+    return this.#writing;
+  }
+
+  async #append(batch: readonly Uint8Array[]): Promise<void> {
+    const bytes = Buffer.concat(this.#end === 0 ? [head, ...batch] : batch);
+    if (this.#end + bytes.length > maxCacheBytes) return;
+    const file = await this.#files.open(this.#path, "append");
+    try {
+      await file.write(bytes, this.#end);
+      this.#end += bytes.length;
+      await file.truncate(this.#end);
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+export interface LoadedRecords {
+  readonly records: Map<Hash, SaveRecord>;
+  readonly damaged: Map<Hash, unknown>;
+  readonly cache: RecordCache;
+}
+
+/**
+ * Records of the versions, from the cache where it has them, else from the packs. One damaged record does not
+ * keep the others from being served.
+ */
+export async function loadRecords(
+  files: Files,
+  folder: string,
+  objects: Pick<ObjectReader, "read" | "has">,
+  versionIds: Iterable<Hash>,
+): Promise<LoadedRecords> {
+  const { cache, records: cached } = await RecordCache.open(files, folder);
+  const damaged = new Map<Hash, unknown>();
+  const loaded = await mapConcurrent(
+    versionIds,
+    recordsAtOnce,
+    async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
+      try {
+        // What the store has lost is damage even where the cache remembers it.
+        const known = objects.has(versionId) ? cached.get(versionId) : undefined;
+        const bytes = known ?? (await objects.read("record", versionId));
+        if (known === undefined) cache.add(bytes);
+        return [versionId, decodeSaveRecord(bytes)];
+      } catch (error) {
+        damaged.set(versionId, error);
+        return undefined;
+      }
+    },
+  );
+  await cache.flush();
+  return { records: new Map(loaded.filter((entry) => entry !== undefined)), damaged, cache };
+}

@@ -1,0 +1,136 @@
+/**
+ * What must stay: counts of references from versions to objects (EV7: one for every tensor of a
+ * version, inherited ones too). Built when first asked for, from the trees in the store, and kept up
+ * with what is recorded; `settle` brings it in line with the state. Save records stay for ever, so
+ * that names, parents and times outlive a retirement.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
+import type { ObjectReader } from "../../../shared/objects/object-store.js";
+import { referencesOf } from "../../../shared/objects/references.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { decodeTree } from "../../../shared/model/tree-object.js";
+import { versionsInUse, type FleetState } from "./state.js";
+
+/** A version's leaves from its stored tree. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, TREE_MALFORMED */
+export async function readLeaves(
+  objects: Pick<ObjectReader, "read">,
+  record: SaveRecord,
+): Promise<LeafTable> {
+  return decodeTree(await objects.read("tree", record.objects.tree)).leaves;
+}
+
+/** Versions whose objects must stay: what is not retired, and what is held or in use although it is. */
+export function keptVersions(state: FleetState): ReadonlySet<Hash> {
+  const inUse = versionsInUse(state);
+  const kept = new Set<Hash>();
+  for (const version of state.versions.values()) {
+    if (version.retired === undefined || version.held !== undefined || inUse.has(version.versionId))
+      kept.add(version.versionId);
+  }
+  return kept;
+}
+
+export class ReferenceIndex {
+  readonly #counts = new Map<Hash, number>();
+  readonly #counted = new Set<Hash>();
+  #settling: Promise<void> = Promise.resolve();
+  #inUse = false;
+  constructor(
+    private readonly objects: Pick<ObjectReader, "read">,
+    private readonly state: FleetState,
+    private readonly records: ReadonlyMap<Hash, SaveRecord>,
+  ) {}
+
+  /**
+   * A version was just recorded; its leaves are at hand. Nothing happens before the index was first asked
+   * for.
+   */
+  add(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
+    if (this.#inUse) this.#count(versionId, record, leaves);
+  }
+
+  /**
+   * Counts what the state keeps, no more and no less. @throws COLLECTION_REFUSED when a kept version cannot
+   * be read
+   */
+  async settle(): Promise<void> {
+    this.#inUse = true;
+    const settling = this.#settling.catch(() => undefined).then(() => this.#settleNow());
+    this.#settling = settling;
+    await settling;
+  }
+
+  async #settleNow(): Promise<void> {
+    const kept = keptVersions(this.state);
+    for (const versionId of kept) {
+      if (this.#counted.has(versionId)) continue;
+      const { record, leaves } = await this.#read(versionId);
+      this.#count(versionId, record, leaves);
+    }
+    for (const versionId of this.#counted) {
+      // What is not retired was recorded while this looked; it stays counted.
+      if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
+      const { record, leaves } = await this.#read(versionId);
+      this.#discount(versionId, record, leaves);
+    }
+  }
+
+  /** As of now, without waiting; call `settle` before. */
+  live(): ReadonlySet<Hash> {
+    const live = new Set<Hash>(this.#counts.keys());
+    for (const versionId of this.state.versions.keys()) live.add(versionId);
+    return live;
+  }
+
+  /**
+   * What would be live if these versions, none of them held or in use, were retired. @throws
+   * COLLECTION_REFUSED
+   */
+  async liveWithout(retired: readonly Hash[]): Promise<ReadonlySet<Hash>> {
+    const gone = new Map<Hash, number>();
+    for (const versionId of new Set(retired)) {
+      const { record, leaves } = await this.#read(versionId);
+      for (const id of referencesOf({ state: "kept", versionId, record, leaves }))
+        gone.set(id, (gone.get(id) ?? 0) + 1);
+    }
+    await this.settle();
+    const live = new Set(this.live());
+    for (const [id, count] of gone)
+      if ((this.#counts.get(id) ?? 0) <= count && !this.state.versions.has(id)) live.delete(id);
+    return live;
+  }
+
+  async #read(versionId: Hash): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable }> {
+    try {
+      const record = this.records.get(versionId);
+      if (record === undefined)
+        throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
+          id: versionId,
+        });
+      return { record, leaves: await readLeaves(this.objects, record) };
+    } catch (cause) {
+      throw new StemmaError(
+        "COLLECTION_REFUSED",
+        `What ${versionId} needs cannot be read, so nothing can be called garbage. Run \`stemma storage check\` and restore it, or retire that version.`,
+        { versionId, cause },
+      );
+    }
+  }
+
+  #count(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
+    if (this.#counted.has(versionId)) return;
+    this.#counted.add(versionId);
+    for (const id of referencesOf({ state: "kept", versionId, record, leaves }))
+      this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
+  }
+
+  #discount(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
+    if (!this.#counted.delete(versionId)) return;
+    for (const id of referencesOf({ state: "kept", versionId, record, leaves })) {
+      const count = (this.#counts.get(id) ?? 0) - 1;
+      if (count > 0) this.#counts.set(id, count);
+      else this.#counts.delete(id);
+    }
+  }
+}

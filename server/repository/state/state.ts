@@ -1,0 +1,384 @@
+/**
+ * A fleet's state as a fold over its facts, in journal order. Pure: no clock, no store, no files;
+ * the same facts give the same state on every machine.
+ *
+ * Invariants
+ * - a version's number is the count of its name's `recorded` facts up to it; numbers never go back or change
+ * - the same record again changes nothing, nor does an activation that repeats the last one of its line
+ * - `retired` and `released` are final; `stored` follows `recorded`; a fact about a version that is not
+ *   recorded changes nothing and is counted in `ignored`
+ * - facts of a type that this release does not know (written by a newer one of the same journal format)
+ *   change nothing and are counted in `unknown`: everything can be read, and nothing may be deleted
+ *   while there are any, because such a fact may keep something (see collection.ts)
+ */
+import type { Fact } from "../../../shared/journal/fact.js";
+import type { Hold } from "./hold.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+export type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
+
+export interface VersionState {
+  readonly versionId: Hash;
+  readonly name: string;
+  readonly version: number;
+  readonly position: number;
+  readonly recordedAtMs: number;
+  readonly tensorBytes: number;
+  readonly ownBytes: number;
+  storedAtMs?: number;
+  released?: { readonly atMs: number; readonly because: string };
+  retired?: { readonly atMs: number; readonly because: string };
+  held?: Hold;
+  readonly tags: Set<string>;
+}
+
+export interface ActivationState {
+  readonly position: number;
+  readonly versionId: Hash;
+  readonly deviceAtMs: number;
+  readonly deviceClockErrorMs: number | null;
+  readonly serverAtMs: number;
+  readonly session: number;
+}
+
+export interface DeviceState {
+  readonly device: string;
+  readonly firstEnrolledAtMs: number;
+  enrolledAtMs: number;
+  profile: string;
+  lines: readonly string[];
+  publicKey: string;
+  tokenHash: string;
+  status: "enrolled" | "revoked" | "quarantined";
+  because: string;
+  session: number;
+  /** Line → activations in journal order. */
+  readonly activations: Map<string, ActivationState[]>;
+  /** Line → version given to it by the server. */
+  readonly assignments: Map<string, Hash>;
+  /** Everything that was ever assigned to it. */
+  readonly given: Set<Hash>;
+}
+
+export interface DatasetState {
+  readonly name: string;
+  readonly kind: string;
+  readonly location: string;
+  readonly parameters: NonNullable<Extract<Fact, { type: "data" }>["parameters"]>;
+  readonly hash: Hash | null;
+}
+
+/** A retention rule as it was set; `rule` is text that retention-rules.ts reads. */
+export interface RetentionState {
+  readonly line: string | null;
+  readonly name: string | null;
+  readonly rule: string;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
+export interface FleetState {
+  /** Facts applied: the next one has this position. */
+  length: number;
+  readonly versions: Map<Hash, VersionState>;
+  /** Name → its versions in journal order. */
+  readonly names: Map<string, VersionState[]>;
+  /** Name → tag → version. */
+  readonly tags: Map<string, Map<string, Hash>>;
+  readonly devices: Map<string, DeviceState>;
+  readonly datasets: Map<string, DatasetState>;
+  /** Versions that were given to a device, now or before. */
+  readonly distributed: Set<Hash>;
+  /** Scope (see retentionKey) → the rule that holds there. */
+  readonly retention: Map<string, RetentionState>;
+  readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
+  readonly restores: {
+    readonly position: number;
+    readonly lostFrom: number | null;
+    readonly atMs: number;
+    readonly at: number;
+  }[];
+  ignored: number;
+  unknown: number;
+}
+
+export function emptyState(): FleetState {
+  return {
+    length: 0,
+    versions: new Map(),
+    names: new Map(),
+    tags: new Map(),
+    devices: new Map(),
+    datasets: new Map(),
+    distributed: new Set(),
+    retention: new Map(),
+    backups: [],
+    restores: [],
+    ignored: 0,
+    unknown: 0,
+  };
+}
+
+/** The number that the next version of a name gets. */
+export function nextVersion(state: FleetState, name: string): number {
+  return (state.names.get(name)?.at(-1)?.version ?? 0) + 1;
+}
+
+/** Applies the fact at `position`; positions come in order, each once. */
+export function applyFact(state: FleetState, position: number, fact: Fact): void {
+  state.length = position + 1;
+  switch (fact.type) {
+    case "recorded":
+      return applyRecorded(state, position, fact);
+    case "stored":
+      return ofVersion(state, fact.versionId, (version) => {
+        version.storedAtMs ??= fact.atMs;
+      });
+    case "released":
+      return ofVersion(state, fact.versionId, (version) => {
+        version.released ??= { atMs: fact.atMs, because: fact.because };
+      });
+    case "retired":
+      return ofVersion(state, fact.versionId, (version) => {
+        version.retired ??= { atMs: fact.atMs, because: fact.because };
+      });
+    case "held":
+      return ofVersion(state, fact.versionId, (version) => {
+        version.held = {
+          atMs: fact.atMs,
+          because: fact.because,
+          ...(fact.by === undefined ? {} : { by: fact.by }),
+        };
+      });
+    case "unheld":
+      return ofVersion(state, fact.versionId, (version) => {
+        delete version.held;
+      });
+    case "tagged":
+      return applyTagged(state, fact);
+    case "enrolled":
+      return applyEnrolled(state, fact);
+    case "revoked":
+      return ofDevice(state, fact.device, (device) => {
+        device.status = "revoked";
+        device.because = fact.because;
+      });
+    case "quarantined":
+      return ofDevice(state, fact.device, (device) => {
+        if (device.status === "enrolled") device.status = "quarantined";
+        device.because = fact.because;
+      });
+    case "session":
+      return ofDevice(state, fact.device, (device) => {
+        device.session = Math.max(device.session, fact.session);
+      });
+    case "activated":
+      return applyActivated(state, position, fact);
+    case "assigned":
+      return ofDevice(state, fact.device, (device) => {
+        device.assignments.set(fact.line, fact.versionId);
+        device.given.add(fact.versionId);
+        state.distributed.add(fact.versionId);
+      });
+    case "retention":
+      return applyRetention(state, fact);
+    case "data": {
+      if (fact.removed === true) state.datasets.delete(fact.name);
+      else
+        state.datasets.set(fact.name, {
+          name: fact.name,
+          kind: fact.kind,
+          location: fact.location,
+          parameters: fact.parameters ?? {},
+          hash: fact.hash,
+        });
+      return;
+    }
+    case "backup": {
+      state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
+      return;
+    }
+    case "restored": {
+      state.restores.push({
+        position: fact.position,
+        lostFrom: fact.lostFrom,
+        atMs: fact.atMs,
+        at: position,
+      });
+      return;
+    }
+    default:
+      state.unknown++;
+  }
+}
+
+function ofVersion(state: FleetState, versionId: Hash, change: (version: VersionState) => void): void {
+  const version = state.versions.get(versionId);
+  if (version === undefined) state.ignored++;
+  else change(version);
+}
+
+function ofDevice(state: FleetState, name: string, change: (device: DeviceState) => void): void {
+  const device = state.devices.get(name);
+  if (device === undefined) state.ignored++;
+  else change(device);
+}
+
+function applyRecorded(state: FleetState, position: number, fact: FactOf<"recorded">): void {
+  if (state.versions.has(fact.versionId) || fact.version < nextVersion(state, fact.name)) {
+    state.ignored++;
+    return;
+  }
+  const version: VersionState = {
+    versionId: fact.versionId,
+    name: fact.name,
+    version: fact.version,
+    position,
+    recordedAtMs: fact.atMs,
+    tensorBytes: fact.tensorBytes ?? 0,
+    ownBytes: fact.ownBytes ?? 0,
+    tags: new Set(),
+  };
+  state.versions.set(fact.versionId, version);
+  const versions = state.names.get(fact.name);
+  if (versions === undefined) state.names.set(fact.name, [version]);
+  else versions.push(version);
+}
+
+function applyTagged(state: FleetState, fact: FactOf<"tagged">): void {
+  const target = fact.versionId === null ? undefined : state.versions.get(fact.versionId);
+  if (fact.versionId !== null && target === undefined) {
+    state.ignored++;
+    return;
+  }
+  let tags = state.tags.get(fact.name);
+  if (tags === undefined) state.tags.set(fact.name, (tags = new Map<string, Hash>()));
+  const before = tags.get(fact.tag);
+  if (before !== undefined) state.versions.get(before)?.tags.delete(fact.tag);
+  if (target === undefined) tags.delete(fact.tag);
+  else {
+    tags.set(fact.tag, target.versionId);
+    target.tags.add(fact.tag);
+  }
+}
+
+export function retentionKey({ line, name }: Pick<RetentionState, "line" | "name">): string {
+  return name !== null ? `name ${name}` : line !== null ? `line ${line}` : "fleet";
+}
+
+function applyRetention(state: FleetState, { line, name, rule, atMs, by }: FactOf<"retention">): void {
+  if (rule === null) state.retention.delete(retentionKey({ line, name }));
+  else
+    state.retention.set(retentionKey({ line, name }), {
+      line,
+      name,
+      rule,
+      atMs,
+      ...(by === undefined ? {} : { by }),
+    });
+}
+
+function applyEnrolled(state: FleetState, fact: FactOf<"enrolled">): void {
+  const known = state.devices.get(fact.device);
+  const fields = {
+    enrolledAtMs: fact.atMs,
+    profile: fact.profile,
+    lines: fact.lines,
+    publicKey: fact.publicKey,
+    tokenHash: fact.tokenHash,
+    status: "enrolled" as const,
+    because: "",
+  };
+  if (known !== undefined) {
+    Object.assign(known, fields);
+    return;
+  }
+  state.devices.set(fact.device, {
+    device: fact.device,
+    firstEnrolledAtMs: fact.atMs,
+    session: 0,
+    activations: new Map(),
+    assignments: new Map(),
+    given: new Set(),
+    ...fields,
+  });
+}
+
+function applyActivated(state: FleetState, position: number, fact: FactOf<"activated">): void {
+  ofDevice(state, fact.device, (device) => {
+    let history = device.activations.get(fact.line);
+    if (history === undefined) device.activations.set(fact.line, (history = []));
+    // Only what repeats the last one is surely no news: a clock that was set back can give an old time to a
+    // new activation.
+    const last = history.at(-1);
+    if (
+      last !== undefined &&
+      last.session === fact.session &&
+      last.versionId === fact.versionId &&
+      last.deviceAtMs === fact.deviceAtMs
+    )
+      return;
+    history.push({
+      position,
+      versionId: fact.versionId,
+      deviceAtMs: fact.deviceAtMs,
+      deviceClockErrorMs: fact.deviceClockErrorMs,
+      serverAtMs: fact.atMs,
+      session: fact.session,
+    });
+  });
+}
+
+/** Entries before this position lie in a backup; what a store was restored from is one too. */
+export function backedUpTo(state: FleetState): number {
+  return [...state.backups, ...state.restores].reduce((most, { position }) => Math.max(most, position), 0);
+}
+
+/**
+ * Versions that devices run or were given, newest state of each line; devices that were revoked no longer
+ * count.
+ */
+export function versionsInUse(state: FleetState): Map<Hash, string> {
+  const inUse = new Map<Hash, string>();
+  for (const device of state.devices.values()) {
+    if (device.status === "revoked") continue;
+    for (const [line, versionId] of device.assignments)
+      inUse.set(versionId, `assigned to ${device.device}/${line}`);
+    for (const [line, history] of device.activations) {
+      const active = newestActivation(history);
+      if (active !== undefined) inUse.set(active.versionId, `active on ${device.device}/${line}`);
+    }
+  }
+  return inUse;
+}
+
+/**
+ * When an activation can have happened, by the device's clock, its error and the moment the server heard of
+ * it.
+ */
+export function activationInterval(activation: ActivationState): {
+  readonly from: number;
+  readonly until: number;
+} {
+  const { deviceAtMs, deviceClockErrorMs, serverAtMs } = activation;
+  if (deviceClockErrorMs === null) return { from: -Infinity, until: serverAtMs };
+  const until = Math.min(deviceAtMs + deviceClockErrorMs, serverAtMs);
+  // A device clock that claims to be surely ahead of the server's contradicts it: only the server's word is
+  // left.
+  const from = deviceAtMs - deviceClockErrorMs;
+  return from > serverAtMs ? { from: -Infinity, until: serverAtMs } : { from, until };
+}
+
+/** The activation that happened last: by session, then by clocks where they decide, then by arrival. */
+export function newestActivation(history: readonly ActivationState[]): ActivationState | undefined {
+  return history.reduce<ActivationState | undefined>(
+    (newest, next) => (newest === undefined || !isEarlier(next, newest) ? next : newest),
+    undefined,
+  );
+}
+
+/** `next` came later in the journal than `newest`. */
+function isEarlier(next: ActivationState, newest: ActivationState): boolean {
+  if (next.session !== newest.session) return next.session < newest.session;
+  return activationInterval(next).until < activationInterval(newest).from;
+}

@@ -1,0 +1,177 @@
+/**
+ * Versions as they are asked for: by id, reference, filter, lineage. Joins the fleet's state with the
+ * save records in memory. Pure lookups; knows no files.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+import type { SaveRecord } from "../../../shared/model/model.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { VersionSummary } from "../fleet-repository.js";
+import { isIdPrefix, parseModelReference } from "./naming.js";
+import type { FleetState, VersionState } from "./state.js";
+
+export interface VersionTable {
+  readonly state: FleetState;
+  readonly records: ReadonlyMap<Hash, SaveRecord>;
+  /** Device → its versions in journal order. */
+  readonly byDevice: ReadonlyMap<string, readonly VersionState[]>;
+  /** Versions whose record could not be read when the store was opened, and why. */
+  readonly damaged: ReadonlyMap<Hash, unknown>;
+}
+
+export function stateName(version: VersionState): VersionSummary["state"] {
+  if (version.retired !== undefined) return "retired";
+  if (version.released !== undefined) return "released";
+  return version.storedAtMs === undefined ? "recorded" : "stored";
+}
+
+export function summaryOf(version: VersionState, record: SaveRecord): VersionSummary {
+  return {
+    versionId: version.versionId,
+    name: version.name,
+    version: version.version,
+    record,
+    position: version.position,
+    recordedAtMs: version.recordedAtMs,
+    state: stateName(version),
+    tags: [...version.tags],
+    held: version.held !== undefined,
+    ...(version.held === undefined ? {} : { hold: version.held }),
+    ...(version.retired === undefined ? {} : { retired: version.retired }),
+    tensorBytes: version.tensorBytes,
+    ownBytes: version.ownBytes,
+  };
+}
+
+/** @throws the error that kept the record from being read */
+export function findVersion(table: VersionTable, versionId: Hash): VersionSummary | undefined {
+  const version = table.state.versions.get(versionId);
+  if (version === undefined) return undefined;
+  const record = table.records.get(versionId);
+  if (record === undefined)
+    throw (
+      table.damaged.get(versionId) ??
+      new StemmaError(
+        "OBJECT_MISSING",
+        `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
+        { id: versionId },
+      )
+    );
+  return summaryOf(version, record);
+}
+
+/** @throws MODEL_NOT_FOUND */
+export function requireVersion(table: VersionTable, versionId: Hash): VersionSummary {
+  const found = findVersion(table, versionId);
+  if (found === undefined) throw notFound(versionId);
+  return found;
+}
+
+function notFound(reference: string): StemmaError {
+  return new StemmaError(
+    "MODEL_NOT_FOUND",
+    `No model ${JSON.stringify(reference.slice(0, 300))} in this fleet. \`stemma model list\` shows what there is.`,
+    { reference: reference.slice(0, 300) },
+  );
+}
+
+/**
+ * Names come first: a name may consist of hexadecimal digits, an id is never a name's only way in. @throws
+ * MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED
+ */
+export function resolveReference(table: VersionTable, reference: string): VersionSummary {
+  const byName = resolveByName(table, reference);
+  const byId = isIdPrefix(reference)
+    ? [...table.state.versions.keys()].filter((id) => id.startsWith(reference))
+    : [];
+  const found = new Set(byName === undefined ? byId : [byName, ...byId]);
+  if (found.size > 1) {
+    throw new StemmaError(
+      "MODEL_AMBIGUOUS",
+      `${JSON.stringify(reference)} can be ${found.size} models: ${[...found]
+        .slice(0, 4)
+        .map((id) => id.slice(0, 16))
+        .join(", ")}${found.size > 4 ? ", …" : ""}. Give more digits of the id, or name:version.`,
+      { reference, found: [...found].slice(0, 16) },
+    );
+  }
+  const [only] = found;
+  if (only === undefined) throw notFound(reference);
+  return requireVersion(table, only);
+}
+
+function resolveByName({ state }: VersionTable, reference: string): Hash | undefined {
+  const parsed = parseModelReference(reference);
+  const versions = state.names.get(parsed.name);
+  if (versions === undefined) return undefined;
+  if (parsed.kind === "tag") return state.tags.get(parsed.name)?.get(parsed.tag);
+  if (parsed.kind === "version") return versions.find(({ version }) => version === parsed.version)?.versionId;
+  const newest = versions.findLast(({ retired }) => retired === undefined);
+  if (newest === undefined)
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show\` with name:version shows what is still known of one.`,
+      { name: parsed.name },
+    );
+  return newest.versionId;
+}
+
+/** Puts a version under its device; versions come in journal order. */
+export function indexByDevice(
+  byDevice: Map<string, VersionState[]>,
+  version: VersionState,
+  record: SaveRecord,
+): void {
+  const versions = byDevice.get(record.device);
+  if (versions === undefined) byDevice.set(record.device, [version]);
+  else versions.push(version);
+}
+
+export interface VersionFilter {
+  readonly name?: string;
+  readonly device?: string;
+  readonly line?: string;
+  readonly includeRetired?: boolean;
+}
+
+/** In journal order, oldest first. */
+export function listVersions(
+  { state, records, byDevice }: VersionTable,
+  { name, device, line, includeRetired = false }: VersionFilter = {},
+): readonly VersionSummary[] {
+  const from =
+    name !== undefined
+      ? (state.names.get(name) ?? [])
+      : device !== undefined
+        ? (byDevice.get(device) ?? [])
+        : state.versions.values();
+  const found: VersionSummary[] = [];
+  for (const version of from) {
+    const record = records.get(version.versionId);
+    if (record === undefined || (!includeRetired && version.retired !== undefined)) continue;
+    if ((device === undefined || record.device === device) && (line === undefined || record.line === line))
+      found.push(summaryOf(version, record));
+  }
+  return found;
+}
+
+/**
+ * From the version back through its first bases and then the others, each once, as far as they are known
+ * here.
+ */
+export function lineageOf(table: VersionTable, versionId: Hash): readonly VersionSummary[] {
+  const found: VersionSummary[] = [];
+  const seen = new Set<Hash>();
+  const waiting: Hash[] = [versionId];
+  requireVersion(table, versionId);
+  while (waiting.length > 0) {
+    const next = waiting.pop() as Hash;
+    if (seen.has(next)) continue;
+    seen.add(next);
+    const version = table.state.versions.get(next);
+    const record = table.records.get(next);
+    if (version === undefined || record === undefined) continue;
+    found.push(summaryOf(version, record));
+    waiting.push(...record.bases.toReversed());
+  }
+  return found;
+}

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  emptySessionHistory,
+  judgeSession,
+  type SessionHistory,
+} from "../../../../server/ingest/session-judge.js";
+
+const minute = 60_000;
+/** Judges claims one after the other; the last verdict. */
+function judge(
+  claims: readonly (readonly [counter: number, previous: number, atMs: number])[],
+  from: SessionHistory = emptySessionHistory,
+): { verdict: string; history: SessionHistory } {
+  let history = from;
+  let verdict = "";
+  for (const [counter, previous, atMs] of claims) {
+    const judged = judgeSession(history, { counter, previous }, atMs);
+    ({ history } = judged);
+    verdict = judged.verdict;
+  }
+  return { verdict, history };
+}
+
+test("a device that counts on takes over each time, also after failed attempts and in quick succession", () => {
+  assert.equal(
+    judge([
+      [1, 0, 0],
+      [2, 1, 10],
+      [3, 2, 20],
+      [9, 3, 30],
+      [10, 9, 40],
+    ]).verdict,
+    "take-over",
+  );
+});
+
+test("a counter not higher than the last seen is a clone", () => {
+  for (const counter of [5, 4, 0, -1, NaN, 5.5, 2 ** 53])
+    assert.equal(
+      judgeSession({ lastSeen: 5, returnsAtMs: [] }, { counter }, 0).verdict,
+      "clone",
+      String(counter),
+    );
+});
+
+test("a superseded session that comes back twice in ten minutes is a clone, once is a lost CONNACK", () => {
+  // A is 5, B (a copy that had counted on) takes over as 20, A returns as 21 after its own 5
+  assert.equal(
+    judge([
+      [5, 0, 0],
+      [20, 4, minute],
+    ]).verdict,
+    "take-over",
+  );
+  assert.equal(
+    judge([
+      [5, 0, 0],
+      [20, 4, minute],
+      [21, 5, 2 * minute],
+    ]).verdict,
+    "clone",
+  );
+  assert.equal(
+    judge([
+      [5, 0, 0],
+      [20, 4, minute],
+      [21, 5, 12 * minute],
+    ]).verdict,
+    "take-over",
+  );
+  assert.equal(
+    judge([
+      [5, 4, 0],
+      [6, 4, 1],
+      [7, 6, 2],
+    ]).verdict,
+    "take-over",
+    "the CONNACK of 5 was lost",
+  );
+});
+
+test("a device that does not know what was accepted before is judged by its counter alone", () => {
+  assert.equal(
+    judge([
+      [1, 0, 0],
+      [2, 0, 1],
+      [3, 0, 2],
+      [4, 0, 3],
+    ]).verdict,
+    "take-over",
+  );
+  assert.equal(judgeSession({ lastSeen: 3, returnsAtMs: [] }, { counter: 4 }, 0).verdict, "take-over");
+});
+
+test("a clone's attempts leave the accepted session as it was", () => {
+  assert.equal(
+    judge([
+      [5, 0, 0],
+      [5, 0, 1],
+    ]).history.lastSeen,
+    5,
+  );
+});

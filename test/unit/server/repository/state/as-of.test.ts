@@ -1,0 +1,181 @@
+/** Which version ran when: decided where the facts decide it, unknown elsewhere (MM12). */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { fleetAsOf } from "../../../../../server/repository/state/as-of.js";
+import {
+  applyFact,
+  emptyState,
+  newestActivation,
+  type FleetState,
+} from "../../../../../server/repository/state/state.js";
+import type { Fact } from "../../../../../shared/journal/fact.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
+
+const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
+const enrolled: Fact = {
+  type: "enrolled",
+  atMs: 0,
+  device: "car",
+  publicKey: "k",
+  tokenHash: "t",
+  profile: "generic",
+  lines: ["pack"],
+};
+const activated = (
+  version: number,
+  deviceAtMs: number,
+  errorMs: number | null,
+  atMs: number,
+  session = 1,
+): Fact => ({
+  type: "activated",
+  versionId: id(version),
+  device: "car",
+  line: "pack",
+  deviceAtMs,
+  deviceClockErrorMs: errorMs,
+  session,
+  atMs,
+});
+
+function stateOf(...facts: readonly Fact[]): FleetState {
+  const state = emptyState();
+  facts.forEach((fact, position) => {
+    applyFact(state, position, fact);
+  });
+  return state;
+}
+const ranAt = (atMs: number, ...facts: readonly Fact[]) =>
+  fleetAsOf(stateOf(enrolled, ...facts), atMs, 1e9)[0]!;
+
+test("a good clock decides to the millisecond, and says since when", () => {
+  const facts = [activated(1, 100, 0, 110), activated(2, 200, 0, 215)];
+  assert.equal(ranAt(99, ...facts).versionId, "unknown");
+  assert.match(ranAt(99, ...facts).why, /this early/);
+  assert.equal(ranAt(100, ...facts).versionId, id(1));
+  assert.equal(ranAt(199, ...facts).versionId, id(1));
+  assert.deepEqual([ranAt(200, ...facts).versionId, ranAt(200, ...facts).sinceMs], [id(2), 200]);
+  assert.equal(ranAt(1e8, ...facts).versionId, id(2));
+});
+
+test("inside a clock's error the answer is unknown, outside it is not", () => {
+  const facts = [activated(1, 100, 10, 500), activated(2, 200, 10, 500)];
+  assert.equal(ranAt(95, ...facts).versionId, "unknown");
+  assert.equal(ranAt(111, ...facts).versionId, id(1));
+  assert.equal(ranAt(189, ...facts).versionId, id(1));
+  assert.match(ranAt(195, ...facts).why, /too close/);
+  assert.equal(ranAt(195, ...facts).versionId, "unknown");
+  assert.equal(ranAt(210, ...facts).versionId, id(2));
+});
+
+test("the same version activated twice within an error is no doubt", () => {
+  assert.equal(ranAt(105, activated(1, 50, 1, 60), activated(1, 100, 30, 200)).versionId, id(1));
+});
+
+test("an unknown clock leaves everything before the server heard of it open, unless order decides", () => {
+  const facts = [activated(1, 7, null, 100), activated(2, 8, null, 300)];
+  assert.equal(ranAt(50, ...facts).versionId, "unknown");
+  assert.equal(ranAt(200, ...facts).versionId, "unknown", "2 may have started any time after 1");
+  assert.equal(ranAt(300, ...facts).versionId, id(2));
+  assert.equal(ranAt(200, ...facts).uncertainMs, null);
+});
+
+test("what the server heard bounds a device clock that runs ahead", () => {
+  assert.equal(ranAt(150, activated(1, 1_000_000, 10, 100)).versionId, id(1));
+});
+
+test("a higher session is later whatever the clocks say", () => {
+  const facts = [activated(1, 900, 100, 1000, 1), activated(2, 850, 100, 1200, 2)];
+  assert.equal(ranAt(1001, ...facts).versionId, id(2));
+  assert.equal(
+    newestActivation(
+      stateOf(enrolled, ...facts.toReversed())
+        .devices.get("car")!
+        .activations.get("pack")!,
+    )?.versionId,
+    id(2),
+  );
+});
+
+test("a late repetition of an old activation leaves no doubt where clocks are good", () => {
+  const facts = [
+    activated(1, 100, 5, 110),
+    activated(2, 200, 5, 210),
+    activated(1, 100, 5, 260),
+    activated(1, 100, 5, 261),
+  ];
+  assert.deepEqual(
+    [150, 230, 300].map((atMs) => ranAt(atMs, ...facts).versionId),
+    [id(1), id(2), id(2)],
+  );
+});
+
+test("a clock that was set back gives an old time to a new activation: unknown, not the old answer", () => {
+  const facts = [
+    activated(4, 98, null, 100),
+    activated(1, 106, null, 106),
+    activated(4, 98, null, 112),
+    activated(1, 148, null, 148),
+  ];
+  assert.equal(ranAt(147, ...facts).versionId, "unknown");
+});
+
+test("a long history gives the answers of a short one", () => {
+  const facts = Array.from({ length: 3000 }, (_, n) =>
+    activated(n % 7, 1000 * n, 100, 1000 * n + 300, Math.floor(n / 10)),
+  );
+  const state = stateOf(enrolled, ...facts);
+  for (const n of [0, 1, 499, 500, 1500, 2998, 2999]) {
+    assert.equal(fleetAsOf(state, 1000 * n + 500, 1e9)[0]!.versionId, id(n % 7));
+    if (n > 0) assert.equal(fleetAsOf(state, 1000 * n, 1e9)[0]!.versionId, "unknown");
+  }
+  assert.equal(fleetAsOf(state, -500, 1e9).length, 0, "not enrolled yet");
+});
+
+test("nothing is said of the future, of silent lines, and of devices not enrolled yet", () => {
+  const state = stateOf(enrolled, activated(1, 10, 0, 10));
+  assert.match(fleetAsOf(state, 101, 100)[0]!.why, /not come yet/);
+  assert.match(fleetAsOf(stateOf(enrolled), 5, 100)[0]!.why, /no activation/);
+  assert.deepEqual(fleetAsOf(stateOf({ ...enrolled, atMs: 50 }), 20, 100), []);
+});
+
+test("never a wrong version: against a simulated device with a bounded clock error", () => {
+  const steps = fc.array(
+    fc.record({
+      gap: fc.integer({ min: 0, max: 50 }),
+      offset: fc.integer({ min: -20, max: 20 }),
+      slack: fc.integer({ min: 0, max: 20 }),
+      delay: fc.integer({ min: 0, max: 60 }),
+      newSession: fc.boolean(),
+      known: fc.boolean(),
+      version: fc.integer({ min: 1, max: 4 }),
+    }),
+    { minLength: 1, maxLength: 12 },
+  );
+  let decided = 0;
+  fc.assert(
+    fc.property(steps, fc.infiniteStream(fc.integer({ min: 0, max: 900 })), (drawn, moments) => {
+      let now = 100,
+        session = 1,
+        serverNow = 0;
+      const truth: { atMs: number; version: number }[] = [];
+      const facts = drawn.map(({ gap, offset, slack, delay, newSession, known, version }) => {
+        now += gap;
+        if (newSession) session++;
+        truth.push({ atMs: now, version });
+        serverNow = Math.max(serverNow, now + delay);
+        return activated(version, now + offset, known ? Math.abs(offset) + slack : null, serverNow, session);
+      });
+      for (const atMs of moments.take(20)) {
+        const actual = truth.filter((event) => event.atMs <= atMs).at(-1)?.version;
+        const answer = ranAt(atMs, ...facts).versionId;
+        if (answer === "unknown") continue;
+        decided++;
+        assert.equal(answer, actual === undefined ? "nothing ran" : id(actual), `at ${atMs}`);
+      }
+    }),
+    { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 20_000 : 1000 },
+  );
+  assert.ok(decided > 500, "a property that never decides proves nothing");
+});

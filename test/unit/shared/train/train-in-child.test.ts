@@ -1,0 +1,310 @@
+/** The engine as users meet it: a bundle with a name, a child process, folders in and out. */
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
+import { decodeArchitecture, weightPlaces } from "../../../../shared/model/architecture.js";
+import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import {
+  builtInEngineFolder,
+  engineIdOfFolder,
+  readResultFolder,
+  trainInChild,
+  writeJobFolder,
+  type TrainingOutcome,
+  type TrainingProgress,
+} from "../../../../shared/train/train-in-child.js";
+import { readModelFiles, readOptimizerFile } from "../../../../shared/train/engine/model-files.js";
+import type { DatasetReference, TrainingJob } from "../../../../shared/train/training.js";
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "../../../../..");
+const refusal =
+  (code: ErrorCode) =>
+  (error: unknown): boolean => {
+    assert.ok(isStemmaError(error, code), String(error));
+    return true;
+  };
+const battery = (vehicle: number, more: DatasetReference["parameters"] = {}): DatasetReference => ({
+  reader: "battery-simulated",
+  parameters: { vehicle, ...more },
+});
+const job = (change: Partial<TrainingJob> = {}): TrainingJob => ({
+  format: 1,
+  recipe: "battery-soh",
+  parameters: { epochs: 3 },
+  dataset: battery(0, { cycles: 100, cells: 1 }),
+  seed: "1",
+  invocation: 0,
+  ...change,
+});
+
+let work: string,
+  count = 0;
+before(async () => {
+  work = await mkdtemp(join(tmpdir(), "stemma-engine-"));
+});
+after(async () => {
+  await rm(work, { recursive: true, force: true });
+});
+const folder = (): string => join(work, `run-${count++}`);
+const run = (
+  change: Partial<TrainingJob> = {},
+  options: Partial<Parameters<typeof trainInChild>[1]> = {},
+): Promise<TrainingOutcome> => trainInChild(job(change), { workFolder: folder(), ...options });
+const bytes = async ({ modelFile, architectureFile }: TrainingOutcome): Promise<string> =>
+  Buffer.concat([await readFile(modelFile), await readFile(architectureFile)]).toString("base64");
+
+describe("training engine", () => {
+  it("has the committed id, and its folder's name says nothing", async () => {
+    const { id } = JSON.parse(await readFile(join(root, "shared/train/engine-id.json"), "utf8")) as {
+      id: string;
+    };
+    const built = await engineIdOfFolder(builtInEngineFolder());
+    assert.equal(
+      built,
+      id,
+      "the engine changed: see what changed its bits, then accept it with `node launcher/engine.mjs --accept`",
+    );
+    const { engineIdOf } = (await import(pathToFileURL(join(root, "launcher/engine.mjs")).href)) as {
+      engineIdOf(folder: string): Promise<string>;
+    };
+    assert.equal(await engineIdOf(builtInEngineFolder()), built);
+  });
+
+  it("is the same when it is built in another folder, and holds no path", async () => {
+    const elsewhere = join(work, "another place", "checkout");
+    await mkdir(elsewhere, { recursive: true });
+    for (const part of ["shared", "launcher", "package.json", "tsconfig.json"])
+      await cp(join(root, part), join(elsewhere, part), { recursive: true });
+    await symlink(join(root, "node_modules"), join(elsewhere, "node_modules"));
+    const { stdout } = await promisify(execFile)(process.execPath, [join(elsewhere, "launcher/engine.mjs")], {
+      cwd: work,
+    });
+    assert.equal(stdout.trim(), await engineIdOfFolder(builtInEngineFolder()));
+    const text = await readFile(join(elsewhere, "dist/engine/engine.mjs"), "utf8");
+    for (const path of [root, elsewhere, "sourceMappingURL", "node_modules/"])
+      assert.ok(!text.includes(path), path);
+  });
+
+  it("trains the same job to the same bytes in two processes, and to others from another seed or invocation", async () => {
+    const [first, second] = await Promise.all([run(), run()]);
+    assert.equal(await bytes(second), await bytes(first));
+    assert.notEqual(await bytes(await run({ seed: "2" })), await bytes(first));
+    assert.notEqual(await bytes(await run({ invocation: 1 })), await bytes(first));
+    const same = (outcome: TrainingOutcome): object => ({ ...outcome.result, durationMs: 0 });
+    assert.deepEqual(same(second), same(first), "results differ in time alone");
+  });
+
+  it("leaves leaves named by their canonical path, an architecture, measurements and provenance", async () => {
+    const progress: TrainingProgress[] = [];
+    const { result, architecture, modelFile, architectureFile } = await run(
+      {},
+      {
+        onProgress: (each) => {
+          progress.push(each);
+        },
+      },
+    );
+    assert.deepEqual(architecture, decodeArchitecture(await readFile(architectureFile)));
+    const file = await readSafetensors(fileOfBytes(await readFile(modelFile)), modelFile);
+    assert.deepEqual(
+      file.tensors.map(({ name }) => name),
+      weightPlaces(architecture).map(({ path }) => path),
+    );
+    assert.equal(result.engine, await engineIdOfFolder(builtInEngineFolder()));
+    assert.equal(result.backend.backend, "wasm");
+    assert.equal(result.epochs, 3);
+    assert.ok(result.measurements.length > 0 && result.metric.after < result.metric.before);
+    const provenance = result.provenance as {
+      parameters: { passed: object; defaulted: object };
+      random: { streams: Record<string, number> };
+      optimizer: { stateBefore: unknown };
+      dataset: { hash: string };
+    };
+    assert.deepEqual(provenance.parameters.passed, { epochs: 3 });
+    assert.ok(
+      "learningRate" in provenance.parameters.defaulted && !("epochs" in provenance.parameters.defaulted),
+    );
+    assert.ok(
+      (provenance.random.streams["order"] ?? 0) > 0 && (provenance.random.streams["initial/1/0"] ?? 0) > 0,
+    );
+    assert.equal(provenance.optimizer.stateBefore, "initial");
+    assert.equal(provenance.dataset.hash, result.datasetHash);
+    assert.deepEqual(
+      [...new Set(progress.map(({ phase }) => phase))],
+      ["starting", "reading data", "evaluating before", "training", "evaluating after", "writing"],
+    );
+  });
+
+  it("fine-tunes a base: full changes every tensor, partial leaves the frozen ones byte for byte", async () => {
+    const base = await run();
+    const read = async ({ folder: where }: TrainingOutcome): Promise<Buffer[]> =>
+      (
+        await readModelFiles(
+          await readFile(join(where, "model.safetensors")),
+          await readFile(join(where, "architecture.json")),
+          where,
+        )
+      ).tensors.map((tensor) => Buffer.from(tensor.bytes));
+    const from = { folder: base.folder, versionId: "a".repeat(64) as Hash };
+    const [full, head] = await Promise.all([
+      run({ base: from, dataset: battery(1) }),
+      run({ base: from, dataset: battery(1), parameters: { epochs: 2, trainable: "head" } }),
+    ]);
+    const before = await read(base),
+      changedBy = async (outcome: TrainingOutcome): Promise<boolean[]> =>
+        (await read(outcome)).map((tensor, index) => !tensor.equals(before[index]!));
+    assert.deepEqual(
+      await changedBy(full),
+      before.map(() => true),
+    );
+    const recurrent = weightPlaces(base.architecture).map(
+      ({ layer }) => base.architecture.layers[layer]!.className === "LSTM",
+    );
+    assert.deepEqual(
+      await changedBy(head),
+      recurrent.map((frozen) => !frozen),
+    );
+    assert.deepEqual((head.result.provenance as { base: unknown }).base, {
+      versionId: "a".repeat(64),
+      tensors: before.length,
+    });
+  });
+
+  it("keeps the optimizer's state and goes on from it with the same bits as without a break", async () => {
+    // One epoch at a time draws other orders, so the break is made where the data has one batch an epoch.
+    const whole = { batchSize: 4096, patience: 0, keepOptimizer: true };
+    const straight = await run({ parameters: { ...whole, epochs: 4 } });
+    const half = await run({ parameters: { ...whole, epochs: 2, checkpointEveryEpochs: 1 } });
+    assert.equal(half.checkpointFiles.length, 2);
+    for (const file of half.checkpointFiles) assert.ok(existsSync(file), file);
+    const state = await readOptimizerFile(await readFile(half.optimizerFile!), "half");
+    assert.deepEqual([state.name, state.iterations], ["adam", 2]);
+    const resumed = await run({
+      base: { folder: half.folder },
+      parameters: { ...whole, epochs: 2, resumeOptimizer: true },
+    });
+    const fresh = await run({ base: { folder: half.folder }, parameters: { ...whole, epochs: 2 } });
+    const loss = (outcome: TrainingOutcome): number => outcome.result.measurements.at(-1)!.loss;
+    assert.ok(
+      Math.abs(loss(resumed) - loss(straight)) < 1e-5 * loss(straight),
+      `${loss(resumed)} and ${loss(straight)}`,
+    );
+    assert.notEqual(await bytes(fresh), await bytes(resumed));
+    assert.equal((await readOptimizerFile(await readFile(resumed.optimizerFile!), "resumed")).iterations, 4);
+    await assert.rejects(
+      run({ base: { folder: (await run()).folder }, parameters: { resumeOptimizer: true } }),
+      refusal("RECIPE_PARAMETERS_INVALID"),
+    );
+  });
+
+  it("reports typed errors of the child", async () => {
+    const cases: readonly (readonly [ErrorCode, Partial<TrainingJob>])[] = [
+      ["RECIPE_UNKNOWN", { recipe: "nothing" }],
+      ["RECIPE_PARAMETERS_INVALID", { parameters: { epochs: -1 } }],
+      ["RECIPE_PARAMETERS_INVALID", { parameters: { colour: "red" } }],
+      ["OPTIMIZER_REFUSED", { parameters: { optimizer: "adamax" } }],
+      ["DATASET_UNKNOWN", { dataset: { reader: "nothing", parameters: {} } }],
+      ["FILE_MISSING", { base: { folder: "/nowhere" } }],
+      ["RECIPE_PARAMETERS_INVALID", { dataset: { reader: "images-generated", parameters: { count: 64 } } }],
+      [
+        "NOT_A_NUMBER",
+        { parameters: { learningRate: 10, clipNorm: 0, optimizer: "sgd", epochs: 50, patience: 0 } },
+      ],
+      ["DATASET_EMPTY", { dataset: battery(0, { window: 100, cycles: 100 }) }],
+      ["RECIPE_PARAMETERS_INVALID", { seed: "-1" }],
+      ["RECIPE_PARAMETERS_INVALID", { threads: 4 }],
+    ];
+    for (const [code, change] of cases) await assert.rejects(run(change), refusal(code), code);
+  });
+
+  it("refuses a base whose files are damaged", async () => {
+    const base = await run();
+    const damage = async (name: string, change: (bytes: Buffer) => Buffer): Promise<string> => {
+      const where = folder();
+      await cp(base.folder, where, { recursive: true });
+      await writeFile(join(where, name), change(await readFile(join(where, name))));
+      return where;
+    };
+    await assert.rejects(
+      run({ base: { folder: await damage("model.safetensors", (file) => file.subarray(0, -1)) } }),
+      (error) => isStemmaError(error),
+    );
+    await assert.rejects(
+      run({
+        base: {
+          folder: await damage("architecture.json", (file) =>
+            Buffer.from(file.toString().replace("LSTM", "Lambda")),
+          ),
+        },
+      }),
+      refusal("LAYER_NOT_ALLOWED"),
+    );
+  });
+
+  it("ends at once when it is aborted, and leaves no result behind", async () => {
+    const stop = new AbortController(),
+      where = folder();
+    const running = trainInChild(job({ parameters: { epochs: 10_000, patience: 0 } }), {
+      workFolder: where,
+      signal: stop.signal,
+      onProgress: ({ phase }) => {
+        if (phase === "training") stop.abort();
+      },
+    });
+    await assert.rejects(running, refusal("TRAINING_STOPPED"));
+    await assert.rejects(readResultFolder(join(where, "result")), refusal("TRAINING_STOPPED"));
+    await assert.rejects(run({}, { signal: AbortSignal.abort() }), refusal("TRAINING_STOPPED"));
+  });
+
+  it("does not outlive who started it", async () => {
+    const where = folder();
+    await writeJobFolder(job({ parameters: { epochs: 10_000, patience: 0 } }), where);
+    const child = spawn(
+      process.execPath,
+      [join(builtInEngineFolder(), "engine.mjs"), where, join(where, "result")],
+      { stdio: ["pipe", "pipe", "ignore"] },
+    );
+    const ended = once(child, "close");
+    for await (const part of child.stdout)
+      if (String(part).includes('"training"')) {
+        child.stdin.destroy();
+        break;
+      }
+    assert.deepEqual(await ended, [3, null]);
+  });
+
+  it("stops at its memory limit with a typed error", async () => {
+    await assert.rejects(
+      run(
+        {
+          recipe: "image-classify",
+          parameters: { filters: 256, batchSize: 512 },
+          dataset: { reader: "images-generated", parameters: { count: 1200 } },
+        },
+        { memoryLimitMb: 64 },
+      ),
+      refusal("MEMORY_EXHAUSTED"),
+    );
+  });
+
+  it("refuses another engine than the one asked for, and says when there is none", async () => {
+    await assert.rejects(
+      run({}, { expectedEngine: "0".repeat(64) as Hash }),
+      refusal("ENGINE_HASH_MISMATCH"),
+    );
+    await run(
+      { parameters: { epochs: 1 } },
+      { expectedEngine: await engineIdOfFolder(builtInEngineFolder()) },
+    );
+    await assert.rejects(run({}, { engineFolder: join(work, "no engine") }), refusal("BACKEND_UNAVAILABLE"));
+  });
+});
