@@ -44,7 +44,7 @@ export default tseslint.config(
   },
   {
     files: ["**/*.ts"],
-    extends: [tseslint.configs.base],
+    extends: [tseslint.configs.recommendedTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {
       "@typescript-eslint/no-floating-promises": [
@@ -72,6 +72,18 @@ export default tseslint.config(
       ],
       "no-restricted-properties": ["error", randomness],
       eqeqeq: ["error", "always", { null: "ignore" }],
+      "max-params": "off",
+      "@typescript-eslint/max-params": ["error", { max: 4 }],
+      "max-len": [
+        "error",
+        {
+          code: 120,
+          ignoreStrings: true,
+          ignoreTemplateLiterals: true,
+          ignoreRegExpLiterals: true,
+          ignoreUrls: true,
+        },
+      ],
     },
   },
   {

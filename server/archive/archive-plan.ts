@@ -146,7 +146,7 @@ export function readArchivePlan(value: unknown): ArchivePlan {
       "PLAN_INVALID",
       `This is no storage plan that can be used: ${z.prettifyError(parsed.error).split("\n").slice(0, 4).join(" ")}. Make one with \`stemma storage plan --out FILE\`.`,
     );
-  const plan: ArchivePlan = parsed.data as ArchivePlan;
+  const plan: ArchivePlan = parsed.data;
   checkArchivePlan(plan);
   return plan;
 }

@@ -352,12 +352,9 @@ export class AedesBroker {
   }
   #retain(topic: string, payload: Buffer, qos: 0 | 1): Promise<void> {
     return new Promise((resolve) => {
-      this.#aedes?.publish(
-        { cmd: "publish", topic, payload, qos, retain: true, dup: false } as AedesPublishPacket,
-        () => {
-          resolve();
-        },
-      );
+      this.#aedes?.publish({ cmd: "publish", topic, payload, qos, retain: true, dup: false }, () => {
+        resolve();
+      });
     });
   }
 
@@ -396,5 +393,5 @@ export class AedesBroker {
 
 /** CONNACK 5, "not authorized", and no more than that. */
 function notAuthorised(): AuthenticateError {
-  return Object.assign(new Error("not authorised"), { returnCode: 5 as AuthenticateError["returnCode"] });
+  return Object.assign(new Error("not authorised"), { returnCode: 5 });
 }

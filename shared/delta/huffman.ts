@@ -63,7 +63,7 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
     for (const s of ordered)
       if (lengths[s]! < maxLength) {
         lengths[s] = lengths[s]! + 1;
-        used -= full >> lengths[s]!;
+        used -= full >> lengths[s];
         break;
       }
   // What is left over is a multiple of the longest code's share, so the longest always fits: this ends.

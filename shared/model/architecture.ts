@@ -171,7 +171,7 @@ function checkWeights(
       weight.trainable !== form.trainable
     )
       fail(`weight ${i} is not its ${form.name}`);
-    if (typeof weight.dtype !== "string" || !isDType(weight.dtype) || !isJsonArray(weight.shape as Json))
+    if (typeof weight.dtype !== "string" || !isDType(weight.dtype) || !isJsonArray(weight.shape))
       fail(`weight ${form.name} has no dtype or shape`);
     tensorByteLength(weight.dtype, weight.shape);
     if (!fits(weight.shape, form))

@@ -256,5 +256,5 @@ export function cleanInputConfig(
     fail("the input has no shape");
   if (!inputDtypes(dtype)) fail(`the input has the dtype ${JSON.stringify(dtype)}`);
   if (config.get("sparse") === true || config.get("ragged") === true) fail("the input is sparse or ragged");
-  return { batch_input_shape: plain(shape as Json), dtype: plain(dtype) };
+  return { batch_input_shape: plain(shape), dtype: plain(dtype) };
 }

@@ -97,7 +97,7 @@ function manifestWeight(weight: Json): { readonly name: string; readonly header:
     throw modelJsonMalformed(`the weight ${shown} has the dtype ${JSON.stringify(dtype ?? null)}`);
   if (!isJsonArray(shape) || !shape.every((extent) => typeof extent === "number"))
     throw modelJsonMalformed(`the weight ${shown} has no shape`);
-  const header = { dtype: dtypesOfManifest[dtype] as DType, shape: shape as readonly number[] };
+  const header = { dtype: dtypesOfManifest[dtype] as DType, shape: shape };
   tensorByteLength(header.dtype, header.shape);
   return { name, header };
 }

@@ -20,7 +20,7 @@ function invalid(reason: string): never {
 /** @throws NAMES_INVALID */
 export function encodeNames(names: Names): Uint8Array {
   checkNames(names, names.leaves.length);
-  return encodeCanonical({ format: 1, ...names } as CanonicalValue, limits);
+  return encodeCanonical({ format: 1, ...names }, limits);
 }
 
 /** @param leafCount leaves of the tree it belongs to. @throws NAMES_INVALID, CANONICAL_JSON_INVALID */

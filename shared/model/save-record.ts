@@ -70,7 +70,7 @@ export function encodeSaveRecord(record: SaveRecord): Uint8Array {
       ...Object.fromEntries(
         Object.entries(hashes)
           .filter(([, hash]) => hash !== undefined)
-          .map(([field, hash]) => [field, short(hash as Hash)]),
+          .map(([field, hash]) => [field, short(hash)]),
       ),
       attachments: attachments?.map(({ name, hash }) => ({ name, hash: short(hash) })),
     },

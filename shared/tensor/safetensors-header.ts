@@ -137,7 +137,7 @@ function dtypeOf(value: JsonObject, shown: string, fail: Fail): DType {
 function numbersOf(value: Json | undefined, shown: string, fail: Fail): readonly number[] {
   if (!isJsonArray(value) || !value.every((item) => typeof item === "number"))
     return fail(`${shown} that is no list of whole numbers`);
-  return value as readonly number[];
+  return value;
 }
 
 function checkCoverage(tensors: readonly SafetensorsEntry[], dataBytes: number, fail: Fail): void {

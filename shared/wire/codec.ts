@@ -189,7 +189,7 @@ export function maxEnvelopeBytes(type: words.BodyType): number {
 }
 
 function fieldsOf<Type extends words.BodyType>(type: Type): Fields<words.Body> {
-  return bodies[type] as unknown as Fields<words.Body>;
+  return bodies[type];
 }
 
 /**
@@ -221,9 +221,7 @@ function encodeChecked(envelope: words.Envelope, type: words.BodyType): Uint8Arr
   return framed ?? encodePlain({ ...header, [type]: body });
 }
 function encodePlain(plain: Record<string, unknown>): Uint8Array {
-  return stemma.v1.Envelope.encode(
-    plain as unknown as Parameters<typeof stemma.v1.Envelope.encode>[0],
-  ).finish();
+  return stemma.v1.Envelope.encode(plain).finish();
 }
 
 /**
@@ -266,7 +264,7 @@ export function decodeEnvelope(
   return {
     ...field.decodeFields<Omit<words.Envelope, "body">>(envelopeFields, plain, "envelope"),
     body,
-  } as words.Envelope;
+  };
 }
 
 function decodePlain(bytes: Uint8Array): stemma.v1.Envelope {

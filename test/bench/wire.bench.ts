@@ -202,7 +202,7 @@ async function move(chain: Chain, megabits: number, coding: "auto" | "never"): P
     await far.birth();
     const moved: Moved[] = [];
     for (const [at, { name, base, model }] of chain.steps.entries()) {
-      const saved = await far.save(model, { sequence: 2 + at, base: versions.get(base) as Hash });
+      const saved = await far.save(model, { sequence: 2 + at, base: versions.get(base) });
       versions.set(name, saved.versionId);
       const before = link.bytesUp,
         began = performance.now();

@@ -100,7 +100,7 @@ export function registerFusedLayers(room: KernelRegistry): void {
   );
   replaceCall(
     room,
-    tf.LayersModel.prototype as unknown as Prototype,
+    tf.LayersModel.prototype,
     (stock) =>
       function (inputs, kwargs) {
         if (kwargs?.training) fuseActivations(this as unknown as LayersModel);

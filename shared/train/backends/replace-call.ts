@@ -20,8 +20,7 @@ export const only = (inputs: Tensor | Tensor[]): Tensor => (Array.isArray(inputs
 
 /** Of a class that is not exported by its name. */
 export function prototypeOf(tf: Tf, className: string): Prototype {
-  return tf.serialization.SerializationMap.getMap().classNameMap[className]![0]
-    .prototype as unknown as Prototype;
+  return tf.serialization.SerializationMap.getMap().classNameMap[className]![0].prototype;
 }
 
 /** Until the room closes. `make` gets what was there. */

@@ -85,7 +85,7 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     );
     setThreadsCount(options.threads ?? 1);
     if (tf.findBackendFactory("wasm")) tf.removeBackend("wasm");
-    tf.registerBackend("wasm", () => new BackendWasm(module as never) as never, 2);
+    tf.registerBackend("wasm", () => new BackendWasm(module as never), 2);
     undo.push(() => {
       keepListeners(() => tf.removeBackend("wasm"));
       guard.remove();

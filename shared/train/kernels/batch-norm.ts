@@ -35,7 +35,7 @@ export function batchNormTraining(
   const inputs = { x, gamma: gamma ?? tf.ones([C]), beta: beta ?? tf.zeros([C]) };
   const [y, mean, variance] = tf
     .engine()
-    .runKernel(forward, inputs as never, { epsilon, activation }) as unknown as Tensor[];
+    .runKernel(forward, inputs, { epsilon, activation }) as unknown as Tensor[];
   return { y: y!, mean: mean!, variance: variance! };
 }
 
@@ -54,7 +54,7 @@ export function registerBatchNorm(room: KernelRegistry): void {
         .runKernel(
           backward,
           { x, dy: (dys as unknown as Tensor[])[0]!, gamma, beta, mean, variance },
-          attrs as never,
+          attrs,
         ) as unknown as [Tensor, Tensor, Tensor];
       return { x: () => dx, gamma: () => dgamma, beta: () => dbeta };
     },
@@ -174,7 +174,7 @@ export function registerGivenStatistics(room: KernelRegistry): void {
   });
   const stock = tf.getGradient("FusedBatchNorm");
   const call = (name: string, inputs: Record<string, Tensor>): Tensor =>
-    tf.engine().runKernel(name, inputs as never) as unknown as Tensor;
+    tf.engine().runKernel(name, inputs) as unknown as Tensor;
   room.gradient({
     kernelName: "FusedBatchNorm",
     inputsToSave: ["x", "mean", "variance", "scale"],

@@ -33,7 +33,7 @@ export interface AdamRates extends SgdRates {
 }
 
 const run = (tf: Tf, name: string, inputs: Record<string, Tensor>, attrs: object): Tensor[] => {
-  const out = tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor | Tensor[];
+  const out = tf.engine().runKernel(name, inputs, attrs as never);
   return Array.isArray(out) ? out : [out];
 };
 const hasKernel = (tf: Tf, name: string): boolean => tf.getKernel(name, tf.getBackend()) != null;
@@ -63,7 +63,7 @@ export function momentumStep(
           a,
         ];
       });
-  return { weight: next!, accumulator: state! };
+  return { weight: next!, accumulator: state };
 }
 
 /** s' = s + g²; w' = w − (g·rate) / √(s' + ε). */
@@ -80,7 +80,7 @@ export function adagradStep(
         const s = accumulator.add(gradient.mul(gradient));
         return [weight.sub(gradient.mul(rates.learningRate).div(s.add(rates.epsilon).sqrt())), s];
       });
-  return { weight: next!, accumulator: state! };
+  return { weight: next!, accumulator: state };
 }
 
 export interface RmsPropState {
@@ -112,8 +112,8 @@ export function rmsPropStep(
       });
   return {
     weight: next!,
-    meanSquare: square!,
-    moment: nextMoment!,
+    meanSquare: square,
+    moment: nextMoment,
     ...(average && { meanGradient: average }),
   };
 }
@@ -138,7 +138,7 @@ export function adamStep(
         const v = second.mul(rates.beta2).add(gradient.mul(gradient).mul(1 - rates.beta2));
         return [weight.sub(m.div(v.sqrt().div(root).add(rates.epsilon)).mul(rate)), m, v];
       });
-  return { weight: next!, first: m2!, second: v2! };
+  return { weight: next!, first: m2, second: v2 };
 }
 
 const adamFactors = ({

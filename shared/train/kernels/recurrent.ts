@@ -39,7 +39,7 @@ export function recurrentStates(
 ): Tensor {
   const [states] = tf
     .engine()
-    .runKernel(`Stemma${kind}`, { x, kernel, recurrent, bias } as never, { gate }) as unknown as Tensor[];
+    .runKernel(`Stemma${kind}`, { x, kernel, recurrent, bias }, { gate }) as unknown as Tensor[];
   return states!;
 }
 
@@ -84,7 +84,7 @@ export function registerRecurrent(room: KernelRegistry): void {
         };
         const [dx, dkernel, drecurrent, dbias] = room.tf
           .engine()
-          .runKernel(gradientName, inputs, attrs as never) as unknown as [Tensor, Tensor, Tensor, Tensor];
+          .runKernel(gradientName, inputs, attrs) as unknown as [Tensor, Tensor, Tensor, Tensor];
         return { x: () => dx, kernel: () => dkernel, recurrent: () => drecurrent, bias: () => dbias };
       },
     });

@@ -15,6 +15,6 @@ export function registerSharing(room: KernelRegistry): void {
     call.inputs.x.dtype === "string" && identity ? identity(call as never) : share(call.inputs.x),
   );
   room.kernel<{ x: TensorInfo }, { dtype: string }>("Cast", (call) =>
-    call.inputs.x.dtype !== call.attrs.dtype && cast ? cast(call as never) : share(call.inputs.x),
+    call.inputs.x.dtype !== call.attrs.dtype && cast ? cast(call) : share(call.inputs.x),
   );
 }

@@ -48,7 +48,7 @@ describe("firmware profiles", () => {
         if (!["$schema", "format", "name", "description", "activation"].includes(name) || path !== "")
           walk(inner, path === "" ? name : `${path}.${name}`);
     };
-    walk(z.toJSONSchema(profileSchema) as Record<string, unknown>, "");
+    walk(z.toJSONSchema(profileSchema), "");
     assert.deepEqual(
       bare,
       ["disk.reserveBytes.slots", "disk.reserveBytes.outbox", "disk.reserveBytes.head"].filter((name) =>

@@ -26,7 +26,7 @@ function values(count: number, seed: number): Float32Array {
 function train(tf: Tf): { losses: number[]; bits: string } {
   const kernel = tf.tidy(() => tf.variable(tf.tensor4d(values(3 * 3 * 2 * 5, 1), [3, 3, 2, 5])));
   const dense = tf.tidy(() => tf.variable(tf.tensor2d(values(45 * 3, 2), [45, 3])));
-  const weights: Variable[] = [kernel as unknown as Variable, dense as unknown as Variable];
+  const weights: Variable[] = [kernel, dense];
   const losses: number[] = [];
   for (let step = 0; step < 5; step++) {
     tf.tidy(() => {
@@ -91,7 +91,7 @@ export function backendContract(
       });
       const tf = await import("@tensorflow/tfjs");
       await tf.setBackend("cpu");
-      const reference = train(tf as unknown as Tf).losses;
+      const reference = train(tf).losses;
       ours.forEach((loss, step) => {
         assert.ok(
           Math.abs(loss - reference[step]!) <= 1e-4 * Math.abs(reference[step]!),
@@ -119,9 +119,7 @@ export function backendContract(
           (x: Tensor) => tf.clipByValue(x, -1, 1),
           (x: Tensor) => x.mul(2).add(1),
         ]) {
-          const out = tf.tidy(() =>
-            (op as (x: Tensor) => Tensor)(tf.tensor1d([1, Number.NaN, -1])).dataSync(),
-          );
+          const out = tf.tidy(() => op(tf.tensor1d([1, Number.NaN, -1])).dataSync());
           assert.ok(Number.isNaN(out[1]!), String(out));
         }
       });

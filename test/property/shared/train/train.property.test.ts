@@ -28,10 +28,11 @@ const arbitrarySample = fc
     label: fc.array(finite, { minLength: 1, maxLength: 4 }).map((label) => label.map((value) => value + 0)),
     values: fc.array(finite, { minLength: 1, maxLength: 12 }),
   })
-  .map(
-    ({ values, ...rest }): Sample =>
-      ({ ...rest, shape: [values.length], values: Float32Array.from(values) }) as Sample,
-  );
+  .map(({ values, ...rest }): Sample => ({
+    ...rest,
+    shape: [values.length],
+    values: Float32Array.from(values),
+  }));
 
 /** Throws only what it should. */
 function refusesOrReads(read: () => unknown): boolean {

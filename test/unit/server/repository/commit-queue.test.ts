@@ -12,7 +12,7 @@ const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
 /** A store of ids and a journal in memory; `beforeLock` runs where a collection could come between. */
 function setup(
   present: Iterable<Hash> = [],
-  { beforeLock = () => undefined as void, failing = [] as (() => Error | undefined)[] } = {},
+  { beforeLock = () => undefined, failing = [] as (() => Error | undefined)[] } = {},
 ) {
   const ids = new Set(present),
     appends: (readonly Fact[])[] = [],

@@ -22,6 +22,6 @@ test("the reader's parameters survive the journal and the fold", () => {
   const back = factCodec.decode(factCodec.encode(fact));
   assert.deepEqual(back, fact);
   const state = emptyState();
-  applyFact(state, 0, back as Fact);
+  applyFact(state, 0, back);
   assert.deepEqual(state.datasets.get("cell-7")?.parameters, { cells: ["B0007"], vehicle: 3 });
 });

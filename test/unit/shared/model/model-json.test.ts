@@ -47,10 +47,7 @@ async function loadExported(
     tf.io.fromMemory({
       modelTopology: json.modelTopology,
       weightSpecs,
-      weightData: weightData.buffer.slice(
-        weightData.byteOffset,
-        weightData.byteOffset + weightData.length,
-      ) as ArrayBuffer,
+      weightData: weightData.buffer.slice(weightData.byteOffset, weightData.byteOffset + weightData.length),
       format: "layers-model",
     }),
   );

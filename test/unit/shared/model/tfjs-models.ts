@@ -65,7 +65,7 @@ export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {
     tf.sequential({
       layers: [
         tf.layers.bidirectional({
-          layer: tf.layers.lstm({ units: 3, returnSequences: true }) as tf.RNN,
+          layer: tf.layers.lstm({ units: 3, returnSequences: true }),
           mergeMode: "concat",
           inputShape: [5, 2],
         }),
@@ -123,7 +123,7 @@ export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {
       between = tf.layers.dense({ units: 3 }),
       last = tf.layers.dense({ units: 3, activation: "tanh" });
     const first = again.apply(input) as tf.SymbolicTensor,
-      second = again.apply(between.apply(input) as tf.SymbolicTensor) as tf.SymbolicTensor;
+      second = again.apply(between.apply(input)) as tf.SymbolicTensor;
     return tf.model({
       inputs: input,
       outputs: tf.layers
@@ -225,6 +225,6 @@ export const everyLayer: Readonly<Record<string, () => tf.LayersModel>> = {
   TimeDistributed: chain(series, tf.layers.timeDistributed({ layer: tf.layers.dense({ units: 2 }) })),
   Bidirectional: chain(
     series,
-    tf.layers.bidirectional({ layer: tf.layers.gru({ units: 2 }) as tf.RNN, mergeMode: "sum" }),
+    tf.layers.bidirectional({ layer: tf.layers.gru({ units: 2 }), mergeMode: "sum" }),
   ),
 };

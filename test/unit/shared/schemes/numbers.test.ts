@@ -153,7 +153,7 @@ describe("grids", () => {
               rest = exact - floor;
             const nearest = rest < 0.5 || (rest === 0.5 && floor % 2 === 0) ? floor : floor + 1;
             assert.equal(multiples[i], Math.max(grid.least, Math.min(grid.most, nearest)) + 0);
-            assert.equal(numberOf(back[i]!), multiples[i]! * unit);
+            assert.equal(numberOf(back[i]!), multiples[i] * unit);
             assert.ok(back[i] !== 0x80000000, "nought has no sign");
           });
         },

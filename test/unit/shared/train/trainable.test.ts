@@ -187,7 +187,7 @@ describe("models in training", () => {
 
   it("shares a layer's weights where the architecture does", () => {
     const shared: Architecture = {
-      layers: [input([3]), dense(0, 3, 3), { ...dense(1, 3, 3), weights: [], sharedWith: 1 } as LeafLayer],
+      layers: [input([3]), dense(0, 3, 3), { ...dense(1, 3, 3), weights: [], sharedWith: 1 }],
       outputs: [{ layer: 2, output: 0 }],
     };
     const kernel = new Uint8Array(Float32Array.from([2, 0, 0, 0, 2, 0, 0, 0, 2]).buffer);

@@ -189,7 +189,7 @@ const cases: readonly Case[] = [
     one(
       "Activation",
       series,
-      (tf) => tf.layers.activation({ activation: activation as "relu" }),
+      (tf) => tf.layers.activation({ activation: activation }),
       `Activation ${activation}`,
     ),
   ),
@@ -251,7 +251,7 @@ const cases: readonly Case[] = [
   one("TimeDistributed", series, (tf) => tf.layers.timeDistributed({ layer: tf.layers.dense({ units: 4 }) })),
   one("Bidirectional", series, (tf) =>
     tf.layers.bidirectional({
-      layer: tf.layers.lstm({ units: 3, returnSequences: true }) as layers.RNN,
+      layer: tf.layers.lstm({ units: 3, returnSequences: true }),
       mergeMode: "concat",
     }),
   ),

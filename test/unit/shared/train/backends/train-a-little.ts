@@ -51,7 +51,7 @@ function indexModel(): LayersModel {
   for (const layer of [
     layers.embedding({ inputDim: 6, outputDim: 5 }),
     layers.bidirectional({
-      layer: layers.gru({ units: 3, returnSequences: true }) as layerTypes.RNN,
+      layer: layers.gru({ units: 3, returnSequences: true }),
       mergeMode: "concat",
     }),
     layers.conv1d({ filters: 5, kernelSize: 3 }),

@@ -49,7 +49,7 @@ for (const shape of shapes) {
       await assertSameAsCpu(
         tf,
         "gradients",
-        () => tf.grads((x, gamma, beta) => weighed(tf, run(x!, gamma!, beta!)[0]!))(inputs()),
+        () => tf.grads((x, gamma, beta) => weighed(tf, run(x, gamma, beta)[0]!))(inputs()),
         1e-4,
       );
     });
@@ -61,7 +61,7 @@ test("the activation inside gives the bits of the activation behind", () => {
   const bits = (activation: FusedActivation): Uint8Array[] =>
     tf.tidy(() => {
       const inside = tf.grads((x, gamma, beta) => {
-        const { y } = batchNormTraining(tf, x!, gamma!, beta!, { epsilon: 1e-3, activation });
+        const { y } = batchNormTraining(tf, x, gamma, beta, { epsilon: 1e-3, activation });
         return weighed(tf, activation === "none" ? tf.relu6(y) : y);
       })([tensorOf(tf, [5, 6, 7, 10], 1), tensorOf(tf, [10], 2, 0.5, 4), tensorOf(tf, [10], 3, -1, 3)]);
       return inside.map((gradient) => new Uint8Array(gradient.dataSync().slice().buffer));

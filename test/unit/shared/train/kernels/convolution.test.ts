@@ -79,8 +79,8 @@ for (const [size, filter, channels, outputs, stride, pad] of cases) {
     const shape: [number, number, number, number] = [2, size, size, channels];
     await assertSameAsCpu(tf, label, () => {
       const small = tf.conv2d(
-        tensorOf<never>(tf, shape, 1) as Tensor4D,
-        tensorOf<never>(tf, [filter, filter, channels, outputs], 2) as Tensor4D,
+        tensorOf<never>(tf, shape, 1),
+        tensorOf<never>(tf, [filter, filter, channels, outputs], 2),
         stride,
         pad,
       );

@@ -44,10 +44,10 @@ const optimizers: Record<
       {
         make: (tf: Tf) => tf.train.momentum(rate, 0.9, nesterov),
         slots: 1,
-        step: ((tf, w, g, [a]) => {
+        step: (tf, w, g, [a]) => {
           const r = momentumStep(tf, w, g, a!, { learningRate: rate, momentum: 0.9, nesterov });
           return [r.weight, r.accumulator];
-        }) as Step,
+        },
       },
     ]),
   ),
@@ -66,7 +66,7 @@ const optimizers: Record<
       {
         make: (tf: Tf) => tf.train.rmsprop(rate, 0.9, 0.5, 1e-7, centred),
         slots: centred ? 3 : 2,
-        step: ((tf, w, g, [s, m, a]) => {
+        step: (tf, w, g, [s, m, a]) => {
           const r = rmsPropStep(
             tf,
             w,
@@ -75,7 +75,7 @@ const optimizers: Record<
             { learningRate: rate, decay: 0.9, momentum: 0.5, epsilon: 1e-7 },
           );
           return [r.weight, r.meanSquare, r.moment, ...(r.meanGradient ? [r.meanGradient] : [])];
-        }) as Step,
+        },
       },
     ]),
   ),
@@ -134,8 +134,7 @@ for (const [name, optimizer] of Object.entries(optimizers)) {
         const [mine] = withOwnSteps(tf, shape, optimizer);
         const theirs = optimizer.make(tf),
           variable = tensorOf(tf, shape, 1).variable(true, `w-${name}-${shape.join("x")}`);
-        for (let i = 0; i < steps; i++)
-          theirs.applyGradients({ [variable.name]: gradientOf(tf, shape, i) } as NamedTensorMap);
+        for (let i = 0; i < steps; i++) theirs.applyGradients({ [variable.name]: gradientOf(tf, shape, i) });
         assert.ok(relativeError(mine!.dataSync(), variable.dataSync()) < 1e-4);
         theirs.dispose();
         variable.dispose();

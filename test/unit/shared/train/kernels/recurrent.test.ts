@@ -94,13 +94,7 @@ test("forward and back leave nothing behind", () => {
         tf.grads((x, kernel, recurrent, bias) =>
           weighed(
             tf,
-            recurrentStates(
-              tf,
-              kind,
-              x!,
-              { kernel: kernel!, recurrent: recurrent!, bias: bias! },
-              "sigmoid",
-            ) as Tensor,
+            recurrentStates(tf, kind, x, { kernel: kernel, recurrent: recurrent, bias: bias }, "sigmoid"),
           ),
         )([
           tensorOf(tf, [2, 5, 2], 1),
