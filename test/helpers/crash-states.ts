@@ -1,6 +1,6 @@
 /**
  * Runs a workload on recorded files, then reopens the disks that a crash at any moment could have left
- * (shared/files/crash-states.ts). For everything that keeps data: packs, journal, outbox, intake.
+ * (files/crash-states.ts). For everything that keeps data: packs, journal, outbox, intake.
  * A fifth of the states crash a second time, while they are being opened and repaired.
  */
 import { randomInt } from "node:crypto";
@@ -10,9 +10,9 @@ import {
   crashStyles,
   type CrashState,
   type CrashStyle,
-} from "../../shared/files/crash-states.js";
-import { memoryFiles } from "../../shared/files/memory-files.js";
-import { recordingFiles } from "../../shared/files/recording-files.js";
+} from "./files/crash-states.js";
+import { memoryFiles } from "./files/memory-files.js";
+import { recordingFiles } from "./files/recording-files.js";
 import type { Files } from "../../shared/ports.js";
 import { seededNumbers } from "./manual-clock.js";
 

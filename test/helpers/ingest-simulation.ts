@@ -13,7 +13,7 @@ import type { FleetRepository } from "../../server/repository/fleet-repository.j
 import { openHome, type Home } from "../../server/repository/home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
-import { memoryFiles } from "../../shared/files/memory-files.js";
+import { memoryFiles } from "./files/memory-files.js";
 import type { Files, LogFields } from "../../shared/ports.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";

@@ -2,7 +2,7 @@
 // every model is released in the end, exactly.
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { memoryFiles } from "../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { tensorOfSource, type Tensor } from "../../../shared/tensor/tensor.js";
 import { Simulation, type SimulatedDevice } from "../../helpers/ingest-simulation.js";
 import { noise } from "../../helpers/noise.js";

@@ -2,7 +2,7 @@
 // exactly, and no receipt ever lied.
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { memoryFiles } from "../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { tensorOfSource } from "../../../shared/tensor/tensor.js";
 import { noise } from "../../helpers/noise.js";
 import { Simulation } from "../../helpers/ingest-simulation.js";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { loadConfig, parseConfig } from "../../../agent/config.js";
 import { isStemmaError } from "../../../shared/errors.js";
-import { memoryFiles } from "../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 
 describe("the agent's settings", () => {

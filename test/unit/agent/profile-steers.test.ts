@@ -20,7 +20,7 @@ import { profileSchema, type Profile } from "../../../agent/profile.js";
 import { decideTraining } from "../../../agent/trainer/schedule.js";
 import { settingsOf } from "../../../agent/trainer/training-settings.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
-import { memoryFiles } from "../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { chooseBackend } from "../../../shared/train/backends/choose.js";
 import type { Body, Want } from "../../../shared/wire/messages.js";
 import { testProfile, tinySource } from "../../helpers/agent-bench.js";

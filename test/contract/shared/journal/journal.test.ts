@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { journalContract } from "./journal-contract.js";
 

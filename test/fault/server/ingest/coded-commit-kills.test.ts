@@ -2,8 +2,8 @@
 // journal, receipt): afterwards it is taken in exactly, once, and no receipt had lied.
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { faultyFiles } from "../../../../shared/files/faulty-files.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { faultyFiles } from "../../../helpers/files/faulty-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 import { Simulation } from "../../../helpers/ingest-simulation.js";
 

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
-import { failNth, faultyFiles, type Fault } from "../../../../shared/files/faulty-files.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { failNth, faultyFiles, type Fault } from "../../../helpers/files/faulty-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { noise } from "../../../helpers/noise.js";
 import { chooser, Simulation } from "../../../helpers/ingest-simulation.js";
 

@@ -2,7 +2,7 @@
 // memory bounded, honest devices served.
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { noise } from "../../../helpers/noise.js";
 import { chooser, Simulation, type Message } from "../../../helpers/ingest-simulation.js";
 

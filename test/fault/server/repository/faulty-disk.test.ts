@@ -5,8 +5,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
-import { failNth, faultyFiles, type Fault } from "../../../../shared/files/faulty-files.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { failNth, faultyFiles, type Fault } from "../../../helpers/files/faulty-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import type { Files } from "../../../../shared/ports.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { openHome } from "../../../../server/repository/home.js";

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
-import { crashState, crashStyles } from "../../../../shared/files/crash-states.js";
+import { crashState, crashStyles } from "../../../helpers/files/crash-states.js";
 import {
   changingKinds,
   failNth,
@@ -15,9 +15,9 @@ import {
   type Fault,
   type FaultPlan,
   type FileOperationKind,
-} from "../../../../shared/files/faulty-files.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
-import { recordingFiles } from "../../../../shared/files/recording-files.js";
+} from "../../../helpers/files/faulty-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { recordingFiles } from "../../../helpers/files/recording-files.js";
 import type { Files } from "../../../../shared/ports.js";
 import { checkSmall, openSmall, type Ack } from "./small-repository.js";
 

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { maxChainDepth } from "../../../../shared/objects/object-store.js";
 import {
   decodePackIndex,

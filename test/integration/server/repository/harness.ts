@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
 import type { Files, Random } from "../../../../shared/ports.js";

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
 import { isStemmaError } from "../../../../shared/errors.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { decodingThreads } from "../../../../shared/objects/decoding/decoding-threads.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
 import type { CodedTensor, ObjectPruner } from "../../../../shared/objects/object-store.js";

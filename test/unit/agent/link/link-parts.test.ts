@@ -7,8 +7,8 @@ import { backOffMs, connectBackOff } from "../../../../agent/link/back-off.js";
 import { Pacer } from "../../../../agent/link/pacer.js";
 import { SessionCounter } from "../../../../agent/link/session-counter.js";
 import { isStemmaError } from "../../../../shared/errors.js";
-import { failNth, faultyFiles } from "../../../../shared/files/faulty-files.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { failNth, faultyFiles } from "../../../helpers/files/faulty-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { checkCrashStates } from "../../../helpers/crash-states.js";
 
 const home = "/home";

@@ -10,7 +10,7 @@ import { Outbox } from "../../../../agent/outbox/outbox.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import type { EncodedTensor } from "../../../../shared/delta/encoded.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { smallObjectsOf } from "../../../../shared/model/record-objects.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";

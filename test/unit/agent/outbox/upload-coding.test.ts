@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { UploadCoding } from "../../../../agent/outbox/upload-coding.js";
 import { Uploads } from "../../../../agent/outbox/uploads.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import type { Files, Log, LogFields } from "../../../../shared/ports.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";

@@ -6,7 +6,7 @@ import { Outbox } from "../../../../agent/outbox/outbox.js";
 import { Uploads } from "../../../../agent/outbox/uploads.js";
 import { Conversation } from "../../../../agent/session/conversation.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { parseEnrolment } from "../../../../shared/trust/enrolment.js";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import type { EncodedTensor } from "../../../../shared/delta/encoded.js";
 import type { SavedModel } from "../../../../shared/save/save-model.js";

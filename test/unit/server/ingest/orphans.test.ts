@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import type { SavedModel } from "../../../../shared/save/save-model.js";
 import { noise } from "../../../helpers/noise.js";
 import { Simulation, type SimulatedDevice } from "../../../helpers/ingest-simulation.js";

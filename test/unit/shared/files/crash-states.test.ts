@@ -4,9 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { crashState, crashStates, crashStyles } from "../../../../shared/files/crash-states.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
-import { recordingFiles, type RecordingFiles } from "../../../../shared/files/recording-files.js";
+import { crashState, crashStates, crashStyles } from "../../../helpers/files/crash-states.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { recordingFiles, type RecordingFiles } from "../../../helpers/files/recording-files.js";
 import type { Files } from "../../../../shared/ports.js";
 
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);

@@ -7,9 +7,9 @@ import { after, describe, it } from "node:test";
 import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../../../shared/files/make-folder.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
-import { recordingFiles } from "../../../../shared/files/recording-files.js";
+import { recordingFiles } from "../../../helpers/files/recording-files.js";
 import { sharedSync } from "../../../../shared/files/shared-sync.js";
 import type { Files } from "../../../../shared/ports.js";
 

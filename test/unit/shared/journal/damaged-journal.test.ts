@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { join } from "node:path";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { openJournal } from "../../../../shared/journal/open-journal.js";
 import type { Files } from "../../../../shared/ports.js";
 import {

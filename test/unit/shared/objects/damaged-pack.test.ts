@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
 import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import {
   decodeSteps,
   type DecodingJob,

@@ -7,7 +7,7 @@ import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
-import { memoryFiles } from "../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../../shared/errors.js";
-import { memoryFiles } from "../../../../../shared/files/memory-files.js";
+import { memoryFiles } from "../../../../helpers/files/memory-files.js";
 import type { LeafTable } from "../../../../../shared/model/model.js";
 import { memoryStore } from "../../../../../shared/objects/memory-store.js";
 import { sourceOfTensor, type Hash, type Tensor } from "../../../../../shared/tensor/tensor.js";

@@ -4,7 +4,7 @@
  * an operation that has not ended may have happened or not, an fsync covers what had ended when it began.
  */
 import { dirname } from "node:path";
-import type { Files, OpenFile, OpenMode } from "../ports.js";
+import type { Files, OpenFile, OpenMode } from "../../../shared/ports.js";
 import {
   memoryFile,
   memoryFolder,

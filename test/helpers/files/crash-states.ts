@@ -4,7 +4,7 @@
  * names, or between the two. A folder's new names count as durable once that folder was fsynced, a
  * file's bytes once that file was. Pure; the same seed gives the same states.
  */
-import { seededNumbers } from "../random/seeded-numbers.js";
+import { seededNumbers } from "../../../shared/random/seeded-numbers.js";
 import {
   memoryFile,
   memoryFiles,

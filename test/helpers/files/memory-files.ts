@@ -3,8 +3,8 @@
  * were opened stay readable after they are removed or replaced, links resolve. For tests and pure
  * simulation. Knows nothing of crashes; crash-states.ts builds these disks.
  */
-import type { Files, OpenFile, OpenMode } from "../ports.js";
-import { fileError, systemError } from "./file-error.js";
+import type { Files, OpenFile, OpenMode } from "../../../shared/ports.js";
+import { fileError, systemError } from "../../../shared/files/file-error.js";
 
 export interface MemoryFile {
   readonly kind: "file";

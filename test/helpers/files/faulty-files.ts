@@ -2,8 +2,8 @@
  * The file port with faults on order: a plan looks at every operation and says which fail, and how. For
  * tests, also in child processes.
  */
-import type { Files, OpenFile } from "../ports.js";
-import { fileError, systemError } from "./file-error.js";
+import type { Files, OpenFile } from "../../../shared/ports.js";
+import { fileError, systemError } from "../../../shared/files/file-error.js";
 
 export type FileOperationKind =
   | "open"
