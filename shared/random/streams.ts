@@ -12,18 +12,18 @@
 import { createHash } from "node:crypto";
 import { StemmaError } from "../errors.js";
 
-const multiplier0 = 0xd2511f53,
-  multiplier1 = 0xcd9e8d57,
-  weyl0 = 0x9e3779b9,
-  weyl1 = 0xbb67ae85;
+const multiplier0 = 0xd2511f53;
+const multiplier1 = 0xcd9e8d57;
+const weyl0 = 0x9e3779b9;
+const weyl1 = 0xbb67ae85;
 const twoTo32 = 4294967296;
 
 /** High 32 bits of the product of two unsigned 32-bit numbers. */
 function multiplyHigh(a: number, b: number): number {
-  const aLow = a & 0xffff,
-    aHigh = a >>> 16,
-    bLow = b & 0xffff,
-    bHigh = b >>> 16;
+  const aLow = a & 0xffff;
+  const aHigh = a >>> 16;
+  const bLow = b & 0xffff;
+  const bHigh = b >>> 16;
   const low = aLow * bLow;
   const middle = aHigh * bLow + (low >>> 16);
   const other = aLow * bHigh + (middle % 65536);
@@ -41,12 +41,12 @@ export function philoxBlock(
   let [c0, c1, c2, c3] = counter;
   let [k0, k1] = key;
   for (let round = 0; round < 10; round++) {
-    const high0 = multiplyHigh(multiplier0, c0),
-      low0 = Math.imul(multiplier0, c0) >>> 0;
-    const high1 = multiplyHigh(multiplier1, c2),
-      low1 = Math.imul(multiplier1, c2) >>> 0;
-    const next0 = (high1 ^ c1 ^ k0) >>> 0,
-      next2 = (high0 ^ c3 ^ k1) >>> 0;
+    const high0 = multiplyHigh(multiplier0, c0);
+    const low0 = Math.imul(multiplier0, c0) >>> 0;
+    const high1 = multiplyHigh(multiplier1, c2);
+    const low1 = Math.imul(multiplier1, c2) >>> 0;
+    const next0 = (high1 ^ c1 ^ k0) >>> 0;
+    const next2 = (high0 ^ c3 ^ k1) >>> 0;
     c0 = next0;
     c1 = low1;
     c2 = next2;
@@ -145,8 +145,8 @@ export class Stream {
    * True with probability exp(−1/2): the length of a falling run that starts below 1/2 is even (von Neumann).
    */
   #halfRun(): boolean {
-    let last = 0x80000000,
-      length = 0;
+    let last = 0x80000000;
+    let length = 0;
     for (let next = this.word(); next < last; next = this.word()) {
       last = next;
       length++;
@@ -156,8 +156,8 @@ export class Stream {
 
   /** True with probability exp(−x (2k + x) / (2k + 2)), x as a fraction of 2³² (algorithm B there). */
   #fractionRun(k: number, x: number): boolean {
-    let last = x,
-      length = 0;
+    let last = x;
+    let length = 0;
     for (;;) {
       const next = this.word();
       if (next >= last) break;

@@ -19,8 +19,8 @@ export async function evaluateInChild(
   options: TrainInChildOptions,
 ): Promise<EvaluationResult> {
   if (options.expectedEngine !== undefined) await checkEngine(options.engineFolder, options.expectedEngine);
-  const jobFolder = join(options.workFolder, "job"),
-    resultFolder = join(options.workFolder, "result");
+  const jobFolder = join(options.workFolder, "job");
+  const resultFolder = join(options.workFolder, "result");
   await rm(resultFolder, { recursive: true, force: true });
   await mkdir(resultFolder, { recursive: true });
   const memoryLimitMb = options.memoryLimitMb ?? job.memoryLimitMb;

@@ -35,7 +35,8 @@ export interface ClassificationEvaluation {
 export type Evaluation = RegressionEvaluation | ClassificationEvaluation;
 
 export interface EvaluateOptions {
-  /** A classification's top-k beside its top-1. */ readonly top?: number;
+  /** A classification's top-k beside its top-1. */
+  readonly top?: number;
 }
 
 /** @param outputs count × width numbers, row-major */
@@ -64,17 +65,17 @@ export function firstOf(part: SamplePart, limit: number): SamplePart {
 }
 
 function evaluateRegression(part: SamplePart, outputs: Float32Array): RegressionEvaluation {
-  let absolute = 0,
-    square = 0,
-    sum = 0;
+  let absolute = 0;
+  let square = 0;
+  let sum = 0;
   part.targets.forEach((target, index) => {
     const error = (outputs[index] as number) - target;
     absolute += Math.abs(error);
     square += error * error;
     sum += target;
   });
-  const count = part.targets.length,
-    mean = sum / count;
+  const count = part.targets.length;
+  const mean = sum / count;
   const spread = part.targets.reduce((total, target) => total + (target - mean) * (target - mean), 0);
   return {
     task: "regression",

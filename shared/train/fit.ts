@@ -86,9 +86,9 @@ class Loop {
 
   async run(): Promise<FitOutcome> {
     const { plan, model } = this;
-    let best = { loss: Infinity, epoch: 0, tensors: undefined as Tensor[] | undefined },
-      iteration = 0,
-      epoch = 0;
+    let best = { loss: Infinity, epoch: 0, tensors: undefined as Tensor[] | undefined };
+    let iteration = 0;
+    let epoch = 0;
     while (epoch < plan.epochs && (plan.patience === 0 || epoch - best.epoch < plan.patience)) {
       epoch++;
       iteration = await this.#epoch(epoch, iteration);
@@ -231,8 +231,8 @@ function clip(tf: TensorFlow, gradients: Map<string, TfTensor>, most: number): T
 function shifter(set: SampleSet, most: number, stream: Stream): (input: Float32Array) => void {
   const [height = 1, width = 1, channels = 1] = set.inputShape;
   return (input) => {
-    const down = stream.integer(2 * most + 1) - most,
-      right = stream.integer(2 * most + 1) - most;
+    const down = stream.integer(2 * most + 1) - most;
+    const right = stream.integer(2 * most + 1) - most;
     const from = input.slice();
     for (let y = 0; y < height; y++) {
       for (let x = 0; x < width; x++) {

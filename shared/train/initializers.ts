@@ -77,10 +77,10 @@ function orthogonal(shape: readonly number[], stream: Stream): Float32Array {
       `An orthogonal start needs a matrix, not the shape [${shape.join(", ")}].`,
       { shape },
     );
-  const rows = product(shape.slice(0, -1)),
-    columns = shape.at(-1) as number;
-  const count = Math.min(rows, columns),
-    length = Math.max(rows, columns);
+  const rows = product(shape.slice(0, -1));
+  const columns = shape.at(-1) as number;
+  const count = Math.min(rows, columns);
+  const length = Math.max(rows, columns);
   const vectors = Array.from({ length: count }, () => Float64Array.from({ length }, () => stream.normal()));
   for (let pass = 0; pass < 2; pass++)
     vectors.forEach((vector, index) => {

@@ -21,10 +21,10 @@ export function batchOf(
   indices: Uint32Array,
   change?: (input: Float32Array) => void,
 ): Batch {
-  const length = partLength(set),
-    width = set.task === "classification" ? set.classes : set.targetSize;
-  const inputs = new Float32Array(indices.length * length),
-    targets = new Float32Array(indices.length * width);
+  const length = partLength(set);
+  const width = set.task === "classification" ? set.classes : set.targetSize;
+  const inputs = new Float32Array(indices.length * length);
+  const targets = new Float32Array(indices.length * width);
   indices.forEach((sample, row) => {
     const input = inputs.subarray(row * length, (row + 1) * length);
     input.set(part.inputs.subarray(sample * length, (sample + 1) * length));

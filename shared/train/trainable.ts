@@ -334,8 +334,8 @@ function dropped(
   streams: Streams | undefined,
 ): TfTensor {
   if (rate === 0 || streams === undefined) return tf.clone(input);
-  const stream = streams.stream(`dropout/${index}`),
-    kept = Math.fround(1 / (1 - rate));
+  const stream = streams.stream(`dropout/${index}`);
+  const kept = Math.fround(1 / (1 - rate));
   const mask = Float32Array.from({ length: input.size }, () => (stream.uniform() >= rate ? kept : 0));
   return tf.mul(input, tf.tensor(mask, input.shape));
 }

@@ -8,7 +8,8 @@ import type { Evaluation } from "./evaluation.js";
 export type BackendName = "wasm" | "native";
 export interface BackendChoice {
   readonly backend: BackendName;
-  /** Why not the other one, for the person who reads the log. */ readonly reason: string;
+  /** Why not the other one, for the person who reads the log. */
+  readonly reason: string;
 }
 
 /** What a recipe needs to find its samples again. */
@@ -60,7 +61,8 @@ export interface TrainingResult {
     readonly name: string;
     readonly unit: string;
     readonly lowerIsBetter: boolean;
-    /** On held-out samples. */ readonly before: number;
+    /** On held-out samples. */
+    readonly before: number;
     readonly after: number;
   };
   /** All measures on the held-out samples (ME4), not only the recipe's own. */

@@ -54,8 +54,8 @@ export function registerFusedLayers(room: KernelRegistry): void {
     prototypeOf(tf, "BatchNormalization"),
     (stock) =>
       function (inputs, kwargs) {
-        const layer = this as BatchNormLayer,
-          x = only(inputs);
+        const layer = this as BatchNormLayer;
+        const x = only(inputs);
         if (kwargs?.training && normalizesLastAxis(layer)) return normalizeBatch(tf, layer, x);
         // tfjs reads gamma and beta in training and for gradients, there or not; and broadcasts no other axis
         const plain = normalizesLastAxis(layer) && layer.scale && layer.center;
@@ -128,8 +128,8 @@ function convolveDilated(tf: Tf, layer: ConvolutionLayer, x: Tensor): Tensor {
 /** Any axis, gamma or beta missing: by plain operations, whose gradients are right. */
 function normalizeByOperations(tf: Tf, layer: BatchNormLayer, x: Tensor, training: boolean): Tensor {
   return tf.tidy(() => {
-    const axis = layer.axis < 0 ? layer.axis + x.rank : layer.axis,
-      C = x.shape[axis]!;
+    const axis = layer.axis < 0 ? layer.axis + x.rank : layer.axis;
+    const C = x.shape[axis]!;
     const others = x.shape.flatMap((_, d) => (d === axis ? [] : [d]));
     const { mean, variance } = training
       ? tf.moments(x, others)
@@ -198,8 +198,8 @@ export function fuseActivations(model: LayersModel): number {
       own.outputTensors.some((tensor) => outputs.has(tensor))
     )
       continue;
-    const next = node.outboundLayer,
-      activation = normalizesLastAxis(layer as BatchNormLayer) ? activationOf(next) : undefined;
+    const next = node.outboundLayer;
+    const activation = normalizesLastAxis(layer as BatchNormLayer) ? activationOf(next) : undefined;
     if (activation === undefined || !inside.has(next) || next.inboundNodes.length !== 1) continue;
     fusedInto.set(layer, activation);
     doneBefore.add(next);

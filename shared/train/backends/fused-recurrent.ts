@@ -44,8 +44,8 @@ export function registerFusedRecurrent(room: KernelRegistry): void {
       prototypeOf(room.tf, className),
       (stock) =>
         function (inputs, kwargs) {
-          const layer = this as RecurrentLayer,
-            gate = fusedGate(layer, kwargs as Given | undefined);
+          const layer = this as RecurrentLayer;
+          const gate = fusedGate(layer, kwargs as Given | undefined);
           if (gate === undefined || (Array.isArray(inputs) && inputs.length !== 1) || only(inputs).rank !== 3)
             return stock.call(this, inputs, kwargs);
           return run(room.tf, kind, layer, only(inputs), gate);
@@ -73,8 +73,8 @@ function fusedGate(
 
 function run(tf: Tf, kind: RecurrentKind, layer: RecurrentLayer, x: Tensor, gate: GateActivation): Tensor {
   return tf.tidy(() => {
-    const { cell } = layer,
-      steps = x.shape[1]!;
+    const { cell } = layer;
+    const steps = x.shape[1]!;
     const weights = {
       kernel: cell.kernel.read(),
       recurrent: cell.recurrentKernel.read(),

@@ -32,8 +32,8 @@ export function replaceCall(
   // the prototype that defines it: a model inherits its from a class that is not exported
   let prototype = own;
   while (!Object.hasOwn(prototype, "call")) prototype = Object.getPrototypeOf(prototype) as Prototype;
-  const stock = prototype.call,
-    ours = make(stock);
+  const stock = prototype.call;
+  const ours = make(stock);
   prototype.call = function (inputs, kwargs) {
     return (room.tf.getBackend() === "wasm" ? ours : stock).call(this, inputs, kwargs);
   };

@@ -14,7 +14,8 @@ interface Weight {
   readonly shape: readonly number[];
   readonly trainable?: boolean;
   readonly initializer: InitializerName;
-  /** Every number begins with this instead. */ readonly value?: number;
+  /** Every number begins with this instead. */
+  readonly value?: number;
 }
 interface Node {
   readonly className: string;
@@ -163,8 +164,8 @@ export class GraphBuilder {
   }
 
   batchNorm(from: NodeId, channels: number): NodeId {
-    const ones = { shape: [channels], initializer: "ones" as const },
-      zeros = { shape: [channels], initializer: "zeros" as const };
+    const ones = { shape: [channels], initializer: "ones" as const };
+    const zeros = { shape: [channels], initializer: "zeros" as const };
     return this.#add(
       "BatchNormalization",
       { axis: -1, momentum: 0.9, epsilon: 0.001, center: true, scale: true },
@@ -250,8 +251,8 @@ function initialTensor(node: Node, weight: Weight, streams: Streams, path: strin
   // An LSTM forgets little at first: ones for the second of its four gates (Jozefowicz et al., 2015).
   if (node.className === "LSTM" && weight.name === "bias")
     values.fill(1, values.length / 4, values.length / 2);
-  const bytes = new Uint8Array(values.length * 4),
-    view = new DataView(bytes.buffer);
+  const bytes = new Uint8Array(values.length * 4);
+  const view = new DataView(bytes.buffer);
   values.forEach((value, index) => {
     view.setFloat32(index * 4, value, true);
   });

@@ -86,8 +86,8 @@ export function smallConvolutional(
  */
 export function leNet5(inputShape: readonly number[], classes: number, streams: Streams): ModelAtRest {
   const [height, width, channels] = imageSides(inputShape);
-  const graph = new GraphBuilder(),
-    half = (extent: number): number => Math.floor(extent / 2);
+  const graph = new GraphBuilder();
+  const half = (extent: number): number => Math.floor(extent / 2);
   const first = graph.averagePool(
     graph.convolution(graph.input(inputShape), channels, { filters: 6, kernel: 5, activation: "tanh" }),
   );
@@ -112,8 +112,8 @@ export function leNet5(inputShape: readonly number[], classes: number, streams: 
  */
 export function leNetCaffe(inputShape: readonly number[], classes: number, streams: Streams): ModelAtRest {
   const [height, width, channels] = imageSides(inputShape);
-  const graph = new GraphBuilder(),
-    after = (extent: number): number => Math.floor((extent - 4) / 2);
+  const graph = new GraphBuilder();
+  const after = (extent: number): number => Math.floor((extent - 4) / 2);
   checkSides("LeNet", inputShape, after(height) - 4, after(width) - 4);
   const first = graph.maxPool(
     graph.convolution(graph.input(inputShape), channels, { filters: 20, kernel: 5, padding: "valid" }),
@@ -137,10 +137,10 @@ export function vgg8(
   streams: Streams,
 ): ModelAtRest {
   const [height, width, channels] = imageSides(inputShape);
-  const graph = new GraphBuilder(),
-    eighth = (extent: number): number => Math.floor(Math.floor(Math.floor(extent / 2) / 2) / 2);
-  let node = graph.input(inputShape),
-    count = channels;
+  const graph = new GraphBuilder();
+  const eighth = (extent: number): number => Math.floor(Math.floor(Math.floor(extent / 2) / 2) / 2);
+  let node = graph.input(inputShape);
+  let count = channels;
   for (const wide of [filters, 2 * filters, 4 * filters]) {
     node = graph.convolution(node, count, { filters: wide, kernel: 3, activation: "relu" });
     node = graph.maxPool(graph.convolution(node, wide, { filters: wide, kernel: 3, activation: "relu" }));
@@ -202,10 +202,10 @@ export function mobileNetV2(
   );
   for (const [expansion, output, repeats, firstStride] of stages) {
     for (let repeat = 0; repeat < repeats; repeat++) {
-      const next = channelsOf(output, alpha),
-        wide = count * expansion,
-        strides = repeat === 0 ? firstStride : 1,
-        before = node;
+      const next = channelsOf(output, alpha);
+      const wide = count * expansion;
+      const strides = repeat === 0 ? firstStride : 1;
+      const before = node;
       if (expansion > 1)
         node = normalized(graph.convolution(node, count, { filters: wide, kernel: 1, bias: false }), wide);
       node = normalized(graph.depthwise(node, wide, 3, strides), wide);

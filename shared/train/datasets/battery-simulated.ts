@@ -15,9 +15,9 @@ import { ParameterReader } from "./sample-set.js";
  * Open-circuit volts at 0, 10, … 100 % of charge (lithium nickel manganese cobalt oxide against graphite).
  */
 const openCircuit = [2.95, 3.38, 3.5, 3.56, 3.6, 3.65, 3.72, 3.82, 3.92, 4.04, 4.18] as const;
-const stepSeconds = 10,
-  cutOffVolts = 2.7,
-  ratedAmperes = 2;
+const stepSeconds = 10;
+const cutOffVolts = 2.7;
+const ratedAmperes = 2;
 
 export interface CellParameters {
   /** Ah when new. */
@@ -86,8 +86,8 @@ export function vehicleCell(stream: Stream): CellParameters {
 function openCircuitVolts(charge: number): number {
   const position = Math.min(Math.max(charge, 0), 1) * (openCircuit.length - 1);
   const index = Math.min(Math.floor(position), openCircuit.length - 2);
-  const low = openCircuit[index] as number,
-    high = openCircuit[index + 1] as number;
+  const low = openCircuit[index] as number;
+  const high = openCircuit[index + 1] as number;
   return low + (high - low) * (position - index);
 }
 
@@ -96,15 +96,15 @@ export function discharge(cell: CellParameters, cycle: number, noise: Stream): D
   const age = cycle / 168;
   const capacity = cell.capacity * (1 - cell.fadeRoot * Math.sqrt(age) - cell.fadeLinear * age);
   const resistance = cell.resistance * (1 + cell.resistanceGrowth * age);
-  let charge = 1,
-    polarisation = 0,
-    temperature = cell.ambient,
-    smooth = openCircuitVolts(1),
-    taken = 0,
-    volts = 0,
-    degrees = 0,
-    steps = 0,
-    fall = 0;
+  let charge = 1;
+  let polarisation = 0;
+  let temperature = cell.ambient;
+  let smooth = openCircuitVolts(1);
+  let taken = 0;
+  let volts = 0;
+  let degrees = 0;
+  let steps = 0;
+  let fall = 0;
   for (; steps < 4000; steps++) {
     const current = ratedAmperes * (cell.profile[steps % cell.profile.length] ?? 1);
     polarisation += (current * resistance * 0.6 - polarisation) * (stepSeconds / 120);

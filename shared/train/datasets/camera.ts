@@ -19,8 +19,8 @@ export interface Camera {
 export function cameraOf(number: number): Camera {
   if (number === 0) return { halfTangent: 0, blurPasses: 0, gain: 1, offset: 0 };
   const stream = new Streams(String(number), 0).stream("camera");
-  const size = stream.uniformBetween(0.16, 0.3),
-    side = stream.integer(2) === 0 ? -1 : 1;
+  const size = stream.uniformBetween(0.16, 0.3);
+  const side = stream.integer(2) === 0 ? -1 : 1;
   return {
     halfTangent: side * size,
     blurPasses: 1 + stream.integer(2),
@@ -50,19 +50,19 @@ function pixel(picture: Float32Array, width: number, height: number, x: number, 
 }
 
 function rotated(picture: Float32Array, width: number, height: number, t: number): Float32Array {
-  const cosine = (1 - t * t) / (1 + t * t),
-    sine = (2 * t) / (1 + t * t);
-  const centreX = (width - 1) / 2,
-    centreY = (height - 1) / 2;
+  const cosine = (1 - t * t) / (1 + t * t);
+  const sine = (2 * t) / (1 + t * t);
+  const centreX = (width - 1) / 2;
+  const centreY = (height - 1) / 2;
   const out = new Float32Array(picture.length);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const fromX = cosine * (x - centreX) + sine * (y - centreY) + centreX;
       const fromY = cosine * (y - centreY) - sine * (x - centreX) + centreY;
-      const left = Math.floor(fromX),
-        top = Math.floor(fromY),
-        right = fromX - left,
-        down = fromY - top;
+      const left = Math.floor(fromX);
+      const top = Math.floor(fromY);
+      const right = fromX - left;
+      const down = fromY - top;
       const upper =
         pixel(picture, width, height, left, top) * (1 - right) +
         pixel(picture, width, height, left + 1, top) * right;

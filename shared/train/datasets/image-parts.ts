@@ -7,7 +7,8 @@ export interface Pictures {
   readonly width: number;
   readonly height: number;
   readonly classes: number;
-  /** Float32 in 0 … 1, one picture after the other. */ readonly pixels: Float32Array;
+  /** Float32 in 0 … 1, one picture after the other. */
+  readonly pixels: Float32Array;
   readonly labels: Uint8Array;
 }
 
@@ -18,8 +19,8 @@ export function imageSet(
   description: Readonly<Record<string, unknown>>,
 ): SampleSet {
   const { width, height, classes, pixels, labels } = pictures;
-  const length = width * height,
-    seen = cameraOf(camera);
+  const length = width * height;
+  const seen = cameraOf(camera);
   const rows: Row[] = Array.from(labels, (label, index) => ({
     input: seenThrough(seen, pixels.subarray(index * length, (index + 1) * length), width, height),
     target: [label],

@@ -89,10 +89,10 @@ const signs: readonly (readonly (readonly [number, number] | null)[])[] = [
 type Segment = readonly [x0: number, y0: number, x1: number, y1: number];
 
 function segmentsOf(label: number, stream: Stream): Segment[] {
-  const scale = stream.uniformBetween(2.5, 3.3),
-    shear = stream.uniformBetween(-0.2, 0.2);
-  const left = 14 - 2 * scale + stream.uniformBetween(-2.5, 2.5),
-    top = 14 - 3 * scale + stream.uniformBetween(-2.5, 2.5);
+  const scale = stream.uniformBetween(2.5, 3.3);
+  const shear = stream.uniformBetween(-0.2, 0.2);
+  const left = 14 - 2 * scale + stream.uniformBetween(-2.5, 2.5);
+  const top = 14 - 3 * scale + stream.uniformBetween(-2.5, 2.5);
   const points = (signs[label] ?? []).map((point) => {
     if (point === null) return null;
     const y = point[1] + stream.uniformBetween(-0.3, 0.3);
@@ -110,18 +110,18 @@ function segmentsOf(label: number, stream: Stream): Segment[] {
 }
 
 function distanceTo([x0, y0, x1, y1]: Segment, x: number, y: number): number {
-  const dx = x1 - x0,
-    dy = y1 - y0;
+  const dx = x1 - x0;
+  const dy = y1 - y0;
   const along = Math.min(1, Math.max(0, ((x - x0) * dx + (y - y0) * dy) / (dx * dx + dy * dy || 1)));
-  const offX = x0 + along * dx - x,
-    offY = y0 + along * dy - y;
+  const offX = x0 + along * dx - x;
+  const offY = y0 + along * dy - y;
   return Math.sqrt(offX * offX + offY * offY);
 }
 
 /** Draws one sign into `target` (side × side). */
 export function drawSign(label: number, stream: Stream, target: Float32Array): void {
-  const segments = segmentsOf(label, stream),
-    half = stream.uniformBetween(0.7, 1.5);
+  const segments = segmentsOf(label, stream);
+  const half = stream.uniformBetween(0.7, 1.5);
   for (let y = 0; y < side; y++) {
     for (let x = 0; x < side; x++) {
       let nearest = Infinity;
@@ -135,8 +135,8 @@ export function drawSign(label: number, stream: Stream, target: Float32Array): v
 /** `count` pictures; the same (seed, count) gives the same bits everywhere. */
 export function generatePictures(seed: string, count: number): Pictures {
   const stream = new Streams(seed, 0).stream("pictures");
-  const pixels = new Float32Array(count * side * side),
-    labels = new Uint8Array(count);
+  const pixels = new Float32Array(count * side * side);
+  const labels = new Uint8Array(count);
   for (let index = 0; index < count; index++) {
     labels[index] = stream.integer(10);
     drawSign(
@@ -157,8 +157,8 @@ export const imagesGenerated: DatasetReader = {
   requiredFiles: [],
   async read(reference) {
     const parameters = new ParameterReader("images-generated", reference.parameters);
-    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31),
-      count = parameters.whole("count", vehicle === 0 ? 2500 : 625, 8, 100_000);
+    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);
+    const count = parameters.whole("count", vehicle === 0 ? 2500 : 625, 8, 100_000);
     const camera = parameters.whole("camera", vehicle, 0, 2 ** 31);
     parameters.end();
     return imageSet(generatePictures(String(vehicle), count), camera, {

@@ -10,10 +10,10 @@ import type { DatasetReader } from "./dataset.js";
 import { imageSet } from "./image-parts.js";
 import { ParameterReader } from "./sample-set.js";
 
-const pictureFile = "t10k-images-idx3-ubyte.gz",
-  labelFile = "t10k-labels-idx1-ubyte.gz";
-const maxUnpackedBytes = 256 * 1024 * 1024,
-  baseCount = 5000;
+const pictureFile = "t10k-images-idx3-ubyte.gz";
+const labelFile = "t10k-labels-idx1-ubyte.gz";
+const maxUnpackedBytes = 256 * 1024 * 1024;
+const baseCount = 5000;
 
 export interface IdxArray {
   readonly dimensions: readonly number[];
@@ -63,8 +63,8 @@ export const mnist: DatasetReader = {
   requiredFiles: [pictureFile, labelFile],
   async read(reference, files) {
     const parameters = new ParameterReader("mnist", reference.parameters);
-    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31),
-      slices = parameters.whole("slices", 8, 1, 500);
+    const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);
+    const slices = parameters.whole("slices", 8, 1, 500);
     const limit = parameters.whole("limit", baseCount, 8, 1_000_000);
     const camera = parameters.whole("camera", vehicle, 0, 2 ** 31);
     parameters.end();
@@ -73,8 +73,8 @@ export const mnist: DatasetReader = {
       await files.read(join(folder, pictureFile)),
       await files.read(join(folder, labelFile)),
     ] as const;
-    const pictures = parseIdx(packed[0], 3, join(folder, pictureFile)),
-      labels = parseIdx(packed[1], 1, join(folder, labelFile));
+    const pictures = parseIdx(packed[0], 3, join(folder, pictureFile));
+    const labels = parseIdx(packed[1], 1, join(folder, labelFile));
     const [total = 0, height = 0, width = 0] = pictures.dimensions;
     if (
       labels.values.length !== total ||
@@ -89,8 +89,8 @@ export const mnist: DatasetReader = {
       );
     const perSlice = Math.floor((total - baseCount) / slices);
     const from = vehicle === 0 ? 0 : baseCount + ((vehicle - 1) % slices) * perSlice;
-    const count = Math.min(limit, vehicle === 0 ? baseCount : perSlice),
-      length = width * height;
+    const count = Math.min(limit, vehicle === 0 ? baseCount : perSlice);
+    const length = width * height;
     const pixels = Float32Array.from(
       pictures.values.subarray(from * length, (from + count) * length),
       (value) => value / 255,

@@ -14,9 +14,9 @@ import {
 } from "./sample-format.js";
 import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
 
-const maxSegments = 10_000,
-  maxSegmentBytes = 512 * 1024 * 1024,
-  maxTotalBytes = 2 * 1024 * 1024 * 1024;
+const maxSegments = 10_000;
+const maxSegmentBytes = 512 * 1024 * 1024;
+const maxTotalBytes = 2 * 1024 * 1024 * 1024;
 
 /** "name:bytes" pins a segment to what it held when the job was made; the bytes after that are not read. */
 const pinPattern = /^[0-9A-Za-z_-]{1,100}\.samples:[0-9]{1,12}$/;
@@ -143,8 +143,8 @@ function setOf(
       { folder },
     );
   const of = (split: SampleSplit): Sample[] => ordered.filter((sample) => sample.split === split);
-  let train = of("train"),
-    validation = of("validation");
+  let train = of("train");
+  let validation = of("validation");
   if (newest > 0) train = train.slice(-newest);
   const borrowed = validation.length === 0;
   if (borrowed) {
@@ -152,8 +152,8 @@ function setOf(
     validation = train.slice(cut);
     train = train.slice(0, cut);
   }
-  const length = first.values.length,
-    targetSize = first.label.length;
+  const length = first.values.length;
+  const targetSize = first.label.length;
   const part = (list: readonly Sample[]): ReturnType<typeof partOf> =>
     partOf(
       list.map(({ values, label }) => ({ input: values, target: label })),

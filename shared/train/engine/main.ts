@@ -86,8 +86,8 @@ function say(message: Record<string, unknown>): void {
 
 /** Lets what waits run (the parent may have gone), and speaks now and then. */
 function reporter(): (progress: TrainingProgress) => Promise<void> {
-  let spoken = -Infinity,
-    phase = "";
+  let spoken = -Infinity;
+  let phase = "";
   return async (progress) => {
     const now = performance.now();
     if (progress.phase !== phase || now - spoken >= progressEveryMs) {

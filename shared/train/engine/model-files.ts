@@ -78,8 +78,8 @@ export async function readModelFiles(
 }
 
 function bytesOf(values: Float32Array): Uint8Array {
-  const bytes = new Uint8Array(values.length * 4),
-    view = new DataView(bytes.buffer);
+  const bytes = new Uint8Array(values.length * 4);
+  const view = new DataView(bytes.buffer);
   values.forEach((value, index) => {
     view.setFloat32(index * 4, value, true);
   });
@@ -107,20 +107,20 @@ export async function optimizerFile(state: OptimizerState): Promise<Uint8Array> 
 /** @throws RECIPE_PARAMETERS_INVALID when the file is no optimizer state, SAFETENSORS_MALFORMED */
 export async function readOptimizerFile(bytes: Uint8Array, where: string): Promise<OptimizerState> {
   const file = await readSafetensors(fileOfBytes(bytes), where);
-  const name = optimizerNames.find((each) => each === file.metadata?.["optimizer"]),
-    iterations = Number(file.metadata?.["iterations"]);
+  const name = optimizerNames.find((each) => each === file.metadata?.["optimizer"]);
+  const iterations = Number(file.metadata?.["iterations"]);
   if (name === undefined || !Number.isSafeInteger(iterations))
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
       `${where} is no optimizer state. Train without resumeOptimizer.`,
       { where },
     );
-  const shared: Record<string, number> = {},
-    slots: SlotState[] = [];
+  const shared: Record<string, number> = {};
+  const slots: SlotState[] = [];
   for (const entry of file.tensors) {
     const { name: path } = entry;
-    const tensor = await tensorOfSource(file.source(entry)),
-      view = new DataView(tensor.bytes.buffer, tensor.bytes.byteOffset);
+    const tensor = await tensorOfSource(file.source(entry));
+    const view = new DataView(tensor.bytes.buffer, tensor.bytes.byteOffset);
     if (path.startsWith("shared/") && tensor.dtype === "F64" && tensor.bytes.length === 8)
       shared[path.slice(7)] = view.getFloat64(0, true);
     else if (path.startsWith("slot/") && tensor.dtype === "F32")

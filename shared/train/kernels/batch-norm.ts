@@ -14,10 +14,10 @@ interface Attributes {
   readonly epsilon: number;
   readonly activation: FusedActivation;
 }
-const forward = "StemmaBatchNorm",
-  backward = "StemmaBatchNormGradient",
-  sums = "StemmaBatchNormSums",
-  scale = "StemmaScaleColumns";
+const forward = "StemmaBatchNorm";
+const backward = "StemmaBatchNormGradient";
+const sums = "StemmaBatchNormSums";
+const scale = "StemmaScaleColumns";
 
 /**
  * x [..., C] normalised over all but the last axis: y = activation((x − mean)·gamma / √(variance + ε) +
@@ -81,8 +81,8 @@ function registerForward(room: KernelRegistry): void {
         backend.makeOutput([C], "float32"),
         backend.makeOutput([C], "float32"),
       ];
-      const factor = room.scratch(C * 12),
-        [px, pmean, pvariance] = [room.pointer(x), room.pointer(mean), room.pointer(variance)];
+      const factor = room.scratch(C * 12);
+      const [px, pmean, pvariance] = [room.pointer(x), room.pointer(mean), room.pointer(variance)];
       kernels.batchNormStatistics(px, pmean, pvariance, factor + C * 4, rows, C);
       kernels.batchNormFactor(pvariance, room.pointer(gamma), factor, C, attrs.epsilon);
       kernels.batchNormApply(
@@ -118,8 +118,8 @@ function registerBackward(room: KernelRegistry): void {
       backend.makeOutput([C], "float32"),
       backend.makeOutput([C], "float32"),
     ];
-    const factor = room.scratch(C * 28),
-      [slope, shift, total, scratch] = [factor + C * 4, factor + C * 8, factor + C * 12, factor + C * 20];
+    const factor = room.scratch(C * 28);
+    const [slope, shift, total, scratch] = [factor + C * 4, factor + C * 8, factor + C * 12, factor + C * 20];
     const [x, dy, gamma, beta, mean, variance] = (
       ["x", "dy", "gamma", "beta", "mean", "variance"] as const
     ).map((name) => room.pointer(inputs[name])) as [number, number, number, number, number, number];
@@ -149,8 +149,8 @@ export function registerGivenStatistics(room: KernelRegistry): void {
   room.kernel<{ x: TensorInfo; dy: TensorInfo; mean: TensorInfo }, object>(
     sums,
     ({ inputs: { x, dy, mean } }) => {
-      const { rows, C } = sizes(room, x),
-        out = backend.makeOutput([2, C], "float32");
+      const { rows, C } = sizes(room, x);
+      const out = backend.makeOutput([2, C], "float32");
       kernels.batchNormSums(
         room.pointer(x),
         room.pointer(dy),
@@ -167,8 +167,8 @@ export function registerGivenStatistics(room: KernelRegistry): void {
     },
   );
   room.kernel<{ x: TensorInfo; factor: TensorInfo }, object>(scale, ({ inputs: { x, factor } }) => {
-    const { rows, C } = sizes(room, x),
-      out = backend.makeOutput(x.shape, "float32");
+    const { rows, C } = sizes(room, x);
+    const out = backend.makeOutput(x.shape, "float32");
     kernels.scaleColumns(room.pointer(x), room.pointer(factor), room.pointer(out), rows, C);
     return out;
   });

@@ -44,8 +44,8 @@ function reduction(
 ): { groups: number; rows: number; columns: number; reduced: Set<number> } | undefined {
   const { util } = room.tf;
   const axes = [...util.parseAxisParam(axis as number | number[], shape as number[])].sort((a, b) => a - b);
-  const first = axes[0],
-    last = axes.at(-1);
+  const first = axes[0];
+  const last = axes.at(-1);
   if (
     first === undefined ||
     last === undefined ||

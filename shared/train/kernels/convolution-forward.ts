@@ -40,15 +40,15 @@ export function registerConvolution(room: KernelRegistry): void {
 }
 
 function convolve(room: KernelRegistry, { x, filter }: Inputs, attrs: ConvolutionAttributes): TensorInfo {
-  const info = convolutionInfo(room, x.shape, filter.shape, attrs),
-    { kernels } = room;
-  const depth = info.filterHeight * info.filterWidth * info.inChannels,
-    columns = info.outChannels;
+  const info = convolutionInfo(room, x.shape, filter.shape, attrs);
+  const { kernels } = room;
+  const depth = info.filterHeight * info.filterWidth * info.inChannels;
+  const columns = info.outChannels;
   const positions = info.batchSize * info.outHeight * info.outWidth;
   const out = room.backend.makeOutput(info.outShape, "float32");
   const panelBytes = Math.ceil(columns / 8) * depth * 32;
-  const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * depth * 4)),
-    unrolled = panels + panelBytes;
+  const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * depth * 4));
+  const unrolled = panels + panelBytes;
   const [px, pout] = [room.pointer(x), room.pointer(out)];
   kernels.packPanels(room.pointer(filter), panels, depth, columns, columns, 1);
   if (isPlain(info)) kernels.matMulRows(px, depth, panels, pout, columns, positions, columns, depth);

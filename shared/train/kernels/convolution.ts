@@ -11,7 +11,8 @@ export interface ConvolutionAttributes {
   readonly pad: "valid" | "same" | number;
   readonly dataFormat: "NHWC" | "NCHW";
   readonly dimRoundingMode?: "floor" | "round" | "ceil";
-  /** Ours: tfjs's gradients know no dilation. */ readonly dilations?: number | [number, number];
+  /** Ours: tfjs's gradients know no dilation. */
+  readonly dilations?: number | [number, number];
   readonly filterShape: [number, number, number, number];
   readonly inputShape: [number, number, number, number];
 }
@@ -27,15 +28,15 @@ export function registerFilterGradient(room: KernelRegistry): void {
       const info = convolutionInfo(room, x.shape, attrs.filterShape, attrs);
       const out = room.backend.makeOutput(attrs.filterShape, "float32");
       const { kernels } = room;
-      const rows = info.filterHeight * info.filterWidth * info.inChannels,
-        columns = info.outChannels;
+      const rows = info.filterHeight * info.filterWidth * info.inChannels;
+      const columns = info.outChannels;
       const positions = info.batchSize * info.outHeight * info.outWidth;
-      const rowBytes = Math.ceil(rows / 4) * blockPositions * 16,
-        panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
+      const rowBytes = Math.ceil(rows / 4) * blockPositions * 16;
+      const panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
       const unrolledBytes = isPlain(info) ? 0 : blockPositions * rows * 4;
-      const packedRows = room.scratch(rowBytes + panelBytes + unrolledBytes),
-        panels = packedRows + rowBytes,
-        unrolled = panels + panelBytes;
+      const packedRows = room.scratch(rowBytes + panelBytes + unrolledBytes);
+      const panels = packedRows + rowBytes;
+      const unrolled = panels + panelBytes;
       const [px, pdy, pout] = [room.pointer(x), room.pointer(dy), room.pointer(out)];
       if (positions === 0) kernels.zero(pout, rows * columns * 4);
       for (let first = 0; first < positions; first += blockPositions) {
@@ -61,12 +62,12 @@ export function registerInputGradient(room: KernelRegistry): void {
       const info = convolutionInfo(room, attrs.inputShape, filter.shape, attrs);
       const out = room.backend.makeOutput(attrs.inputShape, "float32");
       const { kernels } = room;
-      const depth = info.outChannels,
-        columns = info.filterHeight * info.filterWidth * info.inChannels;
+      const depth = info.outChannels;
+      const columns = info.filterHeight * info.filterWidth * info.inChannels;
       const positions = info.batchSize * info.outHeight * info.outWidth;
       const panelBytes = Math.ceil(columns / 8) * depth * 32;
-      const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4)),
-        unrolled = panels + panelBytes;
+      const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4));
+      const unrolled = panels + panelBytes;
       const [pdy, pout] = [room.pointer(dy), room.pointer(out)];
       // the filter is [columns, depth] in memory: its transpose is what dy is multiplied with
       kernels.packPanels(room.pointer(filter), panels, depth, columns, 1, depth);

@@ -61,8 +61,8 @@ export function registerDepthwise(room: KernelRegistry): void {
   room.kernel<ForwardInputs, DepthwiseAttributes & { activation?: string; leakyreluAlpha?: number }>(
     "FusedDepthwiseConv2D",
     ({ inputs, attrs }) => {
-      const out = convolve(room, inputs, attrs),
-        channels = out.shape[3]!;
+      const out = convolve(room, inputs, attrs);
+      const channels = out.shape[3]!;
       if (inputs.bias)
         room.kernels.addBias(
           room.pointer(out),

@@ -88,9 +88,9 @@ function gradientOf(
   { operands, output }: Equation,
   all: readonly Tensor[],
 ): Tensor {
-  const letters = operands[i]!,
-    other = operands[1 - i],
-    otherTensor = all[1 - i];
+  const letters = operands[i]!;
+  const other = operands[1 - i];
+  const otherTensor = all[1 - i];
   const kept = [...letters].filter((letter) => output.includes(letter) || other?.includes(letter)).join("");
   const reached =
     otherTensor && other !== undefined
@@ -154,10 +154,10 @@ function contract(
   let result: Labelled = a;
   if (b) {
     const both = [...a.letters].filter((letter) => b.letters.includes(letter));
-    const batch = both.filter((letter) => output.includes(letter)).join(""),
-      inner = both.filter((letter) => !output.includes(letter)).join("");
-    const left = [...a.letters].filter((letter) => !b.letters.includes(letter)).join(""),
-      right = [...b.letters].filter((letter) => !a.letters.includes(letter)).join("");
+    const batch = both.filter((letter) => output.includes(letter)).join("");
+    const inner = both.filter((letter) => !output.includes(letter)).join("");
+    const left = [...a.letters].filter((letter) => !b.letters.includes(letter)).join("");
+    const right = [...b.letters].filter((letter) => !a.letters.includes(letter)).join("");
     const size = (letters: string): number =>
       tf.util.sizeFromShape([...letters].map((letter) => sizes.get(letter)!));
     const product = call(

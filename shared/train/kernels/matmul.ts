@@ -46,10 +46,10 @@ function batchMatMul(
     );
   const { util, broadcast_util: broadcast } = room.tf;
   const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
-  const [a0, a1] = a.shape.slice(-2) as [number, number],
-    [b0, b1] = b.shape.slice(-2) as [number, number];
-  const [M, K] = transposeA ? [a1, a0] : [a0, a1],
-    [depthB, N] = transposeB ? [b1, b0] : [b0, b1];
+  const [a0, a1] = a.shape.slice(-2) as [number, number];
+  const [b0, b1] = b.shape.slice(-2) as [number, number];
+  const [M, K] = transposeA ? [a1, a0] : [a0, a1];
+  const [depthB, N] = transposeB ? [b1, b0] : [b0, b1];
   if (K !== depthB)
     throw new StemmaError(
       "SHAPE_INVALID",
@@ -89,10 +89,10 @@ export function multiply(
   }
   const strides: [number, number] = transposeB ? [1, K] : [N, 1];
   if (transposeA) {
-    const depth = Math.min(K, blockDepth),
-      rowBytes = Math.ceil(M / 4) * depth * 16;
-    const rows = room.scratch(rowBytes + Math.ceil(N / 8) * depth * 32),
-      panels = rows + rowBytes;
+    const depth = Math.min(K, blockDepth);
+    const rowBytes = Math.ceil(M / 4) * depth * 16;
+    const rows = room.scratch(rowBytes + Math.ceil(N / 8) * depth * 32);
+    const panels = rows + rowBytes;
     for (let k = 0; k < K; k += blockDepth) {
       const count = Math.min(blockDepth, K - k);
       kernels.packRows(a + k * M * 4, rows, count, M, M);
@@ -118,11 +118,11 @@ function batchIndex(own: readonly number[], broadcast: readonly number[]): (i: n
     step *= own[d]!;
   }
   return (i) => {
-    let rest = i,
-      index = 0;
+    let rest = i;
+    let index = 0;
     for (let d = broadcast.length - 1; d >= 0; d--) {
-      const size = broadcast[d]!,
-        at = rest % size;
+      const size = broadcast[d]!;
+      const at = rest % size;
       rest = (rest - at) / size;
       index += at * (strides[d - (broadcast.length - own.length)] ?? 0);
     }

@@ -86,7 +86,8 @@ export function adagradStep(
 export interface RmsPropState {
   readonly meanSquare: Tensor;
   readonly moment: Tensor;
-  /** Only when centred. */ readonly meanGradient?: Tensor;
+  /** Only when centred. */
+  readonly meanGradient?: Tensor;
 }
 
 /**

@@ -48,8 +48,8 @@ export function registerRecurrent(room: KernelRegistry): void {
     ["Lstm", lstm, lstmGradient],
     ["Gru", gru, gruGradient],
   ] as const) {
-    const name = `Stemma${kind}`,
-      gradientName = `${name}Gradient`;
+    const name = `Stemma${kind}`;
+    const gradientName = `${name}Gradient`;
     room.kernel<Inputs, Attributes>(name, ({ inputs, attrs }) =>
       forward(room, inputs, attrs.gate === "hardSigmoid" ? 1 : 0),
     );
@@ -96,14 +96,16 @@ interface Sizes {
   readonly T: number;
   readonly F: number;
   readonly U: number;
-  /** Gates times units. */ readonly GU: number;
-  /** Bytes between samples of [B,T,U] and of [B,T,G·U]. */ readonly stateStep: number;
+  /** Gates times units. */
+  readonly GU: number;
+  /** Bytes between samples of [B,T,U] and of [B,T,G·U]. */
+  readonly stateStep: number;
   readonly inputStep: number;
 }
 
 function sizesOf({ x, recurrent }: Inputs): Sizes {
-  const [B, T, F] = x.shape as [number, number, number],
-    [U, GU] = recurrent.shape as [number, number];
+  const [B, T, F] = x.shape as [number, number, number];
+  const [U, GU] = recurrent.shape as [number, number];
   return { B, T, F, U, GU, stateStep: T * U * 4, inputStep: T * GU * 4 };
 }
 
@@ -145,9 +147,9 @@ function inputPart(room: KernelRegistry, work: Workspace, inputs: Inputs, { B, T
 }
 
 function lstm(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs),
-    { B, T, U, GU, stateStep, inputStep } = sizes,
-    { kernels, backend } = room;
+  const sizes = sizesOf(inputs);
+  const { B, T, U, GU, stateStep, inputStep } = sizes;
+  const { kernels, backend } = room;
   const [states, gates, cells, tanhs] = [
     [B, T, U],
     [T, B, GU],
@@ -155,9 +157,9 @@ function lstm(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] 
     [T, B, U],
   ].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo, TensorInfo];
   const work = new Workspace(room);
-  const fromInput = inputPart(room, work, inputs, sizes),
-    fromState = work.zeros(B * GU),
-    start = work.zeros(B * U);
+  const fromInput = inputPart(room, work, inputs, sizes);
+  const fromState = work.zeros(B * GU);
+  const start = work.zeros(B * U);
   const panels = work.panels(room.pointer(inputs.recurrent), U, GU, GU, 1);
   const [h, g, c, tanh] = [states, gates, cells, tanhs].map((info) => room.pointer(info)) as [
     number,
@@ -196,14 +198,14 @@ interface GradientInputs extends Inputs {
 }
 
 function lstmGradient(room: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs),
-    { B, T, U, GU, stateStep, inputStep } = sizes,
-    { kernels } = room;
+  const sizes = sizesOf(inputs);
+  const { B, T, U, GU, stateStep, inputStep } = sizes;
+  const { kernels } = room;
   const work = new Workspace(room);
-  const dz = work.zeros(B * T * GU),
-    dhNext = work.zeros(B * U),
-    dc = work.zeros(B * U),
-    start = work.zeros(B * U);
+  const dz = work.zeros(B * T * GU);
+  const dhNext = work.zeros(B * U);
+  const dc = work.zeros(B * U);
+  const start = work.zeros(B * U);
   const panels = work.panels(room.pointer(inputs.recurrent), GU, U, 1, GU);
   const [dy, gates, cells, tanhs] = [inputs.dy, inputs.gates, inputs.first, inputs.second].map((info) =>
     room.pointer(info),
@@ -277,36 +279,36 @@ function previousStates(
   { states }: GradientInputs,
   { B, T, U, stateStep }: Sizes,
 ): number {
-  const out = work.zeros(B * T * U),
-    from = room.pointer(states),
-    { HEAPU8 } = room.backend.wasm;
+  const out = work.zeros(B * T * U);
+  const from = room.pointer(states);
+  const { HEAPU8 } = room.backend.wasm;
   for (let b = 0; b < B; b++)
     HEAPU8.copyWithin(out + b * stateStep + U * 4, from + b * stateStep, from + (b + 1) * stateStep - U * 4);
   return out;
 }
 
 function gru(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs),
-    { B, T, U, GU, stateStep, inputStep } = sizes,
-    { kernels, backend } = room;
+  const sizes = sizesOf(inputs);
+  const { B, T, U, GU, stateStep, inputStep } = sizes;
+  const { kernels, backend } = room;
   const [states, gates, resets] = [
     [B, T, U],
     [T, B, GU],
     [B, T, U],
   ].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo];
   const work = new Workspace(room);
-  const fromInput = inputPart(room, work, inputs, sizes),
-    fromState = work.zeros(B * 2 * U),
-    fromReset = work.zeros(B * U),
-    start = work.zeros(B * T * U);
+  const fromInput = inputPart(room, work, inputs, sizes);
+  const fromState = work.zeros(B * 2 * U);
+  const fromReset = work.zeros(B * U);
+  const start = work.zeros(B * T * U);
   const recurrent = room.pointer(inputs.recurrent);
-  const toGates = work.panels(recurrent, U, 2 * U, GU, 1),
-    toCandidate = work.panels(recurrent + 2 * U * 4, U, U, GU, 1);
+  const toGates = work.panels(recurrent, U, 2 * U, GU, 1);
+  const toCandidate = work.panels(recurrent + 2 * U * 4, U, U, GU, 1);
   const [h, g, r] = [states, gates, resets].map((info) => room.pointer(info)) as [number, number, number];
   for (let t = 0; t < T; t++) {
-    const before = t === 0 ? start : h + (t - 1) * U * 4,
-      reset = r + t * U * 4,
-      now = fromInput + t * GU * 4;
+    const before = t === 0 ? start : h + (t - 1) * U * 4;
+    const reset = r + t * U * 4;
+    const now = fromInput + t * GU * 4;
     if (t > 0) kernels.matMulRows(before, T * U, toGates, fromState, 2 * U, B, 2 * U, U);
     kernels.gruGates(now, inputStep, fromState, before, stateStep, g + t * B * GU * 4, reset, B, U, hard);
     if (t > 0) kernels.matMulRows(reset, T * U, toCandidate, fromReset, U, B, U, U);
@@ -317,27 +319,27 @@ function gru(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
 }
 
 function gruGradient(room: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
-  const sizes = sizesOf(inputs),
-    { B, T, U, GU, stateStep, inputStep } = sizes,
-    { kernels } = room;
+  const sizes = sizesOf(inputs);
+  const { B, T, U, GU, stateStep, inputStep } = sizes;
+  const { kernels } = room;
   const work = new Workspace(room);
-  const dz = work.zeros(B * T * GU),
-    dhNext = work.zeros(B * U),
-    dReset = work.zeros(B * U),
-    byGates = work.zeros(B * U);
-  const recurrent = room.pointer(inputs.recurrent),
-    previous = previousStates(room, work, inputs, sizes);
-  const fromGates = work.panels(recurrent, 2 * U, U, 1, GU),
-    fromCandidate = work.panels(recurrent + 2 * U * 4, U, U, 1, GU);
+  const dz = work.zeros(B * T * GU);
+  const dhNext = work.zeros(B * U);
+  const dReset = work.zeros(B * U);
+  const byGates = work.zeros(B * U);
+  const recurrent = room.pointer(inputs.recurrent);
+  const previous = previousStates(room, work, inputs, sizes);
+  const fromGates = work.panels(recurrent, 2 * U, U, 1, GU);
+  const fromCandidate = work.panels(recurrent + 2 * U * 4, U, U, 1, GU);
   const [dy, gates, resets] = [inputs.dy, inputs.gates, inputs.first].map((info) => room.pointer(info)) as [
     number,
     number,
     number,
   ];
   for (let t = T - 1; t >= 0; t--) {
-    const before = previous + t * U * 4,
-      now = dz + t * GU * 4,
-      g = gates + t * B * GU * 4;
+    const before = previous + t * U * 4;
+    const now = dz + t * GU * 4;
+    const g = gates + t * B * GU * 4;
     kernels.gruStepGradient(dy + t * U * 4, stateStep, dhNext, before, g, now, inputStep, B, U, hard);
     kernels.matMulRows(now + 2 * U * 4, T * GU, fromCandidate, dReset, U, B, U, U);
     kernels.gruGatesGradient(dReset, before, stateStep, g, now, inputStep, dhNext, B, U, hard);
@@ -356,11 +358,11 @@ function gruGradient(room: KernelRegistry, inputs: GradientInputs, hard: number)
     transposeA: true,
     transposeB: false,
   });
-  const { HEAPU8 } = room.backend.wasm,
-    to = room.pointer(out[2]);
+  const { HEAPU8 } = room.backend.wasm;
+  const to = room.pointer(out[2]);
   for (let u = 0; u < U; u++) {
-    const row = u * GU * 4,
-      split = 2 * U * 4;
+    const row = u * GU * 4;
+    const split = 2 * U * 4;
     HEAPU8.copyWithin(to + row, whole + row, whole + row + split);
     HEAPU8.copyWithin(to + row + split, whole + U * GU * 4 + row + split, whole + U * GU * 4 + row + GU * 4);
   }

@@ -23,8 +23,8 @@ export function registerResizeGradients(room: KernelRegistry): void {
     room.kernel<{ dy: TensorInfo; images: TensorInfo }, ResizeAttributes>(
       name,
       ({ inputs: { dy, images }, attrs }) => {
-        const [N, H, W, C] = images.shape as [number, number, number, number],
-          [, OH, OW] = dy.shape as [number, number, number, number];
+        const [N, H, W, C] = images.shape as [number, number, number, number];
+        const [, OH, OW] = dy.shape as [number, number, number, number];
         const out = room.backend.makeOutput(images.shape, "float32");
         const tables = room.scratch((OH + OW) * 12);
         const view = new DataView(room.backend.wasm.HEAPU8.buffer, tables, (OH + OW) * 12);

@@ -49,8 +49,8 @@ describe("training properties", () => {
   it("a stream's numbers depend on its count alone", () => {
     fc.assert(
       fc.property(fc.bigInt(0n, 2n ** 64n - 1n), fc.nat(50), fc.nat(200), (seed, invocation, skip) => {
-        const read = new Streams(String(seed), invocation).stream("s"),
-          sought = new Streams(String(seed), invocation).stream("s");
+        const read = new Streams(String(seed), invocation).stream("s");
+        const sought = new Streams(String(seed), invocation).stream("s");
         for (let i = 0; i < skip; i++) read.word();
         sought.seek(skip);
         assert.equal(sought.word(), read.word());
@@ -111,8 +111,8 @@ describe("training properties", () => {
   it("a segment cut anywhere gives a prefix of its samples, and says where it is good", () => {
     fc.assert(
       fc.property(fc.array(arbitrarySample, { minLength: 1, maxLength: 5 }), fc.nat(), (samples, cut) => {
-        const whole = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]),
-          bytes = whole.subarray(0, cut % (whole.length + 1));
+        const whole = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]);
+        const bytes = whole.subarray(0, cut % (whole.length + 1));
         const { samples: read, goodBytes, torn } = decodeSegment(bytes);
         assert.deepEqual(
           read.map(({ id }) => id),

@@ -31,8 +31,8 @@ describe("random streams", () => {
   });
 
   it("do not disturb each other", () => {
-    const alone = new Streams("7", 0),
-      mixed = new Streams("7", 0);
+    const alone = new Streams("7", 0);
+    const mixed = new Streams("7", 0);
     const expected = Array.from({ length: 5 }, () => alone.stream("a").word());
     const actual = expected.map(() => {
       mixed.stream("b").normal();

@@ -42,8 +42,8 @@ test("top-k counts who is among the k largest, and top-1 is the accuracy", () =>
 test("the class of rank 0 is the predicted one, and ranks are a permutation, ties or not", () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 12 }), (values) => {
-      const outputs = Float32Array.from(values),
-        ranks = values.map((_, each) => rankOf(outputs, 0, values.length, each));
+      const outputs = Float32Array.from(values);
+      const ranks = values.map((_, each) => rankOf(outputs, 0, values.length, each));
       assert.equal(ranks.indexOf(0), predictedClass(outputs, 0, values.length));
       assert.deepEqual(
         [...ranks].sort((a, b) => a - b),

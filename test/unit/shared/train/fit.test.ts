@@ -14,7 +14,8 @@ import { Streams } from "../../../../shared/random/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
 import { buildTrainable, floatsOf } from "../../../../shared/train/trainable.js";
 
-let backend: StartedBackend, tf: TensorFlow;
+let backend: StartedBackend;
+let tf: TensorFlow;
 before(async () => {
   backend = await startWasmBackend();
   tf = backend.tf;
@@ -64,8 +65,8 @@ async function trained(
   hooks: FitHooks = {},
   seed = "1",
 ): Promise<{ bytes: Buffer[]; outcome: Awaited<ReturnType<typeof fit>>; streams: Streams; loss: number }> {
-  const streams = new Streams(seed, 0),
-    full = { ...plan, ...options };
+  const streams = new Streams(seed, 0);
+  const full = { ...plan, ...options };
   const trainable = buildTrainable(tf, model.architecture, model.tensors, {
     streams,
     frozenLayers: full.frozenLayers,
@@ -85,8 +86,8 @@ async function trained(
 
 describe("training loop", () => {
   it("learns", async () => {
-    const model = lstm(),
-      trainable = buildTrainable(tf, model.architecture, model.tensors);
+    const model = lstm();
+    const trainable = buildTrainable(tf, model.architecture, model.tensors);
     const before = lossOn(tf, trainable, windows, windows.validation, plan);
     trainable.dispose();
     const { loss } = await trained(model, windows, { epochs: 20 });
@@ -94,9 +95,9 @@ describe("training loop", () => {
   });
 
   it("gives the same bytes for the same seed and others for another order of the samples", async () => {
-    const first = await trained(lstm(), windows),
-      second = await trained(lstm(), windows),
-      other = await trained(lstm(), windows, {}, {}, "2");
+    const first = await trained(lstm(), windows);
+    const second = await trained(lstm(), windows);
+    const other = await trained(lstm(), windows, {}, {}, "2");
     assert.deepEqual(second.bytes, first.bytes);
     assert.deepEqual(second.outcome.measurements, first.outcome.measurements);
     assert.deepEqual(second.streams.counts(), first.streams.counts());
@@ -169,8 +170,8 @@ describe("training loop", () => {
     const pictures = imageSet(generatePictures("2", 60), 0, {});
     const model = smallConvolutional([28, 28, 1], 2, 10, 0.5, new Streams("4", 0));
     const options = { loss: "softmax-cross-entropy", epochs: 1, shiftPixels: 2 } as const;
-    const first = await trained(model, pictures, options),
-      again = await trained(model, pictures, options);
+    const first = await trained(model, pictures, options);
+    const again = await trained(model, pictures, options);
     assert.deepEqual(again.bytes, first.bytes);
     const names = Object.keys(first.streams.counts());
     assert.ok(
@@ -268,8 +269,8 @@ describe("training loop", () => {
   });
 
   it("says which samples a model takes when the data has others, before anything is computed", () => {
-    const model = sequenceRegressor("LSTM", [5, 2], 6, 1, 0, new Streams("1", 0)),
-      trainable = buildTrainable(tf, model.architecture, model.tensors);
+    const model = sequenceRegressor("LSTM", [5, 2], 6, 1, 0, new Streams("1", 0));
+    const trainable = buildTrainable(tf, model.architecture, model.tensors);
     assert.throws(
       () => predict(tf, trainable, windows, windows.heldOut),
       (error) =>
@@ -281,8 +282,8 @@ describe("training loop", () => {
   });
 
   it("does not train a model on data of another width", () => {
-    const model = sequenceRegressor("LSTM", [4, 2], 6, 3, 0, new Streams("1", 0)),
-      trainable = buildTrainable(tf, model.architecture, model.tensors);
+    const model = sequenceRegressor("LSTM", [4, 2], 6, 3, 0, new Streams("1", 0));
+    const trainable = buildTrainable(tf, model.architecture, model.tensors);
     assert.throws(
       () => predict(tf, trainable, windows, windows.heldOut),
       (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH"),

@@ -43,9 +43,9 @@ describe("initialisers", () => {
       [24, 6],
     ] as const) {
       const values = initialize("orthogonal", [rows, columns], stream(`${rows}`));
-      const tall = rows >= columns,
-        count = Math.min(rows, columns),
-        length = Math.max(rows, columns);
+      const tall = rows >= columns;
+      const count = Math.min(rows, columns);
+      const length = Math.max(rows, columns);
       const at = (vector: number, index: number): number =>
         values[tall ? index * columns + vector : vector * columns + index] as number;
       for (let a = 0; a < count; a++)

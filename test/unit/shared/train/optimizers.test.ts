@@ -10,10 +10,11 @@ import {
 } from "../../../../shared/train/optimizers.js";
 import type { TensorFlow, TfVariable } from "../../../../shared/train/tensorflow.js";
 
-const start = [0.5, -1, 2, 0.25],
-  target = [0, 1, -1, 3];
+const start = [0.5, -1, 2, 0.25];
+const target = [0, 1, -1, 3];
 
-let backend: StartedBackend, tf: TensorFlow;
+let backend: StartedBackend;
+let tf: TensorFlow;
 before(async () => {
   backend = await startWasmBackend();
   tf = backend.tf;
@@ -64,8 +65,8 @@ const textbook: Readonly<Record<string, (count: number, w: number, goal: number)
     return w;
   },
   adam(count, w, goal) {
-    let m = 0,
-      v = 0;
+    let m = 0;
+    let v = 0;
     for (let t = 1; t <= count; t++) {
       const g = 2 * (w - goal);
       m = 0.9 * m + 0.1 * g;
@@ -79,8 +80,8 @@ const textbook: Readonly<Record<string, (count: number, w: number, goal: number)
 describe("optimisers", () => {
   for (const name of optimizerNames) {
     it(`${name} does what its textbook says`, () => {
-      const variable = tf.variable(tf.tensor1d(start)),
-        optimizer = new Optimizer(tf, { name }, [{ path: "0/0", variable }]);
+      const variable = tf.variable(tf.tensor1d(start));
+      const optimizer = new Optimizer(tf, { name }, [{ path: "0/0", variable }]);
       steps(optimizer, variable, 7);
       const values = variable.dataSync();
       start.forEach((w, index) => {
@@ -102,14 +103,14 @@ describe("optimisers", () => {
   ];
   for (const settings of variants) {
     it(`${JSON.stringify(settings)} goes on from its saved state with the same bits`, () => {
-      const whole = tf.variable(tf.tensor1d(start)),
-        straight = new Optimizer(tf, settings, [{ path: "0/0", variable: whole }]);
+      const whole = tf.variable(tf.tensor1d(start));
+      const straight = new Optimizer(tf, settings, [{ path: "0/0", variable: whole }]);
       steps(straight, whole, 3);
-      const state = straight.state(),
-        halfway = whole.dataSync().slice();
+      const state = straight.state();
+      const halfway = whole.dataSync().slice();
       steps(straight, whole, 4);
-      const again = tf.variable(tf.tensor1d(halfway)),
-        resumed = new Optimizer(tf, settings, [{ path: "0/0", variable: again }]);
+      const again = tf.variable(tf.tensor1d(halfway));
+      const resumed = new Optimizer(tf, settings, [{ path: "0/0", variable: again }]);
       resumed.restore(structuredClone(state));
       steps(resumed, again, 4);
       assert.deepEqual(
@@ -118,8 +119,8 @@ describe("optimisers", () => {
       );
       assert.equal(resumed.iterations, 7);
       if (settings.name !== "sgd") {
-        const fresh = tf.variable(tf.tensor1d(halfway)),
-          without = new Optimizer(tf, settings, [{ path: "0/0", variable: fresh }]);
+        const fresh = tf.variable(tf.tensor1d(halfway));
+        const without = new Optimizer(tf, settings, [{ path: "0/0", variable: fresh }]);
         steps(without, fresh, 4);
         assert.notDeepEqual([...fresh.dataSync()], [...whole.dataSync()], "the state must matter");
         without.dispose();
@@ -133,8 +134,8 @@ describe("optimisers", () => {
   }
 
   it("keep Adam's products of its betas in their state", () => {
-    const variable = tf.variable(tf.tensor1d(start)),
-      optimizer = new Optimizer(tf, { name: "adam" }, [{ path: "0/0", variable }]);
+    const variable = tf.variable(tf.tensor1d(start));
+    const optimizer = new Optimizer(tf, { name: "adam" }, [{ path: "0/0", variable }]);
     steps(optimizer, variable, 2);
     assert.deepEqual(optimizer.state().shared, { beta1Product: 0.9 * 0.9, beta2Product: 0.999 * 0.999 });
     optimizer.dispose();
@@ -142,8 +143,8 @@ describe("optimisers", () => {
   });
 
   it("refuse a state that is another's", () => {
-    const variable = tf.variable(tf.tensor1d(start)),
-      adam = new Optimizer(tf, { name: "adam" }, [{ path: "0/0", variable }]);
+    const variable = tf.variable(tf.tensor1d(start));
+    const adam = new Optimizer(tf, { name: "adam" }, [{ path: "0/0", variable }]);
     const state = adam.state();
     const refused = (error: unknown): boolean => isStemmaError(error, "RECIPE_PARAMETERS_INVALID");
     assert.throws(() => {

@@ -46,8 +46,8 @@ const job = (change: Partial<TrainingJob> = {}): TrainingJob => ({
   ...change,
 });
 
-let work: string,
-  count = 0;
+let work: string;
+let count = 0;
 before(async () => {
   work = await mkdtemp(join(tmpdir(), "stemma-engine-"));
 });
@@ -159,9 +159,9 @@ describe("training engine", () => {
       run({ base: from, dataset: battery(1) }),
       run({ base: from, dataset: battery(1), parameters: { epochs: 2, trainable: "head" } }),
     ]);
-    const before = await read(base),
-      changedBy = async (outcome: TrainingOutcome): Promise<boolean[]> =>
-        (await read(outcome)).map((tensor, index) => !tensor.equals(before[index]!));
+    const before = await read(base);
+    const changedBy = async (outcome: TrainingOutcome): Promise<boolean[]> =>
+      (await read(outcome)).map((tensor, index) => !tensor.equals(before[index]!));
     assert.deepEqual(
       await changedBy(full),
       before.map(() => true),
@@ -251,8 +251,8 @@ describe("training engine", () => {
   });
 
   it("ends at once when it is aborted, and leaves no result behind", async () => {
-    const stop = new AbortController(),
-      where = folder();
+    const stop = new AbortController();
+    const where = folder();
     const running = trainInChild(job({ parameters: { epochs: 10_000, patience: 0 } }), {
       workFolder: where,
       signal: stop.signal,

@@ -17,7 +17,8 @@ import { Streams } from "../../../../shared/random/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
 
-let backend: StartedBackend, tf: TensorFlow;
+let backend: StartedBackend;
+let tf: TensorFlow;
 before(async () => {
   backend = await startWasmBackend();
   tf = backend.tf;

@@ -35,8 +35,8 @@ const activations = (): Record<string, layers.Layer> => {
 
 /** Output, gradients and moved statistics of the first output, as bits. */
 function trainingBits(trained: LayersModel, training = true): number[][] {
-  const { tf } = started,
-    found: number[][] = [];
+  const { tf } = started;
+  const found: number[][] = [];
   tf.tidy(() => {
     const x = tensorOf(tf, [3, 6, 5, 7], 1, -3, 3) as Tensor;
     const forward = (value: Tensor): Tensor => {
@@ -124,8 +124,8 @@ test("an activation behind a frozen normalisation is still applied", () => {
   const { tf } = started;
   const trained = model((input, normalization) => through(input, normalization, tf.layers.reLU({})));
   assert.equal(fuseActivations(trained), 1);
-  const frozen = trained.layers[1]!,
-    call = frozen.call.bind(frozen);
+  const frozen = trained.layers[1]!;
+  const call = frozen.call.bind(frozen);
   frozen.call = (inputs, kwargs) => call(inputs, { ...kwargs, training: false });
   tf.tidy(() =>
     assert.ok(

@@ -18,12 +18,13 @@ interface Case {
   readonly shape: readonly number[];
   readonly make: (tf: Tf) => Layer;
   readonly inputs?: number;
-  /** Whole numbers up to this. */ readonly indices?: number;
+  /** Whole numbers up to this. */
+  readonly indices?: number;
   readonly classes: readonly string[];
 }
-const image = [7, 6, 5],
-  series = [6, 5],
-  vector = [9];
+const image = [7, 6, 5];
+const series = [6, 5];
+const vector = [9];
 const one = (
   name: string,
   shape: readonly number[],
@@ -393,9 +394,9 @@ describe("what tfjs cannot do", () => {
         LayersModel,
       ];
       tf.tidy(() => {
-        const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, 0.5, 2)],
-          gamma = tensorOf(tf, [5], 3),
-          beta = tensorOf(tf, [5], 4);
+        const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, 0.5, 2)];
+        const gamma = tensorOf(tf, [5], 3);
+        const beta = tensorOf(tf, [5], 4);
         bare.setWeights([...(scale ? [gamma] : []), ...(center ? [beta] : []), ...statistics]);
         full.setWeights([scale ? gamma : tf.ones([5]), center ? beta : tf.zeros([5]), ...statistics]);
         const x = tensorOf(tf, [2, ...image], 5);

@@ -65,8 +65,8 @@ function indexModel(): LayersModel {
 
 /** Samples of usual numbers; in the first one denormals, in the second zeros of both signs. */
 function samples(shape: readonly number[], seed: number): Tensor {
-  const values = tensorOf(tf, shape, seed).dataSync<"float32">().slice(),
-    sample = values.length / shape[0]!;
+  const values = tensorOf(tf, shape, seed).dataSync<"float32">().slice();
+  const sample = values.length / shape[0]!;
   for (let i = 0; i < sample; i++) {
     values[i]! *= 1e-39;
     values[sample + i]! *= 0;
@@ -98,21 +98,21 @@ for (const [model, shape] of [
   ) {
     tf.tidy(() => {
       const x =
-          shape.length === 2
-            ? tf.tensor(
-                Int32Array.from({ length: 35 }, (_, i) => (i * step) % 6),
-                shape as unknown as number[],
-                "int32",
-              )
-            : samples(shape, 100 + step),
-        target = tensorOf(tf, [5, 4], 200 + step, 0, 1);
+        shape.length === 2
+          ? tf.tensor(
+              Int32Array.from({ length: 35 }, (_, i) => (i * step) % 6),
+              shape as unknown as number[],
+              "int32",
+            )
+          : samples(shape, 100 + step);
+      const target = tensorOf(tf, [5, 4], 200 + step, 0, 1);
       const { grads } = tf.variableGrads(
         () => (model.apply(x, { training: true }) as Tensor).sub(target).square().mean(),
         variables,
       );
       variables.forEach((variable, i) => {
-        const gradient = grads[variable.name]!,
-          [first, second] = states[i]!;
+        const gradient = grads[variable.name]!;
+        const [first, second] = states[i]!;
         const next =
           step % 2 === 0
             ? momentumStep(tf, variable, gradient, first, {

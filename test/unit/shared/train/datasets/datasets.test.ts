@@ -50,8 +50,12 @@ describe("split by time", () => {
     assert.deepEqual(splitByTime(0), { trainEnd: 0, validationEnd: 0 });
   });
   it("lets no window of cycles cross a border", () => {
-    const window = 10,
-      set = batterySet([cycles(168)], { window, heldOutThousandths: 250, validationThousandths: 150 }, {});
+    const window = 10;
+    const set = batterySet(
+      [cycles(168)],
+      { window, heldOutThousandths: 250, validationThousandths: 150 },
+      {},
+    );
     // fallSeconds is the cycle's index, so each window tells which cycles it was made of.
     const indices = (part: SampleSet["train"]): number[][] =>
       Array.from({ length: part.count }, (_, row) =>
@@ -182,10 +186,10 @@ describe("MNIST's files", () => {
       const load = async (parameters: DatasetReference["parameters"]): Promise<SampleSet> =>
         (await loadDataset({ reader: "mnist", location: join(dataFolder, "mnist"), parameters }, nodeFiles()))
           .set;
-      const base = await load({}),
-        first = await load({ vehicle: 1 }),
-        second = await load({ vehicle: 2 }),
-        plain = await load({ vehicle: 1, camera: 0 });
+      const base = await load({});
+      const first = await load({ vehicle: 1 });
+      const second = await load({ vehicle: 2 });
+      const plain = await load({ vehicle: 1, camera: 0 });
       assert.deepEqual([base.train.count, base.validation.count, base.heldOut.count], [3000, 750, 1250]);
       assert.deepEqual([first.train.count, first.validation.count, first.heldOut.count], [376, 93, 156]);
       assert.notDeepEqual(first.train.targets, second.train.targets);
@@ -253,8 +257,8 @@ describe("the project's own data", () => {
     }
   });
   it("ages: cells lose capacity, vehicles differ from the laboratory and from each other", () => {
-    const laboratory = simulateCell("laboratory", 1, 168),
-      vehicles = [1, 2, 3].map((vehicle) => simulateCell("vehicle", vehicle * 64, 168));
+    const laboratory = simulateCell("laboratory", 1, 168);
+    const vehicles = [1, 2, 3].map((vehicle) => simulateCell("vehicle", vehicle * 64, 168));
     for (const cell of [laboratory, ...vehicles]) {
       assert.ok(cell[0]!.capacity > 1.6 && cell[0]!.capacity < 2.1, `${cell[0]!.capacity} Ah when new`);
       assert.ok(cell[167]!.capacity < 0.85 * cell[0]!.capacity, "it must age");
@@ -278,8 +282,8 @@ describe("a loaded set", () => {
     );
   });
   it("has a hash that every number of it decides", async () => {
-    const { set } = await loadDataset(reference, noFiles),
-      hash = sampleSetHash(set);
+    const { set } = await loadDataset(reference, noFiles);
+    const hash = sampleSetHash(set);
     const changed = (part: "train" | "validation" | "heldOut", field: "inputs" | "targets"): SampleSet => {
       const copy = set[part][field].slice();
       copy[0] = copy[0]! + 1;
@@ -394,13 +398,13 @@ describe("samples of a device", () => {
     assert.deepEqual([set.validation.count, set.heldOut.count], [1, 1]);
   });
   it("are read up to a torn tail", async () => {
-    const whole = segment(...usual),
-      torn = Buffer.concat([whole, encodeSample(sample("e", 5, "train")).subarray(0, 30)]);
+    const whole = segment(...usual);
+    const torn = Buffer.concat([whole, encodeSample(sample("e", 5, "train")).subarray(0, 30)]);
     assert.equal((await load({ "1.samples": torn })).train.count, 2);
   });
   it("are pinned by segment and length", async () => {
-    const whole = segment(...usual),
-      grown = Buffer.concat([whole, encodeSample(sample("e", 5, "train"))]);
+    const whole = segment(...usual);
+    const grown = Buffer.concat([whole, encodeSample(sample("e", 5, "train"))]);
     assert.equal(
       (await load({ "1.samples": grown }, { segments: [`1.samples:${whole.length}`] })).train.count,
       2,

@@ -76,8 +76,8 @@ test("statistics keep their precision far from zero and over many rows", () => {
     const values = x.dataSync();
     const { mean, variance } = batchNormTraining(tf, x, null, null, { epsilon: 1e-3, activation: "none" });
     for (let c = 0; c < 4; c++) {
-      let sum = 0,
-        squares = 0;
+      let sum = 0;
+      let squares = 0;
       for (let i = c; i < values.length; i += 4) sum += values[i]!;
       const average = sum / 60000;
       for (let i = c; i < values.length; i += 4) squares += (values[i]! - average) ** 2;

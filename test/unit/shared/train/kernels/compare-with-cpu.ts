@@ -16,8 +16,8 @@ export function weighed<R extends Rank>(tf: Tf, y: Tensor<R>): Tensor<R> {
 /** Largest difference over the largest number expected. */
 export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   assert.equal(actual.length, expected.length);
-  let error = 0,
-    size = 0;
+  let error = 0;
+  let size = 0;
   for (let i = 0; i < expected.length; i++) {
     const difference = Math.abs(actual[i]! - expected[i]!);
     if (!(difference <= error)) error = difference; // NaN counts

@@ -119,8 +119,8 @@ test("a NaN goes through every convolution and the activation behind it", () => 
   tf.tidy(() => {
     const values = tensorOf(tf, [1, 4, 4, 8], 1).dataSync().slice();
     values[42] = NaN;
-    const x = tf.tensor4d(values, [1, 4, 4, 8]),
-      bias = tf.zeros([8]) as Tensor1D;
+    const x = tf.tensor4d(values, [1, 4, 4, 8]);
+    const bias = tf.zeros([8]) as Tensor1D;
     for (const activation of ["linear", "relu", "relu6", "elu", "sigmoid"] as const) {
       for (const size of [1, 3]) {
         const plain = tf.fused.conv2d({
@@ -160,8 +160,8 @@ test("a NaN goes through every convolution and the activation behind it", () => 
 for (const dilation of [2, 3]) {
   test(`gradients of a convolution dilated by ${dilation}`, async () => {
     const { tf } = started;
-    const at = Array.from({ length: 3 }, (_, i) => i * dilation),
-      size = 3 + 2 * (dilation - 1);
+    const at = Array.from({ length: 3 }, (_, i) => i * dilation);
+    const size = 3 + 2 * (dilation - 1);
     const spread = (w: Tensor4D): Tensor4D => {
       const rows = tf.oneHot(tf.tensor1d(at, "int32"), size).toFloat();
       const [, , channels, outputs] = w.shape;

@@ -42,8 +42,8 @@ for (const [equation, a, b] of cases) {
       const gradients = tf.grads(value)(operands);
       operands.forEach((operand, i) => {
         const other = tensorOf(tf, operand.shape, 50 + i);
-        const changed = value(...operands.map((each, j) => (j === i ? other : each))).sub(value(...operands)),
-          parts = gradients[i]!.mul(other.sub(operand));
+        const changed = value(...operands.map((each, j) => (j === i ? other : each))).sub(value(...operands));
+        const parts = gradients[i]!.mul(other.sub(operand));
         assert.ok(parts.sum().sub(changed).abs().dataSync()[0]! <= 1e-5 * parts.abs().sum().dataSync()[0]!);
       });
     });

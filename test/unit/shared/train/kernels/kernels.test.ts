@@ -41,10 +41,10 @@ function sections(bytes: Uint8Array): Map<number, Uint8Array> {
 
 test("the kernels bring no data and no memory of their own, which would lie on tensors", async () => {
   const found = sections(await readFile(committed));
-  const memory = 5,
-    data = 11,
-    start = 8,
-    imports = 2;
+  const memory = 5;
+  const data = 11;
+  const start = 8;
+  const imports = 2;
   assert.deepEqual(
     [memory, data, start].filter((id) => found.has(id)),
     [],

@@ -19,8 +19,8 @@ before(async () => {
 });
 after(() => started.close());
 
-const steps = 12,
-  rate = 0.05;
+const steps = 12;
+const rate = 0.05;
 type Step = (
   tf: Tf,
   weight: Tensor,
@@ -115,8 +115,8 @@ function withOwnSteps(
   shape: number[],
   { slots, initial = 0, step }: (typeof optimizers)[string],
 ): Tensor[] {
-  let weight = tensorOf(tf, shape, 1) as Tensor,
-    state = Array.from({ length: slots }, () => tf.fill(shape, initial) as Tensor);
+  let weight = tensorOf(tf, shape, 1) as Tensor;
+  let state = Array.from({ length: slots }, () => tf.fill(shape, initial) as Tensor);
   const powers = { beta1: 0.9, beta2: 0.999 };
   for (let i = 0; i < steps; i++) {
     [weight, ...state] = step(tf, weight, gradientOf(tf, shape, i), state, powers);
@@ -132,8 +132,8 @@ for (const [name, optimizer] of Object.entries(optimizers)) {
       const { tf } = started;
       tf.tidy(() => {
         const [mine] = withOwnSteps(tf, shape, optimizer);
-        const theirs = optimizer.make(tf),
-          variable = tensorOf(tf, shape, 1).variable(true, `w-${name}-${shape.join("x")}`);
+        const theirs = optimizer.make(tf);
+        const variable = tensorOf(tf, shape, 1).variable(true, `w-${name}-${shape.join("x")}`);
         for (let i = 0; i < steps; i++) theirs.applyGradients({ [variable.name]: gradientOf(tf, shape, i) });
         assert.ok(relativeError(mine!.dataSync(), variable.dataSync()) < 1e-4);
         theirs.dispose();

@@ -16,8 +16,8 @@ const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 
 /** One unit whose gates see one feature each: the state is a formula of the input. */
 function oneUnit(kind: "Lstm" | "Gru", features: Float32Array): Float32Array {
-  const { tf } = started,
-    gates = kind === "Lstm" ? 4 : 3;
+  const { tf } = started;
+  const gates = kind === "Lstm" ? 4 : 3;
   return tf.tidy(() =>
     recurrentStates(
       tf,
@@ -59,8 +59,8 @@ test("huge numbers saturate, a NaN stays one and touches its own sample only", (
   tf.tidy(() => {
     for (const kind of ["Lstm", "Gru"] as const)
       for (const gate of ["sigmoid", "hardSigmoid"] as const) {
-        const GU = kind === "Lstm" ? 20 : 15,
-          x = numbers(3 * 4 * 2, 1);
+        const GU = kind === "Lstm" ? 20 : 15;
+        const x = numbers(3 * 4 * 2, 1);
         x[10] = NaN; // second sample, second step
         const states = recurrentStates(
           tf,

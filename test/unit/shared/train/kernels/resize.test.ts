@@ -60,8 +60,8 @@ for (const kind of ["nearest", "bilinear"] as const) {
               tensorOf(tf, [3, ...from, channels], 2),
             ];
             const value = (v: Tensor): Tensor => weighed(tf, resize(v)).sum();
-            const parts = tf.grad(value)(x).mul(other.sub(x)),
-              changed = value(other).sub(value(x));
+            const parts = tf.grad(value)(x).mul(other.sub(x));
+            const changed = value(other).sub(value(x));
             assert.ok(
               parts.sum().sub(changed).abs().dataSync()[0]! <= 1e-5 * parts.abs().sum().dataSync()[0]!,
             );
