@@ -1,4 +1,8 @@
-/** Bounds of the embedded broker; every one may be set, none may be switched off. */
+/**
+ * Limits of the embedded broker. The schema is the documentation of `limits.broker` in server.json; a
+ * limit that is left out has its default, and none can be switched off.
+ */
+import { z } from "zod";
 import {
   blockOverheadBytes,
   maxBlockBytes,
@@ -6,52 +10,62 @@ import {
   publishOverheadBytes,
 } from "../../shared/wire/limits.js";
 
-export interface BrokerLimits {
-  /** Longest MQTT frame of a device that is known: a block, its envelope and its topic. Bytes. */
-  readonly maxFrameBytes: number;
-  /** Everything a connection may send before it is known: a CONNECT with its will. Bytes. */
-  readonly maxConnectBytes: number;
-  /**
-   * From the first byte to an accepted CONNECT (TLS handshake included), and from a frame's first byte to its
-   * last.
-   */
-  readonly connectDeadlineMs: number;
-  readonly frameDeadlineMs: number;
-  /** Longest keepalive accepted; a client without one is held to it too. */
-  readonly maxSilenceMs: number;
-  /**
-   * A client whose link takes nothing for this long is cut off. Longer than a block takes on a slow link (256
-   * KiB in 30 s are 70 kbit/s), or a device behind one would be cut off in the middle of every block; a
-   * client that has stopped reading holds up nobody meanwhile, because messages for devices do not pass
-   * through the broker's routing.
-   */
-  readonly drainTimeoutMs: number;
-  readonly maxConnections: number;
-  readonly maxUnknownConnections: number;
-  readonly maxConnectionsPerAddress: number;
-  readonly maxSubscriptions: number;
-  /** Of one device (state and birth), and of all. Bytes. */
-  readonly maxRetainedBytesPerDevice: number;
-  readonly maxRetainedBytes: number;
-  /** Bytes written to a device that its link has not taken yet; what is beyond is dropped. */
-  readonly maxBacklogBytes: number;
-  /** Bytes of a device's messages waiting for their handler; beyond, its socket is not read. */
-  readonly maxQueuedBytes: number;
-}
+const KiB = 1024;
+const MiB = 1024 * KiB;
 
-export const defaultBrokerLimits: BrokerLimits = {
-  maxFrameBytes: maxBlockBytes + blockOverheadBytes + publishOverheadBytes,
-  maxConnectBytes: 8 * 1024,
-  connectDeadlineMs: 10_000,
-  frameDeadlineMs: 120_000,
-  maxSilenceMs: 15 * 60_000,
-  drainTimeoutMs: 30_000,
-  maxConnections: 25_000,
-  maxUnknownConnections: 512,
-  maxConnectionsPerAddress: 5_000,
-  maxSubscriptions: 8,
-  maxRetainedBytesPerDevice: 2 * maxWordBytes,
-  maxRetainedBytes: 256 * 1024 * 1024,
-  maxBacklogBytes: 8 * 1024 * 1024,
-  maxQueuedBytes: 8 * 1024 * 1024,
-};
+const count = (): z.ZodNumber => z.number().int().positive();
+
+export const brokerLimitsSchema = z.strictObject({
+  maxFrameBytes: count()
+    .default(maxBlockBytes + blockOverheadBytes + publishOverheadBytes)
+    .describe(
+      "Bytes of one MQTT frame of an authenticated device: a block with its envelope and topic. Applies to an external broker's messages too.",
+    ),
+  maxConnectBytes: count()
+    .default(8 * KiB)
+    .describe("Bytes that a connection may send before it is authenticated: a CONNECT with its will."),
+  connectDeadlineMs: count()
+    .default(10_000)
+    .describe("Milliseconds from a connection's first byte to its accepted CONNECT, TLS handshake included."),
+  frameDeadlineMs: count()
+    .default(120_000)
+    .describe("Milliseconds from the first byte of an MQTT frame to its last."),
+  maxSilenceMs: count()
+    .default(15 * 60_000)
+    .describe(
+      "Milliseconds without any byte after which a connection is closed, whatever keepalive the device asked for.",
+    ),
+  // 256 KiB in 30 s are 70 kbit/s: shorter, and a device on a slow link would be cut off within every block.
+  // A client that has stopped reading blocks nobody meanwhile: messages for devices bypass aedes' routing.
+  drainTimeoutMs: count()
+    .default(30_000)
+    .describe(
+      "Milliseconds after which a connection that accepts no bytes is closed. Must be longer than one block takes on the slowest link.",
+    ),
+  maxConnections: count().default(25_000).describe("Number of open connections."),
+  maxUnknownConnections: count()
+    .default(512)
+    .describe("Number of open connections that are not authenticated yet."),
+  maxConnectionsPerAddress: count()
+    .default(5_000)
+    .describe("Number of open connections from one IP address."),
+  maxSubscriptions: count().default(8).describe("Number of subscriptions of one device."),
+  maxRetainedBytesPerDevice: count()
+    .default(2 * maxWordBytes)
+    .describe("Bytes of the retained messages of one device (state and birth)."),
+  maxRetainedBytes: count()
+    .default(256 * MiB)
+    .describe("Bytes of the retained messages of all devices."),
+  maxBacklogBytes: count()
+    .default(8 * MiB)
+    .describe("Bytes sent to one device that its link has not accepted yet. Further messages are dropped."),
+  maxQueuedBytes: count()
+    .default(8 * MiB)
+    .describe(
+      "Bytes of one device's messages that wait to be handled. Beyond this, the server stops reading from the device, or from the external broker.",
+    ),
+});
+
+export type BrokerLimits = Readonly<z.infer<typeof brokerLimitsSchema>>;
+
+export const defaultBrokerLimits: BrokerLimits = brokerLimitsSchema.parse({});

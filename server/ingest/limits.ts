@@ -1,71 +1,95 @@
-/** What one fleet's ingest takes on at most; a server's configuration may change each. Values only. */
+/**
+ * What the ingest of one fleet accepts at most. The schema is the documentation of `limits.ingest` in
+ * server.json; a limit that is left out has its default.
+ */
+import { z } from "zod";
+import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";
 
-export interface IngestLimits {
-  /** Bytes of all tensors of one model, as declared and as its tree says. */
-  readonly maxModelBytes: number;
-  /**
-   * Bytes of the small objects of one announcement that come as blocks (tree, names, measurements,
-   * attachments).
-   */
-  readonly maxObjectBytes: number;
-  /** Tensors of one model. */
-  readonly maxTensors: number;
-  /** Announcements waiting for their base: of one device, of all, their bytes, and how long. */
-  readonly parkedPerDevice: number;
-  readonly parkedTotal: number;
-  readonly parkedBytes: number;
-  readonly parkedMs: number;
-  /**
-   * Announcements of one device that are worked on at a time, and that wait for their turn; more are refused
-   * with `retry`.
-   */
-  readonly receptionsPerDevice: number;
-  readonly waitingPerDevice: number;
-  /** The same over all devices of the fleet: worked on at a time, and bytes of announcements that wait. */
-  readonly receptionsTotal: number;
-  readonly waitingBytes: number;
-  /** Bytes of unfinished transfers on disk, and how long an untouched one is kept. */
-  readonly spoolBytes: number;
-  readonly spoolMs: number;
-  /**
-   * Up to this size an unfinished transfer is held in memory: sending it again after a restart costs less
-   * than a file.
-   */
-  readonly memorySpoolBytes: number;
-  /** How long tensors that an answer relies on are pinned without progress. */
-  readonly leaseMs: number;
-  /** Bytes of all windows together that may be under way. */
-  readonly windowBytes: number;
-  readonly blockBytes: number;
-  readonly window: number;
-  /** Whether devices may send tensors coded against what this server holds. */
-  readonly coding: boolean;
-  /** Models that are read back from disk and compared at a time, and their bytes. */
-  readonly confirmations: number;
-  readonly confirmationBytes: number;
-}
+const KiB = 1024;
+const MiB = 1024 * KiB;
+const GiB = 1024 * MiB;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
 
-const MiB = 1024 * 1024;
-export const defaultIngestLimits: IngestLimits = {
-  maxModelBytes: 8 * 1024 * MiB,
-  maxObjectBytes: 64 * MiB,
-  maxTensors: 100_000,
-  parkedPerDevice: 64,
-  parkedTotal: 4096,
-  parkedBytes: 64 * MiB,
-  parkedMs: 10 * 60_000,
-  receptionsPerDevice: 8,
-  waitingPerDevice: 64,
-  receptionsTotal: 512,
-  waitingBytes: 256 * MiB,
-  spoolBytes: 16 * 1024 * MiB,
-  spoolMs: 7 * 24 * 3600_000,
-  memorySpoolBytes: 64 * 1024,
-  leaseMs: 60 * 60_000,
-  windowBytes: 32 * MiB,
-  blockBytes: 256 * 1024,
-  window: 8,
-  coding: true,
-  confirmations: 8,
-  confirmationBytes: 256 * MiB,
-};
+const count = (): z.ZodNumber => z.number().int().positive();
+
+export const ingestLimitsSchema = z.strictObject({
+  maxModelBytes: count()
+    .default(8 * GiB)
+    .describe(
+      "Bytes of all tensors of one model, as announced and as its tree states. A larger model is refused.",
+    ),
+  maxObjectBytes: count()
+    .default(64 * MiB)
+    .describe(
+      "Bytes of the small objects of one announcement that are sent as blocks: tree, names, measurements, attachments.",
+    ),
+  maxTensors: count().default(100_000).describe("Number of tensors of one model."),
+  parkedPerDevice: count()
+    .default(64)
+    .describe("Number of announcements of one device that wait for their base model."),
+  parkedTotal: count()
+    .default(4096)
+    .describe("Number of announcements of all devices of a fleet that wait for their base model."),
+  parkedBytes: count()
+    .default(64 * MiB)
+    .describe("Bytes in memory of all announcements of a fleet that wait for their base model."),
+  parkedMs: count()
+    .default(10 * minuteMs)
+    .describe("Milliseconds that an announcement waits for its base model before it is dropped."),
+  receptionsPerDevice: count()
+    .default(8)
+    .describe("Number of uploads of one device that are received at the same time."),
+  waitingPerDevice: count()
+    .default(64)
+    .describe(
+      "Number of announcements of one device that wait for an upload slot. More are refused, to be retried.",
+    ),
+  receptionsTotal: count()
+    .default(512)
+    .describe("Number of uploads of all devices of a fleet that are received at the same time."),
+  waitingBytes: count()
+    .default(256 * MiB)
+    .describe("Bytes in memory of all announcements of a fleet that wait for an upload slot."),
+  spoolBytes: count()
+    .default(16 * GiB)
+    .describe("Bytes on disk of unfinished uploads of a fleet."),
+  spoolMs: count()
+    .default(7 * 24 * hourMs)
+    .describe("Milliseconds that an unfinished upload is kept on disk without progress."),
+  memorySpoolBytes: count()
+    .default(64 * KiB)
+    .describe(
+      "Bytes up to which an unfinished upload is kept in memory: after a restart, sending it again costs less than a file does.",
+    ),
+  leaseMs: count()
+    .default(hourMs)
+    .describe(
+      "Milliseconds without progress after which a transfer no longer protects the tensors it relies on from garbage collection.",
+    ),
+  windowBytes: count()
+    .default(32 * MiB)
+    .describe("Bytes of blocks that all uploads to this server may have in flight together."),
+  blockBytes: count()
+    .min(minBlockBytes)
+    .max(maxBlockBytes)
+    .default(256 * KiB)
+    .describe("Bytes of one block of a transfer, as the server asks its devices for."),
+  window: count().max(maxWindow).default(8).describe("Number of blocks that one transfer has in flight."),
+  coding: z
+    .boolean()
+    .default(true)
+    .describe("Whether devices may send tensors coded as differences from models that this server stores."),
+  confirmations: count()
+    .default(8)
+    .describe("Number of recorded models that are read back from disk and verified at the same time."),
+  confirmationBytes: count()
+    .default(256 * MiB)
+    .describe(
+      "Bytes of the models that are read back and verified at the same time; a larger model is read alone.",
+    ),
+});
+
+export type IngestLimits = Readonly<z.infer<typeof ingestLimitsSchema>>;
+
+export const defaultIngestLimits: IngestLimits = ingestLimitsSchema.parse({});

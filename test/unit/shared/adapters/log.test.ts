@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import { test } from "node:test";
+import { openLog, type LogOptions } from "../../../../shared/adapters/log.js";
+
+function logged(options: Omit<LogOptions, "stream">): string {
+  const stream = new PassThrough();
+  const log = openLog({ ...options, stream });
+  log.debug("seen", { bytes: 1 });
+  log.info("started");
+  log.child({ fleet: "f" }).warn("port-taken", { port: 1883, text: "another\nport", list: [1] });
+  return String(stream.read());
+}
+
+test("a plain log writes one line per event with its text and fields", () => {
+  const lines = logged({ form: "plain", level: "info" })
+    .split("\n")
+    .map((line) => line.slice(new Date().toISOString().length + 1));
+  assert.deepEqual(lines, ["started", "warning: port-taken: another port (fleet=f port=1883)", ""]);
+  assert.match(logged({ form: "plain", level: "debug" }), /debug: seen \(bytes=1\)/);
+  assert.doesNotMatch(logged({ form: "plain", level: "warn" }), /started/);
+});
+
+test("a JSON log writes one object per event with the same fields", () => {
+  const [started, taken] = logged({ form: "json", level: "info" })
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  assert.equal(started?.["event"], "started");
+  assert.deepEqual(
+    { ...taken, time: undefined },
+    {
+      level: 40,
+      time: undefined,
+      fleet: "f",
+      event: "port-taken",
+      port: 1883,
+      text: "another\nport",
+      list: [1],
+    },
+  );
+  assert.match(logged({ form: "json", level: "debug" }), /"seen"/);
+});
