@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { buildEngineIfStale } from "./engine.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const outRoot = join(root, "dist");
 const sourceRoots = ["shared", "agent", "server", "firmware-profiles", "test"];
 const assetExtensions = new Set([
   ".wasm",
@@ -56,90 +57,83 @@ async function isFresh(source, target) {
   }
 }
 
-/**
- * Whether a file of dist/ has a source now: one that came after the look around was built by another command,
- * and stays.
- */
+/** Whether a file of dist/ has a source. Another command may have built it after this one listed the sources. */
 async function hasSource(name) {
   const plain = name.replace(/\.map$/, "");
-  for (const source of [plain, plain.replace(/\.js$/, ".ts")])
-    if (
-      await stat(join(root, source)).then(
-        () => true,
-        () => false,
-      )
-    )
-      return true;
-  return false;
+  const stats = [plain, plain.replace(/\.js$/, ".ts")].map((source) => stat(join(root, source)));
+  return (await Promise.allSettled(stats)).some(({ status }) => status === "fulfilled");
 }
 
-/** Builds everything that is stale. Returns counts and the list of files that failed. */
-export async function build({ quiet = false } = {}) {
-  const outRoot = join(root, "dist");
-  const own = createHash("sha256")
-    .update(await readFile(fileURLToPath(import.meta.url)))
-    .digest("hex");
-  const stampPath = join(outRoot, ".built-by");
-  // Another builder may write other bytes: everything is written again, in place, so that what runs from here
-  // goes on.
-  const sameBuilder = (await readFile(stampPath, "utf8").catch(() => "")) === own;
-  const wanted = new Set([stampPath]);
-  const failures = [];
-  let written = 0;
-  for (const folder of sourceRoots) {
+/** Every source and asset below the source folders, with the file that is made of it. */
+async function* sources() {
+  for (const folder of sourceRoots)
     for await (const source of filesBelow(join(root, folder))) {
       const name = relative(root, source);
       const isTypeScript = name.endsWith(".ts") && !name.endsWith(".d.ts");
       if (!isTypeScript && !assetExtensions.has(extname(name))) continue;
-      const target = join(outRoot, isTypeScript ? name.replace(/\.ts$/, ".js") : name);
-      wanted.add(target);
-      if (isTypeScript) wanted.add(`${target}.map`);
-      if (sameBuilder && (await isFresh(source, target))) continue;
-      const bytes = await readFile(source);
-      if (!isTypeScript) {
-        await writeAtomically(target, bytes);
-        written++;
-        continue;
-      }
-      try {
-        const result = await transform(bytes.toString("utf8"), {
-          loader: "ts",
-          format: "esm",
-          target: "node20",
-          sourcemap: true,
-          sourcefile: relative(dirname(target), source),
-        });
-        await writeAtomically(`${target}.map`, result.map);
-        await writeAtomically(target, `${result.code}//# sourceMappingURL=${target.split("/").pop()}.map\n`);
-        written++;
-      } catch (error) {
-        failures.push({ name, message: String(error.message ?? error) });
-      }
+      yield {
+        source,
+        name,
+        isTypeScript,
+        target: join(outRoot, isTypeScript ? name.replace(/\.ts$/, ".js") : name),
+      };
+    }
+}
+
+async function buildFile({ source, isTypeScript, target }) {
+  const bytes = await readFile(source);
+  if (!isTypeScript) return writeAtomically(target, bytes);
+  const { code, map } = await transform(bytes.toString("utf8"), {
+    loader: "ts",
+    format: "esm",
+    target: "node20",
+    sourcemap: true,
+    sourcefile: relative(dirname(target), source),
+  });
+  await writeAtomically(`${target}.map`, map);
+  await writeAtomically(target, `${code}//# sourceMappingURL=${target.split("/").pop()}.map\n`);
+}
+
+/** Removes files of dist/ whose source is gone. */
+async function removeLeftovers(wanted) {
+  const engineFolder = join(outRoot, "engine");
+  for await (const path of filesBelow(outRoot)) {
+    if (wanted.has(path) || path.startsWith(engineFolder) || path.endsWith(".tmp")) continue;
+    if (!(await hasSource(relative(outRoot, path)))) await rm(path, { force: true });
+  }
+}
+
+/** Builds everything that is stale. Returns counts and the list of files that failed. */
+export async function build({ quiet = false } = {}) {
+  const builderHash = createHash("sha256")
+    .update(await readFile(fileURLToPath(import.meta.url)))
+    .digest("hex");
+  const stampPath = join(outRoot, ".built-by");
+  // Another version of this program may write other bytes, so then every file is written again. It is written
+  // in place, so that a program running from dist/ keeps running.
+  const isSameBuilder = (await readFile(stampPath, "utf8").catch(() => "")) === builderHash;
+  const wanted = new Set([stampPath]);
+  const failures = [];
+  let written = 0;
+  for await (const file of sources()) {
+    wanted.add(file.target);
+    if (file.isTypeScript) wanted.add(`${file.target}.map`);
+    if (isSameBuilder && (await isFresh(file.source, file.target))) continue;
+    try {
+      await buildFile(file);
+      written++;
+    } catch (error) {
+      failures.push({ name: file.name, message: String(error.message ?? error) });
     }
   }
   try {
     if (await buildEngineIfStale({ root })) written++;
   } catch (error) {
-    failures.push({
-      name: "dist/engine",
-      message: String(error.message ?? error)
-        .split("\n")
-        .slice(0, 2)
-        .join(" "),
-    });
+    const message = String(error.message ?? error);
+    failures.push({ name: "dist/engine", message: message.split("\n").slice(0, 2).join(" ") });
   }
-  const engineFolder = join(outRoot, "engine");
-  for await (const path of filesBelow(outRoot)) {
-    if (
-      wanted.has(path) ||
-      path.startsWith(engineFolder) ||
-      path.endsWith(".tmp") ||
-      (await hasSource(relative(outRoot, path)))
-    )
-      continue;
-    await rm(path, { force: true });
-  }
-  await writeAtomically(stampPath, own);
+  await removeLeftovers(wanted);
+  await writeAtomically(stampPath, builderHash);
   for (const failure of failures) console.error(`build: ${failure.name}: ${failure.message}`);
   if (!quiet) console.error(`build: ${written} files written, ${failures.length} failed`);
   return { written, failures };

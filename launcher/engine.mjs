@@ -15,8 +15,8 @@ const binaries = {
 };
 export const engineFiles = ["engine.mjs", ...Object.keys(binaries)];
 
-// The same words as shared/train/engine-id.ts, which a test compares; this program runs before anything is
-// built.
+// Computes the same id as shared/train/engine-id.ts (a test compares them). It is written twice because this
+// program runs before anything is built.
 export async function engineIdOf(folder) {
   const lines = await Promise.all(
     engineFiles.map(
@@ -31,7 +31,7 @@ export async function engineIdOf(folder) {
     .digest("hex");
 }
 
-// Error codes of other rooms are no part of what decides bits.
+// The codes of other modules' errors do not decide bits, so the bundle has a table of its own.
 const ownErrors = (root) => ({
   name: "own-errors",
   setup(plugin) {
@@ -46,7 +46,7 @@ const ownErrors = (root) => ({
 const banner =
   'import{createRequire as stemmaCreateRequire}from"node:module";import{fileURLToPath as stemmaFileUrl}from"node:url";import{dirname as stemmaDirname}from"node:path";const require=stemmaCreateRequire(import.meta.url),__filename=stemmaFileUrl(import.meta.url),__dirname=stemmaDirname(__filename);';
 
-// Two builds at a time may both come here; whose folder stays does not matter, they are equal.
+// Two builds may run at the same time. Their folders are equal, so it does not matter which one stays.
 async function replaceFolder(from, to) {
   for (let attempt = 1; ; attempt++) {
     await rm(to, { recursive: true, force: true });
@@ -58,7 +58,7 @@ async function replaceFolder(from, to) {
   }
 }
 
-// Builds into `folder` whole or not at all; returns the id and the files it was made of.
+// Builds into `folder`, completely or not at all. Returns the id and the input files.
 export async function buildEngine({ root = ownRoot, folder = join(root, "dist/engine") } = {}) {
   const temporary = `${folder}.${process.pid}.tmp`;
   await rm(temporary, { recursive: true, force: true });

@@ -1,6 +1,6 @@
-// What every command of a bare clone begins with. Imports nothing but Node's own modules, because
-// on a bare clone nothing else is there: checks Node, installs under the lock when the lock changed,
-// builds what is stale.
+// The first step of every command in a checkout: checks Node's version, installs the packages of the lock
+// file when it changed, and builds what is stale. Imports only Node's own modules, because a bare clone has
+// nothing else.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -68,12 +68,12 @@ async function installWhenChanged() {
   return Date.now() - began;
 }
 
-/** One command at a time installs and builds; another that comes meanwhile waits for it. */
+/** Lets one command at a time install and build; others wait for it. */
 async function withLock(work) {
   const folder = join(root, ".build", "prepare.lock");
   const owner = join(folder, "pid");
   await mkdir(dirname(folder), { recursive: true });
-  for (let told = false; ; told = true) {
+  for (let isWaiting = false; ; isWaiting = true) {
     try {
       await mkdir(folder);
       await writeFile(owner, String(process.pid));
@@ -82,18 +82,16 @@ async function withLock(work) {
       if (error.code !== "EEXIST") throw error;
     }
     const pid = Number(await readFile(owner, "utf8").catch(() => "0"));
-    // No name in it yet: it was just made, or its maker died in that instant; a second tells.
-    if (
-      pid === 0
-        ? told && (await stat(folder).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs < Date.now() - 5000
-        : !isAlive(pid)
-    ) {
+    // Without a process id, the lock was made a moment ago, or its owner died right then: wait five seconds.
+    const isAbandoned =
+      pid === 0 ? isWaiting && (await millisecondsSinceChange(folder)) > 5000 : !isAlive(pid);
+    if (isAbandoned) {
       await rm(folder, { recursive: true, force: true });
       continue;
     }
-    if (!told)
+    if (!isWaiting)
       console.error(
-        `stemma: another command${pid ? ` (process ${pid})` : ""} installs or builds here; waiting for it …`,
+        `stemma: another command${pid ? ` (process ${pid})` : ""} is installing or building here; waiting for it …`,
       );
     await new Promise((resolve) => {
       setTimeout(resolve, 200);
@@ -106,6 +104,11 @@ async function withLock(work) {
   }
 }
 
+async function millisecondsSinceChange(path) {
+  const now = Date.now();
+  return now - (await stat(path).catch(() => ({ mtimeMs: now }))).mtimeMs;
+}
+
 function isAlive(pid) {
   try {
     process.kill(pid, 0);
@@ -115,15 +118,26 @@ function isAlive(pid) {
   }
 }
 
+/** Installs the packages if the lock file changed. Returns the milliseconds it took, 0 for nothing to do. */
+export async function install() {
+  checkNode();
+  return withLock(installAndReport);
+}
+
 /** Installs and builds what is missing or stale. Returns the milliseconds each part took. */
 export async function prepare(options = {}) {
   checkNode();
   return withLock(() => installAndBuild(options));
 }
 
-async function installAndBuild({ quiet = false }) {
+async function installAndReport() {
   const installMs = await installWhenChanged();
   if (installMs > 0) console.error(`stemma: installed in ${(installMs / 1000).toFixed(1)} s`);
+  return installMs;
+}
+
+async function installAndBuild({ quiet = false }) {
+  const installMs = await installAndReport();
   const began = Date.now();
   const { build } = await import("./build.mjs");
   const { written, failures } = await build({ quiet: true });

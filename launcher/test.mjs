@@ -72,7 +72,7 @@ if (files.length === 0) {
 }
 const totals = { pass: 0, fail: 0, cancelled: 0, skipped: 0 };
 const since = Date.now();
-// Two at a time; a test file that hangs is ended by its own limit, not by a person.
+// Two files at a time. The limit ends a file that hangs.
 const code = await run(
   [
     "--test",

@@ -1,0 +1,39 @@
+// npm run build, typecheck, lint, format, kernels, proto: installs the packages when they are missing, then
+// runs the tool's programs one after the other. Every program runs, even after one failed.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { install, root } from "./prepare.mjs";
+
+const prettier = "node_modules/prettier/bin/prettier.cjs";
+const tools = {
+  build: [["launcher/build.mjs"]],
+  typecheck: [["node_modules/typescript/bin/tsc", "--noEmit", "-p", "tsconfig.json"]],
+  lint: [
+    [prettier, "--check", "--log-level=warn", "."],
+    ["node_modules/eslint/bin/eslint.js", "."],
+    ["node_modules/knip/bin/knip.js", "--production"],
+  ],
+  format: [[prettier, "--write", "--log-level=warn", "."]],
+  kernels: [["launcher/kernels.mjs"]],
+  proto: [["launcher/proto.mjs"]],
+};
+
+function run([program, ...args]) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [join(root, program), ...args], { cwd: root, stdio: "inherit" });
+    child.on("error", reject);
+    child.on("close", (code) => resolve(code ?? 1));
+  });
+}
+
+const [name, ...args] = process.argv.slice(2);
+const programs = tools[name];
+if (programs === undefined) {
+  console.error(`stemma: there is no tool "${name ?? ""}"; choose one of ${Object.keys(tools).join(", ")}.`);
+  process.exit(2);
+}
+await install();
+for (const [index, program] of programs.entries()) {
+  const isLast = index === programs.length - 1;
+  if ((await run(isLast ? [...program, ...args] : program)) !== 0) process.exitCode = 1;
+}
