@@ -8,6 +8,7 @@
  */
 import { chmod, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 
@@ -92,21 +93,20 @@ export class JsonLineServer {
     });
     let rest: Buffer = Buffer.alloc(0);
     // One request after the other: answers keep their order, and nothing piles up behind a slow one.
-    let queue = Promise.resolve();
+    const queue = new SerialQueue();
     socket.on("data", (chunk: Buffer) => {
       rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
       for (let newline = rest.indexOf(10); newline >= 0; newline = rest.indexOf(10)) {
         const line = rest.subarray(0, newline);
         rest = rest.subarray(newline + 1);
         socket.pause();
-        queue = queue
-          .then(() => answer(line, handler))
-          .then((text) => {
-            if (!socket.destroyed) {
-              socket.write(text);
-              socket.resume();
-            }
-          });
+        void queue.run(async () => {
+          const text = await answer(line, handler);
+          if (!socket.destroyed) {
+            socket.write(text);
+            socket.resume();
+          }
+        });
       }
       if (rest.length > options.maxLineBytes) {
         socket.end(

@@ -5,6 +5,7 @@
  * those doors are beside it.
  */
 import { join } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log, OpenFile } from "../../shared/ports.js";
 import {
@@ -69,7 +70,7 @@ export class Intake {
   #end = 0;
   #ids = new Set<string>();
   #current: { file: OpenFile; segment: Segment } | undefined;
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   private constructor(private readonly options: IntakeOptions) {}
 
@@ -134,14 +135,13 @@ export class Intake {
    * What a training of now would use: segments as the dataset reader pins them ("name:bytes"), and the
    * indices of their samples. Waits for appends under way.
    */
-  async snapshot(): Promise<{ readonly segments: readonly string[]; readonly range: Pin }> {
-    await this.#queue;
-    return {
+  snapshot(): Promise<{ readonly segments: readonly string[]; readonly range: Pin }> {
+    return this.#queue.run(() => ({
       segments: this.#segments
         .filter((segment) => segment.endIndex > segment.firstIndex)
         .map(({ name, bytes }) => `${name}:${bytes}`),
       range: this.range(),
-    };
+    }));
   }
 
   /** Index of the oldest sample kept and one past the newest. */
@@ -159,13 +159,11 @@ export class Intake {
    * @throws SAMPLE_INVALID (then none is taken), SAMPLE_QUOTA, DISK_FULL, FILE_FAILED
    */
   append(values: readonly unknown[], batch?: string): Promise<Taken> {
-    const run = this.#queue.then(() => this.#append(values, batch));
-    this.#queue = run.catch(() => undefined);
-    return run;
+    return this.#queue.run(() => this.#append(values, batch));
   }
 
   async close(): Promise<void> {
-    await this.#queue;
+    await this.#queue.idle();
     await this.#current?.file.close();
     this.#current = undefined;
   }

@@ -2,6 +2,7 @@
  * Switches lines to versions: recover from the outbox's store (exact, or a typed error), install into
  * a slot, switch the link, then the fact. Restarted anywhere in between, it ends in the same place.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
@@ -30,7 +31,7 @@ export interface ActivatorOptions {
 const holdShare = 0.25;
 
 export class Activator {
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   constructor(private readonly options: ActivatorOptions) {}
 
   /**
@@ -38,7 +39,7 @@ export class Activator {
    * DISK_BUDGET_EXHAUSTED, DISK_FULL
    */
   activate(line: string, versionId: Hash): Promise<void> {
-    return this.#exclusively(() => this.#activate(line, versionId));
+    return this.#queue.run(() => this.#activate(line, versionId));
   }
 
   /**
@@ -46,7 +47,7 @@ export class Activator {
    * it switched to.
    */
   activateNewest(line: string): Promise<Hash | undefined> {
-    return this.#exclusively(async () => {
+    return this.#queue.run(async () => {
       const next = nextActivation(this.options.outbox.state, line, this.options.profile.activation);
       if (next === undefined) return undefined;
       await this.#activate(line, next.versionId);
@@ -59,7 +60,7 @@ export class Activator {
    * is installed again.
    */
   reconcile(lines: readonly string[]): Promise<void> {
-    return this.#exclusively(async () => {
+    return this.#queue.run(async () => {
       const { outbox, current } = this.options;
       for (const line of lines) {
         const linked = await current.active(line);
@@ -78,7 +79,7 @@ export class Activator {
    * line stays.
    */
   sweep(inUse: ReadonlySet<string>): Promise<readonly string[]> {
-    return this.#exclusively(async () => {
+    return this.#queue.run(async () => {
       const keep = new Set<string>(inUse);
       for (const line of this.options.outbox.state.lines.values())
         for (const { versionId } of line.activations.slice(-2)) keep.add(versionId);
@@ -95,7 +96,7 @@ export class Activator {
   }
 
   async idle(): Promise<void> {
-    await this.#queue;
+    await this.#queue.idle();
   }
 
   async #activate(line: string, versionId: Hash): Promise<void> {
@@ -159,11 +160,5 @@ export class Activator {
       newest: newestVersion(outbox.state, line)?.versionId === versionId,
       text: `${line} now runs ${entry?.name ?? "a model"} (${versionId.slice(0, 12)})`,
     });
-  }
-
-  #exclusively<T>(action: () => Promise<T>): Promise<T> {
-    const run = this.#queue.then(action);
-    this.#queue = run.catch(() => undefined);
-    return run;
   }
 }

@@ -3,6 +3,7 @@
  * after a lost connection or a restart. Knows no models, only streams of objects.
  */
 import { join } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files, OpenFile } from "../../shared/ports.js";
@@ -117,7 +118,7 @@ export class Downloads {
     const file = await files.open(path, "append");
     let sinceNote = 0;
     // One note after the other: blocks are written side by side, and a note is a file of one name.
-    let noting: Promise<void> = Promise.resolve();
+    const notes = new SerialQueue();
     const note = async (): Promise<void> => {
       // Taken before the sync: only blocks that the sync covers may be in it.
       const reached = receiver.machine.state();
@@ -157,8 +158,7 @@ export class Downloads {
           await file.write(bytes, offset);
           if (++sinceNote < noteEvery) return;
           sinceNote = 0;
-          noting = noting.then(note);
-          await noting;
+          await notes.run(note);
         },
       },
       state,
@@ -179,7 +179,7 @@ export class Downloads {
         read: readerOf(file),
         done: async () => {
           this.options.send({ type: "transferDone", transfer });
-          await noting;
+          await notes.idle();
           await file.close();
           await files.remove(statePath);
           await files.remove(path);
@@ -187,7 +187,7 @@ export class Downloads {
       };
     } catch (error) {
       receiver.stop();
-      await noting.catch(() => undefined);
+      await notes.idle();
       await file.close();
       if (isStemmaError(error) && uselessCodes.has(error.code)) {
         await files.remove(statePath);

@@ -2,6 +2,7 @@
  * Models from the server, from offer to a version of this device's outbox: checked against the pinned
  * key, fetched as far as lacking, verified, kept. Activation is the caller's.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -52,7 +53,7 @@ const maxSmallBytes = 64 * 1024 * 1024;
 
 export class Offers {
   readonly #taking = new Map<string, Promise<void>>();
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   constructor(private readonly options: OffersOptions) {}
 
   /**
@@ -66,12 +67,11 @@ export class Offers {
     const running = this.#taking.get(key);
     if (running !== undefined) return running;
     // One after the other: two lines given the same model fetch it once.
-    const taking = this.#last
-      .then(() => this.#take(offer))
+    const taking = this.#queue
+      .run(() => this.#take(offer))
       .finally(() => {
         this.#taking.delete(key);
       });
-    this.#last = taking.catch(() => undefined);
     this.#taking.set(key, taking);
     return taking;
   }

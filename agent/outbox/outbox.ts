@@ -4,6 +4,7 @@
  * then fact. Knows no network; who announces and who receives receipts tell it facts.
  */
 import { join } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { openJournal, type FileJournal } from "../../shared/journal/open-journal.js";
 import type { ModelSource, SaveRecord } from "../../shared/model/model.js";
@@ -59,7 +60,7 @@ export class Outbox {
    * Saves, adoptions and forgetting one after the other: a pack whose fact is still to come must not look
    * like garbage.
    */
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   private constructor(
     private readonly options: OutboxOptions,
@@ -196,15 +197,13 @@ export class Outbox {
   }
 
   async close(): Promise<void> {
-    await this.#queue;
+    await this.#queue.idle();
     await this.journal.close();
     await this.objects.close();
   }
 
   #exclusively<T>(action: () => Promise<T>): Promise<T> {
-    const run = this.#queue.then(() => this.#watched(action()));
-    this.#queue = run.catch(() => undefined);
-    return run;
+    return this.#queue.run(() => this.#watched(action()));
   }
 
   async #watched<T>(work: Promise<T>): Promise<T> {

@@ -4,6 +4,7 @@
  * transfer raw: coding is never needed. Knows no link; uploads.ts sends.
  */
 import { join } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
@@ -47,7 +48,7 @@ const measuredNumbers = 2 ** 18;
 
 export class UploadCoding {
   #coderBytesPerSecond: number | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   constructor(private readonly options: UploadCodingOptions) {}
 
   /** Removes what a killed run left: it is coded again, to the same bytes. */
@@ -76,8 +77,8 @@ export class UploadCoding {
     seenBytesPerSecond: number | undefined,
     signal: AbortSignal,
   ): Promise<CodedUpload | undefined> {
-    const prepared = this.#turn
-      .then(() => this.#prepare(want, refs, seenBytesPerSecond, signal))
+    return this.#queue
+      .run(() => this.#prepare(want, refs, seenBytesPerSecond, signal))
       .catch((error: unknown) => {
         if (!signal.aborted)
           this.options.log.warn("upload-not-coded", {
@@ -88,8 +89,6 @@ export class UploadCoding {
           });
         return undefined;
       });
-    this.#turn = prepared;
-    return prepared;
   }
 
   async #prepare(

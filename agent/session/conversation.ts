@@ -3,6 +3,7 @@
  * receipts verified and kept. Every word of the server's may be lost, doubled or late. Knows the
  * outbox, the link as a function, and what to tell the agent; no files, no sockets.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -96,7 +97,7 @@ export class Conversation {
   #wakeAtMs = Infinity;
   #cancelWake: (() => void) | undefined;
   /** Words are handled one after the other; a journal write in between keeps its order. */
-  #queue: Promise<void> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   constructor(
     private readonly options: ConversationOptions,
@@ -144,11 +145,11 @@ export class Conversation {
 
   /** Resolves when all that was heard has been handled. */
   async idle(): Promise<void> {
-    await this.#queue;
+    await this.#queue.idle();
   }
 
   #enqueue(action: () => Promise<void>): void {
-    this.#queue = this.#queue.then(action).catch((error: unknown) => {
+    this.#queue.run(action).catch((error: unknown) => {
       if (isStemmaError(error))
         this.options.log.warn("word-not-handled", { code: error.code, text: error.message });
       else this.options.log.error("word-not-handled", { text: (error as Error).stack ?? String(error) });

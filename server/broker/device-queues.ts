@@ -3,13 +3,15 @@
  * asynchronous hooks would reorder them), while devices run beside each other. Counts bytes, so that
  * who fills a queue can be made to wait.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+
 /**
  * What a waiting message costs beside its payload: without it, empty messages could queue without end. Bytes.
  */
 const messageOverheadBytes = 1024;
 
 interface Queue {
-  tail: Promise<void>;
+  readonly actions: SerialQueue;
   bytes: number;
   messages: number;
   readonly waiting: (() => void)[];
@@ -39,17 +41,20 @@ export class DeviceQueues {
     ready: () => void,
   ): void {
     const bytes = payloadBytes + messageOverheadBytes;
-    const queue = this.#queues.get(key) ?? { tail: Promise.resolve(), bytes: 0, messages: 0, waiting: [] };
+    const queue = this.#queues.get(key) ?? { actions: new SerialQueue(), bytes: 0, messages: 0, waiting: [] };
     this.#queues.set(key, queue);
     queue.bytes += bytes;
     queue.messages++;
     this.#bytes += bytes;
-    queue.tail = queue.tail
-      .then(work)
-      .catch(onError)
-      .then(() => {
+    void queue.actions.run(async () => {
+      try {
+        await work();
+      } catch (error) {
+        onError(error);
+      } finally {
         this.#left(key, queue, bytes);
-      });
+      }
+    });
     if (queue.bytes <= this.#maxBytes) ready();
     else queue.waiting.push(ready);
   }
@@ -63,6 +68,6 @@ export class DeviceQueues {
 
   /** Resolves when everything pushed so far has been handled. */
   async idle(): Promise<void> {
-    await Promise.all([...this.#queues.values()].map((queue) => queue.tail));
+    await Promise.all([...this.#queues.values()].map(({ actions }) => actions.idle()));
   }
 }

@@ -4,6 +4,7 @@
  * Coding is never needed: whatever stands in the way sends the model raw.
  */
 import { join } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Files, Log } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
@@ -44,7 +45,7 @@ const memorySpoolBytes = 256 * 1024;
 
 export class CodedOutflows {
   readonly #coded = new Map<string, Coded>();
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   private constructor(private readonly parts: CodedOutflowParts) {}
 
   /** What a killed process left is coded again when it is asked for. */
@@ -102,8 +103,8 @@ export class CodedOutflows {
     const reserved = [...this.#coded.values()].reduce((sum, { reservedBytes }) => sum + reservedBytes, 0);
     if (reserved + mostBytes > limits.spoolBytes) return undefined;
     let spool: Awaited<ReturnType<typeof openCodingSpool>> | undefined;
-    const stream = this.#turn
-      .then(async () => {
+    const stream = this.#queue
+      .run(async () => {
         await files.makeFolder(folder);
         spool = await openCodingSpool(
           files,
@@ -121,7 +122,6 @@ export class CodedOutflows {
         });
         return undefined;
       });
-    this.#turn = stream;
     const coded: Coded = {
       stream,
       users: 0,
@@ -174,6 +174,6 @@ export class CodedOutflows {
 
   /** Resolves when nothing is being coded. */
   async idle(): Promise<void> {
-    await this.#turn;
+    await this.#queue.idle();
   }
 }

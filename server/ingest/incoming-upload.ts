@@ -3,6 +3,7 @@
  * records it. Resumes from the spool where an earlier session or server left one. Decides nothing
  * itself: needs.ts says what is next, the transfer machine what to ask for.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError, isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { LeafTable } from "../../shared/model/model.js";
@@ -102,7 +103,7 @@ export class IncomingUpload {
   #lease: Lease | undefined;
   #transfer: Transfer | undefined;
   #cancelSave: (() => void) | undefined;
-  #saving: Promise<void> = Promise.resolve();
+  readonly #stateSaves = new SerialQueue();
   #interrupt: (() => void) | undefined;
   #interrupted = false;
   #begun = 0;
@@ -526,7 +527,8 @@ export class IncomingUpload {
   #saveState(transfer: Transfer): Promise<void> {
     const receiver = transfer.receiver.machine.state();
     const { spool } = transfer;
-    if (receiver === undefined || spool === undefined || transfer.reason === "objects") return this.#saving;
+    if (receiver === undefined || spool === undefined || transfer.reason === "objects")
+      return this.#stateSaves.idle();
     const { held } = transfer;
     const saved: SavedTransfer = {
       format: held === undefined ? 1 : 2,
@@ -536,10 +538,7 @@ export class IncomingUpload {
       receiver,
       ...(held !== undefined && { references: held.map(({ versionId }) => versionId) }),
     };
-    this.#saving = this.#saving
-      .catch(() => undefined)
-      .then(() => spool.saveState(Buffer.from(JSON.stringify(saved))));
-    return this.#saving;
+    return this.#stateSaves.run(() => spool.saveState(Buffer.from(JSON.stringify(saved))));
   }
 
   /**
@@ -618,7 +617,7 @@ export class IncomingUpload {
     const transfer = this.#transfer;
     this.#transfer = undefined;
     this.#cancelSave?.();
-    await this.#saving.catch(() => undefined);
+    await this.#stateSaves.idle();
     await transfer?.spool?.remove();
   }
 

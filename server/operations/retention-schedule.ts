@@ -2,6 +2,7 @@
  * Applies retention rules to every fleet, an hour after the start and once a day from then on. Knows no
  * rules: it asks which fleets have some. What fails is logged and tried again the next day.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { ServerOperations } from "./operations.js";
@@ -32,14 +33,14 @@ export function startRetentionSchedule({
   firstMs = hourMs,
   everyMs = 24 * hourMs,
 }: RetentionScheduleParts): RetentionSchedule {
-  let closed = false,
-    round: Promise<void> = Promise.resolve();
+  let closed = false;
+  const rounds = new SerialQueue();
   let cancel = clock.after(firstMs, next);
   function next(): void {
     if (closed) return;
     // The time to the next round is counted from the start of this one, however long it takes.
     cancel = clock.after(everyMs, next);
-    round = round.then(applyToAll);
+    void rounds.run(applyToAll);
   }
   async function applyToAll(): Promise<void> {
     let names: readonly string[] = [];
@@ -61,11 +62,11 @@ export function startRetentionSchedule({
     }
   }
   return {
-    settled: () => round,
+    settled: () => rounds.idle(),
     async close() {
       closed = true;
       cancel();
-      await round;
+      await rounds.idle();
     },
   };
 }

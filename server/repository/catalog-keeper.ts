@@ -1,6 +1,7 @@
 /**
  * Keeps the catalog in line with the state: built when first asked, then told of changes, rebuilt on demand.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Log } from "../../shared/ports.js";
@@ -17,7 +18,7 @@ export function catalogKeeper(
 ): CatalogKeeper {
   let catalog: Promise<Catalog> | undefined;
   let dirty = new Set<Hash>();
-  let updating: Promise<void> = Promise.resolve();
+  const updates = new SerialQueue();
 
   const entriesOf = async (versionIds: Iterable<Hash>): Promise<readonly CatalogEntry[]> => {
     const entries: CatalogEntry[] = [];
@@ -57,9 +58,8 @@ export function catalogKeeper(
     },
     async ready() {
       const built = await (catalog ?? rebuild());
-      // Whoever asks sees every change up to now; askers take turns, so that none sees half of one.
-      updating = updating.catch(() => undefined).then(() => update(built));
-      await updating;
+      // A caller sees every change up to now; updates run one after the other, so that no caller sees half of one.
+      await updates.run(() => update(built));
       return built;
     },
     rebuild,

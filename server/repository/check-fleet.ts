@@ -25,7 +25,7 @@ export async function checkFleet(
   { sample }: { readonly sample?: number } = {},
 ): Promise<CheckReport> {
   // A collection in between would make present things absent.
-  return await context.turns.take(async () => {
+  return await context.maintenanceQueue.run(async () => {
     const problems: Problem[] = [];
     await checkJournal(context, problems);
     // Packs that could not be read when the store was opened; damaged objects are found below.

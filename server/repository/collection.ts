@@ -55,7 +55,7 @@ export async function collect(
   context: RepositoryContext,
   plan: CollectionPlan,
 ): Promise<{ readonly freedBytes: number }> {
-  return await context.turns.take(async () => {
+  return await context.maintenanceQueue.run(async () => {
     refuseUnknownFacts(context);
     await context.references.settle();
     // Asked again under the store's lock: what was recorded since is counted, because its fact was applied

@@ -1,4 +1,5 @@
 /** What the parts of an open repository share. Data and ports only; the parts are functions beside it. */
+import type { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import type { FileJournal } from "../../shared/journal/open-journal.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { PackStore } from "../../shared/objects/pack-store.js";
@@ -30,8 +31,8 @@ export interface RepositoryContext {
   readonly queue: CommitQueue;
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;
-  /** Collections and backups take turns: a backup copies packs that a collection would delete. */
-  readonly turns: SerialQueue;
+  /** Collections, checks and backups run one after the other: a backup copies packs that a collection would delete. */
+  readonly maintenanceQueue: SerialQueue;
   /** Next sequence of each (device, line) saved here. */
   readonly sequences: Map<string, number>;
 }
@@ -42,14 +43,4 @@ export interface CatalogKeeper {
   /** These versions changed. */
   changed(versionIds: Iterable<Hash>): void;
   rebuild(): Promise<Catalog>;
-}
-
-/** Runs actions one after the other, in the order of the calls. */
-export class SerialQueue {
-  #last: Promise<unknown> = Promise.resolve();
-  take<T>(action: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(action);
-    this.#last = turn.catch(() => undefined);
-    return turn;
-  }
 }

@@ -3,6 +3,7 @@
  * FleetRepository answers. What each answer takes lies in the files beside this one.
  */
 import { join } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Fact } from "../../shared/journal/fact.js";
@@ -18,7 +19,7 @@ import { catalogKeeper } from "./catalog-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
-import { SerialQueue, type RepositoryContext } from "./context.js";
+import type { RepositoryContext } from "./context.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, needKept } from "./diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
@@ -112,7 +113,7 @@ async function openContext(
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
       catalog: catalogKeeper({ state, records, byDevice, damaged }, objects, openNedbCatalog, log),
-      turns: new SerialQueue(),
+      maintenanceQueue: new SerialQueue(),
     };
   } catch (error) {
     await objects.close();

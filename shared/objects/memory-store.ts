@@ -2,6 +2,7 @@
  * The object store in memory: the same contract and the same collection as the packs on files, for tests and
  * simulation. Nothing survives.
  */
+import { SerialQueue } from "../concurrency/serial-queue.js";
 import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
@@ -156,7 +157,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
   const reading = new TensorReading(tensors, new DecodedCache(decodedCacheBytes));
   const publication = new Publication(index);
   let closed = false;
-  let collecting: Promise<unknown> = Promise.resolve();
+  const collections = new SerialQueue();
 
   const has = (id: Hash): boolean => index.isUsable(id);
   const checkWritable = (): void => {
@@ -240,12 +241,10 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
       }),
     planCollection: (live) => index.plan(live, leases.pinned()),
     collect(plan, live) {
-      const collection = collecting.then(() => {
+      return collections.run(() => {
         checkWritable();
         return collectPlanned({ index, leases, lock, rewriter: packs }, plan, live);
       });
-      collecting = collection.catch(() => undefined);
-      return collection;
     },
     close() {
       closed = true;

@@ -5,6 +5,7 @@
  * Order of writing: pack under a temporary name → fsync → rename → fsync of the folder (shared by the
  * saves in flight) → visible. A failed fsync ends all writing until the store is opened again.
  */
+import { SerialQueue } from "../concurrency/serial-queue.js";
 import { StemmaError } from "../errors.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
@@ -89,7 +90,7 @@ class FilePackStore implements PackStore {
   readonly #publication: Publication;
   #failure: unknown;
   #closed = false;
-  #collecting: Promise<unknown> = Promise.resolve();
+  readonly #collections = new SerialQueue();
   #cacheStale: boolean;
 
   constructor(
@@ -330,7 +331,7 @@ class FilePackStore implements PackStore {
   }
 
   collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
-    const collection = this.#collecting.then(async () => {
+    return this.#collections.run(() => {
       this.#checkWritable();
       this.#refuseProblems();
       return collectPlanned(
@@ -344,8 +345,6 @@ class FilePackStore implements PackStore {
         live,
       );
     });
-    this.#collecting = collection.catch(() => undefined);
-    return collection;
   }
 
   async #rewrite(kept: readonly Located[]): Promise<PackIndex> {
@@ -386,7 +385,7 @@ class FilePackStore implements PackStore {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#collecting;
+    await this.#collections.idle();
     await this.#packFiles.close();
     if (this.#cacheStale) await writeCache(this.#files, this.#folder, this.#index).catch(() => undefined);
   }

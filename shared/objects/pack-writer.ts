@@ -2,6 +2,7 @@
  * The writer of one save: leaves out what the store has, hashes on the way, pins what it relies on, and makes
  * one pack of the rest.
  */
+import { SerialQueue } from "../concurrency/serial-queue.js";
 import { StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
 import { tensorByteLength } from "../tensor/dtype.js";
@@ -82,7 +83,8 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   /** Tensors that this save brought coded, for what it brings coded against them. */
   readonly #decoded = new DecodedCache(ownDecodedBytes);
   #target: Target | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** One call after the other, in whatever order they come. */
+  readonly #queue = new SerialQueue();
   #state: "open" | "committed" | "ended" = "open";
 
   constructor(host: PackWriterHost<Target>) {
@@ -90,7 +92,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   }
 
   put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       const id = objectId(kind, bytes);
       if (this.#has(id)) return id;
       const target = this.#openTarget();
@@ -107,7 +109,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
 
   /** A tensor that is expected by an id which the store has is not read at all. */
   putTensor(source: TensorSource, expected?: Hash): Promise<Hash> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       if (expected !== undefined && this.#settled(expected)) return expected;
       const target = this.#openTarget();
       let id: Hash;
@@ -147,7 +149,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     const early = this.#state === "open" ? this.#decodeEarly(tensor) : Promise.resolve(undefined);
     // Awaited in its turn, or by nobody when the save ends before.
     early.catch(() => undefined);
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       if (this.#settled(tensor.id)) return tensor.id;
       const target = this.#openTarget();
       // The disk takes it while it is decoded.
@@ -183,7 +185,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   }
 
   commit(): Promise<{ readonly pack: string | null; readonly bytes: number }> {
-    return this.#inTurn(async () => {
+    return this.#serially(async () => {
       const target = this.#target;
       if (target === undefined || target.entries.length === 0) {
         await target?.discard();
@@ -204,13 +206,13 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
 
   async abort(): Promise<void> {
     if (this.#state !== "open") return;
-    await this.#turn.catch(() => undefined);
+    await this.#queue.idle();
     if (this.#state === "open") await this.#fail();
   }
 
-  /** One call after the other, however they come. */
-  #inTurn<T>(run: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(() => {
+  /** Refused once the save has ended. */
+  #serially<T>(run: () => Promise<T>): Promise<T> {
+    return this.#queue.run(() => {
       if (this.#state !== "open")
         throw new StemmaError(
           "STORE_FAILED",
@@ -218,8 +220,6 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         );
       return run();
     });
-    this.#turn = result.catch(() => undefined);
-    return result;
   }
 
   /** Whether the object need not be written; either way this save relies on it from now on. */

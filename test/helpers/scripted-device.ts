@@ -3,6 +3,7 @@
  * saves tiny models in a memory store, announces, answers wants with the real sender, and lets a test
  * lose, repeat or corrupt what it sends. Not an agent: nothing is durable, nothing is retried.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import mqtt, { type MqttClient } from "mqtt";
 import type { Uploads } from "../../agent/outbox/uploads.js";
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
@@ -310,13 +311,13 @@ export class ScriptedDevice {
 
   /** One word after the other, as an agent takes them: a request must not overtake the want before it. */
   #answerBy(uploads: Uploads, body: Body): void {
-    this.#queue = this.#queue.then(async () => {
+    void this.#queue.run(async () => {
       if (body.type === "want" && body.transfer !== "") await uploads.begin(body);
       if (body.type === "blockRequest") uploads.onRequest(body);
       if (body.type === "transferDone") await uploads.end(body.transfer);
     });
   }
-  #queue: Promise<void> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   #beginSender(want: Want): void {
     const saved = this.models.get(want.versionId);

@@ -12,7 +12,7 @@ import { basename, join, relative, sep } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import { saveKey, type PrivateKey } from "../../../shared/trust/keys.js";
-import { mapConcurrent } from "../map-concurrent.js";
+import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import {
   fleetBackupFolder,
   readManifest,
@@ -40,7 +40,7 @@ export async function backupFleet(
       `${folder} lies inside the home that it is to back up. Choose a folder elsewhere, best on another disk.`,
       { folder },
     );
-  return await context.turns.take(async () => {
+  return await context.maintenanceQueue.run(async () => {
     const { files } = context;
     const target = fleetBackupFolder(folder, context.fleet);
     await makeFolderDurably(files, join(target, "packs"));

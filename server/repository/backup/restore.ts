@@ -12,7 +12,7 @@ import type { Files } from "../../../shared/ports.js";
 import { loadKey, saveKey } from "../../../shared/trust/keys.js";
 import { verifyHead } from "../../../shared/trust/signatures.js";
 import { isName } from "../../../shared/wire/topics.js";
-import { mapConcurrent } from "../map-concurrent.js";
+import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-manifest.js";
 import { copyFile, filesAtOnce, hashFile } from "./copy-file.js";
 import { keyPath, openHome, strayName, type Home, type HomePorts } from "../home.js";

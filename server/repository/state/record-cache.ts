@@ -5,12 +5,13 @@
  * end is written over.
  */
 import { join } from "node:path";
+import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { decodeSaveRecord, maxRecordBytes, versionIdOf } from "../../../shared/model/save-record.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { mapConcurrent } from "../map-concurrent.js";
+import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 
 const magic = Buffer.from("STEMRECC");
 const head = Buffer.concat([magic, Buffer.of(1, 0, 0, 0)]);
@@ -52,7 +53,7 @@ export class RecordCache {
   readonly #path: string;
   #end: number;
   #pending: Uint8Array[] = [];
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writes = new SerialQueue();
 
   private constructor(files: Files, path: string, end: number) {
     this.#files = files;
@@ -85,9 +86,8 @@ export class RecordCache {
   flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
-    if (batch.length > 0)
-      this.#writing = this.#writing.then(() => this.#append(batch)).catch(() => undefined);
-    return this.#writing;
+    if (batch.length > 0) this.#writes.run(() => this.#append(batch)).catch(() => undefined);
+    return this.#writes.idle();
   }
 
   async #append(batch: readonly Uint8Array[]): Promise<void> {

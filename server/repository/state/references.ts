@@ -4,6 +4,7 @@
  * with what is recorded; `settle` brings it in line with the state. Save records stay for ever, so
  * that names, parents and times outlive a retirement.
  */
+import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
@@ -34,7 +35,7 @@ export function keptVersions(state: FleetState): ReadonlySet<Hash> {
 export class ReferenceIndex {
   readonly #counts = new Map<Hash, number>();
   readonly #counted = new Set<Hash>();
-  #settling: Promise<void> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   #inUse = false;
   constructor(
     private readonly objects: Pick<ObjectReader, "read">,
@@ -56,9 +57,7 @@ export class ReferenceIndex {
    */
   async settle(): Promise<void> {
     this.#inUse = true;
-    const settling = this.#settling.catch(() => undefined).then(() => this.#settleNow());
-    this.#settling = settling;
-    await settling;
+    await this.#queue.run(() => this.#settleNow());
   }
 
   async #settleNow(): Promise<void> {

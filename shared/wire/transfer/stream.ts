@@ -3,6 +3,7 @@
  * any range out of the objects for the sender, and the objects out of the stream for the receiver,
  * each checked against its id. Knows no network and no files.
  */
+import { SerialQueue } from "../../concurrency/serial-queue.js";
 import { StemmaError } from "../../errors.js";
 import { objectId, sha256, tensorIdOfSource } from "../../tensor/hash.js";
 import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "../../tensor/tensor.js";
@@ -53,7 +54,7 @@ export class StreamReader {
   #index = -1;
   #iterator: AsyncIterator<Uint8Array> | undefined;
   #rest: Uint8Array = new Uint8Array(0);
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   constructor(objects: readonly StreamObject[]) {
     this.#objects = objects;
@@ -65,12 +66,10 @@ export class StreamReader {
    * fewer bytes than it says; what its source throws
    */
   read(offset: number, target: Uint8Array): Promise<void> {
-    const result = this.#queue.then(() => this.#read(offset, target));
-    this.#queue = result.catch(() => undefined);
-    return result;
+    return this.#queue.run(() => this.#read(offset, target));
   }
   async close(): Promise<void> {
-    await this.#queue;
+    await this.#queue.idle();
     await this.#leave();
   }
 
