@@ -5,10 +5,10 @@
  */
 import { StemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
-import { commonBlock, cutBlock } from "../../shared/delta/common-block.js";
+import { commonBlock, extractBlock } from "../../shared/delta/common-block.js";
 import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
 import { isFixedKind } from "../../shared/delta/fixed-planes.js";
-import { fixedSizeOf } from "../../shared/delta/fixed-size.js";
+import { estimateFixedPlanesBytes } from "../../shared/delta/fixed-planes-estimate.js";
 import { numberKind, planeBytes } from "../../shared/delta/numbers.js";
 import type { Representation } from "../../shared/objects/object-store.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
@@ -193,7 +193,7 @@ async function findWanted({ layout, load }: EdgeContext, tensor: ArchiveTensor):
   const bytes =
     tensor.byteLength > mostForFixed
       ? usualFixedShare * tensor.byteLength
-      : fixedSizeOf(await load(tensor.id));
+      : estimateFixedPlanesBytes(await load(tensor.id));
   return bytes === undefined ? { layout: "planes" } : { layout, bytes };
 }
 
@@ -373,7 +373,7 @@ async function blockEdges(
     blockBytes = tensorByteLength(dtype, block);
   const [sample, base] = (await Promise.all(
     [own, other].map(({ bytes, shape: whole }) =>
-      sampleBytes(dtype, block, cutBlock(bytes, whole, block, elementBytes)),
+      sampleBytes(dtype, block, extractBlock(bytes, whole, block, elementBytes)),
     ),
   )) as [Tensor, Tensor];
   const found = context.codec.estimate(sample, sample.bytes, { base });

@@ -3,7 +3,7 @@
  * they mean to TensorFlow.js's layers; a layer without bounds here is refused by name. Knows no store.
  */
 import { StemmaError } from "../../shared/errors.js";
-import { weightPlaces } from "../../shared/model/architecture.js";
+import { weightSlots } from "../../shared/model/architecture.js";
 import type { Architecture, LeafLayer } from "../../shared/model/model.js";
 import {
   ActivationLayer,
@@ -347,7 +347,7 @@ export function compileNetwork(
   architecture: Architecture,
   known: readonly (KnownWeights | WeightBounds)[],
 ): IntervalNetwork {
-  const places = weightPlaces(architecture);
+  const places = weightSlots(architecture);
   if (places.length !== known.length)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",

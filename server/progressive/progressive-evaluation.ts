@@ -4,7 +4,7 @@
  * pass over all bytes. So every answer is the full-precision one. Bytes and forward pass come in through
  * ports; knows no store, no engine.
  */
-import { weightPlaces } from "../../shared/model/architecture.js";
+import { weightSlots } from "../../shared/model/architecture.js";
 import type { Architecture } from "../../shared/model/model.js";
 import { decideLevel, type DecideLevel } from "./decide-level.js";
 import { agrees, topOf, type TopK } from "./top-k.js";
@@ -84,7 +84,7 @@ class Question {
 /** @throws PROGRESSIVE_UNSUPPORTED, ARCHITECTURE_MISMATCH, and what the ports throw */
 export async function evaluateProgressively(request: ProgressiveRequest): Promise<ProgressiveReport> {
   const { architecture, weights, inputs, count, tops, decide = decideLevel, onProgress } = request;
-  const places = weightPlaces(architecture),
+  const places = weightSlots(architecture),
     questions = tops.map((top) => new Question(top, count)),
     levels: LevelReport[] = [];
   const report = (level: number, before: readonly (readonly number[])[], readBytes: number): void => {

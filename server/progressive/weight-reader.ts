@@ -86,7 +86,7 @@ export function storedReader(
  */
 export function fixedReader(
   tensors: readonly Tensor[],
-  codec: Pick<DeltaCodec, "encodeTensor" | "planesPrefix" | "decodeFixedLevels">,
+  codec: Pick<DeltaCodec, "encodeTensor" | "planesPrefixBytes" | "decodeFixedLevels">,
 ): WeightReader {
   const laidOut = tensors.map((tensor) => {
     const encoded =
@@ -108,7 +108,7 @@ export function fixedReader(
         });
       return Promise.resolve({
         bounds: fixedBounds(codec.decodeFixedLevels(tensor, encoded, level)),
-        readBytes: codec.planesPrefix(tensor, encoded, level, encodingCodes.fixedPlanes),
+        readBytes: codec.planesPrefixBytes(tensor, encoded, level, encodingCodes.fixedPlanes),
       });
     },
     readAll: () => Promise.resolve(totalBytes),

@@ -2,7 +2,7 @@
  * Little-endian fields, varints and length-prefixed pieces of a coded tensor; the reader checks every length.
  * Knows no format.
  */
-import { malformed } from "./side-information.js";
+import { encodingMalformed } from "./encoding-malformed.js";
 
 export class ByteWriter {
   readonly #parts: Uint8Array[] = [];
@@ -30,7 +30,7 @@ export class ByteWriter {
     this.bytes(bytes);
   }
   finish(): Uint8Array {
-    const all = uninitialised(this.length);
+    const all = uninitialisedBytes(this.length);
     let at = 0;
     for (const part of this.#parts) {
       all.set(part, at);
@@ -49,7 +49,7 @@ export class ByteReader {
   }
   take(length: number): Uint8Array {
     if (length > this.left)
-      throw malformed(`it ends after ${this.bytes.length} bytes, in the middle of a field`);
+      throw encodingMalformed(`it ends after ${this.bytes.length} bytes, in the middle of a field`);
     this.#at += length;
     return this.bytes.subarray(this.#at - length, this.#at);
   }
@@ -67,7 +67,7 @@ export class ByteReader {
       value += (byte & 127) * factor;
       if (byte < 128) return value;
     }
-    throw malformed("a length is longer than any may be");
+    throw encodingMalformed("a length is longer than any may be");
   }
   sized(): Uint8Array {
     return this.take(this.varint());
@@ -78,7 +78,7 @@ export class ByteReader {
 }
 
 /** Memory of one's own that is about to be filled to its end; not cleared, which takes longer than a copy. */
-export function uninitialised(length: number): Uint8Array {
+export function uninitialisedBytes(length: number): Uint8Array {
   const { buffer } = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer, 0, length);
 }

@@ -2,11 +2,11 @@
  * Which contexts get tables of their own, and which of the two coders is the smaller, from how often each
  * symbol occurred. Pure.
  */
-import { frequenciesOf } from "./frequencies.js";
-import { huffmanLengths, soleLength, symbols } from "./huffman.js";
+import { normaliseFrequencies } from "./frequencies.js";
+import { huffmanLengths, soleSymbolLength, symbolCount } from "./huffman.js";
 import { roughLog2 } from "./numbers.js";
 import { contextCount, type OwnTables } from "./side-information.js";
-import type { Expected } from "./workspace.js";
+import type { ExpectedTables } from "./kernel-memory.js";
 
 export interface TableChoice {
   /** Whether the asymmetric coder is to be used; then `frequencies` has rows, else `lengths`. */
@@ -32,7 +32,7 @@ const closeGain = 0.985;
 const peak = 0.35,
   flatGain = 0.99;
 
-type Expectation = Pick<Expected, "meanings" | "lengths" | "frequencies">;
+type Expectation = Pick<ExpectedTables, "symbols" | "lengths" | "frequencies">;
 
 /** @param counts by context and symbol; @param totals by context */
 export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected: Expectation): TableChoice {
@@ -45,7 +45,7 @@ export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected:
     if (total === 0) continue;
     const { used, largest, openBits } = sumUp(counts, context, expected);
     open += openBits;
-    const row = counts.subarray(context * symbols, (context + 1) * symbols);
+    const row = counts.subarray(context * symbolCount, (context + 1) * symbolCount);
     const packed = cheaper(
       rowBits + lengthBits * used,
       codeBits(row, expected.lengths[context]!),
@@ -77,7 +77,7 @@ function chooseClose(
       total === 0
         ? { row: undefined, bits: 0 }
         : closeRow(
-            counts.subarray(context * symbols, (context + 1) * symbols),
+            counts.subarray(context * symbolCount, (context + 1) * symbolCount),
             total,
             sumUp(counts, context, expected).used,
             expected.frequencies[context]!,
@@ -104,16 +104,16 @@ function closeRow(
 function sumUp(
   counts: Uint32Array,
   context: number,
-  { meanings }: Expectation,
+  { symbols }: Expectation,
 ): { used: number; largest: number; openBits: number } {
   let used = 0,
     largest = 0,
     openBits = 0;
-  for (let s = 0; s < symbols; s++) {
-    const count = counts[context * symbols + s]!;
+  for (let s = 0; s < symbolCount; s++) {
+    const count = counts[context * symbolCount + s]!;
     if (count === 0) continue;
     used++;
-    openBits += count * meanings[s]!.width;
+    openBits += count * symbols[s]!.width;
     if (count > largest) largest = count;
   }
   return { used, largest, openBits };
@@ -131,24 +131,24 @@ function cheaper<Row>(
 
 function codeBits(row: Uint32Array, lengths: Uint8Array): number {
   let bits = 0;
-  for (let s = 0; s < symbols; s++) if (lengths[s] !== soleLength) bits += row[s]! * lengths[s]!;
+  for (let s = 0; s < symbolCount; s++) if (lengths[s] !== soleSymbolLength) bits += row[s]! * lengths[s]!;
   return bits;
 }
 
 function ownLengths(row: Uint32Array): { row: Uint8Array; bits: number } {
-  const lengths = new Uint8Array(symbols);
+  const lengths = new Uint8Array(symbolCount);
   huffmanLengths(row, lengths);
   return { row: lengths, bits: codeBits(row, lengths) };
 }
 
 function shareBits(row: Uint32Array, frequencies: Uint16Array): number {
   let bits = 0;
-  for (let s = 0; s < symbols; s++) if (row[s]! > 0) bits += row[s]! * (11 - roughLog2(frequencies[s]!));
+  for (let s = 0; s < symbolCount; s++) if (row[s]! > 0) bits += row[s]! * (11 - roughLog2(frequencies[s]!));
   return bits;
 }
 
 function ownFrequencies(row: Uint32Array): { row: Uint16Array; bits: number } {
-  const frequencies = new Uint16Array(symbols);
-  frequenciesOf(row, frequencies);
+  const frequencies = new Uint16Array(symbolCount);
+  normaliseFrequencies(row, frequencies);
   return { row: frequencies, bits: shareBits(row, frequencies) };
 }

@@ -4,12 +4,12 @@
  */
 import { StemmaError } from "../errors.js";
 import { dtypeBits, tensorByteLength, type DType } from "../tensor/dtype.js";
-import { ByteReader, ByteWriter, uninitialised } from "./bytes.js";
-import { commonBlock, cutBlock, cutRest, joinBlock } from "./common-block.js";
+import { ByteReader, ByteWriter, uninitialisedBytes } from "./bytes.js";
+import { commonBlock, extractBlock, extractRest, joinBlock } from "./common-block.js";
 import {
   encodingCodes,
   isEncodingCode,
-  nothingNeeded,
+  noReferences,
   type EncodedTensor,
   type EncodeOptions,
   type EncodingCode,
@@ -17,22 +17,22 @@ import {
   type Tensor,
   type TensorHeader,
 } from "./encoded.js";
-import { estimateNumbers, mostSample, type Estimate } from "./estimate.js";
+import { estimateNumbers, maxSampleNumbers, type Estimate } from "./estimate.js";
 import {
   decodeFixedLevels,
   decodeFixedPlanes,
   encodeFixedPlanes,
   fixedPlaneCount,
-  fixedPrefix,
+  fixedPrefixBytes,
   isFixedKind,
   type FixedLevels,
 } from "./fixed-planes.js";
 import type { DeltaKernels } from "./kernels/kernels.js";
 import { numberKind, planeBytes, viewOf, type NumberKind } from "./numbers.js";
 import { decodePiece, encodePiece, predictorOf } from "./piece.js";
-import { decodePlanes, encodePlanes, planesNeedBase, planesPrefix } from "./planes.js";
-import { malformed } from "./side-information.js";
-import { Workspace } from "./workspace.js";
+import { decodePlanes, encodePlanes, planesNeedBase, planesPrefixBytes } from "./planes.js";
+import { encodingMalformed } from "./encoding-malformed.js";
+import { KernelMemory } from "./kernel-memory.js";
 
 /** Numbers of a piece: what bounds the kernels' memory (about 24 bytes a number). */
 const pieceNumbers = 2 ** 21;
@@ -70,7 +70,7 @@ export interface DeltaCodec {
     declaredBytes: number,
   ): Uint8Array;
   /** What an encoding was coded against, from its bytes alone. @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN */
-  needs(
+  requiredReferences(
     header: TensorHeader,
     encoded: Pick<EncodedTensor, "bytes"> & { readonly code: number },
   ): EncodedTensor["against"];
@@ -80,7 +80,7 @@ export interface DeltaCodec {
    * How many of an encoding's first bytes hold the first `planes` byte planes. @param code planes, or fixed
    * planes @throws DELTA_MALFORMED
    */
-  planesPrefix(header: TensorHeader, bytes: Uint8Array, planes: number, code?: PlanesCode): number;
+  planesPrefixBytes(header: TensorHeader, bytes: Uint8Array, planes: number, code?: PlanesCode): number;
   /**
    * The tensor with only its highest `planes` bytes an element, the others nought, from a prefix of an
    * encoding of layout planes.
@@ -112,32 +112,32 @@ interface Numbers {
 type Described = Omit<Numbers, "bytes">;
 
 export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
-  const workspace = new Workspace(kernels);
+  const memory = new KernelMemory(kernels);
   return {
     kernels: kernels.name,
     encodeTensor(header, bytes, references = {}, options = {}) {
       checkLength(header, bytes.length);
-      return encodeAny(workspace, header, bytes, references, options);
+      return encodeAny(memory, header, bytes, references, options);
     },
     decodeTensor(header, { code, bytes }, references, declaredBytes) {
       checkLength(header, declaredBytes);
-      const target = uninitialised(declaredBytes);
-      decodeAny(workspace, header, code, bytes, references, target);
+      const target = uninitialisedBytes(declaredBytes);
+      decodeAny(memory, header, code, bytes, references, target);
       return target;
     },
-    needs: (header, { code, bytes }) => needsOf(header, code, bytes, 0),
+    requiredReferences: (header, { code, bytes }) => needsOf(header, code, bytes, 0),
     estimate: estimateTensor,
-    planesPrefix: ({ dtype }, bytes, planes, code = encodingCodes.planes) =>
+    planesPrefixBytes: ({ dtype }, bytes, planes, code = encodingCodes.planes) =>
       code === encodingCodes.fixedPlanes
-        ? fixedPrefix(bytes, planes)
-        : planesPrefix(bytes, planeBytes(dtype), planes),
+        ? fixedPrefixBytes(bytes, planes)
+        : planesPrefixBytes(bytes, planeBytes(dtype), planes),
     decodeHighPlanes(header, bytes, references, planes) {
-      const target = uninitialised(tensorByteLength(header.dtype, header.shape));
+      const target = uninitialisedBytes(tensorByteLength(header.dtype, header.shape));
       const width = planeBytes(header.dtype);
       if (planesNeedBase(bytes) && sameKind(header, references.base) === undefined)
         throw missing(header, "base");
       decodePlanes(
-        workspace,
+        memory,
         bytes,
         width,
         planesNeedBase(bytes) ? references.base?.bytes : undefined,
@@ -147,7 +147,7 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
       return target;
     },
     decodeFixedLevels: (header, bytes, levels) =>
-      decodeFixedLevels(workspace, fixedShape(header), bytes, Math.min(levels, fixedPlaneCount)),
+      decodeFixedLevels(memory, fixedShape(header), bytes, Math.min(levels, fixedPlaneCount)),
   };
 }
 
@@ -196,7 +196,7 @@ function numbersOf(
 }
 
 function raw(bytes: Uint8Array): EncodedTensor {
-  return { code: encodingCodes.raw, bytes, against: nothingNeeded };
+  return { code: encodingCodes.raw, bytes, against: noReferences };
 }
 function isEqual(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && Buffer.compare(a, b) === 0;
@@ -208,7 +208,7 @@ function countOf(dtype: DType, bytes: number): number {
 // --- encoding
 
 function encodeAny(
-  workspace: Workspace,
+  memory: KernelMemory,
   header: TensorHeader,
   bytes: Uint8Array,
   references: References,
@@ -216,19 +216,19 @@ function encodeAny(
 ): EncodedTensor {
   const numbers = numbersOf(header, bytes, references);
   if (layout === "fixed" && isFixedKind(header)) {
-    const fixed = encodeFixedPlanes(workspace, header.shape, bytes);
-    if (fixed !== undefined) return { code: encodingCodes.fixedPlanes, bytes: fixed, against: nothingNeeded };
+    const fixed = encodeFixedPlanes(memory, header.shape, bytes);
+    if (fixed !== undefined) return { code: encodingCodes.fixedPlanes, bytes: fixed, against: noReferences };
   }
-  if (layout === "planes" || layout === "fixed") return encodeInPlanes(workspace, numbers) ?? raw(bytes);
+  if (layout === "planes" || layout === "fixed") return encodeInPlanes(memory, numbers) ?? raw(bytes);
   return (
     (numbers.base === undefined && references.base !== undefined
-      ? encodeCommon(workspace, numbers, references)
-      : undefined) ?? encodeNumbers(workspace, numbers)
+      ? encodeCommon(memory, numbers, references)
+      : undefined) ?? encodeNumbers(memory, numbers)
   );
 }
 
 /** Planes always, that they may be read one by one; raw only where elements have no whole bytes. */
-function encodeInPlanes(workspace: Workspace, { dtype, bytes, base }: Numbers): EncodedTensor | undefined {
+function encodeInPlanes(memory: KernelMemory, { dtype, bytes, base }: Numbers): EncodedTensor | undefined {
   const width = planeBytes(dtype);
   if (width === 0 || bytes.length === 0) return undefined;
   // Against the base only where a sample says so.
@@ -239,26 +239,26 @@ function encodeInPlanes(workspace: Workspace, { dtype, bytes, base }: Numbers): 
         estimateNumbers(kind, countOf(dtype, bytes.length), bytes, { base }).predictor !== "none");
   return {
     code: encodingCodes.planes,
-    bytes: encodePlanes(workspace, bytes, width, based ? base : undefined),
+    bytes: encodePlanes(memory, bytes, width, based ? base : undefined),
     against: { base: based, previous: false },
   };
 }
 
-function encodeNumbers(workspace: Workspace, numbers: Numbers): EncodedTensor {
+function encodeNumbers(memory: KernelMemory, numbers: Numbers): EncodedTensor {
   const { dtype, shape, bytes, base, previous } = numbers,
     kind = numberKind(dtype);
   if (bytes.length === 0) return raw(bytes);
   if (base !== undefined && isEqual(base, bytes))
     return { code: encodingCodes.equal, bytes: new Uint8Array(), against: { base: true, previous: false } };
   if (kind === undefined) {
-    const planes = encodeInPlanes(workspace, numbers);
+    const planes = encodeInPlanes(memory, numbers);
     return planes !== undefined && planes.bytes.length < bytes.length ? planes : raw(bytes);
   }
   const count = countOf(dtype, bytes.length);
-  if (count > pieceNumbers) return encodeSlabs(workspace, numbers, kind);
+  if (count > pieceNumbers) return encodeSlabs(memory, numbers, kind);
   const chosen = estimateNumbers(kind, count, bytes, { base, previous });
   const piece = encodePiece(
-    workspace,
+    memory,
     { kind, count, view: viewOf(numberShape(dtype, shape), count) },
     bytes,
     chosen,
@@ -320,10 +320,10 @@ function eachSlab(
   }
 }
 
-function encodeSlabs(workspace: Workspace, numbers: Numbers, kind: NumberKind): EncodedTensor {
+function encodeSlabs(memory: KernelMemory, numbers: Numbers, kind: NumberKind): EncodedTensor {
   const parts: EncodedTensor[] = [];
   eachSlab(numbers, numbers.bytes.length, kind, (part, from, to) =>
-    parts.push(encodeNumbers(workspace, { ...part, bytes: numbers.bytes.subarray(from, to) })),
+    parts.push(encodeNumbers(memory, { ...part, bytes: numbers.bytes.subarray(from, to) })),
   );
   return joinParts(slabs, parts, numbers.bytes);
 }
@@ -347,7 +347,7 @@ function joinParts(how: number, parts: readonly EncodedTensor[], bytes: Uint8Arr
  * pay.
  */
 function encodeCommon(
-  workspace: Workspace,
+  memory: KernelMemory,
   numbers: Numbers,
   references: References,
 ): EncodedTensor | undefined {
@@ -356,15 +356,15 @@ function encodeCommon(
     block = blockOf({ dtype, shape }, references.base);
   if (block === undefined || kind === undefined) return undefined;
   const described = describeBlock({ dtype, shape }, block, references),
-    own = cutBlock(bytes, shape, block, elementBytes(dtype));
+    own = extractBlock(bytes, shape, block, elementBytes(dtype));
   const { predictor } = estimateNumbers(kind, countOf(dtype, own.length), own, described);
   if (predictor === "none") return undefined;
-  const rest = cutRest(bytes, shape, block, elementBytes(dtype));
+  const rest = extractRest(bytes, shape, block, elementBytes(dtype));
   return joinParts(
     common,
     [
-      encodeNumbers(workspace, { ...described, bytes: own }),
-      encodeNumbers(workspace, { ...describeRest(dtype, rest.length), bytes: rest }),
+      encodeNumbers(memory, { ...described, bytes: own }),
+      encodeNumbers(memory, { ...describeRest(dtype, rest.length), bytes: rest }),
     ],
     bytes,
   );
@@ -385,7 +385,7 @@ function describeBlock(
   { base, previous }: References,
 ): Described {
   const cut = (tensor: Tensor): Uint8Array =>
-    cutBlock(tensor.bytes, tensor.shape, block, elementBytes(dtype));
+    extractBlock(tensor.bytes, tensor.shape, block, elementBytes(dtype));
   const before = base === undefined ? undefined : sameKind(base, previous);
   return {
     dtype,
@@ -398,7 +398,7 @@ function describeBlock(
 // --- decoding
 
 function decodeAny(
-  workspace: Workspace,
+  memory: KernelMemory,
   header: TensorHeader,
   code: number,
   bytes: Uint8Array,
@@ -406,20 +406,20 @@ function decodeAny(
   target: Uint8Array,
 ): void {
   if (code === encodingCodes.parts && bytes[0] === common) {
-    decodeCommon(workspace, header, bytes, references, target);
+    decodeCommon(memory, header, bytes, references, target);
     return;
   }
   if (code === encodingCodes.fixedPlanes) {
-    decodeFixedPlanes(workspace, fixedShape(header), bytes, target);
+    decodeFixedPlanes(memory, fixedShape(header), bytes, target);
     return;
   }
-  decodeNumbers(workspace, numbersOf(header, target, references), checkedCode(code), bytes, target, 0);
+  decodeNumbers(memory, numbersOf(header, target, references), checkedCode(code), bytes, target, 0);
 }
 
 /** @throws DELTA_MALFORMED for a tensor that never lies in fixed planes */
 function fixedShape(header: TensorHeader): readonly number[] {
   if (!isFixedKind(header))
-    throw malformed(`${header.dtype} [${header.shape.join(", ")}] has no fixed planes`);
+    throw encodingMalformed(`${header.dtype} [${header.shape.join(", ")}] has no fixed planes`);
   return header.shape;
 }
 
@@ -434,7 +434,7 @@ function checkedCode(code: number): EncodingCode {
 }
 
 function decodeNumbers(
-  workspace: Workspace,
+  memory: KernelMemory,
   numbers: Described,
   code: EncodingCode,
   bytes: Uint8Array,
@@ -445,37 +445,37 @@ function decodeNumbers(
     kind = numberKind(dtype),
     { raw: rawCode, equal, planes, parts, fixedPlanes } = encodingCodes;
   if (code === rawCode) {
-    if (bytes.length !== target.length) throw malformed("raw bytes are not as long as the tensor");
+    if (bytes.length !== target.length) throw encodingMalformed("raw bytes are not as long as the tensor");
     target.set(bytes);
     return;
   }
   if (code === equal) {
-    if (bytes.length > 0) throw malformed("bytes follow where there are none");
+    if (bytes.length > 0) throw encodingMalformed("bytes follow where there are none");
     if (base === undefined) throw missing(numbers, "base");
     target.set(base);
     return;
   }
-  if (target.length === 0) throw malformed("a tensor without bytes is always raw");
+  if (target.length === 0) throw encodingMalformed("a tensor without bytes is always raw");
   if (code === planes) {
     const width = planeBytes(dtype);
-    if (width === 0) throw malformed(`${dtype} has no byte planes`);
+    if (width === 0) throw encodingMalformed(`${dtype} has no byte planes`);
     if (planesNeedBase(bytes) && base === undefined) throw missing(numbers, "base");
-    decodePlanes(workspace, bytes, width, base, target);
+    decodePlanes(memory, bytes, width, base, target);
     return;
   }
   if (kind === undefined || code === fixedPlanes)
-    throw malformed(`${kind === undefined ? dtype : "a part"} is never coded so`);
+    throw encodingMalformed(`${kind === undefined ? dtype : "a part"} is never coded so`);
   if (code === parts) {
-    decodeSlabs(workspace, numbers, kind, bytes, target, depth + 1);
+    decodeSlabs(memory, numbers, kind, bytes, target, depth + 1);
     return;
   }
   const count = countOf(dtype, target.length),
     predictor = predictorOf(bytes);
-  if (count > pieceNumbers) throw malformed("a piece is larger than any may be");
+  if (count > pieceNumbers) throw encodingMalformed("a piece is larger than any may be");
   if (predictor !== "none" && base === undefined) throw missing(numbers, "base");
   if (predictor === "extrapolated" && previous === undefined) throw missing(numbers, "previous");
   decodePiece(
-    workspace,
+    memory,
     code,
     bytes,
     { kind, count, view: viewOf(numberShape(dtype, shape), count) },
@@ -485,7 +485,7 @@ function decodeNumbers(
 }
 
 function decodeSlabs(
-  workspace: Workspace,
+  memory: KernelMemory,
   numbers: Described,
   kind: NumberKind,
   bytes: Uint8Array,
@@ -494,22 +494,15 @@ function decodeSlabs(
 ): void {
   const reader = new ByteReader(bytes);
   if (reader.u8() !== slabs || depth > mostNesting || countOf(numbers.dtype, target.length) <= pieceNumbers)
-    throw malformed("its parts are none that a tensor of this size has");
+    throw encodingMalformed("its parts are none that a tensor of this size has");
   eachSlab(numbers, target.length, kind, (part, from, to) =>
-    decodeNumbers(
-      workspace,
-      part,
-      checkedCode(reader.u8()),
-      reader.sized(),
-      target.subarray(from, to),
-      depth,
-    ),
+    decodeNumbers(memory, part, checkedCode(reader.u8()), reader.sized(), target.subarray(from, to), depth),
   );
-  if (reader.left > 0) throw malformed("bytes follow its last part");
+  if (reader.left > 0) throw encodingMalformed("bytes follow its last part");
 }
 
 function decodeCommon(
-  workspace: Workspace,
+  memory: KernelMemory,
   header: TensorHeader,
   bytes: Uint8Array,
   references: References,
@@ -524,21 +517,14 @@ function decodeCommon(
     numberKind(dtype) === undefined ||
     sameKind(header, references.base) !== undefined
   )
-    throw malformed("it has no block in common with the base given");
+    throw encodingMalformed("it has no block in common with the base given");
   reader.u8();
   const described = describeBlock(header, block, references),
     own = new Uint8Array(tensorByteLength(dtype, block));
-  decodeNumbers(workspace, described, checkedCode(reader.u8()), reader.sized(), own, 0);
+  decodeNumbers(memory, described, checkedCode(reader.u8()), reader.sized(), own, 0);
   const rest = new Uint8Array(target.length - own.length);
-  decodeNumbers(
-    workspace,
-    describeRest(dtype, rest.length),
-    checkedCode(reader.u8()),
-    reader.sized(),
-    rest,
-    0,
-  );
-  if (reader.left > 0) throw malformed("bytes follow its last part");
+  decodeNumbers(memory, describeRest(dtype, rest.length), checkedCode(reader.u8()), reader.sized(), rest, 0);
+  if (reader.left > 0) throw encodingMalformed("bytes follow its last part");
   joinBlock(target, shape, block, elementBytes(dtype), own, rest);
 }
 
@@ -551,18 +537,18 @@ function needsOf(
   const { raw: rawCode, equal, planes, parts, fixedPlanes } = encodingCodes;
   switch (checkedCode(code)) {
     case rawCode:
-      return nothingNeeded;
+      return noReferences;
     case equal:
       return { base: true, previous: false };
     case planes:
       return { base: planesNeedBase(bytes), previous: false };
     case fixedPlanes:
-      if (depth > 0) throw malformed("a part is never coded so");
-      return nothingNeeded;
+      if (depth > 0) throw encodingMalformed("a part is never coded so");
+      return noReferences;
     case parts: {
       const reader = new ByteReader(bytes);
       const needed = { base: reader.u8() === common, previous: false };
-      if (depth > mostNesting) throw malformed("its parts have too many parts");
+      if (depth > mostNesting) throw encodingMalformed("its parts have too many parts");
       while (reader.left > 0) {
         const part = needsOf(header, reader.u8(), reader.sized(), depth + 1);
         needed.base ||= part.base;
@@ -592,12 +578,12 @@ function estimateTensor(
     return {
       predictor: "none",
       alpha64: 0,
-      units: false,
+      inUnits: false,
       bitsPerNumber: 8,
       equalShare: 0,
       bytes: bytes.length,
     };
   const count = countOf(dtype, bytes.length),
-    found = estimateNumbers(kind, count, bytes, { base, previous }, mostSample);
+    found = estimateNumbers(kind, count, bytes, { base, previous }, maxSampleNumbers);
   return { ...found, bytes: found.equalShare === 1 ? 0 : Math.ceil((found.bitsPerNumber * count) / 8) };
 }

@@ -39,7 +39,7 @@ function eachRun(
   }
 }
 
-export function cutBlock(
+export function extractBlock(
   bytes: Uint8Array,
   shape: readonly number[],
   block: readonly number[],
@@ -55,7 +55,7 @@ export function cutBlock(
 }
 
 /** Everything outside the block, in order. */
-export function cutRest(
+export function extractRest(
   bytes: Uint8Array,
   shape: readonly number[],
   block: readonly number[],

@@ -37,8 +37,8 @@ export function isEncodingCode(code: number): code is EncodingCode {
  * the same training, before the base or after it: the prediction lies on the line through both.
  */
 export interface References {
-  readonly base?: Tensor;
-  readonly previous?: Tensor;
+  readonly base?: Tensor | undefined;
+  readonly previous?: Tensor | undefined;
 }
 
 export interface EncodedTensor {
@@ -59,5 +59,5 @@ export interface EncodeOptions {
   readonly layout?: "packed" | "planes" | "fixed";
 }
 
-export const nothingNeeded = { base: false, previous: false } as const;
+export const noReferences = { base: false, previous: false } as const;
 export type { Tensor, TensorHeader };

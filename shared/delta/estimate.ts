@@ -5,12 +5,12 @@
 import type { Predictor } from "./encoded.js";
 import { halfToSingle } from "./kernels/plain-lanes.js";
 import { roughLog2, type NumberKind } from "./numbers.js";
-import { mostAlpha64 } from "./piece.js";
+import { maxAlpha64 } from "./piece.js";
 
 /** A sample: runs of neighbours, evenly spaced; a sixty-fourth of a tensor, within these bounds. */
 const runLength = 32,
-  leastSample = 256;
-export const mostSample = 4096;
+  minSampleNumbers = 256;
+export const maxSampleNumbers = 4096;
 /**
  * A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub
  * §V-B), an extrapolation against the plain base.
@@ -32,7 +32,7 @@ export interface Estimate {
    * Differences are so many units in the last place whatever the number's size (rounding), not of one size
    * (training).
    */
-  readonly units: boolean;
+  readonly inUnits: boolean;
   /** Expected bits a number. */
   readonly bitsPerNumber: number;
   /** Share of the sampled numbers that equal their prediction. */
@@ -41,7 +41,7 @@ export interface Estimate {
 
 /** Numbers of the sample as 32-bit lanes; all of a small tensor. */
 function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, least: number): Int32Array {
-  const runs = Math.ceil(Math.max(least, Math.min(mostSample, count / 64)) / runLength),
+  const runs = Math.ceil(Math.max(least, Math.min(maxSampleNumbers, count / 64)) / runLength),
     all = count <= runs * runLength;
   const lanes = new Int32Array(all ? count : runs * runLength),
     view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -81,7 +81,7 @@ const magnitudeKeys = 256,
   keys = 768;
 
 /** log2 of what a sample can count. */
-const logarithms = Float64Array.from({ length: mostSample + 1 }, (_, count) => roughLog2(count));
+const logarithms = Float64Array.from({ length: maxSampleNumbers + 1 }, (_, count) => roughLog2(count));
 
 /** Bits a number by the entropy of what is distinguished, plus the bits left open. */
 class Tally {
@@ -130,7 +130,7 @@ interface DifferenceCost {
 function differenceCost(
   child: Int32Array,
   prediction: Int32Array | undefined,
-  { float, shift }: NumberKind,
+  { isFloat, shift }: NumberKind,
   count: number,
 ): DifferenceCost {
   bySize.clear();
@@ -140,34 +140,34 @@ function differenceCost(
   for (let i = 0; i < child.length; i++) {
     const own = child[i]!,
       from = prediction?.[i] ?? 0;
-    const d = float ? ((ordered(own) >>> shift) - (ordered(from) >>> shift)) | 0 : (own - from) | 0;
+    const d = isFloat ? ((ordered(own) >>> shift) - (ordered(from) >>> shift)) | 0 : (own - from) | 0;
     const k = 32 - Math.clz32(d < 0 ? -d : d);
     const far = k > 24 - shift,
-      open = far ? (float ? 24 - shift : 32) : k;
+      open = far ? (isFloat ? 24 - shift : 32) : k;
     if (k === 0) equal++;
     lengths[i] = k;
-    byUnits.add(k === 0 ? equalKey : far ? (float ? (own >>> 23) & 255 : 0) : magnitudeKeys + k, open);
+    byUnits.add(k === 0 ? equalKey : far ? (isFloat ? (own >>> 23) & 255 : 0) : magnitudeKeys + k, open);
     bySize.add(
       k === 0
         ? equalKey
         : far
-          ? float
+          ? isFloat
             ? (own >>> 23) & 255
             : 0
-          : magnitudeKeys + k + (float ? (from >>> 23) & 255 : 0),
+          : magnitudeKeys + k + (isFloat ? (from >>> 23) & 255 : 0),
       open,
     );
   }
   const share = equal / Math.max(1, child.length);
-  if (!float || prediction === undefined || share < leastEqual)
-    return { bits: float ? bySize.bits : byUnits.bits, units: false, equal: share };
+  if (!isFloat || prediction === undefined || share < leastEqual)
+    return { bits: isFloat ? bySize.bits : byUnits.bits, units: false, equal: share };
   const sized = costBySize(prediction, count),
     units = byUnits.bits + (tableBits * byUnits.used) / count;
   const bySizes = sized < sizeGain * units;
   return { bits: bySizes ? sized : units, units: !bySizes, equal: share };
 }
 
-const lengths = new Uint8Array(mostSample);
+const lengths = new Uint8Array(maxSampleNumbers);
 
 /**
  * Bits a number where contexts know the prediction's exponent, what the tables cost included: whether a
@@ -190,7 +190,7 @@ function costBySize(prediction: Int32Array, count: number): number {
 }
 
 function aloneCost(child: Int32Array, kind: NumberKind): number {
-  if (!kind.float) return differenceCost(child, undefined, kind, child.length).bits;
+  if (!kind.isFloat) return differenceCost(child, undefined, kind, child.length).bits;
   const tally = bySize;
   tally.clear();
   for (const own of child)
@@ -198,10 +198,10 @@ function aloneCost(child: Int32Array, kind: NumberKind): number {
   return tally.bits;
 }
 
-function openAlone(child: Int32Array, { float, shift }: NumberKind): number {
+function openAlone(child: Int32Array, { isFloat, shift }: NumberKind): number {
   let noughts = 0;
   for (const own of child) if (own === 0) noughts++;
-  return float ? (24 - shift) * (1 - noughts / Math.max(1, child.length)) : 0;
+  return isFloat ? (24 - shift) * (1 - noughts / Math.max(1, child.length)) : 0;
 }
 
 const words = new Int32Array(1),
@@ -223,7 +223,7 @@ export function fitAlpha64(child: Int32Array, base: Int32Array, previous: Int32A
     uu += u * u;
     uv += u * v;
   }
-  return uu > 0 ? Math.max(-mostAlpha64, Math.min(mostAlpha64, Math.round((64 * uv) / uu))) : 0;
+  return uu > 0 ? Math.max(-maxAlpha64, Math.min(maxAlpha64, Math.round((64 * uv) / uu))) : 0;
 }
 
 function extrapolated(base: Int32Array, previous: Int32Array, alpha64: number): Int32Array {
@@ -243,7 +243,7 @@ export function estimateNumbers(
   count: number,
   bytes: Uint8Array,
   { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array },
-  least = leastSample,
+  least = minSampleNumbers,
 ): Estimate {
   const child = sampleOf(bytes, kind, count, least);
   let best: Estimate | undefined;
@@ -251,16 +251,16 @@ export function estimateNumbers(
     const from = sampleOf(base, kind, count, least),
       plain = differenceCost(child, from, kind, count);
     // Tables matter where numbers cost little: that takes a closer look.
-    if (plain.equal >= leastEqual && child.length < Math.min(count, mostSample))
-      return estimateNumbers(kind, count, bytes, { base, previous }, mostSample);
+    if (plain.equal >= leastEqual && child.length < Math.min(count, maxSampleNumbers))
+      return estimateNumbers(kind, count, bytes, { base, previous }, maxSampleNumbers);
     let difference: Estimate = {
       predictor: "base",
       alpha64: 0,
-      units: plain.units,
+      inUnits: plain.units,
       bitsPerNumber: plain.bits,
       equalShare: plain.equal,
     };
-    if (previous !== undefined && kind.float) {
+    if (previous !== undefined && kind.isFloat) {
       const before = sampleOf(previous, kind, count, least),
         alpha64 = fitAlpha64(child, from, before);
       const further =
@@ -269,7 +269,7 @@ export function estimateNumbers(
         difference = {
           predictor: "extrapolated",
           alpha64,
-          units: further.units,
+          inUnits: further.units,
           bitsPerNumber: further.bits,
           equalShare: further.equal,
         };
@@ -284,7 +284,7 @@ export function estimateNumbers(
   best ??= {
     predictor: "none",
     alpha64: 0,
-    units: false,
+    inUnits: false,
     bitsPerNumber: aloneCost(child, kind),
     equalShare: 0,
   };

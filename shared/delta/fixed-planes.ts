@@ -15,7 +15,7 @@
  * first, so that a few bytes say how long each prefix is, however many channels there are.
  */
 import type { TensorHeader } from "../tensor/tensor.js";
-import { ByteReader, ByteWriter, uninitialised } from "./bytes.js";
+import { ByteReader, ByteWriter, uninitialisedBytes } from "./bytes.js";
 import {
   decodeSegments,
   encodeSegment,
@@ -24,8 +24,8 @@ import {
   segmentsOf,
   type StoredSegment,
 } from "./plane-segments.js";
-import { malformed } from "./side-information.js";
-import type { PlaneRoom, Workspace } from "./workspace.js";
+import { encodingMalformed } from "./encoding-malformed.js";
+import type { PlaneArrays, KernelMemory } from "./kernel-memory.js";
 
 /** Byte planes ahead of the rest. */
 export const fixedPlaneCount = 3;
@@ -62,21 +62,21 @@ export function isFixedKind({ dtype, shape }: TensorHeader): boolean {
  * larger), or it would not be shorter than raw
  */
 export function encodeFixedPlanes(
-  workspace: Workspace,
+  memory: KernelMemory,
   shape: readonly number[],
   bytes: Uint8Array,
 ): Uint8Array | undefined {
   const count = bytes.length / elementBytes,
     channels = channelsOf(shape),
-    { kernels } = workspace,
+    { kernels } = memory,
     segments = segmentsOf(count);
-  const room = workspace.planeRoom(segments[0]!.length, elementBytes, channels, 0),
+  const arrays = memory.planeArrays(segments[0]!.length, elementBytes, channels, 0),
     {
       heap: { u8 },
       elements,
       exponents,
       state,
-    } = room;
+    } = arrays;
   const load = (from: number, length: number): void => {
     u8.set(bytes.subarray(elementBytes * from, elementBytes * (from + length)), elements);
   };
@@ -95,22 +95,22 @@ export function encodeFixedPlanes(
       from % channels,
       channels,
       exponents,
-      room.planes,
-      room.stride,
-      room.stream,
+      arrays.planes,
+      arrays.stride,
+      arrays.stream,
     );
     if (bits < 0) return undefined;
-    rest.sized(u8.slice(room.stream, room.stream + Math.ceil(bits / 8)));
+    rest.sized(u8.slice(arrays.stream, arrays.stream + Math.ceil(bits / 8)));
     u8.fill(0, state, state + length);
     planes.forEach((out, plane) => {
-      const symbols = room.planes + plane * room.stride;
-      out.bytes(encodeSegment(workspace, room, symbols, length));
+      const symbols = arrays.planes + plane * arrays.stride;
+      out.bytes(encodeSegment(memory, arrays, symbols, length));
       kernels.markTouched(symbols, length, magnitudeMasks[plane]!, state);
     });
   }
   u8.fill(0, state, state + channels);
   const parts = [
-      encodeSegment(workspace, room, exponents, channels),
+      encodeSegment(memory, arrays, exponents, channels),
       ...planes.map((plane) => plane.finish()),
     ],
     all = new ByteWriter();
@@ -125,7 +125,7 @@ function header(reader: ByteReader): readonly number[] {
 }
 
 /** How many of the first bytes hold the first `levels` planes. @throws DELTA_MALFORMED */
-export function fixedPrefix(bytes: Uint8Array, levels: number): number {
+export function fixedPrefixBytes(bytes: Uint8Array, levels: number): number {
   const reader = new ByteReader(bytes),
     lengths = header(reader),
     before = bytes.length - reader.left;
@@ -141,16 +141,16 @@ interface Opened {
 }
 
 /**
- * Reads exponents and the first `levels` planes' places. @returns what it takes, and a room for every
+ * Reads exponents and the first `levels` planes' places. @returns what it takes, and a arrays for every
  * segment, with the exponents in it
  */
 function open(
-  workspace: Workspace,
+  memory: KernelMemory,
   shape: readonly number[],
   reader: ByteReader,
   levels: number,
   count: number,
-): Opened & { readonly roomFor: (streamBytes: number) => PlaneRoom } {
+): Opened & { readonly arraysFor: (streamBytes: number) => PlaneArrays } {
   const [exponentBytes, ...lengths] = header(reader),
     channels = channelsOf(shape);
   const [own] = readSegments(reader.take(exponentBytes!), channels),
@@ -163,8 +163,8 @@ function open(
       ),
     own!.bytes.length,
   );
-  const roomFor = (streamBytes: number): PlaneRoom => {
-    const room = workspace.planeRoom(
+  const arraysFor = (streamBytes: number): PlaneArrays => {
+    const arrays = memory.planeArrays(
         Math.min(count, segmentElements),
         elementBytes,
         channels,
@@ -173,25 +173,25 @@ function open(
       {
         heap: { u8 },
         exponents,
-      } = room;
-    decodeSegments(workspace, { ...room, planes: exponents }, channels, [own!], [0]);
+      } = arrays;
+    decodeSegments(memory, { ...arrays, planes: exponents }, channels, [own!], [0]);
     for (let at = exponents; at < exponents + channels; at++)
-      if (u8[at]! < 1 || u8[at]! > 254) throw malformed("an exponent of a channel is none");
-    return room;
+      if (u8[at]! < 1 || u8[at]! > 254) throw encodingMalformed("an exponent of a channel is none");
+    return arrays;
   };
-  return { channels, rows, roomFor };
+  return { channels, rows, arraysFor };
 }
 
 function decodeRows(
-  workspace: Workspace,
-  room: PlaneRoom,
+  memory: KernelMemory,
+  arrays: PlaneArrays,
   rows: Opened["rows"],
   segment: number,
   length: number,
 ): void {
   decodeSegments(
-    workspace,
-    room,
+    memory,
+    arrays,
     length,
     rows.map((row) => row[segment]!),
     magnitudeMasks,
@@ -203,46 +203,47 @@ function decodeRows(
  * @throws DELTA_MALFORMED
  */
 export function decodeFixedPlanes(
-  workspace: Workspace,
+  memory: KernelMemory,
   shape: readonly number[],
   bytes: Uint8Array,
   target: Uint8Array,
 ): void {
   const reader = new ByteReader(bytes),
     count = target.length / elementBytes,
-    { channels, rows, roomFor } = open(workspace, shape, reader, fixedPlaneCount, count);
+    { channels, rows, arraysFor } = open(memory, shape, reader, fixedPlaneCount, count);
   const segments = segmentsOf(count),
     rests = segments.map(({ length }) => {
       const rest = reader.sized();
       if (rest.length > mostRestBytes * length)
-        throw malformed("more bits follow its planes than belong to its elements");
+        throw encodingMalformed("more bits follow its planes than belong to its elements");
       return rest;
     });
-  if (reader.left > 0) throw malformed("bytes follow its last element");
-  const room = roomFor(rests.reduce((most, { length }) => Math.max(most, length), 0)),
+  if (reader.left > 0) throw encodingMalformed("bytes follow its last element");
+  const arrays = arraysFor(rests.reduce((most, { length }) => Math.max(most, length), 0)),
     {
       heap: { u8 },
       stream,
       elements,
-    } = room;
+    } = arrays;
   segments.forEach(({ from, length }, segment) => {
     const rest = rests[segment]!;
-    decodeRows(workspace, room, rows, segment, length);
+    decodeRows(memory, arrays, rows, segment, length);
     u8.set(rest, stream);
-    const bits = workspace.kernels.fixedJoin(
-      room.planes,
-      room.stride,
+    const bits = memory.kernels.fixedJoin(
+      arrays.planes,
+      arrays.stride,
       length,
       from % channels,
       channels,
-      room.exponents,
+      arrays.exponents,
       stream,
       8 * rest.length,
       elements,
     );
-    if (bits < 0) throw malformed("an element is larger than its channel, or its last bits are missing");
+    if (bits < 0)
+      throw encodingMalformed("an element is larger than its channel, or its last bits are missing");
     if (Math.ceil(bits / 8) !== rest.length || (bits % 8 > 0 && rest.at(-1)! >>> (bits % 8) !== 0))
-      throw malformed("bits follow its last element");
+      throw encodingMalformed("bits follow its last element");
     target.set(u8.subarray(elements, elements + elementBytes * length), elementBytes * from);
   });
 }
@@ -253,23 +254,23 @@ export function decodeFixedPlanes(
  * @throws DELTA_MALFORMED
  */
 export function decodeFixedLevels(
-  workspace: Workspace,
+  memory: KernelMemory,
   shape: readonly number[],
   bytes: Uint8Array,
   levels: number,
 ): FixedLevels {
   const count = shape.reduce((product, extent) => product * extent, 1),
-    { channels, rows, roomFor } = open(workspace, shape, new ByteReader(bytes), levels, count);
-  const room = roomFor(0),
+    { channels, rows, arraysFor } = open(memory, shape, new ByteReader(bytes), levels, count);
+  const arrays = arraysFor(0),
     {
       heap: { u8 },
       exponents,
-    } = room,
-    planes = rows.map(() => uninitialised(count));
+    } = arrays,
+    planes = rows.map(() => uninitialisedBytes(count));
   segmentsOf(count).forEach(({ from, length }, segment) => {
-    decodeRows(workspace, room, rows, segment, length);
+    decodeRows(memory, arrays, rows, segment, length);
     planes.forEach((plane, at) => {
-      const symbols = room.planes + at * room.stride;
+      const symbols = arrays.planes + at * arrays.stride;
       plane.set(u8.subarray(symbols, symbols + length), from);
     });
   });

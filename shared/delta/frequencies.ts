@@ -5,7 +5,7 @@
 export const frequencyTotal = 2048;
 
 /** Frequencies that add up to 2048, at least 1 for whatever occurs; all 0 where nothing does. */
-export function frequenciesOf(counts: ArrayLike<number>, out: Uint16Array): void {
+export function normaliseFrequencies(counts: ArrayLike<number>, out: Uint16Array): void {
   let total = 0,
     largest = 0;
   for (let s = 0; s < out.length; s++) {

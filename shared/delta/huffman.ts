@@ -2,15 +2,15 @@
  * Length-limited Huffman codes over 64 symbols, and the tables that the kernels read. Deterministic; knows no
  * tensors.
  */
-export const symbols = 64;
+export const symbolCount = 64;
 /** Longest code. */
-export const maxLength = 10;
+export const maxCodeLength = 10;
 /** In a row of lengths: the only symbol of its context, coded by no bits at all. */
-export const soleLength = 11;
+export const soleSymbolLength = 11;
 
-const parents = new Int32Array(2 * symbols);
-const weights = new Float64Array(2 * symbols);
-const depths = new Uint8Array(2 * symbols);
+const parents = new Int32Array(2 * symbolCount);
+const weights = new Float64Array(2 * symbolCount);
+const depths = new Uint8Array(2 * symbolCount);
 
 /**
  * Lengths of codes for `counts` (symbols that do not occur: 0), at most `maxLength`, always a complete code.
@@ -18,9 +18,9 @@ const depths = new Uint8Array(2 * symbols);
 export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): void {
   lengths.fill(0);
   const active: number[] = [];
-  for (let s = 0; s < symbols; s++) if (counts[s]! > 0) active.push(s);
+  for (let s = 0; s < symbolCount; s++) if (counts[s]! > 0) active.push(s);
   if (active.length === 1) {
-    lengths[active[0]!] = soleLength;
+    lengths[active[0]!] = soleSymbolLength;
     return;
   }
   if (active.length === 0) return;
@@ -39,7 +39,7 @@ export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): 
   }
   depths[2 * n - 2] = 0;
   for (let node = 2 * n - 3; node >= 0; node--) depths[node] = depths[parents[node]!]! + 1;
-  for (let i = 0; i < n; i++) lengths[active[i]!] = Math.min(depths[i]!, maxLength);
+  for (let i = 0; i < n; i++) lengths[active[i]!] = Math.min(depths[i]!, maxCodeLength);
   fitLengths(active, lengths);
 }
 
@@ -56,12 +56,12 @@ function sortByCount(active: number[], counts: ArrayLike<number>): void {
 
 /** Makes the code complete again after lengths were cut. `ordered`: rarest first. */
 function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
-  const full = 1 << maxLength;
+  const full = 1 << maxCodeLength;
   let used = 0;
   for (const s of ordered) used += full >> lengths[s]!;
   while (used > full)
     for (const s of ordered)
-      if (lengths[s]! < maxLength) {
+      if (lengths[s]! < maxCodeLength) {
         lengths[s] = lengths[s]! + 1;
         used -= full >> lengths[s];
         break;
@@ -80,21 +80,21 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
 }
 
 /** Whether a row of received lengths is a complete code, or a sole symbol, and nothing else. */
-export function isComplete(lengths: Uint8Array): boolean {
+export function isCompleteCode(lengths: Uint8Array): boolean {
   let used = 0,
     sole = 0;
   for (const length of lengths) {
-    if (length === soleLength) sole++;
-    else if (length > 0) used += (1 << maxLength) >> length;
+    if (length === soleSymbolLength) sole++;
+    else if (length > 0) used += (1 << maxCodeLength) >> length;
   }
-  return sole === 0 ? used === 1 << maxLength : sole === 1 && used === 0;
+  return sole === 0 ? used === 1 << maxCodeLength : sole === 1 && used === 0;
 }
 
 /**
  * What follows a symbol's code: how many bits, of which kind, and what is known of the number (see
  * assembly/unpack.ts).
  */
-export interface Meaning {
+export interface SymbolDefinition {
   readonly width: number;
   readonly kind: number;
   readonly high: number;
@@ -104,24 +104,28 @@ export interface Meaning {
  * Writes one context's coding row from complete lengths; the kernels' `decodingRow` is its counterpart. Codes
  * lie with their first bit lowest, as they are read.
  */
-export function writeCodingRow(lengths: Uint8Array, meanings: readonly Meaning[], row: Uint32Array): void {
-  for (let length = 1, code = 0; length <= maxLength; length++, code <<= 1) {
+export function writeCodingRow(
+  lengths: Uint8Array,
+  meanings: readonly SymbolDefinition[],
+  row: Uint32Array,
+): void {
+  for (let length = 1, code = 0; length <= maxCodeLength; length++, code <<= 1) {
     for (let s = lengths.indexOf(length); s >= 0; s = lengths.indexOf(length, s + 1)) {
       let reversed = 0;
       for (let bit = 0; bit < length; bit++) reversed |= ((code >> bit) & 1) << (length - 1 - bit);
-      row[s] = reversed | (length << 16) | extrasOf(meanings[s]!);
+      row[s] = reversed | (length << 16) | codingExtras(meanings[s]!);
       code++;
     }
   }
-  const sole = lengths.indexOf(soleLength);
-  if (sole >= 0) row[sole] = extrasOf(meanings[sole]!);
+  const sole = lengths.indexOf(soleSymbolLength);
+  if (sole >= 0) row[sole] = codingExtras(meanings[sole]!);
 }
 
 /** The part of a coding entry that says what follows the code. */
-export function extrasOf({ width, kind }: Meaning): number {
+export function codingExtras({ width, kind }: SymbolDefinition): number {
   return (width << 20) | (kind << 28);
 }
 /** The same of a decoding entry, to which the kernels add the code's length. */
-export function decodedExtrasOf({ width, kind, high }: Meaning): number {
+export function decodingExtras({ width, kind, high }: SymbolDefinition): number {
   return (width << 4) | (width << 10) | (high << 16) | (kind << 24);
 }

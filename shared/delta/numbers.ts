@@ -8,7 +8,7 @@ import { dtypeBits, type DType } from "../tensor/dtype.js";
 export interface NumberKind {
   /** Kernel kind of `widen` and `narrow`; 0: the lanes are the bytes. */
   readonly widening: number;
-  readonly float: boolean;
+  readonly isFloat: boolean;
   /** Low bits of a lane that are always nought. */
   readonly shift: 0 | 13 | 16;
   /** Bytes a number has in the tensor. */
@@ -16,20 +16,20 @@ export interface NumberKind {
 }
 
 const kinds: Partial<Record<DType, NumberKind>> = {
-  F32: { widening: 0, float: true, shift: 0, bytes: 4 },
-  C64: { widening: 0, float: true, shift: 0, bytes: 4 },
-  BF16: { widening: 5, float: true, shift: 16, bytes: 2 },
-  F16: { widening: 6, float: true, shift: 13, bytes: 2 },
-  I32: { widening: 0, float: false, shift: 0, bytes: 4 },
-  U32: { widening: 0, float: false, shift: 0, bytes: 4 },
-  I16: { widening: 4, float: false, shift: 0, bytes: 2 },
-  U16: { widening: 3, float: false, shift: 0, bytes: 2 },
-  I8: { widening: 2, float: false, shift: 0, bytes: 1 },
-  U8: { widening: 1, float: false, shift: 0, bytes: 1 },
-  BOOL: { widening: 1, float: false, shift: 0, bytes: 1 },
-  F8_E4M3: { widening: 1, float: false, shift: 0, bytes: 1 },
-  F8_E5M2: { widening: 1, float: false, shift: 0, bytes: 1 },
-  F8_E8M0: { widening: 1, float: false, shift: 0, bytes: 1 },
+  F32: { widening: 0, isFloat: true, shift: 0, bytes: 4 },
+  C64: { widening: 0, isFloat: true, shift: 0, bytes: 4 },
+  BF16: { widening: 5, isFloat: true, shift: 16, bytes: 2 },
+  F16: { widening: 6, isFloat: true, shift: 13, bytes: 2 },
+  I32: { widening: 0, isFloat: false, shift: 0, bytes: 4 },
+  U32: { widening: 0, isFloat: false, shift: 0, bytes: 4 },
+  I16: { widening: 4, isFloat: false, shift: 0, bytes: 2 },
+  U16: { widening: 3, isFloat: false, shift: 0, bytes: 2 },
+  I8: { widening: 2, isFloat: false, shift: 0, bytes: 1 },
+  U8: { widening: 1, isFloat: false, shift: 0, bytes: 1 },
+  BOOL: { widening: 1, isFloat: false, shift: 0, bytes: 1 },
+  F8_E4M3: { widening: 1, isFloat: false, shift: 0, bytes: 1 },
+  F8_E5M2: { widening: 1, isFloat: false, shift: 0, bytes: 1 },
+  F8_E8M0: { widening: 1, isFloat: false, shift: 0, bytes: 1 },
 };
 
 /** undefined: a type whose tensors are kept as they are (or equal). */

@@ -10,31 +10,27 @@
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
 import { encodingCodes, type Predictor } from "./encoded.js";
-import type { Alphabet } from "./meanings.js";
+import type { Alphabet } from "./symbol-definitions.js";
 import type { NumberKind, View } from "./numbers.js";
 import { scalesOf, type Scales } from "./scales.js";
-import {
-  malformed,
-  readSideInformation,
-  writeSideInformation,
-  type SideInformation,
-} from "./side-information.js";
+import { encodingMalformed } from "./encoding-malformed.js";
+import { readSideInformation, writeSideInformation, type SideInformation } from "./side-information.js";
 import { chooseTables } from "./choose-tables.js";
-import type { PieceRoom, Workspace } from "./workspace.js";
+import type { PieceArrays, KernelMemory } from "./kernel-memory.js";
 
 const { packed, close } = encodingCodes;
 const predictors: readonly Predictor[] = ["none", "base", "extrapolated"];
 /** Beyond ±4 an extrapolation is no prediction any more. */
-export const mostAlpha64 = 256;
+export const maxAlpha64 = 256;
 
 export interface Prediction {
   readonly predictor: Predictor;
   readonly alpha64: number;
-  readonly units: boolean;
+  readonly inUnits: boolean;
 }
 export interface PieceReferences {
-  readonly base?: Uint8Array;
-  readonly previous?: Uint8Array;
+  readonly base?: Uint8Array | undefined;
+  readonly previous?: Uint8Array | undefined;
 }
 export interface PieceShape {
   readonly kind: NumberKind;
@@ -54,12 +50,12 @@ interface Setting {
 
 function settingOf(
   kind: NumberKind,
-  { predictor, units }: Pick<Prediction, "predictor" | "units">,
+  { predictor, inUnits }: Pick<Prediction, "predictor" | "inUnits">,
   mean: number,
 ): Setting {
-  const { shift, float } = kind;
-  if (!float) return { alphabet: "differences", orderMask: 0, shift, limit: 50, emax: -1, exponentMask: 0 };
-  if (units)
+  const { shift, isFloat } = kind;
+  if (!isFloat) return { alphabet: "differences", orderMask: 0, shift, limit: 50, emax: -1, exponentMask: 0 };
+  if (inUnits)
     return {
       alphabet: "differences",
       orderMask: -1,
@@ -86,90 +82,90 @@ function settingOf(
 
 /** Puts bytes into the memory as lanes, by way of the stream's place where they need widening. */
 function load(
-  workspace: Workspace,
-  room: PieceRoom,
+  memory: KernelMemory,
+  arrays: PieceArrays,
   { kind, count }: PieceShape,
   bytes: Uint8Array,
   target: number,
 ): void {
   if (kind.widening === 0) {
-    room.heap.u8.set(bytes, target);
+    arrays.heap.u8.set(bytes, target);
     return;
   }
-  room.heap.u8.set(bytes, room.stream);
-  workspace.kernels.widen(room.stream, target, count, kind.widening);
+  arrays.heap.u8.set(bytes, arrays.stream);
+  memory.kernels.widen(arrays.stream, target, count, kind.widening);
 }
 
 /** Returns where the prediction lies. */
 function preparePrediction(
-  workspace: Workspace,
-  room: PieceRoom,
+  memory: KernelMemory,
+  arrays: PieceArrays,
   shape: PieceShape,
   { predictor, alpha64 }: Prediction,
   references: PieceReferences,
 ): number {
   const { kind, count } = shape,
-    { u32 } = room.heap;
+    { u32 } = arrays.heap;
   if (predictor === "none") {
-    u32.fill(0, room.base >> 2, (room.base >> 2) + count);
-    return room.base;
+    u32.fill(0, arrays.base >> 2, (arrays.base >> 2) + count);
+    return arrays.base;
   }
-  load(workspace, room, shape, references.base!, room.base);
-  if (predictor === "base") return room.base;
-  load(workspace, room, shape, references.previous!, room.previous);
-  workspace.kernels.predict(room.base, room.previous, count, alpha64 / 64, room.prediction);
+  load(memory, arrays, shape, references.base!, arrays.base);
+  if (predictor === "base") return arrays.base;
+  load(memory, arrays, shape, references.previous!, arrays.previous);
+  memory.kernels.predict(arrays.base, arrays.previous, count, alpha64 / 64, arrays.prediction);
   if (kind.shift > 0) {
     // Rounded to the numbers that the type has, so that differences are whole steps.
     const half = 1 << (kind.shift - 1),
       keep = -(1 << kind.shift);
-    for (let i = room.prediction >> 2, end = i + count; i < end; i++) u32[i] = (u32[i]! + half) & keep;
+    for (let i = arrays.prediction >> 2, end = i + count; i < end; i++) u32[i] = (u32[i]! + half) & keep;
   }
-  return room.prediction;
+  return arrays.prediction;
 }
 
 /** Measures how large differences are, in place of the sums' memory. */
 function measure(
-  workspace: Workspace,
-  room: PieceRoom,
+  memory: KernelMemory,
+  arrays: PieceArrays,
   { kind, view }: PieceShape,
   prediction: number,
 ): Scales {
   const { rows, columns, inner } = view,
-    { f32 } = room.heap,
+    { f32 } = arrays.heap,
     structured = rows * columns > 1;
-  f32.fill(0, room.columns >> 2, (room.columns >> 2) + columns);
-  if (structured) f32.fill(0, room.inner >> 2, (room.inner >> 2) + inner);
-  workspace.kernels.magnitudes(
+  f32.fill(0, arrays.columns >> 2, (arrays.columns >> 2) + columns);
+  if (structured) f32.fill(0, arrays.inner >> 2, (arrays.inner >> 2) + inner);
+  memory.kernels.magnitudes(
     prediction,
-    room.child,
+    arrays.child,
     rows,
     columns,
     inner,
-    room.rows,
-    room.columns,
-    structured ? room.inner : 0,
-    kind.float ? 0 : 1,
+    arrays.rows,
+    arrays.columns,
+    structured ? arrays.inner : 0,
+    kind.isFloat ? 0 : 1,
   );
   const sums = (at: number, length: number): Float32Array => f32.subarray(at >> 2, (at >> 2) + length);
   return scalesOf(
     view,
-    sums(room.rows, rows),
-    sums(room.columns, columns),
-    structured ? sums(room.inner, inner) : undefined,
+    sums(arrays.rows, rows),
+    sums(arrays.columns, columns),
+    structured ? sums(arrays.inner, inner) : undefined,
   );
 }
 
 const unitScales: Scales = { mean: 0, rows: undefined, columns: undefined, inner: undefined };
 
 function markContexts(
-  workspace: Workspace,
-  room: PieceRoom,
+  memory: KernelMemory,
+  arrays: PieceArrays,
   { view }: PieceShape,
   setting: Setting,
   { mean, rows, columns, inner }: Scales,
   prediction: number,
 ): void {
-  const { i32 } = room.heap,
+  const { i32 } = arrays.heap,
     exponents = setting.alphabet === "exponents",
     sign = exponents ? -1 : 1;
   // In units in the last place a difference of 2^(q/4) to a number of exponent e is 2^(q/4 - e + 150); see
@@ -181,19 +177,19 @@ function markContexts(
     if (vector === undefined) i32.fill(offset, at >> 2, (at >> 2) + length);
     else for (let i = 0; i < length; i++) i32[(at >> 2) + i] = offset + sign * vector[i]!;
   };
-  put(room.rows, view.rows, rows, centre);
-  put(room.columns, view.columns, columns, 0);
-  if (inner !== undefined) put(room.inner, view.inner, inner, 0);
-  workspace.kernels.contexts(
+  put(arrays.rows, view.rows, rows, centre);
+  put(arrays.columns, view.columns, columns, 0);
+  if (inner !== undefined) put(arrays.inner, view.inner, inner, 0);
+  memory.kernels.contexts(
     prediction,
     view.rows,
     view.columns,
     view.inner,
-    room.rows,
-    room.columns,
-    inner === undefined ? 0 : room.inner,
+    arrays.rows,
+    arrays.columns,
+    inner === undefined ? 0 : arrays.inner,
     setting.exponentMask,
-    room.contexts,
+    arrays.contexts,
   );
 }
 
@@ -202,43 +198,43 @@ function markContexts(
  * @param bytes exactly `count` numbers, like what is in `references`
  */
 export function encodePiece(
-  workspace: Workspace,
+  memory: KernelMemory,
   shape: PieceShape,
   bytes: Uint8Array,
   prediction: Prediction,
   references: PieceReferences,
 ): { code: 2 | 3; bytes: Uint8Array } | undefined {
   const { kind, count, view } = shape,
-    room = workspace.pieceRoom(count, view, bytes.length),
-    { kernels } = workspace;
-  const from = preparePrediction(workspace, room, shape, prediction, references);
-  load(workspace, room, shape, bytes, room.child);
+    arrays = memory.pieceArrays(count, view, bytes.length),
+    { kernels } = memory;
+  const from = preparePrediction(memory, arrays, shape, prediction, references);
+  load(memory, arrays, shape, bytes, arrays.child);
   // Units need no scale: one context, whose table says all.
-  const scales = prediction.units ? unitScales : measure(workspace, room, shape, from),
+  const scales = prediction.inUnits ? unitScales : measure(memory, arrays, shape, from),
     setting = settingOf(kind, prediction, scales.mean);
-  markContexts(workspace, room, shape, setting, scales, from);
-  const { histogram, totals } = workspace,
-    counts = room.heap.u32.subarray(histogram >> 2, (histogram >> 2) + 4096);
+  markContexts(memory, arrays, shape, setting, scales, from);
+  const { histogram, totals } = memory,
+    counts = arrays.heap.u32.subarray(histogram >> 2, (histogram >> 2) + 4096);
   counts.fill(0);
   if (setting.alphabet === "exponents")
-    kernels.exponentSymbols(room.child, room.contexts, count, setting.emax, room.indices, histogram);
+    kernels.exponentSymbols(arrays.child, arrays.contexts, count, setting.emax, arrays.indices, histogram);
   else
     kernels.differenceSymbols(
       from,
-      room.child,
-      room.contexts,
+      arrays.child,
+      arrays.contexts,
       count,
       setting.emax,
       setting.orderMask,
       setting.shift,
       setting.limit,
-      room.indices,
-      room.folded,
+      arrays.indices,
+      arrays.folded,
       histogram,
     );
   kernels.rowTotals(histogram, totals);
-  const expected = workspace.expected(setting.alphabet, setting.shift),
-    choice = chooseTables(counts, room.heap.u32.subarray(totals >> 2, (totals >> 2) + 64), expected);
+  const expected = memory.expected(setting.alphabet, setting.shift),
+    choice = chooseTables(counts, arrays.heap.u32.subarray(totals >> 2, (totals >> 2) + 64), expected);
   if (choice.bits / 8 >= bytes.length) return undefined;
 
   const out = new ByteWriter();
@@ -247,25 +243,25 @@ export function encodePiece(
       (scales.rows ? 4 : 0) |
       (scales.columns ? 8 : 0) |
       (scales.inner ? 16 : 0) |
-      (prediction.units ? 32 : 0),
+      (prediction.inUnits ? 32 : 0),
   );
   out.i16(scales.mean);
   if (prediction.predictor === "extrapolated") out.i16(prediction.alpha64);
   out.sized(writeSideInformation({ scales, lengths: choice.lengths, frequencies: choice.frequencies }));
-  const streams = { workspace, room, from, count, setting };
+  const streams = { memory, arrays, from, count, setting };
   if (choice.close)
     writeClose(
       streams,
       out,
-      workspace.frequencyTables(choice.frequencies, expected.frequencies, false),
+      memory.frequencyTables(choice.frequencies, expected.frequencies, false),
       expected.extraCoding,
     );
   else {
-    const table = workspace.codeTables(choice.lengths, expected, false),
+    const table = memory.codeTables(choice.lengths, expected, false),
       middle = 2 * (count >> 2);
     const parts = [
-      ...pack(streams, table, 0, middle, room.stream),
-      ...pack(streams, table, middle, count, room.secondStream),
+      ...pack(streams, table, 0, middle, arrays.stream),
+      ...pack(streams, table, middle, count, arrays.secondStream),
     ];
     parts.forEach((part, i) => (i < 3 ? out.sized(part) : out.bytes(part)));
   }
@@ -273,8 +269,8 @@ export function encodePiece(
 }
 
 interface Streams {
-  readonly workspace: Workspace;
-  readonly room: PieceRoom;
+  readonly memory: KernelMemory;
+  readonly arrays: PieceArrays;
   readonly from: number;
   readonly count: number;
   readonly setting: Setting;
@@ -285,19 +281,19 @@ interface Streams {
  * of it.
  */
 function pack(
-  { workspace, room, setting }: Streams,
+  { memory, arrays, setting }: Streams,
   table: number,
   from: number,
   to: number,
   place: number,
 ): readonly [Uint8Array, Uint8Array] {
-  const { u8, u32 } = room.heap,
-    { scratch } = workspace,
-    second = place + room.halfStream;
-  workspace.kernels.packBits(
-    room.indices + 2 * from,
-    room.folded + 4 * from,
-    room.child + 4 * from,
+  const { u8, u32 } = arrays.heap,
+    { scratch } = memory,
+    second = place + arrays.halfStream;
+  memory.kernels.packBits(
+    arrays.indices + 2 * from,
+    arrays.folded + 4 * from,
+    arrays.child + 4 * from,
     to - from,
     setting.shift,
     table,
@@ -311,12 +307,12 @@ function pack(
 }
 
 function writeClose(streams: Streams, out: ByteWriter, table: number, extras: number): void {
-  const { workspace, room, count } = streams;
-  const begin = workspace.kernels.ransEncode(room.indices, count, table, room.stream, room.secondStream);
+  const { memory, arrays, count } = streams;
+  const begin = memory.kernels.ransEncode(arrays.indices, count, table, arrays.stream, arrays.secondStream);
   // Chosen by its length, which is below the numbers' own: it fits.
   if (begin === 0) throw new RangeError("the close coder outgrew what its tables promised");
-  const coded = room.heap.u8.slice(begin, room.secondStream),
-    [first, second] = pack(streams, extras, 0, count, room.stream);
+  const coded = arrays.heap.u8.slice(begin, arrays.secondStream),
+    [first, second] = pack(streams, extras, 0, count, arrays.stream);
   out.sized(coded);
   out.sized(first);
   out.bytes(second);
@@ -324,7 +320,7 @@ function writeClose(streams: Streams, out: ByteWriter, table: number, extras: nu
 
 /** Decodes a piece into `target`, exactly `count` numbers long. @throws DELTA_MALFORMED */
 export function decodePiece(
-  workspace: Workspace,
+  memory: KernelMemory,
   code: 2 | 3,
   bytes: Uint8Array,
   shape: PieceShape,
@@ -335,19 +331,19 @@ export function decodePiece(
     reader = new ByteReader(bytes);
   const flags = reader.u8(),
     predictor = predictors[flags & 3];
-  if (predictor === undefined || flags > 63) throw malformed("its flags name no predictor");
-  const units = (flags & 32) !== 0;
-  if (units && (predictor === "none" || !kind.float))
-    throw malformed("only floats with a prediction differ by units");
+  if (predictor === undefined || flags > 63) throw encodingMalformed("its flags name no predictor");
+  const inUnits = (flags & 32) !== 0;
+  if (inUnits && (predictor === "none" || !kind.isFloat))
+    throw encodingMalformed("only floats with a prediction differ by units");
   const mean = reader.i16(),
     alpha64 = predictor === "extrapolated" ? reader.i16() : 0;
   if (
     mean < -600 ||
     mean > 512 ||
-    Math.abs(alpha64) > mostAlpha64 ||
-    (predictor === "extrapolated" && !kind.float)
+    Math.abs(alpha64) > maxAlpha64 ||
+    (predictor === "extrapolated" && !kind.isFloat)
   )
-    throw malformed("a scale or factor is out of range");
+    throw encodingMalformed("a scale or factor is out of range");
   checkReferences(predictor, references);
   const side = readSideInformation(
     reader.sized(),
@@ -358,86 +354,86 @@ export function decodePiece(
   );
   const parts = Array.from({ length: 3 - (code === close ? 1 : 0) }, () => reader.sized()),
     streams = [...parts, reader.rest()];
-  const room = workspace.pieceRoom(
+  const arrays = memory.pieceArrays(
     count,
     view,
     streams.reduce((sum, { length }) => sum + length + 16, 0),
   );
-  const setting = settingOf(kind, { predictor, units }, mean);
+  const setting = settingOf(kind, { predictor, inUnits }, mean);
   // Exponents have none; their contexts do not look at it.
   const from =
     setting.alphabet === "exponents"
-      ? room.base
-      : preparePrediction(workspace, room, shape, { predictor, alpha64, units }, references);
-  markContexts(workspace, room, shape, setting, side.scales, from);
-  const reading = { workspace, room, from: setting.alphabet === "exponents" ? 0 : from, count, setting };
+      ? arrays.base
+      : preparePrediction(memory, arrays, shape, { predictor, alpha64, inUnits }, references);
+  markContexts(memory, arrays, shape, setting, side.scales, from);
+  const reading = { memory, arrays, from: setting.alphabet === "exponents" ? 0 : from, count, setting };
   if (code === close) readClose(reading, side, streams);
   else readPacked(reading, side, streams);
-  const { u8 } = room.heap;
+  const { u8 } = arrays.heap;
   if (kind.widening === 0) {
-    target.set(u8.subarray(room.child, room.child + target.length));
+    target.set(u8.subarray(arrays.child, arrays.child + target.length));
     return;
   }
-  workspace.kernels.narrow(room.child, room.stream, count, kind.widening);
-  target.set(u8.subarray(room.stream, room.stream + target.length));
+  memory.kernels.narrow(arrays.child, arrays.stream, count, kind.widening);
+  target.set(u8.subarray(arrays.stream, arrays.stream + target.length));
 }
 
 /** What `bytes` were coded against, for whoever has to fetch it first. */
 export function predictorOf(bytes: Uint8Array): Predictor {
   const predictor = predictors[(bytes[0] ?? 3) & 3];
-  if (predictor === undefined) throw malformed("its flags name no predictor");
+  if (predictor === undefined) throw encodingMalformed("its flags name no predictor");
   return predictor;
 }
 
 function checkReferences(predictor: Predictor, { base, previous }: PieceReferences): void {
   if (predictor !== "none" && base === undefined)
-    throw malformed("it needs a base of the same kind, and there is none");
+    throw encodingMalformed("it needs a base of the same kind, and there is none");
   if (predictor === "extrapolated" && previous === undefined)
-    throw malformed("it needs what came before its base, and that is not here");
+    throw encodingMalformed("it needs what came before its base, and that is not here");
 }
 
 /**
- * Puts streams one after the other into the memory, with room behind each for the kernels to read ahead;
+ * Puts streams one after the other into the memory, with arrays behind each for the kernels to read ahead;
  * start and bits of each into the scratch words.
  */
-function place({ workspace, room: { heap, stream } }: Streams, streams: readonly Uint8Array[]): number {
+function place({ memory, arrays: { heap, stream } }: Streams, streams: readonly Uint8Array[]): number {
   let at = stream;
   streams.forEach((bytes, i) => {
     heap.u8.set(bytes, at);
-    heap.u32[(workspace.scratch >> 2) + 2 * i] = at;
-    heap.u32[(workspace.scratch >> 2) + 2 * i + 1] = 8 * bytes.length;
+    heap.u32[(memory.scratch >> 2) + 2 * i] = at;
+    heap.u32[(memory.scratch >> 2) + 2 * i + 1] = 8 * bytes.length;
     at += bytes.length + 16;
   });
-  return workspace.scratch;
+  return memory.scratch;
 }
 
 function readPacked(reading: Streams, { lengths }: SideInformation, streams: readonly Uint8Array[]): void {
   const {
-    workspace,
-    room,
+    memory,
+    arrays,
     from,
     count,
     setting: { alphabet, orderMask, shift, emax },
   } = reading;
-  const table = workspace.codeTables(lengths, workspace.expected(alphabet, shift), true),
+  const table = memory.codeTables(lengths, memory.expected(alphabet, shift), true),
     scratch = place(reading, streams);
   const damaged =
-    workspace.kernels.unpackBits(
+    memory.kernels.unpackBits(
       from,
-      room.contexts,
+      arrays.contexts,
       count,
       table,
       scratch,
       orderMask,
       shift,
       emax,
-      room.child,
+      arrays.child,
     ) < 0;
   if (
     damaged ||
-    streams.some(({ length }, i) => Math.ceil(room.heap.u32[(scratch >> 2) + 2 * i + 1]! / 8) !== length)
+    streams.some(({ length }, i) => Math.ceil(arrays.heap.u32[(scratch >> 2) + 2 * i + 1]! / 8) !== length)
   )
-    throw malformed("its streams do not hold as many numbers as the tensor has");
+    throw encodingMalformed("its streams do not hold as many numbers as the tensor has");
 }
 
 /** Symbols in place of the indices, then the bits that they leave open. */
@@ -447,34 +443,34 @@ function readClose(
   [coded, ...extras]: readonly Uint8Array[],
 ): void {
   const {
-    workspace,
-    room,
+    memory,
+    arrays,
     from,
     count,
     setting: { alphabet, orderMask, shift, emax },
   } = reading;
-  const expected = workspace.expected(alphabet, shift),
-    table = workspace.frequencyTables(frequencies, expected.frequencies, true),
+  const expected = memory.expected(alphabet, shift),
+    table = memory.frequencyTables(frequencies, expected.frequencies, true),
     half = count >> 1;
   place(reading, [coded!]);
   if (
-    workspace.kernels.ransDecode(
-      room.contexts,
+    memory.kernels.ransDecode(
+      arrays.contexts,
       count,
       table,
-      room.stream,
-      room.stream + coded!.length,
-      room.indices,
+      arrays.stream,
+      arrays.stream + coded!.length,
+      arrays.indices,
     ) < 0
   )
-    throw malformed("its symbols do not end where they should");
+    throw encodingMalformed("its symbols do not end where they should");
   const scratch = place(reading, extras);
   const read = (which: 0 | 1, start: number, numbers: number): boolean => {
-    const stream = room.heap.u32[(scratch >> 2) + 2 * which]!,
+    const stream = arrays.heap.u32[(scratch >> 2) + 2 * which]!,
       { length } = extras[which]!;
-    const bits = workspace.kernels.unpackExtras(
+    const bits = memory.kernels.unpackExtras(
       from === 0 ? 0 : from + 4 * start,
-      room.indices + start,
+      arrays.indices + start,
       numbers,
       expected.extraDecoding,
       stream,
@@ -482,10 +478,10 @@ function readClose(
       orderMask,
       shift,
       emax,
-      room.child + 4 * start,
+      arrays.child + 4 * start,
     );
     return bits >= 0 && Math.ceil(bits / 8) === length;
   };
   if (!read(0, 0, half) || !read(1, half, count - half))
-    throw malformed("its numbers do not end where they should");
+    throw encodingMalformed("its numbers do not end where they should");
 }

@@ -5,18 +5,18 @@
  * Bytes of a segment: mode u8 (0 raw, 1 coded) ‖ sized bytes; coded: sized tables ‖ stream.
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
-import { frequenciesOf, frequencyTotal } from "./frequencies.js";
+import { normaliseFrequencies, frequencyTotal } from "./frequencies.js";
 import { roughLog2 } from "./numbers.js";
 import {
   codeNumber,
-  newModel,
+  newBitModel,
   numberContexts,
   RangeDecoder,
   RangeEncoder,
   type BitCoder,
 } from "./range-coder.js";
-import { malformed } from "./side-information.js";
-import type { PlaneRoom, Workspace } from "./workspace.js";
+import { encodingMalformed } from "./encoding-malformed.js";
+import type { PlaneArrays, KernelMemory } from "./kernel-memory.js";
 
 export const segmentElements = 2 ** 20;
 const alphabet = 256;
@@ -33,13 +33,13 @@ export function segmentsOf(count: number): readonly { readonly from: number; rea
 
 /** The segment of `length` bytes at `plane` in the kernels' memory, by the contexts in the room's state. */
 export function encodeSegment(
-  workspace: Workspace,
-  room: PlaneRoom,
+  memory: KernelMemory,
+  arrays: PlaneArrays,
   plane: number,
   length: number,
 ): Uint8Array {
-  const symbols = room.heap.u8.subarray(plane, plane + length),
-    coded = codedSegment(workspace, room, symbols),
+  const symbols = arrays.heap.u8.subarray(plane, plane + length),
+    coded = codedSegment(memory, arrays, symbols),
     out = new ByteWriter();
   out.u8(coded === undefined ? 0 : 1);
   out.sized(coded ?? symbols);
@@ -47,15 +47,15 @@ export function encodeSegment(
 }
 
 function codedSegment(
-  workspace: Workspace,
-  { heap: { u8, u16 }, state, indices, stream, streamEnd }: PlaneRoom,
+  memory: KernelMemory,
+  { heap: { u8, u16 }, state, indices, stream, streamEnd }: PlaneArrays,
   symbols: Uint8Array,
 ): Uint8Array | undefined {
   const counts = [new Uint32Array(alphabet), new Uint32Array(alphabet)] as const;
   for (let i = 0; i < symbols.length; i++) counts[u8[state + i]! as 0 | 1][symbols[i]!]!++;
   const rows = counts.map((row) => {
     const shares = new Uint16Array(alphabet);
-    frequenciesOf(row, shares);
+    normaliseFrequencies(row, shares);
     return shares;
   });
   let bits = 0;
@@ -66,10 +66,10 @@ function codedSegment(
   );
   if (bits / 8 + 16 > leastGain * symbols.length) return undefined;
   for (let i = 0; i < symbols.length; i++) u16[(indices >> 1) + i] = (u8[state + i]! << 8) | symbols[i]!;
-  const begin = workspace.kernels.ransEncode(
+  const begin = memory.kernels.ransEncode(
     indices,
     symbols.length,
-    workspace.frequencyTables(rows, [], false, { alphabetSize: alphabet }),
+    memory.frequencyTables(rows, [], false, { alphabetSize: alphabet }),
     stream,
     streamEnd,
   );
@@ -95,10 +95,10 @@ export function readSegments(bytes: Uint8Array, count: number): readonly StoredS
     const mode = reader.u8(),
       part = reader.sized();
     if (mode > 1 || (mode === 0 && part.length !== length))
-      throw malformed("a byte plane is not as long as the tensor");
+      throw encodingMalformed("a byte plane is not as long as the tensor");
     return { isCoded: mode === 1, bytes: part };
   });
-  if (reader.left > 0) throw malformed("a byte plane is longer than the tensor");
+  if (reader.left > 0) throw encodingMalformed("a byte plane is longer than the tensor");
   return segments;
 }
 
@@ -117,7 +117,8 @@ function openSegment(bytes: Uint8Array): CodedSegment {
   codeShares(new RangeDecoder(reader.sized()), rows);
   for (const row of rows) {
     const sum = row.reduce((total, share) => total + share, 0);
-    if (sum !== 0 && sum !== frequencyTotal) throw malformed("a table of frequencies does not add up");
+    if (sum !== 0 && sum !== frequencyTotal)
+      throw encodingMalformed("a table of frequencies does not add up");
   }
   return { rows, stream: reader.rest() };
 }
@@ -129,13 +130,13 @@ function hasRow(row: Uint16Array | undefined): boolean {
 /**
  * Decodes the segments of `length` bytes of planes, one below the other, to their places in the kernels'
  * memory.
- * @param room its state is overwritten; room for the streams of all planes together
+ * @param arrays its state is overwritten; arrays for the streams of all planes together
  * @param masks of each plane the bits that count for the contexts of those below; 0: none does
  * @throws DELTA_MALFORMED
  */
 export function decodeSegments(
-  workspace: Workspace,
-  room: PlaneRoom,
+  memory: KernelMemory,
+  arrays: PlaneArrays,
   length: number,
   segments: readonly StoredSegment[],
   masks: readonly number[],
@@ -145,8 +146,8 @@ export function decodeSegments(
       planes,
       stride,
       state,
-    } = room,
-    { kernels } = workspace,
+    } = arrays,
+    { kernels } = memory,
     opened = segments.map(({ isCoded, bytes }) => (isCoded ? openSegment(bytes) : undefined));
   u8.fill(0, state, state + length);
   let isTouched = false;
@@ -160,14 +161,14 @@ export function decodeSegments(
     done = 1;
     if (own === undefined) u8.set(segments[plane]!.bytes, at);
     else if (!isTouched && own.rows[0]![0]! >= mostlyZero)
-      checkEnd(decodeMostlyZero(workspace, room, length, own, at));
-    else if (!isWhole(own, isTouched)) checkEnd(decodeSparsely(workspace, room, length, own, at));
+      checkEnd(decodeMostlyZero(memory, arrays, length, own, at));
+    else if (!isWhole(own, isTouched)) checkEnd(decodeSparsely(memory, arrays, length, own, at));
     else if (below !== undefined && isWhole(below, isTouched || masks[plane] !== 0)) {
-      checkEnd(decodeTwo(workspace, room, length, [own, below], masks[plane]!, at));
+      checkEnd(decodeTwo(memory, arrays, length, [own, below], masks[plane]!, at));
       done = 2;
-    } else checkEnd(decodeOne(workspace, room, length, own, at));
+    } else checkEnd(decodeOne(memory, arrays, length, own, at));
     if (opened.slice(plane + done).every((segment) => segment === undefined)) {
-      copyRaw(u8, room, segments, plane + done);
+      copyRaw(u8, arrays, segments, plane + done);
       return;
     }
     for (let marked = plane; marked < plane + done; marked++) {
@@ -179,12 +180,12 @@ export function decodeSegments(
 }
 
 function checkEnd(result: number): void {
-  if (result < 0) throw malformed("a byte plane's symbols do not end where they should");
+  if (result < 0) throw encodingMalformed("a byte plane's symbols do not end where they should");
 }
 
 function copyRaw(
   u8: Uint8Array,
-  { planes, stride }: PlaneRoom,
+  { planes, stride }: PlaneArrays,
   segments: readonly StoredSegment[],
   from: number,
 ): void {
@@ -193,16 +194,16 @@ function copyRaw(
 }
 
 function decodeMostlyZero(
-  workspace: Workspace,
-  { heap: { u8 }, stream }: PlaneRoom,
+  memory: KernelMemory,
+  { heap: { u8 }, stream }: PlaneArrays,
   length: number,
   { rows, stream: bytes }: CodedSegment,
   plane: number,
 ): number {
   u8.set(bytes, stream);
-  return workspace.kernels.ransDecodeMostlyZero(
+  return memory.kernels.ransDecodeMostlyZero(
     length,
-    workspace.planeTables([{ rows: rows.slice(0, 1), mask: 0 }]),
+    memory.planeTables([{ rows: rows.slice(0, 1), mask: 0 }]),
     rows[0]![0]!,
     stream,
     stream + bytes.length,
@@ -211,17 +212,17 @@ function decodeMostlyZero(
 }
 
 function decodeOne(
-  workspace: Workspace,
-  { heap: { u8 }, stream, state }: PlaneRoom,
+  memory: KernelMemory,
+  { heap: { u8 }, stream, state }: PlaneArrays,
   length: number,
   { rows, stream: bytes }: CodedSegment,
   plane: number,
 ): number {
   u8.set(bytes, stream);
-  return workspace.kernels.ransDecodeOne(
+  return memory.kernels.ransDecodeOne(
     state,
     length,
-    workspace.planeTables([{ rows, mask: 0 }]),
+    memory.planeTables([{ rows, mask: 0 }]),
     stream,
     stream + bytes.length,
     plane,
@@ -230,17 +231,17 @@ function decodeOne(
 
 /** Where a context that may come has no row: whatever meets it is damaged. */
 function decodeSparsely(
-  workspace: Workspace,
-  { heap: { u8 }, stream, state }: PlaneRoom,
+  memory: KernelMemory,
+  { heap: { u8 }, stream, state }: PlaneArrays,
   length: number,
   { rows, stream: bytes }: CodedSegment,
   plane: number,
 ): number {
   u8.set(bytes, stream);
-  return workspace.kernels.ransDecode(
+  return memory.kernels.ransDecode(
     state,
     length,
-    workspace.frequencyTables(
+    memory.frequencyTables(
       rows.map((row) => (hasRow(row) ? row : undefined)),
       [],
       true,
@@ -252,41 +253,41 @@ function decodeSparsely(
 }
 
 function decodeTwo(
-  workspace: Workspace,
-  { heap: { u8, u32 }, stream, state, stride }: PlaneRoom,
+  memory: KernelMemory,
+  { heap: { u8, u32 }, stream, state, stride }: PlaneArrays,
   length: number,
   [own, below]: readonly [CodedSegment, CodedSegment],
   mask: number,
   plane: number,
 ): number {
   const middle = stream + own.stream.length,
-    places = workspace.scratch >> 2;
+    places = memory.scratch >> 2;
   u8.set(own.stream, stream);
   u8.set(below.stream, middle);
   u32.set([stream, middle, middle, middle + below.stream.length], places);
-  return workspace.kernels.ransDecodeTwo(
+  return memory.kernels.ransDecodeTwo(
     state,
     length,
-    workspace.planeTables([
+    memory.planeTables([
       { rows: own.rows, mask },
       { rows: below.rows, mask: 0 },
     ]),
-    workspace.scratch,
+    memory.scratch,
     plane,
     stride,
   );
 }
 
 function codeShares(coder: BitCoder, rows: readonly Uint16Array[]): void {
-  const flags = newModel(4),
-    values = newModel(numberContexts);
+  const flags = newBitModel(4),
+    values = newBitModel(numberContexts);
   for (const row of rows) {
     let before = 0;
     for (let s = 0; s < alphabet; s++) {
       before = coder.bit(flags, before, row[s]! > 0 ? 1 : 0);
       if (before === 0) continue;
       const share = codeNumber(coder, values, row[s]!);
-      if (share < 1 || share > frequencyTotal) throw malformed("a frequency is out of range");
+      if (share < 1 || share > frequencyTotal) throw encodingMalformed("a frequency is out of range");
       row[s] = share;
     }
   }

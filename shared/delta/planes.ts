@@ -8,8 +8,8 @@
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
 import { decodeSegments, encodeSegment, readSegments, segmentsOf } from "./plane-segments.js";
-import { malformed } from "./side-information.js";
-import type { Workspace } from "./workspace.js";
+import { encodingMalformed } from "./encoding-malformed.js";
+import type { KernelMemory } from "./kernel-memory.js";
 
 const anyBit = 255;
 /** Elements that are joined at a time: what a processor's own cache holds with their base. */
@@ -17,34 +17,34 @@ const joinedElements = 2 ** 15;
 
 /** Codes all planes of elements of `width` bytes. `base`: as long as `bytes`, or none. */
 export function encodePlanes(
-  workspace: Workspace,
+  memory: KernelMemory,
   bytes: Uint8Array,
   width: number,
   base: Uint8Array | undefined,
 ): Uint8Array {
   const planes = Array.from({ length: width }, () => new ByteWriter()),
-    { kernels } = workspace;
+    { kernels } = memory;
   for (const { from, length } of segmentsOf(bytes.length / width)) {
-    const room = workspace.planeRoom(length, width, 0, 0),
+    const arrays = memory.planeArrays(length, width, 0, 0),
       {
         heap: { u8 },
-      } = room,
+      } = arrays,
       range = [from * width, (from + length) * width] as const;
-    u8.set(bytes.subarray(...range), room.elements);
-    if (base !== undefined) u8.set(base.subarray(...range), room.base);
-    u8.fill(0, room.state, room.state + length);
+    u8.set(bytes.subarray(...range), arrays.elements);
+    if (base !== undefined) u8.set(base.subarray(...range), arrays.base);
+    u8.fill(0, arrays.state, arrays.state + length);
     kernels.splitPlanes(
-      room.elements,
-      base === undefined ? 0 : room.base,
+      arrays.elements,
+      base === undefined ? 0 : arrays.base,
       length,
       width,
-      room.planes,
-      room.stride,
+      arrays.planes,
+      arrays.stride,
     );
     planes.forEach((out, plane) => {
-      const symbols = room.planes + plane * room.stride;
-      out.bytes(encodeSegment(workspace, room, symbols, length));
-      if (base !== undefined) kernels.markTouched(symbols, length, anyBit, room.state);
+      const symbols = arrays.planes + plane * arrays.stride;
+      out.bytes(encodeSegment(memory, arrays, symbols, length));
+      if (base !== undefined) kernels.markTouched(symbols, length, anyBit, arrays.state);
     });
   }
   const all = new ByteWriter();
@@ -60,7 +60,7 @@ export function planesNeedBase(bytes: Uint8Array): boolean {
 }
 
 /** How many of the first bytes hold the first `planes` planes. @throws DELTA_MALFORMED */
-export function planesPrefix(bytes: Uint8Array, width: number, planes: number): number {
+export function planesPrefixBytes(bytes: Uint8Array, width: number, planes: number): number {
   const reader = new ByteReader(bytes),
     lengths = header(reader, width);
   const before = bytes.length - reader.left;
@@ -68,7 +68,7 @@ export function planesPrefix(bytes: Uint8Array, width: number, planes: number): 
 }
 
 function header(reader: ByteReader, width: number): readonly number[] {
-  if (reader.u8() > 1) throw malformed("its flags name no layout");
+  if (reader.u8() > 1) throw encodingMalformed("its flags name no layout");
   return Array.from({ length: width }, () => reader.varint());
 }
 
@@ -79,7 +79,7 @@ function header(reader: ByteReader, width: number): readonly number[] {
  * @throws DELTA_MALFORMED
  */
 export function decodePlanes(
-  workspace: Workspace,
+  memory: KernelMemory,
   bytes: Uint8Array,
   width: number,
   base: Uint8Array | undefined,
@@ -89,17 +89,17 @@ export function decodePlanes(
   const reader = new ByteReader(bytes),
     from = planesNeedBase(bytes) ? base : undefined,
     count = target.length / width,
-    { kernels } = workspace;
+    { kernels } = memory;
   const rows = header(reader, width)
     .slice(0, planes)
     .map((length) => readSegments(reader.take(length), count));
   if (planesNeedBase(bytes) && from?.length !== target.length)
-    throw malformed("it needs a base of the same size, and there is none");
-  if (planes === width && reader.left > 0) throw malformed("bytes follow its last plane");
+    throw encodingMalformed("it needs a base of the same size, and there is none");
+  if (planes === width && reader.left > 0) throw encodingMalformed("bytes follow its last plane");
   const masks = rows.map(() => (from === undefined ? 0 : anyBit));
   segmentsOf(count).forEach(({ from: first, length }, segment) => {
     const parts = rows.map((row) => row[segment]!),
-      room = workspace.planeRoom(
+      arrays = memory.planeArrays(
         length,
         width,
         0,
@@ -107,23 +107,23 @@ export function decodePlanes(
       ),
       {
         heap: { u8 },
-      } = room;
-    decodeSegments(workspace, room, length, parts, masks);
+      } = arrays;
+    decodeSegments(memory, arrays, length, parts, masks);
     for (let done = 0; done < length; done += joinedElements) {
       const some = Math.min(joinedElements, length - done),
         at = (first + done) * width,
         bytes = some * width;
-      if (from !== undefined) u8.set(from.subarray(at, at + bytes), room.base);
+      if (from !== undefined) u8.set(from.subarray(at, at + bytes), arrays.base);
       kernels.joinPlanes(
-        room.planes + done,
-        room.stride,
+        arrays.planes + done,
+        arrays.stride,
         some,
         width,
         planes,
-        from === undefined ? 0 : room.base,
-        room.elements,
+        from === undefined ? 0 : arrays.base,
+        arrays.elements,
       );
-      target.set(u8.subarray(room.elements, room.elements + bytes), at);
+      target.set(u8.subarray(arrays.elements, arrays.elements + bytes), at);
     }
   });
 }

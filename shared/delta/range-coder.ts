@@ -7,8 +7,8 @@ const adaptation = 4;
 const half = 1 << (probabilityBits - 1);
 
 /** Bits of adaptive numbers: each keeps its own probabilities. */
-export type Model = Uint16Array;
-export function newModel(contexts: number): Model {
+export type BitModel = Uint16Array;
+export function newBitModel(contexts: number): BitModel {
   return new Uint16Array(contexts).fill(half);
 }
 /** Contexts that a number coded by `number` takes. */
@@ -16,14 +16,14 @@ export const numberContexts = 64;
 
 export interface BitCoder {
   /** Codes one bit (an encoder writes `bit`, a decoder ignores it) and returns it. */
-  bit(model: Model, context: number, bit: number): number;
+  bit(model: BitModel, context: number, bit: number): number;
 }
 
 /**
  * Codes a whole number of either sign, small ones cheaply: sign and bit length adaptively, the bits below the
  * second highest evenly. @param at where its contexts begin in the model
  */
-export function codeNumber(coder: BitCoder, model: Model, value: number, at = 0): number {
+export function codeNumber(coder: BitCoder, model: BitModel, value: number, at = 0): number {
   const folded = value < 0 ? -2 * value : 2 * value + 1;
   const length = 31 - Math.clz32(folded);
   let bits = 0;
@@ -47,7 +47,7 @@ export class RangeEncoder implements BitCoder {
   #cache = -1;
   #pending = 0;
 
-  bit(model: Model, context: number, bit: number): number {
+  bit(model: BitModel, context: number, bit: number): number {
     const probability = model[context]!,
       bound = (this.#range >>> probabilityBits) * probability;
     if (bit === 0) {
@@ -95,7 +95,7 @@ export class RangeDecoder implements BitCoder {
     return this.bytes[this.#at++] ?? 0;
   }
 
-  bit(model: Model, context: number, _bit: number): number {
+  bit(model: BitModel, context: number, _bit: number): number {
     const probability = model[context]!,
       bound = (this.#range >>> probabilityBits) * probability;
     let bit = 0;

@@ -16,7 +16,7 @@ export interface Scales {
   readonly inner: Int8Array | undefined;
 }
 
-export const mostOctaves = 100;
+export const maxScale = 100;
 /** A vector takes time too. */
 const leastGain = 1.25;
 
@@ -51,7 +51,7 @@ function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array |
   let first = 0,
     second = 0;
   for (let i = 0; i < sums.length; i++) {
-    const scale = Math.max(-mostOctaves, Math.min(mostOctaves, quarterOctaves(sums[i]! / each) - mean));
+    const scale = Math.max(-maxScale, Math.min(maxScale, quarterOctaves(sums[i]! / each) - mean));
     vector[i] = scale;
     const octaves = Math.max(-40, scale) / 4;
     first += octaves;

@@ -2,32 +2,24 @@
  * What stands before a packed or close tensor's streams: scales and, for contexts that differ from what is
  * expected, tables; all of it range-coded. Read from outside, so bounded and checked.
  */
-import { StemmaError } from "../errors.js";
 import { frequencyTotal } from "./frequencies.js";
-import { isComplete, soleLength, symbols } from "./huffman.js";
+import { isCompleteCode, soleSymbolLength, symbolCount } from "./huffman.js";
+import { encodingMalformed } from "./encoding-malformed.js";
 import type { View } from "./numbers.js";
 import {
   codeNumber,
-  newModel,
+  newBitModel,
   numberContexts,
   RangeDecoder,
   RangeEncoder,
   type BitCoder,
 } from "./range-coder.js";
-import { mostOctaves, type Scales } from "./scales.js";
+import { maxScale, type Scales } from "./scales.js";
 
 export const contextCount = 64;
 
 /** One row of lengths or frequencies for every context that has a table of its own. */
 export type OwnTables<Row extends Uint8Array | Uint16Array> = readonly (Row | undefined)[];
-
-export function malformed(reason: string): StemmaError<"DELTA_MALFORMED"> {
-  return new StemmaError(
-    "DELTA_MALFORMED",
-    `This is no coded tensor: ${reason}. Fetch it again, or recover the model from another copy.`,
-    { reason },
-  );
-}
 
 export interface SideInformation {
   readonly scales: Scales;
@@ -49,8 +41,8 @@ export function writeSideInformation({ scales, lengths, frequencies }: SideInfor
   const coder = new RangeEncoder();
   for (const vector of [scales.rows, scales.columns, scales.inner])
     if (vector !== undefined) codeVector(coder, vector);
-  codeRows(coder, lengths, codeLengths, () => new Uint8Array(symbols));
-  codeRows(coder, frequencies, codeFrequencies, () => new Uint16Array(symbols));
+  codeRows(coder, lengths, codeLengths, () => new Uint8Array(symbolCount));
+  codeRows(coder, frequencies, codeFrequencies, () => new Uint16Array(symbolCount));
   return coder.finish();
 }
 
@@ -77,26 +69,33 @@ export function readSideInformation(
     columns: vector(present[1], view.columns),
     inner: vector(present[2], view.inner),
   };
-  const lengths = codeRows<Uint8Array>(coder, undefined, codeLengths, () => new Uint8Array(symbols), close);
+  const lengths = codeRows<Uint8Array>(
+    coder,
+    undefined,
+    codeLengths,
+    () => new Uint8Array(symbolCount),
+    close,
+  );
   const frequencies = codeRows<Uint16Array>(
     coder,
     undefined,
     codeFrequencies,
-    () => new Uint16Array(symbols),
+    () => new Uint16Array(symbolCount),
     !close,
   );
   for (const row of lengths)
-    if (row !== undefined && !isComplete(row)) throw malformed("a table of code lengths is incomplete");
+    if (row !== undefined && !isCompleteCode(row))
+      throw encodingMalformed("a table of code lengths is incomplete");
   for (const row of frequencies)
     if (row !== undefined && row.reduce((sum, frequency) => sum + frequency, 0) !== frequencyTotal)
-      throw malformed("a table of frequencies does not add up");
+      throw encodingMalformed("a table of frequencies does not add up");
   return { scales, lengths, frequencies };
 }
 
 function codeVector(coder: BitCoder, vector: Int8Array): Int8Array {
-  const model = newModel(numberContexts);
+  const model = newBitModel(numberContexts);
   for (let i = 0; i < vector.length; i++)
-    vector[i] = Math.max(-mostOctaves, Math.min(mostOctaves, codeNumber(coder, model, vector[i]!)));
+    vector[i] = Math.max(-maxScale, Math.min(maxScale, codeNumber(coder, model, vector[i]!)));
   return vector;
 }
 
@@ -120,9 +119,9 @@ function codeRows<Row extends Uint8Array | Uint16Array>(
 ): OwnTables<Row> {
   if (absent) return [];
   const models = {
-    flags: newModel(4),
-    bounds: newModel(2 * numberContexts),
-    values: newModel(16 * numberContexts),
+    flags: newBitModel(4),
+    bounds: newBitModel(2 * numberContexts),
+    values: newBitModel(16 * numberContexts),
   };
   let before = fresh(),
     last = 0;
@@ -142,9 +141,9 @@ function codeRows<Row extends Uint8Array | Uint16Array>(
 }
 
 function outermost(row: Uint8Array | Uint16Array, which: 0 | 1): number {
-  let s = which === 0 ? 0 : symbols - 1;
-  for (let i = 0; i < symbols && row[s] === 0; i++) s += which === 0 ? 1 : -1;
-  return s < 0 || s >= symbols ? 0 : s;
+  let s = which === 0 ? 0 : symbolCount - 1;
+  for (let i = 0; i < symbolCount && row[s] === 0; i++) s += which === 0 ? 1 : -1;
+  return s < 0 || s >= symbolCount ? 0 : s;
 }
 
 /** First and last symbol that occur, against those of the row before. */
@@ -158,7 +157,7 @@ function codeBounds(
     const previous = outermost(before, which);
     const value =
       previous + codeNumber(coder, models.bounds, outermost(row, which) - previous, which * numberContexts);
-    if (value < 0 || value >= symbols) throw malformed("a table names a symbol that is none");
+    if (value < 0 || value >= symbolCount) throw encodingMalformed("a table names a symbol that is none");
     return value;
   });
   return [values[0]!, values[1]!];
@@ -173,7 +172,7 @@ function codeLengths(coder: BitCoder, models: RowModels, row: Uint8Array, before
     for (let bit = 3; bit >= 0; bit--)
       node = (node << 1) | coder.bit(models.values, tree + node, (row[s]! >> bit) & 1);
     row[s] = node & 15;
-    if (row[s]! > soleLength) throw malformed("a code is longer than any may be");
+    if (row[s]! > soleSymbolLength) throw encodingMalformed("a code is longer than any may be");
   }
 }
 
@@ -183,7 +182,7 @@ function codeFrequencies(coder: BitCoder, models: RowModels, row: Uint16Array, b
   for (let s = first; s <= last; s++) {
     const context = s === first ? 0 : 32 - Math.clz32(row[s - 1]!);
     const value = codeNumber(coder, models.values, row[s]!, context * numberContexts);
-    if (value < 0 || value > frequencyTotal) throw malformed("a frequency is out of range");
+    if (value < 0 || value > frequencyTotal) throw encodingMalformed("a frequency is out of range");
     row[s] = value;
   }
 }

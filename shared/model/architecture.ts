@@ -174,7 +174,7 @@ function checkWeights(
     if (typeof weight.dtype !== "string" || !isDType(weight.dtype) || !isJsonArray(weight.shape))
       fail(`weight ${form.name} has no dtype or shape`);
     tensorByteLength(weight.dtype, weight.shape);
-    if (!fits(weight.shape, form))
+    if (!fitsForm(weight.shape, form))
       fail(
         `weight ${form.name} has the shape [${weight.shape.join(", ")}] where its configuration asks for [${(form.shape ?? []).map((extent) => extent ?? "?").join(", ")}]`,
       );
@@ -182,7 +182,7 @@ function checkWeights(
 }
 
 /** Whether a shape agrees with what the configuration says of it. */
-export function fits(shape: readonly number[], form: WeightForm): boolean {
+export function fitsForm(shape: readonly number[], form: WeightForm): boolean {
   return (
     form.shape === undefined ||
     (shape.length === form.shape.length &&
@@ -191,7 +191,7 @@ export function fits(shape: readonly number[], form: WeightForm): boolean {
 }
 
 /** A place in the leaf table for each weight of an architecture: canonical path, header, position. */
-export function weightPlaces(architecture: Architecture): readonly (TensorHeader & {
+export function weightSlots(architecture: Architecture): readonly (TensorHeader & {
   readonly path: string;
   readonly layer: number;
   readonly weight: number;
@@ -216,7 +216,7 @@ export function weightPlaces(architecture: Architecture): readonly (TensorHeader
  * first that differs
  */
 export function checkLeavesFit(architecture: Architecture, leaves: LeafTable): void {
-  const places = weightPlaces(architecture);
+  const places = weightSlots(architecture);
   const show = (place: { path: string; dtype: string; shape: readonly number[] } | undefined): string =>
     place === undefined ? "nothing" : `${place.path} ${place.dtype} [${place.shape.join(", ")}]`;
   for (let i = 0; i < Math.max(places.length, leaves.length); i++) {

@@ -86,7 +86,7 @@ export function decodeEnvironment(bytes: Uint8Array): Environment {
 }
 
 /**
- * Fields that decide bits, by backend (DESIGN, "exactness class"); undefined: all of them, because the
+ * Fields that decide bits, by backend (docs/glossary.md, "exactness class"); undefined: all of them, because the
  * backend is unknown here.
  */
 function decidingFields(backend: string | undefined): ((field: string) => boolean) | undefined {

@@ -12,7 +12,7 @@ import {
   type JsonObject,
 } from "../tensor/strict-json.js";
 import type { TensorHeader } from "../tensor/tensor.js";
-import { encodeArchitecture, fits } from "./architecture.js";
+import { encodeArchitecture, fitsForm } from "./architecture.js";
 import { canonicalOrder } from "./canonical-order.js";
 import { decodeText } from "./canonical-json.js";
 import { weightForms } from "./layer-catalog.js";
@@ -185,7 +185,7 @@ function describe(
       const name = candidates(call, form.name, tensors, loose).find((candidate) => !taken.has(candidate));
       const header = name === undefined ? undefined : tensors.get(name);
       if (name === undefined || header === undefined) throw mismatch(`there is no ${call.name}/${form.name}`);
-      if (!fits(header.shape, form))
+      if (!fitsForm(header.shape, form))
         throw mismatch(
           `${name} has the shape [${header.shape.join(", ")}], its layer asks for [${(form.shape ?? []).map((extent) => extent ?? "?").join(", ")}]`,
         );

@@ -1,11 +1,11 @@
 /**
  * What differs between two models, found from their trees alone, never from tensors: equal subtrees
- * first, then the rest by tensor id, then by name (FORMATS, Trees and models). MM7 fixes its cost:
+ * first, then the rest by tensor id, then by name (docs/formats.md, "Trees and models"). MM7 fixes its cost:
  * the last two of 8, 64, 128 leaves changed are found with 7, 13, 15 comparisons.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { zeroHash } from "../tensor/hash.js";
-import { sameHeader } from "../tensor/same-header.js";
+import { hasSameHeader } from "../tensor/same-header.js";
 import type { Leaf, LeafTable } from "./model.js";
 import { merkleTree, type TreeNode } from "./tree.js";
 
@@ -210,7 +210,7 @@ function changeOf(a: Leaf, nameA: string, b: Leaf, nameB: string, positional: bo
     ...(nameA === nameB ? {} : { otherName: nameB }),
   };
   const change = (kind: ChangeKind): Change => ({ kind, path: a.path, name: nameA, ...others, a, b });
-  if (a.tensor !== b.tensor) return change(sameHeader(a, b) ? "changed" : "reshaped");
+  if (a.tensor !== b.tensor) return change(hasSameHeader(a, b) ? "changed" : "reshaped");
   // Without an architecture the place is the name.
   if (a.path !== b.path) return change(positional ? "moved" : "renamed");
   return nameA === nameB ? undefined : change("renamed");

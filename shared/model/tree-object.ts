@@ -7,7 +7,7 @@ import { StemmaError } from "../errors.js";
 import { dtypeCode, dtypeOfCode, maxRank, tensorByteLength } from "../tensor/dtype.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Leaf, LeafTable } from "./model.js";
-import { checkLeafOrder, malformed, maxLeaves, maxPathBytes, type ModelKind } from "./tree.js";
+import { checkLeafOrder, treeMalformed, maxLeaves, maxPathBytes, type ModelKind } from "./tree.js";
 
 const headBytes = 6;
 /** A leaf with an empty path and no dimensions. */
@@ -47,13 +47,13 @@ function encodeLeaf(leaf: Leaf): Buffer {
  */
 export function decodeTree(bytes: Uint8Array): { readonly kind: ModelKind; readonly leaves: LeafTable } {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (buffer.length < headBytes) throw malformed("it ends inside its head");
-  if (buffer[0] !== 1) throw malformed(`its format is ${buffer[0]}, this Stemma knows 1`);
+  if (buffer.length < headBytes) throw treeMalformed("it ends inside its head");
+  if (buffer[0] !== 1) throw treeMalformed(`its format is ${buffer[0]}, this Stemma knows 1`);
   const kind = kinds[buffer[1] as number];
-  if (kind === undefined) throw malformed(`its kind is ${buffer[1]}`);
+  if (kind === undefined) throw treeMalformed(`its kind is ${buffer[1]}`);
   const count = buffer.readUInt32LE(2);
   if (count > maxLeaves || count * smallestLeaf > buffer.length - headBytes)
-    throw malformed(`it claims ${count} leaves in ${buffer.length} bytes`);
+    throw treeMalformed(`it claims ${count} leaves in ${buffer.length} bytes`);
   const leaves: Leaf[] = [];
   let at = headBytes;
   for (let i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ export function decodeTree(bytes: Uint8Array): { readonly kind: ModelKind; reado
     leaves.push(leaf);
     at = next;
   }
-  if (at !== buffer.length) throw malformed(`${buffer.length - at} bytes follow its last leaf`);
+  if (at !== buffer.length) throw treeMalformed(`${buffer.length - at} bytes follow its last leaf`);
   checkLeafOrder(kind, leaves);
   return { kind, leaves };
 }
@@ -72,19 +72,20 @@ function decodeLeaf(
   index: number,
 ): { readonly leaf: Leaf; readonly next: number } {
   const need = (at: number, count: number): void => {
-    if (at + count > buffer.length) throw malformed(`it ends inside leaf ${index}`);
+    if (at + count > buffer.length) throw treeMalformed(`it ends inside leaf ${index}`);
   };
   need(start, 4);
   const pathBytes = buffer.readUInt32LE(start);
-  if (pathBytes > maxPathBytes) throw malformed(`the path of leaf ${index} claims ${pathBytes} bytes`);
+  if (pathBytes > maxPathBytes) throw treeMalformed(`the path of leaf ${index} claims ${pathBytes} bytes`);
   let at = start + 4;
   need(at, pathBytes + 2);
-  if (!isUtf8(buffer.subarray(at, at + pathBytes))) throw malformed(`the path of leaf ${index} is no UTF-8`);
+  if (!isUtf8(buffer.subarray(at, at + pathBytes)))
+    throw treeMalformed(`the path of leaf ${index} is no UTF-8`);
   const path = buffer.toString("utf8", at, at + pathBytes);
   at += pathBytes;
   const dtype = dtypeOfCode(buffer[at] as number);
   const rank = buffer[at + 1] as number;
-  if (rank > maxRank) throw malformed(`leaf ${index} claims ${rank} dimensions`);
+  if (rank > maxRank) throw treeMalformed(`leaf ${index} claims ${rank} dimensions`);
   at += 2;
   need(at, 8 * rank + 32);
   const shape: number[] = [];

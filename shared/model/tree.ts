@@ -3,7 +3,7 @@
  * of leaves, root. What differs between two trees is tree-diff.ts; the stored form is tree-object.ts.
  */
 import { StemmaError } from "../errors.js";
-import { hashBytes, sha256, sha256OfFew } from "../tensor/hash.js";
+import { hashBytes, sha256, sha256OfSmall } from "../tensor/hash.js";
 import { isWellFormedText } from "../tensor/strict-json.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Leaf, LeafTable } from "./model.js";
@@ -49,11 +49,11 @@ export function comparePaths(kind: ModelKind, a: string, b: string): number {
   const left = positionOf(a),
     right = positionOf(b);
   if (left === undefined || right === undefined)
-    throw malformed(`the path ${JSON.stringify(left === undefined ? a : b)} is no "layer/weight"`);
+    throw treeMalformed(`the path ${JSON.stringify(left === undefined ? a : b)} is no "layer/weight"`);
   return left.layer - right.layer || left.weight - right.weight;
 }
 
-export function malformed(reason: string): StemmaError {
+export function treeMalformed(reason: string): StemmaError {
   return new StemmaError(
     "TREE_MALFORMED",
     `This is no table of a model's tensors: ${reason}. Fetch it again from where it was saved.`,
@@ -65,15 +65,16 @@ export function malformed(reason: string): StemmaError {
  * @throws TREE_MALFORMED
  */
 export function checkLeafOrder(kind: ModelKind, leaves: LeafTable): void {
-  if (leaves.length > maxLeaves) throw malformed(`it has ${leaves.length} leaves, more than ${maxLeaves}`);
+  if (leaves.length > maxLeaves)
+    throw treeMalformed(`it has ${leaves.length} leaves, more than ${maxLeaves}`);
   leaves.forEach((leaf, i) => {
     if (!isWellFormedText(leaf.path) || Buffer.byteLength(leaf.path) > maxPathBytes)
-      throw malformed(`the path of leaf ${i} is no text of at most ${maxPathBytes} bytes`);
+      throw treeMalformed(`the path of leaf ${i} is no text of at most ${maxPathBytes} bytes`);
     if (kind === "architecture" && positionOf(leaf.path) === undefined)
-      throw malformed(`the path ${JSON.stringify(leaf.path)} is no "layer/weight"`);
+      throw treeMalformed(`the path ${JSON.stringify(leaf.path)} is no "layer/weight"`);
     const before = leaves[i - 1];
     if (before !== undefined && comparePaths(kind, before.path, leaf.path) >= 0)
-      throw malformed(`the leaf ${JSON.stringify(leaf.path)} is twice in it or out of order`);
+      throw treeMalformed(`the leaf ${JSON.stringify(leaf.path)} is twice in it or out of order`);
   });
 }
 
@@ -88,7 +89,7 @@ export function leafHash(path: string, tensor: Hash): Hash {
   bytes.writeUInt32LE(length, 1);
   bytes.write(path, 5, "utf8");
   bytes.write(tensor, 5 + length, "hex");
-  return sha256OfFew(bytes);
+  return sha256OfSmall(bytes);
 }
 
 const nodeScratch = scratch.subarray(0, 65);
@@ -97,7 +98,7 @@ export function nodeHash(left: Hash, right: Hash): Hash {
   nodeScratch[0] = 1;
   nodeScratch.write(left, 1, "hex");
   nodeScratch.write(right, 33, "hex");
-  return sha256OfFew(nodeScratch);
+  return sha256OfSmall(nodeScratch);
 }
 
 /** A node over the leaves `from` to before `to`; a leaf has no children. */

@@ -30,7 +30,7 @@ export function planesCheck(prefix: Uint8Array): string {
  * in neither, or has one only. @throws DELTA_MALFORMED
  */
 export function planeChecksOf(
-  delta: Pick<DeltaCodec, "planesPrefix">,
+  delta: Pick<DeltaCodec, "planesPrefixBytes">,
   header: TensorHeader,
   code: number,
   bytes: Uint8Array,
@@ -38,6 +38,6 @@ export function planeChecksOf(
   const width = planeBytes(header.dtype);
   if ((code !== encodingCodes.planes && code !== encodingCodes.fixedPlanes) || width < 2) return undefined;
   return Array.from({ length: width - 1 }, (_, i) =>
-    planesCheck(bytes.subarray(0, delta.planesPrefix(header, bytes, i + 1, code))),
+    planesCheck(bytes.subarray(0, delta.planesPrefixBytes(header, bytes, i + 1, code))),
   );
 }

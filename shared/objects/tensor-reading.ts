@@ -439,7 +439,7 @@ export class TensorReading {
     planes: number,
   ): number | undefined {
     try {
-      const length = decoder.delta.planesPrefix(header, start, planes, code);
+      const length = decoder.delta.planesPrefixBytes(header, start, planes, code);
       return length <= storedBytes ? length : undefined;
     } catch {
       return undefined;

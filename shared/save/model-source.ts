@@ -3,7 +3,7 @@
  * model.json. Hashes every tensor once.
  */
 import { StemmaError } from "../errors.js";
-import { weightPlaces } from "../model/architecture.js";
+import { weightSlots } from "../model/architecture.js";
 import { defaultNames } from "../model/model-json-export.js";
 import { readModelJson } from "../model/model-json.js";
 import type { Architecture, Leaf, ModelSource, Names } from "../model/model.js";
@@ -11,7 +11,7 @@ import { compareNames, positionOf } from "../model/tree.js";
 import { safetensorsHeaderText, type SafetensorsEntry } from "../tensor/safetensors-header.js";
 import { readSafetensors, type ByteFile, type SafetensorsFile } from "../tensor/safetensors-reader.js";
 import { tensorId, tensorIdOfSource } from "../tensor/hash.js";
-import { sameHeader } from "../tensor/same-header.js";
+import { hasSameHeader } from "../tensor/same-header.js";
 import { sourceOfTensor, type Hash, type Tensor, type TensorSource } from "../tensor/tensor.js";
 
 /** Models up to this size are kept in memory between hashing and writing, so that their file is read once. */
@@ -60,12 +60,12 @@ export function modelSourceOfTensors(
   tensors: readonly Tensor[],
   names: Names = defaultNames(architecture),
 ): ModelSource {
-  const places = weightPlaces(architecture);
+  const places = weightSlots(architecture);
   if (places.length !== tensors.length)
     throw mismatch(`it has ${places.length} weights, there are ${tensors.length} tensors`);
   const leaves = places.map((place, i): Leaf => {
     const tensor = tensors[i] as Tensor;
-    if (!sameHeader(place, tensor))
+    if (!hasSameHeader(place, tensor))
       throw mismatch(`the weight ${place.path} (${place.name}) has another type or shape`);
     return {
       path: place.path,
@@ -216,11 +216,11 @@ function architectureLeaves(
   names: Names | undefined,
   byName: ReadonlyMap<string, { readonly tensor: SafetensorsEntry }>,
 ): readonly WantedLeaf[] {
-  const leaves = weightPlaces(architecture).map((place, i) => {
+  const leaves = weightSlots(architecture).map((place, i) => {
     const name = names?.leaves[i] ?? place.path;
     const found = byName.get(name)?.tensor;
     if (found === undefined) throw mismatch(`the file has no tensor ${JSON.stringify(name.slice(0, 80))}`);
-    if (!sameHeader(found, place))
+    if (!hasSameHeader(found, place))
       throw mismatch(
         `${JSON.stringify(name.slice(0, 80))} is ${found.dtype} [${found.shape.join(", ")}], the architecture asks for ${place.dtype} [${place.shape.join(", ")}]`,
       );

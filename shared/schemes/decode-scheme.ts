@@ -4,24 +4,24 @@
  */
 import { ByteReader } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
-import { malformed } from "../delta/side-information.js";
+import { encodingMalformed } from "../delta/encoding-malformed.js";
 import { StemmaError } from "../errors.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import type { TensorHeader } from "../tensor/tensor.js";
 import { decodeFixed, decodeNormalized } from "./grid.js";
-import { brainToSingle, halfToSingle } from "./halves.js";
-import { plainCodec, readInner } from "./inner.js";
+import { bfloat16ToSingle, halfToSingle } from "./halves.js";
+import { plainCodec, readNested } from "./nested-tensor.js";
 import { decodeQuantized } from "./quantize.js";
 import { isSchemeCode, schemeCodes, type SchemeCode } from "./scheme.js";
-import { bytesOf } from "./words.js";
+import { bytesOf } from "./float-words.js";
 
 /** Tensors beyond this many bytes stay exact: what is coded is decoded in memory. */
-export const mostReducedBytes = 2 ** 30;
+export const maxReducedBytes = 2 ** 30;
 
 /** Whether a scheme applies to tensors of this type and shape at all. */
 export function isReducible({ dtype, shape }: TensorHeader): boolean {
   const length = tensorByteLength(dtype, shape);
-  return dtype === "F32" && shape.length >= 2 && length > 0 && length <= mostReducedBytes;
+  return dtype === "F32" && shape.length >= 2 && length > 0 && length <= maxReducedBytes;
 }
 
 /**
@@ -43,7 +43,9 @@ export function decodeScheme(
       { code },
     );
   if (!isReducible(header))
-    throw malformed(`a tensor ${header.dtype} [${header.shape.join(", ")}] goes through no float scheme`);
+    throw encodingMalformed(
+      `a tensor ${header.dtype} [${header.shape.join(", ")}] goes through no float scheme`,
+    );
   return bytesOf(
     decodeWords(code, bytes, header.shape, tensorByteLength(header.dtype, header.shape) / 4, codec),
   );
@@ -60,7 +62,7 @@ function decodeWords(
     case schemeCodes.float16:
       return decodeHalves(codec, bytes, shape, "F16", halfToSingle);
     case schemeCodes.bfloat16:
-      return decodeHalves(codec, bytes, shape, "BF16", brainToSingle);
+      return decodeHalves(codec, bytes, shape, "BF16", bfloat16ToSingle);
     case schemeCodes.fixed:
       return decodeFixed(codec, bytes, shape, count);
     case schemeCodes.normalized:
@@ -78,8 +80,8 @@ function decodeHalves(
   from: (half: number) => number,
 ): Uint32Array {
   const reader = new ByteReader(bytes),
-    { buffer, byteOffset, length } = readInner(reader, codec, { dtype, shape });
-  if (reader.left > 0) throw malformed("bytes follow its numbers");
+    { buffer, byteOffset, length } = readNested(reader, codec, { dtype, shape });
+  if (reader.left > 0) throw encodingMalformed("bytes follow its numbers");
   const halves = new Uint16Array(buffer, byteOffset, length / 2),
     words = new Uint32Array(halves.length);
   for (let i = 0; i < words.length; i++) words[i] = from(halves[i]!);

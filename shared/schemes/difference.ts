@@ -1,5 +1,5 @@
 /** How far reduced numbers lie from the exact ones. Pure. */
-import { isFiniteWord, wordsOf } from "./words.js";
+import { isFiniteWord, wordsOf } from "./float-words.js";
 
 /** Over numbers that are finite on both sides, in float64. */
 export interface Difference {

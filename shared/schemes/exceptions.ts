@@ -1,7 +1,7 @@
 /** Infinities and NaNs among numbers whose scheme knows none: kept with their place and all their bits. */
 import { ByteWriter, type ByteReader } from "../delta/bytes.js";
-import { malformed } from "../delta/side-information.js";
-import { isFiniteWord } from "./words.js";
+import { encodingMalformed } from "../delta/encoding-malformed.js";
+import { isFiniteWord } from "./float-words.js";
 
 /** count ‖ each: numbers since the one before, both varints ‖ its 4 bytes. */
 export function writeExceptions(out: ByteWriter, words: Uint32Array): void {
@@ -34,7 +34,7 @@ export function readExceptions(reader: ByteReader, count: number): readonly Exce
       [a, b, c, d] = reader.take(4) as unknown as readonly [number, number, number, number];
     const word = (a | (b << 8) | (c << 16) | (d << 24)) >>> 0;
     if (index >= count || isFiniteWord(word))
-      throw malformed("it lists an infinity or NaN where none can be");
+      throw encodingMalformed("it lists an infinity or NaN where none can be");
     found.push({ index, word });
     next = index + 1;
   }

@@ -12,10 +12,10 @@
  */
 import { ByteReader, ByteWriter } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
-import { malformed } from "../delta/side-information.js";
+import { encodingMalformed } from "../delta/encoding-malformed.js";
 import type { DType } from "../tensor/dtype.js";
 import { readExceptions, writeExceptions } from "./exceptions.js";
-import { readInner, writeInner } from "./inner.js";
+import { readNested, writeNested } from "./nested-tensor.js";
 import {
   bytesOf,
   infinity,
@@ -25,13 +25,16 @@ import {
   significand,
   unitExponent,
   wordOfProduct,
-} from "./words.js";
+} from "./float-words.js";
 
 export interface Grid {
   readonly bits: number;
-  /** Multiples of 2^this. */ readonly exponent: number;
-  /** Least and largest multiple. */ readonly least: number;
-  readonly most: number;
+  /** The numbers are multiples of 2^exponent. */
+  readonly exponent: number;
+  /** Smallest multiple. */
+  readonly min: number;
+  /** Largest multiple. */
+  readonly max: number;
 }
 
 /**
@@ -39,8 +42,8 @@ export interface Grid {
  * grid itself.
  */
 function gridOf(bits: number, exponent: number): Grid {
-  const most = 2 ** (bits - 1) - 1;
-  return { bits, exponent, least: -most, most };
+  const max = 2 ** (bits - 1) - 1;
+  return { bits, exponent, min: -max, max };
 }
 
 /** The finest grid of so many bits that reaches the largest finite number's power of two. */
@@ -55,13 +58,13 @@ export function gridFor(words: Uint32Array, bits: number): Grid {
 }
 
 /** Each number's nearest multiple, ties to even, within the grid; 0 for infinities and NaNs. */
-export function toGrid(words: Uint32Array, { exponent, least, most }: Grid): Int32Array {
+export function toGrid(words: Uint32Array, { exponent, min, max }: Grid): Int32Array {
   const multiples = new Int32Array(words.length);
   for (let i = 0; i < words.length; i++) {
     const word = words[i]!;
     if (!isFiniteWord(word)) continue;
     const magnitude = shiftToNearestEven(significand(word), exponent - unitExponent(word));
-    multiples[i] = Math.max(least, Math.min(most, word >>> 31 === 1 ? -magnitude : magnitude));
+    multiples[i] = Math.max(min, Math.min(max, word >>> 31 === 1 ? -magnitude : magnitude));
   }
   return multiples;
 }
@@ -73,9 +76,9 @@ export function fromGrid(multiples: Int32Array, exponent: number): Uint32Array {
 }
 
 /** @throws DELTA_MALFORMED */
-function checkWithin({ least, most }: Grid, multiples: Int32Array): void {
+function checkWithin({ min, max }: Grid, multiples: Int32Array): void {
   for (const multiple of multiples)
-    if (multiple < least || multiple > most) throw malformed("a number lies outside its grid");
+    if (multiple < min || multiple > max) throw encodingMalformed("a number lies outside its grid");
 }
 
 function writeHead(out: ByteWriter, words: Uint32Array, { bits, exponent }: Grid): void {
@@ -93,7 +96,7 @@ function readHead(
   const bits = reader.u8(),
     exponent = reader.i16();
   if (bits < 2 || bits > mostBits || exponent < -149 || exponent + bits - 1 > 128)
-    throw malformed(`it has ${bits} bits a number and a unit of 2^${exponent}`);
+    throw encodingMalformed(`it has ${bits} bits a number and a unit of 2^${exponent}`);
   return { grid: gridOf(bits, exponent), exceptions: readExceptions(reader, count) };
 }
 
@@ -120,7 +123,7 @@ export function encodeFixed(
   const narrow =
     dtype === "I8" ? Int8Array.from(multiples) : dtype === "I16" ? Int16Array.from(multiples) : multiples;
   // Few bits are best coded as bytes that occur more or less often, many by their lengths.
-  writeInner(out, codec, { dtype, shape }, bytesOf(narrow), dtype === "I8" ? { layout: "planes" } : {});
+  writeNested(out, codec, { dtype, shape }, bytesOf(narrow), dtype === "I8" ? { layout: "planes" } : {});
   return out.finish();
 }
 
@@ -134,8 +137,8 @@ export function decodeFixed(
   const reader = new ByteReader(bytes),
     { grid, exceptions } = readHead(reader, 24, count),
     dtype = integerType(grid.bits);
-  const { buffer, byteOffset } = readInner(reader, codec, { dtype, shape });
-  if (reader.left > 0) throw malformed("bytes follow its numbers");
+  const { buffer, byteOffset } = readNested(reader, codec, { dtype, shape });
+  if (reader.left > 0) throw encodingMalformed("bytes follow its numbers");
   const stored =
     dtype === "I8"
       ? new Int8Array(buffer, byteOffset, count)
@@ -169,7 +172,7 @@ export function encodeNormalized(
     const plane = new Uint8Array(multiples.length),
       mask = (1 << width) - 1;
     for (let i = 0; i < plane.length; i++) plane[i] = ((multiples[i]! + half) >>> below) & mask;
-    writeInner(out, codec, { dtype: "U8", shape }, plane, { layout: "planes" });
+    writeNested(out, codec, { dtype: "U8", shape }, plane, { layout: "planes" });
   }
   return out.finish();
 }
@@ -201,12 +204,12 @@ export function readNormalized(
   let below = grid.bits;
   for (const width of widths.slice(0, planes)) {
     below -= width;
-    const plane = readInner(reader, codec, { dtype: "U8", shape });
+    const plane = readNested(reader, codec, { dtype: "U8", shape });
     if (width < 8 && plane.some((part) => part >= 1 << width))
-      throw malformed("a plane holds more than its bits");
+      throw encodingMalformed("a plane holds more than its bits");
     for (let i = 0; i < count; i++) low[i] = low[i]! | (plane[i]! << below);
   }
-  if (planes >= widths.length && reader.left > 0) throw malformed("bytes follow its last plane");
+  if (planes >= widths.length && reader.left > 0) throw encodingMalformed("bytes follow its last plane");
   for (let i = 0; i < count; i++) low[i] = low[i]! - half;
   return { grid, exceptions, low, span: 2 ** below };
 }

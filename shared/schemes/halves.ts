@@ -4,13 +4,13 @@
  * NaN. Infinities, signs of nought and the highest bits of a NaN stay; a NaN stays one.
  */
 import { halfToSingle } from "../delta/kernels/plain-lanes.js";
-import { infinity, magnitudeMask, shiftToNearestEven, significand, unitExponent } from "./words.js";
+import { infinity, magnitudeMask, shiftToNearestEven, significand, unitExponent } from "./float-words.js";
 
 const largestHalf = 0x7bff,
   largestBrain = 0x7f7f;
 
 /** A float32's bits as those of a binary16. */
-export function halfOf(word: number): number {
+export function singleToHalf(word: number): number {
   const sign = (word >>> 16) & 0x8000,
     magnitude = word & magnitudeMask;
   if (magnitude === infinity) return sign | 0x7c00;
@@ -24,7 +24,7 @@ export function halfOf(word: number): number {
   return sign | Math.min(rounded, largestHalf);
 }
 
-export function brainOf(word: number): number {
+export function singleToBfloat16(word: number): number {
   const sign = (word >>> 16) & 0x8000,
     magnitude = word & magnitudeMask;
   if (magnitude === infinity) return sign | 0x7f80;
@@ -37,6 +37,6 @@ export function brainOf(word: number): number {
 }
 
 export { halfToSingle };
-export function brainToSingle(brain: number): number {
+export function bfloat16ToSingle(brain: number): number {
   return (brain << 16) >>> 0;
 }

@@ -11,11 +11,11 @@
  */
 import { ByteReader, ByteWriter } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
-import { malformed } from "../delta/side-information.js";
+import { encodingMalformed } from "../delta/encoding-malformed.js";
 import type { Stream } from "../random/streams.js";
 import { readExceptions, writeExceptions } from "./exceptions.js";
-import { readInner, writeInner } from "./inner.js";
-import { bytesOf, isFiniteWord, wordsOf } from "./words.js";
+import { readNested, writeNested } from "./nested-tensor.js";
+import { bytesOf, isFiniteWord, wordsOf } from "./float-words.js";
 
 const range = 0,
   list = 1;
@@ -84,7 +84,7 @@ function finiteRange(values: Float32Array): readonly [number, number] | undefine
 function writeList(out: ByteWriter, codec: DeltaCodec, table: Uint32Array): void {
   out.u8(list);
   out.u8(table.length - 1);
-  writeInner(out, codec, { dtype: "F32", shape: [table.length] }, bytesOf(table));
+  writeNested(out, codec, { dtype: "F32", shape: [table.length] }, bytesOf(table));
 }
 
 /**
@@ -106,7 +106,7 @@ export function encodeQuantized(
     writeList(out, codec, own);
     out.varint(0);
     if (own.length > 1)
-      writeInner(
+      writeNested(
         out,
         codec,
         { dtype: "U8", shape },
@@ -126,7 +126,7 @@ export function encodeQuantized(
     const codes = new Uint8Array(values.length);
     for (let i = 0; i < codes.length; i++)
       codes[i] = Number.isFinite(values[i]!) ? nearestCode(table, values[i]!) : 0;
-    writeInner(out, codec, { dtype: "U8", shape }, codes, { layout: "planes" });
+    writeNested(out, codec, { dtype: "U8", shape }, codes, { layout: "planes" });
   }
   return out.finish();
 }
@@ -148,14 +148,14 @@ export function decodeQuantized(
   const reader = new ByteReader(bytes),
     table = readTable(reader, codec),
     exceptions = readExceptions(reader, count);
-  const codes = table.length > 1 ? readInner(reader, codec, { dtype: "U8", shape }) : undefined;
-  if (reader.left > 0) throw malformed("bytes follow its codes");
+  const codes = table.length > 1 ? readNested(reader, codec, { dtype: "U8", shape }) : undefined;
+  if (reader.left > 0) throw encodingMalformed("bytes follow its codes");
   const words = new Uint32Array(count);
   if (codes === undefined) words.fill(table[0]!);
   else {
     for (let i = 0; i < count; i++) {
       const code = codes[i]!;
-      if (code >= table.length) throw malformed("a code is none of its table");
+      if (code >= table.length) throw encodingMalformed("a code is none of its table");
       words[i] = table[code]!;
     }
   }
@@ -166,10 +166,10 @@ export function decodeQuantized(
 function readTable(reader: ByteReader, codec: DeltaCodec): Uint32Array {
   const kind = reader.u8(),
     size = reader.u8() + 1;
-  if (kind === list) return wordsOf(readInner(reader, codec, { dtype: "F32", shape: [size] }));
+  if (kind === list) return wordsOf(readNested(reader, codec, { dtype: "F32", shape: [size] }));
   const ends = wordsOf(reader.take(8)),
     [least, largest] = new Float32Array(ends.buffer) as unknown as readonly [number, number];
   if (kind !== range || size < 2 || !ends.every(isFiniteWord) || !(least < largest))
-    throw malformed("its coding table is none");
+    throw encodingMalformed("its coding table is none");
   return wordsOf(bytesOf(uniformTable(least, largest, size)));
 }

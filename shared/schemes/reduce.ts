@@ -16,11 +16,11 @@ import type { TensorHeader } from "../tensor/tensor.js";
 import { Streams } from "../random/streams.js";
 import { decodeScheme, isReducible } from "./decode-scheme.js";
 import { encodeFixed, encodeNormalized } from "./grid.js";
-import { brainOf, halfOf } from "./halves.js";
-import { plainCodec, writeInner } from "./inner.js";
+import { singleToBfloat16, singleToHalf } from "./halves.js";
+import { plainCodec, writeNested } from "./nested-tensor.js";
 import { encodeQuantized } from "./quantize.js";
 import { schemeCodes, type Scheme, type SchemeCode } from "./scheme.js";
-import { bytesOf, wordsOf } from "./words.js";
+import { bytesOf, wordsOf } from "./float-words.js";
 
 export interface ReducedTensor {
   /**
@@ -72,9 +72,9 @@ function encode(
     { shape } = header;
   switch (name) {
     case "float16":
-      return encodeHalves(codec, words, shape, "F16", halfOf);
+      return encodeHalves(codec, words, shape, "F16", singleToHalf);
     case "bfloat16":
-      return encodeHalves(codec, words, shape, "BF16", brainOf);
+      return encodeHalves(codec, words, shape, "BF16", singleToBfloat16);
     case "fixed":
       return encodeFixed(codec, words, shape, bits);
     case "normalized":
@@ -102,6 +102,6 @@ function encodeHalves(
   const out = new ByteWriter();
   const halves = new Uint16Array(words.length);
   for (let i = 0; i < halves.length; i++) halves[i] = of(words[i]!);
-  writeInner(out, codec, { dtype, shape }, bytesOf(halves));
+  writeNested(out, codec, { dtype, shape }, bytesOf(halves));
   return out.finish();
 }

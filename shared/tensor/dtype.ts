@@ -1,5 +1,5 @@
 /**
- * Element types of tensors: those of safetensors, with the codes FORMATS fixes for tensor ids. Bits are
+ * Element types of tensors: those of safetensors, with the codes that tensor ids use (docs/formats.md, "Tensors"). Bits are
  * carried, never interpreted.
  */
 import { StemmaError } from "../errors.js";

@@ -52,7 +52,7 @@ export class Sha256 {
 }
 
 /** SHA-256 of a few bytes in one call: for the many small hashes of a tree. */
-export function sha256OfFew(bytes: Uint8Array): Hash {
+export function sha256OfSmall(bytes: Uint8Array): Hash {
   return hashAtOnce("sha256", bytes, "hex") as Hash;
 }
 
@@ -62,7 +62,7 @@ const smallBytes = 4096;
 /** SHA-256 over the parts one after the other; strings as UTF-8. */
 export function sha256(...parts: readonly (Uint8Array | string)[]): Hash {
   if (parts.length > 0 && parts.every(({ length }) => length <= smallBytes))
-    return sha256OfFew(
+    return sha256OfSmall(
       Buffer.concat(parts.map((part) => (typeof part === "string" ? utf8.encode(part) : part))),
     );
   const hash = new Sha256();
@@ -72,7 +72,7 @@ export function sha256(...parts: readonly (Uint8Array | string)[]): Hash {
 
 /**
  * What a tensor's id hashes ahead of its bytes: "stemma-tensor-1\0" ‖ dtype u8 ‖ rank u8 ‖ dimensions u64
- * (FORMATS, Tensors).
+ * (docs/formats.md, "Tensors").
  */
 export function tensorIdPrefix(header: TensorHeader): Uint8Array {
   const tag = "stemma-tensor-1\0";
@@ -129,8 +129,8 @@ export async function tensorIdOfSource(source: TensorSource): Promise<Hash> {
 }
 
 /**
- * Id of a small object: H("stemma-" ‖ kind ‖ "-1\0" ‖ bytes). A record's is the version id (FORMATS, Save
- * record).
+ * Id of a small object: H("stemma-" ‖ kind ‖ "-1\0" ‖ bytes). A record's is the version id (docs/formats.md,
+ * "Save record").
  */
 export function objectId(kind: string, bytes: Uint8Array): Hash {
   return sha256(`stemma-${kind}-1\0`, bytes);

@@ -12,7 +12,7 @@ import {
   type Json,
   type JsonObject,
 } from "./strict-json.js";
-import { sameHeader } from "./same-header.js";
+import { hasSameHeader } from "./same-header.js";
 import type { TensorHeader } from "./tensor.js";
 
 /** The reference implementation's limit. */
@@ -214,7 +214,7 @@ export function headerDescribes(text: string, parts: readonly SafetensorsPart[])
       tensors.length === wanted.length &&
       tensors.every((tensor, i) => {
         const part = wanted[i] as SafetensorsEntry;
-        return tensor.name === part.name && tensor.begin === part.begin && sameHeader(tensor, part);
+        return tensor.name === part.name && tensor.begin === part.begin && hasSameHeader(tensor, part);
       })
     );
   } catch {

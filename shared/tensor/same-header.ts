@@ -1,7 +1,7 @@
 /** Whether two tensors have the same element type and shape. */
 import type { TensorHeader } from "./tensor.js";
 
-export function sameHeader(a: TensorHeader, b: TensorHeader): boolean {
+export function hasSameHeader(a: TensorHeader, b: TensorHeader): boolean {
   return (
     a.dtype === b.dtype &&
     a.shape.length === b.shape.length &&

@@ -4,7 +4,7 @@
  * layout.
  */
 import { StemmaError } from "../errors.js";
-import { weightPlaces } from "../model/architecture.js";
+import { weightSlots } from "../model/architecture.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
 import { loadDataset } from "./datasets/registry.js";
 import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
@@ -224,7 +224,7 @@ function provenanceOf(
     base:
       base === undefined
         ? null
-        : { versionId: job.base?.versionId ?? null, tensors: weightPlaces(base.model.architecture).length },
+        : { versionId: job.base?.versionId ?? null, tensors: weightSlots(base.model.architecture).length },
     optimizer: {
       ...resolveOptimizer(plan.optimizer),
       stateBefore:

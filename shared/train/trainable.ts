@@ -5,7 +5,7 @@
  * by a draw from our streams, or refused.
  */
 import { StemmaError } from "../errors.js";
-import { weightPlaces } from "../model/architecture.js";
+import { weightSlots } from "../model/architecture.js";
 import type { Architecture, LeafLayer } from "../model/model.js";
 import type { Tensor } from "../tensor/tensor.js";
 import type { Streams } from "../random/streams.js";
@@ -239,7 +239,7 @@ export function buildTrainable(
     )
   )
     options.fuseActivations?.(model);
-  const weights = weightPlaces(architecture).map(({ path, layer, weight, name, trainable }) => {
+  const weights = weightSlots(architecture).map(({ path, layer, weight, name, trainable }) => {
     const variable = variableOf(built[layer] as TfLayer, weight);
     return {
       path,
@@ -256,7 +256,7 @@ export function buildTrainable(
 }
 
 function checkTensors(architecture: Architecture, tensors: readonly Tensor[]): void {
-  const places = weightPlaces(architecture);
+  const places = weightSlots(architecture);
   if (places.length !== tensors.length)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",

@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { decodeArchitecture, encodeArchitecture, weightPlaces } from "../../shared/model/architecture.js";
+import { decodeArchitecture, encodeArchitecture, weightSlots } from "../../shared/model/architecture.js";
 import { defaultNames, writeModelJson } from "../../shared/model/model-json-export.js";
 import type { Architecture, ModelSource } from "../../shared/model/model.js";
 import type { Log, LogFields } from "../../shared/ports.js";
@@ -78,7 +78,7 @@ export function fakeTraining({
     const base = job.base?.folder ?? "";
     const architecture = decodeArchitecture(await readFile(join(base, "architecture.json")));
     const file = await readSafetensors(fileOfBytes(await readFile(join(base, "model.safetensors"))), base);
-    const places = weightPlaces(architecture);
+    const places = weightSlots(architecture);
     const tensors = await Promise.all(
       places.map(({ path }) =>
         tensorOfSource(

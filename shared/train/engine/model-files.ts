@@ -3,7 +3,7 @@
  * "layer/weight", architecture.json.
  */
 import { StemmaError } from "../../errors.js";
-import { decodeArchitecture, encodeArchitecture, weightPlaces } from "../../model/architecture.js";
+import { decodeArchitecture, encodeArchitecture, weightSlots } from "../../model/architecture.js";
 import type { Architecture } from "../../model/model.js";
 import {
   fileOfBytes,
@@ -33,7 +33,7 @@ async function fileOf(
 
 export async function modelFile(architecture: Architecture, tensors: readonly Tensor[]): Promise<Uint8Array> {
   return fileOf(
-    weightPlaces(architecture).map(({ path }, index) => ({
+    weightSlots(architecture).map(({ path }, index) => ({
       name: path,
       source: sourceOfTensor(tensors[index] as Tensor),
     })),
@@ -56,7 +56,7 @@ export async function readModelFiles(
   const file = await readSafetensors(fileOfBytes(model), where);
   const sources = new Map(file.tensors.map((entry) => [entry.name, file.source(entry)]));
   const tensors: Tensor[] = [];
-  for (const { path, name } of weightPlaces(architecture)) {
+  for (const { path, name } of weightSlots(architecture)) {
     const source = sources.get(path);
     if (source === undefined)
       throw new StemmaError(

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
 import { readArchivePlan } from "../../../../server/archive/archive-plan.js";
-import { fixedSizeOf } from "../../../../shared/delta/fixed-size.js";
+import { estimateFixedPlanesBytes } from "../../../../shared/delta/fixed-planes-estimate.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
@@ -69,7 +69,7 @@ async function assertFixed({ objects }: FleetRepository): Promise<void> {
       tensor = await tensorOfSource(objects.openTensor(id));
     assert.equal(
       code,
-      fixedSizeOf(tensor) === undefined ? planes : fixedPlanes,
+      estimateFixedPlanesBytes(tensor) === undefined ? planes : fixedPlanes,
       `${tensor.dtype} [${tensor.shape.join(", ")}]`,
     );
     if (code === planes) {

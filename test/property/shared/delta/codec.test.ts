@@ -41,7 +41,7 @@ function roundTrip(
       Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded!, references, tensor.bytes.length)),
       `${codec.kernels} gives other bytes back`,
     );
-  assert.deepEqual(wasm.needs(tensor, encoded!), encoded!.against);
+  assert.deepEqual(wasm.requiredReferences(tensor, encoded!), encoded!.against);
   // What it does not name it does not read.
   wasm.decodeTensor(
     tensor,
@@ -288,7 +288,7 @@ test("byte planes come back, and the first ones from a prefix alone", () => {
         if (encoded.code !== encodingCodes.planes) return;
         const width = dtype === "C64" ? 4 : dtypeBits(dtype) / 8,
           kept = Math.min(planes, width),
-          prefix = wasm.planesPrefix(child, encoded.bytes, kept);
+          prefix = wasm.planesPrefixBytes(child, encoded.bytes, kept);
         const high = wasm.decodeHighPlanes(child, encoded.bytes.subarray(0, prefix), references, kept);
         assert.deepEqual(
           high,
@@ -307,7 +307,7 @@ test("planes of a fine-tune are much smaller than raw, their first bytes tiny", 
     { bytes } = roundTrip(child, { base }, { layout: "planes" });
   assert.ok(
     bytes.length < 0.8 * child.bytes.length &&
-      wasm.planesPrefix(child, bytes, 1) < (0.15 * child.bytes.length) / 4,
-    `${bytes.length} ${wasm.planesPrefix(child, bytes, 1)}`,
+      wasm.planesPrefixBytes(child, bytes, 1) < (0.15 * child.bytes.length) / 4,
+    `${bytes.length} ${wasm.planesPrefixBytes(child, bytes, 1)}`,
   );
 });

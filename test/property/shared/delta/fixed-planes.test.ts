@@ -63,7 +63,7 @@ function roundTrip(tensor: Tensor): ReturnType<DeltaCodec["encodeTensor"]> {
       ),
       `${codec.kernels} gives other bytes back`,
     );
-  assert.deepEqual(wasm.needs(tensor, encoded!), encoded!.against);
+  assert.deepEqual(wasm.requiredReferences(tensor, encoded!), encoded!.against);
   return encoded!;
 }
 
@@ -94,7 +94,7 @@ describe("fixed planes", () => {
         const whole = wasm.decodeFixedLevels(tensor, bytes, 3);
         assert.equal(whole.exponents.length, channelsOf(tensor.shape));
         for (const levels of [1, 2, 3]) {
-          const prefix = wasm.planesPrefix(tensor, bytes.subarray(0, 24), levels, code);
+          const prefix = wasm.planesPrefixBytes(tensor, bytes.subarray(0, 24), levels, code);
           for (const codec of [wasm, plain])
             assert.deepEqual(codec.decodeFixedLevels(tensor, bytes.subarray(0, prefix), levels), {
               ...whole,
@@ -104,7 +104,7 @@ describe("fixed planes", () => {
             code: "DELTA_MALFORMED",
           });
         }
-        assert.equal(wasm.planesPrefix(tensor, bytes, 4, code), bytes.length);
+        assert.equal(wasm.planesPrefixBytes(tensor, bytes, 4, code), bytes.length);
       }),
       { numRuns: numRuns / 4 },
     );
@@ -124,7 +124,7 @@ describe("fixed planes", () => {
     assert.equal(code, encodingCodes.fixedPlanes);
     assert.ok(
       bytes.length < 0.87 * kernel.bytes.length &&
-        wasm.planesPrefix(kernel, bytes, 1, code) < 0.26 * kernel.bytes.length,
+        wasm.planesPrefixBytes(kernel, bytes, 1, code) < 0.26 * kernel.bytes.length,
       `${bytes.length}`,
     );
     const draw = uniform(2),
@@ -162,7 +162,7 @@ describe("fixed planes", () => {
       assert.equal(code, encodingCodes.fixedPlanes);
       const { planes } = plain.decodeFixedLevels(
         large,
-        bytes.subarray(0, wasm.planesPrefix(large, bytes, 2, code)),
+        bytes.subarray(0, wasm.planesPrefixBytes(large, bytes, 2, code)),
         2,
       );
       assert.deepEqual(
@@ -191,7 +191,7 @@ describe("fixed planes", () => {
     }
     const part = Uint8Array.from([1, code, 4, ...bytes.subarray(0, 4)]);
     for (const use of [
-      () => wasm.needs(kernel, { code: encodingCodes.parts, bytes: part }),
+      () => wasm.requiredReferences(kernel, { code: encodingCodes.parts, bytes: part }),
       () =>
         wasm.decodeTensor(
           { dtype: "F32", shape: [2_200_000] },

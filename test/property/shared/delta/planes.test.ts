@@ -60,7 +60,7 @@ test("related numbers come back from byte planes, all and the highest alone", ()
       );
       assert.deepEqual(twin, encoded, "the twins differ");
       assert.equal(encoded!.code, encodingCodes.planes);
-      const prefix = encoded!.bytes.subarray(0, wasm.planesPrefix(child, encoded!.bytes, kept)),
+      const prefix = encoded!.bytes.subarray(0, wasm.planesPrefixBytes(child, encoded!.bytes, kept)),
         high = child.bytes.map((byte, i) => (i % width >= width - kept ? byte : 0));
       for (const codec of [wasm, plain]) {
         assert.ok(

@@ -5,19 +5,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { commonBlock, cutBlock, cutRest, joinBlock } from "../../../../shared/delta/common-block.js";
-import { frequenciesOf, frequencyTotal } from "../../../../shared/delta/frequencies.js";
+import { commonBlock, extractBlock, extractRest, joinBlock } from "../../../../shared/delta/common-block.js";
+import { normaliseFrequencies, frequencyTotal } from "../../../../shared/delta/frequencies.js";
 import {
   huffmanLengths,
-  isComplete,
-  maxLength,
-  soleLength,
-  symbols,
+  isCompleteCode,
+  maxCodeLength,
+  soleSymbolLength,
+  symbolCount,
 } from "../../../../shared/delta/huffman.js";
 import { quarterOctaves, roughLog2, viewOf } from "../../../../shared/delta/numbers.js";
 import {
   codeNumber,
-  newModel,
+  newBitModel,
   numberContexts,
   RangeDecoder,
   RangeEncoder,
@@ -25,31 +25,35 @@ import {
 import { noise } from "../../../helpers/noise.js";
 
 const counts = fc
-  .array(fc.oneof(fc.constant(0), fc.nat(20), fc.nat(2 ** 21)), { minLength: symbols, maxLength: symbols })
+  .array(fc.oneof(fc.constant(0), fc.nat(20), fc.nat(2 ** 21)), {
+    minLength: symbolCount,
+    maxLength: symbolCount,
+  })
   .filter((row) => row.some((count) => count > 0));
 
 test("code lengths are complete, at most ten bits, none for a constant", () => {
   fc.assert(
     fc.property(counts, (row) => {
-      const lengths = new Uint8Array(symbols);
+      const lengths = new Uint8Array(symbolCount);
       huffmanLengths(row, lengths);
-      assert.ok(isComplete(lengths));
+      assert.ok(isCompleteCode(lengths));
       assert.ok(
         lengths.every(
-          (length, s) => length > 0 === row[s]! > 0 && (length <= maxLength || length === soleLength),
+          (length, s) =>
+            length > 0 === row[s]! > 0 && (length <= maxCodeLength || length === soleSymbolLength),
         ),
       );
     }),
   );
   const fibonacci = [1, 1];
   while (fibonacci.length < 40) fibonacci.push(fibonacci.at(-1)! + fibonacci.at(-2)!);
-  const lengths = new Uint8Array(symbols);
+  const lengths = new Uint8Array(symbolCount);
   huffmanLengths([...fibonacci, ...new Array<number>(24).fill(0)], lengths);
-  assert.ok(isComplete(lengths) && lengths[39]! <= 2);
+  assert.ok(isCompleteCode(lengths) && lengths[39]! <= 2);
 });
 
 test("without a limit in the way, no code of whole bits is shorter", () => {
-  const lengths = new Uint8Array(symbols);
+  const lengths = new Uint8Array(symbolCount);
   huffmanLengths([45, 13, 12, 16, 9, 5, ...new Array<number>(58).fill(0)], lengths);
   assert.deepEqual([...lengths.subarray(0, 6)], [1, 3, 3, 3, 4, 4]);
 });
@@ -60,7 +64,7 @@ test("frequencies add up and leave nothing out", () => {
       fc.array(fc.oneof(fc.constant(0), fc.nat(3), fc.nat(2 ** 21)), { minLength: 256, maxLength: 256 }),
       (row) => {
         const frequencies = new Uint16Array(256);
-        frequenciesOf(row, frequencies);
+        normaliseFrequencies(row, frequencies);
         const sum = frequencies.reduce((total, one) => total + one, 0);
         assert.equal(sum, row.some((count) => count > 0) ? frequencyTotal : 0);
         assert.ok(row.every((count, s) => count > 0 === frequencies[s]! > 0));
@@ -82,8 +86,8 @@ test("adaptive numbers come back, also behind long carries", () => {
       ),
       (values) => {
         const encoder = new RangeEncoder(),
-          written = newModel(numberContexts),
-          read = newModel(numberContexts);
+          written = newBitModel(numberContexts),
+          read = newBitModel(numberContexts);
         for (const value of values) codeNumber(encoder, written, value);
         const decoder = new RangeDecoder(encoder.finish());
         assert.deepEqual(
@@ -114,8 +118,8 @@ test("blocks in common are cut out and put back in any rank", () => {
           ),
           block = commonBlock(shape, other)!;
         const target = new Uint8Array(bytes.length),
-          own = cutBlock(bytes, shape, block, elementBytes),
-          rest = cutRest(bytes, shape, block, elementBytes);
+          own = extractBlock(bytes, shape, block, elementBytes),
+          rest = extractRest(bytes, shape, block, elementBytes);
         assert.equal(own.length + rest.length, bytes.length);
         joinBlock(target, shape, block, elementBytes, own, rest);
         assert.deepEqual(target, bytes);

@@ -7,7 +7,7 @@ import {
   architectureHash,
   decodeArchitecture,
   encodeArchitecture,
-  weightPlaces,
+  weightSlots,
 } from "../../../../shared/model/architecture.js";
 import { readModelJson, type DescribedModel } from "../../../../shared/model/model-json.js";
 import { writeModelJson } from "../../../../shared/model/model-json-export.js";
@@ -165,7 +165,7 @@ describe("model.json", () => {
       4,
       "convolution, batch norm and flatten of the nested model, and the dense layer, are called once more",
     );
-    assert.equal(weightPlaces(architecture).length, 10);
+    assert.equal(weightSlots(architecture).length, 10);
   });
 
   test("a model as Keras 2 and the converter write it: functional, cell names, its own settings", async () => {
@@ -199,7 +199,7 @@ describe("model.json", () => {
       ],
     );
     const tensors = new Map(
-      weightPlaces(described.architecture).map(({ shape }, i) => [
+      weightSlots(described.architecture).map(({ shape }, i) => [
         described.names.leaves[i] as string,
         {
           shape,

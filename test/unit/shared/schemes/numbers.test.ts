@@ -10,11 +10,16 @@ import {
   readNormalized,
   toGrid,
 } from "../../../../shared/schemes/grid.js";
-import { brainOf, brainToSingle, halfOf, halfToSingle } from "../../../../shared/schemes/halves.js";
+import {
+  singleToBfloat16,
+  bfloat16ToSingle,
+  singleToHalf,
+  halfToSingle,
+} from "../../../../shared/schemes/halves.js";
 import { nearestCode, randomTable, uniformTable } from "../../../../shared/schemes/quantize.js";
 import { isSchemeCode, parseScheme, schemeCodes, schemeText } from "../../../../shared/schemes/scheme.js";
-import { shiftToNearestEven, wordOfProduct } from "../../../../shared/schemes/words.js";
-import { plainCodec } from "../../../../shared/schemes/inner.js";
+import { shiftToNearestEven, wordOfProduct } from "../../../../shared/schemes/float-words.js";
+import { plainCodec } from "../../../../shared/schemes/nested-tensor.js";
 import { Streams } from "../../../../shared/random/streams.js";
 import { weights } from "../../../helpers/related-tensors.js";
 
@@ -49,8 +54,8 @@ function nearestOf(values: readonly { readonly bits: number; readonly value: num
 
 describe("halves", () => {
   for (const { name, of, to, signBit } of [
-    { name: "float16", of: halfOf, to: halfToSingle, signBit: 0x8000 },
-    { name: "bfloat16", of: brainOf, to: brainToSingle, signBit: 0x8000 },
+    { name: "float16", of: singleToHalf, to: halfToSingle, signBit: 0x8000 },
+    { name: "bfloat16", of: singleToBfloat16, to: bfloat16ToSingle, signBit: 0x8000 },
   ]) {
     const finite = Array.from({ length: 0x8000 }, (_, bits) => ({ bits, value: numberOf(to(bits)) })).filter(
       ({ value }) => Number.isFinite(value),
@@ -103,7 +108,7 @@ describe("halves", () => {
     });
   }
   test("known values", () => {
-    const half = (value: number): number => numberOf(halfToSingle(halfOf(wordOf(value))));
+    const half = (value: number): number => numberOf(halfToSingle(singleToHalf(wordOf(value))));
     assert.deepEqual(
       [
         0.1,
@@ -120,7 +125,10 @@ describe("halves", () => {
       ].map(half),
       [0.0999755859375, 65504, 65504, 65504, 65504, -65504, 2 ** -24, 0, 2 ** -24, 1, 1 + 2 ** -9],
     );
-    assert.equal(numberOf(brainToSingle(brainOf(wordOf(3.4028234663852886e38)))), 3.3895313892515355e38);
+    assert.equal(
+      numberOf(bfloat16ToSingle(singleToBfloat16(wordOf(3.4028234663852886e38)))),
+      3.3895313892515355e38,
+    );
     assert.ok(Object.is(half(-1e-30), -0));
   });
 });
@@ -152,7 +160,7 @@ describe("grids", () => {
               floor = Math.floor(exact),
               rest = exact - floor;
             const nearest = rest < 0.5 || (rest === 0.5 && floor % 2 === 0) ? floor : floor + 1;
-            assert.equal(multiples[i], Math.max(grid.least, Math.min(grid.most, nearest)) + 0);
+            assert.equal(multiples[i], Math.max(grid.min, Math.min(grid.max, nearest)) + 0);
             assert.equal(numberOf(back[i]!), multiples[i] * unit);
             assert.ok(back[i] !== 0x80000000, "nought has no sign");
           });

@@ -10,7 +10,7 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
-import { decodeArchitecture, weightPlaces } from "../../../../shared/model/architecture.js";
+import { decodeArchitecture, weightSlots } from "../../../../shared/model/architecture.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import {
@@ -117,7 +117,7 @@ describe("training engine", () => {
     const file = await readSafetensors(fileOfBytes(await readFile(modelFile)), modelFile);
     assert.deepEqual(
       file.tensors.map(({ name }) => name),
-      weightPlaces(architecture).map(({ path }) => path),
+      weightSlots(architecture).map(({ path }) => path),
     );
     assert.equal(result.engine, await engineIdOfFolder(builtInEngineFolder()));
     assert.equal(result.backend.backend, "wasm");
@@ -166,7 +166,7 @@ describe("training engine", () => {
       await changedBy(full),
       before.map(() => true),
     );
-    const recurrent = weightPlaces(base.architecture).map(
+    const recurrent = weightSlots(base.architecture).map(
       ({ layer }) => base.architecture.layers[layer]!.className === "LSTM",
     );
     assert.deepEqual(

@@ -2,17 +2,17 @@
  * The two alphabets of 64 symbols, differences and exponents: what each symbol says, and how often to expect
  * it where no table was sent.
  */
-import { symbols, type Meaning } from "./huffman.js";
+import { symbolCount, type SymbolDefinition } from "./huffman.js";
 
 export type Alphabet = "differences" | "exponents";
 
-const rawBits: Meaning = { width: 32, kind: 2, high: 0 };
+const rawBits: SymbolDefinition = { width: 32, kind: 2, high: 0 };
 export const rawEscape = 62;
 
 /** @param shift low bits of a lane that are nought */
-export function meaningsOf(alphabet: Alphabet, shift: number): readonly Meaning[] {
-  const mantissa = (j: number): Meaning => ({ width: 24 - shift, kind: 1, high: j });
-  return Array.from({ length: symbols }, (_, s): Meaning => {
+export function symbolDefinitions(alphabet: Alphabet, shift: number): readonly SymbolDefinition[] {
+  const mantissa = (j: number): SymbolDefinition => ({ width: 24 - shift, kind: 1, high: j });
+  return Array.from({ length: symbolCount }, (_, s): SymbolDefinition => {
     if (alphabet === "exponents")
       return s < 62 ? mantissa(s) : s === 62 ? { width: 0, kind: 3, high: 0 } : rawBits;
     if (s >= 50) return s < rawEscape ? mantissa(s - 50) : rawBits;
@@ -33,7 +33,7 @@ function halfOctaves(i: number): number {
  * of several.
  */
 export function expectedCounts(alphabet: Alphabet, context: number): Float64Array {
-  const counts = new Float64Array(symbols).fill(1),
+  const counts = new Float64Array(symbolCount).fill(1),
     total = 65_536;
   const mean = alphabet === "differences" ? halfOctaves(context - 8) : halfOctaves(4 - context);
   const survival = (x: number): number => {

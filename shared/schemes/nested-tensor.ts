@@ -6,7 +6,7 @@ import { ByteWriter, type ByteReader } from "../delta/bytes.js";
 import { createDeltaCodec, type DeltaCodec } from "../delta/codec.js";
 import type { EncodeOptions } from "../delta/encoded.js";
 import { plainKernels } from "../delta/kernels/plain.js";
-import { malformed } from "../delta/side-information.js";
+import { encodingMalformed } from "../delta/encoding-malformed.js";
 import { dtypeBits } from "../tensor/dtype.js";
 import type { TensorHeader } from "../tensor/tensor.js";
 
@@ -19,7 +19,7 @@ export function plainCodec(): DeltaCodec {
   return (plain ??= createDeltaCodec(plainKernels()));
 }
 
-export function writeInner(
+export function writeNested(
   out: ByteWriter,
   codec: DeltaCodec,
   header: TensorHeader,
@@ -41,11 +41,11 @@ const mostElementsPerByte = 2 ** 20;
  * @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN, DELTA_REFERENCE_MISSING: nothing here is coded against
  * anything
  */
-export function readInner(reader: ByteReader, codec: DeltaCodec, header: TensorHeader): Uint8Array {
+export function readNested(reader: ByteReader, codec: DeltaCodec, header: TensorHeader): Uint8Array {
   const code = reader.u8(),
     bytes = reader.sized(),
     count = header.shape.reduce((all, size) => all * size, 1);
   if (count > mostElementsPerByte * bytes.length)
-    throw malformed(`${bytes.length} bytes cannot hold ${count} numbers`);
+    throw encodingMalformed(`${bytes.length} bytes cannot hold ${count} numbers`);
   return codec.decodeTensor(header, { code, bytes }, {}, (count * dtypeBits(header.dtype)) / 8);
 }

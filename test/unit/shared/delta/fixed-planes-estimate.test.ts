@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
-import { fixedSizeOf } from "../../../../shared/delta/fixed-size.js";
+import { estimateFixedPlanesBytes } from "../../../../shared/delta/fixed-planes-estimate.js";
 import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { uniform, weights } from "../../../helpers/related-tensors.js";
@@ -26,7 +26,7 @@ test("a sample says within two per cent how long a matrix will be, whatever its 
     ["unaligned", { ...dense, bytes: Uint8Array.from([0, ...dense.bytes]).subarray(1) }],
   ] as readonly (readonly [string, Tensor])[]) {
     const { code, bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }),
-      expected = fixedSizeOf(tensor)!;
+      expected = estimateFixedPlanesBytes(tensor)!;
     assert.equal(code, encodingCodes.fixedPlanes, what);
     assert.ok(
       Math.abs(expected - bytes.length) < 0.02 * tensor.bytes.length,
@@ -46,7 +46,7 @@ test("what has no place in fixed planes is told apart", () => {
     ["integers", { ...dense, dtype: "I32" }],
     ["nothing", { ...dense, shape: [0, 4], bytes: new Uint8Array() }],
   ] as readonly (readonly [string, Tensor])[]) {
-    assert.equal(fixedSizeOf(tensor), undefined, what);
+    assert.equal(estimateFixedPlanesBytes(tensor), undefined, what);
     assert.notEqual(
       codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }).code,
       encodingCodes.fixedPlanes,

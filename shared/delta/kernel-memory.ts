@@ -2,21 +2,21 @@
  * Where things lie in the kernels' memory: tables at the bottom, kept from call to call, then one piece's
  * arrays. Knows no format.
  */
-import { frequenciesOf, writeFrequencyTables, writePlaneTable } from "./frequencies.js";
+import { normaliseFrequencies, writeFrequencyTables, writePlaneTable } from "./frequencies.js";
 import {
-  decodedExtrasOf,
-  extrasOf,
+  decodingExtras,
+  codingExtras,
   huffmanLengths,
-  symbols,
+  symbolCount,
   writeCodingRow,
-  type Meaning,
+  type SymbolDefinition,
 } from "./huffman.js";
 import type { DeltaKernels, Heap } from "./kernels/kernels.js";
-import { expectedCounts, meaningsOf, type Alphabet } from "./meanings.js";
+import { expectedCounts, symbolDefinitions, type Alphabet } from "./symbol-definitions.js";
 import type { View } from "./numbers.js";
 import { contextCount } from "./side-information.js";
 
-const codingBytes = contextCount * symbols * 4;
+const codingBytes = contextCount * symbolCount * 4;
 const decodingBytes = contextCount * 1024 * 4;
 const slots = 6;
 
@@ -34,8 +34,8 @@ const expectedBytes = 2 * codingBytes + decodingBytes + 256;
 const piecesAt = expectedAt + slots * expectedBytes;
 
 /** What is expected of an alphabet: rows by context, and where its tables lie. */
-export interface Expected {
-  readonly meanings: readonly Meaning[];
+export interface ExpectedTables {
+  readonly symbols: readonly SymbolDefinition[];
   readonly lengths: readonly Uint8Array[];
   readonly frequencies: readonly Uint16Array[];
   readonly coding: number;
@@ -46,7 +46,7 @@ export interface Expected {
 }
 
 /** Byte offsets of one piece's arrays. */
-export interface PieceRoom {
+export interface PieceArrays {
   readonly heap: Heap;
   readonly base: number;
   readonly previous: number;
@@ -67,7 +67,7 @@ export interface PieceRoom {
 }
 
 /** Byte offsets of one segment's arrays in byte planes. */
-export interface PlaneRoom {
+export interface PlaneArrays {
   readonly heap: Heap;
   /** Planes, `stride` bytes from one to the next; the elements they make, and those of the base. */
   readonly planes: number;
@@ -83,8 +83,8 @@ export interface PlaneRoom {
   readonly streamEnd: number;
 }
 
-export class Workspace {
-  readonly #expected = new Map<number, Expected>();
+export class KernelMemory {
+  readonly #expected = new Map<number, ExpectedTables>();
   /**
    * What lies in the coding and the decoding table: the expected rows of which place, and which contexts have
    * others.
@@ -104,7 +104,7 @@ export class Workspace {
    * Room for a piece of `count` numbers and `streamBytes` of streams. What an earlier piece left there may
    * still be there.
    */
-  pieceRoom(count: number, view: View, streamBytes: number): PieceRoom {
+  pieceArrays(count: number, view: View, streamBytes: number): PieceArrays {
     const lanes = 4 * count,
       each = aligned(1.05 * Math.max(streamBytes, lanes) + 4096);
     const base = piecesAt,
@@ -141,7 +141,7 @@ export class Workspace {
    * Room for `length` elements of `width` bytes in planes. What an earlier piece left there may still be
    * there.
    */
-  planeRoom(length: number, width: number, channels: number, streamBytes: number): PlaneRoom {
+  planeArrays(length: number, width: number, channels: number, streamBytes: number): PlaneArrays {
     const stride = aligned(length),
       lanes = aligned(width * length),
       planes = piecesAt,
@@ -167,7 +167,7 @@ export class Workspace {
   }
 
   /** Made at first use. */
-  expected(alphabet: Alphabet, shift: number): Expected {
+  expected(alphabet: Alphabet, shift: number): ExpectedTables {
     const slot = (alphabet === "differences" ? 0 : 3) + (shift === 0 ? 0 : shift === 13 ? 1 : 2);
     let found = this.#expected.get(slot);
     if (found === undefined)
@@ -175,41 +175,41 @@ export class Workspace {
     return found;
   }
 
-  #prepare(alphabet: Alphabet, shift: number, at: number): Expected {
+  #prepare(alphabet: Alphabet, shift: number, at: number): ExpectedTables {
     const { u32 } = this.kernels.reserve(piecesAt),
-      meanings = meaningsOf(alphabet, shift);
+      symbols = symbolDefinitions(alphabet, shift);
     const places = {
       coding: at,
       decoding: at + codingBytes,
       extraCoding: at + codingBytes + decodingBytes,
       extraDecoding: at + 2 * codingBytes + decodingBytes,
     };
-    rowOf(u32, places.extraDecoding, 0, symbols).set(meanings.map(decodedExtrasOf));
+    rowOf(u32, places.extraDecoding, 0, symbolCount).set(symbols.map(decodingExtras));
     const lengths: Uint8Array[] = [],
       frequencies: Uint16Array[] = [];
     for (let context = 0; context < contextCount; context++) {
       const counts = expectedCounts(alphabet, context);
-      const row = new Uint8Array(symbols),
-        shares = new Uint16Array(symbols);
+      const row = new Uint8Array(symbolCount),
+        shares = new Uint16Array(symbolCount);
       huffmanLengths(counts, row);
-      frequenciesOf(counts, shares);
+      normaliseFrequencies(counts, shares);
       lengths.push(row);
       frequencies.push(shares);
-      writeCodingRow(row, meanings, rowOf(u32, places.coding, context, symbols));
+      writeCodingRow(row, symbols, rowOf(u32, places.coding, context, symbolCount));
       this.#decodingRow(row, places.extraDecoding, places.decoding, context);
-      rowOf(u32, places.extraCoding, context, symbols).set(meanings.map(extrasOf));
+      rowOf(u32, places.extraCoding, context, symbolCount).set(symbols.map(codingExtras));
     }
-    return { meanings, lengths, frequencies, ...places };
+    return { symbols, lengths, frequencies, ...places };
   }
 
   /**
    * This tensor's own rows among the expected ones; returns where the table lies. The place keeps the
    * expected rows of the last alphabet, so that only what differs is written.
    */
-  codeTables(own: readonly (Uint8Array | undefined)[], expected: Expected, decode: boolean): number {
+  codeTables(own: readonly (Uint8Array | undefined)[], expected: ExpectedTables, decode: boolean): number {
     if (own.every((row) => row === undefined)) return decode ? expected.decoding : expected.coding;
     const { u32 } = this.kernels.reserve(piecesAt),
-      width = decode ? 1024 : symbols,
+      width = decode ? 1024 : symbolCount,
       place = decode ? decoding : coding;
     const from = decode ? expected.decoding : expected.coding,
       holds = this.#holds[decode ? 1 : 0];
@@ -221,7 +221,7 @@ export class Workspace {
     for (let context = 0; context < contextCount; context++) {
       const row = own[context];
       if (row !== undefined && decode) this.#decodingRow(row, expected.extraDecoding, place, context);
-      else if (row !== undefined) writeCodingRow(row, expected.meanings, rowOf(u32, place, context, width));
+      else if (row !== undefined) writeCodingRow(row, expected.symbols, rowOf(u32, place, context, width));
       else if (holds.own[context] === 1)
         u32.copyWithin(
           (place >> 2) + context * width,
@@ -233,9 +233,9 @@ export class Workspace {
     return place;
   }
 
-  #decodingRow(lengths: Uint8Array, meanings: number, table: number, context: number): void {
+  #decodingRow(lengths: Uint8Array, definitions: number, table: number, context: number): void {
     this.kernels.reserve(piecesAt).u8.set(lengths, scratch);
-    this.kernels.decodingRow(scratch, meanings, scratch + symbols, table + context * 4096);
+    this.kernels.decodingRow(scratch, definitions, scratch + symbolCount, table + context * 4096);
   }
 
   /**
@@ -245,7 +245,7 @@ export class Workspace {
     own: readonly (Uint16Array | undefined)[],
     expected: readonly (Uint16Array | undefined)[],
     decode: boolean,
-    { alphabetSize = symbols }: { readonly alphabetSize?: number } = {},
+    { alphabetSize = symbolCount }: { readonly alphabetSize?: number } = {},
   ): number {
     const { u32 } = this.kernels.reserve(piecesAt),
       place = decode ? decoding : coding;

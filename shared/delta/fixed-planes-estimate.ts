@@ -19,7 +19,7 @@ function exponentOf(word: number): number {
  * @returns undefined where it would not lie in fixed planes: it has a NaN or an infinity, denormals (in the
  * sample) that have no place in them, or would not be shorter than raw
  */
-export function fixedSizeOf(tensor: Tensor): number | undefined {
+export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
   if (!isFixedKind(tensor)) return undefined;
   const { shape, bytes } = tensor,
     count = bytes.length / 4,

@@ -1,0 +1,10 @@
+/** The error for bytes that are not an encoding of the tensor they are said to be. */
+import { StemmaError } from "../errors.js";
+
+export function encodingMalformed(reason: string): StemmaError<"DELTA_MALFORMED"> {
+  return new StemmaError(
+    "DELTA_MALFORMED",
+    `This is no coded tensor: ${reason}. Fetch it again, or recover the model from another copy.`,
+    { reason },
+  );
+}
