@@ -1,43 +1,42 @@
 /**
- * Composition root of the agent: ports of this machine, files of its home, doors, then the agent. Also
- * what `stemma agent run` does around it: signals, log, exit status.
+ * Composition root of the agent: ports of this machine, settings, home and lock, local sockets, then the
+ * agent. Also what `stemma agent run` does around it: signals, log, exit status.
  */
-import { readFile } from "node:fs/promises";
 import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
+import { programVersion } from "../shared/adapters/program-version.js";
+import { openLog, type LogForm, type LogLevel } from "../shared/adapters/log.js";
 import { exitStatus, isStemmaError, type StemmaError } from "../shared/errors.js";
 import { lockHome } from "../shared/files/home-lock.js";
 import { nodeFiles } from "../shared/files/node-files.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
+import type { Hash } from "../shared/tensor/tensor.js";
 import { trainInChild } from "../shared/train/train-in-child.js";
-import { loadEnrolment } from "../shared/trust/enrolment.js";
-import { makeRunFolder, openAgentHome, writeRunFile } from "./agent-home.js";
-import { agentLog, type LogForm } from "./agent-log.js";
+import { loadEnrolment, type Enrolment } from "../shared/trust/enrolment.js";
 import { Agent } from "./agent.js";
-import { loadConfig, parseConfig } from "./config.js";
-import { controlDoor, samplesDoor } from "./control/doors.js";
+import { controlHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
-import { loadProfile, parseProfile } from "./profile.js";
+import { makeRunFolder, openAgentHome, writeRunFile } from "./home/agent-home.js";
+import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
+import { loadProfile, parseProfile, type Profile } from "./settings/profile.js";
 import type { AgentStatus } from "./status.js";
 import type { Trained, TrainingRequest } from "./trainer/trainer.js";
-import type { Hash } from "../shared/tensor/tensor.js";
 
 export interface AgentOptions {
-  /** The agent's own folder; made when missing. One agent a folder. */
+  /** The agent's own folder; created when missing. One agent per folder. */
   readonly home: string;
   /** Enrolment file; `<home>/enrolment.json` when absent. */
-  readonly enrolment?: string;
-  /**
-   * Settings file; `<home>/agent.json` when absent, and defaults without one. An object is taken as it is.
-   */
-  readonly config?: string | Readonly<Record<string, unknown>>;
-  /** Profile by name, absolute path or value; else the settings' one, else the enrolment's. */
-  readonly profile?: string | Readonly<Record<string, unknown>>;
-  readonly log?: Log;
+  readonly enrolment?: string | undefined;
+  /** Settings file, or its parsed content; `<home>/agent.json` when absent, defaults without that file. */
+  readonly config?: string | Readonly<Record<string, unknown>> | undefined;
+  /** Profile by name, absolute path or content; else the one in the settings, else the enrolment's. */
+  readonly profile?: string | Readonly<Record<string, unknown>> | undefined;
+  /** A log, or how to open one at the level that the settings ask for. */
+  readonly log?: Log | ((configuredLevel: LogLevel) => Log) | undefined;
 }
 
-/** What a test or another host puts in place of this machine's own. */
+/** Ports that a test or another host puts in place of this machine's own. */
 export interface AgentPorts {
   readonly files: Files;
   readonly clock: Clock;
@@ -46,8 +45,9 @@ export interface AgentPorts {
 }
 
 export interface AgentHandle {
-  /** Local sockets: `control` for the owner, `samples` for the device's software (control/doors.ts). */
+  /** Local sockets: `control` for the owner, `samples` for the device's software (control/local-sockets.ts). */
   readonly sockets: { readonly control: string; readonly samples: string };
+  readonly log: Log;
   status(): Promise<AgentStatus>;
   /** Fine-tunes a line now; resolves with the new model, durable in the outbox. */
   train(line: string, request?: TrainingRequest): Promise<Trained>;
@@ -63,8 +63,14 @@ export interface AgentHandle {
 }
 
 /** Longest request on a local socket: a batch of samples. */
-const maxLineBytes = { control: 16 * 1024 * 1024, samples: 16 * 1024 * 1024 };
+const maxLineBytes = 16 * 1024 * 1024;
 const maxConnections = 64;
+
+interface Settings {
+  readonly enrolment: Enrolment;
+  readonly config: AgentConfig;
+  readonly profile: Profile;
+}
 
 /**
  * Starts an agent. It runs whether or not its server can be reached.
@@ -75,11 +81,34 @@ export async function startAgent(
   options: AgentOptions,
   ports: Partial<AgentPorts> = {},
 ): Promise<AgentHandle> {
-  const files = ports.files ?? nodeFiles();
-  const clock = ports.clock ?? nodeClock();
-  const random = ports.random ?? nodeRandom();
-  const log = options.log ?? agentLog("plain", false);
   const home = resolve(options.home);
+  const files = ports.files ?? nodeFiles();
+  const settings = await readSettings(files, home, options);
+  const log = openAgentLog(options.log, settings.config);
+  await openAgentHome(files, home, settings.enrolment);
+  const lock = await lockHome(home);
+  try {
+    const allPorts: AgentPorts = {
+      files,
+      clock: ports.clock ?? nodeClock(),
+      random: ports.random ?? nodeRandom(),
+      train: ports.train ?? trainInChild,
+    };
+    const handle = await startInHome(home, settings, allPorts, log);
+    return {
+      ...handle,
+      close: async () => {
+        await handle.close();
+        await lock.release();
+      },
+    };
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+async function readSettings(files: Files, home: string, options: AgentOptions): Promise<Settings> {
   const enrolment = await loadEnrolment(files, resolve(options.enrolment ?? join(home, "enrolment.json")));
   const config =
     typeof options.config === "object"
@@ -89,97 +118,102 @@ export async function startAgent(
     typeof options.profile === "object"
       ? parseProfile(options.profile, "(given)")
       : await loadProfile(files, options.profile ?? config.profile ?? enrolment.profile);
-  await openAgentHome(files, home, enrolment);
-  const lock = await lockHome(home);
-  const doors: JsonLineServer[] = [];
+  return { enrolment, config, profile };
+}
+
+function openAgentLog(log: AgentOptions["log"], config: AgentConfig): Log {
+  if (typeof log === "function") return log(config.log.level);
+  return log ?? openLog({ form: "plain", level: config.log.level });
+}
+
+/** Starts the agent and its sockets in a home that this process has locked. */
+async function startInHome(
+  home: string,
+  settings: Settings,
+  ports: AgentPorts,
+  log: Log,
+): Promise<AgentHandle> {
+  const { files, clock } = ports;
+  const runFolder = await makeRunFolder(home);
+  const sockets = { control: join(runFolder, "control.sock"), samples: join(runFolder, "samples.sock") };
   let fail: (error: StemmaError) => void = () => undefined;
   const failed = new Promise<StemmaError>((resolveFailed) => {
     fail = resolveFailed;
   });
+  const agent = await Agent.open({
+    ...settings,
+    ...ports,
+    home,
+    log,
+    version: programVersion(),
+    onFatal: fail,
+    runtime: `Node ${process.version}, ${type()} ${release()} ${arch()}`,
+    utcOffsetMinutes: () => -new Date(clock.now()).getTimezoneOffset(),
+  });
+  const servers: JsonLineServer[] = [];
+  const close = async (): Promise<void> => {
+    for (const server of servers) await server.close();
+    await agent.stop();
+  };
   try {
-    const agent = await Agent.open({
-      home,
-      version: await programVersion(),
-      enrolment,
-      config,
-      profile,
-      files,
-      clock,
-      random,
-      log,
-      train: ports.train ?? trainInChild,
-      onFatal: fail,
-      runtime: `Node ${process.version}, ${type()} ${release()} ${arch()}`,
-      utcOffsetMinutes: () => -new Date(clock.now()).getTimezoneOffset(),
-    });
-    const runFolder = await makeRunFolder(home);
-    const sockets = { control: join(runFolder, "control.sock"), samples: join(runFolder, "samples.sock") };
-    const close = async (): Promise<void> => {
-      for (const door of doors) await door.close();
-      await agent.stop();
-      await lock.release();
-    };
-    try {
-      doors.push(
-        await JsonLineServer.listen(
-          { path: sockets.control, mode: 0o600, maxLineBytes: maxLineBytes.control, maxConnections, log },
-          controlDoor(agent),
-        ),
-      );
-      doors.push(
-        await JsonLineServer.listen(
-          { path: sockets.samples, mode: 0o660, maxLineBytes: maxLineBytes.samples, maxConnections, log },
-          samplesDoor(agent),
-        ),
-      );
-      await writeRunFile(files, home, { pid: process.pid, ...sockets, startedAtMs: clock.now() });
-      await agent.start();
-    } catch (error) {
-      for (const door of doors.splice(0)) await door.close();
-      await agent.stop();
-      throw error;
-    }
-    return {
-      sockets,
-      failed,
-      status: () => agent.status(),
-      train: (line, request) => agent.train(line, request),
-      activate: (line, versionId) => agent.activate(line, versionId),
-      takeSamples: async (line, samples, batch) => await agent.takeSamples(line, samples, batch),
-      close,
-    };
+    const common = { maxLineBytes, maxConnections, log };
+    servers.push(
+      await JsonLineServer.listen({ ...common, path: sockets.control, mode: 0o600 }, controlHandler(agent)),
+    );
+    servers.push(
+      await JsonLineServer.listen({ ...common, path: sockets.samples, mode: 0o660 }, samplesHandler(agent)),
+    );
+    await writeRunFile(files, home, { pid: process.pid, ...sockets, startedAtMs: clock.now() });
+    await agent.start();
   } catch (error) {
-    await lock.release();
+    await close();
     throw error;
   }
+  return {
+    sockets,
+    log,
+    failed,
+    status: () => agent.status(),
+    train: (line, request) => agent.train(line, request),
+    activate: (line, versionId) => agent.activate(line, versionId),
+    takeSamples: (line, samples, batch) => agent.takeSamples(line, samples, batch),
+    close,
+  };
 }
 
 export interface RunOptions extends Omit<AgentOptions, "log"> {
   readonly logForm: LogForm;
-  readonly verbose: boolean;
+  /** Overrides the level in the agent's settings. */
+  readonly logLevel?: LogLevel | undefined;
 }
 
 /** Runs an agent until a signal ends it; resolves with the exit status. */
-export async function runAgent({ logForm, verbose, ...options }: RunOptions): Promise<number> {
-  const log = agentLog(logForm, verbose);
+export async function runAgent({ logForm, logLevel, ...options }: RunOptions): Promise<number> {
   const stopped = new Promise<string>((resolveSignal) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
       process.once(signal, () => {
         resolveSignal(signal);
       });
   });
-  const handle = await startAgent({ ...options, log });
+  const handle = await startAgent({
+    ...options,
+    log: (configuredLevel) => openLog({ form: logForm, level: logLevel ?? configuredLevel }),
+  });
+  const { log } = handle;
   const end = await Promise.race([stopped, handle.failed]);
   if (typeof end === "string")
-    log.info("stopping", { signal: end, text: `${end}: finishing what must not be torn` });
+    log.info("stopping", {
+      signal: end,
+      text: `${end}: finishing writes and transfers that must be complete`,
+    });
   else
     log.error("disk-failed", {
       code: end.code,
-      text: `${end.message} The agent ends; whoever keeps it running starts it again.`,
+      text: `${end.message} The agent ends; the service that runs it has to start it again.`,
     });
   // A second signal does not wait.
-  for (const again of ["SIGINT", "SIGTERM"] as const)
-    process.once(again, () => {
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
+    process.once(signal, () => {
       process.exit(exitStatus.failed);
     });
   try {
@@ -188,13 +222,8 @@ export async function runAgent({ logForm, verbose, ...options }: RunOptions): Pr
   } catch (error) {
     log.error("stop-failed", {
       text: (error as Error).message,
-      ...(isStemmaError(error) && { code: error.code }),
+      code: isStemmaError(error) ? error.code : undefined,
     });
     return exitStatus.failed;
   }
-}
-
-async function programVersion(): Promise<string> {
-  const text = await readFile(new URL("../../package.json", import.meta.url), "utf8");
-  return String((JSON.parse(text) as { version: unknown }).version);
 }

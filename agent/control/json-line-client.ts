@@ -1,27 +1,35 @@
-/**
- * Asks a running agent over one of its local sockets (line-server.ts says how); used by commands and by
- * tests.
- */
+/** Calls a running agent over one of its local sockets (json-line-server.ts describes the protocol). */
 import { connect } from "node:net";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 
+interface Response {
+  readonly ok: boolean;
+  readonly result?: unknown;
+  readonly code?: string;
+  readonly message?: string;
+}
+
 /**
  * Sends one request and returns its result.
- * @throws AGENT_UNREACHABLE when nobody listens, TIMED_OUT, or the agent's own error
+ * @throws AGENT_UNREACHABLE when no agent listens, TIMED_OUT, or the agent's own error
  */
-export async function askAgent(
+export async function callAgent(
   socketPath: string,
   request: { readonly do: string; readonly [field: string]: unknown },
   timeoutMs = 30_000,
 ): Promise<unknown> {
-  const line = await exchange(socketPath, `${JSON.stringify({ id: 1, ...request })}\n`, timeoutMs);
-  const answer = JSON.parse(line) as { ok: boolean; result?: unknown; code?: string; message?: string };
-  if (answer.ok) return answer.result;
-  const code = answer.code ?? "INTERNAL";
-  throw new StemmaError(isErrorCode(code) ? code : "INTERNAL", answer.message ?? "The agent gave no reason.");
+  const line = await exchangeLines(socketPath, `${JSON.stringify({ id: 1, ...request })}\n`, timeoutMs);
+  const response = JSON.parse(line) as Response;
+  if (response.ok) return response.result;
+  const code = response.code ?? "INTERNAL";
+  throw new StemmaError(
+    isErrorCode(code) ? code : "INTERNAL",
+    response.message ?? "The agent gave no reason. See its log.",
+  );
 }
 
-function exchange(socketPath: string, text: string, timeoutMs: number): Promise<string> {
+/** Writes a line to a socket and resolves with the first line that comes back, without its newline. */
+function exchangeLines(socketPath: string, text: string, timeoutMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath);
     let received = "";

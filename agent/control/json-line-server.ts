@@ -1,6 +1,6 @@
 /**
- * A local socket that speaks JSON lines: one request a line, one answer a line, in order. Both doors
- * of the agent (control, samples) are made of it. Knows no request.
+ * A server of JSON lines on a local socket: one request per line, one response per line, in order. Both
+ * sockets of the agent (control, samples) use it. It knows no request.
  *
  *     → {"id": 7, "do": "status"}
  *     ← {"id": 7, "ok": true, "result": {…}}
@@ -17,6 +17,7 @@ export interface Request {
   readonly do: string;
   readonly [field: string]: unknown;
 }
+/** Handles one request; the resolved value is the response's `result`. */
 export type Handler = (request: Request) => Promise<unknown>;
 
 export interface JsonLineServerOptions {
@@ -28,8 +29,10 @@ export interface JsonLineServerOptions {
   readonly log: Log;
 }
 
-/** Longest socket path that every system takes whole; longer ones are cut silently. */
+/** Socket paths must be shorter than this on every system; longer ones are cut off silently. */
 export const maxSocketPathBytes = 100;
+
+const newline = "\n".charCodeAt(0);
 
 export class JsonLineServer {
   readonly #sockets = new Set<Socket>();
@@ -39,23 +42,23 @@ export class JsonLineServer {
   ) {}
 
   /**
-   * Listens on a Unix socket. The caller holds the home's lock, so a socket file that is there is a dead
-   * one's.
+   * Listens on a Unix socket. The caller holds the home's lock, so an existing socket file belongs to a
+   * process that has ended.
    * @throws PATH_TOO_LONG, FILE_FAILED
    */
   static async listen(options: JsonLineServerOptions, handler: Handler): Promise<JsonLineServer> {
     if (Buffer.byteLength(options.path) >= maxSocketPathBytes)
       throw new StemmaError(
         "PATH_TOO_LONG",
-        `The socket path ${options.path} has ${Buffer.byteLength(options.path)} bytes and may have ${maxSocketPathBytes - 1}. Choose a shorter folder.`,
+        `The socket path ${options.path} has ${Buffer.byteLength(options.path)} bytes; at most ${maxSocketPathBytes - 1} are allowed. Choose a shorter folder.`,
         { path: options.path },
       );
     await rm(options.path, { force: true });
     const server = createServer();
-    const door = new JsonLineServer(server, options.path);
+    const lineServer = new JsonLineServer(server, options.path);
     server.maxConnections = options.maxConnections;
     server.on("connection", (socket) => {
-      door.#serve(socket, options, handler);
+      lineServer.#serve(socket, options, handler);
     });
     await new Promise<void>((resolve, reject) => {
       server.once("error", (cause) => {
@@ -70,7 +73,7 @@ export class JsonLineServer {
       server.listen(options.path, resolve);
     });
     await chmod(options.path, options.mode);
-    return door;
+    return lineServer;
   }
 
   async close(): Promise<void> {
@@ -91,38 +94,38 @@ export class JsonLineServer {
     socket.on("close", () => {
       this.#sockets.delete(socket);
     });
-    let rest: Buffer = Buffer.alloc(0);
-    // One request after the other: answers keep their order, and nothing piles up behind a slow one.
+    let unread: Buffer = Buffer.alloc(0);
+    // One request after the other: responses keep their order, and nothing piles up behind a slow request.
     const queue = new SerialQueue();
     socket.on("data", (chunk: Buffer) => {
-      rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-      for (let newline = rest.indexOf(10); newline >= 0; newline = rest.indexOf(10)) {
-        const line = rest.subarray(0, newline);
-        rest = rest.subarray(newline + 1);
+      unread = unread.length === 0 ? chunk : Buffer.concat([unread, chunk]);
+      for (let end = unread.indexOf(newline); end >= 0; end = unread.indexOf(newline)) {
+        const line = unread.subarray(0, end);
+        unread = unread.subarray(end + 1);
         socket.pause();
         void queue.run(async () => {
-          const text = await answer(line, handler);
+          const text = await respond(line, handler);
           if (!socket.destroyed) {
             socket.write(text);
             socket.resume();
           }
         });
       }
-      if (rest.length > options.maxLineBytes) {
+      if (unread.length > options.maxLineBytes) {
         socket.end(
           `${JSON.stringify({ id: null, ok: false, code: "USAGE", message: `A line is longer than ${options.maxLineBytes} bytes. Send smaller batches.` })}\n`,
         );
-        rest = Buffer.alloc(0);
+        unread = Buffer.alloc(0);
       }
     });
   }
 }
 
-/** Never rejects: whatever goes wrong becomes an answer. */
-async function answer(line: Buffer, handler: Handler): Promise<string> {
+/** The response to one line. Never rejects: every failure becomes a response. */
+async function respond(line: Buffer, handler: Handler): Promise<string> {
   let id: Request["id"] = null;
   try {
-    const value: unknown = parse(line);
+    const value = parseJson(line);
     if (typeof value !== "object" || value === null || Array.isArray(value))
       throw new StemmaError(
         "USAGE",
@@ -133,7 +136,7 @@ async function answer(line: Buffer, handler: Handler): Promise<string> {
     if (typeof request["do"] !== "string")
       throw new StemmaError(
         "USAGE",
-        'The request names nothing in its field "do". Name what to do, such as "status".',
+        'The request has no text in its field "do". Name the operation there, such as "status".',
       );
     return `${JSON.stringify({ id, ok: true, result: (await handler({ ...request, id, do: request["do"] })) ?? null })}\n`;
   } catch (error) {
@@ -142,7 +145,7 @@ async function answer(line: Buffer, handler: Handler): Promise<string> {
   }
 }
 
-function parse(line: Buffer): unknown {
+function parseJson(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString("utf8")) as unknown;
   } catch (cause) {

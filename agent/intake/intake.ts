@@ -16,7 +16,7 @@ import {
   type DecodedSegment,
   type Sample,
 } from "../../shared/train/datasets/sample-format.js";
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 import { planRetention, type Pin, type SegmentInfo } from "./retention.js";
 import { sampleOfInput } from "./sample-input.js";
 

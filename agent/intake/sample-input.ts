@@ -8,8 +8,8 @@ import {
   type Sample,
   type SampleSplit,
 } from "../../shared/train/datasets/sample-format.js";
-import { describeIssues } from "../json-file.js";
-import type { Profile } from "../profile.js";
+import { describeIssues } from "../settings/json-file.js";
+import type { Profile } from "../settings/profile.js";
 
 const maxValues = maxSampleBytes / 4;
 

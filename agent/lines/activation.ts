@@ -1,6 +1,6 @@
 /** Which versions may run and what the server has to be told of it. Pure. */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 import { orderOf, type Activation, type OutboxEntry, type OutboxState } from "../outbox/outbox-state.js";
 
 /**

@@ -7,12 +7,12 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { judgeDisk, type DiskUse } from "../budget.js";
+import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
 import type { CurrentStore } from "../current/current-store.js";
 import { slotFilesOf } from "../current/slot-files.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 import { mayRun, nextActivation } from "./activation.js";
 
 export interface ActivatorOptions {

@@ -10,7 +10,7 @@ import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes, protocolVersion } from "../../shared/wire/limits.js";
 import type { Block, Body, Envelope } from "../../shared/wire/messages.js";
 import { buildTopic, clientIdOf, deviceSubscriptions, parseTopic } from "../../shared/wire/topics.js";
-import { backOffMs, connectBackOff, refusedBackOff } from "./back-off.js";
+import { jitteredBackoffMs, connectBackoff, refusedBackoff } from "../resources/backoff.js";
 import type { SessionCounter } from "./session-counter.js";
 
 export interface LinkHandlers {
@@ -239,8 +239,8 @@ export class Link {
     this.#phase = "waiting";
     if (wasOpen) this.handlers.onClosed(this.#session, why);
     this.#attempt++;
-    const delayMs = backOffMs(
-      this.#refused ? refusedBackOff : connectBackOff,
+    const delayMs = jitteredBackoffMs(
+      this.#refused ? refusedBackoff : connectBackoff,
       this.#attempt,
       this.options.random.bytes(1)[0] ?? 0,
     );

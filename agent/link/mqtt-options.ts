@@ -3,7 +3,7 @@
  * cluster (measured gaps of 9 to 15 s). Pure.
  */
 import type { IClientOptions } from "mqtt";
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 
 const connectTimeoutMs = 30_000;
 

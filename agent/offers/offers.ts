@@ -13,10 +13,10 @@ import { decodeCoded } from "../../shared/wire/coding/decode-coded.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
-import { judgeDisk, type DiskUse } from "../budget.js";
+import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
 import { decideDownloadCoding } from "../outbox/decide-coding.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 import type { Download, Downloads, DownloadTerms } from "./downloads.js";
 import {
   checkOffer,

@@ -4,6 +4,7 @@
  * server need not park it; a few at a time; again after a while without an answer.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { backoffMs, type Backoff } from "../resources/backoff.js";
 import { awaitingReceipts, toAnnounce, type OutboxState } from "./outbox-state.js";
 
 /** What became of an announcement in this session. */
@@ -18,11 +19,11 @@ export type Attempts = ReadonlyMap<Hash, Attempt>;
 
 /** Announcements without an answer at a time. */
 export const announceWindow = 4;
-const firstRetryMs = 30_000;
-const mostRetryMs = 10 * 60_000;
+const announceBackoff: Backoff = { firstMs: 30_000, maxMs: 10 * 60_000 };
 
+/** Milliseconds until an unanswered version is announced again; `count`: its announcements so far. */
 export function retryDelayMs(count: number): number {
-  return Math.min(mostRetryMs, firstRetryMs * 2 ** Math.min(Math.max(count - 1, 0), 20));
+  return backoffMs(announceBackoff, count);
 }
 
 export interface Announcing {

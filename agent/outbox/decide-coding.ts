@@ -2,7 +2,7 @@
  * Whether a transfer is coded. Pure: what the profile says, what link and processor were seen to do, and
  * what the codec expects come in; a word and its reason go out.
  */
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 
 export interface CodingQuestion {
   readonly link: Pick<Profile["link"], "coding" | "metered" | "bytesPerSecond">;

@@ -7,7 +7,7 @@
  * 1, 2, 3 … without gaps.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { KeptVersion } from "../budget.js";
+import type { KeptVersion } from "../resources/disk-budget.js";
 import type { AgentFact, Metric } from "./agent-fact.js";
 
 export type Standing = "pending" | "recorded" | "stored" | "released";

@@ -20,7 +20,7 @@ import {
   type SaveModelOptions,
 } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { forgettable } from "../budget.js";
+import { forgettable } from "../resources/disk-budget.js";
 import type { AgentFact, Metric } from "./agent-fact.js";
 import {
   applyFact,

@@ -16,7 +16,7 @@ import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/
 import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 import { decideCoding } from "./decide-coding.js";
 import { readVersion } from "./read-version.js";
 

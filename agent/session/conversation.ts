@@ -24,7 +24,7 @@ import type {
   Want,
   Welcome,
 } from "../../shared/wire/messages.js";
-import type { ClockError } from "../clock-error.js";
+import type { ClockError } from "./clock-error.js";
 import { activationsToReport } from "../lines/activation.js";
 import { announcementOf } from "../outbox/announcement.js";
 import {

@@ -2,9 +2,10 @@
  * When a line trains. Pure: clock readings, counts and the disk's verdict come in, a decision with its reason
  * goes out.
  */
-import type { DiskVerdict } from "../budget.js";
-import type { LineConfig } from "../config.js";
-import type { Profile } from "../profile.js";
+import { backoffMs, type Backoff } from "../resources/backoff.js";
+import type { DiskVerdict } from "../resources/disk-budget.js";
+import type { LineConfig } from "../settings/config.js";
+import type { Profile } from "../settings/profile.js";
 
 export interface ScheduleInput {
   readonly training: Profile["training"];
@@ -31,9 +32,11 @@ export interface ScheduleInput {
   readonly asked: boolean;
 }
 
-/** Pause after so many scheduled trainings that failed in a row: 15 s, doubled up to an hour. */
+const failureBackoff: Backoff = { firstMs: 15_000, maxMs: 3_600_000 };
+
+/** Milliseconds to pause after so many scheduled trainings that failed in a row (at least 1). */
 export function pauseAfterFailuresMs(failures: number): number {
-  return Math.min(15_000 * 2 ** Math.max(0, failures - 1), 3_600_000);
+  return backoffMs(failureBackoff, failures);
 }
 
 export type ScheduleDecision =

@@ -15,12 +15,12 @@ import { environmentOfTraining } from "../../shared/train/training-environment.j
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { judgeDisk, type DiskUse } from "../budget.js";
-import type { AgentConfig, LineConfig } from "../config.js";
+import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import type { AgentConfig, LineConfig } from "../settings/config.js";
 import type { Intake } from "../intake/intake.js";
 import type { Activator } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
 import { settingsOf } from "./training-settings.js";
 

@@ -1,5 +1,5 @@
 /** What a profile says of every training and of how its result is saved. Pure. */
-import type { Profile } from "../profile.js";
+import type { Profile } from "../settings/profile.js";
 
 export function settingsOf({ training, save }: Profile): {
   readonly threads: number;

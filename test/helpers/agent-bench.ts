@@ -15,7 +15,7 @@ import { GraphBuilder } from "../../shared/train/builders/graph-builder.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { Streams } from "../../shared/random/streams.js";
 import type { TrainingJob } from "../../shared/train/training.js";
-import { parseProfile, type Profile } from "../../agent/profile.js";
+import { parseProfile, type Profile } from "../../agent/settings/profile.js";
 import type { AgentPorts } from "../../agent/main.js";
 
 /** Two dense layers; `units` sets the size. */

@@ -1,9 +1,9 @@
 /**
- * An agent that a test kills: the real one with a training that takes no time. Events as JSON lines on
- * stderr.
+ * An agent that a test kills: the real one with a training that takes no time. It logs JSON lines to
+ * standard output.
  */
 import { readFile } from "node:fs/promises";
-import { agentLog } from "../../../agent/agent-log.js";
+import { openLog } from "../../../shared/adapters/log.js";
 import { startAgent } from "../../../agent/main.js";
 import { fakeTraining, testProfile } from "../../helpers/agent-bench.js";
 
@@ -13,7 +13,12 @@ const { config, profile } = JSON.parse(await readFile(settings, "utf8")) as {
   profile: Record<string, unknown>;
 };
 const handle = await startAgent(
-  { home, config, profile: { ...testProfile(profile) }, log: agentLog("json", true, process.stdout) },
+  {
+    home,
+    config,
+    profile: { ...testProfile(profile) },
+    log: openLog({ form: "json", level: "debug", stream: process.stdout }),
+  },
   { train: fakeTraining({ full: true }).train },
 );
 process.on("SIGTERM", () => {

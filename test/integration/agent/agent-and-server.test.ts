@@ -205,7 +205,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       await log.until("activated", 1, of(fields["version"] as Hash));
     }
     await startAgain(server, port);
-    // What the agent waits for now is its back-off.
+    // What the agent waits for now is its backoff.
     while (log.count("connected") < 2) {
       clock.advance(100);
       await turn();

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { z } from "zod";
-import { judgeDisk, forgettable } from "../../../agent/budget.js";
+import { judgeDisk, forgettable } from "../../../agent/resources/disk-budget.js";
 import { Intake } from "../../../agent/intake/intake.js";
 import { splitByShare } from "../../../agent/intake/sample-input.js";
 import { nextActivation } from "../../../agent/lines/activation.js";
@@ -16,7 +16,7 @@ import { decideCoding } from "../../../agent/outbox/decide-coding.js";
 import { Outbox } from "../../../agent/outbox/outbox.js";
 import { foldFacts, keptVersions } from "../../../agent/outbox/outbox-state.js";
 import { Uploads } from "../../../agent/outbox/uploads.js";
-import { profileSchema, type Profile } from "../../../agent/profile.js";
+import { profileSchema, type Profile } from "../../../agent/settings/profile.js";
 import { decideTraining } from "../../../agent/trainer/schedule.js";
 import { settingsOf } from "../../../agent/trainer/training-settings.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";

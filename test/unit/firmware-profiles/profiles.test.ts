@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { z } from "zod";
 import {
-  builtInProfiles,
+  builtInProfilesFolder,
   loadProfile,
   parseProfile,
   profileNames,
   profileSchema,
-} from "../../../agent/profile.js";
+} from "../../../agent/settings/profile.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { testProfile } from "../../helpers/agent-bench.js";
@@ -26,7 +26,7 @@ describe("firmware profiles", () => {
   });
 
   it("has a schema.json equal to what the agent checks", async () => {
-    const schema = JSON.parse(await readFile(join(builtInProfiles, "schema.json"), "utf8")) as Record<
+    const schema = JSON.parse(await readFile(join(builtInProfilesFolder, "schema.json"), "utf8")) as Record<
       string,
       unknown
     >;

@@ -1,11 +1,11 @@
-/** The local sockets: one answer a line, in order, whatever comes in; nobody but the owner's users. */
+/** The local sockets: one response per line, in order, whatever comes in; closed to other users. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { askAgent } from "../../../../agent/control/json-line-client.js";
+import { callAgent } from "../../../../agent/control/json-line-client.js";
 import { JsonLineServer, type Handler } from "../../../../agent/control/json-line-server.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
@@ -13,14 +13,14 @@ import { seededNumbers } from "../../../helpers/manual-clock.js";
 import { testSeed } from "../../../helpers/crash-states.js";
 
 async function serve(t: TestContext, handler: Handler): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "stemma-door-"));
-  const path = join(folder, "door.sock");
-  const door = await JsonLineServer.listen(
+  const folder = await mkdtemp(join(tmpdir(), "stemma-socket-"));
+  const path = join(folder, "test.sock");
+  const server = await JsonLineServer.listen(
     { path, mode: 0o600, maxLineBytes: 10_000, maxConnections: 8, log: silentLog() },
     handler,
   );
   t.after(async () => {
-    await door.close();
+    await server.close();
     await rm(folder, { recursive: true, force: true });
   });
   return path;
@@ -74,14 +74,14 @@ describe("the agent's doors", () => {
       { id: "b", ok: false, code: "LINE_UNKNOWN", message: "no such line" },
       { id: 3, ok: true, result: [7] },
     ]);
-    assert.equal(await askAgent(path, { do: "echo", n: 9 }), 9);
-    await assert.rejects(askAgent(path, { do: "fail" }), (error) => isStemmaError(error, "LINE_UNKNOWN"));
+    assert.equal(await callAgent(path, { do: "echo", n: 9 }), 9);
+    await assert.rejects(callAgent(path, { do: "fail" }), (error) => isStemmaError(error, "LINE_UNKNOWN"));
   });
   it("is for its owner alone", async (t) => {
     assert.equal((await stat(await serve(t, async () => null))).mode & 0o777, 0o600);
   });
   it("says so when nobody listens, and when a path is too long", async () => {
-    await assert.rejects(askAgent("/nowhere/door.sock", { do: "status" }), (error) =>
+    await assert.rejects(callAgent("/nowhere/test.sock", { do: "status" }), (error) =>
       isStemmaError(error, "AGENT_UNREACHABLE"),
     );
     await assert.rejects(
@@ -117,6 +117,6 @@ describe("the agent's doors", () => {
         bytes.toString("hex"),
       );
     }
-    assert.equal(await askAgent(path, { do: "still there" }), "fine");
+    assert.equal(await callAgent(path, { do: "still there" }), "fine");
   });
 });

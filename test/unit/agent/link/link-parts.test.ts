@@ -1,9 +1,9 @@
-/** The link's parts that need no broker: session counter, back-off, pacer, clock error. */
+/** The link's parts that need no broker: session counter, backoff, pacer, clock error. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { ClockError } from "../../../../agent/clock-error.js";
-import { backOffMs, connectBackOff } from "../../../../agent/link/back-off.js";
+import { ClockError } from "../../../../agent/session/clock-error.js";
+import { jitteredBackoffMs, connectBackoff } from "../../../../agent/resources/backoff.js";
 import { Pacer } from "../../../../agent/link/pacer.js";
 import { SessionCounter } from "../../../../agent/link/session-counter.js";
 import { isStemmaError } from "../../../../shared/errors.js";
@@ -64,15 +64,12 @@ describe("the session counter", () => {
   });
 });
 
-describe("back-off", () => {
+describe("backoff", () => {
   it("doubles up to its cap, jittered between half and all", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, max: 255 }), (attempt, byte) => {
-        const whole = Math.min(
-          connectBackOff.mostMs,
-          connectBackOff.firstMs * 2 ** Math.min(attempt - 1, 30),
-        );
-        const wait = backOffMs(connectBackOff, attempt, byte);
+        const whole = Math.min(connectBackoff.maxMs, connectBackoff.firstMs * 2 ** Math.min(attempt - 1, 30));
+        const wait = jitteredBackoffMs(connectBackoff, attempt, byte);
         assert.ok(wait >= whole / 2 - 1 && wait <= whole + 1);
       }),
     );

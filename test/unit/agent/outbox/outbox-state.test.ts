@@ -15,7 +15,7 @@ import {
   unreleased,
   type OutboxState,
 } from "../../../../agent/outbox/outbox-state.js";
-import { forgettable } from "../../../../agent/budget.js";
+import { forgettable } from "../../../../agent/resources/disk-budget.js";
 import { id, receipt, saved } from "./facts.js";
 
 const standing = (state: OutboxState, number: number): string | undefined =>

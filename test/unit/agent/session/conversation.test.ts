@@ -1,7 +1,7 @@
 /** What is said in a session, with words by hand: forged, late, foreign and repeated ones among them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ClockError } from "../../../../agent/clock-error.js";
+import { ClockError } from "../../../../agent/session/clock-error.js";
 import { Outbox } from "../../../../agent/outbox/outbox.js";
 import { Uploads } from "../../../../agent/outbox/uploads.js";
 import { Conversation } from "../../../../agent/session/conversation.js";

@@ -1,15 +1,17 @@
 /**
- * What this one device is set to do: which lines it has, what trains them, on what, how often. The
- * profile says what its class may use; the enrolment says who it is. Reads and checks, decides nothing.
+ * agent.json, the settings of one device: its lines, what trains them, on which data, how often. The profile
+ * limits what its class of devices may use; the enrolment identifies the device. Reads and checks, decides
+ * nothing.
  */
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
-import { StemmaError } from "../shared/errors.js";
-import type { Files } from "../shared/ports.js";
-import type { Hash } from "../shared/tensor/tensor.js";
+import { logLevels } from "../../shared/adapters/log.js";
+import { StemmaError } from "../../shared/errors.js";
+import type { Files } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
-/** Lines, like devices, appear in topics and folder names: no dots, no slashes. */
+/** Line names, like device names, are part of topics and folder names: no dots, no slashes. */
 export const lineName = z
   .string()
   .regex(
@@ -34,12 +36,12 @@ const datasetSchema = z.strictObject({
 const lineSchema = z.strictObject({
   /** Name of the models this line saves; `<line>-<device>` when absent. */
   name: z.string().min(1).max(128).optional(),
-  /** Training recipe; without one the line only receives models. */
+  /** Training recipe; a line without one only receives models. */
   recipe: z.string().min(1).max(64).optional(),
   parameters: z.record(z.string().max(64), scalar).default({}),
-  /** What it trains on; the line's own collected samples when absent. */
+  /** Training data; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
-  /** Decimal seed of all random streams of this line's trainings; from device and line when absent. */
+  /** Decimal seed of all random streams of this line's trainings; derived from device and line when absent. */
   seed: z
     .string()
     .regex(/^\d{1,20}$/)
@@ -49,11 +51,11 @@ const lineSchema = z.strictObject({
     .strictObject({
       everySeconds: z.number().positive().max(31_536_000).nullable().optional(),
       afterSamples: z.number().int().min(1).nullable().optional(),
-      /** Scheduled trainings in all; no limit when absent. */
+      /** Total number of scheduled trainings; no limit when absent. */
       rounds: z.number().int().min(0).optional(),
     })
     .default({}),
-  /** Folder whose *.jsonl files are taken in as samples and removed; `<home>/inbox/<line>` when absent. */
+  /** Folder whose *.jsonl files are read as samples and removed; `<home>/inbox/<line>` when absent. */
   watch: z.string().refine(isAbsolute, "must be an absolute path").optional(),
 });
 
@@ -62,8 +64,10 @@ export const configSchema = z.strictObject({
   /** Overrides the profile that the enrolment names: a built-in name or an absolute path. */
   profile: z.string().min(1).max(4096).optional(),
   lines: z.record(lineName, lineSchema).default({}),
-  /** How often the watched folders are looked through. */
+  /** Seconds between two scans of the watched folders. */
   watchSeconds: z.number().min(0.05).max(3600).default(2),
+  /** The agent's log; \`agent run --log-level\` and \`--verbose\` override the level. */
+  log: z.strictObject({ level: z.enum(logLevels).default("info") }).default({ level: "info" }),
 });
 
 export type AgentConfig = z.infer<typeof configSchema>;
@@ -85,8 +89,9 @@ export function parseConfig(value: unknown, where: string): AgentConfig {
 }
 
 /**
- * Reads `<home>/agent.json` or the file named; a home without one gets the defaults (lines only receive
- * models).
+ * Reads `<home>/agent.json`, or the file at `path`. A home without one gets the defaults: its lines only
+ * receive models.
+ * @throws CONFIG_INVALID naming the field
  */
 export async function loadConfig(files: Files, home: string, path?: string): Promise<AgentConfig> {
   const file = path ?? join(home, "agent.json");

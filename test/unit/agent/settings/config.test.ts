@@ -1,10 +1,10 @@
 /** Settings of a device: what is left out has a meaning, what is wrong is named. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { loadConfig, parseConfig } from "../../../agent/config.js";
-import { isStemmaError } from "../../../shared/errors.js";
-import { memoryFiles } from "../../helpers/files/memory-files.js";
-import { writeDurably } from "../../../shared/files/durable-write.js";
+import { loadConfig, parseConfig } from "../../../../agent/settings/config.js";
+import { isStemmaError } from "../../../../shared/errors.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { writeDurably } from "../../../../shared/files/durable-write.js";
 
 describe("the agent's settings", () => {
   it("may be missing: the lines then only receive models", async () => {

@@ -3,7 +3,7 @@
  * stops before reporting does, and reporting before receipts do, so that what exists can always be
  * told and nothing unreleased is ever dropped to make room.
  */
-import type { Profile } from "./profile.js";
+import type { Profile } from "../settings/profile.js";
 
 export interface DiskUse {
   /** Bytes in the agent's home, by what they are for. */

@@ -1,6 +1,6 @@
 /**
- * What the agent answers on its two local sockets. `control` is for the owner (mode 600), `samples` for
- * the device's own software (mode 660): who may hand in samples need not be able to do more.
+ * The requests that the agent answers on its two local sockets. `control` is for the owner (mode 600),
+ * `samples` for the device's own software (mode 660), which needs no other right.
  *
  *     control  {"do": "status"}
  *              {"do": "train", "line": L, "recipe"?: R, "parameters"?: {…}, "wait"?: true}
@@ -8,14 +8,23 @@
  *              {"do": "samples", …} as below
  *     samples  {"do": "samples", "line": L, "samples": [{"label": …, "values": […], …}, …], "batch"?: B}
  *              answered {"accepted": n, "alreadyThere": n, …} when they are on the disk
- *              {"do": "current", "line": L}   where the model that the line runs lies
+ *              {"do": "current", "line": L}   answered with the folder of the model that the line runs
  */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
-import type { Agent } from "../agent.js";
-import { describeIssues } from "../json-file.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { describeIssues } from "../settings/json-file.js";
 import type { Handler, Request } from "./json-line-server.js";
+
+/** What the sockets need of an agent. */
+export interface ControlledAgent {
+  status(): Promise<unknown>;
+  train(line: string, request: Omit<z.infer<typeof trainRequest>, "line" | "wait">): Promise<unknown>;
+  activate(line: string, versionId: Hash): Promise<void>;
+  takeSamples(line: string, samples: readonly unknown[], batch?: string): Promise<unknown>;
+  currentFolder(line: string): unknown;
+}
 
 const trainRequest = z.object({
   line: z.string(),
@@ -33,12 +42,12 @@ const samplesRequest = z.object({
 });
 const activateRequest = z.object({
   line: z.string(),
-  versionId: z.string().refine(isHash, "must be a version id of 64 hex digits"),
+  versionId: z.custom<Hash>(isHash, "must be a version id of 64 hex digits"),
 });
 const lineRequest = z.object({ line: z.string() });
 
-/** @throws USAGE naming the field */
-function checked<T>(schema: z.ZodType<T>, request: Request): T {
+/** Checks a request's fields. @throws USAGE naming the field */
+function parseRequest<T>(schema: z.ZodType<T>, request: Request): T {
   const result = schema.safeParse(request);
   if (!result.success)
     throw new StemmaError(
@@ -48,22 +57,22 @@ function checked<T>(schema: z.ZodType<T>, request: Request): T {
   return result.data;
 }
 
-export function controlDoor(agent: Agent): Handler {
-  const samples = samplesDoor(agent);
+/** Handles the requests of the socket `control`. */
+export function controlHandler(agent: ControlledAgent): Handler {
+  const samples = samplesHandler(agent);
   return async (request) => {
     switch (request.do) {
       case "status":
         return await agent.status();
       case "train": {
-        const { line, recipe, parameters, wait } = checked(trainRequest, request);
+        const { line, recipe, parameters, wait } = parseRequest(trainRequest, request);
         const trained = agent.train(line, { recipe, parameters });
         if (wait !== false) return await trained;
-        trained.catch(() => undefined); // told as an event
+        trained.catch(() => undefined); // A failure is reported as an event.
         return { line, asked: true };
       }
       case "activate": {
-        const { line, versionId } = checked(activateRequest, request);
-        if (!isHash(versionId)) return undefined;
+        const { line, versionId } = parseRequest(activateRequest, request);
         await agent.activate(line, versionId);
         return { line, versionId };
       }
@@ -73,19 +82,20 @@ export function controlDoor(agent: Agent): Handler {
   };
 }
 
-export function samplesDoor(agent: Agent): Handler {
+/** Handles the requests of the socket `samples`. */
+export function samplesHandler(agent: ControlledAgent): Handler {
   return async (request) => {
     switch (request.do) {
       case "samples": {
-        const { line, samples, batch } = checked(samplesRequest, request);
+        const { line, samples, batch } = parseRequest(samplesRequest, request);
         return await agent.takeSamples(line, samples, batch);
       }
       case "current":
-        return agent.currentFolder(checked(lineRequest, request).line);
+        return agent.currentFolder(parseRequest(lineRequest, request).line);
       default:
         throw new StemmaError(
           "USAGE",
-          `This socket does not know "${request.do.slice(0, 40)}". See agent/control/doors.ts for what it does.`,
+          `This socket does not know the request "${request.do.slice(0, 40)}". agent/control/local-sockets.ts lists its requests.`,
         );
     }
   };

@@ -1,7 +1,7 @@
 /** Small JSON files of the owner's: read with a bound, told apart by a typed error that says where. */
 import type { z } from "zod";
-import { StemmaError, type ErrorCode } from "../shared/errors.js";
-import type { Files } from "../shared/ports.js";
+import { StemmaError, type ErrorCode } from "../../shared/errors.js";
+import type { Files } from "../../shared/ports.js";
 
 const maxBytes = 1024 * 1024;
 

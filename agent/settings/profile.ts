@@ -6,9 +6,9 @@
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { StemmaError } from "../shared/errors.js";
-import type { Files } from "../shared/ports.js";
-import { maxBlockBytes, maxWindow, minBlockBytes } from "../shared/wire/limits.js";
+import { StemmaError } from "../../shared/errors.js";
+import type { Files } from "../../shared/ports.js";
+import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
 const hour = z.number().int().min(0).max(24);
@@ -136,7 +136,7 @@ export const profileSchema = z.strictObject({
 export type Profile = z.infer<typeof profileSchema>;
 
 /** Folder of the profiles that come with Stemma. */
-export const builtInProfiles = fileURLToPath(new URL("../firmware-profiles/", import.meta.url));
+export const builtInProfilesFolder = fileURLToPath(new URL("../../firmware-profiles/", import.meta.url));
 
 /**
  * Checks a parsed profile.
@@ -174,7 +174,7 @@ export function parseProfile(value: unknown, where: string): Profile {
 export async function loadProfile(
   files: Files,
   nameOrPath: string,
-  folder: string = builtInProfiles,
+  folder: string = builtInProfilesFolder,
 ): Promise<Profile> {
   if (isAbsolute(nameOrPath) && nameOrPath.endsWith(".json"))
     return parseProfile(await parseJsonFile(files, nameOrPath, "PROFILE_INVALID"), nameOrPath);
@@ -194,7 +194,7 @@ export async function loadProfile(
 /** Names of the profiles that come with Stemma. */
 export async function profileNames(
   files: Files,
-  folder: string = builtInProfiles,
+  folder: string = builtInProfilesFolder,
 ): Promise<readonly string[]> {
   return (await files.list(folder))
     .filter((name) => name.endsWith(".json") && name !== "schema.json")

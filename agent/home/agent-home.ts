@@ -14,13 +14,13 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { StemmaError } from "../shared/errors.js";
-import { writeDurably } from "../shared/files/durable-write.js";
-import { makeFolderDurably } from "../shared/files/make-folder.js";
-import type { Files } from "../shared/ports.js";
-import type { Enrolment } from "../shared/trust/enrolment.js";
-import { maxSocketPathBytes } from "./control/json-line-server.js";
-import { parseJsonFile } from "./json-file.js";
+import { StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import { makeFolderDurably } from "../../shared/files/make-folder.js";
+import type { Files } from "../../shared/ports.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { maxSocketPathBytes } from "../control/json-line-server.js";
+import { parseJsonFile } from "../settings/json-file.js";
 
 /** What commands need to find a running agent. */
 export interface RunFile {

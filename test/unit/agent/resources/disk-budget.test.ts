@@ -2,7 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { forgettable, judgeDisk, type DiskUse, type KeptVersion } from "../../../agent/budget.js";
+import {
+  forgettable,
+  judgeDisk,
+  type DiskUse,
+  type KeptVersion,
+} from "../../../../agent/resources/disk-budget.js";
 
 const disk = { budgetBytes: 1000, reserveBytes: { slots: 100, outbox: 50, head: 10 }, keepLast: 1 };
 const use: DiskUse = { packs: 300, versions: 200, samples: 100, transfers: 0, journal: 0, free: 10_000 };

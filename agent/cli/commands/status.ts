@@ -1,0 +1,67 @@
+/** `stemma agent status`: the models, link, disk and training of a running agent. */
+import type { Command } from "commander";
+import { formatBytes, Output } from "../../../shared/cli/output.js";
+import type { AgentStatus, VersionStatus } from "../../status.js";
+import { callRunningAgent, commonOptionsOf } from "../common-options.js";
+
+type Row = { readonly line: string } & VersionStatus;
+
+export function addStatus(program: Command): void {
+  program
+    .command("status")
+    .description("show what a running agent has, does and still has to report")
+    .action(async (_: unknown, command: Command) => {
+      const { home, output } = commonOptionsOf(command);
+      const status = (await callRunningAgent(home, "control", { do: "status" })) as AgentStatus;
+      const rows = status.lines.flatMap(({ line, versions }) =>
+        versions.map((version): Row => ({ line, ...version })),
+      );
+      new Output(output).print<Row>({
+        data: status,
+        names: rows.map((row) => row.versionId),
+        text: summaryOf(status),
+        table: { rows, empty: "no models on this device yet", columns },
+      });
+    });
+}
+
+const columns = [
+  { title: "LINE", value: (row: Row) => row.line },
+  { title: "MODEL", value: (row: Row) => row.name },
+  { title: "VERSION", value: (row: Row) => row.versionId.slice(0, 12) },
+  {
+    title: "STATE",
+    value: (row: Row) =>
+      (row.origin === "adopted" ? "from server" : row.standing) +
+      (row.refusal === undefined ? "" : " (refused)"),
+  },
+  { title: "RUNS", value: (row: Row) => (row.active ? "yes" : "") },
+  {
+    title: "METRIC",
+    value: (row: Row) =>
+      row.metric === null
+        ? ""
+        : `${row.metric.before.toFixed(2)} → ${row.metric.after.toFixed(2)} ${row.metric.unit}`,
+  },
+];
+
+/** The lines below the table: connection, disk, training, samples. */
+function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentStatus): string {
+  const connection =
+    link.phase === "open" ? `session ${link.session}` : `offline (${link.lastError || link.phase})`;
+  const { usedBytes, budgetBytes } = status.disk;
+  const training =
+    status.training === null
+      ? ""
+      : `, ${status.training.line} trains (${status.training.progress?.phase ?? "starting"})`;
+  const unreleased = `${status.unreleased} ${status.unreleased === 1 ? "model" : "models"} to report`;
+  return [
+    `${fleet}/${device}: ${connection}, profile ${profile}, ${backend}`,
+    `${unreleased}, ${formatBytes(usedBytes)} of ${formatBytes(budgetBytes)} used${training}`,
+    ...status.lines.map(({ line, samples }) =>
+      samples === null
+        ? `${line}: no samples`
+        : `${line}: ${samples.samples} samples, ${samples.heldOut} held out`,
+    ),
+  ].join("\n");
+}
