@@ -447,7 +447,7 @@ export class TensorReading {
   }
 }
 
-/** See ObjectReader.representation. */
+/** See ObjectReader.encodingOf. */
 export function encodingIn(index: ObjectIndex, id: Hash): TensorEncoding | undefined {
   const entry = index.locate(id)?.entry,
     depth = index.state(id);

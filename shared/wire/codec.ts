@@ -226,7 +226,7 @@ function encodePlain(plain: Record<string, unknown>): Uint8Array {
 
 /**
  * The envelope in received bytes. Byte fields are views of `bytes`.
- * @param maxBytes the limit of the topic it came on: `maxWordBytes`, or a block's size plus
+ * @param maxBytes the limit of the topic it came on: `maxMessageBytes`, or a block's size plus
  * `blockOverheadBytes`
  * @throws ENVELOPE_TOO_LARGE, ENVELOPE_MALFORMED, PROTOCOL_VERSION_UNSUPPORTED
  */

@@ -53,7 +53,7 @@ const coded = fc
   .record({
     tensor,
     storedBytes: fc.nat({ max: 10_000 }),
-    representation: fc.integer({ min: 1, max: 255 }),
+    encodingCode: fc.integer({ min: 1, max: 255 }),
     epoch,
     references: fc.array(hash, { maxLength: 2 }),
     checks: fc.array(check, { maxLength: 7 }),
