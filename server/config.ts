@@ -1,86 +1,119 @@
-/** What a server is started with, checked. Values only; ports and files are main's. */
+/**
+ * What a server is started with: options of the caller, completed with defaults and checked. server.json
+ * gives options too (config-file.ts). Values only; ports and files are opened by main.ts.
+ */
 import { z } from "zod";
 import { StemmaError } from "../shared/errors.js";
 import { checkName, checkRoot, defaultRoot } from "../shared/wire/topics.js";
-import { defaultIngestLimits, type IngestLimits } from "./ingest/limits.js";
+import { brokerLimitsSchema, type BrokerLimits } from "./broker/broker-limits.js";
+import { ingestLimitsSchema, type IngestLimits } from "./ingest/limits.js";
 import type { ReleasePolicy } from "./ingest/confirmations.js";
+
+/** Paths of PEM files. */
+export interface TlsFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** The authority that devices trust, for enrolment files; the certificate itself when absent. */
+  readonly caFile?: string | undefined;
+}
+
+/** How to reach another MQTT broker than the embedded one. */
+export interface ExternalBrokerSettings {
+  /** mqtt:// or mqtts:// */
+  readonly url: string;
+  readonly clientId?: string | undefined;
+  readonly username?: string | undefined;
+  /** Path of a file whose first line is the password. */
+  readonly passwordFile?: string | undefined;
+  /** Path of the authority of the broker's certificate, PEM. */
+  readonly caFile?: string | undefined;
+}
+
+/** Addresses that devices use, where they are not those that the server itself uses. */
+export interface EnrolmentAddresses {
+  readonly mqttUrls?: readonly string[] | undefined;
+  readonly httpUrl?: string | undefined;
+}
 
 export interface ServerOptions {
   readonly home: string;
-  /** Fleets that are opened, and made where they do not exist; those that exist already are served too. */
-  readonly fleets?: readonly string[];
-  /** Address both doors listen on; 127.0.0.1 unless told. */
-  readonly host?: string;
-  /** 0: a free one. One that is taken is replaced by a free one, and that is said. */
-  readonly mqttPort?: number;
-  readonly httpPort?: number;
-  readonly tls?: {
-    readonly certFile: string;
-    readonly keyFile: string;
-    /**
-     * PEM of the authority, for enrolment files; the certificate itself when absent.
-     */
-    readonly caFile?: string;
-  };
-  readonly rootTopic?: string;
-  readonly releaseAfter?: ReleasePolicy;
-  readonly limits?: Partial<IngestLimits>;
-  /**
-   * Whether retention rules are applied, an hour after the start and then once a day; they are unless told.
-   */
-  readonly retention?: boolean;
+  /** Fleets that are opened, and created where they do not exist; existing ones are served too. */
+  readonly fleets?: readonly string[] | undefined;
+  /** Address that MQTT and HTTP listen on. Default 127.0.0.1. */
+  readonly host?: string | undefined;
+  /** 0: a free port. A port that is taken is replaced by a free one, which the log reports. */
+  readonly mqttPort?: number | undefined;
+  readonly httpPort?: number | undefined;
+  /** Of the embedded broker. */
+  readonly tls?: TlsFiles | undefined;
+  /** The embedded broker when absent. */
+  readonly broker?: ExternalBrokerSettings | undefined;
+  readonly enrolment?: EnrolmentAddresses | undefined;
+  readonly rootTopic?: string | undefined;
+  readonly releaseAfter?: ReleasePolicy | undefined;
+  readonly limits?: Partial<IngestLimits> | undefined;
+  readonly brokerLimits?: Partial<BrokerLimits> | undefined;
+  /** Whether retention rules are applied, an hour after the start and then once a day. Default true. */
+  readonly retention?: boolean | undefined;
 }
 
-export interface ServerConfig extends Required<Omit<ServerOptions, "tls" | "limits">> {
-  readonly tls: ServerOptions["tls"];
+type OptionalOption = "tls" | "broker";
+
+export interface ServerConfig extends Required<
+  Omit<ServerOptions, OptionalOption | "limits" | "brokerLimits">
+> {
+  readonly tls: TlsFiles | undefined;
+  readonly broker: ExternalBrokerSettings | undefined;
   readonly limits: IngestLimits;
+  readonly brokerLimits: BrokerLimits;
 }
 
 export const defaultMqttPort = 1883;
 export const defaultHttpPort = 8083;
 
 const port = z.number().int().min(0).max(65_535);
-const limitsSchema = z.object(
-  Object.fromEntries(
-    Object.entries(defaultIngestLimits).map(([name, value]) => [
-      name,
-      (typeof value === "boolean" ? z.boolean() : z.number().int().positive()).optional(),
-    ]),
-  ),
-);
 
 /** @throws CONFIG_INVALID naming the option, TOPIC_INVALID for names */
 export function serverConfig(options: ServerOptions): ServerConfig {
-  const config = {
-    home: options.home,
-    fleets: options.fleets ?? [],
-    host: options.host ?? "127.0.0.1",
-    mqttPort: options.mqttPort ?? defaultMqttPort,
-    httpPort: options.httpPort ?? defaultHttpPort,
-    tls: options.tls,
-    rootTopic: options.rootTopic ?? defaultRoot,
-    releaseAfter: options.releaseAfter ?? ("stored" as const),
-    limits: { ...defaultIngestLimits, ...options.limits },
-    retention: options.retention ?? true,
-  };
-  for (const fleet of config.fleets) checkName(fleet, "fleet");
-  checkRoot(config.rootTopic);
-  for (const [name, value] of [
-    ["mqttPort", config.mqttPort],
-    ["httpPort", config.httpPort],
-  ] as const) {
-    if (!port.safeParse(value).success)
-      throw new StemmaError(
-        "CONFIG_INVALID",
-        `${name} is ${value}; a port is a whole number from 0 to 65535.`,
-        { name },
-      );
-  }
-  const limits = limitsSchema.safeParse(config.limits);
-  if (!limits.success)
+  const { broker, tls } = options;
+  const fleets = options.fleets ?? [];
+  for (const fleet of fleets) checkName(fleet, "fleet");
+  if (broker !== undefined && tls !== undefined)
     throw new StemmaError(
       "CONFIG_INVALID",
-      `The server's limits are not valid: ${z.prettifyError(limits.error)}`,
+      "TLS files belong to the embedded broker, but an external broker is configured. Remove them here (listen.tls, --tls-cert, --tls-key), and set up TLS at that broker.",
     );
-  return config;
+  return {
+    home: options.home,
+    fleets,
+    host: options.host ?? "127.0.0.1",
+    mqttPort: checkedPort("mqttPort", options.mqttPort ?? defaultMqttPort),
+    httpPort: checkedPort("httpPort", options.httpPort ?? defaultHttpPort),
+    tls,
+    broker,
+    enrolment: options.enrolment ?? {},
+    rootTopic: checkRoot(options.rootTopic ?? defaultRoot),
+    releaseAfter: options.releaseAfter ?? "stored",
+    limits: checkedLimits(ingestLimitsSchema, options.limits),
+    brokerLimits: checkedLimits(brokerLimitsSchema, options.brokerLimits),
+    retention: options.retention ?? true,
+  };
+}
+
+function checkedPort(name: string, value: number): number {
+  if (port.safeParse(value).success) return value;
+  throw new StemmaError(
+    "CONFIG_INVALID",
+    `${name} is ${value}; a port is a whole number from 0 to 65535. Choose another.`,
+    { name },
+  );
+}
+
+function checkedLimits<T>(schema: z.ZodType<T>, limits: object = {}): T {
+  const checked = schema.safeParse(limits);
+  if (checked.success) return checked.data;
+  throw new StemmaError(
+    "CONFIG_INVALID",
+    `The server's limits are not valid: ${z.prettifyError(checked.error)}. Correct them.`,
+  );
 }

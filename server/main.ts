@@ -1,32 +1,30 @@
 /**
- * The server's composition root: opens the home, starts broker, ingest and HTTP, says where they are,
- * and closes all of it in order. One process, one home.
+ * The server's composition root: opens the home, starts broker, ingest and HTTP, returns their
+ * addresses, and closes all of it in reverse order. One process, one home.
  */
-import { chmod, readFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { AddressInfo } from "node:net";
-import type { FastifyInstance } from "fastify";
-import { isStemmaError, StemmaError } from "../shared/errors.js";
+import type { StemmaError } from "../shared/errors.js";
+import { programVersion } from "../shared/adapters/program-version.js";
 import { writeDurably } from "../shared/files/durable-write.js";
 import type { Log } from "../shared/ports.js";
-import { WindowBudget } from "../shared/wire/transfer/window-budget.js";
-import type { BrokerEvent, DeviceIdentity, Refused } from "./broker/broker-port.js";
-import { startBroker, type BrokerOptions, type RunningBroker } from "./broker/start-broker.js";
+import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./config.js";
+import { openFleets, type OpenFleets } from "./context/open-fleets.js";
+import { clearWorkFolder } from "./context/work-folder.js";
 import { eventHub, type EventHub } from "./events/event-hub.js";
+import { FleetIngests } from "./fleet-ingests.js";
 import { archiveJobs } from "./http/archive-jobs.js";
 import { buildHttpApp } from "./http/app.js";
 import { runningServerFile, type RunningServer } from "./http/client.js";
 import { ensureHttpToken } from "./http/token.js";
 import { trainJobs } from "./http/train-jobs.js";
-import { FleetIngest } from "./ingest/fleet-ingest.js";
+import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
 import { serverMetrics } from "./metrics.js";
+import { openBroker, readEnrolmentCa, readTls } from "./open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
-import { openFleets, type OpenFleets } from "./context/open-fleets.js";
 import type { ServerOperations } from "./operations/operations.js";
 import { startRetentionSchedule } from "./operations/retention-schedule.js";
-import { clearWorkFolder } from "./context/work-folder.js";
-import { programVersion } from "../shared/adapters/program-version.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
 
@@ -37,87 +35,131 @@ export interface ServerHandle {
   readonly home: string;
   /** The same operations that HTTP serves. */
   readonly operations: ServerOperations;
-  /** Resolves when the server has to stop by itself: its journal refuses further facts. */
+  /** Resolves when the server has to stop: its journal refuses further facts. */
   readonly failed: Promise<StemmaError>;
   close(): Promise<void>;
 }
 
-/** @throws HOME_LOCKED (says who holds it), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING (TLS files) */
+/** What each step of the start shares. */
+interface Parts {
+  readonly config: ServerConfig;
+  readonly home: Home;
+  readonly log: Log;
+  readonly fleets: OpenFleets;
+  readonly events: EventHub;
+  readonly ingests: FleetIngests;
+  readonly closing: ClosingSteps;
+  /** Aborted first when the server closes: ends event streams and counting. */
+  readonly stopping: AbortController;
+}
+
+/** @throws HOME_LOCKED (names the holder), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING, SERVER_UNREACHABLE */
 export async function startServer(options: ServerOptions, log: Log): Promise<ServerHandle> {
   const config = serverConfig(options);
-  const tls = config.tls === undefined ? undefined : await readTls(config.tls);
   const home = await openNodeHome(config.home, log);
-  const closing: (() => Promise<void>)[] = [() => home.close()];
-  const closeAll = async (): Promise<void> => {
-    for (const close of closing.splice(0).reverse()) await close();
-  };
+  const closing = new ClosingSteps();
+  closing.add(() => home.close());
   try {
-    return await compose(config, tls, home, log, closing, closeAll);
+    return await start(config, home, log, closing);
   } catch (error) {
-    await closeAll();
+    await closing.run();
     throw error;
   }
 }
 
-interface Tls {
-  readonly cert: string;
-  readonly key: string;
-  readonly ca: string;
-}
-async function readTls({ certFile, keyFile, caFile }: NonNullable<ServerOptions["tls"]>): Promise<Tls> {
-  const read = async (path: string): Promise<string> =>
-    readFile(path, "utf8").catch((cause: unknown) => {
-      throw new StemmaError(
-        "FILE_MISSING",
-        `The TLS file ${path} cannot be read. Check the path and its rights.`,
-        { cause, path },
-      );
-    });
-  const [cert, key] = await Promise.all([read(certFile), read(keyFile)]);
-  return { cert, key, ca: caFile === undefined ? cert : await read(caFile) };
+/** What has to be closed, in the order it was opened. */
+class ClosingSteps {
+  readonly #steps: (() => Promise<void>)[] = [];
+  add(...steps: readonly (() => Promise<void>)[]): void {
+    this.#steps.push(...steps);
+  }
+  /** Runs the steps once, the last one first. */
+  async run(): Promise<void> {
+    for (const step of this.#steps.splice(0).reverse()) await step();
+  }
 }
 
-async function compose(
+async function start(
   config: ServerConfig,
-  tls: Tls | undefined,
   home: Home,
   log: Log,
-  closing: (() => Promise<void>)[],
-  close: () => Promise<void>,
+  closing: ClosingSteps,
 ): Promise<ServerHandle> {
-  const { clock, random, files } = home.ports;
   await clearWorkFolder(home);
-  const stopping = new AbortController();
-  const events = eventHub(clock);
-  const fleets = openFleets(home);
-  closing.push(() => fleets.close());
-  for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
-  const ingests = new FleetIngests(config, home, fleets, events, log);
-  const broker = await startBrokerNear(
-    config.mqttPort,
-    {
-      root: config.rootTopic,
-      clock,
-      log: log.child({ part: "broker" }),
-      host: config.host,
-      ...(tls === undefined ? {} : { tls: { cert: tls.cert, key: tls.key } }),
-      authenticate: (attempt) => ingests.authenticate(attempt),
-    },
-    log,
-  );
-  closing.push(() => broker.close());
-  closing.push(() => ingests.close());
-  await ingests.start(broker, await fleets.names());
-  const token = await ensureHttpToken(home.path, random);
-  const metrics = serverMetrics(events, stopping.signal, {
-    broker: () => broker.stats(),
-    fleets: () => ingests.all(),
+  const parts = await openParts(config, home, log, closing);
+  const broker = await startBroker(parts);
+  const { operations, httpUrl } = await startHttp(parts, broker);
+  const running: RunningServer = {
+    pid: process.pid,
+    socketPath: home.socketPath,
+    mqttUrl: broker.url,
+    httpUrl,
+    startedAtMs: home.ports.clock.now(),
+    fleets: await parts.fleets.names(),
+  };
+  await publishRunning(parts, running);
+  closing.add(async () => {
+    parts.stopping.abort();
+    return Promise.resolve();
   });
+  const { mqttUrl, socketPath, fleets } = running;
+  log.info("server-started", { mqttUrl, httpUrl, home: home.path, fleets });
+  return {
+    mqttUrl,
+    httpUrl,
+    socketPath,
+    home: home.path,
+    operations,
+    failed: parts.ingests.failed,
+    close: () => closing.run(),
+  };
+}
+
+async function openParts(config: ServerConfig, home: Home, log: Log, closing: ClosingSteps): Promise<Parts> {
+  const fleets = openFleets(home);
+  closing.add(() => fleets.close());
+  for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
+  const events = eventHub(home.ports.clock);
+  const ingests = new FleetIngests({ config, home, fleets, events, log });
+  return { config, home, log, fleets, events, ingests, closing, stopping: new AbortController() };
+}
+
+/** Opens the broker and attaches an ingest per fleet to it. */
+async function startBroker({ config, home, log, fleets, ingests, closing }: Parts): Promise<RunningBroker> {
+  const broker = await openBroker({
+    config,
+    tls: config.tls && (await readTls(config.tls)),
+    clock: home.ports.clock,
+    log,
+    serverKey: home.signer.publicKey,
+    authenticate: (attempt) => ingests.authenticate(attempt),
+    admit: (report) => ingests.admit(report),
+  });
+  closing.add(
+    () => broker.close(),
+    () => ingests.close(),
+  );
+  await ingests.start(broker, await fleets.names());
+  return broker;
+}
+
+/** Starts the HTTP API over the operations, on TCP and on the home's socket. */
+async function startHttp(
+  parts: Parts,
+  broker: RunningBroker,
+): Promise<{ readonly operations: ServerOperations; readonly httpUrl: string }> {
+  const { config, home, log, fleets, events, ingests, closing, stopping } = parts;
+  const { clock, random } = home.ports;
+  const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
   const live = {
     mqttUrl: broker.url,
     httpUrl: "",
-    rootTopic: config.rootTopic,
-    ...(tls === undefined ? {} : { ca: tls.ca }),
+    enrolment: {
+      mqtt: mqttUrls,
+      http: enrolmentHttpUrl,
+      ca: await readEnrolmentCa(config),
+      root: config.rootTopic,
+    },
     events,
     fleet: (fleet: string) => ingests.get(fleet),
   };
@@ -129,15 +171,19 @@ async function compose(
       clock,
       log: log.child({ part: "retention" }),
     });
-    closing.push(() => schedule.close());
+    closing.add(() => schedule.close());
   }
   const jobs = trainJobs(operations, clock);
   const archiving = archiveJobs(operations, clock);
-  closing.push(
+  closing.add(
     () => jobs.close(),
     () => archiving.close(),
   );
-  const parts = {
+  const metrics = serverMetrics(events, stopping.signal, {
+    broker: () => broker.stats(),
+    fleets: () => ingests.all(),
+  });
+  const httpParts = {
     operations,
     jobs,
     archiveJobs: archiving,
@@ -145,208 +191,22 @@ async function compose(
     log: log.child({ part: "http" }),
     stopping: stopping.signal,
   };
-  const tcp = buildHttpApp(parts, { token });
-  live.httpUrl = await listenNear(tcp, config.host, config.httpPort, log);
-  closing.push(() => tcp.close());
-  const local = buildHttpApp(parts, "trusted");
+  const tcp = buildHttpApp(httpParts, { token: await ensureHttpToken(home.path, random) });
+  live.httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort, log });
+  closing.add(() => tcp.close());
+  const local = buildHttpApp(httpParts, "trusted");
   await listenOnSocket(local, home.socketPath);
-  closing.push(async () => {
+  closing.add(async () => {
     await local.close();
     await rm(home.socketPath, { force: true });
   });
-  const running: RunningServer = {
-    pid: process.pid,
-    socketPath: home.socketPath,
-    mqttUrl: broker.url,
-    httpUrl: live.httpUrl,
-    startedAtMs: clock.now(),
-    fleets: await fleets.names(),
-  };
-  const runningPath = join(home.runFolder, runningServerFile);
-  await writeDurably(files, runningPath, Buffer.from(`${JSON.stringify(running)}\n`));
-  closing.push(() => files.remove(runningPath));
-  closing.push(async () => {
-    stopping.abort();
-  });
-  log.info("server-started", {
-    mqttUrl: broker.url,
-    httpUrl: live.httpUrl,
-    home: home.path,
-    fleets: running.fleets,
-  });
-  return {
-    mqttUrl: broker.url,
-    httpUrl: live.httpUrl,
-    socketPath: home.socketPath,
-    home: home.path,
-    operations,
-    failed: ingests.failed,
-    close,
-  };
+  return { operations, httpUrl: live.httpUrl };
 }
 
-/** One ingest a fleet, started when the fleet is first there; the broker's messages find theirs. */
-class FleetIngests {
-  readonly #ingests = new Map<string, Promise<FleetIngest>>();
-  readonly #started = new Map<string, FleetIngest>();
-  readonly #budget: WindowBudget;
-  #broker: RunningBroker | undefined;
-  #fail: (error: StemmaError) => void = () => undefined;
-  readonly failed: Promise<StemmaError>;
-
-  constructor(
-    private readonly config: ServerConfig,
-    private readonly home: Home,
-    private readonly fleets: OpenFleets,
-    private readonly events: EventHub,
-    private readonly log: Log,
-  ) {
-    this.#budget = new WindowBudget(config.limits.windowBytes);
-    this.failed = new Promise((resolve) => {
-      this.#fail = resolve;
-    });
-  }
-
-  async start(broker: RunningBroker, names: readonly string[]): Promise<void> {
-    this.#broker = broker;
-    broker.onMessage(async (message) => {
-      await this.#started.get(message.identity.fleet)?.handle(message);
-    });
-    broker.onEvent((event) => {
-      if (event.type === "connected")
-        this.#started.get(event.identity.fleet)?.connected(event.identity.device);
-      else if (event.type === "disconnected")
-        void this.#started.get(event.identity.fleet)?.disconnected(event.identity.device);
-      else this.#tellGuard(event);
-    });
-    for (const fleet of names) await this.get(fleet);
-  }
-
-  /** What the broker's guards did to a device that is known. */
-  #tellGuard(event: BrokerEvent): void {
-    const identity = "identity" in event ? event.identity : undefined;
-    if (identity === undefined) return;
-    const what =
-      event.type === "frame-refused"
-        ? event.reason
-        : event.type === "topic-refused"
-          ? `${event.what} on ${event.topic}`
-          : event.type === "frozen"
-            ? `${event.bytes} bytes wait`
-            : "";
-    this.events.emit({ event: "guard", ...identity, message: `${event.type}: ${what}` });
-  }
-
-  all(): readonly {
-    readonly fleet: string;
-    readonly onlineCount: number;
-    readonly figures: FleetIngest["figures"];
-  }[] {
-    return [...this.#started].map(([fleet, ingest]) => ({
-      fleet,
-      onlineCount: ingest.onlineCount,
-      figures: ingest.figures,
-    }));
-  }
-
-  /** @throws NOT_FOUND */
-  get(fleet: string): Promise<FleetIngest> {
-    const present = this.#ingests.get(fleet);
-    if (present !== undefined) return present;
-    const starting = this.#start(fleet);
-    this.#ingests.set(fleet, starting);
-    starting.catch(() => this.#ingests.delete(fleet));
-    return starting;
-  }
-
-  async #start(fleet: string): Promise<FleetIngest> {
-    const broker = this.#broker;
-    if (broker === undefined) throw new StemmaError("INTERNAL", "The broker is not there yet.");
-    const { config, home, events, log } = this;
-    const { clock, random, files } = home.ports;
-    const ingest = await FleetIngest.start({
-      root: config.rootTopic,
-      repository: await this.fleets.get(fleet),
-      signer: home.signer,
-      broker,
-      clock,
-      random,
-      files,
-      log: log.child({ part: "ingest", fleet }),
-      events,
-      limits: config.limits,
-      budget: this.#budget,
-      spoolFolder: join(home.fleetFolder(fleet), "spool"),
-      releasePolicy: config.releaseAfter,
-      serverVersion: programVersion(),
-      onFatal: (error) => {
-        this.#fail(error);
-      },
-    });
-    this.#started.set(fleet, ingest);
-    return ingest;
-  }
-
-  /** The client id names fleet and device; the credentials decide. */
-  async authenticate(
-    attempt: Parameters<BrokerOptions["authenticate"]>[0],
-  ): Promise<DeviceIdentity | Refused> {
-    const ingest = this.#started.get(attempt.clientId.split(":")[0] ?? "");
-    return ingest === undefined ? { refused: "unknown fleet" } : ingest.admission.authenticate(attempt);
-  }
-
-  async close(): Promise<void> {
-    for (const ingest of this.#started.values()) await ingest.close();
-  }
-}
-
-/** On the port asked for, or on a free one where it is taken. */
-async function startBrokerNear(port: number, options: BrokerOptions, log: Log): Promise<RunningBroker> {
-  try {
-    return await startBroker({ ...options, port });
-  } catch (error) {
-    if (port === 0 || !isStemmaError(error, "PORT_TAKEN")) throw error;
-    const broker = await startBroker({ ...options, port: 0 });
-    log.warn("port-taken", {
-      asked: port,
-      used: broker.port,
-      text: `MQTT port ${port} is taken; listening on ${broker.port} instead`,
-    });
-    return broker;
-  }
-}
-
-async function listenNear(app: FastifyInstance, host: string, port: number, log: Log): Promise<string> {
-  const taken = (error: unknown): boolean =>
-    ["EADDRINUSE", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "");
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    if (!taken(error) || port === 0)
-      throw new StemmaError(
-        "SERVER_UNREACHABLE",
-        `HTTP cannot listen on ${host}:${port}. Check the address.`,
-        { cause: error, host, port },
-      );
-    await app.listen({ host, port: 0 });
-    log.warn("port-taken", {
-      asked: port,
-      used: (app.server.address() as AddressInfo).port,
-      text: `HTTP port ${port} is taken; listening on ${(app.server.address() as AddressInfo).port} instead`,
-    });
-  }
-  const { port: used } = app.server.address() as AddressInfo;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${used}`;
-}
-
-/** The home's lock is held, so a socket that lies there is a dead server's. */
-async function listenOnSocket(app: FastifyInstance, path: string): Promise<void> {
-  await rm(path, { force: true });
-  const before = process.umask(0o177);
-  try {
-    await app.listen({ path });
-  } finally {
-    process.umask(before);
-  }
-  await chmod(path, 0o600);
+/** Writes where this server is for the commands on this machine. */
+async function publishRunning({ home, closing }: Parts, running: RunningServer): Promise<void> {
+  const { files } = home.ports;
+  const path = join(home.runFolder, runningServerFile);
+  await writeDurably(files, path, Buffer.from(`${JSON.stringify(running)}\n`));
+  closing.add(() => files.remove(path));
 }

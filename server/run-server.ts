@@ -1,13 +1,13 @@
-/** The server as a foreground program: starts, says where it is, runs until it is told to stop or must. */
-import pino from "pino";
+/** The server as a foreground program: starts, reports its addresses, runs until it is stopped or has to stop. */
 import { StemmaError } from "../shared/errors.js";
-import type { Log, LogFields } from "../shared/ports.js";
+import { openLog, type LogOptions } from "../shared/adapters/log.js";
+import type { Log } from "../shared/ports.js";
 import type { ServerOptions } from "./config.js";
 import type { ServerEvent } from "./events/event-hub.js";
 import { startServer } from "./main.js";
 
 export interface RunServerOptions extends ServerOptions {
-  readonly log: "plain" | "json";
+  readonly log: LogOptions;
 }
 export interface ReadyServer {
   readonly mqttUrl: string;
@@ -18,47 +18,43 @@ export interface ReadyServer {
 }
 
 /**
- * Resolves when the server has closed cleanly after `signal`. @throws JOURNAL_STOPPED when it had to stop by
- * itself, and what startServer throws
+ * Resolves when the server has closed cleanly after `signal`.
+ * @param ready called once, when the server can be reached
+ * @throws JOURNAL_STOPPED when it had to stop, and what startServer throws
  */
 export async function runServer(
-  options: RunServerOptions,
+  { log: logOptions, ...options }: RunServerOptions,
   signal: AbortSignal,
   ready: (server: ReadyServer) => void,
 ): Promise<void> {
-  const log = options.log === "json" ? jsonLog() : plainLog();
+  const log = openLog(logOptions);
   const server = await startServer(options, log);
   const following = new AbortController();
   void logEvents(server.operations.events(following.signal), log);
-  ready({
-    mqttUrl: server.mqttUrl,
-    httpUrl: server.httpUrl,
-    socketPath: server.socketPath,
-    home: server.home,
-    pid: process.pid,
-  });
-  const stopped = new Promise<undefined>((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener(
-      "abort",
-      () => {
-        resolve(undefined);
-      },
-      { once: true },
-    );
-  });
-  const failure = await Promise.race([stopped, server.failed]);
+  const { mqttUrl, httpUrl, socketPath, home } = server;
+  ready({ mqttUrl, httpUrl, socketPath, home, pid: process.pid });
+  const failure = await Promise.race([aborted(signal), server.failed]);
   following.abort();
   await server.close();
   if (failure !== undefined)
     throw new StemmaError(
       "JOURNAL_STOPPED",
-      `The server stopped because its journal takes no more facts (${failure.message}). Check the disk, then start it again: it verifies everything as it opens.`,
+      `The server stopped because its journal cannot be written any more (${failure.message}). Check the disk, then start the server again: it verifies everything when it opens the home.`,
       { cause: failure },
     );
 }
 
-/** What happens, for who reads the log; the steps of single transfers stay out of it. */
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      resolve(undefined);
+    };
+    if (signal.aborted) done();
+    signal.addEventListener("abort", done, { once: true });
+  });
+}
+
+/** Logs what happens in the fleets; the steps of single transfers only at level debug. */
 async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<void> {
   for await (const event of events) {
     const { event: name, atMs: _atMs, ...fields } = event;
@@ -83,7 +79,7 @@ async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<
         if (event.retired > 0)
           log.info(name, {
             ...fields,
-            text: `${event.retired} versions retired by rule, ${event.kept} stay`,
+            text: `${event.retired} versions retired by rule, ${event.kept} kept`,
           });
         break;
       case "device-quarantined":
@@ -101,49 +97,7 @@ async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<
         });
         break;
       default:
-        break;
+        log.debug(name, fields);
     }
   }
-}
-
-function jsonLog(): Log {
-  const wrap = (logger: pino.Logger): Log => {
-    const say =
-      (level: "debug" | "info" | "warn" | "error") =>
-      (event: string, fields: LogFields = {}): void => {
-        logger[level](fields, event);
-      };
-    return {
-      debug: say("debug"),
-      info: say("info"),
-      warn: say("warn"),
-      error: say("error"),
-      child: (fields) => wrap(logger.child(fields)),
-    };
-  };
-  return wrap(pino({ base: null }, pino.destination(2)));
-}
-
-/** One line an event on stderr, for people. */
-function plainLog(context: LogFields = {}): Log {
-  const say =
-    (level: string) =>
-    (event: string, fields: LogFields = {}): void => {
-      const { text, message, ...rest } = { ...context, ...fields };
-      const said = typeof text === "string" ? text : typeof message === "string" ? message : "";
-      const details = Object.entries(rest)
-        .filter(([, value]) => ["string", "number", "boolean"].includes(typeof value))
-        .map(([name, value]) => `${name}=${String(value)}`)
-        .join(" ");
-      process.stderr.write(
-        `${new Date().toISOString()} ${level}${event}${said === "" ? "" : `: ${said}`}${details === "" ? "" : ` (${details})`}\n`,
-      );
-    };
-  return {
-    debug: () => undefined,
-    info: say(""),
-    warn: say("warning: "),
-    error: say("ERROR: "),
-    child: (fields) => plainLog({ ...context, ...fields }),
-  };
 }

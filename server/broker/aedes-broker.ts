@@ -142,6 +142,7 @@ export class AedesBroker {
       },
       onEvent: this.#options.onEvent,
       disconnect: (identity) => this.#disconnect(identity),
+      serve: () => Promise.resolve(),
       stats: () => this.#stats(),
       close: () => this.close(),
     };

@@ -99,6 +99,13 @@ export interface BrokerPort {
   onEvent(handler: EventHandler): void;
   /** Ends a device's connection (revoked, quarantined). */
   disconnect(identity: DeviceIdentity): Promise<void>;
+  /** Receives the messages of this fleet's devices from now on. The embedded broker always does. */
+  serve(fleet: string): Promise<void>;
   stats(): BrokerStats;
   close(): Promise<void>;
+}
+
+export interface RunningBroker extends BrokerPort {
+  /** mqtt:// or mqtts:// as this server uses it. */
+  readonly url: string;
 }

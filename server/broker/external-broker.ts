@@ -1,38 +1,57 @@
 /**
- * Any MQTT 3.1.1 broker or cluster behind the same port as the embedded one: this side is a client
- * that subscribes to its fleets' topics. That broker binds clients to their topics by its own access
- * rules; identities here are those of the topics. Knows no envelope's meaning.
+ * Any MQTT 3.1.1 broker or cluster behind the same port as the embedded one: this server is a client
+ * that subscribes to its fleets' topics. That broker authenticates devices and binds them to their
+ * topics by its own access rules (docs/reference/server-json.md lists what it has to do); a message's
+ * sender is the device that its topic names.
  */
+import { LRUCache } from "lru-cache";
 import mqtt, { type MqttClient } from "mqtt";
 import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
-import { fleetSubscriptions, parseTopic } from "../../shared/wire/topics.js";
-import { defaultBrokerLimits } from "./broker-limits.js";
-import type { BrokerPort, BrokerStats, Delivery, MessageHandler, PublishOptions } from "./broker-port.js";
+import { encodeEnvelope } from "../../shared/wire/codec.js";
+import { protocolVersion } from "../../shared/wire/limits.js";
+import { buildTopic, fleetSubscriptions, parseTopic, type Topic } from "../../shared/wire/topics.js";
+import type { BrokerLimits } from "./broker-limits.js";
+import type {
+  BrokerEvent,
+  BrokerStats,
+  Delivery,
+  DeviceIdentity,
+  DeviceMessage,
+  EventHandler,
+  MessageHandler,
+  PublishOptions,
+  RunningBroker,
+} from "./broker-port.js";
 import { DeviceQueues } from "./device-queues.js";
+import { ExternalSessions, type AdmitSession } from "./external-sessions.js";
 
 export interface ExternalBrokerOptions {
   /** mqtt:// or mqtts:// */
   readonly url: string;
   readonly root: string;
-  /** The fleets this process owns. */
-  readonly fleets: readonly string[];
   readonly clientId: string;
-  readonly username?: string;
-  readonly password?: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
   /** PEM of the authority that signs the broker's certificate. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
+  readonly admit: AdmitSession;
   readonly log: Log;
-  /** Frames beyond this are ignored; the broker's own limit should be the same. Bytes. */
-  readonly maxFrameBytes?: number;
-  /** How long a first connection may take. Rides out the failover of a cluster. */
+  readonly limits: Pick<BrokerLimits, "maxFrameBytes" | "maxQueuedBytes">;
+  /** How long the first connection may take. The default rides out the failover of a cluster. */
   readonly connectTimeoutMs?: number;
   readonly reconnectMs?: number;
 }
 
-/** Connects and subscribes. @throws SERVER_UNREACHABLE */
-export async function connectBroker(options: ExternalBrokerOptions): Promise<BrokerPort> {
-  const { url, clientId, username, password, ca, connectTimeoutMs = 30_000, reconnectMs = 1000 } = options;
+/** Bytes of birth messages that are kept until their session is known. */
+const maxHeldBirthBytes = 16 * 1024 * 1024;
+/** MQTT's answer to a subscription that the broker refuses is 128. */
+const maxGrantedQos = 2;
+
+/** Connects; `serve` then subscribes to a fleet's topics. @throws SERVER_UNREACHABLE */
+export async function connectBroker(options: ExternalBrokerOptions): Promise<RunningBroker> {
+  const { url, clientId, username, password, ca, log } = options;
+  const { connectTimeoutMs = 30_000, reconnectMs = 1000 } = options;
   const client = mqtt.connect(url, {
     protocolVersion: 4,
     clean: true,
@@ -49,18 +68,16 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Bro
   const broker = new ExternalBroker(client, options);
   try {
     await firstConnection(client);
-    await broker.subscribe();
   } catch (cause) {
     client.end(true);
-    if (cause instanceof StemmaError) throw cause;
     throw new StemmaError(
       "SERVER_UNREACHABLE",
-      `The MQTT broker ${url} did not let this server in (${cause instanceof Error ? cause.message : String(cause)}). Check its address, its certificate and the credentials.`,
+      `The MQTT broker ${url} did not accept this server (${cause instanceof Error ? cause.message : String(cause)}). Check its address, its certificate and the credentials.`,
       { cause, url },
     );
   }
   client.on("close", () => {
-    options.log.warn("broker-link-closed", {});
+    log.warn("broker-link-closed", { url });
   });
   return broker;
 }
@@ -70,7 +87,7 @@ function firstConnection(client: MqttClient): Promise<void> {
     const closed = (): void => {
       reject(new Error("the connection was closed"));
     };
-    // stays for later errors too: those of a link that comes back by itself end nothing
+    // Stays for later errors: the link comes back by itself, and an error without a listener would end the process.
     client.on("error", reject);
     client.once("close", closed);
     client.once("connect", () => {
@@ -80,61 +97,77 @@ function firstConnection(client: MqttClient): Promise<void> {
   });
 }
 
-class ExternalBroker implements BrokerPort {
+class ExternalBroker implements RunningBroker {
+  readonly url: string;
   readonly #client: MqttClient;
   readonly #options: ExternalBrokerOptions;
-  readonly #queues = new DeviceQueues(defaultBrokerLimits.maxQueuedBytes);
-  readonly #handlers: MessageHandler[] = [];
-  readonly #devices = new Set<string>();
+  readonly #fleets = new Set<string>();
+  readonly #queues: DeviceQueues;
+  readonly #sessions: ExternalSessions;
+  /**
+   * Births of devices whose session is not open. When this server starts, the broker sends retained births
+   * and states in any order, and a device that has been welcomed before does not repeat its birth.
+   */
+  readonly #heldBirths = new LRUCache<string, DeviceMessage>({
+    maxSize: maxHeldBirthBytes,
+    sizeCalculation: ({ payload }) => payload.length + 1024,
+  });
+  readonly #messageHandlers: MessageHandler[] = [];
+  readonly #eventHandlers: EventHandler[] = [];
   readonly #counts = { received: 0, sent: 0, dropped: 0 };
 
   constructor(client: MqttClient, options: ExternalBrokerOptions) {
+    this.url = options.url;
     this.#client = client;
     this.#options = options;
-    // aedes' own port closes the socket of who sends too much; here the message is all there is to refuse
+    this.#queues = new DeviceQueues(options.limits.maxQueuedBytes);
+    this.#sessions = new ExternalSessions({
+      address: options.url,
+      admit: options.admit,
+      emit: (event) => {
+        this.#emit(event);
+      },
+      askToLeave: (identity, session) => this.#askToLeave(identity, session),
+      log: options.log,
+    });
     client.handleMessage = (packet, done) => {
       this.#receive(packet.topic, packet.payload, packet.qos, done);
     };
   }
 
-  async subscribe(): Promise<void> {
-    const filters = this.#options.fleets.flatMap((fleet) => fleetSubscriptions(this.#options.root, fleet));
-    const granted = await this.#client.subscribeAsync(filters, { qos: 1 });
-    const refused = granted.filter(({ qos }) => qos > 2);
+  /** @throws NOT_ALLOWED where the broker refuses the subscription */
+  async serve(fleet: string): Promise<void> {
+    this.#fleets.add(fleet);
+    const granted = await this.#client.subscribeAsync([...fleetSubscriptions(this.#options.root, fleet)], {
+      qos: 1,
+    });
+    const refused = granted.filter(({ qos }) => qos > maxGrantedQos);
     if (refused.length > 0)
       throw new StemmaError(
         "NOT_ALLOWED",
-        `The MQTT broker refuses the subscription to ${refused.map(({ topic }) => topic).join(", ")}. Allow it to this server's user.`,
-        { url: this.#options.url },
+        `The MQTT broker ${this.url} refuses the subscription to ${refused.map(({ topic }) => topic).join(", ")}. Allow it to this server's user.`,
+        { url: this.url },
       );
   }
 
-  /** `done` lets the next packet in: a full queue of one device holds the link, as a slow disk should. */
-  #receive(text: string, payload: string | Buffer, qos: 0 | 1 | 2, done: () => void): void {
+  /** `done` accepts the next packet: a full queue of one device stops reading from the broker. */
+  #receive(text: string, raw: string | Buffer, qos: 0 | 1 | 2, done: () => void): void {
     const topic = parseTopic(this.#options.root, text);
-    const bytes = typeof payload === "string" ? Buffer.from(payload) : payload;
-    const most = this.#options.maxFrameBytes ?? defaultBrokerLimits.maxFrameBytes;
-    if (topic === undefined || bytes.length > most || !this.#options.fleets.includes(topic.fleet)) {
+    const payload = typeof raw === "string" ? Buffer.from(raw) : raw;
+    const isTooLong = payload.length > this.#options.limits.maxFrameBytes;
+    if (topic === undefined || isTooLong || !this.#fleets.has(topic.fleet)) {
       this.#counts.dropped++;
-      this.#options.log.warn("broker-message-ignored", { topic: text.slice(0, 200), bytes: bytes.length });
+      this.#options.log.warn("broker-message-ignored", { topic: text.slice(0, 200), bytes: payload.length });
       done();
       return;
     }
     this.#counts.received++;
+    const identity = { fleet: topic.fleet, device: topic.device };
     const key = `${topic.fleet}/${topic.device}`;
-    this.#devices.add(key);
     this.#queues.push(
       key,
-      bytes.length,
-      async () => {
-        for (const handler of this.#handlers)
-          await handler({
-            identity: { fleet: topic.fleet, device: topic.device },
-            topic,
-            payload: bytes,
-            qos,
-          });
-      },
+      payload.length,
+      () => this.#handle({ identity, topic, payload, qos }),
       (error) => {
         this.#options.log.error("message-handler-failed", {
           device: key,
@@ -144,6 +177,50 @@ class ExternalBroker implements BrokerPort {
       },
       done,
     );
+  }
+
+  async #handle(message: DeviceMessage): Promise<void> {
+    const { identity, topic, payload } = message;
+    const key = `${identity.fleet}/${identity.device}`;
+    if (topic.kind === "state") {
+      await this.#sessions.handleState(identity, payload);
+      const birth = this.#heldBirths.get(key);
+      if (birth === undefined || !this.#sessions.isOpen(identity)) return;
+      this.#heldBirths.delete(key);
+      return this.#deliver(birth);
+    }
+    if (topic.kind === "birth" && !this.#sessions.isOpen(identity)) this.#heldBirths.set(key, message);
+    else await this.#deliver(message);
+  }
+
+  async #deliver(message: DeviceMessage): Promise<void> {
+    for (const handler of this.#messageHandlers) await handler(message);
+  }
+
+  #emit(event: BrokerEvent): void {
+    this.#options.log.debug(`broker-${event.type}`, { ...event });
+    for (const handler of this.#eventHandlers) handler(event);
+  }
+
+  async #askToLeave(identity: DeviceIdentity, session: number): Promise<void> {
+    const topic: Topic = { root: this.#options.root, ...identity, kind: "down" };
+    const refusal = encodeEnvelope({
+      protocol: protocolVersion,
+      session,
+      sequence: 0,
+      correlation: "",
+      expiresMs: 0,
+      body: {
+        type: "refusal",
+        code: "DEVICE_REVOKED",
+        message:
+          "The server does not serve this device: it is unknown, was revoked or enrolled again, or is quarantined because two copies of its enrolment were in use. Ask the fleet's operator.",
+        transfer: "",
+        retry: false,
+        retryAfterMs: 0,
+      },
+    });
+    await this.publish(buildTopic(topic), refusal, { qos: 1 });
   }
 
   async publish(
@@ -160,26 +237,33 @@ class ExternalBroker implements BrokerPort {
       });
     });
   }
+
   onMessage(handler: MessageHandler): void {
-    this.#handlers.push(handler);
+    this.#messageHandlers.push(handler);
   }
-  /** A client of another broker sees no connections. */
-  onEvent(): void {
-    return;
+  onEvent(handler: EventHandler): void {
+    this.#eventHandlers.push(handler);
   }
-  /** MQTT 3.1.1 has no word for it: the broker's own administration ends connections. */
-  async disconnect(identity: { readonly fleet: string; readonly device: string }): Promise<void> {
-    this.#options.log.warn("broker-cannot-disconnect", { ...identity });
+
+  /** Ends the session and asks the device to leave; only the broker's administrator can end its connection. */
+  async disconnect(identity: DeviceIdentity): Promise<void> {
+    this.#options.log.warn("broker-cannot-disconnect", {
+      ...identity,
+      text: "the device is no longer served, but its connection to the external broker stays open; end it there and withdraw its credentials",
+    });
+    await this.#sessions.expel(identity);
   }
+
   stats(): BrokerStats {
     return {
       connections: this.#client.connected ? 1 : 0,
-      devices: this.#devices.size,
+      devices: this.#sessions.count,
       retainedBytes: 0,
       queuedBytes: this.#queues.bytes,
       ...this.#counts,
     };
   }
+
   async close(): Promise<void> {
     await this.#client.endAsync(true);
     await this.#queues.idle();

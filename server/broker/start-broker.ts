@@ -10,7 +10,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { AedesBroker, type AedesBrokerOptions } from "./aedes-broker.js";
 import { defaultBrokerLimits, type BrokerLimits } from "./broker-limits.js";
-import type { Authenticate, BrokerEvent, BrokerPort, EventHandler } from "./broker-port.js";
+import type { Authenticate, BrokerEvent, EventHandler, RunningBroker } from "./broker-port.js";
 import { Connections } from "./connections.js";
 
 export interface BrokerOptions {
@@ -27,14 +27,12 @@ export interface BrokerOptions {
   readonly tls?: { readonly key: string; readonly cert: string };
   readonly limits?: Partial<BrokerLimits>;
 }
-export interface RunningBroker extends BrokerPort {
+export interface EmbeddedBroker extends RunningBroker {
   readonly port: number;
-  /** mqtt:// or mqtts://, with the host that was asked for. */
-  readonly url: string;
 }
 
 /** Starts listening. @throws PORT_TAKEN */
-export async function startBroker(options: BrokerOptions): Promise<RunningBroker> {
+export async function startBroker(options: BrokerOptions): Promise<EmbeddedBroker> {
   const { host = "127.0.0.1", port = 0, clock, log } = options;
   const limits: BrokerLimits = { ...defaultBrokerLimits, ...options.limits };
   const handlers: EventHandler[] = [];

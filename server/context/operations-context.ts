@@ -25,12 +25,22 @@ export interface LiveFleet {
   underWay(): ReadonlyMap<Hash, string>;
 }
 
+/** How devices reach the server: what new enrolment files contain of it. */
+export interface EnrolmentAddresses {
+  /** mqtt:// or mqtts:// URLs, tried in order. */
+  readonly mqtt: readonly string[];
+  /** The address that the server listens on when absent. */
+  readonly http: string | undefined;
+  /** PEM of the authority that signs the broker's certificate; undefined: the system's own. */
+  readonly ca: string | undefined;
+  /** First levels of every topic. */
+  readonly root: string;
+}
+
 export interface LiveServer {
   readonly mqttUrl: string;
   readonly httpUrl: string;
-  readonly rootTopic: string;
-  /** PEM of the authority of the server's certificate, for enrolment files. */
-  readonly ca?: string;
+  readonly enrolment: EnrolmentAddresses;
   readonly events: EventHub;
   fleet(fleet: string): Promise<LiveFleet>;
 }
@@ -40,4 +50,6 @@ export interface OperationsContext {
   readonly fleets: OpenFleets;
   readonly version: string;
   readonly live?: LiveServer;
+  /** What enrolment files contain where no server runs: from the home's server.json. */
+  readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;
 }

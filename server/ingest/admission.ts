@@ -14,6 +14,7 @@ import {
   type SessionClaim,
   type SessionHistory,
 } from "./session-judge.js";
+import type { SessionReport } from "../broker/external-sessions.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface AdmissionParts {
@@ -26,30 +27,49 @@ export interface AdmissionParts {
   quarantined(device: string, because: string): void;
 }
 
+type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
+
 export class Admission {
   /** Returns of superseded sessions are remembered by this process; the highest counter by the journal. */
   readonly #returns = new Map<string, { readonly enrolledAtMs: number; readonly history: SessionHistory }>();
   readonly #deciding = new Map<string, Promise<unknown>>();
   constructor(private readonly parts: AdmissionParts) {}
 
-  /** Judges a CONNECT; two of one device one after the other. */
+  /** Judges a CONNECT; those of one device one after the other. */
   authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {
-    const before = this.#deciding.get(attempt.username) ?? Promise.resolve();
-    const decided = before.then(
-      () => this.#decide(attempt),
-      () => this.#decide(attempt),
-    );
+    return this.#serially(attempt.username, () => this.#decide(attempt));
+  }
+
+  /**
+   * Judges a session that a device reports at an external broker, which has checked its credentials. The
+   * session that was accepted last goes on: this server has restarted, or has connected to the broker again.
+   */
+  admit({ identity: { device }, session, previousSession }: SessionReport): Promise<Refused | undefined> {
+    return this.#serially(device, async () => {
+      const known = this.parts.repository.device(device);
+      if (known === undefined) return { refused: "unknown device" };
+      if (known.state !== "enrolled") return { refused: known.state };
+      if (session !== known.session)
+        return this.#judge(known, { counter: session, previous: previousSession });
+      this.parts.admitted(device, session);
+      return undefined;
+    });
+  }
+
+  #serially<T>(device: string, decide: () => Promise<T>): Promise<T> {
+    const before = this.#deciding.get(device) ?? Promise.resolve();
+    const decided = before.then(decide, decide);
     const settled = decided
       .catch(() => undefined)
       .finally(() => {
-        if (this.#deciding.get(attempt.username) === settled) this.#deciding.delete(attempt.username);
+        if (this.#deciding.get(device) === settled) this.#deciding.delete(device);
       });
-    this.#deciding.set(attempt.username, settled);
+    this.#deciding.set(device, settled);
     return decided;
   }
 
   async #decide(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {
-    const { repository, clock } = this.parts;
+    const { repository } = this.parts;
     const { fleet } = repository;
     const device = attempt.username;
     const known = repository.device(device);
@@ -60,6 +80,12 @@ export class Admission {
     if (known.state !== "enrolled") return { refused: known.state };
     const claim = this.#claimOf(device, attempt.will);
     if (claim === undefined) return { refused: "the will names no session" };
+    return (await this.#judge(known, claim)) ?? { fleet, device };
+  }
+
+  async #judge(known: KnownDevice, claim: SessionClaim): Promise<Refused | undefined> {
+    const { repository, clock } = this.parts;
+    const { device } = known;
     const remembered = this.#returns.get(device);
     const returnsAtMs =
       remembered?.enrolledAtMs === known.enrolledAtMs
@@ -72,10 +98,10 @@ export class Admission {
       this.parts.quarantined(device, verdict.because);
       return { refused: `quarantined: ${verdict.because}` };
     }
-    // Durable before CONNACK: after a crash of the server, a clone with this counter is still recognised.
+    // Durable before the device is answered: after a crash, a clone with this counter is still recognised.
     await repository.append({ type: "session", atMs: clock.now(), device, session: claim.counter });
     this.parts.admitted(device, claim.counter);
-    return { fleet, device };
+    return undefined;
   }
 
   #claimOf(device: string, will: ConnectAttempt["will"]): SessionClaim | undefined {

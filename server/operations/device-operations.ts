@@ -167,6 +167,22 @@ async function assign(
   return summary;
 }
 
+/** How the device reaches the server; members that are undefined are left out. */
+async function enrolmentAddresses({
+  live,
+  plannedEnrolment,
+}: OperationsContext): Promise<Partial<Enrolment>> {
+  const known = live?.enrolment ?? (await plannedEnrolment?.());
+  if (known === undefined) return { mqtt: [defaultMqttUrl], root: defaultRoot };
+  const http = known.http ?? live?.httpUrl;
+  return {
+    mqtt: [...known.mqtt],
+    ...(http === undefined ? {} : { http }),
+    ...(known.ca === undefined ? {} : { ca: known.ca }),
+    root: known.root,
+  };
+}
+
 /**
  * Keys and token are made here and leave with the answer; the server keeps the public key and the token's
  * hash.
@@ -218,10 +234,7 @@ async function enroll(
       fleet,
       device,
       lines,
-      mqtt: [live?.mqttUrl ?? defaultMqttUrl],
-      ...(live === undefined ? {} : { http: live.httpUrl }),
-      ...(live?.ca === undefined ? {} : { ca: live.ca }),
-      root: live?.rootTopic ?? defaultRoot,
+      ...(await enrolmentAddresses(context)),
       token,
       deviceSeed: key.seed,
       devicePublicKey: key.publicKey,

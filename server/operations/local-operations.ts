@@ -10,6 +10,7 @@ import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { openFleets } from "../context/open-fleets.js";
+import { plannedEnrolment } from "../planned-enrolment.js";
 import type { ServerOperations } from "./operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { retentionOperations } from "./retention-operations.js";
@@ -29,7 +30,12 @@ export async function openLocalOperations({
   const home = await openNodeHome(path);
   await clearWorkFolder(home);
   const fleets = openFleets(home);
-  const operations = localOperations({ home, fleets, version: programVersion() });
+  const operations = localOperations({
+    home,
+    fleets,
+    version: programVersion(),
+    plannedEnrolment: () => plannedEnrolment(path),
+  });
   return {
     ...operations,
     close: async () => {

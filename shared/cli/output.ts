@@ -62,7 +62,7 @@ export class Output {
   }
 
   /** A line for the person at the terminal; never data. */
-  info(line: string): void {
+  say(line: string): void {
     this.stderr.write(`${printable(line)}\n`);
   }
 

@@ -156,7 +156,7 @@ export async function codedEntry(
     kind: "tensor",
     header,
     byteLength,
-    encodingCode: code,
+    representation: code,
     ...links,
     ...(planeChecks === undefined ? {} : { planeChecks }),
   };

@@ -38,12 +38,12 @@ export async function* inPieces(read: () => Promise<Uint8Array>): AsyncIterable<
   for (let at = 0; at < bytes.length; at += maxChunkBytes) yield bytes.subarray(at, at + maxChunkBytes);
 }
 
-/** `chunks` starts a fresh read each time, `readAll` too. */
+/** `chunks` starts a fresh read each time, `whole` too. */
 export function storedSource(
   { dtype, shape }: TensorHeader,
   byteLength: number,
   chunks: () => AsyncIterable<Uint8Array>,
-  readAll: StoredTensorSource["readAll"],
+  whole: StoredTensorSource["whole"],
 ): StoredTensorSource {
-  return { dtype, shape, byteLength, chunks, readAll };
+  return { dtype, shape, byteLength, chunks, whole };
 }

@@ -1,74 +1,105 @@
 /** `stemma server`: the server in the foreground until a signal ends it. */
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
+import { logForms, logLevels, type LogForm, type LogLevel } from "../../../shared/adapters/log.js";
+import type { ServerOptions } from "../../config.js";
+import type { ServerSettings } from "../../config-file.js";
+import type { ReadyServer } from "../../run-server.js";
 import { withContext } from "../context.js";
 
+/** Options of the command line; undefined where server.json or a default applies. */
 interface ServerChoices {
-  readonly host: string;
-  readonly mqttPort: number;
-  readonly httpPort: number;
+  readonly config?: string;
+  readonly printConfigSchema: boolean;
+  readonly host?: string;
+  readonly mqttPort?: number;
+  readonly httpPort?: number;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
-  readonly log: string;
+  readonly log?: LogForm;
+  readonly logLevel?: LogLevel;
+  /** Commander sets true where --no-retention is absent. */
   readonly retention: boolean;
 }
 
 export function addServerCommand(program: Command): void {
   program
     .command("server")
-    .description("run the server with its embedded MQTT broker and HTTP interface, until Ctrl-C")
-    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .description("run the server with its MQTT broker and HTTP interface, until Ctrl-C")
+    .option("--config <file>", "settings of the server (default server.json in the home)")
+    .option("--print-config-schema", "print the JSON Schema of server.json and exit", false)
+    .option("--host <address>", "address to listen on (default 127.0.0.1)")
     .option(
       "--mqtt-port <port>",
-      "0 picks a free one; a taken one is replaced by a free one, and said",
+      "port of the embedded broker (default 1883); 0 picks a free one; a taken one is replaced by a free one, which the log reports",
       portOf,
-      1883,
     )
-    .option("--http-port <port>", "0 picks a free one", portOf, 8083)
+    .option("--http-port <port>", "port of the HTTP interface (default 8083); 0 picks a free one", portOf)
     .option("--tls-cert <file>", "PEM certificate: devices then connect with mqtts")
     .option("--tls-key <file>", "PEM key of the certificate")
-    .option("--log <form>", "plain or json", "plain")
+    .addOption(new Option("--log <form>", "form of the log (default plain)").choices(logForms))
+    .addOption(
+      new Option(
+        "--log-level <level>",
+        "least important events that are logged (default info; debug with --verbose)",
+      ).choices(logLevels),
+    )
     .option(
       "--no-retention",
-      "do not apply retention rules (else an hour after the start and once a day: stemma storage retention)",
+      "do not apply retention rules (otherwise an hour after the start and once a day: stemma storage retention)",
+    )
+    .addHelpText(
+      "after",
+      "\nOptions override server.json, which overrides the defaults; docs/reference/server-json.md explains each key.",
     )
     .action(async (choices: ServerChoices, command: Command) =>
       withContext(command, async ({ output, options, signal }) => {
-        if ((choices.tlsCert === undefined) !== (choices.tlsKey === undefined))
-          throw new StemmaError("USAGE", "--tls-cert and --tls-key belong together. Give both, or none.");
-        if (choices.log !== "plain" && choices.log !== "json")
-          throw new StemmaError("USAGE", `--log ${choices.log} is no form of log. Use plain or json.`);
+        const { readServerFile, serverFileJsonSchema } = await import("../../config-file.js");
+        if (choices.printConfigSchema) {
+          const schema = serverFileJsonSchema();
+          output.print({ data: schema, names: [], text: JSON.stringify(schema, null, 2) });
+          return;
+        }
+        const settings = await readServerFile(options.home, choices.config);
         const { runServer } = await import("../../run-server.js");
+        const log = {
+          form: choices.log ?? settings.log.form ?? "plain",
+          level: choices.logLevel ?? (options.verbose ? "debug" : (settings.log.level ?? "info")),
+        };
+        const serverOptions = mergeOptions(choices, settings);
         await runServer(
-          {
-            home: options.home,
-            fleets: [options.fleet],
-            host: choices.host,
-            mqttPort: choices.mqttPort,
-            httpPort: choices.httpPort,
-            log: choices.log,
-            retention: choices.retention,
-            tls:
-              choices.tlsCert === undefined || choices.tlsKey === undefined
-                ? undefined
-                : { certFile: choices.tlsCert, keyFile: choices.tlsKey },
-          },
+          { ...serverOptions, home: options.home, fleets: [options.fleet], log },
           signal,
           (ready) => {
-            output.print({
-              data: ready,
-              names: [ready.mqttUrl],
-              text: `stemma server: ${ready.mqttUrl} for devices, ${ready.httpUrl} for people, home ${ready.home}`,
-            });
+            output.print({ data: ready, names: [ready.mqttUrl], text: readyText(ready) });
           },
         );
       }),
     );
 }
 
+function readyText({ mqttUrl, httpUrl, home }: ReadyServer): string {
+  return `stemma server: ${mqttUrl} for devices, ${httpUrl} for people, home ${home}`;
+}
+
+/** What the command line sets, over what server.json sets. */
+function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit<ServerOptions, "home"> {
+  const { tlsCert, tlsKey } = choices;
+  if ((tlsCert === undefined) !== (tlsKey === undefined))
+    throw new StemmaError("USAGE", "--tls-cert and --tls-key belong together. Give both, or neither.");
+  return {
+    ...options,
+    host: choices.host ?? options.host,
+    mqttPort: choices.mqttPort ?? options.mqttPort,
+    httpPort: choices.httpPort ?? options.httpPort,
+    tls: tlsCert === undefined || tlsKey === undefined ? options.tls : { certFile: tlsCert, keyFile: tlsKey },
+    retention: choices.retention ? options.retention : false,
+  };
+}
+
 function portOf(text: string): number {
   const port = Number(text);
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    throw new StemmaError("USAGE", `"${text}" is no port. Use 0 to 65535.`);
+    throw new StemmaError("USAGE", `"${text}" is not a port. Use 0 to 65535.`);
   return port;
 }

@@ -22,3 +22,12 @@ it("a server's options are completed and checked, each wrong one named", () => {
   assert.throws(() => serverConfig({ home: "/h", rootTopic: "a/b/c" }), { code: "TOPIC_INVALID" });
   assert.throws(() => serverConfig({ home: "/h", limits: { window: 0 } }), { code: "CONFIG_INVALID" });
 });
+
+it("TLS files do not go with an external broker", () => {
+  const options = {
+    home: "/h",
+    tls: { certFile: "c", keyFile: "k" },
+    broker: { url: "mqtt://broker.example" },
+  };
+  assert.throws(() => serverConfig(options), { code: "CONFIG_INVALID" });
+});

@@ -9,7 +9,7 @@ import type { Authenticate, BrokerEvent } from "../../../../server/broker/broker
 import {
   startBroker,
   type BrokerOptions,
-  type RunningBroker,
+  type EmbeddedBroker,
 } from "../../../../server/broker/start-broker.js";
 
 export const root = "stemma";
@@ -23,7 +23,7 @@ export const knowsSecret: Authenticate = async ({ username, password }) =>
     : { refused: "wrong token" };
 
 export interface BrokerBench {
-  readonly broker: RunningBroker;
+  readonly broker: EmbeddedBroker;
   readonly events: BrokerEvent[];
   nextEvent(type: BrokerEvent["type"]): Promise<BrokerEvent>;
   client(device: string, options?: IClientOptions): Promise<MqttClient>;

@@ -1,56 +1,27 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type AddressInfo, type Socket } from "node:net";
 import { test } from "node:test";
-import { Aedes } from "aedes";
 import mqtt from "mqtt";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { deviceSubscriptions } from "../../../../shared/wire/topics.js";
+import { defaultBrokerLimits } from "../../../../server/broker/broker-limits.js";
 import type { DeviceMessage } from "../../../../server/broker/broker-port.js";
 import { connectBroker } from "../../../../server/broker/external-broker.js";
+import { plainBroker } from "../../../helpers/plain-broker.js";
 import { nextMessage, topicOf, fleet, root } from "./broker-bench.js";
-
-/** A plain broker as anybody runs it. */
-async function plainBroker(
-  authorize = true,
-): Promise<{ readonly url: string; readonly sockets: Set<Socket>; close(): Promise<void> }> {
-  const aedes = await Aedes.createBroker({
-    authenticate: (_client, _user, _password, done) => {
-      done(null, authorize);
-    },
-  });
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
-    aedes.handle(socket);
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `mqtt://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    sockets,
-    close: async () => {
-      server.close();
-      await new Promise<void>((resolve) => {
-        aedes.close(resolve);
-      });
-      for (const socket of sockets) socket.destroy();
-    },
-  };
-}
 
 test("a plain broker behind the same port: words both ways, and again after the link broke", async () => {
   const plain = await plainBroker();
   const broker = await connectBroker({
     url: plain.url,
     root,
-    fleets: [fleet],
     clientId: "server",
+    admit: () => Promise.resolve(undefined),
     log: silentLog(),
+    limits: defaultBrokerLimits,
     reconnectMs: 10,
   });
+  await broker.serve(fleet);
   const device = mqtt.connect(plain.url, { clientId: "v1", reconnectPeriod: 10 });
   try {
     const seen: DeviceMessage[] = [];
@@ -101,13 +72,15 @@ test("a plain broker behind the same port: words both ways, and again after the 
 
 test("a broker that refuses, or is not there, is a typed error", async () => {
   const plain = await plainBroker(false);
-  await assert.rejects(
-    connectBroker({ url: plain.url, root, fleets: [fleet], clientId: "server", log: silentLog() }),
-    (error) => isStemmaError(error, "SERVER_UNREACHABLE"),
-  );
+  const options = {
+    url: plain.url,
+    root,
+    clientId: "server",
+    admit: () => Promise.resolve(undefined),
+    log: silentLog(),
+    limits: defaultBrokerLimits,
+  };
+  await assert.rejects(connectBroker(options), (error) => isStemmaError(error, "SERVER_UNREACHABLE"));
   await plain.close();
-  await assert.rejects(
-    connectBroker({ url: plain.url, root, fleets: [fleet], clientId: "server", log: silentLog() }),
-    (error) => isStemmaError(error, "SERVER_UNREACHABLE"),
-  );
+  await assert.rejects(connectBroker(options), (error) => isStemmaError(error, "SERVER_UNREACHABLE"));
 });

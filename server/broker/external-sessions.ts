@@ -1,0 +1,105 @@
+/**
+ * Sessions of devices behind an external broker. Their CONNECTs never reach this server, so a session
+ * begins when the device's state message reports it online, and ends with the one that reports it
+ * offline (also sent by the broker as the device's will). Knows state messages and no connections.
+ */
+import { isStemmaError } from "../../shared/errors.js";
+import type { Log } from "../../shared/ports.js";
+import { decodeEnvelope } from "../../shared/wire/codec.js";
+import type { BrokerEvent, DeviceIdentity, Refused } from "./broker-port.js";
+
+/** A session that a device reports: its counter, and that of the last session it knows was accepted. */
+export interface SessionReport {
+  readonly identity: DeviceIdentity;
+  readonly session: number;
+  /** 0: unknown. */
+  readonly previousSession: number;
+}
+/** Decides whether a reported session is served; undefined accepts it. */
+export type AdmitSession = (report: SessionReport) => Promise<Refused | undefined>;
+
+export interface ExternalSessionsOptions {
+  /** URL of the broker, the only address that events can name. */
+  readonly address: string;
+  readonly admit: AdmitSession;
+  readonly emit: (event: BrokerEvent) => void;
+  /** Asks the device to leave: nothing else can end its connection. */
+  readonly askToLeave: (identity: DeviceIdentity, session: number) => Promise<void>;
+  readonly log: Log;
+}
+
+export class ExternalSessions {
+  readonly #open = new Map<string, number>();
+  constructor(private readonly options: ExternalSessionsOptions) {}
+
+  get count(): number {
+    return this.#open.size;
+  }
+  isOpen(identity: DeviceIdentity): boolean {
+    return this.#open.has(keyOf(identity));
+  }
+
+  /** Handles a state message. The caller passes those of one device one after the other. */
+  async handleState(identity: DeviceIdentity, payload: Uint8Array): Promise<void> {
+    const report = this.#decode(identity, payload);
+    if (report === undefined) return;
+    const current = this.#open.get(keyOf(identity));
+    if (report.online) {
+      if (report.session !== current) await this.#begin({ identity, ...report }, current);
+      // A late will of an earlier session says nothing about the current one.
+    } else if (report.session === current) this.#end(identity);
+  }
+
+  /** Ends the session of a device that is no longer served. */
+  async expel(identity: DeviceIdentity): Promise<void> {
+    const session = this.#open.get(keyOf(identity));
+    if (session === undefined) return;
+    this.#end(identity);
+    await this.options.askToLeave(identity, session);
+  }
+
+  async #begin(report: SessionReport, superseded: number | undefined): Promise<void> {
+    const { identity, session } = report;
+    const { admit, emit, askToLeave, address } = this.options;
+    const refused = await admit(report);
+    if (refused !== undefined) {
+      emit({
+        type: "refused",
+        clientId: keyOf(identity),
+        address,
+        reason: refused.refused,
+      });
+      await askToLeave(identity, session);
+      return;
+    }
+    this.#open.set(keyOf(identity), session);
+    emit({ type: "connected", identity, address });
+    if (superseded !== undefined) emit({ type: "disconnected", identity, address });
+  }
+
+  #end(identity: DeviceIdentity): void {
+    this.#open.delete(keyOf(identity));
+    this.options.emit({ type: "disconnected", identity, address: this.options.address });
+  }
+
+  #decode(
+    identity: DeviceIdentity,
+    payload: Uint8Array,
+  ): { readonly session: number; readonly online: boolean; readonly previousSession: number } | undefined {
+    // An empty retained message clears the topic.
+    if (payload.length === 0) return undefined;
+    try {
+      const { session, body } = decodeEnvelope(payload);
+      if (body.type !== "state" || session <= 0) return undefined;
+      return { session, online: body.online, previousSession: body.previousSession };
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      this.options.log.warn("state-unreadable", { ...identity, code: error.code });
+      return undefined;
+    }
+  }
+}
+
+function keyOf({ fleet, device }: DeviceIdentity): string {
+  return `${fleet}:${device}`;
+}

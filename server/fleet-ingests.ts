@@ -1,0 +1,152 @@
+/** One ingest per fleet, started when the fleet is first used; routes the broker's messages and events. */
+import { join } from "node:path";
+import { StemmaError } from "../shared/errors.js";
+import type { Log } from "../shared/ports.js";
+import { programVersion } from "../shared/adapters/program-version.js";
+import { WindowBudget } from "../shared/wire/transfer/window-budget.js";
+import type {
+  BrokerEvent,
+  BrokerPort,
+  ConnectAttempt,
+  DeviceIdentity,
+  Refused,
+} from "./broker/broker-port.js";
+import type { SessionReport } from "./broker/external-sessions.js";
+import type { ServerConfig } from "./config.js";
+import type { OpenFleets } from "./context/open-fleets.js";
+import type { EventHub } from "./events/event-hub.js";
+import { FleetIngest } from "./ingest/fleet-ingest.js";
+import type { MeasuredFleet } from "./metrics.js";
+import type { Home } from "./repository/home.js";
+
+export interface FleetIngestsParts {
+  readonly config: ServerConfig;
+  readonly home: Home;
+  readonly fleets: OpenFleets;
+  readonly events: EventHub;
+  readonly log: Log;
+}
+
+export class FleetIngests {
+  /** Resolves when a journal refuses further facts: the server has to stop. */
+  readonly failed: Promise<StemmaError>;
+  readonly #parts: FleetIngestsParts;
+  /** Starting and started, so that two callers start one. */
+  readonly #ingests = new Map<string, Promise<FleetIngest>>();
+  readonly #started = new Map<string, FleetIngest>();
+  readonly #budget: WindowBudget;
+  #broker: BrokerPort | undefined;
+  #fail: (error: StemmaError) => void = () => undefined;
+
+  constructor(parts: FleetIngestsParts) {
+    this.#parts = parts;
+    this.#budget = new WindowBudget(parts.config.limits.windowBytes);
+    this.failed = new Promise((resolve) => {
+      this.#fail = resolve;
+    });
+  }
+
+  /** Attaches the broker and starts the ingests of these fleets. */
+  async start(broker: BrokerPort, fleets: readonly string[]): Promise<void> {
+    this.#broker = broker;
+    broker.onMessage(async (message) => {
+      await this.#started.get(message.identity.fleet)?.handle(message);
+    });
+    broker.onEvent((event) => {
+      this.#handleEvent(event);
+    });
+    for (const fleet of fleets) await this.get(fleet);
+  }
+
+  /** @throws NOT_FOUND */
+  get(fleet: string): Promise<FleetIngest> {
+    const present = this.#ingests.get(fleet);
+    if (present !== undefined) return present;
+    const starting = this.#startIngest(fleet);
+    this.#ingests.set(fleet, starting);
+    starting.catch(() => this.#ingests.delete(fleet));
+    return starting;
+  }
+
+  all(): readonly MeasuredFleet[] {
+    return [...this.#started].map(([fleet, { onlineCount, figures }]) => ({ fleet, onlineCount, figures }));
+  }
+
+  /** Judges a CONNECT at the embedded broker: the client id names the fleet, the credentials decide. */
+  async authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {
+    const ingest = this.#started.get(attempt.clientId.split(":")[0] ?? "");
+    return ingest === undefined ? { refused: "unknown fleet" } : ingest.admission.authenticate(attempt);
+  }
+
+  /** Judges a session that a device reports at an external broker. */
+  async admit(report: SessionReport): Promise<Refused | undefined> {
+    const ingest = this.#started.get(report.identity.fleet);
+    return ingest === undefined ? { refused: "unknown fleet" } : ingest.admission.admit(report);
+  }
+
+  async close(): Promise<void> {
+    for (const ingest of this.#started.values()) await ingest.close();
+  }
+
+  async #startIngest(fleet: string): Promise<FleetIngest> {
+    const broker = this.#broker;
+    if (broker === undefined) throw new StemmaError("INTERNAL", "The broker has not started yet.");
+    const { config, home, fleets, events, log } = this.#parts;
+    const { clock, random, files } = home.ports;
+    const ingest = await FleetIngest.start({
+      root: config.rootTopic,
+      repository: await fleets.get(fleet),
+      signer: home.signer,
+      broker,
+      clock,
+      random,
+      files,
+      log: log.child({ part: "ingest", fleet }),
+      events,
+      limits: config.limits,
+      budget: this.#budget,
+      spoolFolder: join(home.fleetFolder(fleet), "spool"),
+      releasePolicy: config.releaseAfter,
+      serverVersion: programVersion(),
+      onFatal: (error) => {
+        this.#fail(error);
+      },
+    });
+    this.#started.set(fleet, ingest);
+    await broker.serve(fleet);
+    return ingest;
+  }
+
+  #handleEvent(event: BrokerEvent): void {
+    switch (event.type) {
+      case "connected":
+        this.#started.get(event.identity.fleet)?.connected(event.identity.device);
+        return;
+      case "disconnected":
+        void this.#started.get(event.identity.fleet)?.disconnected(event.identity.device);
+        return;
+      default:
+        this.#reportGuard(event);
+    }
+  }
+
+  /** Reports what the broker's guards did to a device that is authenticated. */
+  #reportGuard(event: BrokerEvent): void {
+    const identity = "identity" in event ? event.identity : undefined;
+    if (identity === undefined) return;
+    this.#parts.events.emit({ event: "guard", ...identity, message: `${event.type}: ${guardText(event)}` });
+  }
+}
+
+function guardText(event: BrokerEvent): string {
+  switch (event.type) {
+    case "frame-refused":
+      return event.reason;
+    case "topic-refused":
+      return `${event.what} on ${event.topic}`;
+    case "frozen":
+      return `${event.bytes} bytes wait`;
+    default:
+      return "";
+  }
+}

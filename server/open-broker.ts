@@ -1,0 +1,121 @@
+/** Opens the MQTT broker that the configuration names: embedded, or another one. */
+import { readFile } from "node:fs/promises";
+import { isStemmaError, StemmaError } from "../shared/errors.js";
+import type { Clock, Log } from "../shared/ports.js";
+import type { Authenticate, RunningBroker } from "./broker/broker-port.js";
+import { connectBroker } from "./broker/external-broker.js";
+import type { AdmitSession } from "./broker/external-sessions.js";
+import { startBroker, type BrokerOptions, type EmbeddedBroker } from "./broker/start-broker.js";
+import type { ExternalBrokerSettings, ServerConfig, TlsFiles } from "./config.js";
+
+export interface OpenBrokerParts {
+  readonly config: ServerConfig;
+  /** PEM texts for the embedded broker; without them it speaks plain MQTT. */
+  readonly tls: TlsTexts | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Part of the client id at an external broker; the same at every start of this home. */
+  readonly serverKey: string;
+  readonly authenticate: Authenticate;
+  readonly admit: AdmitSession;
+}
+
+export interface TlsTexts {
+  readonly cert: string;
+  readonly key: string;
+  /** The authority that devices trust. */
+  readonly ca: string;
+}
+
+/** @throws PORT_TAKEN, SERVER_UNREACHABLE, FILE_MISSING */
+export function openBroker(parts: OpenBrokerParts): Promise<RunningBroker> {
+  const { broker } = parts.config;
+  return broker === undefined ? openEmbedded(parts) : openExternal(broker, parts);
+}
+
+async function openEmbedded({
+  config,
+  tls,
+  clock,
+  log,
+  authenticate,
+}: OpenBrokerParts): Promise<EmbeddedBroker> {
+  const { mqttPort } = config;
+  const options: BrokerOptions = {
+    root: config.rootTopic,
+    clock,
+    log: log.child({ part: "broker" }),
+    host: config.host,
+    limits: config.brokerLimits,
+    ...(tls === undefined ? {} : { tls: { cert: tls.cert, key: tls.key } }),
+    authenticate,
+  };
+  try {
+    return await startBroker({ ...options, port: mqttPort });
+  } catch (error) {
+    if (mqttPort === 0 || !isStemmaError(error, "PORT_TAKEN")) throw error;
+    const broker = await startBroker({ ...options, port: 0 });
+    log.warn("port-taken", {
+      asked: mqttPort,
+      used: broker.port,
+      text: `MQTT port ${mqttPort} is taken; listening on ${broker.port} instead`,
+    });
+    return broker;
+  }
+}
+
+async function openExternal(
+  settings: ExternalBrokerSettings,
+  { config, log, serverKey, admit }: OpenBrokerParts,
+): Promise<RunningBroker> {
+  const { url, username, passwordFile, caFile } = settings;
+  const password = passwordFile === undefined ? undefined : await readFirstLine(passwordFile);
+  log.warn("broker-external", {
+    url,
+    text: "devices connect to an external MQTT broker: this server can check neither their tokens nor their topics there, and cannot end a connection. That broker must authenticate each device and bind it to its own client id and topics (docs/reference/server-json.md)",
+  });
+  return connectBroker({
+    url,
+    root: config.rootTopic,
+    clientId: settings.clientId ?? `stemma-server-${serverKey.slice(0, 12)}`,
+    username,
+    password,
+    ca: caFile === undefined ? undefined : await readConfigured(caFile),
+    admit,
+    log: log.child({ part: "broker" }),
+    limits: config.brokerLimits,
+  });
+}
+
+/** @throws FILE_MISSING */
+export async function readTls({ certFile, keyFile, caFile }: TlsFiles): Promise<TlsTexts> {
+  const [cert, key] = await Promise.all([readConfigured(certFile), readConfigured(keyFile)]);
+  return { cert, key, ca: caFile === undefined ? cert : await readConfigured(caFile) };
+}
+
+/**
+ * PEM of the authority that devices have to trust, for enrolment files; undefined: the system's own.
+ * @throws FILE_MISSING
+ */
+export async function readEnrolmentCa({
+  tls,
+  broker,
+}: Pick<ServerConfig, "tls" | "broker">): Promise<string | undefined> {
+  const file = broker === undefined ? (tls?.caFile ?? tls?.certFile) : broker.caFile;
+  return file === undefined ? undefined : readConfigured(file);
+}
+
+async function readFirstLine(path: string): Promise<string> {
+  return (await readConfigured(path)).split(/\r?\n/, 1)[0] ?? "";
+}
+
+/** A text file that the configuration names. @throws FILE_MISSING */
+async function readConfigured(path: string): Promise<string> {
+  return readFile(path, "utf8").catch((cause: unknown) => {
+    throw new StemmaError(
+      "FILE_MISSING",
+      `The file ${path}, which the server's configuration names, cannot be read. Check the path and the file's permissions.`,
+      { cause, path },
+    );
+  });
+}

@@ -1,0 +1,21 @@
+/** How devices will reach a server that does not run yet, from the home's server.json. */
+import { serverConfig } from "./config.js";
+import { readServerFile } from "./config-file.js";
+import type { EnrolmentAddresses } from "./context/operations-context.js";
+import { readEnrolmentCa } from "./open-broker.js";
+
+/** @throws CONFIG_INVALID, FILE_MISSING */
+export async function plannedEnrolment(home: string): Promise<EnrolmentAddresses> {
+  const { options } = await readServerFile(home);
+  const config = serverConfig({ ...options, home });
+  const { mqttUrls, httpUrl } = config.enrolment;
+  const scheme = config.tls === undefined ? "mqtt" : "mqtts";
+  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
+  const brokerUrl = config.broker?.url ?? `${scheme}://${host}:${config.mqttPort}`;
+  return {
+    mqtt: mqttUrls ?? [brokerUrl],
+    http: httpUrl,
+    ca: await readEnrolmentCa(config),
+    root: config.rootTopic,
+  };
+}
