@@ -6,7 +6,7 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { StemmaError } from "../../shared/errors.js";
-import type { ServerOperations } from "../operations/operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
 export interface GlobalOptions {
@@ -91,7 +91,8 @@ export async function withContext(
 
 /** A running server where one is named or holds the home; else the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
-  const { connectOperations, findLocalServer } = await import("../http/client.js");
+  const { connectOperations } = await import("../http/client.js");
+  const { findLocalServer } = await import("../http/local-server.js");
   if (options.server !== undefined)
     return connectOperations({ url: options.server, token: process.env["STEMMA_TOKEN"] });
   const running = await findLocalServer(options.home);

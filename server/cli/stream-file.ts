@@ -2,7 +2,8 @@
 import { link, lstat, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
-import type { RecoveryReport, RecoveryStream } from "../operations/operations.js";
+import type { RecoveryReport } from "../api/version-schemas.js";
+import type { RecoveryStream } from "../api/server-operations.js";
 
 function exists(path: string): StemmaError {
   return new StemmaError(

@@ -2,7 +2,7 @@
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
-import { findLocalServer } from "../http/client.js";
+import { findLocalServer } from "../http/local-server.js";
 import type { AvailableData } from "./demo-plan.js";
 
 const markName = "stemma-demo.json";

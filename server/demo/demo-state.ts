@@ -1,5 +1,5 @@
 /** What the demo's screen shows, folded from the server's events. Pure. */
-import type { ServerEvent } from "../events/event-hub.js";
+import type { ServerEvent } from "../api/event-schemas.js";
 
 export interface LineState {
   readonly device: string;

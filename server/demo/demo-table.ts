@@ -8,7 +8,7 @@ import {
 } from "../../shared/cli/output.js";
 import type { ResultMetadata } from "../../shared/train/result-metadata.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
-import type { ServerOperations } from "../operations/operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import { demoFleet, type DemoPlan } from "./demo-plan.js";
 import type { FleetWatch, ReportFigures } from "./fleet-watch.js";
 import type { Proof } from "./prove-recoveries.js";
@@ -31,7 +31,7 @@ export async function demoRows(
 ): Promise<DemoRow[]> {
   const rows: DemoRow[] = [];
   const initial = new Map<string, number | undefined>();
-  for (const model of await operations.models(demoFleet)) {
+  for (const model of await operations.models({ fleet: demoFleet })) {
     const metadata = ((await operations.model({ fleet: demoFleet, model: model.versionId })).metadata ??
       {}) as MetricMetadata;
     const line = `${model.record.device}\0${model.record.line}\0${model.name}`;

@@ -4,8 +4,8 @@
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
-import type { ServerEvent } from "../events/event-hub.js";
-import type { ServerOperations } from "../operations/operations.js";
+import type { ServerEvent } from "../api/event-schemas.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import type { StartedProcess } from "./child-processes.js";
 import { demoFleet, type DemoPlan, type DemoVehicle } from "./demo-plan.js";
 import { applyEvent, initialState, keyOf, withNote, type DemoState } from "./demo-state.js";
@@ -79,7 +79,7 @@ export class FleetWatch {
 
   async countEarlierRounds(operations: ServerOperations, vehicle: DemoVehicle): Promise<void> {
     for (const line of vehicle.lines) {
-      const versions = await operations.models(demoFleet, { device: vehicle.device, line: line.line });
+      const versions = await operations.models({ fleet: demoFleet, device: vehicle.device, line: line.line });
       this.#earlier.set(keyOf(vehicle.device, line.line), versions.length);
     }
   }

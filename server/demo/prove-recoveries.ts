@@ -6,7 +6,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isStemmaError } from "../../shared/errors.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
-import type { RecoveryReport, ServerOperations } from "../operations/operations.js";
+import type { RecoveryReport } from "../api/version-schemas.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import type { DemoFolders } from "./demo-home.js";
 import { demoFleet, type DemoPlan } from "./demo-plan.js";
 import type { FleetWatch } from "./fleet-watch.js";
@@ -50,7 +51,7 @@ export async function proveRecoveries(
   folders: DemoFolders,
   watch: FleetWatch,
 ): Promise<Proof[]> {
-  const models = await operations.models(demoFleet);
+  const models = await operations.models({ fleet: demoFleet });
   const proofs: Proof[] = [];
   for (const model of pickVersions(models, (below) => randomInt(below), 4)) {
     const own = await tensorsOnDevice(folders, model);

@@ -7,8 +7,9 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
-import { connectOperations, findLocalServer } from "../http/client.js";
-import type { ServerOperations } from "../operations/operations.js";
+import { connectOperations } from "../http/client.js";
+import { findLocalServer } from "../http/local-server.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import { ChildProcesses, type StartedProcess } from "./child-processes.js";
 import { findData, prepareDemoHome, type DemoFolders } from "./demo-home.js";
 import {
@@ -126,8 +127,10 @@ async function trainBases(
   watch: FleetWatch,
   signal: AbortSignal,
 ): Promise<void> {
-  const known = new Set((await operations.models(demoFleet)).map((model) => model.name));
-  const registered = new Set((await operations.datasets(demoFleet)).map((dataset) => dataset.name));
+  const known = new Set((await operations.models({ fleet: demoFleet })).map((model) => model.name));
+  const registered = new Set(
+    (await operations.datasets({ fleet: demoFleet })).map((dataset) => dataset.name),
+  );
   for (const base of plan.bases) {
     if (known.has(base.name)) {
       watch.say(`base model ${base.name} is there from an earlier run`);
@@ -145,7 +148,8 @@ async function trainBase(
   signal: AbortSignal,
 ): Promise<void> {
   if (!registered.has(base.dataName))
-    await operations.addDataset(demoFleet, {
+    await operations.addDataset({
+      fleet: demoFleet,
       name: base.dataName,
       kind: base.dataset.reader,
       location: base.dataset.location ?? "",
@@ -161,10 +165,12 @@ async function trainBase(
       parameters: base.parameters,
       seed: base.seed,
     },
-    (progress) => {
-      watch.progress(`${base.name}: ${progress.line}`);
+    {
+      onProgress: (progress) => {
+        watch.progress(`${base.name}: ${progress.line}`);
+      },
+      signal,
     },
-    signal,
   );
   watch.say(
     `${summary.name}:${summary.version} trained in ${formatDuration(result.durationMs)}: ${result.metric.name} ${result.metric.after.toFixed(1)} ${result.metric.unit} on held-out data, ${formatBytes(summary.tensorBytes)}`,
@@ -178,9 +184,9 @@ async function startFleet(
   plan: DemoPlan,
   watch: FleetWatch,
 ): Promise<Map<string, StartedProcess>> {
-  const enrolled = new Set((await operations.devices(demoFleet)).map((device) => device.device));
+  const enrolled = new Set((await operations.devices({ fleet: demoFleet })).map((device) => device.device));
   const agents = new Map<string, StartedProcess>();
-  for (const { versionId, name, version } of await operations.models(demoFleet))
+  for (const { versionId, name, version } of await operations.models({ fleet: demoFleet }))
     watch.named(versionId, `${name}:${version}`);
   for (const vehicle of plan.vehicles) {
     const home = join(folders.agents, vehicle.device);
@@ -267,7 +273,7 @@ async function suggest(
   tookMs: number,
   folders: DemoFolders,
 ): Promise<void> {
-  const models = await operations.models(demoFleet);
+  const models = await operations.models({ fleet: demoFleet });
   const newest = models.at(-1);
   const flags = `--home ${folders.server.replace(`${process.cwd()}/`, "")} --fleet ${demoFleet}`;
   const fine = models.filter((model) => model.record.bases.length > 0);

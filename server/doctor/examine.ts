@@ -8,7 +8,7 @@ import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { isStemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
-import { findLocalServer } from "../http/client.js";
+import { findLocalServer } from "../http/local-server.js";
 import { examineTraining } from "./examine-training.js";
 
 export interface Finding {

@@ -9,7 +9,8 @@ import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { mostEvaluated, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
-import type { EvaluationReport, EvaluationRequest } from "../operations/operations.js";
+import type { EvaluationReport } from "../api/evaluation-schemas.js";
+import type { OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { writeModelFolder } from "../context/model-folder.js";
@@ -44,7 +45,7 @@ export async function oneOfFew<T>(context: OperationsContext, work: () => Promis
  */
 export async function evaluateOnServer(
   context: OperationsContext,
-  request: EvaluationRequest,
+  request: OperationInput<"evaluate">,
   signal?: AbortSignal,
 ): Promise<EvaluationReport> {
   checkCount("--top", request.top);
@@ -54,7 +55,7 @@ export async function evaluateOnServer(
 
 async function evaluateVersion(
   context: OperationsContext,
-  request: EvaluationRequest,
+  request: OperationInput<"evaluate">,
   signal?: AbortSignal,
 ): Promise<EvaluationReport> {
   const { fleets, home } = context;

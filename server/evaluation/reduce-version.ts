@@ -21,7 +21,8 @@ import { sourceOfTensor, tensorOfSource, type Hash, type TensorSource } from "..
 import { checkExactness } from "../repository/state/exactness.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { ReduceReport, ReduceRequest } from "../operations/operations.js";
+import type { ReduceReport } from "../api/evaluation-schemas.js";
+import type { OperationInput } from "../api/server-operations.js";
 
 type Codec = Awaited<ReturnType<typeof loadDeltaCodec>>;
 
@@ -42,7 +43,7 @@ interface ReducedLeaf {
  */
 export async function reduceOnServer(
   context: OperationsContext,
-  request: ReduceRequest,
+  request: OperationInput<"reduce">,
 ): Promise<ReduceReport> {
   const scheme = parseScheme(request.scheme),
     seed = checkSeed(request.seed ?? "0");

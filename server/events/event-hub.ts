@@ -3,61 +3,7 @@
  * keep up loses its oldest events and is told how many; nothing ever waits for it. Knows no transport.
  */
 import type { Clock } from "../../shared/ports.js";
-
-type Event<Type extends string, Fields> = Readonly<{ event: Type; atMs: number; fleet: string }> &
-  Readonly<Fields>;
-
-export type ServerEvent =
-  | Event<"device-connected", { device: string; session: number; profile: string }>
-  | Event<"device-disconnected", { device: string }>
-  | Event<"device-quarantined", { device: string; because: string }>
-  | Event<"announced", { device: string; line: string; name: string; versionId: string; tensorBytes: number }>
-  | Event<"parked", { device: string; line: string; versionId: string; bases: readonly string[] }>
-  | Event<
-      "wanted",
-      { device: string; line: string; versionId: string; reason: string; objects: number; bytes: number }
-    >
-  /** `resumedBytes`: what was already here when this transfer went on after an interruption. */
-  | Event<
-      "transfer",
-      {
-        device: string;
-        line: string;
-        versionId: string;
-        transfer: string;
-        bytes: number;
-        totalBytes: number;
-        resumedBytes: number;
-      }
-    >
-  | Event<
-      "recorded" | "stored" | "released",
-      {
-        device: string;
-        line: string;
-        versionId: string;
-        name: string;
-        version: number;
-        wireBytes: number;
-        tensorBytes: number;
-        tookMs: number;
-      }
-    >
-  /** What was read back is not what was recorded: the device keeps its copy, and a person must look. */
-  | Event<"damaged", { device: string; line: string; versionId: string; code: string; message: string }>
-  | Event<"refused", { device: string; versionId: string | null; code: string; message: string }>
-  | Event<"offered", { device: string; line: string; versionId: string }>
-  | Event<"activated", { device: string; line: string; versionId: string }>
-  | Event<
-      "retired",
-      { device: string; line: string; versionId: string; name: string; version: number; because: string }
-    >
-  /** Rules were applied; `freedBytes` is null where nothing was collected with it. */
-  | Event<"retention", { retired: number; kept: number; freedBytes: number | null }>
-  | Event<"device-event", { device: string; line: string; name: string; text: string }>
-  | Event<"guard", { device: string; message: string }>
-  | Event<"training", { job: string; state: string; epoch: number; loss: number | null }>
-  | Event<"missed", { count: number }>;
+import type { ServerEvent } from "../api/event-schemas.js";
 
 type WithoutTime<T> = T extends unknown ? Omit<T, "atMs"> : never;
 export type NewServerEvent = WithoutTime<ServerEvent>;

@@ -7,16 +7,12 @@ import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
-import type { ServerOperations } from "../operations/operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
+import { importContentType, operationTable } from "../api/operation-table.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
-import { addArchiveRoutes } from "./routes/archive.js";
-import { addDeviceRoutes } from "./routes/devices.js";
-import { addEvaluationRoutes } from "./routes/evaluation.js";
-import { addEventRoutes } from "./routes/events.js";
-import { addModelRoutes } from "./routes/models.js";
-import { addRetentionRoutes } from "./routes/retention.js";
-import { addStorageRoutes } from "./routes/storage.js";
-import { addTrainingRoutes } from "./routes/training.js";
+import { addCallRoutes } from "./routes/calls.js";
+import { addArchiveRoutes, addTrainRoutes } from "./routes/jobs.js";
+import { addStreamRoutes } from "./routes/streams.js";
 import type { ArchiveJobs } from "./archive-jobs.js";
 import { bearerMatches } from "./token.js";
 import type { TrainJobs } from "./train-jobs.js";
@@ -58,13 +54,12 @@ export function buildHttpApp(
   });
   app.server.maxConnections = maxConnections;
   // Bodies are JSON, or streams that their route reads itself.
-  app.addContentTypeParser(
-    ["application/octet-stream", "application/vnd.stemma.import"],
-    (_request, payload, done) => done(null, payload),
+  app.addContentTypeParser(["application/octet-stream", importContentType], (_request, payload, done) =>
+    done(null, payload),
   );
   if (access !== "trusted") {
     app.addHook("onRequest", async (request) => {
-      if (request.routeOptions.url === "/v1/health") return;
+      if (request.routeOptions.url === operationTable.health.path) return;
       if (!bearerMatches(request.headers.authorization, access.token))
         throw new StemmaError(
           "TOKEN_INVALID",
@@ -106,7 +101,7 @@ export function buildHttpApp(
       );
   });
   // To who has no token it says that it lives, and nothing of where and what.
-  app.get("/v1/health", async (request) => {
+  app.get(operationTable.health.path, async (request) => {
     const health = await parts.operations.health();
     return access === "trusted" || bearerMatches(request.headers.authorization, access.token)
       ? health
@@ -116,14 +111,9 @@ export function buildHttpApp(
     const text = await parts.metrics.metrics();
     return reply.type(parts.metrics.contentType).send(text);
   });
-  app.get("/v1/fleets", () => parts.operations.fleets());
-  addDeviceRoutes(app, parts.operations);
-  addModelRoutes(app, parts.operations);
-  addStorageRoutes(app, parts.operations);
-  addRetentionRoutes(app, parts.operations);
+  addCallRoutes(app, parts.operations);
   addArchiveRoutes(app, parts.archiveJobs);
-  addTrainingRoutes(app, parts.jobs);
-  addEvaluationRoutes(app, parts.operations);
-  addEventRoutes(app, parts.operations, parts.stopping);
+  addTrainRoutes(app, parts.jobs);
+  addStreamRoutes(app, parts.operations, parts.stopping);
   return app;
 }

@@ -1,20 +1,15 @@
 /** Plans of a fleet's storage, and their application, started over HTTP. */
 import type { Clock } from "../../shared/ports.js";
-import type {
-  ServerOperations,
-  StorageApplied,
-  StorageApplyOptions,
-  StoragePlanOptions,
-} from "../operations/operations.js";
+import type { OperationInput, ServerOperations } from "../api/server-operations.js";
+import type { StorageApplied } from "../api/storage-schemas.js";
 import type { ArchivePlan } from "../archive/archive-plan.js";
-import { startJobs, type Job, type Jobs } from "./jobs.js";
+import { startJobs, type Jobs } from "./jobs.js";
 
-export type ArchiveRequest = { readonly fleet: string } & (
-  | { readonly name: "plan"; readonly options: StoragePlanOptions }
-  | { readonly name: "apply"; readonly options: StorageApplyOptions }
+type ArchiveRequest = { readonly fleet: string } & (
+  | { readonly name: "plan"; readonly input: OperationInput<"planStorage"> }
+  | { readonly name: "apply"; readonly input: OperationInput<"applyStorage"> }
 );
-export type ArchiveAnswer = { readonly plan: ArchivePlan } | { readonly applied: StorageApplied };
-export type ArchiveJob = Job<string, ArchiveAnswer>;
+type ArchiveAnswer = { readonly plan: ArchivePlan } | { readonly applied: StorageApplied };
 export type ArchiveJobs = Jobs<ArchiveRequest, string, ArchiveAnswer>;
 
 export function archiveJobs(
@@ -24,12 +19,12 @@ export function archiveJobs(
 ): ArchiveJobs {
   return startJobs<ArchiveRequest, string, ArchiveAnswer>({
     what: "storage work",
-    hint: "What it wrote is whole; `stemma storage apply` goes on from there.",
+    hint: "What it wrote is complete; `stemma storage apply` resumes from there.",
     clock,
     limits,
     run: async (request, onProgress, signal) =>
       request.name === "plan"
-        ? { plan: await operations.planStorage(request.fleet, request.options, onProgress, signal) }
-        : { applied: await operations.applyStorage(request.fleet, request.options, onProgress, signal) },
+        ? { plan: await operations.planStorage(request.input, { onProgress, signal }) }
+        : { applied: await operations.applyStorage(request.input, { onProgress, signal }) },
   });
 }

@@ -1,11 +1,6 @@
 /** How a typed error crosses HTTP and comes back as the same typed error. Pure. */
 import { type ErrorCode, StemmaError, exitStatus, isErrorCode, isStemmaError } from "../../shared/errors.js";
-
-export interface ErrorBody {
-  readonly code: ErrorCode;
-  readonly message: string;
-  readonly details: Readonly<Record<string, unknown>>;
-}
+import type { ErrorBody } from "../api/job-schemas.js";
 
 const statusOfCode: Partial<Record<ErrorCode, number>> = {
   TOKEN_INVALID: 401,

@@ -1,50 +1,60 @@
 /**
- * Starts a job behind the remote door and follows it to its end: tells its progress, stops it when the asker
- * does. Knows no kind of job.
+ * Starts a job on a server and follows it to its end: reports its progress, stops it when the caller does.
+ * Knows no kind of job.
  */
 import { StemmaError } from "../../shared/errors.js";
-import type { Job } from "./jobs.js";
-import { type Connection, sendForJson } from "./request.js";
+import { jobSchema, type Job } from "../api/job-schemas.js";
+import type { InputOf, JobDefinition, ValueOf } from "../api/operation.js";
+import type { JobOptions } from "../api/server-operations.js";
+import { checkAnswer } from "./check-answer.js";
+import type { Connection, ServerRequest } from "./request.js";
+import { fillPath, splitInput } from "./write-input.js";
 
-export interface FollowedJob<Progress> {
-  /** Route that starts it, and the one below which jobs are found. */
-  readonly start: string;
-  readonly jobs: string;
-  readonly json: object;
+export interface FollowedJob<Definition extends JobDefinition> extends JobOptions<
+  ValueOf<Definition["progress"]>
+> {
+  readonly definition: Definition;
+  readonly input: InputOf<Definition>;
   readonly pollMs: number;
-  readonly onProgress?: ((progress: Progress) => void) | undefined;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** @throws what ended the job */
-export async function followJob<Progress, Report>(
+export async function followJob<Definition extends JobDefinition>(
   connection: Connection,
-  { start, jobs, json, pollMs, onProgress, signal }: FollowedJob<Progress>,
-): Promise<Report> {
-  let job = await sendForJson<Job<Progress, Report>>(connection, { method: "POST", path: start, json });
-  const path = `${jobs}/${encodeURIComponent(job.job)}`;
-  let seen = "";
+  { definition, input, pollMs, onProgress, signal }: FollowedJob<Definition>,
+): Promise<ValueOf<Definition["report"]>> {
+  const schema = jobSchema(definition.progress, definition.report);
+  type Progress = ValueOf<Definition["progress"]>;
+  type Report = ValueOf<Definition["report"]>;
+  const ask = async (request: ServerRequest): Promise<Job<Progress, Report>> =>
+    checkAnswer(schema, await connection.sendForJson(request), connection.server) as Job<Progress, Report>;
+  const { path, body } = splitInput(definition, input);
+  let job = await ask({ method: "POST", path, json: body });
+  const jobPath = `${fillPath(definition.jobsPath, input)}/${encodeURIComponent(job.job)}`;
+  let reported = "";
   while (job.state === "running") {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(done, pollMs);
-      function done(): void {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", done);
-        resolve();
-      }
-      signal?.addEventListener("abort", done, { once: true });
-    });
-    job = await sendForJson<Job<Progress, Report>>(
-      connection,
-      signal?.aborted === true ? { method: "DELETE", path } : { path },
-    );
-    const now = JSON.stringify(job.progress);
-    if (job.progress !== null && now !== seen) {
-      seen = now;
+    await pauseOrAbort(pollMs, signal);
+    job = await ask(signal?.aborted === true ? { method: "DELETE", path: jobPath } : { path: jobPath });
+    const progress = JSON.stringify(job.progress);
+    if (job.progress !== null && progress !== reported) {
+      reported = progress;
       onProgress?.(job.progress);
     }
   }
   if (job.report !== null) return job.report;
   if (job.error !== null) throw new StemmaError(job.error.code, job.error.message, { ...job.error.details });
   throw new StemmaError("INTERNAL", `The job ${job.job} ended without a report and without an error.`);
+}
+
+/** Resolves after the time, or when the signal aborts. */
+function pauseOrAbort(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done(): void {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+    signal?.addEventListener("abort", done, { once: true });
+  });
 }

@@ -4,29 +4,9 @@
  * but the options.
  */
 import { StemmaError } from "../../shared/errors.js";
-import type { ImportOptions } from "../operations/operations.js";
+import type { ImportOptions } from "../api/server-operations.js";
+import { importOptions, maxImportOptionsBytes } from "../api/version-schemas.js";
 import { z } from "zod";
-
-export const importContentType = "application/vnd.stemma.import";
-/** Longest JSON part: architecture and attachments included. */
-export const maxImportOptionsBytes = 64 * 1024 * 1024;
-
-const text = z.string().min(1).max(256);
-export const importOptionsSchema = z.object({
-  name: text,
-  base: text.optional(),
-  architecture: z.string().max(maxImportOptionsBytes).optional(),
-  device: text.optional(),
-  line: text.optional(),
-  metadata: z
-    .record(z.string().max(256), z.union([z.string().max(65536), z.number(), z.boolean()]))
-    .optional(),
-  attachments: z
-    .array(z.object({ name: text, base64: z.string() }))
-    .max(256)
-    .optional(),
-  dryRun: z.boolean().optional(),
-});
 
 export function encodeImportOptions(options: ImportOptions): Uint8Array {
   const { fleet: _fleet, attachments, ...rest } = options;
@@ -85,7 +65,7 @@ export async function decodeImport(
       { cause },
     );
   }
-  const parsed = importOptionsSchema.safeParse(json);
+  const parsed = importOptions.safeParse(json);
   if (!parsed.success)
     throw new StemmaError(
       "HTTP_REQUEST_INVALID",

@@ -5,19 +5,8 @@
 import { randomUUID } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
-import { type ErrorBody, errorBodyOf } from "./error-body.js";
-
-export interface Job<Progress, Report> {
-  readonly job: string;
-  readonly fleet: string;
-  readonly name: string;
-  readonly state: "running" | "done" | "failed";
-  readonly startedAtMs: number;
-  readonly endedAtMs: number | null;
-  readonly progress: Progress | null;
-  readonly report: Report | null;
-  readonly error: ErrorBody | null;
-}
+import type { Job } from "../api/job-schemas.js";
+import { errorBodyOf } from "./error-body.js";
 
 export interface Jobs<Request, Progress, Report> {
   /** @throws QUOTA_EXCEEDED */

@@ -1,171 +1,183 @@
 /**
- * One HTTP request to a Stemma server, over TCP or its local socket, with bodies as streams. Turns failures
- * into typed errors; knows no routes.
+ * Requests to a Stemma server, over TCP or its local socket, with bodies as streams. Turns failures into
+ * typed errors; knows no operations.
  */
-import { request as plainRequest, type IncomingMessage, type RequestOptions } from "node:http";
-import { request as secureRequest } from "node:https";
+import { Agent, errors, type Dispatcher } from "undici";
 import { StemmaError } from "../../shared/errors.js";
 import { errorOfAnswer } from "./error-body.js";
 
 /** Where a server is: its local socket, or a URL with its bearer token. */
-export interface Connection {
-  readonly socketPath?: string;
-  readonly url?: string;
-  readonly token?: string;
-  /** Longest silence of the server, ms; 60 s unless told. */ readonly timeoutMs?: number;
+export interface ServerAddress {
+  readonly socketPath?: string | undefined;
+  readonly url?: string | undefined;
+  readonly token?: string | undefined;
+  /** How long the server may be silent, ms; 60 s when absent. */
+  readonly timeoutMs?: number | undefined;
 }
 
-export interface Ask {
+export interface ServerRequest {
   readonly method?: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly json?: unknown;
   readonly body?: { readonly contentType: string; readonly chunks: AsyncIterable<Uint8Array> };
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** For answers that take long before their first byte (check, backup …). */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface ServerAnswer {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Destroy it where it is not read to its end. */
+  readonly body: Dispatcher.ResponseData["body"];
+}
+
+export interface Connection {
+  /**
+   * Resolves with the answer once its head has come and its status is good.
+   * @throws the server's own typed error, SERVER_UNREACHABLE, TIMED_OUT, INTERRUPTED, USAGE (not a URL)
+   */
+  send(request: ServerRequest): Promise<ServerAnswer>;
+  /** Sends and parses a JSON answer; an empty one is undefined. */
+  sendForJson(request: ServerRequest): Promise<unknown>;
+  /** The server, for the beginning of a message. */
+  readonly server: string;
+  close(): Promise<void>;
 }
 
 /** Largest JSON answer that is taken. */
 const maxAnswerBytes = 256 * 1024 * 1024;
+const defaultTimeoutMs = 60_000;
 
-function whereOf(connection: Connection): string {
-  return connection.socketPath === undefined
-    ? `the server at ${connection.url ?? "(no URL)"}`
-    : `the server behind ${connection.socketPath}`;
+export function connect(address: ServerAddress): Connection {
+  const server =
+    address.socketPath === undefined
+      ? `The server at ${address.url ?? "(no URL)"}`
+      : `The server at ${address.socketPath}`;
+  const agent = new Agent({
+    connect: {
+      timeout: address.timeoutMs ?? defaultTimeoutMs,
+      ...(address.socketPath === undefined ? {} : { socketPath: address.socketPath }),
+    },
+  });
+  const send = async (request: ServerRequest): Promise<ServerAnswer> => {
+    const timeoutMs = request.timeoutMs ?? address.timeoutMs ?? defaultTimeoutMs;
+    const url = urlOf(address, request.path);
+    let answer: Dispatcher.ResponseData;
+    try {
+      answer = await agent.request({
+        origin: url.origin,
+        path: `${url.pathname}${url.search}`,
+        method: request.method ?? "GET",
+        headers: headersOf(address, request),
+        body: request.body?.chunks ?? (request.json === undefined ? null : JSON.stringify(request.json)),
+        headersTimeout: timeoutMs,
+        bodyTimeout: timeoutMs,
+        ...(request.signal === undefined ? {} : { signal: request.signal }),
+      } as Dispatcher.RequestOptions);
+    } catch (cause) {
+      throw failure(server, cause, request.signal);
+    }
+    if (answer.statusCode >= 200 && answer.statusCode < 300)
+      return { headers: answer.headers, body: answer.body };
+    throw errorOfAnswer(answer.statusCode, await collect(server, answer.body), server);
+  };
+  return {
+    server,
+    send,
+    async sendForJson(request) {
+      const bytes = await collect(server, (await send(request)).body, request.signal);
+      if (bytes.length === 0) return undefined;
+      try {
+        return JSON.parse(bytes.toString("utf8")) as unknown;
+      } catch (cause) {
+        throw new StemmaError(
+          "SERVER_UNREACHABLE",
+          `${server} answered with something that is not JSON. Check that a Stemma server of this version listens there.`,
+          { cause },
+        );
+      }
+    },
+    close: () => agent.destroy(),
+  };
 }
 
-function optionsOf(
-  connection: Connection,
-  ask: Ask,
-): { readonly options: RequestOptions; readonly secure: boolean } {
-  const headers: Record<string, string> = {
-    accept: "application/json",
-    ...(connection.token === undefined ? {} : { authorization: `Bearer ${connection.token}` }),
-  };
-  if (ask.json !== undefined) headers["content-type"] = "application/json";
-  if (ask.body !== undefined) headers["content-type"] = ask.body.contentType;
-  const common = { method: ask.method ?? "GET", headers, signal: ask.signal };
-  if (connection.socketPath !== undefined)
-    return { options: { ...common, socketPath: connection.socketPath, path: ask.path }, secure: false };
-  let url: URL;
+/** @throws USAGE */
+function urlOf({ socketPath, url }: ServerAddress, path: string): URL {
+  if (socketPath !== undefined) return new URL(path, "http://localhost");
+  let base: URL;
   try {
-    url = new URL(connection.url ?? "");
+    base = new URL(url ?? "");
   } catch (cause) {
     throw new StemmaError(
       "USAGE",
-      `"${connection.url ?? ""}" is no URL of a server. Write it as http://HOST:PORT.`,
+      `"${url ?? ""}" is not a valid URL of a server. Write it as http://HOST:PORT.`,
       { cause },
     );
   }
-  if (url.protocol !== "http:" && url.protocol !== "https:")
-    throw new StemmaError("USAGE", `A server's URL begins with http:// or https://, not ${url.protocol}//.`);
+  if (base.protocol !== "http:" && base.protocol !== "https:")
+    throw new StemmaError("USAGE", `A server's URL begins with http:// or https://, not ${base.protocol}//.`);
+  return new URL(`${base.pathname.replace(/\/$/, "")}${path}`, base);
+}
+
+function headersOf({ token }: ServerAddress, { json, body }: ServerRequest): Record<string, string> {
   return {
-    options: {
-      ...common,
-      host: url.hostname,
-      port: url.port,
-      path: `${url.pathname.replace(/\/$/, "")}${ask.path}`,
-    },
-    secure: url.protocol === "https:",
+    accept: "application/json",
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(json === undefined ? {} : { "content-type": "application/json" }),
+    ...(body === undefined ? {} : { "content-type": body.contentType }),
   };
 }
 
-/**
- * Sends a request; resolves with the answer once its head is here and its status is good. @throws the
- * server's own typed error, SERVER_UNREACHABLE, TIMED_OUT
- */
-export async function send(connection: Connection, ask: Ask): Promise<IncomingMessage> {
-  const { options, secure } = optionsOf(connection, ask);
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    const request = (secure ? secureRequest : plainRequest)(options, resolve);
-    request.setTimeout(ask.timeoutMs ?? connection.timeoutMs ?? 60_000, () =>
-      request.destroy(
-        new StemmaError(
-          "TIMED_OUT",
-          `${capital(whereOf(connection))} said nothing for too long. It may be busy: look at it with \`stemma doctor\` and try again.`,
-        ),
-      ),
-    );
-    request.on("error", (cause) =>
-      reject(
-        cause instanceof StemmaError
-          ? cause
-          : ask.signal?.aborted === true
-            ? new StemmaError("INTERRUPTED", "The request was interrupted.", { cause })
-            : new StemmaError(
-                "SERVER_UNREACHABLE",
-                `${capital(whereOf(connection))} cannot be reached (${cause.message}). Check that it runs and that the address is right.`,
-                { cause },
-              ),
-      ),
-    );
-    if (ask.body === undefined) request.end(ask.json === undefined ? undefined : JSON.stringify(ask.json));
-    else
-      void pour(ask.body.chunks, request).catch((error: unknown) =>
-        request.destroy(error instanceof Error ? error : new Error(String(error))),
-      );
-  });
-  const status = answer.statusCode ?? 0;
-  if (status >= 200 && status < 300) return answer;
-  throw errorOfAnswer(status, await collect(answer), capital(whereOf(connection)));
-}
-
-/** Sends and parses a JSON answer; an empty one is undefined. */
-export async function sendForJson<T>(connection: Connection, ask: Ask): Promise<T> {
-  const bytes = await collect(await send(connection, ask));
-  if (bytes.length === 0) return undefined as T;
-  try {
-    return JSON.parse(bytes.toString("utf8")) as T;
-  } catch (cause) {
-    throw new StemmaError(
-      "SERVER_UNREACHABLE",
-      `${capital(whereOf(connection))} answered with something that is no JSON. Check that a Stemma server of this version listens there.`,
+function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaError {
+  if (cause instanceof StemmaError && signal?.aborted !== true) return cause;
+  if (signal?.aborted === true)
+    return new StemmaError("INTERRUPTED", "The request was interrupted.", { cause });
+  if (
+    cause instanceof errors.HeadersTimeoutError ||
+    cause instanceof errors.BodyTimeoutError ||
+    cause instanceof errors.ConnectTimeoutError
+  )
+    return new StemmaError(
+      "TIMED_OUT",
+      `${server} was silent for too long. It may be busy: examine it with \`stemma doctor\` and try again.`,
       { cause },
     );
-  }
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new StemmaError(
+    "SERVER_UNREACHABLE",
+    `${server} cannot be reached (${reason}). Check that it runs and that the address is right.`,
+    { cause },
+  );
 }
 
-async function pour(
-  chunks: AsyncIterable<Uint8Array>,
-  request: NodeJS.WritableStream & { destroyed?: boolean },
-): Promise<void> {
-  for await (const chunk of chunks) {
-    if (request.destroyed === true) return;
-    if (!request.write(chunk))
-      await new Promise<void>((resolve) => {
-        request.once("drain", resolve);
-        request.once("close", resolve);
-      });
-  }
-  request.end();
-}
-
-async function collect(answer: IncomingMessage): Promise<Buffer> {
-  const pieces: Buffer[] = [];
+async function collect(
+  server: string,
+  body: Dispatcher.ResponseData["body"],
+  signal?: AbortSignal,
+): Promise<Buffer> {
+  const chunks: Buffer[] = [];
   let length = 0;
   try {
-    for await (const piece of answer as AsyncIterable<Buffer>) {
-      length += piece.length;
-      if (length > maxAnswerBytes) {
-        answer.destroy();
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > maxAnswerBytes)
         throw new StemmaError(
           "SIZE_OVER_LIMIT",
-          `The server's answer is longer than ${maxAnswerBytes} bytes. Ask for less at a time.`,
+          `${server} answered with more than ${maxAnswerBytes} bytes. Ask for less at a time.`,
         );
-      }
-      pieces.push(piece);
+      chunks.push(chunk);
     }
   } catch (cause) {
-    if (cause instanceof StemmaError) throw cause;
+    if (cause instanceof StemmaError || signal?.aborted === true) throw failure(server, cause, signal);
     throw new StemmaError(
       "SERVER_UNREACHABLE",
-      "The server's answer broke off. Look at its log and try again.",
+      `The answer of ${lowerFirst(server)} broke off. Look at its log and try again.`,
       { cause },
     );
   }
-  return Buffer.concat(pieces);
+  return Buffer.concat(chunks);
 }
 
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
 }

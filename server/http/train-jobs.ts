@@ -1,11 +1,11 @@
 /** Trainings started over HTTP. */
 import type { Clock } from "../../shared/ports.js";
-import type { ServerOperations, TrainProgress, TrainReport, TrainRequest } from "../operations/operations.js";
-import { startJobs, type Job, type Jobs } from "./jobs.js";
+import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
+import type { OperationInput, ServerOperations } from "../api/server-operations.js";
+import { startJobs, type Jobs } from "./jobs.js";
 
-export type TrainJob = Job<TrainProgress, TrainReport>;
 /** A job that is stopped ends as failed with TRAINING_STOPPED. */
-export type TrainJobs = Jobs<TrainRequest, TrainProgress, TrainReport>;
+export type TrainJobs = Jobs<OperationInput<"train">, TrainProgress, TrainReport>;
 
 /** @param limits running jobs at a time, and jobs remembered in all */
 export function trainJobs(
@@ -16,7 +16,7 @@ export function trainJobs(
   return startJobs({
     what: "training",
     hint: "Trainings that ended well are in `stemma model list`.",
-    run: (request, onProgress, signal) => operations.train(request, onProgress, signal),
+    run: (request, onProgress, signal) => operations.train(request, { onProgress, signal }),
     clock,
     limits,
   });

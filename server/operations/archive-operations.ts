@@ -5,7 +5,7 @@ import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { openArchive } from "../archive/archive.js";
 import type { ApplyProgress } from "../archive/apply-plan.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { ServerOperations } from "./operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import { workFolderOf } from "../context/work-folder.js";
 
 export function archiveOperations({
@@ -26,13 +26,11 @@ export function archiveOperations({
     },
   });
   return {
-    planStorage: async (fleet, options, onProgress, signal) =>
+    planStorage: async ({ fleet, ...options }, { onProgress, signal } = {}) =>
       archive.plan(await fleets.get(fleet), { ...options, onProgress, signal }),
     applyStorage: async (
-      fleet,
-      { plan: given, dryRun, diskBytes, timeMs, ...options },
-      onProgress,
-      signal,
+      { fleet, plan: given, dryRun, diskBytes, timeMs, ...options },
+      { onProgress, signal } = {},
     ) => {
       const repository = await fleets.get(fleet);
       const plan = given ?? (await archive.plan(repository, { ...options, onProgress, signal }));

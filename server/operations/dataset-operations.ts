@@ -3,7 +3,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import { requireDataset } from "../context/named-data.js";
 import { checkDatasetAt } from "../context/check-dataset.js";
-import type { ServerOperations } from "./operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 
 export function datasetOperations(
@@ -11,8 +11,8 @@ export function datasetOperations(
 ): Pick<ServerOperations, "datasets" | "addDataset" | "checkDataset"> {
   const { fleets, home } = context;
   return {
-    datasets: async (fleet) => (await fleets.get(fleet)).datasets(),
-    addDataset: async (fleet, { name, kind, location, parameters = {} }) => {
+    datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
+    addDataset: async ({ fleet, name, kind, location, parameters = {} }) => {
       const repository = await fleets.get(fleet, { create: true });
       const { hash } = await checkDatasetAt({ kind, location, parameters });
       if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
@@ -27,7 +27,7 @@ export function datasetOperations(
       });
       return { name, kind, location, parameters, hash };
     },
-    checkDataset: async (fleet, name) => {
+    checkDataset: async ({ fleet, name }) => {
       const dataset = await requireDataset(context, fleet, name);
       const { samples, hash } = await checkDatasetAt(dataset);
       const ok = dataset.hash === null || dataset.hash === hash;

@@ -1,12 +1,12 @@
 /** Operations on devices: list, show, enroll, revoke, assign, command. */
 import { StemmaError } from "../../shared/errors.js";
 import { generateKey } from "../../shared/trust/keys.js";
-import { parseEnrolment } from "../../shared/trust/enrolment.js";
+import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateToken, hashToken } from "../../shared/trust/token.js";
 import { defaultRoot, isName } from "../../shared/wire/topics.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import type { Enrolment, EnrolmentOptions, ServerOperations } from "./operations.js";
+import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 
 type DeviceOperations = Pick<
@@ -16,7 +16,7 @@ type DeviceOperations = Pick<
 
 const defaultMqttUrl = "mqtt://127.0.0.1:1883";
 
-function needDevice(repository: FleetRepository, device: string): DeviceSummary {
+function requireDevice(repository: FleetRepository, device: string): DeviceSummary {
   const found = repository.device(device);
   if (found === undefined)
     throw new StemmaError(
@@ -49,19 +49,19 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
   const { fleets, live, home } = context;
   const isOnline = async (fleet: string, device: string): Promise<boolean> =>
     (await live?.fleet(fleet))?.isOnline(device) ?? false;
-  const command = async (
-    fleet: string,
-    device: string,
-    name: string,
-    body: unknown,
+  const command = async ({
+    fleet,
+    device,
+    name,
+    body,
     timeoutMs = 30_000,
-  ): Promise<{ readonly code: string; readonly result: unknown }> => {
+  }: OperationInput<"command">): Promise<CallOutput<"command">> => {
     if (live === undefined)
       throw new StemmaError(
         "SERVER_UNREACHABLE",
         "A device can only be asked through a running server, and none runs on this home. Start one with `stemma server`.",
       );
-    needDevice(await fleets.get(fleet), device);
+    requireDevice(await fleets.get(fleet), device);
     const liveFleet = await live.fleet(fleet);
     if (!liveFleet.isOnline(device))
       throw new StemmaError(
@@ -72,7 +72,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     return liveFleet.command(device, name, body, timeoutMs);
   };
   return {
-    devices: async (fleet) => {
+    devices: async ({ fleet }) => {
       const repository = await fleets.get(fleet);
       return Promise.all(
         repository.devices().map(async (device) => ({
@@ -82,33 +82,32 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         })),
       );
     },
-    device: async (fleet, device) => {
+    device: async ({ fleet, device }) => {
       const repository = await fleets.get(fleet);
       return {
-        ...needDevice(repository, device),
+        ...requireDevice(repository, device),
         online: await isOnline(fleet, device),
         versions: repository.versions({ device, includeRetired: true }).length,
       };
     },
     enroll: (options) => enroll(context, options),
-    revoke: async (fleet, device, because) => {
+    revoke: async ({ fleet, device, because = "" }) => {
       const repository = await fleets.get(fleet);
-      needDevice(repository, device);
+      requireDevice(repository, device);
       await repository.append({ type: "revoked", atMs: home.ports.clock.now(), device, because });
       await (await live?.fleet(fleet))?.cutOff(device);
     },
-    assign: async (fleet, device, line, model, options) => {
+    assign: async (input) => {
+      const { fleet, device, line } = input;
       const repository = await fleets.get(fleet);
-      const summary = await assign(context, repository, device, line, model, options?.allowReduced);
+      const summary = await assign(context, repository, input);
       await (await live?.fleet(fleet))?.assigned(device, line, summary.versionId);
       return summary;
     },
     command,
-    trainOnDevice: async (fleet, device, line, parameters) => {
-      const { code, result } = await command(fleet, device, "train", {
-        line,
-        ...(parameters === undefined ? {} : { parameters }),
-      });
+    trainOnDevice: async ({ fleet, device, line, parameters }) => {
+      const body = { line, ...(parameters === undefined ? {} : { parameters }) };
+      const { code, result } = await command({ fleet, device, name: "train", body });
       const message =
         typeof result === "object" && result !== null && "message" in result
           ? String(result.message)
@@ -127,9 +126,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
 function assignable(
   repository: FleetRepository,
   device: DeviceSummary,
-  line: string,
-  model: string,
-  allowReduced?: boolean,
+  { line, model, allowReduced }: Omit<OperationInput<"assign">, "fleet" | "device">,
 ): VersionSummary {
   if (!device.lines.includes(line))
     throw new StemmaError(
@@ -151,12 +148,9 @@ function assignable(
 async function assign(
   { home }: OperationsContext,
   repository: FleetRepository,
-  device: string,
-  line: string,
-  model: string,
-  allowReduced?: boolean,
+  { device, line, model, allowReduced }: OperationInput<"assign">,
 ): Promise<VersionSummary> {
-  const summary = assignable(repository, needDevice(repository, device), line, model, allowReduced);
+  const summary = assignable(repository, requireDevice(repository, device), { line, model, allowReduced });
   await repository.append({
     type: "assigned",
     atMs: home.ports.clock.now(),
@@ -189,8 +183,16 @@ async function enrolmentAddresses({
  */
 async function enroll(
   context: OperationsContext,
-  { fleet, device, lines, profile, initial = {}, allowReduced = false, dryRun = false }: EnrolmentOptions,
-): Promise<Enrolment> {
+  {
+    fleet,
+    device,
+    lines,
+    profile = "generic",
+    initial = {},
+    allowReduced = false,
+    dryRun = false,
+  }: OperationInput<"enroll">,
+): Promise<Partial<Enrolment>> {
   const { fleets, home, live } = context;
   checkName("fleet", fleet);
   checkName("device", device);
@@ -225,7 +227,7 @@ async function enroll(
   };
   const given = Object.entries(initial).map(([line, model]) => ({
     line,
-    summary: assignable(repository, subject, line, model, allowReduced),
+    summary: assignable(repository, subject, { line, model, allowReduced }),
   }));
   const enrolment = parseEnrolment(
     {

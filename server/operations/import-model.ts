@@ -13,7 +13,8 @@ import { loadSaveBase } from "../../shared/save/save-model.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import type { ImportOptions, ImportReport } from "./operations.js";
+import type { ImportOptions } from "../api/server-operations.js";
+import type { ImportReport } from "../api/version-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 

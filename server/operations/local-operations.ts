@@ -11,7 +11,7 @@ import { deviceOperations } from "./device-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { openFleets } from "../context/open-fleets.js";
 import { plannedEnrolment } from "../planned-enrolment.js";
-import type { ServerOperations } from "./operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
@@ -75,10 +75,10 @@ export function localOperations(context: OperationsContext): ServerOperations {
     ...storageOperations(context),
     ...archiveOperations(context),
     ...retentionOperations(context),
-    train: (request, onProgress, signal) => trainOnServer(context, request, onProgress, signal),
-    reduce: (request) => reduceOnServer(context, request),
-    evaluate: (request, signal) => evaluateOnServer(context, request, signal),
-    evaluateProgressively: (request, signal) => progressiveOnServer(context, request, signal),
+    train: (input, options) => trainOnServer(context, input, options),
+    reduce: (input) => reduceOnServer(context, input),
+    evaluate: (input, options) => evaluateOnServer(context, input, options?.signal),
+    evaluateProgressively: (input, options) => progressiveOnServer(context, input, options?.signal),
     events: (signal) => {
       if (live === undefined)
         throw new StemmaError(

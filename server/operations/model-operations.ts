@@ -13,7 +13,8 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Measurement } from "../../shared/train/training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { importModel } from "./import-model.js";
-import type { ModelDescription, ModelReference, ServerOperations } from "./operations.js";
+import type { ModelDescription } from "../api/version-schemas.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
@@ -24,7 +25,7 @@ type ModelOperations = Pick<
 
 export function modelOperations(context: OperationsContext): ModelOperations {
   const { fleets } = context;
-  const at = async ({
+  const find = async ({
     fleet,
     model,
   }: ModelReference): Promise<{ readonly repository: FleetRepository; readonly summary: VersionSummary }> => {
@@ -32,49 +33,48 @@ export function modelOperations(context: OperationsContext): ModelOperations {
     return { repository, summary: repository.resolve(model) };
   };
   return {
-    models: async (fleet, { all = false, ...filter } = {}) =>
+    models: async ({ fleet, all = false, ...filter }) =>
       (await fleets.get(fleet)).versions({ ...filter, includeRetired: all }),
     model: async (reference) => {
-      const { repository, summary } = await at(reference);
+      const { repository, summary } = await find(reference);
       return describe(repository, summary);
     },
     log: async (reference) => {
-      const { repository, summary } = await at(reference);
+      const { repository, summary } = await find(reference);
       return repository.lineage(summary.versionId);
     },
-    diff: async (a, b) => {
-      if (a.fleet !== b.fleet)
+    diff: async ({ fleet, a, b, otherFleet = fleet }) => {
+      if (fleet !== otherFleet)
         throw new StemmaError(
           "NOT_ALLOWED",
           "Models of two fleets are not compared: what one fleet stores is not the other's. Recover one and import it into the other's fleet.",
         );
-      const left = await at(a),
-        right = await at(b);
-      return left.repository.diff(left.summary.versionId, right.summary.versionId);
+      const repository = await fleets.get(fleet);
+      return repository.diff(repository.resolve(a).versionId, repository.resolve(b).versionId);
     },
-    recover: async (reference, options) => {
-      const { repository, summary } = await at(reference);
-      return recoverAsStream(repository, summary, options?.environment);
+    recover: async ({ environment, ...reference }) => {
+      const { repository, summary } = await find(reference);
+      return recoverAsStream(repository, summary, environment);
     },
     verify: async (reference) => {
-      const { repository, summary } = await at(reference);
+      const { repository, summary } = await find(reference);
       return verifyModel(repository, summary);
     },
-    asOf: async (fleet, atMs) => (await fleets.get(fleet)).asOf(atMs),
+    asOf: async ({ fleet, at }) => (await fleets.get(fleet)).asOf(at),
     import: (stream, options) => importModel(context, stream, options),
-    tag: async (reference, tag, remove = false) => {
-      const { repository, summary } = await at(reference);
+    tag: async ({ tag, remove = false, ...reference }) => {
+      const { repository, summary } = await find(reference);
       await repository.tag(summary.name, tag, remove ? null : summary.versionId);
       return repository.resolve(summary.versionId);
     },
-    hold: async (reference, held, because, by) => {
-      const { repository, summary } = await at(reference);
+    hold: async ({ held, because = "", by, ...reference }) => {
+      const { repository, summary } = await find(reference);
       if (held) await repository.hold(summary.versionId, because, by);
       else if (summary.held) await repository.unhold(summary.versionId, because, by);
       return repository.resolve(summary.versionId);
     },
-    retire: async (reference, because, { dryRun = false } = {}) => {
-      const { repository, summary } = await at(reference);
+    retire: async ({ because = "", dryRun = false, ...reference }) => {
+      const { repository, summary } = await find(reference);
       if (dryRun) repository.checkRetirable(summary.versionId);
       else if (summary.state !== "retired") {
         await repository.retire(summary.versionId, because);
@@ -98,6 +98,12 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       return repository.resolve(summary.versionId);
     },
   };
+}
+
+/** A model in a fleet: name, name:version, name:tag, version id or prefix. */
+interface ModelReference {
+  readonly fleet: string;
+  readonly model: string;
 }
 
 interface NamedVersion {

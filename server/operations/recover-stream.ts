@@ -14,7 +14,8 @@ import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/sa
 import { tensorIdOfSource } from "../../shared/tensor/hash.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import type { RecoveryReport, RecoveryStream } from "./operations.js";
+import type { RecoveryReport } from "../api/version-schemas.js";
+import type { RecoveryStream } from "../api/server-operations.js";
 
 /**
  * What this machine offers for what was done: a training is compared with what a training would have here, an

@@ -2,7 +2,8 @@
 import { isStemmaError } from "../../shared/errors.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { RetentionReport, ServerOperations } from "./operations.js";
+import type { RetentionReport } from "../api/storage-schemas.js";
+import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 
 type RetentionOperations = Pick<
@@ -13,11 +14,12 @@ type RetentionOperations = Pick<
 export function retentionOperations(context: OperationsContext): RetentionOperations {
   const { fleets } = context;
   return {
-    retention: async (fleet) => (await fleets.get(fleet)).retention.settings(),
-    setRetention: async (fleet, scope, rule, by) => (await fleets.get(fleet)).retention.set(scope, rule, by),
-    forecastRetention: async (fleet, options = {}) =>
+    retention: async ({ fleet }) => (await fleets.get(fleet)).retention.settings(),
+    setRetention: async ({ fleet, scope, rule, by }) =>
+      (await fleets.get(fleet)).retention.set(scope, rule, by),
+    forecastRetention: async ({ fleet, ...options }) =>
       (await fleets.get(fleet)).retention.forecast({ ...options, busy: await underWayIn(context, fleet) }),
-    applyRetention: (fleet, options) => applyRetention(context, fleet, options),
+    applyRetention: (input) => applyRetention(context, input),
   };
 }
 
@@ -32,8 +34,7 @@ async function underWayIn(
 
 async function applyRetention(
   context: OperationsContext,
-  fleet: string,
-  { collect = false }: { readonly collect?: boolean } = {},
+  { fleet, collect = false }: OperationInput<"applyRetention">,
 ): Promise<RetentionReport> {
   const { fleets, live } = context;
   const repository = await fleets.get(fleet);

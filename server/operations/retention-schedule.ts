@@ -5,7 +5,7 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
-import type { ServerOperations } from "./operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
 
 export interface RetentionScheduleParts {
   readonly operations: Pick<ServerOperations, "retention" | "applyRetention">;
@@ -52,8 +52,8 @@ export function startRetentionSchedule({
     for (const fleet of names) {
       if (closed) return;
       try {
-        if ((await operations.retention(fleet)).length === 0) continue;
-        const { retired, kept } = await operations.applyRetention(fleet);
+        if ((await operations.retention({ fleet })).length === 0) continue;
+        const { retired, kept } = await operations.applyRetention({ fleet });
         // What was retired is an event too, and told as that.
         log.debug("retention-applied", { fleet, retired: retired.length, kept });
       } catch (error) {

@@ -1,7 +1,7 @@
 /** Operations on storage: stats, check, collection, reindex, backup. */
 import { isAbsolute } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
-import type { ServerOperations } from "./operations.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 
 type StorageOperations = Pick<
@@ -11,12 +11,12 @@ type StorageOperations = Pick<
 
 export function storageOperations({ fleets, live }: OperationsContext): StorageOperations {
   return {
-    stats: async (fleet) => (await fleets.get(fleet)).stats(),
-    check: async (fleet, options) => (await fleets.get(fleet)).check(options),
-    planCollection: async (fleet) => (await fleets.get(fleet)).planCollection(),
-    collect: async (fleet, plan) => (await fleets.get(fleet)).collect(plan),
-    reindex: async (fleet) => (await fleets.get(fleet)).reindex(),
-    backup: async (fleet, folder) => {
+    stats: async ({ fleet }) => (await fleets.get(fleet)).stats(),
+    check: async ({ fleet, ...options }) => (await fleets.get(fleet)).check(options),
+    planCollection: async ({ fleet }) => (await fleets.get(fleet)).planCollection(),
+    collect: async ({ fleet, ...plan }) => (await fleets.get(fleet)).collect(plan),
+    reindex: async ({ fleet }) => (await fleets.get(fleet)).reindex(),
+    backup: async ({ fleet, folder }) => {
       // A server's current folder is not the asker's.
       if (!isAbsolute(folder))
         throw new StemmaError(

@@ -19,7 +19,8 @@ import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingJob } from "../../shared/train/training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
-import type { TrainProgress, TrainReport, TrainRequest } from "../operations/operations.js";
+import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
+import type { JobOptions, OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
@@ -31,9 +32,8 @@ import { writeModelFolder } from "../context/model-folder.js";
  */
 export async function trainOnServer(
   context: OperationsContext,
-  request: TrainRequest,
-  onProgress: (progress: TrainProgress) => void = () => undefined,
-  signal?: AbortSignal,
+  request: OperationInput<"train">,
+  { onProgress, signal }: JobOptions<TrainProgress> = {},
 ): Promise<TrainReport> {
   const { fleets, home, live } = context;
   const repository = await fleets.get(request.fleet, { create: true });
@@ -73,7 +73,7 @@ export async function trainOnServer(
       signal,
       onProgress: (progress) => {
         emit("running", progress);
-        onProgress(progressOf(progress));
+        onProgress?.(progressOf(progress));
       },
     });
     const summary = await saveOutcome(repository, request.name, base, job, outcome);

@@ -13,7 +13,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { openLocalOperations } from "../../server/operations/local-operations.js";
-import type { EvaluationReport, ServerOperations } from "../../server/operations/operations.js";
+import type { EvaluationReport } from "../../server/api/evaluation-schemas.js";
+import type { ServerOperations } from "../../server/api/server-operations.js";
 import { renderTable, type Column } from "../../shared/cli/output.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
@@ -77,28 +78,28 @@ async function subjectsIn(operations: ServerOperations): Promise<readonly Subjec
     hasCells = existsSync(join(folder, "nasa-battery"));
   if (!hasPictures || !hasCells)
     console.error(`schemes: no mnist or nasa-battery below ${folder}, so data is generated; set STEMMA_DATA`);
-  await operations.addDataset(
+  await operations.addDataset({
     fleet,
-    hasPictures
+    ...(hasPictures
       ? {
           name: "pictures",
           kind: "mnist",
           location: join(folder, "mnist"),
           parameters: isQuick ? { limit: 1000 } : {},
         }
-      : { name: "pictures", kind: "images-generated", location: "" },
-  );
-  await operations.addDataset(
+      : { name: "pictures", kind: "images-generated", location: "" }),
+  });
+  await operations.addDataset({
     fleet,
-    hasCells
+    ...(hasCells
       ? {
           name: "cells",
           kind: "nasa-battery",
           location: join(folder, "nasa-battery"),
           parameters: { cells: ["B0005", "B0006"] },
         }
-      : { name: "cells", kind: "battery-simulated", location: "" },
-  );
+      : { name: "cells", kind: "battery-simulated", location: "" }),
+  });
   const where = hasPictures ? "MNIST" : "generated pictures",
     image = (name: string, model: string, epochs: number, title: string): Subject => ({
       name,

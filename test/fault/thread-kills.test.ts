@@ -199,11 +199,11 @@ it(
         await heard.acknowledgedMore(heard.acknowledged.size);
       }
       await verify(heard.acknowledged);
-      assert.deepEqual((await server.operations.check(fleet)).problems, []);
+      assert.deepEqual((await server.operations.check({ fleet })).problems, []);
       assert.deepEqual(heard.complaints, [], "nothing was refused, damaged or lost on the way");
       for (const { device, lines } of devices)
         for (const line of lines) {
-          const sequences = (await server.operations.models(fleet, { device, line, all: true })).map(
+          const sequences = (await server.operations.models({ fleet, device, line, all: true })).map(
             ({ record }) => record.sequence,
           );
           assert.equal(new Set(sequences).size, sequences.length, `${device}/${line} has a number twice`);

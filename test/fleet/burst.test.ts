@@ -34,7 +34,7 @@ it("takes in what twenty devices announce at the same moment, under a budget sma
         (await tensorBytes(server.handle.operations, model.versionId))["w"],
         Buffer.from(bytes),
       );
-    assert.equal((await server.handle.operations.models(testFleet)).length, 40);
+    assert.equal((await server.handle.operations.models({ fleet: testFleet })).length, 40);
     await Promise.all(devices.map((device) => device.end()));
   } finally {
     await server.end();

@@ -58,7 +58,12 @@ export async function yard(
   });
   await importBase(server, "base", "1", units);
   const enrolment = await server.enroll("v1", names);
-  await server.handle.operations.assign(testFleet, "v1", names[0] ?? line, "base");
+  await server.handle.operations.assign({
+    fleet: testFleet,
+    device: "v1",
+    line: names[0] ?? line,
+    model: "base",
+  });
   const agent = async ({
     profile = {},
     lines = Object.fromEntries(

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { connectOperations } from "../../server/http/client.js";
-import type { ServerOperations } from "../../server/operations/operations.js";
+import type { ServerOperations } from "../../server/api/server-operations.js";
 
 export interface ServerProcess {
   readonly pid: number;

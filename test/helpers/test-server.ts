@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { silentLog } from "../../shared/adapters/node-ports.js";
 import type { ServerOptions } from "../../server/config.js";
 import { startServer, type ServerHandle } from "../../server/main.js";
-import type { ServerOperations } from "../../server/operations/operations.js";
+import type { ServerOperations } from "../../server/api/server-operations.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource } from "../../shared/tensor/tensor.js";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";

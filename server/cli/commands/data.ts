@@ -50,7 +50,7 @@ export function addDataCommands(program: Command): void {
           }
           const summary = await (
             await operations()
-          ).addDataset(options.fleet, { name, kind: choices.kind, location: path, parameters });
+          ).addDataset({ fleet: options.fleet, name, kind: choices.kind, location: path, parameters });
           output.print({
             data: summary,
             names: [name],
@@ -64,7 +64,7 @@ export function addDataCommands(program: Command): void {
     .description("registered data")
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const rows = await (await operations()).datasets(options.fleet);
+        const rows = await (await operations()).datasets({ fleet: options.fleet });
         output.print({
           data: rows,
           names: rows.map((row) => row.name),
@@ -88,7 +88,7 @@ export function addDataCommands(program: Command): void {
     .description("read registered data again and compare its hash")
     .action(async (name: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const report = await (await operations()).checkDataset(options.fleet, name);
+        const report = await (await operations()).checkDataset({ fleet: options.fleet, name });
         if (!report.ok) process.exitCode = 4;
         output.print({
           data: report,

@@ -37,7 +37,7 @@ export function addDeviceCommands(program: Command): void {
     .description("the fleet's devices and what they run now")
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const rows = await (await operations()).devices(options.fleet);
+        const rows = await (await operations()).devices({ fleet: options.fleet });
         output.print({
           data: rows,
           names: rows.map((row) => row.device),
@@ -72,7 +72,7 @@ export function addDeviceCommands(program: Command): void {
     .description("one device: lines, active models, session")
     .action(async (name: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const found = await (await operations()).device(options.fleet, name);
+        const found = await (await operations()).device({ fleet: options.fleet, device: name });
         const active = Object.entries(found.active).map(
           ([line, run]) =>
             `  ${line}: ${run.versionId} since ${formatTime(run.deviceAtMs)}${run.deviceClockErrorMs === null ? " (device clock error unknown)" : ` ± ${run.deviceClockErrorMs} ms`}, server clock ${formatTime(run.serverAtMs)}`,
@@ -161,8 +161,9 @@ export function addDeviceCommands(program: Command): void {
     .action(async (name: string, choices: { because: string; dryRun: boolean }, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const door = await operations();
-        await door.device(options.fleet, name);
-        if (!choices.dryRun) await door.revoke(options.fleet, name, choices.because);
+        await door.device({ fleet: options.fleet, device: name });
+        if (!choices.dryRun)
+          await door.revoke({ fleet: options.fleet, device: name, because: choices.because });
         output.print({
           data: { device: name, revoked: !choices.dryRun },
           names: [name],
@@ -189,10 +190,16 @@ export function addDeviceCommands(program: Command): void {
       ) =>
         withContext(command, async ({ output, operations, options }) => {
           const door = await operations();
-          if (choices.dryRun) await door.device(options.fleet, name);
+          if (choices.dryRun) await door.device({ fleet: options.fleet, device: name });
           const summary = choices.dryRun
             ? await door.model({ fleet: options.fleet, model })
-            : await door.assign(options.fleet, name, line, model, { allowReduced: choices.allowReduced });
+            : await door.assign({
+                fleet: options.fleet,
+                device: name,
+                line,
+                model,
+                allowReduced: choices.allowReduced,
+              });
           refuseReduced(summary, choices.allowReduced);
           output.print({
             data: summary,
@@ -212,7 +219,12 @@ export function addDeviceCommands(program: Command): void {
       withContext(command, async ({ output, operations, options }) => {
         const answer = await (
           await operations()
-        ).trainOnDevice(options.fleet, name, line, parseAssignments(choices.set));
+        ).trainOnDevice({
+          fleet: options.fleet,
+          device: name,
+          line,
+          parameters: parseAssignments(choices.set),
+        });
         if (!answer.accepted) process.exitCode = 1;
         output.print({
           data: answer,

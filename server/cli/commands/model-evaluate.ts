@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { formatBytes, formatDuration, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Evaluation } from "../../../shared/train/evaluation.js";
-import type { EvaluationReport } from "../../operations/operations.js";
+import type { EvaluationReport } from "../../api/evaluation-schemas.js";
 import { progressiveLayouts } from "../../progressive/progressive-request.js";
 import type { LevelReport } from "../../progressive/progressive-evaluation.js";
 import { withContext, type CommandContext } from "../context.js";
@@ -62,7 +62,7 @@ export function addModelEvaluateCommand(model: Command): void {
           );
         const report = await (
           await operations()
-        ).evaluate({ fleet: options.fleet, model: reference, data, top, limit }, signal);
+        ).evaluate({ fleet: options.fleet, model: reference, data, top, limit }, { signal });
         output.print({ data: report, names: [nameOf(report)], text: describeEvaluation(report) });
       }),
     );
@@ -91,7 +91,7 @@ async function evaluateProgressively(
       ...(top === undefined ? {} : { tops: [top] }),
       ...(known === undefined ? {} : { layout: known }),
     },
-    signal,
+    { signal },
   );
   const share = (part: number): string => `${((100 * part) / report.samples.evaluated).toFixed(2)} %`;
   output.print<LevelReport>({

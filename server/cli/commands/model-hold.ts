@@ -28,7 +28,7 @@ export function addModelHoldCommands(model: Command): void {
         checkHoldable(before);
         const summary: VersionSummary = choices.dryRun
           ? before
-          : await door.hold({ fleet: options.fleet, model: before.versionId }, true, because, by);
+          : await door.hold({ fleet: options.fleet, model: before.versionId, held: true, because, by });
         output.print({
           data: choices.dryRun
             ? { versionId: summary.versionId, held: false, wouldHold: { because, by } }
@@ -60,8 +60,15 @@ export function addModelHoldCommands(model: Command): void {
         }
         const held = choices.dryRun
           ? before.held
-          : (await door.hold({ fleet: options.fleet, model: before.versionId }, false, because, whoAmI()))
-              .held;
+          : (
+              await door.hold({
+                fleet: options.fleet,
+                model: before.versionId,
+                held: false,
+                because,
+                by: whoAmI(),
+              })
+            ).held;
         output.print({
           data: { versionId: before.versionId, held, was: before.hold },
           names: [nameOf(before)],

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { exitStatus, isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Measurement } from "../../../shared/train/training.js";
 import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
-import type { RecoveryReport } from "../../operations/operations.js";
+import type { RecoveryReport } from "../../api/version-schemas.js";
 import type { ModelDiff, VersionSummary } from "../../repository/fleet-repository.js";
 import { describeHold } from "../../repository/state/hold.js";
 import { withContext, type CommandContext } from "../context.js";
@@ -51,7 +51,7 @@ export function addModelReadCommands(model: Command): void {
     .action(
       async (filter: { name?: string; device?: string; line?: string; all: boolean }, command: Command) =>
         withContext(command, async ({ output, operations, options }) => {
-          const rows = await (await operations()).models(options.fleet, filter);
+          const rows = await (await operations()).models({ fleet: options.fleet, ...filter });
           output.print({
             data: rows,
             names: rows.map(nameOf),
@@ -157,9 +157,7 @@ export function addModelReadCommands(model: Command): void {
     .description("which layers differ between two models (no tensor is read)")
     .action(async (a: string, b: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const diff = await (
-          await operations()
-        ).diff({ fleet: options.fleet, model: a }, { fleet: options.fleet, model: b });
+        const diff = await (await operations()).diff({ fleet: options.fleet, a, b });
         output.print({
           data: diff,
           names: diff.changes.map((change) => change.name),
@@ -272,10 +270,11 @@ async function recoverCommand(
   if (path !== undefined) await refuseExisting(path, choices.force);
   const stream = await (
     await operations()
-  ).recover(
-    { fleet: options.fleet, model: reference },
-    { environment: choices.environment as EnvironmentPolicy },
-  );
+  ).recover({
+    fleet: options.fleet,
+    model: reference,
+    environment: choices.environment as EnvironmentPolicy,
+  });
   const report = await writeStreamDurably(stream, path, { overwrite: choices.force }, (done) => {
     output.progress(`recovering ${reference}: ${formatBytes(done)} of ${formatBytes(stream.byteLength)}`);
   });
@@ -299,7 +298,7 @@ async function recoverFleetCommand(
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const door = await operations();
-  const moments = await door.asOf(options.fleet, parseTime(choices.at!));
+  const moments = await door.asOf({ fleet: options.fleet, at: parseTime(choices.at!) });
   const pathOf = ({
     device,
     line,

@@ -104,7 +104,7 @@ export function addModelWriteCommands(model: Command): void {
             choices.base === undefined
               ? undefined
               : (await door.model({ fleet: options.fleet, model: choices.base })).versionId;
-          const data = await door.checkDataset(options.fleet, choices.data);
+          const data = await door.checkDataset({ fleet: options.fleet, name: choices.data });
           output.print({
             data: { base: base ?? null, data },
             names: [],
@@ -122,10 +122,12 @@ export function addModelWriteCommands(model: Command): void {
             parameters: parseAssignments(choices.set),
             seed: choices.seed,
           },
-          (progress) => {
-            output.progress(progress.line, true);
+          {
+            onProgress: (progress) => {
+              output.progress(progress.line, true);
+            },
+            signal,
           },
-          signal,
         );
         output.endProgress();
         const { metric } = report.result;
@@ -155,7 +157,7 @@ export function addModelWriteCommands(model: Command): void {
           const door = await operations();
           const summary = choices.dryRun
             ? await door.model({ fleet: options.fleet, model: reference })
-            : await door.tag({ fleet: options.fleet, model: reference }, tag, choices.remove);
+            : await door.tag({ fleet: options.fleet, model: reference, tag, remove: choices.remove });
           output.print({
             data: summary,
             names: [nameOf(summary)],
@@ -180,7 +182,10 @@ export function addModelWriteCommands(model: Command): void {
           before.derived.length > 0
             ? `; ${before.derived.length} models derived from it keep the tensors they share`
             : "";
-        await door.retire({ fleet: options.fleet, model: before.versionId }, choices.because, {
+        await door.retire({
+          fleet: options.fleet,
+          model: before.versionId,
+          because: choices.because,
           dryRun: choices.dryRun,
         });
         output.print({

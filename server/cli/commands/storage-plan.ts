@@ -16,7 +16,8 @@ import {
   type RecreationSummary,
 } from "../../archive/archive-plan.js";
 import { planningSchemes, type PlanningScheme } from "../../planner/retrieval.js";
-import type { StorageApplied, StoragePlanOptions } from "../../operations/operations.js";
+import type { StorageApplied } from "../../api/storage-schemas.js";
+import type { OperationInput } from "../../api/server-operations.js";
 import { withContext } from "../context.js";
 
 interface PlanChoices {
@@ -67,7 +68,10 @@ export function addStoragePlanCommands(storage: Command): void {
       withContext(command, async ({ output, operations, options, signal }) => {
         const plan = await (
           await operations()
-        ).planStorage(options.fleet, planOptionsOf(choices), progressOn(output), signal);
+        ).planStorage(
+          { fleet: options.fleet, ...planOptionsOf(choices) },
+          { onProgress: progressOn(output), signal },
+        );
         output.endProgress();
         if (choices.out !== undefined)
           await writeDurably(nodeFiles(), resolve(choices.out), Buffer.from(`${JSON.stringify(plan)}\n`));
@@ -97,16 +101,15 @@ export function addStoragePlanCommands(storage: Command): void {
         const applied = await (
           await operations()
         ).applyStorage(
-          options.fleet,
           {
+            fleet: options.fleet,
             ...planOptionsOf(choices),
             dryRun: choices.dryRun,
             ...(plan === undefined ? {} : { plan }),
             ...(choices.disk === undefined ? {} : { diskBytes: parseBytes(choices.disk) }),
             ...(choices.time === undefined ? {} : { timeMs: parseDuration(choices.time) }),
           },
-          progressOn(output),
-          signal,
+          { onProgress: progressOn(output), signal },
         );
         output.endProgress();
         printApplied(output, applied);
@@ -163,7 +166,7 @@ function planOptionsOf({
   search,
   readRate,
   measure,
-}: PlanChoices): StoragePlanOptions {
+}: PlanChoices): Omit<OperationInput<"planStorage">, "fleet"> {
   if (!(planningSchemes as readonly string[]).includes(scheme))
     throw new StemmaError("USAGE", `--scheme ${scheme} is none. Use one of ${planningSchemes.join(", ")}.`);
   if (!(archiveLayouts as readonly string[]).includes(layout))

@@ -62,7 +62,7 @@ export function addStorageRetentionCommands(storage: Command): void {
     .addHelpText("after", language)
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const rows = await (await operations()).retention(options.fleet);
+        const rows = await (await operations()).retention({ fleet: options.fleet });
         output.print({
           data: rows,
           names: rows.map((row) => printScope(row.scope)),
@@ -128,7 +128,7 @@ async function change(command: Command, choices: ChangeChoices, rule: string | n
     const what =
       rule === null ? `no rule for ${printScope(scope)} any more` : `${printScope(scope)}: ${rule}`;
     if (!choices.dryRun) {
-      const rows = await door.setRetention(options.fleet, scope, rule, whoAmI());
+      const rows = await door.setRetention({ fleet: options.fleet, scope, rule, by: whoAmI() });
       output.print({
         data: rows,
         names: rows.map((row) => printScope(row.scope)),
@@ -136,7 +136,7 @@ async function change(command: Command, choices: ChangeChoices, rule: string | n
       });
       return;
     }
-    const forecast = await door.forecastRetention(options.fleet, { trying: { scope, rule } });
+    const forecast = await door.forecastRetention({ fleet: options.fleet, trying: { scope, rule } });
     output.print({
       data: forecast,
       names: forecast.retire.map(modelOf),
@@ -160,7 +160,7 @@ async function applyCommand(choices: ApplyChoices, command: Command): Promise<vo
   await withContext(command, async ({ output, operations, options }) => {
     const door = await operations();
     if (choices.dryRun) {
-      const forecast = await door.forecastRetention(options.fleet, { listKept: choices.kept });
+      const forecast = await door.forecastRetention({ fleet: options.fleet, listKept: choices.kept });
       const rows: readonly Fated[] = [...forecast.retire, ...(forecast.keep ?? [])];
       const columns: readonly Column<Fated>[] = choices.kept
         ? [{ title: "FATE", value: (row) => (row.reason === undefined ? "goes" : "stays") }, ...fateColumns]
@@ -173,7 +173,7 @@ async function applyCommand(choices: ApplyChoices, command: Command): Promise<vo
       });
       return;
     }
-    const report = await door.applyRetention(options.fleet, { collect: choices.gc });
+    const report = await door.applyRetention({ fleet: options.fleet, collect: choices.gc });
     const freed =
       report.freedBytes === undefined
         ? report.retired.length === 0

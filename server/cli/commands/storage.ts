@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
-import type { StorageStats } from "../../operations/operations.js";
+import type { StorageStats } from "../../api/storage-schemas.js";
 import { withContext } from "../context.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import { addStoragePlanCommands } from "./storage-plan.js";
@@ -24,7 +24,7 @@ export function addStorageCommands(program: Command): void {
     .description("versions, tensors, bytes on disk against full snapshots")
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const stats = await (await operations()).stats(options.fleet);
+        const stats = await (await operations()).stats({ fleet: options.fleet });
         const share =
           stats.logicalBytes === 0
             ? ""
@@ -48,7 +48,7 @@ export function addStorageCommands(program: Command): void {
     .description("read everything that is stored and compare it with its hashes; find what is missing")
     .action(async (choices: { sample?: number }, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const report = await (await operations()).check(options.fleet, choices);
+        const report = await (await operations()).check({ fleet: options.fleet, ...choices });
         if (report.problems.length > 0) process.exitCode = exitStatus.verification;
         output.print({
           data: report,
@@ -76,7 +76,7 @@ export function addStorageCommands(program: Command): void {
     .action(async (choices: { dryRun: boolean }, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const door = await operations();
-        const plan = await door.planCollection(options.fleet);
+        const plan = await door.planCollection({ fleet: options.fleet });
         const predicted = plan.bytesBefore - plan.bytesAfter;
         const shown = `${plan.dead.length} objects in ${plan.deletePacks.length + plan.repackPacks.length} packs (${plan.repackPacks.length} rewritten)`;
         // Superseded copies are garbage although nothing is dead.
@@ -89,7 +89,7 @@ export function addStorageCommands(program: Command): void {
           });
           return;
         }
-        const { freedBytes } = await door.collect(options.fleet, plan);
+        const { freedBytes } = await door.collect({ fleet: options.fleet, ...plan });
         output.print({
           data: { plan, freedBytes },
           names: plan.dead.map((dead) => dead.id),
@@ -106,7 +106,7 @@ export function addStorageCommands(program: Command): void {
     .description("rebuild the catalog from the journal")
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const report = await (await operations()).reindex(options.fleet);
+        const report = await (await operations()).reindex({ fleet: options.fleet });
         output.print({ data: report, names: [options.fleet], text: `${report.versions} versions indexed` });
       }),
     );
@@ -119,7 +119,7 @@ export function addStorageCommands(program: Command): void {
     )
     .action(async (folder: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const report = await (await operations()).backup(options.fleet, resolve(folder));
+        const report = await (await operations()).backup({ fleet: options.fleet, folder: resolve(folder) });
         output.print({
           data: { ...report, folder: resolve(folder) },
           names: [resolve(folder)],

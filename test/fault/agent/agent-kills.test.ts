@@ -68,7 +68,8 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   );
   const enrolment = await server.enroll("v1", lines);
   await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
-  for (const line of lines) await server.handle.operations.assign(testFleet, "v1", line, "base");
+  for (const line of lines)
+    await server.handle.operations.assign({ fleet: testFleet, device: "v1", line, model: "base" });
   const settings = join(home, "test-settings.json");
   const lineSettings = (rounds: number): object => ({
     recipe: "fake",
@@ -128,7 +129,7 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
 
   // The last one trains no more and reports all.
   await write(0);
-  const before = await server.handle.operations.models(testFleet, { device: "v1" });
+  const before = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
   for (const { versionId, state } of before)
     if (state === "released") note({ event: "released", version: versionId });
   const released = receipts.get("released") as Set<Hash>;
@@ -151,7 +152,7 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   child.kill("SIGTERM");
   await ended;
 
-  const known = await server.handle.operations.models(testFleet, { device: "v1" });
+  const known = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
   const ids = new Set(known.map(({ versionId }) => versionId));
   for (const version of trained) assert.ok(ids.has(version), `${version} was saved and is not at the server`);
   for (const version of receipts.get("recorded") ?? []) assert.ok(ids.has(version));
@@ -171,7 +172,7 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   for (const { versionId } of known)
     await server.handle.operations.verify({ fleet: testFleet, model: versionId });
   assert.ok(
-    (await server.handle.operations.device(testFleet, "v1")).state === "enrolled",
+    (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).state === "enrolled",
     "the device was never taken for a clone",
   );
   console.log(`# ${trained.size} models told of, ${known.length} at the server, all recovered`);

@@ -34,7 +34,7 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
     { fleet: testFleet, name: "base", architecture },
   );
   await writeFile(join(home, "enrolment.json"), JSON.stringify(await server.enroll("v1", ["cam"])));
-  await operations.assign(testFleet, "v1", "cam", "base");
+  await operations.assign({ fleet: testFleet, device: "v1", line: "cam", model: "base" });
   const settings = join(home, "test-settings.json");
   await writeFile(
     settings,

@@ -40,7 +40,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       await log.until("released", 1, of(versionId));
       await log.until("activated", 1, of(versionId));
       ranAtMs.push(Date.now());
-      if (round === 1) await server.handle.operations.backup(testFleet, folder);
+      if (round === 1) await server.handle.operations.backup({ fleet: testFleet, folder });
     }
     await log.until("forgotten", 1, ({ versions }) =>
       (versions as readonly string[]).includes(trained[1] as string),
@@ -54,7 +54,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const { fields } = await log.until("model-lost");
     assert.match(String(fields["text"]), new RegExp(trained[1] as string));
     await log.until("released", 2, of(trained[3] as Hash));
-    const known = await server.handle.operations.models(testFleet, { device: "v1" });
+    const known = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
     assert.ok(known.some(({ versionId }) => versionId === trained[3]));
     assert.equal(
       (await server.handle.operations.verify({ fleet: testFleet, model: trained[3] as Hash })).versionId,
@@ -62,9 +62,9 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     );
     // What ran is told again, the lost ones too: nobody may be told that an older version ran in their place.
     const active = async (): Promise<Hash | undefined> =>
-      (await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId;
+      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[line]?.versionId;
     while ((await active()) !== trained[3]) await turn();
-    const [moment] = await server.handle.operations.asOf(testFleet, ranAtMs[1] as number);
+    const [moment] = await server.handle.operations.asOf({ fleet: testFleet, at: ranAtMs[1] as number });
     assert.ok(
       moment?.versionId === trained[1] || moment?.versionId === "unknown",
       `${moment?.versionId} is said to have run when ${trained[1]} did`,
@@ -95,7 +95,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const { server, agent } = await yard(t);
     const { handle, log } = await agent({ profile: { activation: "after-outbox" } });
     await log.until("activated");
-    await server.handle.operations.revoke(testFleet, "v1", "stolen");
+    await server.handle.operations.revoke({ fleet: testFleet, device: "v1", because: "stolen" });
     const { fields } = await log.until("not-admitted");
     assert.match(String(fields["text"]), /revoked/);
     const { versionId } = await handle.train(line);

@@ -127,17 +127,38 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const { server, agent } = await yard(t);
     const { log } = await agent();
     await log.until("activated");
-    const report = await server.handle.operations.command(testFleet, "v1", "report", {});
+    const report = await server.handle.operations.command({
+      fleet: testFleet,
+      device: "v1",
+      name: "report",
+      body: {},
+    });
     assert.equal((report.result as { device: string }).device, "v1");
-    const asked = await server.handle.operations.command(testFleet, "v1", "train", { line });
+    const asked = await server.handle.operations.command({
+      fleet: testFleet,
+      device: "v1",
+      name: "train",
+      body: { line },
+    });
     assert.equal(asked.code, "");
     await log.until("recorded");
-    assert.equal((await server.handle.operations.command(testFleet, "v1", "dance", {})).code, "USAGE");
     assert.equal(
-      (await server.handle.operations.command(testFleet, "v1", "train", { line: "nowhere" })).code,
+      (await server.handle.operations.command({ fleet: testFleet, device: "v1", name: "dance", body: {} }))
+        .code,
+      "USAGE",
+    );
+    assert.equal(
+      (
+        await server.handle.operations.command({
+          fleet: testFleet,
+          device: "v1",
+          name: "train",
+          body: { line: "nowhere" },
+        })
+      ).code,
       "LINE_UNKNOWN",
     );
-    const [listed] = await server.handle.operations.devices(testFleet);
+    const [listed] = await server.handle.operations.devices({ fleet: testFleet });
     assert.match(listed?.runs[line] ?? "", /:1$/, "a list names what runs");
   });
 
@@ -145,7 +166,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const { server, agent } = await yard(t);
     const { log } = await agent({ lines: { [line]: {} } });
     await log.until("activated");
-    const asked = await server.handle.operations.trainOnDevice(testFleet, "v1", line);
+    const asked = await server.handle.operations.trainOnDevice({ fleet: testFleet, device: "v1", line });
     assert.deepEqual([asked.accepted, /No recipe/.test(asked.message)], [false, true], asked.message);
   });
 
@@ -156,21 +177,32 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const { versionId } = await handle.train(line);
     await log.until("activated", 1, of(versionId));
     await importBase(server, "update", "2", 3);
-    const update = await server.handle.operations.assign(testFleet, "v1", line, "update");
+    const update = await server.handle.operations.assign({
+      fleet: testFleet,
+      device: "v1",
+      line,
+      model: "update",
+    });
     await log.until("activated", 1, of(update.versionId));
     // The server offers nothing that is an ancestor of what it believes to run.
     while (
-      (await server.handle.operations.device(testFleet, "v1")).active[line]?.versionId !== update.versionId
+      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[line]?.versionId !==
+      update.versionId
     )
       await turn();
-    const base = await server.handle.operations.assign(testFleet, "v1", line, "base");
+    const base = await server.handle.operations.assign({
+      fleet: testFleet,
+      device: "v1",
+      line,
+      model: "base",
+    });
     await log.until("activated", 2, of(base.versionId));
     assert.equal((await readCurrent(home, line)).manifest.versionId, base.versionId);
   });
 
   it("shares one model between two lines, and keeps it until both have left it", async (t) => {
     const { server, agent, home } = await yard(t, { names: ["cam", "rear"] });
-    await server.handle.operations.assign(testFleet, "v1", "rear", "base");
+    await server.handle.operations.assign({ fleet: testFleet, device: "v1", line: "rear", model: "base" });
     const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated", 2);
     const versionId = (await readCurrent(home, "cam")).manifest.versionId;
@@ -214,7 +246,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["version"]);
     const recorded = log.events.filter((one) => one.event === "recorded").map((one) => one.fields["version"]);
     assert.deepEqual(recorded, trained, "in the order in which they were trained");
-    const versions = await server.handle.operations.models(testFleet, { device: "v1" });
+    const versions = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
     assert.deepEqual(
       versions.map(({ record }) => record.sequence).sort((a, b) => a - b),
       [1, 2, 3, 4, 5, 6, 7],

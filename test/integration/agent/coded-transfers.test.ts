@@ -90,11 +90,16 @@ describe("coded transfers", { timeout: 60_000 }, () => {
       const enrolment = await place.server.enroll(device, [line]);
       const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
       t.after(() => rm(home, { recursive: true, force: true }));
-      await place.server.handle.operations.assign(testFleet, device, line, "base");
+      await place.server.handle.operations.assign({ fleet: testFleet, device, line, model: "base" });
       const other = await place.agent({ home, enrolment, profile: { "link.coding": coding }, ports: full });
       await other.log.until("activated");
       const before = other.log.count("downloaded");
-      await place.server.handle.operations.assign(testFleet, device, line, `${name}:${version}`);
+      await place.server.handle.operations.assign({
+        fleet: testFleet,
+        device,
+        line,
+        model: `${name}:${version}`,
+      });
       const { fields } = await other.log.until("downloaded", before + 1);
       await other.log.until("activated", 2);
       assert.equal(fields["version"], versionId);

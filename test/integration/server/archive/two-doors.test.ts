@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { parseBytes, parseDuration, parseRatio } from "../../../../server/cli/commands/storage-plan.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
-import type { ServerOperations } from "../../../../server/operations/operations.js";
+import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { family, type FleetModel } from "../../../helpers/archive-fleet.js";
@@ -58,17 +58,22 @@ describe("storage is planned and applied", () => {
 
     const progress: string[] = [];
     const plans = [
-      await local.planStorage("local", options),
-      await remote.planStorage(testFleet, options, (line) => {
-        progress.push(line);
-      }),
+      await local.planStorage({ fleet: "local", ...options }),
+      await remote.planStorage(
+        { fleet: testFleet, ...options },
+        {
+          onProgress: (line) => {
+            progress.push(line);
+          },
+        },
+      ),
     ];
     assert.deepEqual(plans[0]!.summary.tensors, plans[1]!.summary.tensors);
-    const dry = await remote.applyStorage(testFleet, { ...options, dryRun: true });
+    const dry = await remote.applyStorage({ fleet: testFleet, ...options, dryRun: true });
     assert.equal(dry.report.rewritten, 0);
     const reports = [
-      await local.applyStorage("local", { ...options, plan: plans[0]! }),
-      await remote.applyStorage(testFleet, { ...options, plan: plans[1]! }),
+      await local.applyStorage({ fleet: "local", ...options, plan: plans[0]! }),
+      await remote.applyStorage({ fleet: testFleet, ...options, plan: plans[1]! }),
     ].map(({ report }) => report);
     for (const report of reports) {
       assert.deepEqual([report.stopped, report.left, report.failed], [null, 0, []]);
@@ -91,27 +96,30 @@ describe("storage is planned and applied", () => {
     await importAll(server.handle.operations, testFleet);
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
     const both = await Promise.allSettled([
-      remote.planStorage(testFleet, options),
-      remote.planStorage(testFleet, options),
+      remote.planStorage({ fleet: testFleet, ...options }),
+      remote.planStorage({ fleet: testFleet, ...options }),
     ]);
     assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
     for (const one of both)
       if (one.status === "rejected") assert.equal((one.reason as { code?: string }).code, "QUOTA_EXCEEDED");
     const abort = new AbortController();
     abort.abort();
-    await assert.rejects(remote.planStorage(testFleet, options, undefined, abort.signal), {
+    await assert.rejects(remote.planStorage({ fleet: testFleet, ...options }, { signal: abort.signal }), {
       code: "INTERRUPTED",
     });
-    await assert.rejects(remote.planStorage(testFleet, { ...options, ratio: 0.5 }), {
+    await assert.rejects(remote.planStorage({ fleet: testFleet, ...options, ratio: 0.5 }), {
       code: "HTTP_REQUEST_INVALID",
     });
-    await assert.rejects(remote.applyStorage(testFleet, { ...options, plan: { format: 1 } as never }), {
-      code: "PLAN_INVALID",
-    });
-    await assert.rejects(remote.planStorage("nowhere", options), { code: "NOT_FOUND" });
-    const plan = await remote.planStorage(testFleet, options);
     await assert.rejects(
-      remote.applyStorage(testFleet, { ...options, plan: { ...plan, fleet: "another" } }),
+      remote.applyStorage({ fleet: testFleet, ...options, plan: { format: 1 } as never }),
+      {
+        code: "PLAN_INVALID",
+      },
+    );
+    await assert.rejects(remote.planStorage({ fleet: "nowhere", ...options }), { code: "NOT_FOUND" });
+    const plan = await remote.planStorage({ fleet: testFleet, ...options });
+    await assert.rejects(
+      remote.applyStorage({ fleet: testFleet, ...options, plan: { ...plan, fleet: "another" } }),
       { code: "PLAN_INVALID" },
     );
     await assertSame(remote, testFleet);
@@ -122,21 +130,21 @@ describe("storage is planned and applied", () => {
     context.after(() => server.end());
     await importAll(server.handle.operations, testFleet);
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
-    const cut = remote.applyStorage(testFleet, options).catch((error: unknown) => {
+    const cut = remote.applyStorage({ fleet: testFleet, ...options }).catch((error: unknown) => {
       assert.match(String((error as { code?: string }).code), /SERVER_UNREACHABLE|INTERRUPTED/);
     });
     await server.restart();
     await cut;
     const after = connectOperations({ socketPath: server.handle.socketPath }, 5),
-      { report } = await after.applyStorage(testFleet, options);
+      { report } = await after.applyStorage({ fleet: testFleet, ...options });
     assert.deepEqual([report.stopped, report.left, report.failed], [null, 0, []]);
     await assertSame(after, testFleet);
   });
 
   it("for a fleet that has nothing", async (context) => {
     const local = await openLocalOperations({ home: join(await temporaryFolder(context), "home") });
-    await local.addDataset("local", { name: "cells", kind: "battery-simulated", location: "-" });
-    const { report } = await local.applyStorage("local", options);
+    await local.addDataset({ fleet: "local", name: "cells", kind: "battery-simulated", location: "-" });
+    const { report } = await local.applyStorage({ fleet: "local", ...options });
     assert.deepEqual([report.rewritten, report.bytesReached, report.stopped], [0, 0, null]);
     await local.close();
   });

@@ -7,7 +7,7 @@ import { it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { workFolderOf } from "../../../../server/context/work-folder.js";
-import type { ServerOperations } from "../../../../server/operations/operations.js";
+import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
@@ -38,8 +38,8 @@ it(
       fleet = "local";
     const operations = await openLocalOperations({ home });
     try {
-      await operations.addDataset(fleet, { name: "shapes", kind: "images-generated", location: "" });
-      await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+      await operations.addDataset({ fleet, name: "shapes", kind: "images-generated", location: "" });
+      await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
       const { result } = await operations.train({
         fleet,
         recipe: "image-classify",
@@ -89,11 +89,14 @@ it(
           code: "USAGE",
         });
       const stop = new AbortController();
-      const stopped = operations.evaluate({ fleet, model: "pictures", data: "shapes" }, stop.signal);
+      const stopped = operations.evaluate(
+        { fleet, model: "pictures", data: "shapes" },
+        { signal: stop.signal },
+      );
       stop.abort();
       await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
       assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
-      assert.equal((await operations.models(fleet)).length, 2, "nothing was saved");
+      assert.equal((await operations.models({ fleet })).length, 2, "nothing was saved");
     } finally {
       await operations.close();
       await rm(home, { recursive: true, force: true });
@@ -106,7 +109,7 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
   try {
     const door = connectOperations({ socketPath: server.handle.socketPath }, 20),
       fleet = testFleet;
-    await door.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+    await door.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
     const { result } = await door.train({
       fleet,
       recipe: "battery-soh",
@@ -120,7 +123,7 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
     assert.deepEqual(report.evaluation, result.evaluation?.after);
     await assert.rejects(door.evaluate({ fleet, model: "soh", data: "cells", limit: -1 }), { code: "USAGE" });
     const gone = new AbortController();
-    const left = door.evaluate({ fleet, model: "soh", data: "cells" }, gone.signal);
+    const left = door.evaluate({ fleet, model: "soh", data: "cells" }, { signal: gone.signal });
     gone.abort();
     await assert.rejects(left, { code: "INTERRUPTED" });
   } finally {

@@ -9,7 +9,7 @@ import { connectOperations } from "../../../../server/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import type { ServerOperations } from "../../../../server/operations/operations.js";
+import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { reduceTensor } from "../../../../shared/schemes/reduce.js";
 import { parseScheme, schemeCodes } from "../../../../shared/schemes/scheme.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
@@ -123,7 +123,7 @@ describe("model reduce", () => {
         }
         await operations.close();
         operations = await openLocalOperations({ home });
-        await operations.collect(fleet, await operations.planCollection(fleet));
+        await operations.collect({ fleet, ...(await operations.planCollection({ fleet })) });
         for (const scheme of schemes) {
           const back = await recovered(operations, fleet, `small-${scheme.replace(":", "-")}`);
           for (const [name, tensor] of Object.entries(exact))
@@ -152,11 +152,11 @@ describe("model reduce", () => {
           "the exact model is as it was",
         );
         assert.equal((await operations.recover({ fleet, model: "exact" })).expected.scheme, undefined);
-        assert.deepEqual((await operations.check(fleet)).problems, []);
+        assert.deepEqual((await operations.check({ fleet })).problems, []);
 
         // The exact model may go; the reduced one keeps what it shares with it.
-        await operations.retire({ fleet, model: "exact" }, "small is enough");
-        await operations.collect(fleet, await operations.planCollection(fleet));
+        await operations.retire({ fleet, model: "exact", because: "small is enough" });
+        await operations.collect({ fleet, ...(await operations.planCollection({ fleet })) });
         assert.equal((await operations.verify({ fleet, model: "small-fixed-6" })).scheme, "fixed:6");
       } finally {
         await operations.close();
@@ -185,7 +185,8 @@ describe("model reduce", () => {
         name: "small",
       });
       for (const layout of ["packed", "planes"] as const) {
-        await operations.applyStorage(fleet, {
+        await operations.applyStorage({
+          fleet,
           ratio: 1,
           scheme: "independent",
           layout,
@@ -250,7 +251,9 @@ describe("model reduce", () => {
       });
 
       await server.enroll("van", ["line"]);
-      await assert.rejects(door.assign(fleet, "van", "line", "small"), { code: "MODEL_REDUCED" });
+      await assert.rejects(door.assign({ fleet, device: "van", line: "line", model: "small" }), {
+        code: "MODEL_REDUCED",
+      });
       await assert.rejects(
         door.enroll({
           fleet,
@@ -261,9 +264,10 @@ describe("model reduce", () => {
         }),
         { code: "MODEL_REDUCED" },
       );
-      assert.equal((await door.assign(fleet, "van", "line", "exact")).name, "exact");
+      assert.equal((await door.assign({ fleet, device: "van", line: "line", model: "exact" })).name, "exact");
       assert.equal(
-        (await door.assign(fleet, "van", "line", "small:1", { allowReduced: true })).record.scheme,
+        (await door.assign({ fleet, device: "van", line: "line", model: "small:1", allowReduced: true }))
+          .record.scheme,
         "fixed:8",
       );
       await door.enroll({

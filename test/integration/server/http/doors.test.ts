@@ -7,10 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { startServer } from "../../../../server/main.js";
-import { connectOperations, findLocalServer } from "../../../../server/http/client.js";
+import { connectOperations } from "../../../../server/http/client.js";
+import { findLocalServer } from "../../../../server/http/local-server.js";
 import { readHttpToken } from "../../../../server/http/token.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
-import type { ServerOperations } from "../../../../server/operations/operations.js";
+import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
@@ -99,8 +100,8 @@ describe("the doors of a server", () => {
     });
     assert.deepEqual([dry.summary, dry.unchanged, dry.changed], [undefined, true, 0]);
     assert.deepEqual(
-      (await remote.models(testFleet, { name: "door" })).map(({ version }) => version),
-      (await socket.models(testFleet, { name: "door" })).map(({ version }) => version),
+      (await remote.models({ fleet: testFleet, name: "door" })).map(({ version }) => version),
+      (await socket.models({ fleet: testFleet, name: "door" })).map(({ version }) => version),
     );
     const shown = await remote.model({ fleet: testFleet, model: "door:1" });
     assert.deepEqual(shown.metadata, { note: "ä", accuracy: 0.5 });
@@ -112,10 +113,7 @@ describe("the doors of a server", () => {
       (await remote.log({ fleet: testFleet, model: "door" })).map(({ version }) => version),
       [2, 1],
     );
-    const diff = await socket.diff(
-      { fleet: testFleet, model: "door:1" },
-      { fleet: testFleet, model: "door:2" },
-    );
+    const diff = await socket.diff({ fleet: testFleet, a: "door:1", b: "door:2" });
     assert.deepEqual(
       diff.changes.map(({ kind, name }) => [kind, name]),
       [["changed", "head"]],
@@ -183,7 +181,7 @@ describe("the doors of a server", () => {
     await assert.rejects(remote.model({ fleet: testFleet, model: "no-such-model" }), {
       code: "MODEL_NOT_FOUND",
     });
-    await assert.rejects(remote.models("no-such-fleet"), { code: "NOT_FOUND" });
+    await assert.rejects(remote.models({ fleet: "no-such-fleet" }), { code: "NOT_FOUND" });
     await assert.rejects(
       remote.import(imports(Buffer.from("this is no safetensors file at all")), {
         fleet: testFleet,
@@ -199,7 +197,9 @@ describe("the doors of a server", () => {
       }),
       { code: "MODEL_NOT_FOUND" },
     );
-    await assert.rejects(remote.command(testFleet, "nobody", "report", {}), { code: "DEVICE_UNKNOWN" });
+    await assert.rejects(remote.command({ fleet: testFleet, device: "nobody", name: "report", body: {} }), {
+      code: "DEVICE_UNKNOWN",
+    });
     await assert.rejects(
       remote.enroll({ fleet: testFleet, device: "a/b", lines: ["line"], profile: "generic" }),
       { code: "NAME_INVALID" },
@@ -278,7 +278,7 @@ describe("the doors of a server", () => {
           ["ROOT_MISMATCH", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(code),
         );
       }
-      assert.ok((await again.check(testFleet)).problems.length > 0);
+      assert.ok((await again.check({ fleet: testFleet })).problems.length > 0);
     } finally {
       await damaged.end();
     }
@@ -291,31 +291,31 @@ describe("the doors of a server", () => {
     });
     assert.ok(summary);
     const reference = { fleet: testFleet, model: "short-lived:1" };
-    assert.deepEqual((await remote.tag(reference, "best")).tags, ["best"]);
+    assert.deepEqual((await remote.tag({ ...reference, tag: "best" })).tags, ["best"]);
     assert.equal(
       (await remote.model({ fleet: testFleet, model: "short-lived:best" })).versionId,
       summary.versionId,
     );
-    await remote.hold(reference, true, "an incident");
-    await assert.rejects(remote.retire(reference, "test"), { code: "MODEL_HELD" });
-    await remote.hold(reference, false, "over");
-    assert.equal((await remote.retire(reference, "test")).state, "retired");
-    const plan = await remote.planCollection(testFleet);
+    await remote.hold({ ...reference, held: true, because: "an incident" });
+    await assert.rejects(remote.retire({ ...reference, because: "test" }), { code: "MODEL_HELD" });
+    await remote.hold({ ...reference, held: false, because: "over" });
+    assert.equal((await remote.retire({ ...reference, because: "test" })).state, "retired");
+    const plan = await remote.planCollection({ fleet: testFleet });
     assert.ok(plan.dead.length > 0);
-    const { freedBytes } = await remote.collect(testFleet, plan);
+    const { freedBytes } = await remote.collect({ fleet: testFleet, ...plan });
     assert.ok(freedBytes >= 40_000);
-    await assert.rejects(remote.collect(testFleet, plan), { code: "PLAN_STALE" });
+    await assert.rejects(remote.collect({ fleet: testFleet, ...plan }), { code: "PLAN_STALE" });
     await assert.rejects(remote.recover(reference), { code: "MODEL_RETIRED" });
-    assert.deepEqual((await remote.check(testFleet)).problems, []);
-    assert.ok((await remote.stats(testFleet)).packs > 0);
-    assert.ok((await remote.reindex(testFleet)).versions > 0);
+    assert.deepEqual((await remote.check({ fleet: testFleet })).problems, []);
+    assert.ok((await remote.stats({ fleet: testFleet })).packs > 0);
+    assert.ok((await remote.reindex({ fleet: testFleet })).versions > 0);
   });
 
   it("backs up while it serves, to an absolute folder only", async () => {
     const folder = await mkdtemp(join(tmpdir(), "stemma-backup-"));
     try {
-      assert.ok((await remote.backup(testFleet, folder)).position > 0);
-      await assert.rejects(remote.backup(testFleet, "relative/folder"), { code: "USAGE" });
+      assert.ok((await remote.backup({ fleet: testFleet, folder })).position > 0);
+      await assert.rejects(remote.backup({ fleet: testFleet, folder: "relative/folder" }), { code: "USAGE" });
     } finally {
       await rm(folder, { recursive: true, force: true });
     }

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { readHttpToken } from "../../../../server/http/token.js";
-import type { ServerEvent, ServerOperations } from "../../../../server/operations/operations.js";
+import type { ServerEvent } from "../../../../server/api/event-schemas.js";
+import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
@@ -46,40 +47,62 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
       if (event.event === "retired" || event.event === "retention") heard.push(event);
   })();
 
-  const held = await remote.hold({ fleet: testFleet, model: "soh:2" }, true, "incident 7", "ann@workshop");
+  const held = await remote.hold({
+    fleet: testFleet,
+    model: "soh:2",
+    held: true,
+    because: "incident 7",
+    by: "ann@workshop",
+  });
   assert.deepEqual([held.held, held.hold?.because, held.hold?.by], [true, "incident 7", "ann@workshop"]);
   for (const door of [remote, socket, server.handle.operations]) {
-    await assert.rejects(door.hold({ fleet: testFleet, model: "soh:2" }, true, "mine"), {
+    await assert.rejects(door.hold({ fleet: testFleet, model: "soh:2", held: true, because: "mine" }), {
       code: "MODEL_HELD",
       message: /ann@workshop.*incident 7/,
     });
     for (const dryRun of [true, false])
-      await assert.rejects(door.retire({ fleet: testFleet, model: "soh:2" }, "x", { dryRun }), {
+      await assert.rejects(door.retire({ fleet: testFleet, model: "soh:2", because: "x", dryRun }), {
         code: "MODEL_HELD",
         message: /ann@workshop.*incident 7/,
       });
     assert.deepEqual((await door.model({ fleet: testFleet, model: "soh:2" })).hold, held.hold);
-    await assert.rejects(door.setRetention(testFleet, { of: "fleet" }, "90 bananas"), {
-      code: "RETENTION_RULE_INVALID",
-    });
-    await assert.rejects(door.setRetention(testFleet, { of: "line", line: "x" }, null), {
-      code: "NOT_FOUND",
-    });
+    await assert.rejects(
+      door.setRetention({ fleet: testFleet, scope: { of: "fleet" }, rule: "90 bananas" }),
+      {
+        code: "RETENTION_RULE_INVALID",
+      },
+    );
+    await assert.rejects(
+      door.setRetention({ fleet: testFleet, scope: { of: "line", line: "x" }, rule: null }),
+      {
+        code: "NOT_FOUND",
+      },
+    );
   }
   assert.equal(
-    (await remote.retire({ fleet: testFleet, model: "soh:1" }, "x", { dryRun: true })).state === "retired",
+    (await remote.retire({ fleet: testFleet, model: "soh:1", because: "x", dryRun: true })).state ===
+      "retired",
     false,
   );
   await assert.rejects(
-    remote.setRetention(testFleet, { of: "galaxy" } as unknown as { of: "fleet" }, "1 day"),
+    remote.setRetention({
+      fleet: testFleet,
+      scope: { of: "galaxy" } as unknown as { of: "fleet" },
+      rule: "1 day",
+    }),
     { code: "HTTP_REQUEST_INVALID" },
   );
   await assert.rejects(
-    remote.setRetention(testFleet, { of: "fleet", line: "x" } as unknown as { of: "fleet" }, "1 day"),
+    remote.setRetention({
+      fleet: testFleet,
+      scope: { of: "fleet", line: "x" } as unknown as { of: "fleet" },
+      rule: "1 day",
+    }),
     { code: "HTTP_REQUEST_INVALID" },
   );
 
-  const tried = await socket.forecastRetention(testFleet, {
+  const tried = await socket.forecastRetention({
+    fleet: testFleet,
     trying: { scope: { of: "name", name: "soh" }, rule: "nothing" },
     listKept: true,
   });
@@ -94,8 +117,13 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
       [5, "head"],
     ],
   );
-  assert.deepEqual(await remote.retention(testFleet), []);
-  const set = await socket.setRetention(testFleet, { of: "name", name: "soh" }, "nothing", "ann@workshop");
+  assert.deepEqual(await remote.retention({ fleet: testFleet }), []);
+  const set = await socket.setRetention({
+    fleet: testFleet,
+    scope: { of: "name", name: "soh" },
+    rule: "nothing",
+    by: "ann@workshop",
+  });
   assert.deepEqual(
     set.map(({ scope, rule, by }) => ({ scope, rule, by })),
     [
@@ -106,10 +134,13 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
       },
     ],
   );
-  assert.deepEqual(await remote.retention(testFleet), await server.handle.operations.retention(testFleet));
-  const forecast = await remote.forecastRetention(testFleet);
+  assert.deepEqual(
+    await remote.retention({ fleet: testFleet }),
+    await server.handle.operations.retention({ fleet: testFleet }),
+  );
+  const forecast = await remote.forecastRetention({ fleet: testFleet });
   assert.equal(forecast.keep, undefined);
-  const report = await remote.applyRetention(testFleet, { collect: true });
+  const report = await remote.applyRetention({ fleet: testFleet, collect: true });
   assert.deepEqual(
     report.retired.map(({ version }) => version),
     [1, 3, 4],
@@ -119,7 +150,7 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
 
   await importNoise(remote, "cam", 9);
   for (const model of ["soh:1", "cam:1"])
-    await server.handle.operations.retire({ fleet: testFleet, model }, "by hand");
+    await server.handle.operations.retire({ fleet: testFleet, model, because: "by hand" });
   listening.abort();
   await following;
   // What was retired already is no event.
@@ -142,9 +173,9 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
     );
     assert.ok((shown.retired?.atMs ?? 0) >= shown.recordedAtMs);
   }
-  const released = await socket.hold({ fleet: testFleet, model: "soh:2" }, false, "closed");
+  const released = await socket.hold({ fleet: testFleet, model: "soh:2", held: false, because: "closed" });
   assert.deepEqual([released.held, released.hold], [false, undefined]);
-  await socket.hold({ fleet: testFleet, model: "soh:2" }, false, "closed twice");
+  await socket.hold({ fleet: testFleet, model: "soh:2", held: false, because: "closed twice" });
   // Counted in the journal itself: confirmations of imports come into it at any moment.
   await server.handle.close();
   const home = await openNodeHome(server.home),

@@ -91,7 +91,7 @@ describe("announcing over a real broker", () => {
       from,
     );
     assert.equal(again.position, first.position);
-    assert.equal((await server.handle.operations.models(testFleet, { device: "again" })).length, 1);
+    assert.equal((await server.handle.operations.models({ fleet: testFleet, device: "again" })).length, 1);
     await device.end();
   });
 
@@ -162,11 +162,11 @@ describe("announcing over a real broker", () => {
     const base = await device.save({ kept: noise(50_000, 21), w: noise(50_000, 22) }, { sequence: 1 });
     await device.announce(base);
     await device.receipt("released", base.versionId);
-    await server.handle.operations.retire({ fleet: testFleet, model: base.versionId }, "test");
-    await server.handle.operations.collect(
-      testFleet,
-      await server.handle.operations.planCollection(testFleet),
-    );
+    await server.handle.operations.retire({ fleet: testFleet, model: base.versionId, because: "test" });
+    await server.handle.operations.collect({
+      fleet: testFleet,
+      ...(await server.handle.operations.planCollection({ fleet: testFleet })),
+    });
     const child = await device.save(
       { kept: noise(50_000, 21), w: noise(50_000, 23) },
       { sequence: 2, base: base.versionId },
@@ -284,7 +284,7 @@ describe("refusals", () => {
     const saved = await device.save({ w: noise(100_000, 2) }, { sequence: 1 });
     await device.announce(saved);
     assert.equal((await device.refusal(saved.versionId)).code, "BLOCK_HASH_MISMATCH");
-    assert.deepEqual(await server.handle.operations.models(testFleet, { device: "corrupt" }), []);
+    assert.deepEqual(await server.handle.operations.models({ fleet: testFleet, device: "corrupt" }), []);
     await device.end();
   });
 

@@ -121,13 +121,16 @@ describe("server models to devices", () => {
     // Words of a device are taken one after the other: the answer to the next one comes after the fact.
     const from = device.words.length;
     await device.birth();
-    const shown = await server.handle.operations.device(testFleet, "receiver");
+    const shown = await server.handle.operations.device({ fleet: testFleet, device: "receiver" });
     assert.equal(shown.active["line"]?.versionId, versionId);
     assert.equal(
       device.words.slice(from).some((word) => word.type === "offer"),
       false,
     );
-    const [moment] = await server.handle.operations.asOf(testFleet, shown.active["line"]?.serverAtMs ?? 0);
+    const [moment] = await server.handle.operations.asOf({
+      fleet: testFleet,
+      at: shown.active["line"]?.serverAtMs ?? 0,
+    });
     assert.equal(moment?.versionId, versionId, moment?.why);
     await device.end();
   });
@@ -137,7 +140,12 @@ describe("server models to devices", () => {
     const device = await ScriptedDevice.connect(await server.enroll("waiting"), { session: 1 });
     await device.birth();
     const offer = device.next("offer");
-    await server.handle.operations.assign(testFleet, "waiting", "line", "later:1");
+    await server.handle.operations.assign({
+      fleet: testFleet,
+      device: "waiting",
+      line: "line",
+      model: "later:1",
+    });
     assert.equal((await offer).versionId, versionId);
     await device.end();
   });
@@ -160,7 +168,12 @@ describe("server models to devices", () => {
     }
     await device.birth();
     const offer = device.next("offer");
-    await server.handle.operations.assign(testFleet, "returning", "line", "returning-model:1");
+    await server.handle.operations.assign({
+      fleet: testFleet,
+      device: "returning",
+      line: "line",
+      model: "returning-model:1",
+    });
     assert.equal((await offer).versionId, first.versionId);
     await device.say({
       type: "activated",
@@ -262,8 +275,18 @@ describe("server models to devices", () => {
       "coded against what it may not have",
     );
     assert.ok(foreign.byteLength > 0.5 * own.length);
-    await server.handle.operations.assign(testFleet, "prober", "line", "other-secret:1");
-    await server.handle.operations.assign(testFleet, "prober", "line", "near-secret:1");
+    await server.handle.operations.assign({
+      fleet: testFleet,
+      device: "prober",
+      line: "line",
+      model: "other-secret:1",
+    });
+    await server.handle.operations.assign({
+      fleet: testFleet,
+      device: "prober",
+      line: "line",
+      model: "near-secret:1",
+    });
     const given = await manifestOf([secretId], "2b".repeat(8));
     assert.ok(given.encodings.every(({ against }) => against !== undefined));
     assert.ok(given.byteLength < 0.2 * own.length, `${given.byteLength} of ${own.length} bytes`);
@@ -376,7 +399,10 @@ describe("server models to devices", () => {
       clockErrorMs: null,
     });
     assert.equal((await thief.refusal(saved.versionId)).code, "IDENTITY_FOREIGN");
-    assert.deepEqual((await server.handle.operations.device(testFleet, "thief")).active, {});
+    assert.deepEqual(
+      (await server.handle.operations.device({ fleet: testFleet, device: "thief" })).active,
+      {},
+    );
     await owner.end();
     await thief.end();
   });
@@ -385,7 +411,13 @@ describe("server models to devices", () => {
     const device = await ScriptedDevice.connect(await server.enroll("worker"), { session: 1 });
     await device.birth();
     const asked = device.next("command");
-    const answer = server.handle.operations.command(testFleet, "worker", "report", { deep: true }, 20_000);
+    const answer = server.handle.operations.command({
+      fleet: testFleet,
+      device: "worker",
+      name: "report",
+      body: { deep: true },
+      timeoutMs: 20_000,
+    });
     const command = await asked;
     assert.deepEqual([command.name, JSON.parse(command.json)], ["report", { deep: true }]);
     const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
@@ -394,10 +426,25 @@ describe("server models to devices", () => {
       correlation,
     );
     assert.deepEqual(await answer, { code: "ok", result: { answer: 42 } });
-    await assert.rejects(server.handle.operations.command(testFleet, "worker", "report", {}, 30), {
-      code: "TIMED_OUT",
+    await assert.rejects(
+      server.handle.operations.command({
+        fleet: testFleet,
+        device: "worker",
+        name: "report",
+        body: {},
+        timeoutMs: 30,
+      }),
+      {
+        code: "TIMED_OUT",
+      },
+    );
+    const waiting = server.handle.operations.command({
+      fleet: testFleet,
+      device: "worker",
+      name: "report",
+      body: {},
+      timeoutMs: 20_000,
     });
-    const waiting = server.handle.operations.command(testFleet, "worker", "report", {}, 20_000);
     const gone = assert.rejects(waiting, { code: "SERVER_UNREACHABLE" });
     await device.end();
     await gone;

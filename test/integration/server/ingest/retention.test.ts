@@ -15,7 +15,7 @@ describe("retention beside the ingest", () => {
 
   it("leaves the base of what is being sent alone, and takes it once the child is recorded and released", async () => {
     const { operations } = server.handle;
-    await operations.setRetention(testFleet, { of: "line", line: "line" }, "nothing");
+    await operations.setRetention({ fleet: testFleet, scope: { of: "line", line: "line" }, rule: "nothing" });
     const device = await ScriptedDevice.connect(await server.enroll("sender"));
     await device.birth();
     const body = noise(200_000, 1);
@@ -26,7 +26,7 @@ describe("retention beside the ingest", () => {
       await device.receipt("released", saved.versionId);
     }
     assert.deepEqual(
-      (await operations.forecastRetention(testFleet)).retire.map(({ versionId }) => versionId),
+      (await operations.forecastRetention({ fleet: testFleet })).retire.map(({ versionId }) => versionId),
       [base.versionId],
     );
     let release: () => void = () => undefined;
@@ -37,7 +37,7 @@ describe("retention beside the ingest", () => {
     const child = await device.save({ body, head: noise(200_000, 4) }, { sequence: 3, base: base.versionId });
     await device.announce(child);
     await device.want(child.versionId);
-    const { keep } = await operations.forecastRetention(testFleet, { listKept: true });
+    const { keep } = await operations.forecastRetention({ fleet: testFleet, listKept: true });
     assert.deepEqual(
       keep
         ?.filter(({ device: of }) => of === "sender")
@@ -47,10 +47,10 @@ describe("retention beside the ingest", () => {
         [newer.versionId, "head", "the newest of its line and name"],
       ],
     );
-    assert.deepEqual((await operations.applyRetention(testFleet, { collect: true })).retired, []);
+    assert.deepEqual((await operations.applyRetention({ fleet: testFleet, collect: true })).retired, []);
     release();
     await device.receipt("released", child.versionId);
-    const { retired } = await operations.applyRetention(testFleet, { collect: true });
+    const { retired } = await operations.applyRetention({ fleet: testFleet, collect: true });
     assert.deepEqual(
       retired.map(({ versionId }) => versionId),
       [base.versionId, newer.versionId],
@@ -64,7 +64,7 @@ describe("retention beside the ingest", () => {
     try {
       const { operations } = held.handle;
       const device = await ScriptedDevice.connect(await held.enroll("careful"));
-      await operations.setRetention(testFleet, { of: "fleet" }, "nothing");
+      await operations.setRetention({ fleet: testFleet, scope: { of: "fleet" }, rule: "nothing" });
       await device.birth();
       const saved = [
         await device.save({ w: noise(9_000, 1) }, { sequence: 1 }),
@@ -74,12 +74,12 @@ describe("retention beside the ingest", () => {
         await device.announce(one);
         await device.receipt("stored", one.versionId);
       }
-      assert.deepEqual((await operations.applyRetention(testFleet)).retired, []);
-      assert.deepEqual((await operations.forecastRetention(testFleet)).kept, { unreleased: 2 });
-      await operations.backup(testFleet, `${held.home}-backup`);
+      assert.deepEqual((await operations.applyRetention({ fleet: testFleet })).retired, []);
+      assert.deepEqual((await operations.forecastRetention({ fleet: testFleet })).kept, { unreleased: 2 });
+      await operations.backup({ fleet: testFleet, folder: `${held.home}-backup` });
       for (const one of saved) await device.receipt("released", one.versionId);
       assert.deepEqual(
-        (await operations.applyRetention(testFleet)).retired.map(({ versionId }) => versionId),
+        (await operations.applyRetention({ fleet: testFleet })).retired.map(({ versionId }) => versionId),
         [saved[0]?.versionId],
       );
       await device.end();

@@ -1,7 +1,7 @@
 // Who gets in, who takes over, who is cut off; and what a device is told when it comes back.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { ServerEvent } from "../../../../server/events/event-hub.js";
+import type { ServerEvent } from "../../../../server/api/event-schemas.js";
 import { noise } from "../../../helpers/noise.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
@@ -43,7 +43,7 @@ describe("sessions", () => {
     await assert.rejects(ScriptedDevice.connect({ ...enrolment, device: "nobody" }), refusedByBroker);
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
     await device.birth();
-    await server.handle.operations.revoke(testFleet, "keys", "test");
+    await server.handle.operations.revoke({ fleet: testFleet, device: "keys", because: "test" });
     await assert.rejects(
       device.find((word): word is typeof word & { type: "receipt" } => word.type === "receipt"),
       /ended/,
@@ -62,7 +62,10 @@ describe("sessions", () => {
     await young.announce(saved);
     const receipt = await young.receipt("recorded", saved.versionId);
     assert.equal(receipt.session, 2);
-    assert.equal((await server.handle.operations.device(testFleet, "takeover")).online, true);
+    assert.equal(
+      (await server.handle.operations.device({ fleet: testFleet, device: "takeover" })).online,
+      true,
+    );
     await old.end();
     await young.end();
   });
@@ -75,7 +78,10 @@ describe("sessions", () => {
       assert.rejects(ScriptedDevice.connect(enrolment, { session: 5 }), refusedByBroker),
     );
     assert.match(event.because, /session 5/);
-    assert.equal((await server.handle.operations.device(testFleet, "twin")).state, "quarantined");
+    assert.equal(
+      (await server.handle.operations.device({ fleet: testFleet, device: "twin" })).state,
+      "quarantined",
+    );
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 6 }), refusedByBroker);
     await first.end();
     const again = await server.enroll("twin");
@@ -156,11 +162,11 @@ describe("sessions", () => {
     );
     await device.announce(child);
     assert.deepEqual((await device.want(child.versionId)).tensorIndices, [1]);
-    await server.handle.operations.retire({ fleet: testFleet, model: base.versionId }, "test");
-    await server.handle.operations.collect(
-      testFleet,
-      await server.handle.operations.planCollection(testFleet),
-    );
+    await server.handle.operations.retire({ fleet: testFleet, model: base.versionId, because: "test" });
+    await server.handle.operations.collect({
+      fleet: testFleet,
+      ...(await server.handle.operations.planCollection({ fleet: testFleet })),
+    });
     release();
     await device.receipt("stored", child.versionId);
     assert.deepEqual(
@@ -178,7 +184,7 @@ describe("sessions", () => {
     await device.announce(kept);
     await device.receipt("released", kept.versionId);
     const folder = `${server.home}-backup`;
-    const { position } = await server.handle.operations.backup(testFleet, folder);
+    const { position } = await server.handle.operations.backup({ fleet: testFleet, folder });
     const lost = await device.save({ w: noise(90_000, 8) }, { sequence: 2, base: kept.versionId });
     await device.announce(lost);
     await device.receipt("released", lost.versionId);

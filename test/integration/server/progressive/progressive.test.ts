@@ -20,13 +20,14 @@ it(
       fleet = "local";
     const operations = await openLocalOperations({ home });
     try {
-      await operations.addDataset(fleet, {
+      await operations.addDataset({
+        fleet,
         name: "shapes",
         kind: "images-generated",
         location: "",
         parameters: { count: 400 },
       });
-      await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+      await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
       await operations.train({
         fleet,
         recipe: "image-classify",
@@ -95,7 +96,7 @@ it(
       const stop = new AbortController();
       const stopped = operations.evaluateProgressively(
         { fleet, model: "pictures", data: "shapes" },
-        stop.signal,
+        { signal: stop.signal },
       );
       stop.abort();
       await assert.rejects(stopped, { code: "INTERRUPTED" });
@@ -114,7 +115,8 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
     fleet = "local";
   const operations = localOperations({ home, fleets, version: "test" });
   try {
-    await operations.addDataset(fleet, {
+    await operations.addDataset({
+      fleet,
       name: "shapes",
       kind: "images-generated",
       location: "",
@@ -136,7 +138,8 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
       ["planes", encodingCodes.planes],
       ["fixed", encodingCodes.fixedPlanes],
     ] as const) {
-      await operations.applyStorage(fleet, {
+      await operations.applyStorage({
+        fleet,
         ratio: null,
         scheme: "independent",
         layout,
@@ -178,7 +181,8 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
   try {
     const door = connectOperations({ socketPath: server.handle.socketPath }, 20),
       fleet = testFleet;
-    await door.addDataset(fleet, {
+    await door.addDataset({
+      fleet,
       name: "shapes",
       kind: "images-generated",
       location: "",

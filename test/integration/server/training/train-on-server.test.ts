@@ -20,13 +20,14 @@ it(
     const home = await mkdtemp(join(tmpdir(), "stemma-train-"));
     const operations = await openLocalOperations({ home });
     try {
-      const data = await operations.addDataset(fleet, {
+      const data = await operations.addDataset({
+        fleet,
         name: "cells",
         kind: "battery-simulated",
         location: "",
       });
       assert.match(data.hash ?? "", /^[0-9a-f]{64}$/);
-      assert.equal((await operations.checkDataset(fleet, "cells")).ok, true);
+      assert.equal((await operations.checkDataset({ fleet, name: "cells" })).ok, true);
       const progress: string[] = [];
       const train = {
         fleet,
@@ -36,8 +37,10 @@ it(
         seed: "7",
         parameters: { epochs: 1 },
       };
-      const first = await operations.train(train, ({ line }) => {
-        progress.push(line);
+      const first = await operations.train(train, {
+        onProgress: ({ line }) => {
+          progress.push(line);
+        },
       });
       assert.ok(
         progress.some((line) => line.startsWith("training")),
@@ -71,10 +74,12 @@ it(
       const stop = new AbortController();
       const stopped = operations.train(
         { ...train, parameters: { epochs: 500 } },
-        () => {
-          stop.abort();
+        {
+          onProgress: () => {
+            stop.abort();
+          },
+          signal: stop.signal,
         },
-        stop.signal,
       );
       await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
       await assert.rejects(operations.train({ ...train, data: "nothing" }), { code: "DATASET_UNKNOWN" });
@@ -131,7 +136,7 @@ it(
         data: "cells",
         name: "delivery-van-0017-pack-state-of-health",
       };
-      await operations.addDataset(fleet, { name: "cells", kind: "battery-simulated", location: "" });
+      await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
       const base = await operations.train({ ...train, parameters: { epochs: 1 } });
       // A step of this size is nought beside any weight.
       const equal = await operations.train({

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { refuseExisting, writeStreamDurably } from "../../../../server/cli/stream-file.js";
-import type { RecoveryReport, RecoveryStream } from "../../../../server/operations/operations.js";
+import type { RecoveryReport } from "../../../../server/api/version-schemas.js";
+import type { RecoveryStream } from "../../../../server/api/server-operations.js";
 import { StemmaError } from "../../../../shared/errors.js";
 
 async function folderOf(context: TestContext): Promise<string> {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { eventHub, type ServerEvent } from "../../../../server/events/event-hub.js";
+import type { ServerEvent } from "../../../../server/api/event-schemas.js";
+import { eventHub } from "../../../../server/events/event-hub.js";
 
 describe("the event hub", () => {
   const event = (device: string): Parameters<ReturnType<typeof eventHub>["emit"]>[0] => ({

@@ -2,14 +2,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { errorBodyOf, errorOfAnswer, httpStatusOf } from "../../../../server/http/error-body.js";
-import {
-  decodeImport,
-  encodeImportOptions,
-  maxImportOptionsBytes,
-} from "../../../../server/http/import-frame.js";
+import { decodeImport, encodeImportOptions } from "../../../../server/http/import-frame.js";
+import { maxImportOptionsBytes } from "../../../../server/api/version-schemas.js";
 import { bearerMatches } from "../../../../server/http/token.js";
 import { trainJobs } from "../../../../server/http/train-jobs.js";
-import type { TrainReport } from "../../../../server/operations/operations.js";
+import type { TrainReport } from "../../../../server/api/evaluation-schemas.js";
 import { StemmaError } from "../../../../shared/errors.js";
 
 describe("errors over HTTP", () => {
@@ -122,7 +119,7 @@ describe("trainings started over HTTP", () => {
     let end: (report: TrainReport) => void = () => undefined;
     const jobs = trainJobs(
       {
-        train: (_, onProgress) => {
+        train: (_, { onProgress } = {}) => {
           onProgress?.({ state: "running", line: "epoch 1" });
           return new Promise((resolve) => {
             end = resolve;
@@ -141,7 +138,7 @@ describe("trainings started over HTTP", () => {
   it("are stopped when asked, and few at a time", async () => {
     const jobs = trainJobs(
       {
-        train: (_, __, signal) =>
+        train: (_, { signal } = {}) =>
           new Promise((_resolve, reject) => {
             signal?.addEventListener("abort", () => {
               reject(new StemmaError("TRAINING_STOPPED", "stopped"));

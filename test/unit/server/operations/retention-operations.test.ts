@@ -38,23 +38,23 @@ function contextWith(failures: readonly ErrorCode[]): {
 
 test("nothing is collected unless it is asked for", async () => {
   const { context, done } = contextWith([]);
-  assert.equal((await retentionOperations(context).applyRetention("a")).freedBytes, undefined);
+  assert.equal((await retentionOperations(context).applyRetention({ fleet: "a" })).freedBytes, undefined);
   assert.deepEqual(done, ["apply"]);
 });
 
 test("a plan that another collection made stale is made again, a bounded number of times", async () => {
   const twice = contextWith(["PLAN_STALE", "PLAN_STALE"]);
   assert.equal(
-    (await retentionOperations(twice.context).applyRetention("a", { collect: true })).freedBytes,
+    (await retentionOperations(twice.context).applyRetention({ fleet: "a", collect: true })).freedBytes,
     7,
   );
   assert.deepEqual(twice.done, ["apply", "plan", "plan", "plan", "collect"]);
   const always = contextWith(Array<ErrorCode>(9).fill("PLAN_STALE"));
-  await assert.rejects(retentionOperations(always.context).applyRetention("a", { collect: true }), {
+  await assert.rejects(retentionOperations(always.context).applyRetention({ fleet: "a", collect: true }), {
     code: "PLAN_STALE",
   });
   const refused = contextWith(["COLLECTION_REFUSED"]);
-  await assert.rejects(retentionOperations(refused.context).applyRetention("a", { collect: true }), {
+  await assert.rejects(retentionOperations(refused.context).applyRetention({ fleet: "a", collect: true }), {
     code: "COLLECTION_REFUSED",
   });
   assert.deepEqual(refused.done, ["apply", "plan"]);

@@ -1,7 +1,7 @@
 /** When rules are applied by a server, and what does not stop it. Time is moved by hand. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { RetentionReport } from "../../../../server/operations/operations.js";
+import type { RetentionReport } from "../../../../server/api/storage-schemas.js";
 import { startRetentionSchedule } from "../../../../server/operations/retention-schedule.js";
 import type { RetentionSetting } from "../../../../server/repository/retention/fleet-retention.js";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -32,8 +32,8 @@ function scene(
     log,
     fleets: () => Promise.resolve(["a", "b", "c"]),
     operations: {
-      retention: (fleet) => Promise.resolve(rulesOf(fleet)),
-      applyRetention: (fleet) => {
+      retention: ({ fleet }) => Promise.resolve(rulesOf(fleet)),
+      applyRetention: ({ fleet }) => {
         calls.push(`${fleet} at ${clock.monotonic() / hourMs} h`);
         return applied(fleet);
       },

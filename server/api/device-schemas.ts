@@ -1,0 +1,96 @@
+/** Answers about devices and fleets, and what an enrolment takes. */
+import { z } from "zod";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type { DeviceSummary } from "../repository/fleet-repository.js";
+import { count, hash, shortText, timeMs } from "./fields.js";
+import type { ValueOf } from "./operation.js";
+
+const text = z.string();
+
+const deviceMembers = {
+  device: text,
+  profile: text,
+  lines: z.array(text).describe("Lines of models on this device"),
+  enrolledAtMs: timeMs,
+  state: z.enum(["enrolled", "revoked", "quarantined"]),
+  session: count,
+  publicKey: text,
+  tokenHash: text.describe("SHA-256 of the device's token; the token itself is not kept"),
+  active: z
+    .record(
+      text,
+      z.object({
+        versionId: hash,
+        deviceAtMs: timeMs.describe("Since when, by the device's clock"),
+        deviceClockErrorMs: z.number().nullable().describe("Known error of that clock; null: unknown"),
+        serverAtMs: timeMs,
+      }),
+    )
+    .describe("What each line runs"),
+};
+const deviceSummary = z.object(deviceMembers) satisfies z.ZodType<DeviceSummary>;
+
+export const listedDevice = deviceSummary
+  .extend({
+    online: z.boolean(),
+    runs: z.record(text, text).describe("What each line runs, as name:version where it is known here"),
+  })
+  .meta({ id: "ListedDevice" });
+export const shownDevice = deviceSummary
+  .extend({ online: z.boolean(), versions: count.describe("Versions that it made, retired ones too") })
+  .meta({ id: "ShownDevice" });
+
+export const enrolmentBody = {
+  device: shortText.describe("Letters, digits, - and _; it begins with a letter or digit"),
+  lines: z.array(shortText).min(1).max(64),
+  profile: shortText.optional().describe("Device class (firmware-profiles/*.json); default generic"),
+  initial: z.record(shortText, z.string().max(512)).optional().describe("Model that each line starts from"),
+  allowReduced: z.boolean().optional().describe("Whether initial models may be reduced (lossy) ones"),
+  dryRun: z.boolean().optional().describe("Check, enrol nothing: the answer is then empty"),
+};
+
+/** The enrolment file's content: secret, answered once, empty after a dry run. */
+export const enrolment = z
+  .object({
+    kind: z.literal("stemma-enrolment"),
+    format: z.literal(1),
+    fleet: text,
+    device: text,
+    lines: z.array(text),
+    mqtt: z.array(text),
+    http: text.exactOptional(),
+    ca: text.exactOptional(),
+    root: text,
+    token: text,
+    deviceSeed: text,
+    devicePublicKey: text,
+    serverPublicKey: text,
+    profile: text,
+  })
+  .partial()
+  .meta({
+    id: "Enrolment",
+    description: "Content of an enrolment file: secret, answered only once",
+  }) as unknown as z.ZodType<Partial<Enrolment>>;
+
+export const commandAnswer = z.object({
+  code: text.describe("OK, or why the device refused"),
+  result: z.unknown().optional(),
+});
+
+export const fleetSummary = z
+  .object({ fleet: text, versions: count, devices: count, online: count, journalLength: count })
+  .meta({ id: "FleetSummary" });
+export type FleetSummary = ValueOf<typeof fleetSummary>;
+
+export const health = z
+  .object({
+    version: text,
+    pid: count.optional(),
+    home: text.optional(),
+    mqttUrl: text.optional(),
+    httpUrl: text.optional(),
+    publicKey: text.optional(),
+    fleets: z.array(text).optional(),
+  })
+  .meta({ id: "Health", description: "Without a token only the version" });

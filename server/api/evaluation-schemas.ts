@@ -1,0 +1,216 @@
+/** Trainings, evaluations, reductions and named data: what they take and what they answer. */
+import { z } from "zod";
+import type { Difference } from "../../shared/schemes/difference.js";
+import type { Evaluation } from "../../shared/train/evaluation.js";
+import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
+import type { TrainingResult } from "../../shared/train/training.js";
+import { count, hash, modelText, namedVersion, parameters, readerParameters, shortText } from "./fields.js";
+import type { ValueOf } from "./operation.js";
+import { versionSummary } from "./version-schemas.js";
+
+const text = z.string();
+/** What is not a number (an infinite loss) is null in JSON. */
+const figure = z.number().nullable();
+
+export const dataset = z
+  .object({
+    name: text,
+    kind: text.describe("The reader: nasa-battery, mnist, battery-simulated, images-generated, samples"),
+    location: text.describe("Folder or file; empty for a reader that makes its own samples"),
+    parameters: readerParameters.describe("What the reader is given, such as cells or vehicle"),
+    hash: text.nullable().describe("SHA-256 over the samples; null where none was kept"),
+  })
+  .meta({ id: "Dataset" });
+export type DatasetSummary = ValueOf<typeof dataset>;
+
+export const datasetCheck = z
+  .object({ ok: z.boolean(), samples: count, hash: text, expected: text.nullable(), message: text })
+  .meta({ id: "DatasetCheck" });
+
+export const datasetBody = {
+  name: shortText,
+  kind: shortText.describe(
+    "How it is read: nasa-battery, mnist, battery-simulated, images-generated, samples",
+  ),
+  location: z
+    .string()
+    .max(4096)
+    .describe("Folder or file on the server's machine; empty where the reader needs none"),
+  parameters: readerParameters.optional().describe("What the reader is given, such as cells or vehicle"),
+};
+
+const regression = z.object({
+  task: z.literal("regression"),
+  samples: count,
+  meanAbsoluteError: figure,
+  rootMeanSquareError: figure,
+  r2: figure.describe("Null where the targets do not vary"),
+});
+const classification = z.object({
+  task: z.literal("classification"),
+  samples: count,
+  correct: count,
+  accuracy: figure,
+  top: z.object({ k: count, correct: count, accuracy: figure }).exactOptional(),
+  classes: z.array(z.object({ samples: count, recall: figure, precision: figure, f1: figure })),
+  confusion: z.array(z.array(count)).describe("confusion[actual][predicted]"),
+});
+const evaluation = z
+  .discriminatedUnion("task", [regression, classification])
+  .meta({ id: "Evaluation" }) as unknown as z.ZodType<Evaluation>;
+
+const backend = z.object({ backend: text, reason: text }) as unknown as z.ZodType<TrainingResult["backend"]>;
+const metricMembers = { name: text, unit: text, lowerIsBetter: z.boolean() };
+
+const trainingResult = z
+  .object({
+    format: z.literal(1),
+    engine: hash,
+    backend,
+    metric: z.object({ ...metricMembers, before: figure, after: figure }).describe("On held-out samples"),
+    evaluation: z.object({ before: evaluation, after: evaluation }).exactOptional(),
+    measurements: z.array(
+      z.object({
+        iteration: count,
+        epoch: z.number(),
+        loss: figure,
+        learningRate: figure,
+        validation: figure.exactOptional(),
+      }),
+    ),
+    epochs: z.number(),
+    stoppedEarly: z.boolean(),
+    samples: z.object({ train: count, validation: count, heldOut: count }),
+    datasetHash: hash,
+    provenance: z.record(text, z.unknown()),
+    durationMs: z.number(),
+    files: z.record(text, z.unknown()),
+  })
+  .meta({ id: "TrainingResult" }) as unknown as z.ZodType<TrainingResult>;
+
+export const trainBody = {
+  recipe: shortText.describe("Registered training procedure"),
+  data: z.string().min(1).max(4096).describe("Registered data"),
+  name: shortText.describe("Name of the new model"),
+  base: modelText.optional().describe("Train from this model; without it the recipe starts from scratch"),
+  parameters: parameters.optional().describe("Parameters of the recipe"),
+  seed: z
+    .string()
+    .regex(/^\d{1,20}$/, "is not a whole number")
+    .optional()
+    .describe("Seed of every random stream; drawn and recorded where it is absent"),
+};
+export const trainProgress = z.object({
+  state: z.literal("running"),
+  line: text,
+  iteration: z.number().exactOptional(),
+  loss: figure.exactOptional(),
+});
+export type TrainProgress = ValueOf<typeof trainProgress>;
+export const trainReport = z
+  .object({ summary: versionSummary, result: trainingResult })
+  .meta({ id: "TrainReport" });
+export type TrainReport = ValueOf<typeof trainReport>;
+
+export const evaluateBody = {
+  data: shortText.describe("Registered data; its held-out part is used, which no training has seen"),
+  top: z
+    .number()
+    .optional()
+    .describe("Classification: count an answer as right when it is among the k most likely, too"),
+  limit: z.number().optional().describe("Only the first n held-out samples"),
+};
+export const evaluationReport = z
+  .object({
+    versionId: hash,
+    name: text,
+    version: count,
+    scheme: text.nullable().describe("The float scheme of a reduced model; null: exact"),
+    data: text,
+    metric: z.object({ ...metricMembers, value: z.number() }),
+    format: z.literal(1),
+    engine: hash,
+    backend,
+    evaluation,
+    samples: z.object({ evaluated: count, heldOut: count }),
+    datasetHash: hash,
+    durationMs: z.number(),
+  })
+  .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
+export type EvaluationReport = ValueOf<typeof evaluationReport>;
+
+/** As the tensors are stored; or in fixed planes, which are made for this evaluation. */
+export const progressiveLayouts = ["stored", "fixed"] as const;
+export const evaluateProgressivelyBody = {
+  data: shortText.describe("Registered data; its held-out part is used"),
+  tops: z.array(z.number()).max(10).optional().describe("Sizes of the answers; 1 and 5 where it is absent"),
+  limit: z.number().optional().describe("Only the first n held-out samples"),
+  layout: z
+    .enum(progressiveLayouts)
+    .optional()
+    .describe("Bytes as they are stored (stored), or as they would be with one exponent a channel (fixed)"),
+  check: z
+    .boolean()
+    .optional()
+    .describe("Compare with the full-precision answers, which reads all bytes; default true"),
+};
+const levelReport = z.object({
+  level: count.describe("Highest bytes of each weight that were known; 4: all"),
+  dataShare: z.number().describe("Of the tensors' stored bytes, those read up to here"),
+  readBytes: count,
+  tops: z.array(z.object({ top: count, decided: count, open: count })),
+});
+export type LevelReport = ValueOf<typeof levelReport>;
+export const progressiveReport = z
+  .object({
+    versionId: hash,
+    name: text,
+    version: count,
+    data: text,
+    layout: z.enum(progressiveLayouts),
+    samples: z.object({ evaluated: count, heldOut: count }),
+    totalBytes: count,
+    levels: z.array(levelReport),
+    tops: z.array(
+      z.object({
+        top: count,
+        correct: count.describe("Samples whose label is among the answer"),
+        unanswerable: count.describe("Samples without an answer: an output is not a number"),
+        equal: z
+          .boolean()
+          .nullable()
+          .describe("Whether all answers are the full-precision ones; null: not compared"),
+      }),
+    ),
+    durationMs: z.number(),
+  })
+  .meta({ id: "ProgressiveEvaluationReport" });
+export type ProgressiveEvaluationReport = ValueOf<typeof progressiveReport>;
+
+export const reduceBody = {
+  scheme: shortText.describe(
+    "float16, bfloat16, fixed:K, normalized:K, quantize-uniform:K or quantize-random:K",
+  ),
+  name: shortText.describe("Name of the reduced model; not one that exact versions have"),
+  seed: shortText.optional().describe("What quantize-random draws from; default 0"),
+  dryRun: z.boolean().optional().describe("Report sizes and differences, save nothing"),
+};
+export const reduceReport = z
+  .object({
+    base: namedVersion,
+    summary: versionSummary.nullable().describe("Null after a dry run"),
+    scheme: text,
+    tensors: count,
+    reducedTensors: count.describe("The others stay exact"),
+    rawBytes: count,
+    storedBytes: count.describe(
+      "Of all tensors that a reader of the reduced model needs, as they are stored",
+    ),
+    ratio: z.number().describe("Raw bytes over stored bytes"),
+    packBytes: count.describe("What this save added"),
+    difference: z
+      .object({ numbers: count, changed: count, largest: z.number(), mean: z.number() })
+      .describe("Of the reduced numbers from the exact ones") satisfies z.ZodType<Difference>,
+  })
+  .meta({ id: "ReduceReport" });
+export type ReduceReport = ValueOf<typeof reduceReport>;

@@ -1,0 +1,62 @@
+/** Events of a server: what its devices and it do, for live screens and the event stream. */
+import { z } from "zod";
+import { count } from "./fields.js";
+import type { ValueOf } from "./operation.js";
+
+const text = z.string();
+const bytes = z.number();
+
+function event<const Name extends string, Members extends Readonly<Record<string, z.ZodType>>>(
+  name: Name,
+  members: Members,
+): z.ZodObject<{ event: z.ZodLiteral<Name>; atMs: z.ZodNumber; fleet: z.ZodString } & Members> {
+  return z.object({ event: z.literal(name), atMs: z.number(), fleet: text, ...members });
+}
+
+const version = { device: text, line: text, versionId: text };
+const arrival = {
+  ...version,
+  name: text,
+  version: count,
+  wireBytes: bytes,
+  tensorBytes: bytes,
+  tookMs: z.number(),
+};
+
+export const serverEvent = z
+  .discriminatedUnion("event", [
+    event("device-connected", { device: text, session: count, profile: text }),
+    event("device-disconnected", { device: text }),
+    event("device-quarantined", { device: text, because: text }),
+    event("announced", { ...version, name: text, tensorBytes: bytes }),
+    event("parked", { ...version, bases: z.array(text) }),
+    event("wanted", { ...version, reason: text, objects: count, bytes }),
+    event("transfer", {
+      ...version,
+      transfer: text,
+      bytes,
+      totalBytes: bytes,
+      resumedBytes: bytes.describe("What was already here when this transfer resumed after an interruption"),
+    }),
+    event("recorded", arrival),
+    event("stored", arrival),
+    event("released", arrival),
+    event("damaged", { ...version, code: text, message: text }).describe(
+      "What was read back differs from what was recorded: the device keeps its copy, and a person must look",
+    ),
+    event("refused", { device: text, versionId: text.nullable(), code: text, message: text }),
+    event("offered", version),
+    event("activated", version),
+    event("retired", { ...version, name: text, version: count, because: text }),
+    event("retention", {
+      retired: count,
+      kept: count,
+      freedBytes: bytes.nullable().describe("Null where nothing was collected with it"),
+    }).describe("Retention rules were applied"),
+    event("device-event", { device: text, line: text, name: text, text }),
+    event("guard", { device: text, message: text }),
+    event("training", { job: text, state: text, epoch: z.number(), loss: z.number().nullable() }),
+    event("missed", { count }).describe("The listener did not keep up: so many older events were dropped"),
+  ])
+  .meta({ id: "ServerEvent" });
+export type ServerEvent = ValueOf<typeof serverEvent>;

@@ -1,0 +1,40 @@
+/** Fields that several operations have in their input or answer. */
+import { z } from "zod";
+import type { Hash } from "../../shared/tensor/tensor.js";
+
+/** A SHA-256 in hex. The type is narrower than the schema can tell: a checked string is a Hash. */
+export const hash = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/, "is not a SHA-256 in lower-case hex")
+  .meta({ id: "Hash", description: "SHA-256 as 64 lower-case hex digits" }) as unknown as z.ZodType<
+  Hash,
+  Hash
+>;
+
+export const shortText = z.string().min(1).max(256);
+export const modelText = z
+  .string()
+  .min(1)
+  .max(512)
+  .describe("A model: name, name:version, name:tag, version id or at least 8 digits of it");
+export const reasonText = z.string().max(1024).describe("Why, in a few words; it is kept with the fact");
+export const fleetText = shortText.describe("The fleet that owns devices and models");
+export const deviceText = shortText.describe("A device of the fleet");
+
+export const count = z.number().int().nonnegative();
+export const timeMs = z.number().describe("Milliseconds since 1970");
+
+export const parameterValue = z.union([z.string().max(65536), z.number(), z.boolean()]);
+export const parameters = z.record(z.string().max(256), parameterValue);
+/** Parameters of a data reader may also be lists of texts. */
+export const readerParameters = z.record(
+  z.string().max(256),
+  z.union([z.string().max(65536), z.number(), z.boolean(), z.array(z.string().max(65536)).max(4096)]),
+);
+
+export const fleetParams = { fleet: fleetText };
+export const deviceParams = { fleet: fleetText, device: deviceText };
+export const modelParams = { fleet: fleetText, model: modelText };
+
+/** A version named for a person. */
+export const namedVersion = z.object({ versionId: hash, name: z.string(), version: z.number() });

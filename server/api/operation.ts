@@ -1,0 +1,162 @@
+/**
+ * What one operation of the server is, as data: where HTTP has it, what it takes and what it answers. From
+ * these definitions follow the routes, the HTTP client, the interface that both implement, the API
+ * description and the checks of commands. Schemas hold no transforms: JSON Schema could not express them.
+ */
+import { z } from "zod";
+
+export type Shape = Readonly<Record<string, z.ZodType>>;
+type NoMembers = Readonly<Record<never, never>>;
+
+interface OperationBase<Params extends Shape, Query extends Shape, Body extends Shape> {
+  /** One sentence for the API description. */
+  readonly summary: string;
+  readonly method: "GET" | "POST";
+  /** `:name` stands for a path parameter. */
+  readonly path: string;
+  readonly params: z.ZodObject<Params>;
+  readonly query: z.ZodObject<Query>;
+  readonly body: z.ZodObject<Body>;
+  /** Largest body, bytes; without it the server's usual bound applies. */
+  readonly maxBodyBytes?: number;
+}
+
+/** One request, one JSON answer. */
+export interface CallDefinition<
+  Params extends Shape = Shape,
+  Query extends Shape = Shape,
+  Body extends Shape = Shape,
+  Output extends z.ZodType = z.ZodType,
+> extends OperationBase<Params, Query, Body> {
+  readonly kind: "call";
+  readonly output: Output;
+  /** Whether the first byte of the answer may take minutes. */
+  readonly isLong?: boolean;
+  /** Whether the work stops when the client closes its connection. */
+  readonly stopsWithClient?: boolean;
+}
+
+/** Work that outlives its request: started by one request, then polled or stopped by others. */
+export interface JobDefinition<
+  Params extends Shape = Shape,
+  Body extends Shape = Shape,
+  Progress extends z.ZodType = z.ZodType,
+  Report extends z.ZodType = z.ZodType,
+> extends OperationBase<Params, NoMembers, Body> {
+  readonly kind: "job";
+  /** Below this path each job has its own, by its id. */
+  readonly jobsPath: string;
+  readonly progress: Progress;
+  readonly report: Report;
+}
+
+/** Bytes or events that flow; each has a transport of its own. */
+export interface StreamDefinition<
+  Params extends Shape = Shape,
+  Query extends Shape = Shape,
+  Body extends Shape = Shape,
+  Output extends z.ZodType = z.ZodType,
+> extends OperationBase<Params, Query, Body> {
+  readonly kind: "stream";
+  /** Media types of the request body, where it is not JSON. */
+  readonly requestTypes?: readonly string[];
+  readonly responseType: string;
+  /** What flows or what is answered at the end, as JSON. */
+  readonly output: Output;
+  /** For the API description: how the stream is to be read or written. */
+  readonly details: string;
+}
+
+export type OperationDefinition = CallDefinition | JobDefinition | StreamDefinition;
+
+type Given<Definition, Keys extends string> = Omit<Definition, "kind" | Keys>;
+
+/** @param shapes members of path, query and body; those that are absent are empty */
+export function call<
+  Output extends z.ZodType,
+  Params extends Shape = NoMembers,
+  Query extends Shape = NoMembers,
+  Body extends Shape = NoMembers,
+>(
+  definition: Given<CallDefinition<Params, Query, Body, Output>, "params" | "query" | "body"> & {
+    readonly params?: Params;
+    readonly query?: Query;
+    readonly body?: Body;
+  },
+): CallDefinition<Params, Query, Body, Output> {
+  return { ...definition, kind: "call", ...objectsOf(definition) };
+}
+
+export function job<
+  Progress extends z.ZodType,
+  Report extends z.ZodType,
+  Params extends Shape = NoMembers,
+  Body extends Shape = NoMembers,
+>(
+  definition: Given<JobDefinition<Params, Body, Progress, Report>, "method" | "params" | "query" | "body"> & {
+    readonly params?: Params;
+    readonly body?: Body;
+  },
+): JobDefinition<Params, Body, Progress, Report> {
+  return { ...definition, kind: "job", method: "POST", ...objectsOf<Params, NoMembers, Body>(definition) };
+}
+
+export function stream<
+  Output extends z.ZodType,
+  Params extends Shape = NoMembers,
+  Query extends Shape = NoMembers,
+  Body extends Shape = NoMembers,
+>(
+  definition: Given<StreamDefinition<Params, Query, Body, Output>, "params" | "query" | "body"> & {
+    readonly params?: Params;
+    readonly query?: Query;
+    readonly body?: Body;
+  },
+): StreamDefinition<Params, Query, Body, Output> {
+  return { ...definition, kind: "stream", ...objectsOf(definition) };
+}
+
+function objectsOf<Params extends Shape, Query extends Shape, Body extends Shape>({
+  params,
+  query,
+  body,
+}: {
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly body?: Body;
+}): {
+  readonly params: z.ZodObject<Params>;
+  readonly query: z.ZodObject<Query>;
+  readonly body: z.ZodObject<Body>;
+} {
+  // An absent shape is the empty one: then its type parameter is NoMembers.
+  const none = {};
+  return {
+    params: z.object(params ?? (none as Params)),
+    query: z.object(query ?? (none as Query)),
+    body: z.object(body ?? (none as Body)),
+  };
+}
+
+type Primitive = string | number | boolean | null | undefined;
+/** A value of a schema, as nobody may change it. */
+export type Immutable<T> = unknown extends T
+  ? T
+  : T extends Primitive
+    ? T
+    : T extends readonly (infer Item)[]
+      ? readonly Immutable<Item>[]
+      : { readonly [Key in keyof T]: Immutable<T[Key]> };
+
+/** What a schema's value is. */
+export type ValueOf<Schema extends z.ZodType> = Immutable<z.output<Schema>>;
+
+/** zod infers `Record<string, never>` for an object without members, with which nothing can be joined. */
+type MembersOf<Schema extends z.ZodObject> = keyof Schema["shape"] extends never
+  ? NoMembers
+  : z.input<Schema>;
+
+/** Path, query and body members of an operation as one object. */
+export type InputOf<Definition extends OperationDefinition> = Immutable<
+  MembersOf<Definition["params"]> & MembersOf<Definition["query"]> & MembersOf<Definition["body"]>
+>;

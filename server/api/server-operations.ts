@@ -1,0 +1,78 @@
+/**
+ * Everything that can be asked of a server or of a home without one: one interface, two implementations.
+ * server/operations works on an opened home in this process; server/http/client.ts asks a running server
+ * over HTTP or its unix socket. Commands know only this interface. Calls follow from the table of
+ * operations; streams and jobs are written out here. Answers are plain JSON values, except where bytes
+ * stream. Types only.
+ */
+import type { z } from "zod";
+import type { ArchivePlan } from "../archive/archive-plan.js";
+import type { ServerEvent } from "./event-schemas.js";
+import type { InputOf, ValueOf } from "./operation.js";
+import type { OperationTable } from "./operation-table.js";
+import type { TrainProgress, TrainReport } from "./evaluation-schemas.js";
+import type { StorageApplied } from "./storage-schemas.js";
+import type { importOptions, ImportReport, RecoveryReport } from "./version-schemas.js";
+
+type NamesOfKind<Kind extends string> = {
+  [Name in keyof OperationTable]: OperationTable[Name] extends { readonly kind: Kind } ? Name : never;
+}[keyof OperationTable];
+export type CallName = NamesOfKind<"call">;
+export type JobName = NamesOfKind<"job">;
+
+/** Members of path, query and body of an operation, as one object. */
+export type OperationInput<Name extends keyof OperationTable> = InputOf<OperationTable[Name]>;
+/** What a call answers. */
+export type CallOutput<Name extends CallName> = ValueOf<OperationTable[Name]["output"]>;
+
+export interface CallOptions {
+  /** Stops the work where the operation can be stopped, else only the wait for its answer. */
+  readonly signal?: AbortSignal | undefined;
+}
+export interface JobOptions<Progress> extends CallOptions {
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+type CallMethod<Name extends CallName> =
+  Record<never, never> extends OperationInput<Name>
+    ? (input?: OperationInput<Name>, options?: CallOptions) => Promise<CallOutput<Name>>
+    : (input: OperationInput<Name>, options?: CallOptions) => Promise<CallOutput<Name>>;
+
+/** The operations of the table that are one request and one JSON answer. */
+export type CallOperations = { readonly [Name in CallName]: CallMethod<Name> };
+
+/** A recovered model as one stream of bytes. */
+export interface RecoveryStream {
+  readonly byteLength: number;
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** Resolves when the stream has ended and the root was verified. */
+  readonly report: Promise<RecoveryReport>;
+  /** What the report will be if the bytes prove it. */
+  readonly expected: RecoveryReport;
+}
+
+export interface ImportOptions extends Readonly<Omit<z.input<typeof importOptions>, "attachments">> {
+  readonly fleet: string;
+  readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[] | undefined;
+}
+export interface ImportStream {
+  /** -1 where it is not known. */
+  readonly byteLength: number;
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+export interface ServerOperations extends CallOperations {
+  recover(input: OperationInput<"recover">): Promise<RecoveryStream>;
+  import(stream: ImportStream, options: ImportOptions): Promise<ImportReport>;
+  train(input: OperationInput<"train">, options?: JobOptions<TrainProgress>): Promise<TrainReport>;
+  /**
+   * One plan or application at a time in a fleet.
+   * @throws BUDGET_UNREACHABLE, QUOTA_EXCEEDED
+   */
+  planStorage(input: OperationInput<"planStorage">, options?: JobOptions<string>): Promise<ArchivePlan>;
+  /** @throws PLAN_INVALID, BUDGET_UNREACHABLE, QUOTA_EXCEEDED */
+  applyStorage(input: OperationInput<"applyStorage">, options?: JobOptions<string>): Promise<StorageApplied>;
+  /** Follows what happens until the signal aborts. @throws SERVER_UNREACHABLE without a running server */
+  events(signal: AbortSignal): AsyncIterable<ServerEvent>;
+  close(): Promise<void>;
+}

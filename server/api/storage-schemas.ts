@@ -1,0 +1,295 @@
+/** Storage, its collection, retention and planning: what these operations take and what they answer. */
+import { z } from "zod";
+import type { CollectionPlan } from "../../shared/objects/object-store.js";
+import type { ApplyReport } from "../archive/apply-plan.js";
+import type { ArchivePlan } from "../archive/archive-plan.js";
+import type { CheckReport } from "../repository/fleet-repository.js";
+import type { RetentionForecast, RetentionSetting } from "../repository/retention/fleet-retention.js";
+import type { RetentionScope } from "../repository/retention/retention-plan.js";
+import { count, hash, shortText, timeMs } from "./fields.js";
+import type { ValueOf } from "./operation.js";
+
+const text = z.string();
+
+export const storageStats = z
+  .object({
+    versions: count,
+    tensors: count,
+    coded: z
+      .object({ tensors: count, storedBytes: count, byteLength: count, deepest: count })
+      .describe(
+        "Tensors that are not stored raw: their bytes on disk and in full, and how many others the deepest of them needs, decoded one after the other",
+      ),
+    objects: count,
+    packs: count,
+    packBytes: count,
+    journalBytes: count,
+    logicalBytes: count.describe("What snapshots of every version would take"),
+  })
+  .meta({ id: "StorageStats" });
+export type StorageStats = ValueOf<typeof storageStats>;
+
+export const checkReport = z
+  .object({
+    versions: count,
+    objects: count,
+    bytes: count,
+    problems: z.array(z.object({ what: text, id: text, message: text })),
+  })
+  .meta({ id: "CheckReport" }) satisfies z.ZodType<CheckReport>;
+
+/** Members of a collection plan; the plan itself is the body that executes it. */
+export const collectionPlanMembers = {
+  format: z.literal(1),
+  generation: count.describe("The state the plan was made from; execution refuses another"),
+  live: count,
+  dead: z.array(z.object({ id: hash, storedBytes: count })),
+  deletePacks: z.array(shortText),
+  repackPacks: z.array(shortText),
+  bytesBefore: count,
+  bytesAfter: count,
+};
+export const collectionPlan = z
+  .object(collectionPlanMembers)
+  .meta({ id: "CollectionPlan" }) satisfies z.ZodType<CollectionPlan>;
+/** A collection plan names every dead object: its body may be long. */
+export const maxCollectionPlanBytes = 256 * 1024 * 1024;
+
+export const backupReport = z.object({
+  position: count.describe("Journal position up to which the backup reaches"),
+  bytes: count.describe("Bytes that were copied"),
+});
+
+export const retentionScope = z
+  .discriminatedUnion("of", [
+    z.strictObject({ of: z.literal("fleet") }),
+    z.strictObject({ of: z.literal("line"), line: shortText }),
+    z.strictObject({ of: z.literal("name"), name: shortText }),
+  ])
+  .meta({ id: "RetentionScope" }) satisfies z.ZodType<RetentionScope>;
+/** Longer than any rule, so that a caller who sends too much is answered with what a rule is. */
+export const retentionRule = z
+  .string()
+  .max(4096)
+  .nullable()
+  .describe('A rule such as "90 days, then one a week"; null lifts the rule');
+
+const retentionSetting = z
+  .object({
+    scope: retentionScope,
+    rule: text,
+    setAtMs: timeMs,
+    by: text.exactOptional(),
+  })
+  .meta({ id: "RetentionSetting" }) satisfies z.ZodType<RetentionSetting>;
+export const retentionSettings = z.array(retentionSetting);
+
+const fateMembers = {
+  versionId: hash,
+  name: text,
+  version: count,
+  device: text,
+  line: text,
+  recordedAtMs: timeMs,
+  tensorBytes: count,
+  ownBytes: count,
+  because: text,
+};
+const fate = z.object(fateMembers).meta({ id: "Fate" });
+const keepReasons = [
+  "held",
+  "in-use",
+  "unreleased",
+  "busy",
+  "refused",
+  "tagged",
+  "head",
+  "no-rule",
+  "for-ever",
+  "young",
+  "release-base",
+  "one-of",
+  "base",
+] as const;
+export const retentionForecast = z
+  .object({
+    nowMs: timeMs,
+    settings: retentionSettings,
+    kept: z
+      .partialRecord(z.enum(keepReasons), count.exactOptional())
+      .describe("How many versions stay, by reason") as unknown as z.ZodType<RetentionForecast["kept"]>,
+    keep: z
+      .array(z.object({ ...fateMembers, reason: z.enum(keepReasons) }))
+      .exactOptional()
+      .describe("Everything that stays, where it was asked for"),
+    retire: z.array(fate),
+    bytesBefore: count.describe("Bytes of all packs now"),
+    freedBytes: count.describe("What a collection after this retirement would free"),
+    freeableBytes: count.describe("What a collection would free already"),
+  })
+  .meta({ id: "RetentionForecast" }) satisfies z.ZodType<RetentionForecast>;
+
+export const retentionReport = z
+  .object({
+    nowMs: timeMs,
+    retired: z.array(fate),
+    kept: count,
+    freedBytes: count.exactOptional().describe("Where space was freed too"),
+  })
+  .meta({ id: "RetentionReport" });
+export type RetentionReport = ValueOf<typeof retentionReport>;
+
+export const planningSchemes = ["independent", "parallel"] as const;
+export const archiveLayouts = ["packed", "planes", "fixed"] as const;
+/** Largest storage plan that is read, as a file or as the body of a request. */
+export const maxPlanBytes = 256 * 1024 * 1024;
+
+export const storagePlanBody = {
+  ratio: z
+    .number()
+    .min(1)
+    .max(1e6)
+    .nullable()
+    .describe("What a version may cost to rebuild against all stored for speed; null: any cost"),
+  scheme: z
+    .enum(planningSchemes)
+    .optional()
+    .describe("Whether tensors of a version are rebuilt one after the other or concurrently"),
+  layout: z
+    .enum(archiveLayouts)
+    .optional()
+    .describe(
+      "packed: smallest; planes: the high-order bytes of every number can be read alone; fixed: so, and float32 matrices with one exponent a channel",
+    ),
+  timeLimitMs: z
+    .number()
+    .int()
+    .min(1)
+    .max(3_600_000)
+    .optional()
+    .describe("How long better plans are looked for"),
+  readBytesPerSecond: z
+    .number()
+    .positive()
+    .max(1e15)
+    .optional()
+    .describe("Speed of the disk; measured where it is absent"),
+  measure: z.boolean().optional().describe("Measure disk and processor again"),
+};
+export const storageApplyBody = {
+  ...storagePlanBody,
+  plan: (z.unknown() as unknown as z.ZodType<ArchivePlan, ArchivePlan>)
+    .optional()
+    .describe("A plan made before, as the job of a plan reports it; without it one is made"),
+  diskBytes: z
+    .number()
+    .int()
+    .positive()
+    .optional()
+    .describe("Stop where copies not yet dropped would take more"),
+  timeMs: z.number().int().positive().optional().describe("Stop after this time"),
+  dryRun: z.boolean().optional().describe("Report what would be rewritten, write nothing"),
+};
+
+const cost = z.number().nonnegative();
+const recreation = z.object({ largestUs: cost, meanUs: cost });
+const plannedMembers = {
+  format: z.literal(1),
+  fleet: text,
+  madeAtMs: timeMs,
+  layout: z.enum(archiveLayouts),
+  scheme: z.enum(planningSchemes),
+  ratio: z.number().nullable(),
+  rates: z.object({
+    readUsPerByte: cost,
+    hashUsPerByte: cost,
+    aloneUsPerNumber: cost,
+    deltaUsPerNumber: cost,
+    extrapolatedUsPerNumber: cost,
+    planesUsPerByte: cost,
+    objectUs: cost,
+  }),
+  summary: z.object({
+    versions: count,
+    tensors: count,
+    unreadable: count,
+    tensorBytes: cost,
+    bytesNow: cost,
+    bytesPlanned: cost,
+    rewrittenTensors: count,
+    rewrittenBytes: cost,
+    kinds: z.array(z.object({ kind: text, tensors: count, storedBytes: cost })),
+    materialised: recreation,
+    now: recreation.nullable(),
+    planned: recreation,
+    diskNeeded: cost,
+  }),
+};
+const algorithm = z.enum(["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"]);
+export const archivePlan = z
+  .object({
+    ...plannedMembers,
+    plan: z.object({
+      format: z.literal(1),
+      scheme: z.enum(planningSchemes),
+      algorithm,
+      isRefined: z.boolean(),
+      isCutShort: z.boolean(),
+      storageCost: cost,
+      leastStorageCost: cost,
+      candidates: z.array(z.object({ algorithm, storageCost: cost, isWithinBudgets: z.boolean() })),
+      vertices: z.array(
+        z.object({
+          vertex: text,
+          from: text.nullable(),
+          kind: text,
+          storageCost: cost,
+          recreationCost: cost,
+          detail: z.record(text, z.union([text, z.number(), z.boolean(), z.null()])).exactOptional(),
+        }),
+      ),
+      snapshots: z.array(
+        z.object({
+          snapshot: text,
+          budget: cost.nullable(),
+          independent: cost,
+          parallel: cost,
+          reusable: cost,
+        }),
+      ),
+    }),
+    members: z.array(z.array(count)).describe("By snapshot: its tensors, as positions in plan.vertices"),
+  })
+  .meta({ id: "ArchivePlan" }) satisfies z.ZodType<ArchivePlan>;
+
+const applyReport = z
+  .object({
+    fleet: text,
+    dryRun: z.boolean(),
+    stopped: z
+      .enum(["time", "disk", "interrupted"])
+      .nullable()
+      .describe("Why it ended before the plan was carried out; null: it was carried out"),
+    rewritten: count,
+    left: count.describe("Tensors left for the next time"),
+    already: count.describe("Tensors stored as planned already"),
+    notSmaller: count.describe("Tensors kept because rewriting them would have gained nothing"),
+    kept: count,
+    unplanned: count,
+    stale: z.array(z.unknown()),
+    failed: z.array(z.object({ tensor: hash, code: text, message: text })),
+    bytesBefore: count,
+    bytesPredicted: z.number(),
+    bytesReached: count,
+    writtenBytes: count,
+    packs: count,
+    freedBytes: count,
+    durationMs: z.number(),
+  })
+  .meta({ id: "ApplyReport" }) as unknown as z.ZodType<ApplyReport>;
+
+/** What was planned, without every tensor's position, and what came of it. */
+export const storageApplied = z
+  .object({ planned: z.object(plannedMembers), report: applyReport })
+  .meta({ id: "StorageApplied" });
+export type StorageApplied = ValueOf<typeof storageApplied>;

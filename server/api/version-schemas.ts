@@ -1,0 +1,213 @@
+/** Answers about models and their versions. */
+import { z } from "zod";
+import type { EnvironmentPolicy, EnvironmentVerdict } from "../../shared/model/environment.js";
+import type { Leaf, SaveRecord } from "../../shared/model/model.js";
+import type { RecoverySteps } from "../../shared/recover/recovery.js";
+import type { Measurement } from "../../shared/train/training.js";
+import type { FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
+import { count, hash, namedVersion, parameterValue, shortText, timeMs } from "./fields.js";
+import type { ValueOf } from "./operation.js";
+
+const text = z.string();
+
+const saveRecord = z
+  .object({
+    format: z.literal(1),
+    name: text,
+    fleet: text,
+    device: text,
+    line: text,
+    sequence: count.describe("The device's own counter for this line, from 1"),
+    bases: z.array(hash).describe("What it was trained from; the first is the one compared with"),
+    successorOf: hash.exactOptional(),
+    kind: z.enum(["architecture", "opaque"]),
+    contentId: hash,
+    architecture: hash,
+    root: hash.describe("Root of the Merkle tree over all tensors"),
+    approach: z.enum(["snapshot", "update", "provenance"]),
+    scheme: text.exactOptional().describe("The float scheme of a reduced model; absent: exact"),
+    savedAtMs: timeMs.describe("By the saver's clock"),
+    clockErrorMs: z.number().nullable().describe("Known error of that clock; null: unknown"),
+    objects: z.object({
+      tree: hash,
+      architecture: hash.exactOptional(),
+      names: hash,
+      ownerMap: hash,
+      environment: hash,
+      measurements: hash.exactOptional(),
+      checkpoints: hash.exactOptional(),
+      provenance: hash.exactOptional(),
+      metadata: hash.exactOptional(),
+      attachments: z.array(z.object({ name: text, hash })).exactOptional(),
+    }),
+  })
+  .meta({ id: "SaveRecord" }) satisfies z.ZodType<SaveRecord>;
+
+const versionMembers = {
+  versionId: hash,
+  name: text,
+  version: count,
+  record: saveRecord,
+  position: count.describe("Position of its fact in the journal"),
+  recordedAtMs: timeMs.describe("By the server's clock"),
+  state: z.enum(["recorded", "stored", "released", "retired"]),
+  tags: z.array(text),
+  held: z.boolean(),
+  hold: z
+    .object({ atMs: timeMs, because: text, by: text.exactOptional() })
+    .exactOptional()
+    .describe("Who holds it, and why"),
+  retired: z.object({ atMs: timeMs, because: text }).exactOptional(),
+  tensorBytes: count.describe("Bytes of all its tensors"),
+  ownBytes: count.describe("Bytes of the tensors that this version brought into the store"),
+};
+export const versionSummary = z
+  .object(versionMembers)
+  .meta({ id: "VersionSummary" }) satisfies z.ZodType<VersionSummary>;
+
+const measurement = z.object({
+  iteration: count,
+  epoch: z.number(),
+  loss: z.number().nullable(),
+  learningRate: z.number().nullable(),
+  validation: z.number().nullable().exactOptional(),
+});
+
+export const modelDescription = z
+  .object({
+    ...versionMembers,
+    leaves: z.array(
+      z.object({
+        path: text,
+        name: text,
+        dtype: text,
+        shape: z.array(count),
+        bytes: count,
+        owner: namedVersion.describe("The version that last changed this tensor"),
+      }),
+    ),
+    layers: z.array(z.object({ name: text, className: text })).exactOptional(),
+    environment: z.record(text, text),
+    measurements: (z.array(measurement) as unknown as z.ZodType<readonly Measurement[]>).exactOptional(),
+    metadata: z.record(text, parameterValue).exactOptional(),
+    provenance: z.unknown().exactOptional(),
+    bases: z.array(namedVersion.extend({ state: text })),
+    derived: z.array(namedVersion),
+  })
+  .meta({ id: "ModelDescription" });
+export type ModelDescription = ValueOf<typeof modelDescription>;
+
+const leaf = z.object({
+  path: text,
+  tensor: hash,
+  dtype: text as unknown as z.ZodType<Leaf["dtype"]>,
+  shape: z.array(count),
+}) satisfies z.ZodType<Leaf>;
+
+export const modelDiff = z
+  .object({
+    a: hash,
+    b: hash,
+    sameArchitecture: z.boolean(),
+    opaque: z.boolean().describe("Whether neither has an architecture"),
+    comparisons: count,
+    changes: z.array(
+      z.object({
+        kind: z.enum(["changed", "added", "removed", "renamed", "moved", "reshaped"]),
+        path: text,
+        name: text,
+        otherPath: text.exactOptional(),
+        otherName: text.exactOptional(),
+        a: leaf.exactOptional(),
+        b: leaf.exactOptional(),
+      }),
+    ),
+  })
+  .meta({ id: "ModelDiff" }) satisfies z.ZodType<ModelDiff>;
+
+export const fleetMoment = z
+  .object({
+    device: text,
+    line: text,
+    versionId: z.union([hash, z.literal("unknown")]),
+    why: text,
+    sinceMs: timeMs.exactOptional(),
+    uncertainMs: z.number().nullable().exactOptional(),
+  })
+  .meta({ id: "FleetMoment" }) satisfies z.ZodType<FleetMoment>;
+
+const recoverySteps = z
+  .object({
+    loadMs: z.number(),
+    rebuildMs: z.number(),
+    checkEnvironmentMs: z.number(),
+    verifyMs: z.number(),
+  })
+  .describe("Milliseconds of each step") satisfies z.ZodType<RecoverySteps>;
+
+const environmentVerdict = z.object({
+  verdict: z
+    .enum(["same", "compatible", "different"])
+    .describe("compatible: only fields differ that do not decide bits"),
+  differing: z.array(z.object({ field: text, recorded: text.optional(), here: text.optional() })),
+}) as unknown as z.ZodType<EnvironmentVerdict>;
+
+export const recoveryReport = z
+  .object({
+    versionId: hash,
+    name: text,
+    version: count,
+    root: hash,
+    byteLength: count,
+    tensors: count,
+    steps: recoverySteps,
+    environment: environmentVerdict,
+    scheme: text.exactOptional().describe("The float scheme of a reduced model; absent: exact"),
+  })
+  .meta({ id: "RecoveryReport" });
+export type RecoveryReport = ValueOf<typeof recoveryReport>;
+
+export const environmentPolicies = ["ignore", "report", "refuse-different", "refuse-any"] as const;
+export const environmentPolicy = z
+  .enum(environmentPolicies)
+  .describe(
+    "What an environment that differs from the recorded one means",
+  ) satisfies z.ZodType<EnvironmentPolicy>;
+
+export const importReport = z
+  .object({
+    summary: versionSummary.optional().describe("The version that was saved; absent after a dry run"),
+    approach: z.enum(["snapshot", "update"]),
+    changed: count,
+    tensors: count,
+    tensorBytes: count,
+    newTensorBytes: count,
+    overheadBytes: count,
+    unchanged: z.boolean().describe("Whether it equals its base"),
+  })
+  .meta({ id: "ImportReport" });
+export type ImportReport = ValueOf<typeof importReport>;
+
+/** Longest JSON part of an import, bytes: architecture and attachments included. */
+export const maxImportOptionsBytes = 64 * 1024 * 1024;
+
+/** Options of an import as they cross HTTP: attachments are base64. */
+export const importOptions = z
+  .object({
+    name: shortText.describe("Name of the model; every import under it is a new version"),
+    base: shortText.optional().describe("The model this one was trained from; only what changed is stored"),
+    architecture: z
+      .string()
+      .max(maxImportOptionsBytes)
+      .optional()
+      .describe("Text of a tfjs model.json: gives the tensors an architecture"),
+    device: shortText.optional(),
+    line: shortText.optional().describe("The line it belongs to"),
+    metadata: z.record(z.string().max(256), parameterValue).optional(),
+    attachments: z
+      .array(z.object({ name: shortText, base64: z.string() }))
+      .max(256)
+      .optional(),
+    dryRun: z.boolean().optional().describe("Report what would be stored, store nothing"),
+  })
+  .meta({ id: "ImportOptions" });

@@ -1,0 +1,83 @@
+/** A recovery as it comes over HTTP: the report in a header, then the bytes. */
+import { StemmaError } from "../../shared/errors.js";
+import { operationTable } from "../api/operation-table.js";
+import type { OperationInput, RecoveryStream } from "../api/server-operations.js";
+import type { RecoveryReport } from "../api/version-schemas.js";
+import { checkAnswer } from "./check-answer.js";
+import type { Connection, ServerAnswer } from "./request.js";
+import { pathOf } from "./write-input.js";
+
+export async function recoverOver(
+  connection: Connection,
+  input: OperationInput<"recover">,
+  timeoutMs: number,
+): Promise<RecoveryStream> {
+  const answer = await connection.send({ path: pathOf(operationTable.recover, input), timeoutMs });
+  let report: RecoveryReport;
+  let byteLength: number;
+  try {
+    report = checkAnswer(
+      operationTable.recover.output,
+      parseHeader(answer.headers["stemma-recovery"]),
+      connection.server,
+    );
+    byteLength = Number(answer.headers["content-length"]);
+    if (!Number.isSafeInteger(byteLength))
+      throw new StemmaError(
+        "SERVER_UNREACHABLE",
+        `${connection.server} answered a recovery without its length. Check that it is a Stemma server of this version.`,
+      );
+  } catch (error) {
+    answer.body.destroy();
+    throw error;
+  }
+  return streamOf(answer, report, byteLength);
+}
+
+function parseHeader(header: string | string[] | undefined): unknown {
+  try {
+    return JSON.parse(Buffer.from(String(header ?? ""), "base64url").toString("utf8"));
+  } catch {
+    // Refused by the check that follows.
+    return undefined;
+  }
+}
+
+function streamOf({ body }: ServerAnswer, report: RecoveryReport, byteLength: number): RecoveryStream {
+  let settle: { resolve(report: RecoveryReport): void; reject(error: unknown): void } | undefined;
+  const ended = new Promise<RecoveryReport>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  ended.catch(() => undefined); // its reader may come later, or never
+  return {
+    byteLength,
+    report: ended,
+    expected: report,
+    chunks: (async function* () {
+      let received = 0;
+      try {
+        for await (const chunk of body as AsyncIterable<Buffer>) {
+          received += chunk.length;
+          yield chunk;
+        }
+        if (received !== byteLength) throw new Error(`${received} of ${byteLength} bytes came`);
+        settle?.resolve(report);
+      } catch (cause) {
+        // The server holds the last chunk until the root is verified: a complete body is a right one, and a
+        // wrong model ends in a body that breaks off.
+        const error = new StemmaError(
+          "RECOVERY_INCOMPLETE",
+          `The recovery of ${report.name}:${report.version} broke off after ${received} of ${byteLength} bytes; nothing of it may be used. \`stemma model verify\` shows whether the stored model is damaged.`,
+          { cause, received, byteLength },
+        );
+        settle?.reject(error);
+        throw error;
+      } finally {
+        settle?.reject(
+          new StemmaError("RECOVERY_INCOMPLETE", "The recovery was not read to its end.", { received }),
+        );
+        body.destroy();
+      }
+    })(),
+  };
+}

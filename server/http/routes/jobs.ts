@@ -1,0 +1,51 @@
+/** Routes of long jobs: start one, ask for its state, stop it. */
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { fleetParams, shortText } from "../../api/fields.js";
+import { operationTable } from "../../api/operation-table.js";
+import { readArchivePlan } from "../../archive/archive-plan.js";
+import type { ArchiveJobs } from "../archive-jobs.js";
+import type { Jobs } from "../jobs.js";
+import { parse, readInput } from "../read-input.js";
+import type { TrainJobs } from "../train-jobs.js";
+
+const jobParams = z.object({ ...fleetParams, job: shortText });
+
+export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs): void {
+  const { train } = operationTable;
+  app.post(train.path, async (request, reply) =>
+    reply.status(202).send(jobs.start(readInput(train, request))),
+  );
+  app.get(train.jobsPath, async ({ params }) => jobs.list(parse(z.object(fleetParams), params).fleet));
+  addJobRoutes(app, train.jobsPath, jobs);
+}
+
+export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs): void {
+  const { planStorage, applyStorage } = operationTable;
+  app.post(planStorage.path, async (request, reply) => {
+    const input = readInput(planStorage, request);
+    return reply.status(202).send(jobs.start({ name: "plan", fleet: input.fleet, input }));
+  });
+  app.post(applyStorage.path, { bodyLimit: applyStorage.maxBodyBytes }, async (request, reply) => {
+    const { plan, ...options } = readInput(applyStorage, request);
+    const input = plan === undefined || plan === null ? options : { ...options, plan: readArchivePlan(plan) };
+    return reply.status(202).send(jobs.start({ name: "apply", fleet: input.fleet, input }));
+  });
+  addJobRoutes(app, planStorage.jobsPath, jobs);
+}
+
+function addJobRoutes<Request, Progress, Report>(
+  app: FastifyInstance,
+  jobsPath: string,
+  jobs: Jobs<Request, Progress, Report>,
+): void {
+  const path = `${jobsPath}/:job`;
+  app.get(path, async ({ params }) => {
+    const { fleet, job } = parse(jobParams, params);
+    return jobs.get(fleet, job);
+  });
+  app.delete(path, async ({ params }) => {
+    const { fleet, job } = parse(jobParams, params);
+    return jobs.cancel(fleet, job);
+  });
+}

@@ -1,0 +1,120 @@
+/** Routes whose bodies flow: recovery (out), import (in), events (out). */
+import { Readable } from "node:stream";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { StemmaError } from "../../../shared/errors.js";
+import { importContentType, operationTable } from "../../api/operation-table.js";
+import type { ImportReport } from "../../api/version-schemas.js";
+import type { RecoveryStream, ServerOperations } from "../../api/server-operations.js";
+import { decodeImport } from "../import-frame.js";
+import { readInput } from "../read-input.js";
+
+/** @param stopping ends event streams when the server stops */
+export function addStreamRoutes(
+  app: FastifyInstance,
+  operations: ServerOperations,
+  stopping: AbortSignal,
+): void {
+  const { recover, import: importing, events } = operationTable;
+  app.get(recover.path, { exposeHeadRoute: false }, (request, reply) =>
+    sendRecovery(operations, request, reply),
+  );
+  app.post(importing.path, (request) => importModel(operations, request));
+  app.get(events.path, { exposeHeadRoute: false }, (request, reply) => {
+    const { fleet } = readInput(events, request);
+    const left = new AbortController();
+    request.raw.once("close", () => left.abort());
+    const happening = operations.events(AbortSignal.any([left.signal, stopping]));
+    return reply
+      .headers({ "content-type": events.responseType, "cache-control": "no-store" })
+      .send(Readable.from(eventLines(happening, fleet), { objectMode: false }));
+  });
+}
+
+async function sendRecovery(
+  operations: ServerOperations,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const stream = await operations.recover(readInput(operationTable.recover, request));
+  const report = stream.expected;
+  return reply
+    .headers({
+      "content-type": operationTable.recover.responseType,
+      "content-length": String(stream.byteLength),
+      etag: `"${report.root}"`,
+      "content-disposition": `attachment; filename="${report.name.replace(/[^\w.-]/g, "_")}-${report.version}.safetensors"`,
+      "stemma-root": report.root,
+      "stemma-version-id": report.versionId,
+      "stemma-environment": report.environment.verdict,
+      // Headers are bounded: of an environment that differs in very many fields the first are enough.
+      "stemma-recovery": Buffer.from(
+        JSON.stringify({
+          ...report,
+          environment: { ...report.environment, differing: report.environment.differing.slice(0, 20) },
+        }),
+      ).toString("base64url"),
+    })
+    .send(Readable.from(lastChunkAfterVerification(stream), { objectMode: false }));
+}
+
+/**
+ * Holds each chunk until the next has come, and the last until the report states that the root is the
+ * recorded one: a complete body is a right one.
+ */
+async function* lastChunkAfterVerification(stream: RecoveryStream): AsyncGenerator<Uint8Array> {
+  let held: Uint8Array | undefined;
+  for await (const chunk of stream.chunks) {
+    if (held !== undefined) yield held;
+    held = chunk;
+  }
+  await stream.report;
+  if (held !== undefined) yield held;
+}
+
+/**
+ * Both forms of an import: framed with all its options, or a bare safetensors file with options in the query
+ * (for curl).
+ */
+async function importModel(operations: ServerOperations, request: FastifyRequest): Promise<ImportReport> {
+  const { body, headers } = request;
+  if (!(body instanceof Readable))
+    throw new StemmaError(
+      "HTTP_REQUEST_INVALID",
+      "The body of an import must be a safetensors file, sent as application/octet-stream with ?name=NAME.",
+    );
+  // The stream is the body, and no schema reads it.
+  const { fleet, name, ...options } = readInput(operationTable.import, {
+    ...requestParts(request),
+    body: {},
+  });
+  if (headers["content-type"]?.split(";")[0] === importContentType) {
+    const framed = await decodeImport(fleet, body);
+    return operations.import({ byteLength: -1, chunks: framed.file }, framed.options);
+  }
+  if (name === undefined)
+    throw new StemmaError(
+      "HTTP_REQUEST_INVALID",
+      "An import of a bare file needs the name of its model. Add ?name=NAME to the URL.",
+    );
+  const byteLength = Number(headers["content-length"] ?? -1);
+  return operations.import({ byteLength, chunks: body }, { fleet, name, ...options });
+}
+
+function requestParts({ params, query }: FastifyRequest): {
+  readonly params: unknown;
+  readonly query: unknown;
+} {
+  return { params, query };
+}
+
+async function* eventLines(
+  events: ReturnType<ServerOperations["events"]>,
+  fleet: string | undefined,
+): AsyncGenerator<string> {
+  // The head of the answer is sent with this line, so that the client knows that it is listening.
+  yield ": stemma events\n\n";
+  for await (const event of events) {
+    if (fleet !== undefined && event.fleet !== fleet && event.event !== "missed") continue;
+    yield `event: ${event.event}\ndata: ${JSON.stringify(event)}\n\n`;
+  }
+}
