@@ -10,7 +10,7 @@ import type { ExpectedTables } from "./kernel-memory.js";
 
 export interface TableChoice {
   /** Whether the asymmetric coder is to be used; then `frequencies` has rows, else `lengths`. */
-  readonly close: boolean;
+  readonly isClose: boolean;
   readonly lengths: OwnTables<Uint8Array>;
   readonly frequencies: OwnTables<Uint16Array>;
   /** Bits of all streams and, roughly, of the tables. */
@@ -59,7 +59,7 @@ export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected:
         : closeRow(row, total, used, expected.frequencies[context]!).bits;
   }
   if (open + closeBits >= closeGain * (open + packedBits))
-    return { close: false, lengths, frequencies: [], bits: open + packedBits };
+    return { isClose: false, lengths, frequencies: [], bits: open + packedBits };
   return chooseClose(counts, totals, expected, open);
 }
 
@@ -85,7 +85,7 @@ function chooseClose(
     bits += close.bits;
     frequencies.push(close.row);
   }
-  return { close: true, lengths: [], frequencies, bits };
+  return { isClose: true, lengths: [], frequencies, bits };
 }
 
 function closeRow(

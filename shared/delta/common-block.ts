@@ -1,6 +1,6 @@
 /**
- * The block that two tensors of equal rank share from their first elements on (a last layer with more or
- * fewer classes, ModelHub fn 3), cut out and put back. Pure.
+ * The block that two tensors of equal rank have in common, from their first elements on (a last layer with more
+ * or fewer classes, ModelHub fn 3): extracted, and joined again with the rest. Pure.
  */
 
 /** Shape of the common block, or undefined where it holds nothing or the ranks differ. */
@@ -13,15 +13,15 @@ export function commonBlock(
   return block.includes(0) ? undefined : block;
 }
 
-/** Calls back with every run of the block in a tensor of `shape`: byte offset and length; runs in order. */
+/** Calls `run` with the byte offset and length of every contiguous run of the block, in order. */
 function eachRun(
   shape: readonly number[],
   block: readonly number[],
   elementBytes: number,
   run: (offset: number, length: number) => void,
 ): void {
-  const last = shape.length - 1,
-    length = block[last]! * elementBytes;
+  const last = shape.length - 1;
+  const length = block[last]! * elementBytes;
   const strides: number[] = [];
   for (let i = last, stride = elementBytes; i >= 0; i--) {
     strides[i] = stride;
@@ -39,6 +39,7 @@ function eachRun(
   }
 }
 
+/** The block's bytes, row-major. */
 export function extractBlock(
   bytes: Uint8Array,
   shape: readonly number[],
@@ -62,8 +63,8 @@ export function extractRest(
   elementBytes: number,
 ): Uint8Array {
   const out = new Uint8Array(bytes.length - block.reduce((product, size) => product * size, elementBytes));
-  let at = 0,
-    from = 0;
+  let at = 0;
+  let from = 0;
   const copy = (to: number): void => {
     out.set(bytes.subarray(from, to), at);
     at += to - from;
@@ -76,18 +77,23 @@ export function extractRest(
   return out;
 }
 
-/** Puts block and rest together again. */
+/** A block within a tensor of `shape`. */
+export interface BlockPlace {
+  readonly shape: readonly number[];
+  readonly block: readonly number[];
+  readonly elementBytes: number;
+}
+
+/** Writes a block and everything outside it to the tensor they came from. */
 export function joinBlock(
   target: Uint8Array,
-  shape: readonly number[],
-  block: readonly number[],
-  elementBytes: number,
+  { shape, block, elementBytes }: BlockPlace,
   blockBytes: Uint8Array,
   restBytes: Uint8Array,
 ): void {
-  let inBlock = 0,
-    inRest = 0,
-    from = 0;
+  let inBlock = 0;
+  let inRest = 0;
+  let from = 0;
   const fill = (to: number): void => {
     target.set(restBytes.subarray(inRest, inRest + to - from), from);
     inRest += to - from;

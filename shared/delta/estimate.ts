@@ -234,25 +234,31 @@ function extrapolated(base: Int32Array, previous: Int32Array, alpha64: number): 
   });
 }
 
+export interface EstimateSource {
+  readonly bytes: Uint8Array;
+  /** References of the same kind and count; `previous` only together with a base. */
+  readonly base?: Uint8Array | undefined;
+  readonly previous?: Uint8Array | undefined;
+}
+
 /**
- * @param references bytes of the same kind and count; `previous` only beside a base @param least numbers that
- * a sample has where there are so many
+ * How a tensor's numbers are best predicted, and the bits a number that this costs.
+ * @param minimum numbers of the sample at least, where there are as many
  */
 export function estimateNumbers(
   kind: NumberKind,
   count: number,
-  bytes: Uint8Array,
-  { base, previous }: { readonly base?: Uint8Array; readonly previous?: Uint8Array },
-  least = minSampleNumbers,
+  { bytes, base, previous }: EstimateSource,
+  minimum = minSampleNumbers,
 ): Estimate {
-  const child = sampleOf(bytes, kind, count, least);
+  const child = sampleOf(bytes, kind, count, minimum);
   let best: Estimate | undefined;
   if (base !== undefined) {
-    const from = sampleOf(base, kind, count, least),
+    const from = sampleOf(base, kind, count, minimum),
       plain = differenceCost(child, from, kind, count);
     // Tables matter where numbers cost little: that takes a closer look.
     if (plain.equal >= leastEqual && child.length < Math.min(count, maxSampleNumbers))
-      return estimateNumbers(kind, count, bytes, { base, previous }, maxSampleNumbers);
+      return estimateNumbers(kind, count, { bytes, base, previous }, maxSampleNumbers);
     let difference: Estimate = {
       predictor: "base",
       alpha64: 0,
@@ -261,7 +267,7 @@ export function estimateNumbers(
       equalShare: plain.equal,
     };
     if (previous !== undefined && kind.isFloat) {
-      const before = sampleOf(previous, kind, count, least),
+      const before = sampleOf(previous, kind, count, minimum),
         alpha64 = fitAlpha64(child, from, before);
       const further =
         alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind, count);

@@ -1,18 +1,20 @@
 /**
- * Fixed planes: code `fixedPlanes`, a layout of float32 matrices whose first byte says something. Every
- * output channel's numbers share the exponent of the largest, and each is written as sign and magnitude in
- * that unit, highest byte first. The first byte of IEEE's own order is the sign and 7 of 8 exponent bits,
- * intervals a factor of 4 wide; here it places a weight within 1/128 of the power of two above its channel's
- * largest. Lossless: after three such bytes come the bits of each number below them, of which there are as
- * many as the number is binary orders below the largest, so that the whole is shorter than raw without any
- * entropy coder. Against no base: bounds from a prefix are what it is for.
+ * Fixed planes: the encoding `fixedPlanes` of float32 matrices, whose first byte already bounds every number.
+ * The numbers of an output channel share the exponent of the largest of them, and each is written as sign and
+ * magnitude in that unit, highest byte first. The first byte of IEEE 754's own order is the sign and 7 of 8
+ * exponent bits: intervals a factor of 4 wide. Here the first byte places a weight within 1/128 of the power
+ * of two above its channel's largest.
  *
- * Bytes: lengths of exponents and of each of three planes as varints ‖ exponents, one of each channel
- * (biased, 1 … 254), a segment ‖ planes, rows of segments (plane-segments.ts), coded in the context of
- * whether the magnitude is nought above ‖ for each segment the sized bits below: those of the mantissa that
- * are left, first bit lowest; where the planes are all nought, one bit whether the number is nought, and if
- * it is not its 31 bits without sign. The first 1, 2, 3 planes are readable from a prefix. Lengths stand
- * first, so that a few bytes say how long each prefix is, however many channels there are.
+ * Lossless: three such bytes are followed by the bits of each number below them. There are as many of those as
+ * the number is binary orders below the largest, so that all of it is shorter than raw without any entropy
+ * coder. Uses no base: it serves to get bounds from a prefix.
+ *
+ * Bytes: lengths of the exponents and of each of three planes as varints ‖ exponents, one of each channel
+ * (biased, 1 … 254), as a segment ‖ planes, as segments (plane-segments.ts), in the context of whether the
+ * magnitude in the planes above is zero ‖ for each segment the sized bits below: the remaining bits of each
+ * mantissa, first bit lowest; where a number's planes are all zero, one bit whether the number is zero and, if
+ * it is not, its 31 bits without sign. A prefix holds the first 1, 2 or 3 planes. Lengths come first, so that
+ * a few bytes say how long each prefix is, however many channels there are.
  */
 import type { TensorHeader } from "../tensor/tensor.js";
 import { ByteReader, ByteWriter, uninitialisedBytes } from "./bytes.js";
@@ -22,26 +24,28 @@ import {
   readSegments,
   segmentElements,
   segmentsOf,
+  type SegmentMemory,
   type StoredSegment,
 } from "./plane-segments.js";
 import { encodingMalformed } from "./encoding-malformed.js";
 import type { PlaneArrays, KernelMemory } from "./kernel-memory.js";
 
-/** Byte planes ahead of the rest. */
+/** Byte planes ahead of the bits below. */
 export const fixedPlaneCount = 3;
 const elementBytes = 4;
 /** Bits of a plane's byte that are magnitude. */
 const magnitudeMasks = [127, 255, 255] as const;
-const mostRestBytes = 4;
+/** Of one element: the bits below its planes. */
+const maxRemainderBytes = 4;
 
-/** What a prefix says of a matrix. Element i belongs to channel i mod channels. */
+/** What a prefix holds of a matrix. Element i belongs to channel i mod channels. */
 export interface FixedLevels {
   readonly shape: readonly number[];
-  /** Of each channel the largest biased exponent, 1 … 254. */
+  /** The largest biased exponent of each channel, 1 … 254. */
   readonly exponents: Uint8Array;
   /**
-   * The first planes, 1 to 3: sign and the highest bits of 23 of the magnitude, one byte of each element a
-   * plane.
+   * The first 1 to 3 planes, one byte of every element each: the sign and the highest of 23 bits of the
+   * magnitude.
    */
   readonly planes: readonly Uint8Array[];
 }
@@ -51,15 +55,15 @@ export function channelsOf(shape: readonly number[]): number {
   return shape.at(-1)! > 1 ? shape.at(-1)! : shape.at(-2)!;
 }
 
-/** Whether a tensor's type and shape are of those that can lie so. */
+/** Whether tensors of this type and shape can be stored in fixed planes. */
 export function isFixedKind({ dtype, shape }: TensorHeader): boolean {
   return dtype === "F32" && shape.length >= 2 && !shape.includes(0) && channelsOf(shape) <= segmentElements;
 }
 
 /**
  * @param shape of a tensor for which isFixedKind holds
- * @returns undefined where a number has no place in it (NaN, infinity, denormals beside numbers not much
- * larger), or it would not be shorter than raw
+ * @returns undefined where a number cannot be written so (NaN, infinity, denormals together with numbers not
+ * much larger), or where the encoding would not be shorter than raw
  */
 export function encodeFixedPlanes(
   memory: KernelMemory,
@@ -120,80 +124,75 @@ export function encodeFixedPlanes(
   return all.length < bytes.length ? all.finish() : undefined;
 }
 
-function header(reader: ByteReader): readonly number[] {
+/** Lengths of the exponents and of each plane. */
+function readLengths(reader: ByteReader): readonly number[] {
   return Array.from({ length: 1 + fixedPlaneCount }, () => reader.varint());
 }
 
 /** How many of the first bytes hold the first `levels` planes. @throws DELTA_MALFORMED */
 export function fixedPrefixBytes(bytes: Uint8Array, levels: number): number {
-  const reader = new ByteReader(bytes),
-    lengths = header(reader),
-    before = bytes.length - reader.left;
+  const reader = new ByteReader(bytes);
+  const lengths = readLengths(reader);
+  const headBytes = bytes.length - reader.left;
   return levels > fixedPlaneCount
     ? bytes.length
-    : lengths.slice(0, 1 + levels).reduce((sum, length) => sum + length, before);
+    : lengths.slice(0, 1 + levels).reduce((sum, length) => sum + length, headBytes);
 }
 
-/** Exponents in the kernels' memory, planes as they are stored. */
-interface Opened {
+/** Planes as they are stored, and the exponents of their channels. */
+interface OpenPlanes {
   readonly channels: number;
-  readonly rows: readonly (readonly StoredSegment[])[];
+  readonly planes: readonly (readonly StoredSegment[])[];
+  /** Arrays for every segment and for streams of so many bytes, with the exponents in them. */
+  readonly arraysFor: (streamBytes: number) => PlaneArrays;
 }
 
-/**
- * Reads exponents and the first `levels` planes' places. @returns what it takes, and a arrays for every
- * segment, with the exponents in it
- */
-function open(
+interface PlanesToOpen {
+  readonly shape: readonly number[];
+  /** Elements of the matrix. */
+  readonly count: number;
+  /** How many planes are read, 1 to 3. */
+  readonly levels: number;
+}
+
+/** Reads the head, the exponents and the first `levels` planes. @throws DELTA_MALFORMED */
+function openPlanes(
   memory: KernelMemory,
-  shape: readonly number[],
   reader: ByteReader,
-  levels: number,
-  count: number,
-): Opened & { readonly arraysFor: (streamBytes: number) => PlaneArrays } {
-  const [exponentBytes, ...lengths] = header(reader),
-    channels = channelsOf(shape);
-  const [own] = readSegments(reader.take(exponentBytes!), channels),
-    rows = lengths.slice(0, levels).map((length) => readSegments(reader.take(length), count));
-  const longest = segmentsOf(count).reduce(
-    (most, _, segment) =>
-      Math.max(
-        most,
-        rows.reduce((sum, row) => sum + row[segment]!.bytes.length, 0),
-      ),
-    own!.bytes.length,
+  { shape, count, levels }: PlanesToOpen,
+): OpenPlanes {
+  const [exponentBytes, ...lengths] = readLengths(reader);
+  const channels = channelsOf(shape);
+  const [exponentSegment] = readSegments(reader.take(exponentBytes!), channels);
+  const planes = lengths.slice(0, levels).map((length) => readSegments(reader.take(length), count));
+  const streamBytesOf = (segment: number): number =>
+    planes.reduce((sum, plane) => sum + plane[segment]!.bytes.length, 0);
+  const maxStreamBytes = segmentsOf(count).reduce(
+    (max, _, segment) => Math.max(max, streamBytesOf(segment)),
+    exponentSegment!.bytes.length,
   );
   const arraysFor = (streamBytes: number): PlaneArrays => {
     const arrays = memory.planeArrays(
-        Math.min(count, segmentElements),
-        elementBytes,
-        channels,
-        Math.max(streamBytes, longest),
-      ),
-      {
-        heap: { u8 },
-        exponents,
-      } = arrays;
-    decodeSegments(memory, { ...arrays, planes: exponents }, channels, [own!], [0]);
-    for (let at = exponents; at < exponents + channels; at++)
-      if (u8[at]! < 1 || u8[at]! > 254) throw encodingMalformed("an exponent of a channel is none");
+      Math.min(count, segmentElements),
+      elementBytes,
+      channels,
+      Math.max(streamBytes, maxStreamBytes),
+    );
+    const { heap, exponents } = arrays;
+    const target = { memory, arrays: { ...arrays, planes: exponents }, length: channels };
+    decodeSegments(target, [exponentSegment!], [0]);
+    for (let i = exponents; i < exponents + channels; i++)
+      if (heap.u8[i]! < 1 || heap.u8[i]! > 254)
+        throw encodingMalformed("the exponent of a channel is not one of a finite number");
     return arrays;
   };
-  return { channels, rows, arraysFor };
+  return { channels, planes, arraysFor };
 }
 
-function decodeRows(
-  memory: KernelMemory,
-  arrays: PlaneArrays,
-  rows: Opened["rows"],
-  segment: number,
-  length: number,
-): void {
+function decodeSegmentOf(target: SegmentMemory, planes: OpenPlanes["planes"], segment: number): void {
   decodeSegments(
-    memory,
-    arrays,
-    length,
-    rows.map((row) => row[segment]!),
+    target,
+    planes.map((plane) => plane[segment]!),
     magnitudeMasks,
   );
 }
@@ -208,27 +207,25 @@ export function decodeFixedPlanes(
   bytes: Uint8Array,
   target: Uint8Array,
 ): void {
-  const reader = new ByteReader(bytes),
-    count = target.length / elementBytes,
-    { channels, rows, arraysFor } = open(memory, shape, reader, fixedPlaneCount, count);
-  const segments = segmentsOf(count),
-    rests = segments.map(({ length }) => {
-      const rest = reader.sized();
-      if (rest.length > mostRestBytes * length)
-        throw encodingMalformed("more bits follow its planes than belong to its elements");
-      return rest;
-    });
+  const reader = new ByteReader(bytes);
+  const count = target.length / elementBytes;
+  const opened = openPlanes(memory, reader, { shape, count, levels: fixedPlaneCount });
+  const { channels, planes, arraysFor } = opened;
+  const segments = segmentsOf(count);
+  const remainders = segments.map(({ length }) => {
+    const remainder = reader.sized();
+    if (remainder.length > maxRemainderBytes * length)
+      throw encodingMalformed("more bits follow its planes than belong to its elements");
+    return remainder;
+  });
   if (reader.left > 0) throw encodingMalformed("bytes follow its last element");
-  const arrays = arraysFor(rests.reduce((most, { length }) => Math.max(most, length), 0)),
-    {
-      heap: { u8 },
-      stream,
-      elements,
-    } = arrays;
+  const arrays = arraysFor(remainders.reduce((max, { length }) => Math.max(max, length), 0));
+  const { stream, elements } = arrays;
+  const { u8 } = arrays.heap;
   segments.forEach(({ from, length }, segment) => {
-    const rest = rests[segment]!;
-    decodeRows(memory, arrays, rows, segment, length);
-    u8.set(rest, stream);
+    const remainder = remainders[segment]!;
+    decodeSegmentOf({ memory, arrays, length }, planes, segment);
+    u8.set(remainder, stream);
     const bits = memory.kernels.fixedJoin(
       arrays.planes,
       arrays.stride,
@@ -237,20 +234,20 @@ export function decodeFixedPlanes(
       channels,
       arrays.exponents,
       stream,
-      8 * rest.length,
+      8 * remainder.length,
       elements,
     );
     if (bits < 0)
       throw encodingMalformed("an element is larger than its channel, or its last bits are missing");
-    if (Math.ceil(bits / 8) !== rest.length || (bits % 8 > 0 && rest.at(-1)! >>> (bits % 8) !== 0))
+    if (Math.ceil(bits / 8) !== remainder.length || (bits % 8 > 0 && remainder.at(-1)! >>> (bits % 8) !== 0))
       throw encodingMalformed("bits follow its last element");
     target.set(u8.subarray(elements, elements + elementBytes * length), elementBytes * from);
   });
 }
 
 /**
- * What the first `levels` (1 … 3) planes say.
- * @param bytes all of it, or a prefix that holds them
+ * What the first `levels` (1 to 3) planes hold.
+ * @param bytes the encoding, or a prefix that holds these planes
  * @throws DELTA_MALFORMED
  */
 export function decodeFixedLevels(
@@ -259,20 +256,18 @@ export function decodeFixedLevels(
   bytes: Uint8Array,
   levels: number,
 ): FixedLevels {
-  const count = shape.reduce((product, extent) => product * extent, 1),
-    { channels, rows, arraysFor } = open(memory, shape, new ByteReader(bytes), levels, count);
-  const arrays = arraysFor(0),
-    {
-      heap: { u8 },
-      exponents,
-    } = arrays,
-    planes = rows.map(() => uninitialisedBytes(count));
+  const count = shape.reduce((product, extent) => product * extent, 1);
+  const opened = openPlanes(memory, new ByteReader(bytes), { shape, count, levels });
+  const arrays = opened.arraysFor(0);
+  const { exponents } = arrays;
+  const { u8 } = arrays.heap;
+  const planes = opened.planes.map(() => uninitialisedBytes(count));
   segmentsOf(count).forEach(({ from, length }, segment) => {
-    decodeRows(memory, arrays, rows, segment, length);
-    planes.forEach((plane, at) => {
-      const symbols = arrays.planes + at * arrays.stride;
+    decodeSegmentOf({ memory, arrays, length }, opened.planes, segment);
+    planes.forEach((plane, i) => {
+      const symbols = arrays.planes + i * arrays.stride;
       plane.set(u8.subarray(symbols, symbols + length), from);
     });
   });
-  return { shape, exponents: u8.slice(exponents, exponents + channels), planes };
+  return { shape, exponents: u8.slice(exponents, exponents + opened.channels), planes };
 }

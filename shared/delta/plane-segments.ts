@@ -1,8 +1,9 @@
 /**
- * Rows of bytes, one of every element, as the layouts of byte planes keep them: segments of 2^20 elements,
- * each coded where that pays, in the context of whether the bytes above say anything yet.
+ * Byte planes as both encodings in planes store them: one byte of every element, in segments of 2^20 elements.
+ * Each segment is rANS-coded where that pays, in two contexts: whether the element's higher bytes have any bit
+ * that counts ("touched"), or none yet.
  *
- * Bytes of a segment: mode u8 (0 raw, 1 coded) ‖ sized bytes; coded: sized tables ‖ stream.
+ * Bytes of a segment: mode u8 (0 raw, 1 coded) ‖ sized bytes; coded: sized frequency tables ‖ stream.
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
 import { normaliseFrequencies, frequencyTotal } from "./frequencies.js";
@@ -19,9 +20,9 @@ import { encodingMalformed } from "./encoding-malformed.js";
 import type { PlaneArrays, KernelMemory } from "./kernel-memory.js";
 
 export const segmentElements = 2 ** 20;
-const alphabet = 256;
-/** A plane is coded only where it gets at least this much smaller; decoding costs time. */
-const leastGain = 0.99;
+const alphabetSize = 256;
+/** Coded only where at most this share of the bytes is left: decoding costs time. */
+const maxCodedShare = 0.99;
 
 /** First element and length of every segment. */
 export function segmentsOf(count: number): readonly { readonly from: number; readonly length: number }[] {
@@ -31,55 +32,59 @@ export function segmentsOf(count: number): readonly { readonly from: number; rea
   }));
 }
 
-/** The segment of `length` bytes at `plane` in the kernels' memory, by the contexts in the room's state. */
+/**
+ * Encodes the segment of `length` bytes at `plane` in the kernels' memory, by the contexts in the arrays'
+ * `state`.
+ */
 export function encodeSegment(
   memory: KernelMemory,
   arrays: PlaneArrays,
   plane: number,
   length: number,
 ): Uint8Array {
-  const symbols = arrays.heap.u8.subarray(plane, plane + length),
-    coded = codedSegment(memory, arrays, symbols),
-    out = new ByteWriter();
+  const symbols = arrays.heap.u8.subarray(plane, plane + length);
+  const coded = codeSymbols(memory, arrays, symbols);
+  const out = new ByteWriter();
   out.u8(coded === undefined ? 0 : 1);
   out.sized(coded ?? symbols);
   return out.finish();
 }
 
-function codedSegment(
+/** Returns undefined where coding does not pay. */
+function codeSymbols(
   memory: KernelMemory,
   { heap: { u8, u16 }, state, indices, stream, streamEnd }: PlaneArrays,
   symbols: Uint8Array,
 ): Uint8Array | undefined {
-  const counts = [new Uint32Array(alphabet), new Uint32Array(alphabet)] as const;
+  const counts = [new Uint32Array(alphabetSize), new Uint32Array(alphabetSize)] as const;
   for (let i = 0; i < symbols.length; i++) counts[u8[state + i]! as 0 | 1][symbols[i]!]!++;
   const rows = counts.map((row) => {
-    const shares = new Uint16Array(alphabet);
+    const shares = new Uint16Array(alphabetSize);
     normaliseFrequencies(row, shares);
     return shares;
   });
-  let bits = 0;
-  rows.forEach((shares, context) =>
-    shares.forEach((share, symbol) => {
-      if (share > 0) bits += counts[context as 0 | 1][symbol]! * (11 - roughLog2(share)) + 5;
-    }),
-  );
-  if (bits / 8 + 16 > leastGain * symbols.length) return undefined;
+  if (expectedBits(counts, rows) / 8 + 16 > maxCodedShare * symbols.length) return undefined;
   for (let i = 0; i < symbols.length; i++) u16[(indices >> 1) + i] = (u8[state + i]! << 8) | symbols[i]!;
-  const begin = memory.kernels.ransEncode(
-    indices,
-    symbols.length,
-    memory.frequencyTables(rows, [], false, { alphabetSize: alphabet }),
-    stream,
-    streamEnd,
-  );
+  const table = memory.frequencyTables(rows, [], false, { alphabetSize });
+  const begin = memory.kernels.ransEncode(indices, symbols.length, table, stream, streamEnd);
   if (begin === 0) return undefined;
-  const out = new ByteWriter(),
-    coder = new RangeEncoder();
+  const out = new ByteWriter();
+  const coder = new RangeEncoder();
   codeShares(coder, rows);
   out.sized(coder.finish());
   out.bytes(u8.subarray(begin, streamEnd));
   return out.length < symbols.length ? out.finish() : undefined;
+}
+
+/** Bits of the symbols and, roughly, of the table. */
+function expectedBits(counts: readonly Uint32Array[], rows: readonly Uint16Array[]): number {
+  let bits = 0;
+  rows.forEach((shares, context) =>
+    shares.forEach((share, symbol) => {
+      if (share > 0) bits += counts[context]![symbol]! * (11 - roughLog2(share)) + 5;
+    }),
+  );
+  return bits;
 }
 
 /** A segment as it is stored. */
@@ -88,12 +93,12 @@ export interface StoredSegment {
   readonly bytes: Uint8Array;
 }
 
-/** The segments of a row of `count` bytes. @throws DELTA_MALFORMED */
+/** Reads the segments of a plane of `count` bytes. @throws DELTA_MALFORMED */
 export function readSegments(bytes: Uint8Array, count: number): readonly StoredSegment[] {
   const reader = new ByteReader(bytes);
   const segments = segmentsOf(count).map(({ length }) => {
-    const mode = reader.u8(),
-      part = reader.sized();
+    const mode = reader.u8();
+    const part = reader.sized();
     if (mode > 1 || (mode === 0 && part.length !== length))
       throw encodingMalformed("a byte plane is not as long as the tensor");
     return { isCoded: mode === 1, bytes: part };
@@ -102,18 +107,18 @@ export function readSegments(bytes: Uint8Array, count: number): readonly StoredS
   return segments;
 }
 
-/** A symbol of which so many of 2048 are nought is foreseen. */
+/** From this frequency (of 2048) of the symbol 0 on, the kernel that predicts it is the faster one. */
 const mostlyZero = 1600;
 
-/** A coded segment, opened: its shares by context, and its stream. */
+/** A coded segment with its table read: frequencies by context, and the stream. */
 interface CodedSegment {
   readonly rows: readonly Uint16Array[];
   readonly stream: Uint8Array;
 }
 
 function openSegment(bytes: Uint8Array): CodedSegment {
-  const reader = new ByteReader(bytes),
-    rows = [new Uint16Array(alphabet), new Uint16Array(alphabet)];
+  const reader = new ByteReader(bytes);
+  const rows = [new Uint16Array(alphabetSize), new Uint16Array(alphabetSize)];
   codeShares(new RangeDecoder(reader.sized()), rows);
   for (const row of rows) {
     const sum = row.reduce((total, share) => total + share, 0);
@@ -127,56 +132,58 @@ function hasRow(row: Uint16Array | undefined): boolean {
   return row?.some((share) => share > 0) === true;
 }
 
+/** A segment of every plane: what the kernels' memory has of it. */
+export interface SegmentMemory {
+  readonly memory: KernelMemory;
+  /** Its contexts (`state`) are overwritten; its array for streams must hold those of all planes together. */
+  readonly arrays: PlaneArrays;
+  /** Elements of the segment. */
+  readonly length: number;
+}
+
 /**
- * Decodes the segments of `length` bytes of planes, one below the other, to their places in the kernels'
- * memory.
- * @param arrays its state is overwritten; arrays for the streams of all planes together
- * @param masks of each plane the bits that count for the contexts of those below; 0: none does
+ * Decodes the segments of planes, the highest plane first, into the planes' arrays in the kernels' memory.
+ * @param masks for each plane the bits that count for the contexts of the planes below; 0: none does
  * @throws DELTA_MALFORMED
  */
 export function decodeSegments(
-  memory: KernelMemory,
-  arrays: PlaneArrays,
-  length: number,
+  target: SegmentMemory,
   segments: readonly StoredSegment[],
   masks: readonly number[],
 ): void {
-  const {
-      heap: { u8 },
-      planes,
-      stride,
-      state,
-    } = arrays,
-    { kernels } = memory,
-    opened = segments.map(({ isCoded, bytes }) => (isCoded ? openSegment(bytes) : undefined));
+  const { memory, arrays, length } = target;
+  const { heap, planes, stride, state } = arrays;
+  const { u8 } = heap;
+  const opened = segments.map(({ isCoded, bytes }) => (isCoded ? openSegment(bytes) : undefined));
   u8.fill(0, state, state + length);
-  let isTouched = false;
-  /** Whether a plane has a row for every context that may come. */
-  const isWhole = (segment: CodedSegment | undefined, touched: boolean): boolean =>
-    hasRow(segment?.rows[0]) && (!touched || hasRow(segment?.rows[1]));
+  let hasTouched = false;
   for (let plane = 0, done = 1; plane < segments.length; plane += done) {
-    const at = planes + plane * stride,
-      own = opened[plane],
-      below = opened[plane + 1];
+    const own = opened[plane];
+    const below = opened[plane + 1];
+    const offset = planes + plane * stride;
     done = 1;
-    if (own === undefined) u8.set(segments[plane]!.bytes, at);
-    else if (!isTouched && own.rows[0]![0]! >= mostlyZero)
-      checkEnd(decodeMostlyZero(memory, arrays, length, own, at));
-    else if (!isWhole(own, isTouched)) checkEnd(decodeSparsely(memory, arrays, length, own, at));
-    else if (below !== undefined && isWhole(below, isTouched || masks[plane] !== 0)) {
-      checkEnd(decodeTwo(memory, arrays, length, [own, below], masks[plane]!, at));
+    if (own === undefined) u8.set(segments[plane]!.bytes, offset);
+    else if (!hasTouched && own.rows[0]![0]! >= mostlyZero) decodeMostlyZero(target, own, offset);
+    else if (!hasAllRows(own, hasTouched)) decodeSparsely(target, own, offset);
+    else if (below !== undefined && hasAllRows(below, hasTouched || masks[plane] !== 0)) {
+      decodeTwo(target, [own, below], masks[plane]!, offset);
       done = 2;
-    } else checkEnd(decodeOne(memory, arrays, length, own, at));
+    } else decodeOne(target, own, offset);
     if (opened.slice(plane + done).every((segment) => segment === undefined)) {
-      copyRaw(u8, arrays, segments, plane + done);
+      copyRaw(arrays, segments, plane + done);
       return;
     }
     for (let marked = plane; marked < plane + done; marked++) {
       if (masks[marked] === 0) continue;
-      kernels.markTouched(planes + marked * stride, length, masks[marked]!, state);
-      isTouched = true;
+      memory.kernels.markTouched(planes + marked * stride, length, masks[marked]!, state);
+      hasTouched = true;
     }
   }
+}
+
+/** Whether a segment has frequencies for every context that may occur. */
+function hasAllRows({ rows }: CodedSegment, canBeTouched: boolean): boolean {
+  return hasRow(rows[0]) && (!canBeTouched || hasRow(rows[1]));
 }
 
 function checkEnd(result: number): void {
@@ -184,106 +191,68 @@ function checkEnd(result: number): void {
 }
 
 function copyRaw(
-  u8: Uint8Array,
-  { planes, stride }: PlaneArrays,
+  { heap: { u8 }, planes, stride }: PlaneArrays,
   segments: readonly StoredSegment[],
-  from: number,
+  first: number,
 ): void {
-  for (let plane = from; plane < segments.length; plane++)
+  for (let plane = first; plane < segments.length; plane++)
     u8.set(segments[plane]!.bytes, planes + plane * stride);
 }
 
-function decodeMostlyZero(
-  memory: KernelMemory,
-  { heap: { u8 }, stream }: PlaneArrays,
-  length: number,
-  { rows, stream: bytes }: CodedSegment,
-  plane: number,
-): number {
-  u8.set(bytes, stream);
-  return memory.kernels.ransDecodeMostlyZero(
-    length,
-    memory.planeTables([{ rows: rows.slice(0, 1), mask: 0 }]),
-    rows[0]![0]!,
-    stream,
-    stream + bytes.length,
-    plane,
-  );
+/** A plane without contexts whose commonest symbol is 0: the kernel predicts it, which is faster. */
+function decodeMostlyZero({ memory, arrays, length }: SegmentMemory, own: CodedSegment, plane: number): void {
+  const { stream } = arrays;
+  arrays.heap.u8.set(own.stream, stream);
+  const table = memory.planeTables([{ rows: own.rows.slice(0, 1), mask: 0 }]);
+  const zeroShare = own.rows[0]![0]!;
+  const end = stream + own.stream.length;
+  checkEnd(memory.kernels.ransDecodeMostlyZero(length, table, zeroShare, stream, end, plane));
 }
 
-function decodeOne(
-  memory: KernelMemory,
-  { heap: { u8 }, stream, state }: PlaneArrays,
-  length: number,
-  { rows, stream: bytes }: CodedSegment,
-  plane: number,
-): number {
-  u8.set(bytes, stream);
-  return memory.kernels.ransDecodeOne(
-    state,
-    length,
-    memory.planeTables([{ rows, mask: 0 }]),
-    stream,
-    stream + bytes.length,
-    plane,
-  );
+function decodeOne({ memory, arrays, length }: SegmentMemory, own: CodedSegment, plane: number): void {
+  const { stream, state } = arrays;
+  arrays.heap.u8.set(own.stream, stream);
+  const table = memory.planeTables([{ rows: own.rows, mask: 0 }]);
+  const end = stream + own.stream.length;
+  checkEnd(memory.kernels.ransDecodeOne(state, length, table, stream, end, plane));
 }
 
-/** Where a context that may come has no row: whatever meets it is damaged. */
-function decodeSparsely(
-  memory: KernelMemory,
-  { heap: { u8 }, stream, state }: PlaneArrays,
-  length: number,
-  { rows, stream: bytes }: CodedSegment,
-  plane: number,
-): number {
-  u8.set(bytes, stream);
-  return memory.kernels.ransDecode(
-    state,
-    length,
-    memory.frequencyTables(
-      rows.map((row) => (hasRow(row) ? row : undefined)),
-      [],
-      true,
-    ),
-    stream,
-    stream + bytes.length,
-    plane,
-  );
+/** A plane without frequencies for one of its contexts: bytes in which that context occurs are refused. */
+function decodeSparsely({ memory, arrays, length }: SegmentMemory, own: CodedSegment, plane: number): void {
+  const { stream, state } = arrays;
+  arrays.heap.u8.set(own.stream, stream);
+  const rows = own.rows.map((row) => (hasRow(row) ? row : undefined));
+  const table = memory.frequencyTables(rows, [], true);
+  const end = stream + own.stream.length;
+  checkEnd(memory.kernels.ransDecode(state, length, table, stream, end, plane));
 }
 
+/** Two planes at a time, for the processor to overlap. @param mask of the upper one */
 function decodeTwo(
-  memory: KernelMemory,
-  { heap: { u8, u32 }, stream, state, stride }: PlaneArrays,
-  length: number,
+  { memory, arrays, length }: SegmentMemory,
   [own, below]: readonly [CodedSegment, CodedSegment],
   mask: number,
   plane: number,
-): number {
-  const middle = stream + own.stream.length,
-    places = memory.scratch >> 2;
-  u8.set(own.stream, stream);
-  u8.set(below.stream, middle);
-  u32.set([stream, middle, middle, middle + below.stream.length], places);
-  return memory.kernels.ransDecodeTwo(
-    state,
-    length,
-    memory.planeTables([
-      { rows: own.rows, mask },
-      { rows: below.rows, mask: 0 },
-    ]),
-    memory.scratch,
-    plane,
-    stride,
-  );
+): void {
+  const { heap, stream, state, stride } = arrays;
+  const { scratch } = memory;
+  const middle = stream + own.stream.length;
+  heap.u8.set(own.stream, stream);
+  heap.u8.set(below.stream, middle);
+  heap.u32.set([stream, middle, middle, middle + below.stream.length], scratch >> 2);
+  const tables = memory.planeTables([
+    { rows: own.rows, mask },
+    { rows: below.rows, mask: 0 },
+  ]);
+  checkEnd(memory.kernels.ransDecodeTwo(state, length, tables, scratch, plane, stride));
 }
 
 function codeShares(coder: BitCoder, rows: readonly Uint16Array[]): void {
-  const flags = newBitModel(4),
-    values = newBitModel(numberContexts);
+  const flags = newBitModel(4);
+  const values = newBitModel(numberContexts);
   for (const row of rows) {
     let before = 0;
-    for (let s = 0; s < alphabet; s++) {
+    for (let s = 0; s < alphabetSize; s++) {
       before = coder.bit(flags, before, row[s]! > 0 ? 1 : 0);
       if (before === 0) continue;
       const share = codeNumber(coder, values, row[s]!);

@@ -1,9 +1,10 @@
 /**
- * Byte planes, highest byte of every element first: code `planes`. The first planes are readable from a
- * prefix of the bytes, and against a base need no more than the base's same planes. Each byte is coded as
- * its difference from the base's (none: as itself), in the context of whether all bytes above were equal.
+ * Byte planes, the highest byte of every element first: the encoding `planes`. The first planes are readable
+ * from a prefix of the bytes, and against a base they need only the same planes of the base. Each byte is
+ * coded as its difference from the base's byte (without base: as it is), in the context of whether all bytes
+ * above were equal to the base's.
  *
- * Bytes: flags u8 (1: against a base) ‖ length of each plane as a varint ‖ planes, rows of segments
+ * Bytes: flags u8 (1: against a base) ‖ length of each plane as a varint ‖ planes, as segments
  * (plane-segments.ts).
  */
 import { ByteReader, ByteWriter } from "./bytes.js";
@@ -12,10 +13,10 @@ import { encodingMalformed } from "./encoding-malformed.js";
 import type { KernelMemory } from "./kernel-memory.js";
 
 const anyBit = 255;
-/** Elements that are joined at a time: what a processor's own cache holds with their base. */
+/** Elements joined at a time: with their base they fit into a processor core's cache. */
 const joinedElements = 2 ** 15;
 
-/** Codes all planes of elements of `width` bytes. `base`: as long as `bytes`, or none. */
+/** Encodes all planes of elements of `width` bytes. @param base as long as `bytes`; undefined: without base */
 export function encodePlanes(
   memory: KernelMemory,
   bytes: Uint8Array,
@@ -61,69 +62,68 @@ export function planesNeedBase(bytes: Uint8Array): boolean {
 
 /** How many of the first bytes hold the first `planes` planes. @throws DELTA_MALFORMED */
 export function planesPrefixBytes(bytes: Uint8Array, width: number, planes: number): number {
-  const reader = new ByteReader(bytes),
-    lengths = header(reader, width);
-  const before = bytes.length - reader.left;
-  return lengths.slice(0, planes).reduce((sum, length) => sum + length, before);
+  const reader = new ByteReader(bytes);
+  const lengths = readLengths(reader, width);
+  const headBytes = bytes.length - reader.left;
+  return lengths.slice(0, planes).reduce((sum, length) => sum + length, headBytes);
 }
 
-function header(reader: ByteReader, width: number): readonly number[] {
-  if (reader.u8() > 1) throw encodingMalformed("its flags name no layout");
+function readLengths(reader: ByteReader, width: number): readonly number[] {
+  if (reader.u8() > 1) throw encodingMalformed("its flags are unknown");
   return Array.from({ length: width }, () => reader.varint());
 }
 
+export interface StoredPlanes {
+  /** The encoding, or a prefix of it that holds the planes to decode. */
+  readonly bytes: Uint8Array;
+  /** Bytes of an element. */
+  readonly width: number;
+  /** The base's bytes, of which only the planes to decode are used. */
+  readonly base: Uint8Array | undefined;
+}
+
 /**
- * The first `planes` planes; the bytes below are nought.
- * @param bytes all of it, or a prefix that holds those planes
- * @param base at least its own first `planes` planes
+ * Decodes the first `planes` planes; the bytes below them become zero.
  * @throws DELTA_MALFORMED
  */
 export function decodePlanes(
   memory: KernelMemory,
-  bytes: Uint8Array,
-  width: number,
-  base: Uint8Array | undefined,
+  { bytes, width, base }: StoredPlanes,
   target: Uint8Array,
   planes = width,
 ): void {
-  const reader = new ByteReader(bytes),
-    from = planesNeedBase(bytes) ? base : undefined,
-    count = target.length / width,
-    { kernels } = memory;
-  const rows = header(reader, width)
+  const reader = new ByteReader(bytes);
+  const from = planesNeedBase(bytes) ? base : undefined;
+  const count = target.length / width;
+  const { kernels } = memory;
+  const rows = readLengths(reader, width)
     .slice(0, planes)
     .map((length) => readSegments(reader.take(length), count));
   if (planesNeedBase(bytes) && from?.length !== target.length)
-    throw encodingMalformed("it needs a base of the same size, and there is none");
+    throw encodingMalformed("it needs a base of the same size, which is missing");
   if (planes === width && reader.left > 0) throw encodingMalformed("bytes follow its last plane");
   const masks = rows.map(() => (from === undefined ? 0 : anyBit));
   segmentsOf(count).forEach(({ from: first, length }, segment) => {
-    const parts = rows.map((row) => row[segment]!),
-      arrays = memory.planeArrays(
-        length,
-        width,
-        0,
-        parts.reduce((sum, { bytes: { length: own } }) => sum + own, 0),
-      ),
-      {
-        heap: { u8 },
-      } = arrays;
-    decodeSegments(memory, arrays, length, parts, masks);
+    const parts = rows.map((row) => row[segment]!);
+    const streamBytes = parts.reduce((sum, part) => sum + part.bytes.length, 0);
+    const arrays = memory.planeArrays(length, width, 0, streamBytes);
+    const { u8 } = arrays.heap;
+    decodeSegments({ memory, arrays, length }, parts, masks);
     for (let done = 0; done < length; done += joinedElements) {
-      const some = Math.min(joinedElements, length - done),
-        at = (first + done) * width,
-        bytes = some * width;
-      if (from !== undefined) u8.set(from.subarray(at, at + bytes), arrays.base);
+      const elements = Math.min(joinedElements, length - done);
+      const offset = (first + done) * width;
+      const elementsBytes = elements * width;
+      if (from !== undefined) u8.set(from.subarray(offset, offset + elementsBytes), arrays.base);
       kernels.joinPlanes(
         arrays.planes + done,
         arrays.stride,
-        some,
+        elements,
         width,
         planes,
         from === undefined ? 0 : arrays.base,
         arrays.elements,
       );
-      target.set(u8.subarray(arrays.elements, arrays.elements + bytes), at);
+      target.set(u8.subarray(arrays.elements, arrays.elements + elementsBytes), offset);
     }
   });
 }

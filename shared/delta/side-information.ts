@@ -1,6 +1,6 @@
 /**
- * What stands before a packed or close tensor's streams: scales and, for contexts that differ from what is
- * expected, tables; all of it range-coded. Read from outside, so bounded and checked.
+ * What is ahead of the streams of a piece in `packed` or `close`: scales and, for contexts whose symbols do not
+ * occur as often as expected, tables. All of it is range-coded, and bounded and checked when it is read.
  */
 import { frequencyTotal } from "./frequencies.js";
 import { isCompleteCode, soleSymbolLength, symbolCount } from "./huffman.js";
@@ -27,7 +27,7 @@ export interface SideInformation {
   readonly frequencies: OwnTables<Uint16Array>;
 }
 
-/** No vectors, no tables: what a coder makes of that is noughts, of which it keeps none. */
+/** Without vectors and tables a coder writes only zeros, which it drops at the end. */
 const nothing = new Uint8Array();
 
 export function writeSideInformation({ scales, lengths, frequencies }: SideInformation): Uint8Array {
@@ -46,13 +46,20 @@ export function writeSideInformation({ scales, lengths, frequencies }: SideInfor
   return coder.finish();
 }
 
-/** @param present which of rows, columns, inner were sent @param close frequencies instead of lengths */
+/** What a piece's head says of its side information. */
+export interface SideInformationHead {
+  readonly mean: number;
+  /** Which vectors of scales were sent: of rows, columns, inner elements. */
+  readonly present: readonly [boolean, boolean, boolean];
+  /** Whether tables are of frequencies (rANS), not of code lengths (Huffman). */
+  readonly isClose: boolean;
+}
+
+/** @throws DELTA_MALFORMED */
 export function readSideInformation(
   bytes: Uint8Array,
   view: View,
-  mean: number,
-  present: readonly [boolean, boolean, boolean],
-  close: boolean,
+  { mean, present, isClose }: SideInformationHead,
 ): SideInformation {
   if (bytes.length === 0 && !present.includes(true))
     return {
@@ -69,20 +76,12 @@ export function readSideInformation(
     columns: vector(present[1], view.columns),
     inner: vector(present[2], view.inner),
   };
-  const lengths = codeRows<Uint8Array>(
-    coder,
-    undefined,
-    codeLengths,
-    () => new Uint8Array(symbolCount),
-    close,
-  );
-  const frequencies = codeRows<Uint16Array>(
-    coder,
-    undefined,
-    codeFrequencies,
-    () => new Uint16Array(symbolCount),
-    !close,
-  );
+  const lengths = isClose
+    ? []
+    : codeRows<Uint8Array>(coder, undefined, codeLengths, () => new Uint8Array(symbolCount));
+  const frequencies = isClose
+    ? codeRows<Uint16Array>(coder, undefined, codeFrequencies, () => new Uint16Array(symbolCount))
+    : [];
   for (const row of lengths)
     if (row !== undefined && !isCompleteCode(row))
       throw encodingMalformed("a table of code lengths is incomplete");
@@ -107,24 +106,23 @@ interface RowModels {
 }
 
 /**
- * Rows of contexts that have one; `rows` undefined: read. Nothing at all where `absent` (the other kind of
- * table was sent) or none has.
+ * Writes or reads the rows of the contexts that have a table of their own.
+ * @param rows undefined: they are read; empty: nothing is written, as this kind of table is not used
  */
 function codeRows<Row extends Uint8Array | Uint16Array>(
   coder: BitCoder,
   rows: OwnTables<Row> | undefined,
   codeRow: CodeRow<Row>,
-  fresh: () => Row,
-  absent = rows !== undefined && rows.length === 0,
+  emptyRow: () => Row,
 ): OwnTables<Row> {
-  if (absent) return [];
+  if (rows !== undefined && rows.length === 0) return [];
   const models = {
     flags: newBitModel(4),
     bounds: newBitModel(2 * numberContexts),
     values: newBitModel(16 * numberContexts),
   };
-  let before = fresh(),
-    last = 0;
+  let before = emptyRow();
+  let last = 0;
   const found: (Row | undefined)[] = [];
   for (let context = 0; context < contextCount; context++) {
     last = coder.bit(models.flags, last, rows?.[context] === undefined ? 0 : 1);
@@ -132,7 +130,7 @@ function codeRows<Row extends Uint8Array | Uint16Array>(
       found.push(undefined);
       continue;
     }
-    const row = rows?.[context] ?? fresh();
+    const row = rows?.[context] ?? emptyRow();
     codeRow(coder, models, row, before);
     before = row;
     found.push(row);
@@ -157,7 +155,8 @@ function codeBounds(
     const previous = outermost(before, which);
     const value =
       previous + codeNumber(coder, models.bounds, outermost(row, which) - previous, which * numberContexts);
-    if (value < 0 || value >= symbolCount) throw encodingMalformed("a table names a symbol that is none");
+    if (value < 0 || value >= symbolCount)
+      throw encodingMalformed("a table names a symbol outside the alphabet");
     return value;
   });
   return [values[0]!, values[1]!];
@@ -172,7 +171,7 @@ function codeLengths(coder: BitCoder, models: RowModels, row: Uint8Array, before
     for (let bit = 3; bit >= 0; bit--)
       node = (node << 1) | coder.bit(models.values, tree + node, (row[s]! >> bit) & 1);
     row[s] = node & 15;
-    if (row[s]! > soleSymbolLength) throw encodingMalformed("a code is longer than any may be");
+    if (row[s]! > soleSymbolLength) throw encodingMalformed("a code is longer than the longest allowed");
   }
 }
 

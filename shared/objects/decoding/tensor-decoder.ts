@@ -51,7 +51,7 @@ function decoderOf(delta: DeltaCodec): TensorDecoder {
     needs(header, code, bytes) {
       if (isSchemeCode(code)) return { base: false, previous: false };
       if (!isEncodingCode(code)) throw unknown(code);
-      return delta.requiredReferences(header, { code, bytes });
+      return delta.requiredReferences({ code, bytes });
     },
     decode(header, code, bytes, references, byteLength) {
       if (isEncodingCode(code)) return delta.decodeTensor(header, { code, bytes }, references, byteLength);

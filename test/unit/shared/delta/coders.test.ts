@@ -121,7 +121,7 @@ test("blocks in common are cut out and put back in any rank", () => {
           own = extractBlock(bytes, shape, block, elementBytes),
           rest = extractRest(bytes, shape, block, elementBytes);
         assert.equal(own.length + rest.length, bytes.length);
-        joinBlock(target, shape, block, elementBytes, own, rest);
+        joinBlock(target, { shape, block, elementBytes }, own, rest);
         assert.deepEqual(target, bytes);
       },
     ),

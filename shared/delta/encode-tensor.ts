@@ -1,0 +1,149 @@
+/**
+ * Encodes a tensor: picks the encoding from a sample, cuts large tensors into slabs, and gives the bytes raw
+ * where no encoding is smaller.
+ */
+import { ByteWriter } from "./bytes.js";
+import { extractBlock, extractRest } from "./common-block.js";
+import {
+  encodingCodes,
+  noReferences,
+  type EncodedTensor,
+  type EncodeOptions,
+  type References,
+  type Tensor,
+} from "./encoded.js";
+import { encodePiece } from "./encode-piece.js";
+import { estimateNumbers } from "./estimate.js";
+import { encodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
+import type { KernelMemory } from "./kernel-memory.js";
+import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
+import { referencesOf } from "./piece.js";
+import { encodePlanes } from "./planes.js";
+import {
+  blockPart,
+  commonBlockWith,
+  elementBytes,
+  maxPieceNumbers,
+  numberCount,
+  partKinds,
+  pieceShape,
+  remainderPart,
+  slabsOf,
+  wholeTensor,
+  type TensorPart,
+} from "./tensor-part.js";
+
+/** A part and its bytes. */
+interface PartSource extends TensorPart {
+  readonly bytes: Uint8Array;
+}
+
+export function encodeTensor(
+  memory: KernelMemory,
+  { bytes, ...header }: Tensor,
+  references: References,
+  { layout }: EncodeOptions,
+): EncodedTensor {
+  const whole: PartSource = { ...wholeTensor(header, references), bytes };
+  if (layout === "fixed" && isFixedKind(header)) {
+    const fixed = encodeFixedPlanes(memory, header.shape, bytes);
+    if (fixed !== undefined) return { code: encodingCodes.fixedPlanes, bytes: fixed, against: noReferences };
+  }
+  if (layout === "planes" || layout === "fixed") return encodeInPlanes(memory, whole) ?? raw(bytes);
+  const hasOtherShape = whole.base === undefined && references.base !== undefined;
+  const withBlock = hasOtherShape ? encodeCommonBlock(memory, whole, references) : undefined;
+  return withBlock ?? encodePart(memory, whole);
+}
+
+function raw(bytes: Uint8Array): EncodedTensor {
+  return { code: encodingCodes.raw, bytes, against: noReferences };
+}
+
+function isEqual(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && Buffer.compare(a, b) === 0;
+}
+
+/**
+ * Planes even where they are longer than raw, so that they can be read one by one; undefined only where
+ * elements are not whole bytes.
+ */
+function encodeInPlanes(memory: KernelMemory, { dtype, bytes, base }: PartSource): EncodedTensor | undefined {
+  const width = planeBytes(dtype);
+  if (width === 0 || bytes.length === 0) return undefined;
+  const kind = numberKind(dtype);
+  const usesBase =
+    base !== undefined &&
+    (kind === undefined ||
+      estimateNumbers(kind, numberCount(dtype, bytes.length), { bytes, base }).predictor !== "none");
+  return {
+    code: encodingCodes.planes,
+    bytes: encodePlanes(memory, bytes, width, usesBase ? base : undefined),
+    against: { base: usesBase, previous: false },
+  };
+}
+
+function encodePart(memory: KernelMemory, part: PartSource): EncodedTensor {
+  const { dtype, bytes, base } = part;
+  const kind = numberKind(dtype);
+  if (bytes.length === 0) return raw(bytes);
+  if (base !== undefined && isEqual(base, bytes))
+    return { code: encodingCodes.equal, bytes: new Uint8Array(), against: { base: true, previous: false } };
+  if (kind === undefined) {
+    const planes = encodeInPlanes(memory, part);
+    return planes !== undefined && planes.bytes.length < bytes.length ? planes : raw(bytes);
+  }
+  const count = numberCount(dtype, bytes.length);
+  if (count > maxPieceNumbers) return encodeSlabs(memory, part, kind);
+  const prediction = estimateNumbers(kind, count, part);
+  const piece = encodePiece(memory, pieceShape(part, kind, count), part, prediction);
+  return piece === undefined ? raw(bytes) : { ...piece, against: referencesOf(prediction.predictor) };
+}
+
+function encodeSlabs(memory: KernelMemory, whole: PartSource, kind: NumberKind): EncodedTensor {
+  const { bytes } = whole;
+  const parts = slabsOf(whole, bytes.length, kind).map(({ part, from, to }) =>
+    encodePart(memory, { ...part, bytes: bytes.subarray(from, to) }),
+  );
+  return joinParts(partKinds.slabs, parts, bytes);
+}
+
+/** Bytes: kind u8 ‖ for each part its code u8 and its sized bytes. */
+function joinParts(kind: number, parts: readonly EncodedTensor[], bytes: Uint8Array): EncodedTensor {
+  const out = new ByteWriter();
+  out.u8(kind);
+  for (const part of parts) {
+    out.u8(part.code);
+    out.sized(part.bytes);
+  }
+  const against = {
+    base: parts.some((part) => part.against.base),
+    previous: parts.some((part) => part.against.previous),
+  };
+  return out.length < bytes.length ? { code: encodingCodes.parts, bytes: out.finish(), against } : raw(bytes);
+}
+
+/**
+ * A tensor of another shape than its base: the block that both have in common against the base, the rest
+ * alone. Returns undefined where that does not pay.
+ */
+function encodeCommonBlock(
+  memory: KernelMemory,
+  { dtype, shape, bytes }: PartSource,
+  references: References,
+): EncodedTensor | undefined {
+  const kind = numberKind(dtype);
+  const block = commonBlockWith({ dtype, shape }, references.base);
+  if (block === undefined || kind === undefined) return undefined;
+  const common: PartSource = {
+    ...blockPart({ dtype, shape }, block, references),
+    bytes: extractBlock(bytes, shape, block, elementBytes(dtype)),
+  };
+  const { predictor } = estimateNumbers(kind, numberCount(dtype, common.bytes.length), common);
+  if (predictor === "none") return undefined;
+  const rest = extractRest(bytes, shape, block, elementBytes(dtype));
+  const parts = [
+    encodePart(memory, common),
+    encodePart(memory, { ...remainderPart(dtype, rest.length), bytes: rest }),
+  ];
+  return joinParts(partKinds.commonBlock, parts, bytes);
+}
