@@ -13,7 +13,7 @@ import { minBlockBytes } from "../../shared/wire/limits.js";
 import {
   checkEncoding,
   codecFormat,
-  mostEncodedBytes,
+  maxEncodedBytes,
   rawOnly,
   type AllowedCoding,
 } from "../../shared/wire/coding/encodings.js";
@@ -144,7 +144,7 @@ export class Downloads {
         window,
         objects: refs.length,
         rawBytes,
-        maxBytes: Math.max(mostEncodedBytes(rawBytes), mostBytes),
+        maxBytes: Math.max(maxEncodedBytes(rawBytes), mostBytes),
         maxBlockBytes: Math.max(blockBytes, minBlockBytes),
         checkEncoding: checks,
       },

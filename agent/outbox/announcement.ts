@@ -9,7 +9,7 @@ import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
-import { maxWordBytes } from "../../shared/wire/limits.js";
+import { maxMessageBytes } from "../../shared/wire/limits.js";
 import type { Announce, SmallObject } from "../../shared/wire/messages.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
@@ -27,7 +27,7 @@ export async function announcementOf(
   const record = decodeSaveRecord(recordBytes);
   const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
   const inline: SmallObject[] = [];
-  let left = maxWordBytes - overheadBytes - recordBytes.length;
+  let left = maxMessageBytes - overheadBytes - recordBytes.length;
   for (const { kind, id } of smallObjectsOf(record)) {
     const size = (objects.stat(id)?.byteLength ?? Infinity) + objectOverheadBytes;
     if (size > left) continue;

@@ -11,7 +11,7 @@ import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import { codeStream, estimateStream, type CodingWork } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
-import { codecFormat, mostEncodedBytes } from "../../shared/wire/coding/encodings.js";
+import { codecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
 import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
@@ -101,7 +101,7 @@ export class UploadCoding {
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
     // The stream that the server has a part of was raw.
     if (signal.aborted || want.streamBytes === rawBytes) return undefined;
-    if (!(await this.options.mayTake(mostEncodedBytes(rawBytes))))
+    if (!(await this.options.mayTake(maxEncodedBytes(rawBytes))))
       throw new StemmaError(
         "DISK_BUDGET_EXHAUSTED",
         `there is no room for a coded copy of ${rawBytes} bytes beside the model.`,
@@ -140,7 +140,7 @@ export class UploadCoding {
     const spool = await openCodingSpool(
       files,
       join(folder, `${want.transfer}${codingSpoolEnding}`),
-      mostEncodedBytes(rawBytes),
+      maxEncodedBytes(rawBytes),
       memorySpoolBytes,
     );
     try {

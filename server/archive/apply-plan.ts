@@ -11,7 +11,7 @@ import {
   type CodedTensor,
   type ObjectPruner,
   type PackWriter,
-  type Representation,
+  type TensorEncoding,
 } from "../../shared/objects/object-store.js";
 import type { Clock } from "../../shared/ports.js";
 import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
@@ -25,7 +25,7 @@ import type { ArchiveCoder } from "./archive-coder.js";
 export type ApplyTarget = Pick<FleetRepository, "liveObjects" | "planCollection" | "collect"> & {
   readonly objects: Pick<
     ObjectPruner,
-    "has" | "stat" | "list" | "representation" | "openTensor" | "begin" | "lease" | "release"
+    "has" | "stat" | "list" | "encodingOf" | "openTensor" | "begin" | "lease" | "release"
   >;
 };
 export interface ApplyParts {
@@ -144,7 +144,7 @@ export async function applyPlan(
 function storedBytes({ objects }: ApplyTarget, ids: readonly Hash[]): number {
   let bytes = 0;
   for (const id of ids) {
-    const lies = objects.representation(id),
+    const lies = objects.encodingOf(id),
       header = objects.stat(id)?.header;
     if (lies !== undefined && header !== undefined) bytes += lies.storedBytes + entryBytes(header, lies);
   }
@@ -154,7 +154,7 @@ function storedBytes({ objects }: ApplyTarget, ids: readonly Hash[]): number {
 interface Batch {
   readonly writer: PackWriter;
   readonly ids: Set<Hash>;
-  readonly before: Map<Hash, Representation>;
+  readonly before: Map<Hash, TensorEncoding>;
   readonly leases: string[];
   bytes: number;
 }
@@ -180,7 +180,7 @@ class Applier {
   ) {
     this.#endMs = parts.clock.monotonic() + (options.timeMs ?? Number.POSITIVE_INFINITY);
     for (const { id, kind } of parts.target.objects.list()) {
-      const lies = kind === "tensor" ? parts.target.objects.representation(id) : undefined;
+      const lies = kind === "tensor" ? parts.target.objects.encodingOf(id) : undefined;
       if (lies !== undefined) this.#guard.set(id, lies);
     }
   }
@@ -299,7 +299,7 @@ class Applier {
           "OBJECT_MISSING",
           `The tensor ${id} or what it is to be coded against was collected.`,
         );
-      const lies = objects.representation(id),
+      const lies = objects.encodingOf(id),
         tensor = await tensorOfSource(objects.openTensor(id));
       const header = { dtype: tensor.dtype, shape: tensor.shape };
       const load = async (one: Hash | undefined): Promise<typeof tensor | undefined> =>
@@ -330,7 +330,7 @@ class Applier {
     }
   }
 
-  async #put(coded: CodedTensor, lies: Representation | undefined): Promise<Batch> {
+  async #put(coded: CodedTensor, lies: TensorEncoding | undefined): Promise<Batch> {
     const batch = (this.#batch ??= {
       writer: await this.parts.target.objects.begin({ recode: true }),
       ids: new Set(),
@@ -400,7 +400,7 @@ class Applier {
 
 /** A tensor is written anew to be smaller, or to be rebuilt from fewer others, or in another layout. */
 function gainsNothing(
-  lies: Representation,
+  lies: TensorEncoding,
   coded: CodedTensor,
   { kind, id }: ApplyItem,
   guard: ChainGuard,

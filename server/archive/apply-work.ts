@@ -4,7 +4,7 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
-import type { ObjectReader, Representation } from "../../shared/objects/object-store.js";
+import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { PlannedVertex } from "../planner/storage-plan.js";
 import { previousOf, type ArchiveLayout, type ArchivePlan } from "./archive-plan.js";
@@ -54,7 +54,7 @@ export function layoutOf(kind: string): ArchiveLayout {
 
 /** Whether a tensor lies as planned. An encoder may have found less to refer to than it was offered. */
 function liesAsPlanned(
-  { code, base, previous }: Representation,
+  { code, base, previous }: TensorEncoding,
   { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem,
 ): boolean {
   if (base !== plannedBase || previous !== plannedPrevious) return false;
@@ -74,7 +74,7 @@ function liesAsPlanned(
  */
 export function workOf(
   { plan, members }: ArchivePlan,
-  objects: Pick<ObjectReader, "has" | "representation">,
+  objects: Pick<ObjectReader, "has" | "encodingOf">,
   kept: ReadonlySet<Hash>,
 ): ApplyWork {
   const items = new Map<Hash, ApplyItem>(),
@@ -96,7 +96,7 @@ export function workOf(
         { kind: vertex.kind },
       );
     const item = itemOf(vertex),
-      lies = objects.representation(item.id);
+      lies = objects.encodingOf(item.id);
     if (lies === undefined || !kept.has(item.id))
       refuse(item.id, "no version that is kept has this tensor any more, or it cannot be read");
     else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id)))
@@ -106,7 +106,7 @@ export function workOf(
   }
   const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
   let unplanned = 0;
-  for (const id of kept) if (!planned.has(id) && objects.representation(id) !== undefined) unplanned++;
+  for (const id of kept) if (!planned.has(id) && objects.encodingOf(id) !== undefined) unplanned++;
   return { items: inOrder(items, plan.vertices, members), kept: keptCount, done, stale, unplanned };
 }
 

@@ -4,21 +4,21 @@
  */
 import { decodeNames } from "../../shared/model/names.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
-import type { ObjectReader, Representation } from "../../shared/objects/object-store.js";
+import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ArchiveVersion, Lineage } from "./candidate-references.js";
 
 /** What of a repository planning asks. */
 export type ArchiveSource = Pick<FleetRepository, "versions" | "liveObjects"> & {
-  readonly objects: Pick<ObjectReader, "read" | "stat" | "has" | "representation" | "openTensor">;
+  readonly objects: Pick<ObjectReader, "read" | "stat" | "has" | "encodingOf" | "openTensor">;
 };
 
 export interface ArchiveTensor {
   readonly id: Hash;
   readonly header: TensorHeader;
   readonly byteLength: number;
-  readonly current: Representation;
+  readonly current: TensorEncoding;
 }
 export interface ArchiveContent {
   readonly versions: readonly ArchiveVersion[];
@@ -94,7 +94,7 @@ function addTensor(
 ): boolean {
   if (tensors.has(id)) return true;
   const stored = objects.has(id) ? objects.stat(id) : undefined,
-    current = objects.representation(id);
+    current = objects.encodingOf(id);
   if (stored?.header === undefined || current === undefined) {
     unreadable.add(id);
     return false;

@@ -10,7 +10,7 @@ import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
 import { isFixedKind } from "../../shared/delta/fixed-planes.js";
 import { estimateFixedPlanesBytes } from "../../shared/delta/fixed-planes-estimate.js";
 import { numberKind, planeBytes } from "../../shared/delta/numbers.js";
-import type { Representation } from "../../shared/objects/object-store.js";
+import type { TensorEncoding } from "../../shared/objects/object-store.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
 import { indexEntryBytes } from "../../shared/objects/pack-format.js";
 import { isSchemeCode } from "../../shared/schemes/scheme.js";
@@ -102,7 +102,7 @@ function edgeOf(
   };
 }
 
-function decodingOf({ code, base, previous }: Representation): EdgeMeasure["decoding"] {
+function decodingOf({ code, base, previous }: TensorEncoding): EdgeMeasure["decoding"] {
   if (code === encodingCodes.raw) return "raw";
   if (code === encodingCodes.planes || code === encodingCodes.fixedPlanes) return "planes";
   return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";

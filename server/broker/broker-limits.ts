@@ -6,7 +6,7 @@ import { z } from "zod";
 import {
   blockOverheadBytes,
   maxBlockBytes,
-  maxWordBytes,
+  maxMessageBytes,
   publishOverheadBytes,
 } from "../../shared/wire/limits.js";
 
@@ -51,7 +51,7 @@ export const brokerLimitsSchema = z.strictObject({
     .describe("Number of open connections from one IP address."),
   maxSubscriptions: count().default(8).describe("Number of subscriptions of one device."),
   maxRetainedBytesPerDevice: count()
-    .default(2 * maxWordBytes)
+    .default(2 * maxMessageBytes)
     .describe("Bytes of the retained messages of one device (state and birth)."),
   maxRetainedBytes: count()
     .default(256 * MiB)

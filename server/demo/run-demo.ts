@@ -72,7 +72,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
       const rows = await demoRows(operations, plan, watch, proofs);
       printDemoTable(rows, proofs, options.output);
       if (watch.cut)
-        options.output.say(
+        options.output.info(
           `kill -9 in mid-transfer: ${formatBytes(watch.cut.resumedBytes)} of ${formatBytes(watch.cut.totalBytes)} were there when it went on, and were not sent again.`,
         );
       const allExact = proofs.every((proof) => proof.exact);
@@ -280,7 +280,7 @@ async function suggest(
   const first = fine[0] ?? newest;
   if (newest === undefined || first === undefined) return;
   const name = (model: typeof newest): string => `${model.name}:${model.version}`;
-  output.say(
+  output.info(
     [
       "",
       `done in ${formatDuration(tookMs)}; everything lies in ${home}. Look further:`,
@@ -299,7 +299,7 @@ async function suggest(
 }
 
 async function untilStopped(signal: AbortSignal, output: Output, folders: DemoFolders): Promise<void> {
-  output.say(`the server stays up; its agents too. Watch ${folders.logs}. Ctrl-C ends all of it.`);
+  output.info(`the server stays up; its agents too. Watch ${folders.logs}. Ctrl-C ends all of it.`);
   await new Promise<void>((resolveStop) => {
     if (signal.aborted) resolveStop();
     else

@@ -110,7 +110,7 @@ async function reduceLeaf(
     source,
     coded: undefined,
     rawBytes: source.byteLength,
-    stored: repository.objects.representation(leaf.tensor)?.storedBytes ?? source.byteLength,
+    stored: repository.objects.encodingOf(leaf.tensor)?.storedBytes ?? source.byteLength,
     difference: { ...noDifference, numbers: leaf.dtype === "F32" ? source.byteLength / 4 : 0 },
   });
   if (!isReducible(leaf)) return exact();

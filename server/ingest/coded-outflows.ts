@@ -11,7 +11,7 @@ import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { codeStream, type CodedStream } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
-import { codecFormat, mostEncodedBytes } from "../../shared/wire/coding/encodings.js";
+import { codecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import { maxWireCodedTensorBytes } from "../../shared/wire/limits.js";
@@ -77,7 +77,7 @@ export class CodedOutflows {
         summary,
         fetch.references ?? [],
         refs.map(({ id }) => id),
-        mostEncodedBytes(rawBytes),
+        maxEncodedBytes(rawBytes),
       );
     if (coded === undefined) return undefined;
     coded.users++;

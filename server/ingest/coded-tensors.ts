@@ -17,12 +17,10 @@ export const keyframeDepth = 8;
 
 /** What a tensor that is coded against these would lie at. */
 export function depthAgainst(
-  objects: Pick<ObjectReader, "representation">,
+  objects: Pick<ObjectReader, "encodingOf">,
   references: readonly (Hash | undefined)[],
 ): number {
-  const depths = references.map((id) =>
-    id === undefined ? 0 : 1 + (objects.representation(id)?.depth ?? 0),
-  );
+  const depths = references.map((id) => (id === undefined ? 0 : 1 + (objects.encodingOf(id)?.depth ?? 0)));
   return Math.max(0, ...depths);
 }
 

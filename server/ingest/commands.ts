@@ -1,7 +1,7 @@
 /** Commands to devices and their results: matched by correlation, with a deadline. Knows no HTTP. */
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Random } from "../../shared/ports.js";
-import { maxWordBytes } from "../../shared/wire/limits.js";
+import { maxMessageBytes } from "../../shared/wire/limits.js";
 import type { CommandResult } from "../../shared/wire/messages.js";
 import type { DeviceSender } from "./device-sender.js";
 
@@ -33,7 +33,7 @@ export class CommandRelay {
    */
   async send(device: string, name: string, body: unknown, timeoutMs: number): Promise<CommandReply> {
     const json = JSON.stringify(body ?? {});
-    if (Buffer.byteLength(json) > maxWordBytes - 1024)
+    if (Buffer.byteLength(json) > maxMessageBytes - 1024)
       throw new StemmaError(
         "ENVELOPE_TOO_LARGE",
         `A command of ${Buffer.byteLength(json)} bytes does not fit into one word. Say less.`,

@@ -4,7 +4,7 @@
  */
 import type { Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
-import { maxWordBytes, protocolVersion } from "../../shared/wire/limits.js";
+import { maxMessageBytes, protocolVersion } from "../../shared/wire/limits.js";
 import type { Block, Body, Refusal } from "../../shared/wire/messages.js";
 import { buildTopic } from "../../shared/wire/topics.js";
 import type { BrokerPort } from "../broker/broker-port.js";
@@ -92,7 +92,7 @@ export function fittingInline<T extends { readonly data: Uint8Array }>(
   fixedBytes: number,
 ): readonly T[] {
   const overhead = 64;
-  let left = maxWordBytes - fixedBytes - 2048;
+  let left = maxMessageBytes - fixedBytes - 2048;
   return objects.filter(({ data }) => {
     if (data.length + overhead > left) return false;
     left -= data.length + overhead;

@@ -10,7 +10,7 @@ import { decodeEnvelope } from "../../shared/wire/codec.js";
 import {
   blockOverheadBytes,
   maxBlockBytes,
-  maxWordBytes,
+  maxMessageBytes,
   protocolVersion,
 } from "../../shared/wire/limits.js";
 import type {
@@ -208,7 +208,7 @@ export class FleetIngest {
     let envelope: Envelope;
     try {
       envelope = decodeEnvelope(payload, {
-        maxBytes: isBlock ? maxBlockBytes + blockOverheadBytes : maxWordBytes,
+        maxBytes: isBlock ? maxBlockBytes + blockOverheadBytes : maxMessageBytes,
       });
     } catch (error) {
       if (!isStemmaError(error)) throw error;

@@ -13,7 +13,7 @@ import { maxBlockBytes, maxListLength } from "../../shared/wire/limits.js";
 import {
   checkEncoding,
   codecFormat,
-  mostEncodedBytes,
+  maxEncodedBytes,
   rawOnly,
   type AllowedCoding,
 } from "../../shared/wire/coding/encodings.js";
@@ -347,7 +347,7 @@ export class IncomingUpload {
       transfer: id,
       objects: objects.length,
       rawBytes,
-      maxBytes: reason === "objects" ? limits.maxObjectBytes : mostEncodedBytes(rawBytes),
+      maxBytes: reason === "objects" ? limits.maxObjectBytes : maxEncodedBytes(rawBytes),
       maxBlockBytes,
       window: limits.window,
       checkEncoding: (encoding: Encoding, index: number) => {

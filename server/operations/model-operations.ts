@@ -11,6 +11,7 @@ import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Measurement } from "../../shared/train/training.js";
+import { maxLimit, type VersionQuery } from "../catalog/version-query.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { importModel } from "./import-model.js";
 import type { ModelDescription } from "../api/version-schemas.js";
@@ -34,7 +35,7 @@ export function modelOperations(context: OperationsContext): ModelOperations {
   };
   return {
     models: async ({ fleet, all = false, ...filter }) =>
-      (await fleets.get(fleet)).versions({ ...filter, includeRetired: all }),
+      await listAll(await fleets.get(fleet), { ...filter, includeRetired: all, order: "oldest" }),
     model: async (reference) => {
       const { repository, summary } = await find(reference);
       return describe(repository, summary);
@@ -104,6 +105,16 @@ export function modelOperations(context: OperationsContext): ModelOperations {
 interface ModelReference {
   readonly fleet: string;
   readonly model: string;
+}
+
+/** Every version that the query finds, page by page. */
+async function listAll(repository: FleetRepository, query: VersionQuery): Promise<readonly VersionSummary[]> {
+  const versions: VersionSummary[] = [];
+  for (;;) {
+    const page = await repository.list({ ...query, offset: versions.length, limit: maxLimit });
+    versions.push(...page.versions);
+    if (page.versions.length === 0 || versions.length >= page.total) return versions;
+  }
 }
 
 interface NamedVersion {

@@ -155,11 +155,11 @@ function storedLayout({ objects }: FleetRepository, leaves: readonly Leaf[]): We
 }
 
 /** Of a tensor and everything it is decoded against, each once. */
-function storedBytesOf(objects: Pick<ObjectReader, "representation">, id: Hash): number {
+function storedBytesOf(objects: Pick<ObjectReader, "encodingOf">, id: Hash): number {
   const needed = new Set([id]);
   let bytes = 0;
   for (const each of needed) {
-    const lies = objects.representation(each);
+    const lies = objects.encodingOf(each);
     bytes += lies?.storedBytes ?? 0;
     for (const reference of [lies?.base, lies?.previous]) if (reference !== undefined) needed.add(reference);
   }

@@ -1,100 +1,134 @@
 /**
- * Keeps the catalog in line with the state: built when first asked, then told of changes, rebuilt on demand.
+ * Keeps the catalog up to date with the state: built from the records at the first query, updated before
+ * every later one by the versions that changed since, rebuilt on demand. Metadata is objects of their own in
+ * the store, so it is read only from the first query on that asks for it.
  */
+import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
-import { decodeMetadata } from "../../shared/model/metadata.js";
+import { isStemmaError } from "../../shared/errors.js";
+import { decodeMetadata, type ModelMetadata } from "../../shared/model/metadata.js";
+import type { SaveRecord } from "../../shared/model/model.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { Catalog, CatalogEntry } from "../catalog/catalog.js";
-import type { CatalogKeeper } from "./context.js";
+import type { Catalog, CatalogEntry, CatalogPage } from "../catalog/catalog.js";
+import type { VersionQuery } from "../catalog/version-query.js";
 import { summaryOf, type VersionTable } from "./state/version-table.js";
 
-export function catalogKeeper(
-  table: VersionTable,
-  objects: Pick<ObjectReader, "read">,
-  open: () => Promise<Catalog>,
-  log: Log | undefined,
-): CatalogKeeper {
-  let catalog: Promise<Catalog> | undefined;
-  let dirty = new Set<Hash>();
-  const updates = new SerialQueue();
-
-  const entriesOf = async (versionIds: Iterable<Hash>): Promise<readonly CatalogEntry[]> => {
-    const entries: CatalogEntry[] = [];
-    for (const versionId of versionIds) {
-      const entry = await entryOf(table, objects, versionId);
-      if (entry !== undefined) entries.push(entry);
-    }
-    return entries;
-  };
-  const build = async (): Promise<Catalog> => {
-    const built = await open();
-    await built.clear();
-    dirty = new Set();
-    await built.put(await entriesOf(table.state.versions.keys()));
-    const count = await built.count();
-    if (count > built.comfortableModels)
-      log?.warn("catalog-large", { models: count, comfortable: built.comfortableModels });
-    return built;
-  };
-  const update = async (built: Catalog): Promise<void> => {
-    if (dirty.size === 0) return;
-    const changed = dirty;
-    dirty = new Set();
-    await built.put(await entriesOf(changed));
-  };
-  const rebuild = (): Promise<Catalog> => {
-    const building = build();
-    catalog = building;
-    building.catch(() => {
-      if (catalog === building) catalog = undefined;
-    });
-    return building;
-  };
-  return {
-    changed(versionIds) {
-      if (catalog !== undefined) for (const versionId of versionIds) dirty.add(versionId);
-    },
-    async ready() {
-      const built = await (catalog ?? rebuild());
-      // A caller sees every change up to now; updates run one after the other, so that no caller sees half of one.
-      await updates.run(() => update(built));
-      return built;
-    },
-    rebuild,
-  };
+export interface CatalogSource {
+  readonly table: VersionTable;
+  readonly objects: Pick<ObjectReader, "read">;
+  readonly open: () => Promise<Catalog>;
+  readonly log: Log | undefined;
 }
 
-async function entryOf(
-  table: VersionTable,
-  objects: Pick<ObjectReader, "read">,
-  versionId: Hash,
-): Promise<CatalogEntry | undefined> {
-  const version = table.state.versions.get(versionId);
-  const record = table.records.get(versionId);
-  if (version === undefined || record === undefined) return undefined;
-  const { name, version: number, position, state, recordedAtMs, tags } = summaryOf(version, record);
-  // A retired version's metadata may be gone; it is still found by everything that its record says.
-  const metadata =
-    record.objects.metadata === undefined || state === "retired"
-      ? {}
-      : decodeMetadata(await objects.read("metadata", record.objects.metadata));
-  return {
-    versionId,
-    name,
-    version: number,
-    position,
-    state,
-    recordedAtMs,
-    tags,
-    device: record.device,
-    line: record.line,
-    kind: record.kind,
-    approach: record.approach,
-    contentId: record.contentId,
-    architecture: record.architecture,
-    bases: record.bases,
-    metadata,
-  };
+/** Metadata objects read concurrently. */
+const maxConcurrentReads = 32;
+
+export class CatalogKeeper {
+  readonly #source: CatalogSource;
+  readonly #updates = new SerialQueue();
+  #catalog: Catalog | undefined;
+  #hasMetadata = false;
+  #changed = new Set<Hash>();
+
+  constructor(source: CatalogSource) {
+    this.#source = source;
+  }
+
+  /** Finds among all versions as they are at the call. @throws HTTP_REQUEST_INVALID */
+  async find(query: VersionQuery): Promise<CatalogPage> {
+    const needsMetadata = (query.metadata ?? []).length > 0;
+    const catalog = await this.#updates.run(() => this.#upToDate(needsMetadata));
+    return await catalog.find(query);
+  }
+
+  /** Notes that these versions differ from what the catalog has. */
+  changed(versionIds: Iterable<Hash>): void {
+    for (const versionId of versionIds) this.#changed.add(versionId);
+  }
+
+  /** @returns the number of versions in the catalog */
+  async rebuild(): Promise<number> {
+    const catalog = await this.#updates.run(async () => {
+      this.#catalog = undefined;
+      return await this.#upToDate(this.#hasMetadata);
+    });
+    return await catalog.count();
+  }
+
+  async #upToDate(needsMetadata: boolean): Promise<Catalog> {
+    const changed = this.#changed;
+    this.#changed = new Set();
+    const mustReadMetadata = needsMetadata && !this.#hasMetadata;
+    this.#hasMetadata ||= needsMetadata;
+    try {
+      if (this.#catalog === undefined) this.#catalog = await this.#build();
+      else if (mustReadMetadata) await this.#catalog.put(await this.#entriesOf(this.#allVersions()));
+      else if (changed.size > 0) await this.#catalog.put(await this.#entriesOf(changed));
+      return this.#catalog;
+    } catch (error) {
+      // Half of a change may be in it.
+      this.#catalog = undefined;
+      throw error;
+    }
+  }
+
+  async #build(): Promise<Catalog> {
+    const catalog = await this.#source.open();
+    await catalog.put(await this.#entriesOf(this.#allVersions()));
+    const versions = await catalog.count();
+    if (versions > catalog.comfortableVersions)
+      this.#source.log?.warn("catalog-large", { models: versions, comfortable: catalog.comfortableVersions });
+    return catalog;
+  }
+
+  #allVersions(): readonly Hash[] {
+    return [...this.#source.table.state.versions.keys()];
+  }
+
+  async #entriesOf(versionIds: Iterable<Hash>): Promise<readonly CatalogEntry[]> {
+    const entries = await mapConcurrent(versionIds, maxConcurrentReads, (versionId) =>
+      this.#entryOf(versionId),
+    );
+    return entries.filter((entry) => entry !== undefined);
+  }
+
+  async #entryOf(versionId: Hash): Promise<CatalogEntry | undefined> {
+    const { table } = this.#source;
+    const state = table.state.versions.get(versionId);
+    const record = table.records.get(versionId);
+    if (state === undefined || record === undefined) return undefined;
+    const summary = summaryOf(state, record);
+    return {
+      versionId,
+      name: summary.name,
+      version: summary.version,
+      position: summary.position,
+      state: summary.state,
+      recordedAtMs: summary.recordedAtMs,
+      tags: summary.tags,
+      device: record.device,
+      line: record.line,
+      kind: record.kind,
+      approach: record.approach,
+      contentId: record.contentId,
+      architecture: record.architecture,
+      bases: record.bases,
+      // A retired version's metadata may be collected; it is still found by its record's fields.
+      metadata: summary.state === "retired" ? {} : await this.#metadataOf(versionId, record),
+    };
+  }
+
+  /** One damaged object does not hide the other versions: this one is found by its other fields. */
+  async #metadataOf(versionId: Hash, { objects }: SaveRecord): Promise<ModelMetadata> {
+    if (!this.#hasMetadata || objects.metadata === undefined) return {};
+    try {
+      return decodeMetadata(await this.#source.objects.read("metadata", objects.metadata));
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      this.#source.log?.warn("metadata-unreadable", { versionId, error });
+      return {};
+    }
+  }
 }

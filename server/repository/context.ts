@@ -6,7 +6,7 @@ import type { PackStore } from "../../shared/objects/pack-store.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { Environment } from "../../shared/model/environment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { Catalog } from "../catalog/catalog.js";
+import type { CatalogKeeper } from "./catalog-keeper.js";
 import type { CommitQueue } from "./commit-queue.js";
 import type { RecordCache } from "./state/record-cache.js";
 import type { ReferenceIndex } from "./state/references.js";
@@ -35,12 +35,4 @@ export interface RepositoryContext {
   readonly maintenanceQueue: SerialQueue;
   /** Next sequence of each (device, line) saved here. */
   readonly sequences: Map<string, number>;
-}
-
-/** The catalog, built when first asked and kept up with what changes. */
-export interface CatalogKeeper {
-  ready(): Promise<Catalog>;
-  /** These versions changed. */
-  changed(versionIds: Iterable<Hash>): void;
-  rebuild(): Promise<Catalog>;
 }

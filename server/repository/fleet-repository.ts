@@ -4,8 +4,9 @@
  * ingest speak to this and to nothing below it.
  */
 import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
-import type { Approach, Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
+import type { Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import type { Fact } from "../../shared/journal/fact.js";
+import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { Hold } from "./state/hold.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { DatasetState } from "./state/state.js";
@@ -22,7 +23,7 @@ export interface VersionSummary {
   readonly record: SaveRecord;
   readonly position: number;
   readonly recordedAtMs: number;
-  readonly state: "recorded" | "stored" | "released" | "retired";
+  readonly state: VersionStateName;
   readonly tags: readonly string[];
   readonly held: boolean;
   /** Who holds it and why. */
@@ -117,32 +118,12 @@ export interface FleetRecovery {
   readonly error?: unknown;
 }
 
-/** What `search` may ask; plain values only, so that no operator of the index can come from outside. */
-export interface VersionQuery {
-  readonly namePrefix?: string;
-  readonly name?: string;
-  readonly device?: string;
-  readonly line?: string;
-  readonly approach?: Approach;
-  readonly kind?: "architecture" | "opaque";
-  readonly state?: VersionSummary["state"];
-  readonly contentId?: Hash;
-  readonly architecture?: Hash;
-  readonly tag?: string;
-  /** Direct children of this version. */
-  readonly base?: Hash;
-  readonly recordedFromMs?: number;
-  readonly recordedUntilMs?: number;
-  readonly metadata?: readonly {
-    readonly key: string;
-    readonly is: "=" | "<" | "<=" | ">" | ">=";
-    readonly value: string | number | boolean;
-  }[];
-  readonly includeRetired?: boolean;
-  readonly order?: "newest" | "oldest";
-  readonly offset?: number;
-  /** At most 10,000; 100 unless said. */
-  readonly limit?: number;
+/** One page of the versions that a query finds. */
+export interface VersionPage {
+  /** In the order that the query names. */
+  readonly versions: readonly VersionSummary[];
+  /** How many versions the query finds on all pages together. */
+  readonly total: number;
 }
 
 export interface CheckReport {
@@ -200,8 +181,11 @@ export interface FleetRepository {
     atMs: number,
     options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> },
   ): AsyncIterable<FleetRecovery>;
-  /** Asks the catalog (an index, rebuilt from the journal). */
-  search(query: VersionQuery): Promise<readonly VersionSummary[]>;
+  /**
+   * One page of the versions that the query finds, through the catalog (an index, rebuilt from the journal).
+   * @throws HTTP_REQUEST_INVALID
+   */
+  list(query: VersionQuery): Promise<VersionPage>;
 
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
   /** @throws MODEL_HELD, MODEL_IN_USE (assigned to or active on a device) */

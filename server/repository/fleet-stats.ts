@@ -1,5 +1,5 @@
 /** What a fleet takes on disk, beside what snapshots of every version would take. */
-import { rawRepresentation } from "../../shared/objects/pack-format.js";
+import { rawEncodingCode } from "../../shared/objects/pack-format.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";
 
@@ -22,8 +22,8 @@ export async function fleetStats({
     count++;
     if (kind !== "tensor") continue;
     tensors++;
-    const { code, depth } = objects.representation(id) ?? { code: rawRepresentation, depth: 0 };
-    if (code === rawRepresentation) continue;
+    const { code, depth } = objects.encodingOf(id) ?? { code: rawEncodingCode, depth: 0 };
+    if (code === rawEncodingCode) continue;
     coded.tensors++;
     coded.storedBytes += storedBytes;
     coded.byteLength += byteLength;

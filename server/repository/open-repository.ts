@@ -15,7 +15,7 @@ import { openNedbCatalog } from "../catalog/nedb-catalog.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { backupFleet } from "./backup/backup.js";
-import { catalogKeeper } from "./catalog-keeper.js";
+import { CatalogKeeper } from "./catalog-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
@@ -23,7 +23,7 @@ import type { RepositoryContext } from "./context.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, needKept } from "./diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
-import type { FleetRepository, VersionSummary } from "./fleet-repository.js";
+import type { FleetRepository } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
 import { loadRecords } from "./state/record-cache.js";
@@ -112,7 +112,12 @@ async function openContext(
       environment: ports.environment ?? { backend: "none" },
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
-      catalog: catalogKeeper({ state, records, byDevice, damaged }, objects, openNedbCatalog, log),
+      catalog: new CatalogKeeper({
+        table: { state, records, byDevice, damaged },
+        objects,
+        open: openNedbCatalog,
+        log,
+      }),
       maintenanceQueue: new SerialQueue(),
     };
   } catch (error) {
@@ -163,7 +168,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     planCollection: () => planCollection(context),
     collect: (plan) => collect(context, plan),
     check: (options) => checkFleet(context, options),
-    reindex: async () => ({ versions: await (await context.catalog.rebuild()).count() }),
+    reindex: async () => ({ versions: await context.catalog.rebuild() }),
     stats: () => fleetStats(context),
     backup: (folder) => backupFleet(context, home, folder),
     backedUpTo: () => backedUpTo(state),
@@ -187,7 +192,7 @@ type Lookups = Pick<
   | "versions"
   | "lineage"
   | "leaves"
-  | "search"
+  | "list"
   | "asOf"
   | "devices"
   | "device"
@@ -204,11 +209,9 @@ function lookups(context: RepositoryContext): Lookups {
     versions: (filter) => listVersions(context, filter),
     lineage: (versionId) => lineageOf(context, versionId),
     leaves: async (versionId) => await readLeaves(context.objects, needKept(context, versionId).record),
-    search: async (query) => {
-      const found = await (await context.catalog.ready()).find(query);
-      return found
-        .map((versionId) => findVersion(context, versionId))
-        .filter((version): version is VersionSummary => version !== undefined);
+    list: async (query) => {
+      const { versionIds, total } = await context.catalog.find(query);
+      return { versions: versionIds.map((versionId) => requireVersion(context, versionId)), total };
     },
     asOf: (atMs) => {
       if (!Number.isFinite(atMs))

@@ -33,6 +33,6 @@ function typedValue(text: string): string | number | boolean {
   if (text === "true" || text === "false") return text === "true";
   return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 }
-export function collect(value: string, all: readonly string[]): string[] {
+export function appendValue(value: string, all: readonly string[]): string[] {
   return [...all, value];
 }

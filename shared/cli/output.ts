@@ -62,7 +62,7 @@ export class Output {
   }
 
   /** A line for the person at the terminal; never data. */
-  say(line: string): void {
+  info(line: string): void {
     this.stderr.write(`${printable(line)}\n`);
   }
 

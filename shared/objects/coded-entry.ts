@@ -156,7 +156,7 @@ export async function codedEntry(
     kind: "tensor",
     header,
     byteLength,
-    representation: code,
+    encodingCode: code,
     ...links,
     ...(planeChecks === undefined ? {} : { planeChecks }),
   };

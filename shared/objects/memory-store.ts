@@ -14,11 +14,11 @@ import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { ObjectIndex, storedObject, type Located } from "./object-index.js";
 import type { ObjectPruner, StoredTensorSource } from "./object-store.js";
-import { packBytes, packHeaderBytes, rawRepresentation, type PackIndex } from "./pack-format.js";
+import { packBytes, packHeaderBytes, rawEncodingCode, type PackIndex } from "./pack-format.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { readCodedFrom, representationIn, TensorReading, type StoredTensors } from "./tensor-reading.js";
+import { readCodedFrom, encodingIn, TensorReading, type StoredTensors } from "./tensor-reading.js";
 import { inPieces, objectMismatch, objectMissing, storedSource } from "./tensor-stream.js";
 import {
   describedEntry,
@@ -194,10 +194,10 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
         yield* inPieces(() => reading.bytes(id, options));
       }
       return storedSource(header, byteLength, chunks, async () =>
-        tensors.entry(id).representation === rawRepresentation ? undefined : reading.bytes(id, options),
+        tensors.entry(id).encodingCode === rawEncodingCode ? undefined : reading.bytes(id, options),
       );
     },
-    representation: (id) => representationIn(index, id),
+    encodingOf: (id) => encodingIn(index, id),
     readCoded: (id) => readCodedFrom(tensors, id),
     readHighPlanes: (id, planes) => reading.highPlanes(id, planes),
     readFixedPlanes: (id, planes) => reading.fixedPlanes(id, planes),

@@ -32,7 +32,7 @@ export interface CodedTensor {
  * How a tensor lies in a store. Depth 0: decoded from its own bytes alone, else one more than what it was
  * coded against.
  */
-export interface Representation {
+export interface TensorEncoding {
   readonly code: number;
   readonly base?: Hash;
   readonly previous?: Hash;
@@ -79,7 +79,7 @@ export interface StoredTensorSource extends TensorSource {
    * All bytes in memory that is the caller's alone, where they come so: what is coded is decoded whole, what
    * is not large is read at once. Undefined where a stream is what they come in. @throws as the stream
    */
-  whole(): Promise<Uint8Array | undefined>;
+  readAll(): Promise<Uint8Array | undefined>;
 }
 
 export interface ObjectReader {
@@ -97,7 +97,7 @@ export interface ObjectReader {
    * How a tensor lies here; undefined for what is no tensor, is not here, or cannot be decoded because what
    * it was coded against is missing or damaged.
    */
-  representation(id: Hash): Representation | undefined;
+  encodingOf(id: Hash): TensorEncoding | undefined;
   /**
    * A tensor's stored bytes as they are; whoever decodes them compares the id. @throws OBJECT_MISSING,
    * OBJECT_KIND_MISMATCH, TENSOR_TOO_LARGE beyond maxCodedTensorBytes

@@ -3,7 +3,7 @@
  *
  * header 32 bytes: "STEMPACK", format u32, zeros
  * objects their stored bytes, one after the other
- * index an entry each: kind u8, representation u8, dtype u8, rank u8, zeros u32, id, offset u64,
+ * index an entry each: kind u8, encoding code u8, dtype u8, rank u8, zeros u32, id, offset u64,
  *          stored bytes u64, bytes u64, dimensions u64 × rank
  *          Format 2: an epoch u32 in place of the zeros; after the bytes: references u8 (1: base, 3: base and
  *          previous), plane checks u8, zeros (6 bytes); after the dimensions: base id, previous id, plane
@@ -42,7 +42,7 @@ export const maxIndexBytes = 256 * 1024 * 1024;
  * How an object's bytes lie in its pack. 0 is raw; the other numbers are those of shared/delta and, from 16,
  * of the float schemes.
  */
-export const rawRepresentation = 0;
+export const rawEncodingCode = 0;
 
 /** Numbers of the kinds in an index; fixed for ever, new kinds get new numbers. */
 const kindCodes: Readonly<Record<ObjectKind | "tensor", number>> = {
@@ -79,7 +79,7 @@ export function packName(index: Uint8Array, unique: Uint8Array): string {
 export interface PackEntry {
   readonly id: Hash;
   readonly kind: ObjectKind | "tensor";
-  readonly representation: number;
+  readonly encodingCode: number;
   /**
    * Among copies of an object the one of the highest epoch is read: 0 for what was saved as it came, more for
    * what was written anew or refers to others.
@@ -112,13 +112,13 @@ const startsWith = (bytes: Uint8Array, magic: Uint8Array, at: number): boolean =
 
 /** What decides an entry's size in the index and its pack's format. */
 export type EntryShape = Partial<
-  Pick<PackEntry, "representation" | "epoch" | "header" | "base" | "previous" | "planeChecks">
+  Pick<PackEntry, "encodingCode" | "epoch" | "header" | "base" | "previous" | "planeChecks">
 >;
 
 /** The oldest format that can say all of this. */
 export function packFormatOf(entries: Iterable<EntryShape>): PackFormat {
-  for (const { representation = rawRepresentation, epoch = 0 } of entries)
-    if (representation !== rawRepresentation || epoch !== 0) return 2;
+  for (const { encodingCode = rawEncodingCode, epoch = 0 } of entries)
+    if (encodingCode !== rawEncodingCode || epoch !== 0) return 2;
   return 1;
 }
 
@@ -170,7 +170,7 @@ function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, format:
   const { base, previous, planeChecks = [], header } = entry;
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   bytes[start] = kindCodes[entry.kind];
-  bytes[start + 1] = entry.representation;
+  bytes[start + 1] = entry.encodingCode;
   if (header !== undefined) {
     bytes[start + 2] = dtypeCode(header.dtype);
     bytes[start + 3] = header.shape.length;
@@ -291,18 +291,18 @@ function decodeEntry(
   const dimensionsAt = at + entryFixedBytes + (format === 1 ? 0 : extensionBytes);
   if (rank > maxRank || (kind !== "tensor" && rank > 0) || dimensionsAt + 8 * rank > bytes.length)
     throw corrupt(pack, "has an index entry that cannot be");
-  const representation = bytes[at + 1] as number;
+  const encodingCode = bytes[at + 1] as number;
   const id = hexOf(bytes.subarray(at + 8, at + 40));
   const [offset, storedBytes, byteLength] = [40, 48, 56].map((field) =>
     Number(view.getBigUint64(at + field, true)),
   ) as [number, number, number];
   const inside =
     offset >= packHeaderBytes && offset + storedBytes <= indexOffset && Number.isSafeInteger(byteLength);
-  if (!inside || (representation === rawRepresentation && storedBytes !== byteLength))
+  if (!inside || (encodingCode === rawEncodingCode && storedBytes !== byteLength))
     throw corrupt(pack, `places the object ${id} where it cannot be`);
   const epoch = format === 1 ? 0 : view.getUint32(at + 4, true);
   if (epoch > maxEpoch) throw corrupt(pack, `gives the object ${id} an epoch that no store reaches`);
-  const place = { representation, epoch, offset, storedBytes, byteLength };
+  const place = { encodingCode, epoch, offset, storedBytes, byteLength };
   if (kind !== "tensor") {
     if (format === 2 && (bytes[at + entryFixedBytes] !== 0 || bytes[at + entryFixedBytes + 1] !== 0))
       throw corrupt(pack, `gives the object ${id} what only tensors have`);
@@ -312,7 +312,7 @@ function decodeEntry(
   const header: TensorHeader = { dtype: dtypeOfCode(bytes[at + 2] as number), shape };
   if (tensorByteLength(header.dtype, shape) !== byteLength)
     throw corrupt(pack, `gives the tensor ${id} a shape that does not fit its bytes`);
-  if (representation !== rawRepresentation && byteLength > maxCodedTensorBytes)
+  if (encodingCode !== rawEncodingCode && byteLength > maxCodedTensorBytes)
     throw corrupt(
       pack,
       `says that the tensor ${id} of ${byteLength} bytes lies coded, which none so large does`,
@@ -324,7 +324,7 @@ function decodeEntry(
     header,
     ...(format === 1
       ? {}
-      : decodeReferences(bytes, at + entryFixedBytes, dimensionsAt + 8 * rank, { id, representation }, pack)),
+      : decodeReferences(bytes, at + entryFixedBytes, dimensionsAt + 8 * rank, { id, encodingCode }, pack)),
   };
 }
 
@@ -332,7 +332,7 @@ function decodeReferences(
   bytes: Uint8Array,
   extension: number,
   start: number,
-  { id, representation }: Pick<PackEntry, "id" | "representation">,
+  { id, encodingCode }: Pick<PackEntry, "id" | "encodingCode">,
   pack: string,
 ): Pick<PackEntry, "base" | "previous" | "planeChecks"> {
   const [flags, checks] = [bytes[extension] as number, bytes[extension + 1] as number];
@@ -341,7 +341,7 @@ function decodeReferences(
     references > 2 ||
     flags === 2 ||
     checks > maxPlaneChecks ||
-    (representation === rawRepresentation && flags !== 0)
+    (encodingCode === rawEncodingCode && flags !== 0)
   )
     throw corrupt(pack, `says of the tensor ${id} that it is coded as none can be`);
   const end = start + 32 * references + planeCheckBytes * checks;

@@ -28,19 +28,19 @@ import type {
   ObjectPruner,
   PackWriter,
   ReadOptions,
-  Representation,
+  TensorEncoding,
   StoredObject,
   StoredTensorSource,
   WriteOptions,
 } from "./object-store.js";
 import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
-import { rawRepresentation, type PackEntry, type PackIndex } from "./pack-format.js";
+import { rawEncodingCode, type PackEntry, type PackIndex } from "./pack-format.js";
 import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { readCodedFrom, representationIn, TensorReading, type TensorEntry } from "./tensor-reading.js";
+import { readCodedFrom, encodingIn, TensorReading, type TensorEntry } from "./tensor-reading.js";
 import { inPieces, storedSource, verifiedPieces } from "./tensor-stream.js";
 import { plainSeal } from "./unsealed-entry.js";
 
@@ -156,10 +156,10 @@ class FilePackStore implements PackStore {
         `The object ${id} is of the kind ${entry.kind}, not ${kind}. Check where its hash came from.`,
         { id, expected: kind, actual: entry.kind },
       );
-    if (entry.representation !== rawRepresentation)
+    if (entry.encodingCode !== rawEncodingCode)
       throw new StemmaError(
         "PACK_FORMAT_UNKNOWN",
-        `The object ${id} is coded in a way (${entry.representation}) that this Stemma does not know. Use a newer one.`,
+        `The object ${id} is coded in a way (${entry.encodingCode}) that this Stemma does not know. Use a newer one.`,
         { id },
       );
     const bytes = await this.#tensors.stored(id);
@@ -183,7 +183,7 @@ class FilePackStore implements PackStore {
 
   async #whole(id: Hash, options: ReadOptions): Promise<Uint8Array | undefined> {
     const entry = this.#tensors.entry(id);
-    if (entry.representation !== rawRepresentation) return this.#reading.bytes(id, options);
+    if (entry.encodingCode !== rawEncodingCode) return this.#reading.bytes(id, options);
     if (entry.storedBytes > mostWholeBytes) return undefined;
     const bytes = await this.#verified(id, entry, options);
     return bytes.length === bytes.buffer.byteLength ? bytes : bytes.slice();
@@ -203,7 +203,7 @@ class FilePackStore implements PackStore {
    */
   async *#chunks(id: Hash, options: ReadOptions = {}): AsyncIterable<Uint8Array> {
     const { entry } = this.#tensors.locateTensor(id);
-    if (entry.representation !== rawRepresentation) {
+    if (entry.encodingCode !== rawEncodingCode) {
       yield* inPieces(() => this.#reading.bytes(id, options));
       return;
     }
@@ -219,8 +219,8 @@ class FilePackStore implements PackStore {
       : verifiedPieces(id, entry.header, pieces, (actual) => this.#mismatch(id, entry, actual));
   }
 
-  representation(id: Hash): Representation | undefined {
-    return representationIn(this.#index, id);
+  encodingOf(id: Hash): TensorEncoding | undefined {
+    return encodingIn(this.#index, id);
   }
   readCoded(id: Hash): Promise<CodedTensor> {
     return readCodedFrom(this.#tensors, id);
@@ -367,7 +367,7 @@ class FilePackStore implements PackStore {
    */
   async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
     if (entry.header === undefined) await target.push(await this.read(entry.kind as ObjectKind, entry.id));
-    else if (entry.representation !== rawRepresentation)
+    else if (entry.encodingCode !== rawEncodingCode)
       await target.push((await this.#reading.verifiedCopy(entry.id)).stored);
     else for await (const piece of this.#chunks(entry.id)) await target.push(piece);
     target.endEntry(entry);

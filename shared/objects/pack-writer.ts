@@ -102,7 +102,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         await this.#fail();
         throw error;
       }
-      this.#endEntry(target, { id, kind, byteLength: bytes.length, anew: this.#heals(id) });
+      this.#endEntry(target, { id, kind, byteLength: bytes.length, isRewrite: this.#heals(id) });
       return id;
     });
   }
@@ -139,7 +139,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         kind: "tensor",
         header: { dtype: source.dtype, shape: [...source.shape] },
         byteLength: source.byteLength,
-        anew: this.#host.recode || this.#heals(id),
+        isRewrite: this.#host.recode || this.#heals(id),
       });
       return id;
     });
@@ -170,7 +170,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         await target.dropEntry();
         throw error;
       }
-      this.#endEntry(target, { ...entry, anew: this.#host.recode || this.#heals(tensor.id) });
+      this.#endEntry(target, { ...entry, isRewrite: this.#host.recode || this.#heals(tensor.id) });
       return tensor.id;
     });
   }

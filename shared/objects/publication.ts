@@ -65,8 +65,9 @@ export class Publication {
       this.#index.add(pack);
       return pack;
     };
-    if (!entries.some(({ fresh }) => fresh)) return show(plainSeal);
-    if (entries.some(({ anew }) => anew)) return this.#lock.exclusive(() => this.#anew(entries, show));
+    if (!entries.some(({ needsEpoch }) => needsEpoch)) return show(plainSeal);
+    if (entries.some(({ isRewrite }) => isRewrite))
+      return this.#lock.exclusive(() => this.#anew(entries, show));
     return this.#lock.shared(() => this.#besides(entries, show));
   }
 
@@ -107,7 +108,7 @@ export class Publication {
     // Another save was faster: its copy is the one that is read, ours might close a circle with what was
     // coded against it since.
     const omit = new Set(
-      entries.filter(({ id, fresh }) => fresh && this.#index.isUsable(id)).map(({ id }) => id),
+      entries.filter(({ id, needsEpoch }) => needsEpoch && this.#index.isUsable(id)).map(({ id }) => id),
     );
     const left = entries.filter(({ id }) => !omit.has(id));
     if (left.length === 0) return undefined;
@@ -136,7 +137,9 @@ export class Publication {
   #with(entries: readonly UnsealedEntry[]): Chains {
     // A raw copy that came as it was saved does not win over one that is there.
     const own = new Map(
-      entries.filter(({ id, fresh }) => fresh || !this.#index.isUsable(id)).map((entry) => [entry.id, entry]),
+      entries
+        .filter(({ id, needsEpoch }) => needsEpoch || !this.#index.isUsable(id))
+        .map((entry) => [entry.id, entry]),
     );
     return new Chains((id) => own.get(id) ?? this.#index.linksOf(id));
   }

@@ -25,9 +25,9 @@ import {
   type FixedPlanesRead,
   type HighPlanes,
   type ReadOptions,
-  type Representation,
+  type TensorEncoding,
 } from "./object-store.js";
-import { rawRepresentation, type PackEntry } from "./pack-format.js";
+import { rawEncodingCode, type PackEntry } from "./pack-format.js";
 import { keepHighPlanes, planesCheck } from "./high-planes.js";
 import { decodeSteps, type DecodingStep } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
@@ -115,9 +115,9 @@ function runsOf(steps: Run): readonly Run[] {
   for (let from = 0, to = 0; from < steps.length; from = to) {
     const most = runs.length === 0 ? firstRunBytes : mostRunBytes;
     for (let bytes = 0; to < steps.length && bytes < most; to++) {
-      const { representation, storedBytes, byteLength } = (steps[to] as Run[number]).entry;
+      const { encodingCode, storedBytes, byteLength } = (steps[to] as Run[number]).entry;
       // What lies raw is needed by the next one anyway.
-      if (representation !== rawRepresentation) bytes += storedBytes + byteLength;
+      if (encodingCode !== rawEncodingCode) bytes += storedBytes + byteLength;
     }
     runs.push(steps.slice(from, to));
   }
@@ -125,7 +125,7 @@ function runsOf(steps: Run): readonly Run[] {
 }
 
 function stepOf(
-  { id, entry: { header, representation: code, byteLength, base, previous }, lastUseOf }: Run[number],
+  { id, entry: { header, encodingCode: code, byteLength, base, previous }, lastUseOf }: Run[number],
   stored: Uint8Array,
 ): DecodingStep {
   return {
@@ -156,13 +156,13 @@ export class TensorReading {
   async bytes(id: Hash, { verify = true, fromDisk = false }: ReadOptions = {}): Promise<Uint8Array> {
     const { entry, bytes, stored } = await this.#decoded(id, verify, { fromDisk });
     // What is remembered, or lies in a buffer of its pack's, is others' too.
-    return entry.representation === rawRepresentation || stored === undefined ? bytes.slice() : bytes;
+    return entry.encodingCode === rawEncodingCode || stored === undefined ? bytes.slice() : bytes;
   }
 
   /** As `bytes`, but not to be written to, and remembered for what is coded against it. */
   async reference(id: Hash, verify: boolean): Promise<Uint8Array> {
     const { entry, bytes, stored } = await this.#decoded(id, verify, {});
-    if (entry.representation !== rawRepresentation && stored !== undefined) this.#cache.put(id, bytes);
+    if (entry.encodingCode !== rawEncodingCode && stored !== undefined) this.#cache.put(id, bytes);
     return bytes;
   }
 
@@ -204,7 +204,7 @@ export class TensorReading {
     const decoder = await tensorDecoder();
     return this.#unmoved(async () => {
       const entry = this.#store.entry(id),
-        code = entry.representation;
+        code = entry.encodingCode;
       if (code !== encodingCodes.fixedPlanes || entry.planeChecks?.[planes - 1] === undefined)
         return undefined;
       const { prefix, readBytes } = await this.#prefixOf(decoder, id, entry, code, planes);
@@ -280,7 +280,7 @@ export class TensorReading {
   ): Promise<Decoded> {
     // Of raw tensors nothing is remembered: they are read again as fast.
     const isKept = ({ id: at, entry }: Run[number]): boolean =>
-      entry.representation !== rawRepresentation &&
+      entry.encodingCode !== rawEncodingCode &&
       this.#store.isReferred(at) &&
       this.#cache.takes(entry.byteLength);
     const done = new Set(run.flatMap(({ lastUseOf }) => lastUseOf));
@@ -328,7 +328,7 @@ export class TensorReading {
     }
     if (
       now.epoch !== entry.epoch ||
-      now.representation !== entry.representation ||
+      now.encodingCode !== entry.encodingCode ||
       now.base !== entry.base ||
       now.previous !== entry.previous
     )
@@ -371,7 +371,7 @@ export class TensorReading {
   /** The highest planes, what is below them not yet masked. */
   async #planesOf(decoder: TensorDecoder, id: Hash, planes: number): Promise<Planes> {
     const entry = this.#store.entry(id),
-      { header, representation: code } = entry;
+      { header, encodingCode: code } = entry;
     if (
       code !== encodingCodes.planes ||
       planes >= planeBytes(header.dtype) ||
@@ -447,12 +447,12 @@ export class TensorReading {
   }
 }
 
-/** See ObjectReader.representation. */
-export function representationIn(index: ObjectIndex, id: Hash): Representation | undefined {
+/** See ObjectReader.encodingOf. */
+export function encodingIn(index: ObjectIndex, id: Hash): TensorEncoding | undefined {
   const entry = index.locate(id)?.entry,
     depth = index.state(id);
   if (entry?.header === undefined || isFault(depth)) return undefined;
-  const { representation: code, base, previous, storedBytes } = entry;
+  const { encodingCode: code, base, previous, storedBytes } = entry;
   return {
     code,
     depth,
@@ -467,7 +467,7 @@ export async function readCodedFrom(
   tensors: Pick<StoredTensors, "entry" | "stored">,
   id: Hash,
 ): Promise<CodedTensor> {
-  const { header, representation: code, base, previous, byteLength } = tensors.entry(id);
+  const { header, encodingCode: code, base, previous, byteLength } = tensors.entry(id);
   refuseLarge(id, byteLength);
   const bytes = await tensors.stored(id);
   return {

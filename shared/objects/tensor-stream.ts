@@ -38,12 +38,12 @@ export async function* inPieces(read: () => Promise<Uint8Array>): AsyncIterable<
   for (let at = 0; at < bytes.length; at += maxChunkBytes) yield bytes.subarray(at, at + maxChunkBytes);
 }
 
-/** `chunks` starts a fresh read each time, `whole` too. */
+/** `chunks` starts a fresh read each time, `readAll` too. */
 export function storedSource(
   { dtype, shape }: TensorHeader,
   byteLength: number,
   chunks: () => AsyncIterable<Uint8Array>,
-  whole: StoredTensorSource["whole"],
+  readAll: StoredTensorSource["readAll"],
 ): StoredTensorSource {
-  return { dtype, shape, byteLength, chunks, whole };
+  return { dtype, shape, byteLength, chunks, readAll };
 }

@@ -1,7 +1,7 @@
 /** Entries of a pack that is being written: what they say is settled only when the pack is sealed. Pure. */
 import type { ObjectKind } from "../model/model.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
-import { rawRepresentation, type PackEntry } from "./pack-format.js";
+import { rawEncodingCode, type PackEntry } from "./pack-format.js";
 
 /** What an entry says but for where it lies. */
 export interface EntryDescription {
@@ -9,23 +9,23 @@ export interface EntryDescription {
   readonly kind: ObjectKind | "tensor";
   readonly header?: TensorHeader;
   readonly byteLength: number;
-  readonly representation?: number;
+  readonly encodingCode?: number;
   readonly base?: Hash;
   readonly previous?: Hash;
   readonly planeChecks?: readonly string[];
   /** Of an entry that is carried over from another pack. */
   readonly epoch?: number;
   /** To be read instead of the copy that is there: a recoding, or a new copy of what cannot be read. */
-  readonly anew?: boolean;
+  readonly isRewrite?: boolean;
 }
 
 export interface UnsealedEntry extends PackEntry {
-  readonly anew: boolean;
+  readonly isRewrite: boolean;
   /**
    * Its epoch is given by the seal: it must win over older copies, or, since it refers to others, never lose
    * to or win over another by chance.
    */
-  readonly fresh: boolean;
+  readonly needsEpoch: boolean;
 }
 
 /**
@@ -51,23 +51,23 @@ export function describedEntry(
     kind,
     header,
     byteLength,
-    representation = rawRepresentation,
+    encodingCode = rawEncodingCode,
     base,
     previous,
     planeChecks,
     epoch = 0,
-    anew = false,
+    isRewrite = false,
   } = description;
   const entry: { -readonly [Member in keyof UnsealedEntry]: UnsealedEntry[Member] } = {
     id,
     kind,
-    representation,
+    encodingCode,
     epoch,
     offset,
     storedBytes,
     byteLength,
-    anew,
-    fresh: anew || (base !== undefined && epoch === 0),
+    isRewrite,
+    needsEpoch: isRewrite || (base !== undefined && epoch === 0),
   };
   if (header !== undefined) entry.header = header;
   if (base !== undefined) entry.base = base;
@@ -79,5 +79,5 @@ export function describedEntry(
 export function sealEntries(entries: readonly UnsealedEntry[], { epoch, omit }: Seal): readonly PackEntry[] {
   return entries
     .filter(({ id }) => !omit.has(id))
-    .map(({ fresh, anew: _, ...entry }) => (fresh ? { ...entry, epoch } : entry));
+    .map(({ needsEpoch, isRewrite: _, ...entry }) => (needsEpoch ? { ...entry, epoch } : entry));
 }

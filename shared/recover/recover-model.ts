@@ -223,9 +223,9 @@ function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Wo
     let storedBytes = 0,
       decodingBytes = 0;
     for (
-      let lies = store.representation(leaf.tensor);
+      let lies = store.encodingOf(leaf.tensor);
       lies !== undefined;
-      lies = lies.base === undefined ? undefined : store.representation(lies.base)
+      lies = lies.base === undefined ? undefined : store.encodingOf(lies.base)
     ) {
       storedBytes += lies.storedBytes;
       if (lies.code !== 0) decodingBytes += byteLength;
@@ -244,7 +244,7 @@ async function readTensor(
 ): Promise<TensorSource | undefined> {
   const { record, hold, timer } = how,
     source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
-  const whole = await source.whole(),
+  const whole = await source.readAll(),
     hasher = tensorHasher(leaf);
   if (whole !== undefined) {
     timer.mark("loadMs");

@@ -17,7 +17,7 @@ import {
   maxListLength,
   maxReferences,
   maxTextLength,
-  maxWordBytes,
+  maxMessageBytes,
   oldestProtocolVersion,
   protocolVersion,
 } from "./limits.js";
@@ -32,7 +32,7 @@ const transferOrNone = field.matching(
   "16 to 32 lower-case hex digits, or nothing",
   true,
 );
-const wordBytes = field.bytes(maxWordBytes);
+const wordBytes = field.bytes(maxMessageBytes);
 
 const lineHead = field.message<words.LineHead>({
   line: shortText,
@@ -165,8 +165,8 @@ const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } 
     parts: field.u32,
     ...codingTerms,
   },
-  command: { name: shortText, json: field.text(maxWordBytes) },
-  commandResult: { code: shortText, json: field.text(maxWordBytes) },
+  command: { name: shortText, json: field.text(maxMessageBytes) },
+  commandResult: { code: shortText, json: field.text(maxMessageBytes) },
   transferDone: { transfer },
   parked: { versionId: field.hash, expiresMs: field.u32 },
   event: { name: shortText, text: longText, line: shortText },
@@ -185,7 +185,7 @@ const envelopeFields: Fields<Omit<words.Envelope, "body">> = {
 
 /** Most bytes an envelope of this kind may take. */
 export function maxEnvelopeBytes(type: words.BodyType): number {
-  return type === "block" ? maxBlockBytes + blockOverheadBytes : maxWordBytes;
+  return type === "block" ? maxBlockBytes + blockOverheadBytes : maxMessageBytes;
 }
 
 function fieldsOf<Type extends words.BodyType>(type: Type): Fields<words.Body> {
@@ -226,13 +226,13 @@ function encodePlain(plain: Record<string, unknown>): Uint8Array {
 
 /**
  * The envelope in received bytes. Byte fields are views of `bytes`.
- * @param maxBytes the limit of the topic it came on: `maxWordBytes`, or a block's size plus
+ * @param maxBytes the limit of the topic it came on: `maxMessageBytes`, or a block's size plus
  * `blockOverheadBytes`
  * @throws ENVELOPE_TOO_LARGE, ENVELOPE_MALFORMED, PROTOCOL_VERSION_UNSUPPORTED
  */
 export function decodeEnvelope(
   bytes: Uint8Array,
-  { maxBytes = maxWordBytes }: { readonly maxBytes?: number } = {},
+  { maxBytes = maxMessageBytes }: { readonly maxBytes?: number } = {},
 ): words.Envelope {
   if (bytes.length > maxBytes)
     throw new StemmaError(

@@ -8,7 +8,7 @@ export const protocolVersion = 1;
 export const oldestProtocolVersion = 1;
 
 /** Longest encoded envelope that is not a block; anything longer travels as blocks. Bytes. */
-export const maxWordBytes = 64 * 1024;
+export const maxMessageBytes = 64 * 1024;
 /** Blocks: smallest, default and largest size, in bytes. */
 export const minBlockBytes = 4 * 1024;
 export const defaultBlockBytes = 256 * 1024;

@@ -26,7 +26,7 @@ import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
 import { renderTable } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import type { Representation } from "../../shared/objects/object-store.js";
+import type { TensorEncoding } from "../../shared/objects/object-store.js";
 import { openPackStore, type PackStore } from "../../shared/objects/pack-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
@@ -130,7 +130,7 @@ async function retrieve(store: PackStore, id: Hash, planes: number): Promise<num
   await tensorOfSource(store.openTensor(id));
   let read = 0;
   for (let at: Hash | undefined = id; at !== undefined;) {
-    const lies: Representation = store.representation(at)!;
+    const lies: TensorEncoding = store.encodingOf(at)!;
     read += lies.storedBytes;
     at = lies.base;
   }
@@ -239,9 +239,7 @@ async function store(
         `The plan was not carried out: ${JSON.stringify({ stopped: report.stopped, failed: report.failed.slice(0, 3), left: report.left })}.`,
       );
     const deepest = Math.max(
-      ...plan.plan.vertices.map(
-        ({ vertex }) => repository.objects.representation(vertex as Hash)?.depth ?? 0,
-      ),
+      ...plan.plan.vertices.map(({ vertex }) => repository.objects.encodingOf(vertex as Hash)?.depth ?? 0),
     );
     return {
       storedBytes: report.bytesReached,

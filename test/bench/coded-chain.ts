@@ -162,7 +162,7 @@ function decodedBytes(server: FleetRepository, tensors: Iterable<Hash>): number 
   let bytes = 0;
   for (const tensor of tensors)
     for (let at: Hash | undefined = tensor; at !== undefined;) {
-      const lies = server.objects.representation(at)!;
+      const lies = server.objects.encodingOf(at)!;
       if (lies.code !== 0) bytes += server.objects.stat(at)!.byteLength;
       at = lies.base as Hash | undefined;
     }

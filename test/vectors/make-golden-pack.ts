@@ -36,6 +36,6 @@ await mkdir(folder, { recursive: true });
 const store = await openPackStore(nodeFiles({ fileMode: 0o644, folderMode: 0o755 }), join(folder, "packs"), { clock: manualClock(), random: seededRandom("golden packs") });
 const written = [];
 for (const { recode, tensors } of packs) written.push({ ...await writePack(store, tensors, { recode }), recode, tensors: tensors.map((tensor) => ("code" in tensor ? { id: tensor.id, coded: true } : { id: idOfTensor(tensor), coded: false })) });
-const tensors = [...store.list()].map(({ id, header }) => ({ id, ...header, representation: store.representation(id) }));
+const tensors = [...store.list()].map(({ id, header }) => ({ id, ...header, representation: store.encodingOf(id) }));
 await store.close();
 await writeFile(join(folder, "expected.json"), `${JSON.stringify({ format: 2, packs: written, tensors }, undefined, 1)}\n`);

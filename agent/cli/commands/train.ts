@@ -1,6 +1,6 @@
 /** `stemma agent train`: fine-tunes a line on request. */
 import type { Command } from "commander";
-import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
+import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { Output } from "../../../shared/cli/output.js";
 import type { Trained } from "../../trainer/trainer.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
@@ -19,7 +19,7 @@ export function addTrain(program: Command): void {
     .argument("<line>")
     .description("fine-tune a line now, also outside its duty hours")
     .option("--recipe <name>", "another recipe than the one set for the line")
-    .option("--set <key=value>", "a parameter of the recipe (repeatable)", collect, [])
+    .option("--set <key=value>", "a parameter of the recipe (repeatable)", appendValue, [])
     .option("--no-wait", "return when the training is requested, not when it is done")
     .action(async (line: string, choices: TrainChoices, command: Command) => {
       const { home, output } = commonOptionsOf(command);

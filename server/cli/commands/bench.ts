@@ -53,7 +53,7 @@ export function addBenchCommand(program: Command): void {
             );
           const results: Record<string, unknown> = {};
           for (const each of name === "all" ? known : [name]) {
-            if (name === "all") output.say(`== ${each}`);
+            if (name === "all") output.info(`== ${each}`);
             const args = [
               ...words,
               ...(choices.quick ? ["--quick"] : []),

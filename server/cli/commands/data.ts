@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { withContext } from "../context.js";
-import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
+import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 
 export function addDataCommands(program: Command): void {
   const data = program.command("data").description("name the data that recipes train on");
@@ -18,7 +18,7 @@ export function addDataCommands(program: Command): void {
     .option(
       "--set <key=value>",
       "a parameter of the reader, such as cells=B0005,B0006 (repeatable)",
-      collect,
+      appendValue,
       [],
     )
     .option("--dry-run", "read it, register nothing", false)

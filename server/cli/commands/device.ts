@@ -7,7 +7,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { withContext } from "../context.js";
-import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
+import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatTime } from "../../../shared/cli/output.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
 import { nameOf } from "./model-read.js";
@@ -93,9 +93,9 @@ export function addDeviceCommands(program: Command): void {
   device
     .command("enroll")
     .argument("<device>", "name: letters, digits, - and _")
-    .option("--line <line>", "a line of models on this device (repeatable)", collect, [])
+    .option("--line <line>", "a line of models on this device (repeatable)", appendValue, [])
     .option("--profile <profile>", "device class (firmware-profiles/*.json)", "generic")
-    .option("--initial <line=model>", "model that the line starts from (repeatable)", collect, [])
+    .option("--initial <line=model>", "model that the line starts from (repeatable)", appendValue, [])
     .option("--file <path>", "write the enrolment file here (default DEVICE.enrolment.json)")
     .option("--allow-reduced", "initial models may be reduced (lossy) ones", false)
     .option("--dry-run", "check, enrol nothing", false)
@@ -139,7 +139,7 @@ export function addDeviceCommands(program: Command): void {
         }
         const known = await knownProfiles(files);
         if (!known.includes(choices.profile))
-          output.say(
+          output.info(
             `stemma: note: there is no profile "${choices.profile}" here (${known.join(", ")}); the agent of ${name} must find one of that name or path on its device`,
           );
         // nodeFiles creates files that only their owner may read.
@@ -213,7 +213,7 @@ export function addDeviceCommands(program: Command): void {
     .command("train")
     .argument("<device>")
     .argument("<line>")
-    .option("--set <key=value>", "a parameter of the recipe (repeatable)", collect, [])
+    .option("--set <key=value>", "a parameter of the recipe (repeatable)", appendValue, [])
     .description("ask a connected device to fine-tune a line now")
     .action(async (name: string, line: string, choices: { set: string[] }, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {

@@ -280,7 +280,7 @@ async function recoverCommand(
   });
   output.endProgress();
   if (report.scheme !== undefined)
-    output.say(
+    output.info(
       `stemma: note: ${nameOf(report)} is a reduced model (${report.scheme}): these are its own numbers, bit for bit, and not those that were trained`,
     );
   output.print({

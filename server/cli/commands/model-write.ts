@@ -6,7 +6,7 @@ import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { maxChunkBytes } from "../../../shared/tensor/tensor.js";
 import { withContext } from "../context.js";
-import { collect, parseAssignments } from "../../../shared/cli/command-line.js";
+import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
 import { nameOf } from "./model-read.js";
 
@@ -37,8 +37,8 @@ export function addModelWriteCommands(model: Command): void {
     .option("--base <model>", "the model this one was trained from; only what changed is stored")
     .option("--arch <file>", "tfjs model.json: gives the tensors an architecture (else kind opaque)")
     .option("--line <line>", "the line it belongs to")
-    .option("--meta <key=value>", "typed metadata that queries can use (repeatable)", collect, [])
-    .option("--attach <file>", "a file kept with this version (repeatable)", collect, [])
+    .option("--meta <key=value>", "typed metadata that queries can use (repeatable)", appendValue, [])
+    .option("--attach <file>", "a file kept with this version (repeatable)", appendValue, [])
     .option("--dry-run", "say what would be stored, store nothing", false)
     .description("save a model file of your own; its tensors come back byte for byte")
     .action(async (file: string, choices: ImportChoices, command: Command) =>
@@ -90,7 +90,7 @@ export function addModelWriteCommands(model: Command): void {
     .requiredOption("--data <name>", "registered data (see: stemma data list)")
     .requiredOption("--name <name>", "name of the new model")
     .option("--base <model>", "train from this model; without it the recipe starts afresh")
-    .option("--set <key=value>", "a parameter of the recipe (repeatable)", collect, [])
+    .option("--set <key=value>", "a parameter of the recipe (repeatable)", appendValue, [])
     .option("--seed <number>", "seed of every random stream; a fresh one is drawn and recorded when absent")
     .option("--dry-run", "check everything, train nothing", false)
     .description(

@@ -4,7 +4,7 @@
  */
 import type { Hash, Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { StemmaError } from "../../errors.js";
-import { rawRepresentation } from "../pack-format.js";
+import { rawEncodingCode } from "../pack-format.js";
 import type { TensorDecoder } from "./tensor-decoder.js";
 
 /** One tensor: its stored bytes, and what they are coded against. */
@@ -58,7 +58,7 @@ function decodeStep(
   { id, header, code, byteLength, stored, base, previous }: DecodingStep,
   held: ReadonlyMap<Hash, Tensor>,
 ): Uint8Array | undefined {
-  if (code === rawRepresentation) return stored.length === byteLength ? stored : undefined;
+  if (code === rawEncodingCode) return stored.length === byteLength ? stored : undefined;
   const from = base === undefined ? undefined : held.get(base),
     before = previous === undefined ? undefined : held.get(previous);
   try {
@@ -81,5 +81,5 @@ function decodeStep(
 
 /** Bytes that come out of a codec: what a job costs. */
 export function codedBytesOf({ steps }: DecodingJob): number {
-  return steps.reduce((sum, { code, byteLength }) => sum + (code === rawRepresentation ? 0 : byteLength), 0);
+  return steps.reduce((sum, { code, byteLength }) => sum + (code === rawEncodingCode ? 0 : byteLength), 0);
 }

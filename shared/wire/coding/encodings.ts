@@ -23,7 +23,7 @@ const wireCodes: ReadonlySet<number> = new Set([
 ]);
 
 /** Most bytes that an encoding of so many raw ones may take: the codec never exceeds that. */
-export function mostEncodedBytes(rawBytes: number): number {
+export function maxEncodedBytes(rawBytes: number): number {
   return rawBytes + Math.ceil(rawBytes / 1000);
 }
 
@@ -68,7 +68,7 @@ export function checkEncoding(
     throw invalid(
       `although its ${rawBytes} bytes are more than the ${maxWireCodedTensorBytes} that are decoded at once`,
     );
-  if (byteLength > mostEncodedBytes(rawBytes))
+  if (byteLength > maxEncodedBytes(rawBytes))
     throw invalid(`in ${byteLength} bytes where raw it has ${rawBytes}`);
   if (code === encodingCodes.equal && (byteLength > 0 || against === undefined))
     throw invalid("as equal to another, and gives bytes for it or names none");

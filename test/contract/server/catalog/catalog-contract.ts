@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { checkQuery, type Catalog, type CatalogEntry } from "../../../../server/catalog/catalog.js";
-import type { VersionQuery } from "../../../../server/repository/fleet-repository.js";
+import type { Catalog, CatalogEntry, CatalogPage } from "../../../../server/catalog/catalog.js";
+import { checkQuery, type VersionQuery } from "../../../../server/catalog/version-query.js";
+import { windowVersions } from "../../../../server/catalog/version-windows.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const hashOf = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
@@ -54,6 +55,16 @@ function matches(wanted: CatalogEntry, query: VersionQuery): boolean {
       return typeof actual === typeof value && compare[is](actual as never, value as never);
     })
   );
+}
+
+/** The specification: a page of a scan over entries in the order asked for. */
+function pageOf(ordered: readonly CatalogEntry[], query: VersionQuery): CatalogPage {
+  const found = ordered.filter((one) => matches(one, query));
+  const offset = query.offset ?? 0;
+  return {
+    versionIds: found.slice(offset, offset + (query.limit ?? 100)).map((one) => one.versionId),
+    total: found.length,
+  };
 }
 
 export function catalogContract(name: string, open: () => Promise<Catalog>): void {
@@ -109,12 +120,7 @@ export function catalogContract(name: string, open: () => Promise<Catalog>): voi
         const all = drawn.map((fields, index) => entry(index + 1, fields));
         await catalog.put(all);
         const ordered = query.order === "oldest" ? all : all.toReversed();
-        const expected = ordered
-          .filter((one) => matches(one, query))
-          .slice(query.offset ?? 0)
-          .slice(0, query.limit ?? 100)
-          .map((one) => one.versionId);
-        assert.deepEqual(await catalog.find(query), expected);
+        assert.deepEqual(await catalog.find(query), pageOf(ordered, query));
       }),
       { numRuns: 200 },
     );
@@ -125,10 +131,44 @@ export function catalogContract(name: string, open: () => Promise<Catalog>): voi
     await catalog.put([entry(1), entry(2)]);
     await catalog.put([entry(1, { state: "stored", tags: ["best"] })]);
     assert.equal(await catalog.count(), 2);
-    assert.deepEqual(await catalog.find({ tag: "best", state: "stored" }), [hashOf(1)]);
+    assert.deepEqual(await catalog.find({ tag: "best", state: "stored" }), {
+      versionIds: [hashOf(1)],
+      total: 1,
+    });
     await catalog.clear();
     assert.equal(await catalog.count(), 0);
-    assert.deepEqual(await catalog.find({}), []);
+    assert.deepEqual(await catalog.find({}), { versionIds: [], total: 0 });
+  });
+
+  test(`${name}: pages over many versions stay right while versions change`, async () => {
+    const catalog = await open();
+    // Positions have gaps, as other facts lie between those of versions.
+    const all = Array.from({ length: 3 * windowVersions + 7 }, (_, index) =>
+      entry(index + 1, { position: 3 * index, name: index % 3 === 0 ? "cam" : "soh" }),
+    );
+    await catalog.put(all);
+    const queries: readonly VersionQuery[] = [{}, { name: "soh" }, { name: "cam" }, { namePrefix: "c" }];
+    const check = async (): Promise<void> => {
+      for (const query of queries)
+        for (const order of ["newest", "oldest"] as const)
+          for (const offset of [0, 5, windowVersions - 3, 2 * windowVersions, all.length])
+            for (const limit of [10, windowVersions + 1]) {
+              const ordered = order === "oldest" ? all : all.toReversed();
+              const asked = { ...query, order, offset, limit };
+              assert.deepEqual(await catalog.find(asked), pageOf(ordered, asked), JSON.stringify(asked));
+            }
+    };
+    await check();
+    const changed = [
+      { ...all[0]!, state: "retired" as const },
+      { ...all[windowVersions]!, name: "cam" },
+      { ...all.at(-1)!, name: "cam" },
+    ];
+    for (const one of changed) all[one.version - 1] = one;
+    await catalog.put(changed);
+    all.push(entry(all.length + 1, { position: 3 * all.length }));
+    await catalog.put(all.slice(-1));
+    await check();
   });
 
   test(`${name}: no operator or stray field from outside reaches it`, async () => {

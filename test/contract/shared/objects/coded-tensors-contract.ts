@@ -6,7 +6,7 @@ import {
   maxChainDepth,
   type CodedTensor,
   type ObjectPruner,
-  type Representation,
+  type TensorEncoding,
 } from "../../../../shared/objects/object-store.js";
 import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
 import { parseScheme } from "../../../../shared/schemes/scheme.js";
@@ -71,7 +71,7 @@ function takesAndGives(start: Start): void {
         assert.ok(at.has(given.id));
         assert.deepEqual(same(await at.readCoded(given.id)), given);
         assert.equal(at.stat(given.id)?.storedBytes, given.bytes.length);
-        const { depth, ...how }: Representation = at.representation(given.id) ?? assert.fail();
+        const { depth, ...how }: TensorEncoding = at.encodingOf(given.id) ?? assert.fail();
         assert.deepEqual(how, {
           code: given.code,
           storedBytes: given.bytes.length,
@@ -80,9 +80,9 @@ function takesAndGives(start: Start): void {
         });
         assert.equal(depth === 0, given.base === undefined);
       }
-      assert.equal(at.representation(coded[2]!.id)?.depth, 3);
-      assert.equal(at.representation(idOfTensor(base))?.depth, 0);
-      assert.equal(at.representation("0".repeat(64) as Hash), undefined);
+      assert.equal(at.encodingOf(coded[2]!.id)?.depth, 3);
+      assert.equal(at.encodingOf(idOfTensor(base))?.depth, 0);
+      assert.equal(at.encodingOf("0".repeat(64) as Hash), undefined);
       await at.close();
     }
   });
@@ -113,7 +113,7 @@ function takesAndGives(start: Start): void {
       pack: null,
       bytes: 0,
     });
-    assert.equal(store.representation(idOfTensor(child))?.code, encodingCodes.raw);
+    assert.equal(store.encodingOf(idOfTensor(child))?.code, encodingCodes.raw);
     await store.close();
   });
 
@@ -124,7 +124,7 @@ function takesAndGives(start: Start): void {
       base,
       { ...codedAgainst(alone), base: idOfTensor(base), previous: idOfTensor(base) },
     ]);
-    const { base: kept, depth } = store.representation(idOfTensor(alone)) ?? assert.fail();
+    const { base: kept, depth } = store.encodingOf(idOfTensor(alone)) ?? assert.fail();
     assert.deepEqual({ kept, depth }, { kept: undefined, depth: 0 });
     await store.close();
   });
@@ -206,7 +206,7 @@ function refuses(start: Start): void {
       chain[0]!,
       ...chain.slice(1, maxChainDepth + 1).map((tensor, i) => codedAgainst(tensor, chain[i])),
     ]);
-    assert.equal(store.representation(idOfTensor(chain[maxChainDepth]!))?.depth, maxChainDepth);
+    assert.equal(store.encodingOf(idOfTensor(chain[maxChainDepth]!))?.depth, maxChainDepth);
     await assert.rejects(
       () => writePack(store, [codedAgainst(chain[maxChainDepth + 1]!, chain[maxChainDepth])]),
       code("CHAIN_TOO_LONG"),
@@ -235,7 +235,7 @@ function recodes(start: Start): void {
       [first, second, third] = tensors as [Tensor, Tensor, Tensor];
     const live = new Set(tensors.map(idOfTensor));
     const at = (member: Tensor): unknown => {
-      const { code: number, depth } = store.representation(idOfTensor(member)) ?? assert.fail();
+      const { code: number, depth } = store.encodingOf(idOfTensor(member)) ?? assert.fail();
       return [number, depth];
     };
     await writePack(store, tensors);
@@ -278,7 +278,7 @@ function recodes(start: Start): void {
     const reopened = await reopen?.();
     if (reopened === undefined) return;
     await reads(reopened, ...tensors);
-    assert.equal(reopened.representation(idOfTensor(second))?.code, 0);
+    assert.equal(reopened.encodingOf(idOfTensor(second))?.code, 0);
     const plan = reopened.planCollection(live);
     await reopened.collect(plan, () => live);
     assert.equal(reopened.planCollection(live).bytesAfter, reopened.planCollection(live).bytesBefore);
@@ -461,7 +461,7 @@ function planes(start: Start): void {
       four,
       raw,
     ]);
-    assert.equal(store.representation(idOfTensor(grandchild))?.depth, 2);
+    assert.equal(store.encodingOf(idOfTensor(grandchild))?.depth, 2);
     for (const tensor of [base, child, grandchild, packed, half, bytes, four, raw]) {
       const width = { F16: 2, U8: 1, F4: 0 }[tensor.dtype as string] ?? 4;
       let before = 0;
@@ -505,7 +505,7 @@ function planes(start: Start): void {
       codedAgainst(child, kernel, undefined, "planes"),
     ]);
     const id = idOfTensor(kernel),
-      { code: number, storedBytes } = store.representation(id)!;
+      { code: number, storedBytes } = store.encodingOf(id)!;
     assert.equal(number, encodingCodes.fixedPlanes);
     const ask = async (from: typeof store): Promise<void> => {
       let before = 0;
@@ -552,7 +552,7 @@ function planes(start: Start): void {
         { id: idOfTensor(tensor), header: { dtype: exact.dtype, shape: exact.shape }, code: number, bytes },
       ]);
       await reads(store, tensor);
-      assert.ok((store.representation(idOfTensor(tensor))?.storedBytes ?? 0) < exact.bytes.length / 1.5);
+      assert.ok((store.encodingOf(idOfTensor(tensor))?.storedBytes ?? 0) < exact.bytes.length / 1.5);
       // A difference may lie against it.
       const near = nearlyEqual(tensor, 0.9, 2);
       await writePack(store, [codedAgainst(near, tensor)]);

@@ -94,7 +94,7 @@ it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, a
       if (encoding.code === encodingCodes.raw) continue;
       // Every other one by the way of a keyframe, which is decoded here and not by the store.
       const deep =
-        random() < 0.5 ? { ...store, representation: () => ({ code: 2, depth: 20, storedBytes: 1 }) } : store;
+        random() < 0.5 ? { ...store, encodingOf: () => ({ code: 2, depth: 20, storedBytes: 1 }) } : store;
       if (depthAgainst(deep, [against, previous]) > 8) keyframes++;
       await putCodedTensor(pack, deep, coder, {
         kind: "coded",

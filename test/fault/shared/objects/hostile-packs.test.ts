@@ -54,7 +54,7 @@ const hash = (n: number): Hash => sha256(`tensor ${n}`);
 const lying = (n: number, base: number, more: Partial<PackEntry> = {}): PackEntry => ({
   id: hash(n),
   kind: "tensor",
-  representation: 1,
+  encodingCode: 1,
   epoch: 1,
   header,
   offset: 32,
@@ -94,7 +94,7 @@ async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promis
     codes.add(error.code);
   }
   store.has(id);
-  store.representation(id);
+  store.encodingOf(id);
   return codes;
 }
 
@@ -108,7 +108,7 @@ it("answers circles, of any length, with a typed error", async () => {
     const store = await open(files);
     for (const n of [0, length >> 1, length - 1]) {
       assert.deepEqual([...(await askAll(store, hash(n)))], ["PACK_CORRUPT"]);
-      assert.ok(!store.has(hash(n)) && store.representation(hash(n)) === undefined);
+      assert.ok(!store.has(hash(n)) && store.encodingOf(hash(n)) === undefined);
     }
     assert.throws(() => store.planCollection(new Set([hash(0)])), code("COLLECTION_REFUSED"));
     // As garbage it goes.
@@ -125,7 +125,7 @@ it("answers chains that are too long, and webs of many paths, at once", async ()
     const files = memoryFiles();
     // Every tensor against the two before it: as many paths as Fibonacci has numbers.
     const entries = [
-      { ...lying(0, 0), id, representation: 0, storedBytes: 16 },
+      { ...lying(0, 0), id, encodingCode: 0, storedBytes: 16 },
       ...Array.from({ length }, (_, n) => ({
         ...lying(n + 1, n, n > 1 ? { previous: hash(n - 1) } : {}),
         ...(n === 0 && { base: id }),
@@ -133,7 +133,7 @@ it("answers chains that are too long, and webs of many paths, at once", async ()
       })),
     ].map((entry) => {
       const { base, ...rest } = entry;
-      return entry.representation === 0 ? rest : { ...rest, base };
+      return entry.encodingCode === 0 ? rest : { ...rest, base };
     });
     await putPack(files, raw.bytes, encodePackIndex(entries), entries.length);
     const store = await open(files);
@@ -153,7 +153,7 @@ it("allocates nothing for what a tiny pack claims to hold", async () => {
   const claims = (byteLength: number): PackEntry => ({
     id: hash(byteLength),
     kind: "tensor",
-    representation: 2,
+    encodingCode: 2,
     epoch: 0,
     header: { dtype: "F32", shape: [byteLength / 4] },
     offset: 32,
@@ -224,7 +224,7 @@ it("stands any change of an index whose hashes are put right again", async () =>
           assert.ok(error instanceof StemmaError, String(error));
         },
       );
-    for (const { id } of store.list()) if (store.has(id)) store.representation(id);
+    for (const { id } of store.list()) if (store.has(id)) store.encodingOf(id);
     for (const { error } of store.problems()) outcomes.add(error.code);
     await store.close();
   }

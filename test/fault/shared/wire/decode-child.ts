@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
-import { maxWordBytes } from "../../../../shared/wire/limits.js";
+import { maxMessageBytes } from "../../../../shared/wire/limits.js";
 import { envelopes } from "../../../property/shared/wire/envelope-arbitraries.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { mutate } from "./mutate.js";
@@ -19,8 +19,8 @@ const samples = fc.sample(envelopes, { numRuns: 300, seed }).map((envelope) => e
 const bombs = [
   Buffer.concat([
     Buffer.of(8, 1, 0x72),
-    varint(maxWordBytes - 100),
-    Buffer.alloc(maxWordBytes - 100, Buffer.of(0x22, 0x00)),
+    varint(maxMessageBytes - 100),
+    Buffer.alloc(maxMessageBytes - 100, Buffer.of(0x22, 0x00)),
   ]),
   Buffer.concat([
     Buffer.of(8, 1, 0x72),
@@ -29,12 +29,12 @@ const bombs = [
     varint(59_990),
     Buffer.alloc(59_990, 1),
   ]),
-  Buffer.alloc(maxWordBytes, 0x0b),
-  Buffer.alloc(maxWordBytes, Buffer.of(0x72, 0x00)),
+  Buffer.alloc(maxMessageBytes, 0x0b),
+  Buffer.alloc(maxMessageBytes, Buffer.of(0x72, 0x00)),
   Buffer.concat([Buffer.of(8, 1, 0x8a, 1), varint(2 ** 31)]),
-  Buffer.alloc(maxWordBytes + 1, 8),
+  Buffer.alloc(maxMessageBytes + 1, 8),
   Buffer.alloc(0),
-  Buffer.alloc(maxWordBytes, 0xff),
+  Buffer.alloc(maxMessageBytes, 0xff),
 ];
 function varint(value: number): Buffer {
   const bytes: number[] = [];

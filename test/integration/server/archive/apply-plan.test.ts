@@ -95,7 +95,7 @@ describe("a plan that is applied", () => {
     clock.advance(120_000);
     const used = new Set(
       tensorsOf(repository).flatMap((id) => {
-        const { base, previous } = repository.objects.representation(id)!;
+        const { base, previous } = repository.objects.encodingOf(id)!;
         return [base, previous];
       }),
     );
@@ -106,7 +106,7 @@ describe("a plan that is applied", () => {
         .map(async ({ name }) => ({
           name,
           depth: (await repository.leaves(ids.get(name)!)).reduce(
-            (sum, { tensor }) => sum + repository.objects.representation(tensor)!.depth,
+            (sum, { tensor }) => sum + repository.objects.encodingOf(tensor)!.depth,
             0,
           ),
         })),
@@ -147,7 +147,7 @@ describe("a plan that is applied", () => {
     await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "planes" }));
     for (const id of tensorsOf(repository)) {
       const { byteLength, header } = repository.objects.stat(id)!,
-        { code } = repository.objects.representation(id)!;
+        { code } = repository.objects.encodingOf(id)!;
       if (byteLength >= 4096) assert.equal(code, 4, `${header?.dtype} of ${byteLength} bytes`);
     }
     const large = tensorsOf(repository).find((id) => repository.objects.stat(id)!.byteLength > 16_000)!,
@@ -159,7 +159,7 @@ describe("a plan that is applied", () => {
     const models = family("long", 77, 45),
       { repository, ids } = await memoryFleet(models);
     const deepest = (): number =>
-      Math.max(...tensorsOf(repository).map((id) => repository.objects.representation(id)!.depth));
+      Math.max(...tensorsOf(repository).map((id) => repository.objects.encodingOf(id)!.depth));
     await applyToFleet(repository, await planFleet(repository, { ratio: null }));
     assert.ok(deepest() > 4 && deepest() <= mostPlannedDepth, `${deepest()} deep`);
     // Stored for speed and by other budgets: every step from one form to another keeps to what the store

@@ -52,7 +52,7 @@ function codesOf({ objects }: FleetRepository): ReadonlyMap<Hash, number> {
   return new Map(
     [...objects.list()]
       .filter(({ kind }) => kind === "tensor")
-      .map(({ id }) => [id, objects.representation(id)!.code]),
+      .map(({ id }) => [id, objects.encodingOf(id)!.code]),
   );
 }
 
@@ -65,7 +65,7 @@ async function assertFixed({ objects }: FleetRepository): Promise<void> {
     inPlanes = 0;
   for (const { id, kind, byteLength } of objects.list()) {
     if (kind !== "tensor" || byteLength < 4096) continue;
-    const { code, base } = objects.representation(id)!,
+    const { code, base } = objects.encodingOf(id)!,
       tensor = await tensorOfSource(objects.openTensor(id));
     assert.equal(
       code,

@@ -201,7 +201,7 @@ describe("model reduce", () => {
           const [kernel] = (await repository.leaves(repository.resolve("small").versionId)).filter(
             ({ path }) => path === "kernel",
           );
-          assert.equal(repository.objects.representation(kernel!.tensor)?.code, schemeCodes.fixed, layout);
+          assert.equal(repository.objects.encodingOf(kernel!.tensor)?.code, schemeCodes.fixed, layout);
         } finally {
           await repository.close();
           await opened.close();

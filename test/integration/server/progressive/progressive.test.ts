@@ -146,12 +146,12 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
         timeLimitMs: 500,
         readBytesPerSecond: 1e8,
       });
-      assert.ok(own.filter(({ tensor }) => objects.representation(tensor)?.code === code).length >= 2);
+      assert.ok(own.filter(({ tensor }) => objects.encodingOf(tensor)?.code === code).length >= 2);
       const { levels, tops, totalBytes } = await operations.evaluateProgressively({ ...ask, check: true });
       assert.ok(tops.every(({ equal }) => equal === true));
       assert.equal(
         totalBytes,
-        own.reduce((sum, { tensor }) => sum + objects.representation(tensor)!.storedBytes, 0),
+        own.reduce((sum, { tensor }) => sum + objects.encodingOf(tensor)!.storedBytes, 0),
       );
       const read = levels.map(({ readBytes }) => readBytes);
       assert.ok(

@@ -113,7 +113,7 @@ for (const [place, makeHome] of places) {
       repository.save(modelOf([{ name: "w", ...tensor }]), { name });
     const second = (await of(child, "child")).summary;
     await of(base, "base");
-    assert.notEqual(repository.objects.representation(idOfTensor(child))?.code, encodingCodes.raw);
+    assert.notEqual(repository.objects.encodingOf(idOfTensor(child))?.code, encodingCodes.raw);
     const file = await files.open(join(packs, pack!), "update"),
       byte = new Uint8Array(1);
     await file.read(byte, 40);

@@ -61,7 +61,7 @@ for (const [place, makeHome] of places) {
     assert.deepEqual((await reopened.check()).problems, []);
     assert.equal((await reopened.planCollection()).dead.length, 0);
     assert.deepEqual(
-      (await reopened.search({ state: "retired" })).map(({ versionId }) => versionId),
+      (await reopened.list({ state: "retired" })).versions.map(({ versionId }) => versionId),
       [middle.versionId],
     );
     await reopened.close();

@@ -5,6 +5,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Fact } from "../../../../shared/journal/fact.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { VersionQuery } from "../../../../server/catalog/version-query.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 import {
@@ -328,21 +330,19 @@ test("diff finds what changed without reading tensors, at the cost of the change
   await repository.close();
 });
 
-test("search asks the catalog, which follows every fact and can be rebuilt", async () => {
+test("a listing asks the catalog, which follows every fact and can be rebuilt", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
+  const idsOf = async (query: VersionQuery): Promise<readonly Hash[]> =>
+    (await repository.list(query)).versions.map(({ versionId }) => versionId);
   const a = (
     await repository.save(modelOf(tensorsOf("a")), {
       name: "soh",
       metadata: { temperature: 25, site: "north" },
     })
   ).summary;
-  assert.deepEqual(
-    (await repository.search({ metadata: [{ key: "temperature", is: ">=", value: 20 }] })).map(
-      ({ versionId }) => versionId,
-    ),
-    [a.versionId],
-  );
+  assert.deepEqual(await idsOf({}), [a.versionId]);
+  assert.deepEqual(await idsOf({ metadata: [{ key: "temperature", is: ">=", value: 20 }] }), [a.versionId]);
   const b = (
     await repository.save(modelOf(tensorsOf("b")), {
       name: "soh",
@@ -350,24 +350,21 @@ test("search asks the catalog, which follows every fact and can be rebuilt", asy
       metadata: { temperature: 5 },
     })
   ).summary;
-  assert.deepEqual(
-    (await repository.search({ base: a.versionId })).map(({ versionId }) => versionId),
-    [b.versionId],
-  );
+  assert.deepEqual(await idsOf({ base: a.versionId }), [b.versionId]);
+  assert.deepEqual(await idsOf({ metadata: [{ key: "temperature", is: "<", value: 20 }] }), [b.versionId]);
+  assert.deepEqual(await repository.list({ order: "oldest", limit: 1 }), {
+    versions: [repository.get(a.versionId)],
+    total: 2,
+  });
+  assert.deepEqual(await idsOf({ order: "oldest", offset: 1 }), [b.versionId]);
   await repository.tag("soh", "best", a.versionId);
-  assert.deepEqual(
-    (await repository.search({ tag: "best" })).map(({ versionId }) => versionId),
-    [a.versionId],
-  );
+  assert.deepEqual(await idsOf({ tag: "best" }), [a.versionId]);
   await repository.retire(b.versionId, "old");
-  assert.deepEqual(
-    (await repository.search({})).map(({ versionId }) => versionId),
-    [a.versionId],
-  );
-  const before = await repository.search({ includeRetired: true });
+  assert.deepEqual(await idsOf({}), [a.versionId]);
+  const before = await repository.list({ includeRetired: true });
   assert.deepEqual(await repository.reindex(), { versions: 2 });
-  assert.deepEqual(await repository.search({ includeRetired: true }), before);
-  await assert.rejects(repository.search({ name: { $gt: "" } as unknown as string }), {
+  assert.deepEqual(await repository.list({ includeRetired: true }), before);
+  await assert.rejects(repository.list({ name: { $gt: "" } as unknown as string }), {
     code: "HTTP_REQUEST_INVALID",
   });
   await repository.close();

@@ -53,7 +53,7 @@ const coded = fc
   .record({
     tensor,
     storedBytes: fc.nat({ max: 10_000 }),
-    representation: fc.integer({ min: 1, max: 255 }),
+    encodingCode: fc.integer({ min: 1, max: 255 }),
     epoch,
     references: fc.array(hash, { maxLength: 2 }),
     checks: fc.array(check, { maxLength: 7 }),
@@ -77,7 +77,7 @@ function entriesOf(given: readonly ({ readonly bytes: number } & Partial<PackEnt
   let offset = 32;
   return given.map(({ bytes, storedBytes = bytes, ...rest }) => {
     const entry = {
-      representation: 0,
+      encodingCode: 0,
       epoch: 0,
       ...rest,
       offset,
@@ -107,7 +107,7 @@ it("gives back every index, in the oldest format that can say it", () => {
         format = packFormatOf(entries);
       assert.equal(
         format === 1,
-        entries.every((entry) => entry.representation === 0 && entry.epoch === 0),
+        entries.every((entry) => entry.encodingCode === 0 && entry.epoch === 0),
       );
       const name = packName(index, new Uint8Array(8)),
         bytes = indexOffset + index.length + 64;
@@ -142,12 +142,12 @@ it("answers any bytes with a typed error or an index that fits its pack", () => 
           for (const entry of decodePackIndex(mutated, indexOffset, "p", format)) {
             assert.ok(entry.offset >= 32 && entry.offset + entry.storedBytes <= indexOffset);
             assert.ok(
-              entry.representation === 0
+              entry.encodingCode === 0
                 ? entry.storedBytes === entry.byteLength
                 : entry.kind !== "tensor" || entry.byteLength <= 2 ** 30,
             );
             assert.ok(entry.previous === undefined || entry.base !== undefined);
-            assert.ok(entry.base === undefined || (entry.kind === "tensor" && entry.representation !== 0));
+            assert.ok(entry.base === undefined || (entry.kind === "tensor" && entry.encodingCode !== 0));
           }
         });
       },

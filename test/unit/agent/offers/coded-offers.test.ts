@@ -168,7 +168,7 @@ describe("offers that come coded", () => {
       tensors.child.bytes,
     );
     assert.equal(
-      outbox.objects.representation(childTensor)?.depth,
+      outbox.objects.encodingOf(childTensor)?.depth,
       0,
       "decoded: it keeps no other version's tensors on this disk",
     );

@@ -90,7 +90,7 @@ describe("coded wants", () => {
     );
     assert.deepEqual(device.coded, [base.versionId, child.versionId, onward.versionId]);
     // Stored as it came: coded, against what it travelled with.
-    const stored = simulation.repository.objects.representation(idOf(onward, device));
+    const stored = simulation.repository.objects.encodingOf(idOf(onward, device));
     assert.equal(stored?.base, idOf(child, device));
     assert.equal(stored.previous, idOf(base, device));
     assert.equal((await simulation.repository.recover(onward.versionId)).verifiedRoot, onward.record.root);
@@ -121,7 +121,7 @@ describe("coded wants", () => {
       await quiet();
     }
     const depths = device.models.map(
-      (model) => simulation.repository.objects.representation(idOf(model, device))?.depth ?? -1,
+      (model) => simulation.repository.objects.encodingOf(idOf(model, device))?.depth ?? -1,
     );
     assert.deepEqual(depths, [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3]);
     assert.ok(device.has(last, "released"));

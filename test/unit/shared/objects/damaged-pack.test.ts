@@ -219,7 +219,7 @@ it("finds every flipped bit of coded tensors too, and names what is damaged, not
             `byte ${at}: ${String(error)}`,
           );
           assert.ok(
-            error.message.includes(faulty) && !damaged.has(id) && damaged.representation(id) === undefined,
+            error.message.includes(faulty) && !damaged.has(id) && damaged.encodingOf(id) === undefined,
             error.message,
           );
           unread++;

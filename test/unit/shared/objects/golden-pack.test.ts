@@ -53,7 +53,7 @@ it("reads golden packs of format 2, with their cache, without it, and after a co
       for (const { id, dtype, shape, representation } of expected.tensors) {
         const tensor = await tensorOfSource(store.openTensor(id, { verify: false }));
         assert.deepEqual([tensor.dtype, tensor.shape, idOfTensor(tensor)], [dtype, shape, id]);
-        assert.deepEqual(store.representation(id), representation);
+        assert.deepEqual(store.encodingOf(id), representation);
       }
       if (way === "no cache") await writesTheSame(store);
       await store.close();

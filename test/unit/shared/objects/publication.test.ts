@@ -32,7 +32,7 @@ function entry(text: string): UnsealedEntry {
       kind: "tensor",
       header: { dtype: "U8", shape: [4] },
       byteLength: 4,
-      representation: base === undefined ? 0 : 2,
+      encodingCode: base === undefined ? 0 : 2,
       ...(base && { base }),
       ...(previous && { previous }),
     },
@@ -40,7 +40,7 @@ function entry(text: string): UnsealedEntry {
     4,
   );
 }
-const recoded = (text: string): UnsealedEntry => ({ ...entry(text), anew: true, fresh: true });
+const recoded = (text: string): UnsealedEntry => ({ ...entry(text), isRewrite: true, needsEpoch: true });
 
 function start() {
   const index = new ObjectIndex(),

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { allocateBlock } from "../../../../shared/wire/block-frame.js";
 import { bodyTypes, decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
-import { blockOverheadBytes, maxBlockBytes, maxWordBytes } from "../../../../shared/wire/limits.js";
+import { blockOverheadBytes, maxBlockBytes, maxMessageBytes } from "../../../../shared/wire/limits.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Body, Envelope } from "../../../../shared/wire/messages.js";
 
@@ -112,7 +112,7 @@ test("a block framed in place has the bytes of a copied one, and its room is use
 
 test("words have their limits on the way out", () => {
   throwsCode("ENVELOPE_TOO_LARGE", () =>
-    encodeEnvelope(envelopeOf({ type: "command", name: "train", json: "x".repeat(maxWordBytes) })),
+    encodeEnvelope(envelopeOf({ type: "command", name: "train", json: "x".repeat(maxMessageBytes) })),
   );
   const event = { type: "event", name: "n", text: "t", line: "l" } as const;
   throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(envelopeOf({ ...event, text: "x".repeat(5000) })));
@@ -127,7 +127,7 @@ test("words have their limits on the way out", () => {
 });
 
 test("received bytes are bounded by kind before they are decoded", () => {
-  throwsCode("ENVELOPE_TOO_LARGE", () => decodeEnvelope(new Uint8Array(maxWordBytes + 1)));
+  throwsCode("ENVELOPE_TOO_LARGE", () => decodeEnvelope(new Uint8Array(maxMessageBytes + 1)));
   throwsCode("PROTOCOL_VERSION_UNSUPPORTED", () => decodeEnvelope(new Uint8Array(0)));
   // a word as long as a block, on a topic for blocks
   const long = Buffer.concat([

@@ -259,7 +259,7 @@ test("coded tensors: a prediction counts what stays because others are coded aga
       );
     }
     assert.ok(
-      repository.objects.representation(idOfTensor(member(0, 7)))?.base !== undefined,
+      repository.objects.encodingOf(idOfTensor(member(0, 7)))?.base !== undefined,
       "the middle is coded",
     );
     made.ports.clock.advance(61_000);

@@ -16,7 +16,7 @@ import {
 import { openCodingSpool } from "../../../../../shared/wire/coding/coding-spool.js";
 import {
   checkEncoding,
-  mostEncodedBytes,
+  maxEncodedBytes,
   rawOnly,
   type AllowedCoding,
 } from "../../../../../shared/wire/coding/encodings.js";
@@ -43,10 +43,10 @@ describe("encodings of a manifest", () => {
   it("are taken where the want allowed them", () => {
     assert.equal(outcome({ code: 0, byteLength: 10_000 }), "taken");
     assert.equal(outcome({ code: 0, byteLength: 10_000 }, 10_000, rawOnly), "taken");
-    assert.equal(outcome({ code: 2, byteLength: mostEncodedBytes(10_000) }), "taken");
+    assert.equal(outcome({ code: 2, byteLength: maxEncodedBytes(10_000) }), "taken");
     assert.equal(outcome({ code: 3, byteLength: 1, against: id("a"), previous: id("b") }), "taken");
     assert.equal(outcome({ code: 1, byteLength: 0, against: id("b") }), "taken");
-    assert.equal(mostEncodedBytes(10_000), 10_010);
+    assert.equal(maxEncodedBytes(10_000), 10_010);
   });
   it("are refused by type where not", () => {
     for (const [encoding, rawBytes = 10_000, by = allowed] of [

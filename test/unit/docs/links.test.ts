@@ -1,0 +1,39 @@
+/** Every relative link and anchor on every page leads somewhere. */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { test } from "node:test";
+import { anchorsOf, linksOf, markdownPages, readPage, repositoryRoot } from "../../helpers/markdown.js";
+
+function problemOf(page: string, target: string): string | undefined {
+  if (/^[a-z]+:/.test(target)) return undefined;
+  const [path = "", anchor] = target.split("#");
+  const file = path === "" ? page : normalize(join(dirname(page), decodeURI(path)));
+  if (!existsSync(join(repositoryRoot, file))) return `${page} links to ${target}, which does not exist`;
+  if (anchor !== undefined && file.endsWith(".md") && !anchorsOf(readPage(file)).has(anchor))
+    return `${page} links to ${target}, and ${file} has no such heading`;
+  return undefined;
+}
+
+test("relative links and anchors resolve", () => {
+  const problems = markdownPages().flatMap((page) =>
+    linksOf(readPage(page)).flatMap((target) => problemOf(page, target) ?? []),
+  );
+  assert.deepEqual(problems, []);
+});
+
+test("the check sees links and anchors at all", () => {
+  assert.ok(linksOf(readPage("README.md")).length > 3);
+  assert.equal(problemOf("README.md", "docs/nothing-here.md") !== undefined, true);
+  assert.equal(problemOf("README.md", "README.md#nothing-here") !== undefined, true);
+});
+
+test("the index of docs/ names every page below it", () => {
+  const linked = new Set(
+    linksOf(readPage("docs/README.md")).map((target) => normalize(join("docs", target.split("#")[0] ?? ""))),
+  );
+  const missing = markdownPages().filter(
+    (page) => page.startsWith("docs/") && page !== "docs/README.md" && !linked.has(page),
+  );
+  assert.deepEqual(missing, []);
+});
