@@ -16,7 +16,7 @@ import {
 import type { Clock } from "../../shared/ports.js";
 import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { workOf, layoutOf, type ApplyItem, type StaleTensor } from "./apply-work.js";
+import { findPendingWork, encodingOfKind, type ApplyItem, type StaleTensor } from "./pending-work.js";
 import type { ArchivePlan } from "./archive-plan.js";
 import { ChainGuard } from "./chain-guard.js";
 import { edgeKinds, entryBytes } from "./storage-edges.js";
@@ -104,10 +104,10 @@ export async function applyPlan(
   plan: ArchivePlan,
   options: ApplyOptions = {},
 ): Promise<ApplyReport> {
-  const { target, clock } = parts,
-    startMs = clock.monotonic();
+  const { target, clock } = parts;
+  const startMs = clock.monotonic();
   const live = await target.liveObjects();
-  const work = workOf(plan, target.objects, live);
+  const work = findPendingWork(plan, target.objects, live);
   const ids = [...new Set(plan.plan.vertices.map(({ vertex }) => vertex as Hash))];
   const bytesBefore = storedBytes(target, ids);
   const applier = new Applier(parts, options);
@@ -144,8 +144,8 @@ export async function applyPlan(
 function storedBytes({ objects }: ApplyTarget, ids: readonly Hash[]): number {
   let bytes = 0;
   for (const id of ids) {
-    const lies = objects.encodingOf(id),
-      header = objects.stat(id)?.header;
+    const lies = objects.encodingOf(id);
+    const header = objects.stat(id)?.header;
     if (lies !== undefined && header !== undefined) bytes += lies.storedBytes + entryBytes(header, lies);
   }
   return bytes;
@@ -285,13 +285,13 @@ class Applier {
 
   async #write(item: ApplyItem): Promise<Outcome> {
     const {
-        target: { objects },
-        coder,
-      } = this.parts,
-      { id, base, previous } = item;
+      target: { objects },
+      coder,
+    } = this.parts;
+    const { id, base, previous } = item;
     if (!this.#guard.admits(id, { base, previous })) return "deferred";
-    const needed = [id, base, previous].filter((one) => one !== undefined),
-      lease = objects.lease(needed, leaseMs);
+    const needed = [id, base, previous].filter((one) => one !== undefined);
+    const lease = objects.lease(needed, leaseMs);
     let batch: Batch | undefined;
     try {
       if (needed.some((one) => !objects.has(one)))
@@ -299,8 +299,8 @@ class Applier {
           "OBJECT_MISSING",
           `The tensor ${id} or what it is to be coded against was collected.`,
         );
-      const lies = objects.encodingOf(id),
-        tensor = await tensorOfSource(objects.openTensor(id));
+      const lies = objects.encodingOf(id);
+      const tensor = await tensorOfSource(objects.openTensor(id));
       const header = { dtype: tensor.dtype, shape: tensor.shape };
       const load = async (one: Hash | undefined): Promise<typeof tensor | undefined> =>
         one === undefined ? undefined : tensorOfSource(objects.openTensor(one));
@@ -310,7 +310,7 @@ class Applier {
           : await coder.encode(
               tensor,
               { base: await load(base), previous: await load(previous) },
-              layoutOf(item.kind),
+              encodingOfKind(item.kind),
             );
       const coded: CodedTensor = {
         id,
@@ -320,7 +320,7 @@ class Applier {
         ...(encoded.against.base ? { base } : {}),
         ...(encoded.against.previous ? { previous } : {}),
       };
-      if (lies !== undefined && !this.#isForced && gainsNothing(lies, coded, item, this.#guard))
+      if (lies !== undefined && !this.#isForced && isNotWorthwhile(lies, coded, item, this.#guard))
         return "not-smaller";
       batch = await this.#put(coded, lies);
       return "written";
@@ -399,7 +399,7 @@ class Applier {
 }
 
 /** A tensor is written anew to be smaller, or to be rebuilt from fewer others, or in another layout. */
-function gainsNothing(
+function isNotWorthwhile(
   lies: TensorEncoding,
   coded: CodedTensor,
   { kind, id }: ApplyItem,
@@ -407,7 +407,7 @@ function gainsNothing(
 ): boolean {
   if (
     kind === edgeKinds.raw ||
-    (layoutOf(kind) === "packed" ? lies.code === encodingCodes.fixedPlanes : lies.code !== coded.code)
+    (encodingOfKind(kind) === "packed" ? lies.code === encodingCodes.fixedPlanes : lies.code !== coded.code)
   )
     return false;
   const depth = [coded.base, coded.previous].reduce(

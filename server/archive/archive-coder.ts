@@ -5,11 +5,11 @@
 import type { EncodedTensor, References } from "../../shared/delta/encoded.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
-import type { ArchiveLayout } from "./archive-plan.js";
+import type { ArchiveEncoding } from "./archive-plan.js";
 
 export interface ArchiveCoder {
   /** Gives its arguments away: they may not be read afterwards. */
-  encode(tensor: Tensor, references: References, layout: ArchiveLayout): Promise<EncodedTensor>;
+  encode(tensor: Tensor, references: References, layout: ArchiveEncoding): Promise<EncodedTensor>;
   close(): Promise<void>;
 }
 

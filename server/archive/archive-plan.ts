@@ -11,12 +11,12 @@ import { checkPlan, planAlgorithms, storagePlanFormat, type StoragePlan } from "
 import { ratesSchema, type ArchiveRates } from "./archive-rates.js";
 
 export const archivePlanFormat = 1;
-export const archiveLayouts = ["packed", "planes", "fixed"] as const;
+export const archiveEncodings = ["packed", "planes", "fixed"] as const;
 /**
  * `packed` is smallest; `planes` keeps the high-order bytes of every number readable alone; `fixed` does so
  * with float32 matrices in fixed planes, by which evaluation is certain of more with fewer bytes.
  */
-export type ArchiveLayout = (typeof archiveLayouts)[number];
+export type ArchiveEncoding = (typeof archiveEncodings)[number];
 
 /** Tensors and bytes (with their entries in an index) of one kind of edge. */
 export interface KindSummary {
@@ -57,7 +57,7 @@ export interface ArchivePlan {
   readonly format: typeof archivePlanFormat;
   readonly fleet: string;
   readonly madeAtMs: number;
-  readonly layout: ArchiveLayout;
+  readonly layout: ArchiveEncoding;
   readonly scheme: PlanningScheme;
   /** α of every version's budget; null: none. */
   readonly ratio: number | null;
@@ -74,7 +74,7 @@ const id = z.string().regex(/^[0-9a-f]{64}$/);
 const word = z.string().min(1).max(64);
 const scheme = z.enum(planningSchemes);
 const detail = z.record(word, z.union([z.string().max(256), z.number(), z.boolean(), z.null()]));
-const mostVertices = 2_000_000;
+const maxVertices = 2_000_000;
 const recreation = z.object({ largestUs: cost, meanUs: cost });
 const storagePlan = z.object({
   format: z.literal(storagePlanFormat),
@@ -98,18 +98,18 @@ const storagePlan = z.object({
         detail: detail.optional(),
       }),
     )
-    .max(mostVertices),
+    .max(maxVertices),
   snapshots: z
     .array(
       z.object({ snapshot: id, budget: cost.nullable(), independent: cost, parallel: cost, reusable: cost }),
     )
-    .max(mostVertices),
+    .max(maxVertices),
 });
 const archivePlan = z.object({
   format: z.literal(archivePlanFormat),
   fleet: z.string().min(1).max(256),
   madeAtMs: z.number(),
-  layout: z.enum(archiveLayouts),
+  layout: z.enum(archiveEncodings),
   scheme,
   ratio: z.number().min(1).nullable(),
   rates: ratesSchema,
@@ -129,7 +129,7 @@ const archivePlan = z.object({
     diskNeeded: cost,
   }),
   plan: storagePlan,
-  members: z.array(z.array(count)).max(mostVertices),
+  members: z.array(z.array(count)).max(maxVertices),
 });
 
 /** Largest plan that is read, as a file or as the body of a request. */

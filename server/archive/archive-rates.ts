@@ -54,17 +54,17 @@ export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | 
  * Numbers of the tensors that are timed, and how often; the fastest counts, because others work on this
  * machine too.
  */
-const timedNumbers = 2 ** 17,
-  smallNumbers = 64,
-  rounds = 15;
+const timedNumbers = 2 ** 17;
+const smallNumbers = 64;
+const rounds = 15;
 
 /**
  * @param readUsPerByte of the disk, past its cache: a model that is seldom recovered is not in it
  */
 export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: number): ArchiveRates {
-  const base = walk(timedNumbers, undefined, 1),
-    child = walk(timedNumbers, base, 2),
-    further = walk(timedNumbers, child, 3);
+  const base = walk(timedNumbers, undefined, 1);
+  const child = walk(timedNumbers, base, 2);
+  const further = walk(timedNumbers, child, 3);
   const perNumber = (
     references: { readonly base?: Tensor; readonly previous?: Tensor },
     tensor: Tensor,
@@ -77,8 +77,8 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
       }) / timedNumbers
     );
   };
-  const small = walk(smallNumbers, undefined, 4),
-    encodedSmall = codec.encodeTensor(small, small.bytes);
+  const small = walk(smallNumbers, undefined, 4);
+  const encodedSmall = codec.encodeTensor(small, small.bytes);
   const deltaUsPerNumber = perNumber({ base }, child);
   const hashUs = fastest(clock, () => {
     tensorHasher(base).update(base.bytes).digest();
@@ -111,8 +111,8 @@ function fastest(clock: Clock, work: () => void): number {
 
 /** Weights about a tenth in size, or a step of training away from others. */
 function walk(count: number, from: Tensor | undefined, seed: number): Tensor {
-  const values = new Float32Array(count),
-    before = from === undefined ? undefined : new Float32Array(from.bytes.buffer);
+  const values = new Float32Array(count);
+  const before = from === undefined ? undefined : new Float32Array(from.bytes.buffer);
   let state = seed;
   for (let i = 0; i < count; i++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

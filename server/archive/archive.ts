@@ -78,11 +78,11 @@ export function openArchive({
   return {
     plan: (repository, { readBytesPerSecond, measure: anew = false, ...options }) =>
       alone(repository.fleet, async () => {
-        const measured = (anew ? undefined : await kept()) ?? (await measure()),
-          rates =
-            readBytesPerSecond === undefined
-              ? measured
-              : { ...measured, readUsPerByte: 1e6 / readBytesPerSecond };
+        const measured = (anew ? undefined : await kept()) ?? (await measure());
+        const rates =
+          readBytesPerSecond === undefined
+            ? measured
+            : { ...measured, readUsPerByte: 1e6 / readBytesPerSecond };
         return await planArchive(
           repository.fleet,
           repository,

@@ -37,10 +37,15 @@ export interface CandidateReference {
 }
 
 /** Candidates of one tensor, in all and of each relation. */
-export const mostCandidates = 8;
-const mostOf: Readonly<Record<Relation, number>> = { ancestor: 3, descendant: 2, sibling: 3, neighbour: 2 };
+export const maxCandidates = 8;
+const maxByRelation: Readonly<Record<Relation, number>> = {
+  ancestor: 3,
+  descendant: 2,
+  sibling: 3,
+  neighbour: 2,
+};
 /** How far back a changed tensor is looked for. */
-const mostSteps = 64;
+const maxSteps = 64;
 const siblingsEachSide = 2;
 
 /** Candidates of every tensor, the likeliest first. */
@@ -54,12 +59,12 @@ export function candidateReferences(
 }
 
 /** Finds the leaf of one version that stands where a leaf of another does. */
-class Places {
+class LeafIndex {
   private readonly byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
   private readonly byName = new Map<Hash, ReadonlyMap<string, Hash>>();
   at(version: ArchiveVersion, leaf: ArchiveLeaf, as: ArchiveVersion): Hash | undefined {
-    const byPath = version.architecture === as.architecture,
-      index = byPath ? this.byPath : this.byName;
+    const byPath = version.architecture === as.architecture;
+    const index = byPath ? this.byPath : this.byName;
     let places = index.get(version.versionId);
     if (places === undefined)
       index.set(
@@ -74,7 +79,7 @@ class Finder {
   private readonly byId: ReadonlyMap<Hash, ArchiveVersion>;
   private readonly children = new Map<Hash, ArchiveVersion[]>();
   private readonly series = new Map<string, ArchiveVersion[]>();
-  private readonly places = new Places();
+  private readonly places = new LeafIndex();
   private readonly candidates = new Map<Hash, CandidateReference[]>();
 
   constructor(
@@ -89,8 +94,8 @@ class Finder {
   }
 
   visit(version: ArchiveVersion): void {
-    const siblings = this.siblingsOf(version),
-      neighbours = near(this.series.get(version.series) ?? [], version, 1);
+    const siblings = this.siblingsOf(version);
+    const neighbours = nearestInRow(this.series.get(version.series) ?? [], version, 1);
     for (const leaf of version.leaves) {
       this.addAncestors(version, leaf);
       for (const { sibling, base } of siblings)
@@ -126,11 +131,11 @@ class Finder {
   /** The tensors that stood here before, nearest first, each another than the one after it; three at most. */
   private changesBefore(base: Hash, leaf: ArchiveLeaf, as: ArchiveVersion): readonly Hash[] {
     const found: Hash[] = [];
-    let last = leaf.tensor,
-      at: Hash | undefined = base;
-    for (let step = 0; at !== undefined && step < mostSteps && found.length < 3; step++) {
-      const version = this.byId.get(at),
-        tensor = version === undefined ? undefined : this.places.at(version, leaf, as);
+    let last = leaf.tensor;
+    let at: Hash | undefined = base;
+    for (let step = 0; at !== undefined && step < maxSteps && found.length < 3; step++) {
+      const version = this.byId.get(at);
+      const tensor = version === undefined ? undefined : this.places.at(version, leaf, as);
       // Who did not train this tensor has nothing to add: its base did, and is asked for itself.
       if (step === 0 && tensor === leaf.tensor) return found;
       if (tensor !== undefined && tensor !== last) {
@@ -146,7 +151,7 @@ class Finder {
     version: ArchiveVersion,
   ): readonly { readonly sibling: ArchiveVersion; readonly base: ArchiveVersion | undefined }[] {
     return version.bases.flatMap((base) =>
-      near(this.children.get(base) ?? [], version, siblingsEachSide).map((sibling) => ({
+      nearestInRow(this.children.get(base) ?? [], version, siblingsEachSide).map((sibling) => ({
         sibling,
         base: this.byId.get(base),
       })),
@@ -186,9 +191,9 @@ class Finder {
         to,
         relations
           .flatMap((relation) =>
-            own.filter((candidate) => candidate.relation === relation).slice(0, mostOf[relation]),
+            own.filter((candidate) => candidate.relation === relation).slice(0, maxByRelation[relation]),
           )
-          .slice(0, mostCandidates),
+          .slice(0, maxCandidates),
       ]),
     );
   }
@@ -201,13 +206,13 @@ function push<Key, Value>(rows: Map<Key, Value[]>, key: Key, value: Value): void
 }
 
 /** The versions beside one in an ordered row, nearest first. */
-function near(
+function nearestInRow(
   row: readonly ArchiveVersion[],
   version: ArchiveVersion,
   eachSide: number,
 ): readonly ArchiveVersion[] {
-  const at = row.indexOf(version),
-    found: ArchiveVersion[] = [];
+  const at = row.indexOf(version);
+  const found: ArchiveVersion[] = [];
   if (at < 0) return found;
   for (let away = 1; away <= eachSide; away++)
     for (const other of [row[at - away], row[at + away]]) if (other !== undefined) found.push(other);

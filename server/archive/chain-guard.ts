@@ -13,7 +13,7 @@ export interface CodedAgainst {
 export class ChainGuard {
   private readonly forms = new Map<Hash, CodedAgainst>();
   private readonly dependants = new Map<Hash, Set<Hash>>();
-  constructor(private readonly mostDepth: number) {}
+  constructor(private readonly maxDepth: number) {}
 
   /** The tensor lies in this form now. */
   set(id: Hash, form: CodedAgainst): void {
@@ -73,6 +73,6 @@ export class ChainGuard {
     const sources = [base, previous].filter((source) => source !== undefined);
     if (sources.some((source) => this.isNeeded(id, source))) return false;
     const depth = sources.reduce((most, source) => Math.max(most, 1 + this.depth(source)), 0);
-    return depth === 0 || depth + this.height(id) <= this.mostDepth;
+    return depth === 0 || depth + this.height(id) <= this.maxDepth;
   }
 }

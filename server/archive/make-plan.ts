@@ -8,7 +8,7 @@ import { minimumArborescence } from "../planner/minimum-arborescence.js";
 import { pasMt } from "../planner/pas-mt.js";
 import { planStorage } from "../planner/plan-storage.js";
 import { snapshotCosts, type PlanningScheme } from "../planner/retrieval.js";
-import { leastRecreation } from "../planner/shortest-path-tree.js";
+import { minRecreationCosts } from "../planner/shortest-path-tree.js";
 import {
   buildStorageGraph,
   type ParentEdges,
@@ -20,7 +20,7 @@ import { StorageTree } from "../planner/storage-tree.js";
 import { previousOf } from "./archive-plan.js";
 import { settleTree } from "./settle-tree.js";
 
-export interface PlanQuestion {
+export interface PlanRequest {
   readonly scheme: PlanningScheme;
   /** α; null: none. */
   readonly ratio: number | null;
@@ -30,17 +30,17 @@ export interface PlanQuestion {
    */
   readonly timeLimitMs: number;
   /** Tensors to decode before any other one, at most. */
-  readonly mostDepth: number;
+  readonly maxDepth: number;
 }
 /**
  * Costs of every snapshot under the plan's scheme: stored for speed, and as it lies now (null where some
  * tensor cannot stay as it lies).
  */
-export interface PlanAnswer {
+export interface PlanResult {
   readonly plan: StoragePlan;
   readonly members: readonly (readonly number[])[];
-  readonly least: readonly number[];
-  readonly now: readonly number[] | null;
+  readonly leastCosts: readonly number[];
+  readonly currentCosts: readonly number[] | null;
 }
 
 /** Everything is not rearranged for less than this share: estimates and measured rates move by as much. */
@@ -51,13 +51,13 @@ const writtenShare = 0.5;
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID */
 export function makePlan(
   input: StorageGraphInput,
-  { scheme, ratio, timeLimitMs, mostDepth }: PlanQuestion,
+  { scheme, ratio, timeLimitMs, maxDepth }: PlanRequest,
   clock: Clock,
   onProgress: (line: string) => void = () => undefined,
-): PlanAnswer {
-  const graph = buildStorageGraph(input),
-    endMs = clock.monotonic() + 2 * timeLimitMs,
-    isTimeUp = (): boolean => clock.monotonic() >= endMs;
+): PlanResult {
+  const graph = buildStorageGraph(input);
+  const endMs = clock.monotonic() + 2 * timeLimitMs;
+  const isTimeUp = (): boolean => clock.monotonic() >= endMs;
   const none = new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY);
   const found = planStorage(graph, ratio === null ? { costs: none } : { ratio }, {
     scheme,
@@ -66,8 +66,8 @@ export function makePlan(
       onProgress(`${step}: ${Math.round(storageCost)} bytes`);
     },
   });
-  const budgets = Float64Array.from(found.snapshots, ({ budget }) => budget ?? Number.POSITIVE_INFINITY),
-    settling = { budgets, scheme, mostDepth, isTimeUp };
+  const budgets = Float64Array.from(found.snapshots, ({ budget }) => budget ?? Number.POSITIVE_INFINITY);
+  const settling = { budgets, scheme, maxDepth, isTimeUp };
   const settle = (tree: ParentEdges): ParentEdges => settleTree(graph, tree, settling);
   const repair = (tree: ParentEdges): ParentEdges =>
     pasMt(graph, tree, limitsOf(graph, budgets, scheme), {
@@ -77,24 +77,24 @@ export function makePlan(
   const storage = (tree: ParentEdges): number => new StorageTree(graph, tree).storageCost;
   // What the planner found leans on predictions that may not stand together; what was found without any has
   // room for those that do.
-  const first = settle(checkPlan(graph, found)),
-    second = settle(repair(plainTree(graph)));
+  const first = settle(checkPlan(graph, found));
+  const second = settle(repair(plainTree(graph)));
   const settled =
     isWithinBudgets(graph, second, budgets, scheme) && storage(second) < storage(first) ? second : first;
-  const lies = currentTree(graph),
-    near = lies === undefined ? undefined : settle(repair(lies));
+  const lies = currentTree(graph);
+  const near = lies === undefined ? undefined : settle(repair(lies));
   const isNearEnough =
     near !== undefined &&
     isWithinBudgets(graph, near, budgets, scheme) &&
     storage(near) <= (1 + rearrangingShare) * storage(settled) &&
-    written(graph, near) < writtenShare * written(graph, settled);
+    writtenBytes(graph, near) < writtenShare * writtenBytes(graph, settled);
   const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.algorithm;
   const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found, algorithm });
   return {
     plan,
     members: membersOf(graph, plan),
-    least: [...snapshotCosts(graph, leastRecreation(graph), scheme)],
-    now:
+    leastCosts: [...snapshotCosts(graph, minRecreationCosts(graph), scheme)],
+    currentCosts:
       lies === undefined ? null : [...snapshotCosts(graph, new StorageTree(graph, lies).recreation, scheme)],
   };
 }
@@ -120,7 +120,7 @@ function isWithinBudgets(
 }
 
 /** Bytes that are to be written for a tree. */
-function written(graph: StorageGraph, edges: ParentEdges): number {
+function writtenBytes(graph: StorageGraph, edges: ParentEdges): number {
   return edges.reduce(
     (sum, edge) => (edge < 0 || graph.kinds[edge] === "current" ? sum : sum + graph.storage[edge]!),
     0,

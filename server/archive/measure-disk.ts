@@ -7,9 +7,9 @@ import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../shared/ports.js";
 
-const blockBytes = 1024 * 1024,
-  blocks = 8,
-  rounds = 2;
+const blockBytes = 1024 * 1024;
+const blocks = 8;
+const rounds = 2;
 /** Names of two processes must not meet; the folder is one process's own, so a count does. */
 let measured = 0;
 

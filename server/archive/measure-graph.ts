@@ -6,12 +6,12 @@
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
-import type { ArchiveLayout } from "./archive-plan.js";
+import type { ArchiveEncoding } from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
 import { candidateReferences, type ArchiveVersion } from "./candidate-references.js";
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
 import {
-  asItIs,
+  unreadableEdge,
   defaultEdgeSources,
   isAboutOneTensor,
   type EdgeContext,
@@ -20,12 +20,12 @@ import {
 import { tensorSamples } from "./tensor-samples.js";
 
 export interface MeasureOptions {
-  readonly layout: ArchiveLayout;
+  readonly layout: ArchiveEncoding;
   readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
   readonly rates: ArchiveRates;
   readonly sources?: readonly EdgeSource[];
   /** Longest time a stretch of estimating may take before others have a turn. */
-  readonly isTurnOver: () => boolean;
+  readonly shouldYield: () => boolean;
   readonly onProgress?: (done: number, total: number) => void;
   readonly signal?: AbortSignal;
 }
@@ -38,7 +38,7 @@ export async function measureGraph(
   { versions, tensors, lineage }: ArchiveContent,
   options: MeasureOptions,
 ): Promise<StorageGraphInput & { readonly unmeasured: readonly Hash[] }> {
-  const { layout, codec, rates, sources = defaultEdgeSources, isTurnOver, onProgress, signal } = options;
+  const { layout, codec, rates, sources = defaultEdgeSources, shouldYield, onProgress, signal } = options;
   const candidates = candidateReferences(versions, lineage);
   const open = (id: Hash): ReturnType<typeof objects.openTensor> => objects.openTensor(id, { verify: false });
   const context: EdgeContext = {
@@ -50,14 +50,14 @@ export async function measureGraph(
     candidates: (id) => candidates.get(id) ?? [],
     load: (id) => tensorOfSource(open(id)),
   };
-  const edges: EdgeInput[] = [],
-    unmeasured: Hash[] = [],
-    order = inPlaces(versions);
+  const edges: EdgeInput[] = [];
+  const unmeasured: Hash[] = [];
+  const order = byPosition(versions);
   for (const [at, id] of order.entries()) {
     signal?.throwIfAborted();
     const tensor = tensors.get(id)!;
     edges.push(...(await edgesOf(context, tensor, sources, unmeasured)));
-    if (isTurnOver()) {
+    if (shouldYield()) {
       onProgress?.(at + 1, order.length);
       await new Promise(setImmediate);
     }
@@ -90,12 +90,12 @@ async function edgesOf(
   } catch (error) {
     if (!isAboutOneTensor(error)) throw error;
     unmeasured.push(tensor.id);
-    return [asItIs(context, tensor)];
+    return [unreadableEdge(context, tensor)];
   }
 }
 
 /** Every tensor once: place by place in the models, versions in the order they came. */
-function inPlaces(versions: readonly ArchiveVersion[]): readonly Hash[] {
+function byPosition(versions: readonly ArchiveVersion[]): readonly Hash[] {
   const places = new Map<string, Set<Hash>>();
   for (const { leaves } of [...versions].sort((a, b) => a.position - b.position)) {
     for (const { path, tensor } of leaves) {

@@ -10,7 +10,7 @@ import type { StoragePlan } from "../planner/storage-plan.js";
 import { applyDefaults } from "./apply-plan.js";
 import {
   archivePlanFormat,
-  type ArchiveLayout,
+  type ArchiveEncoding,
   type ArchivePlan,
   type ArchiveSummary,
   type KindSummary,
@@ -19,7 +19,7 @@ import {
 import type { ArchiveRates } from "./archive-rates.js";
 import { measureGraph } from "./measure-graph.js";
 import { planInWorker } from "./plan-in-worker.js";
-import type { PlanAnswer } from "./make-plan.js";
+import type { PlanResult } from "./make-plan.js";
 import { readArchive, type ArchiveContent, type ArchiveSource } from "./read-versions.js";
 import { edgeKinds, entryBytes, type EdgeSource } from "./storage-edges.js";
 
@@ -32,7 +32,7 @@ export interface PlanArchiveOptions {
   /** α: what a version may cost to rebuild, against all stored for speed; null: whatever it costs. */
   readonly ratio: number | null;
   readonly scheme?: PlanningScheme;
-  readonly layout?: ArchiveLayout;
+  readonly layout?: ArchiveEncoding;
   /** How long better plans are looked for. */
   readonly timeLimitMs?: number;
   readonly sources?: readonly EdgeSource[];
@@ -43,10 +43,10 @@ export interface PlanArchiveOptions {
 /**
  * Chains are planned shorter than a store reads, so that what devices send coded against the newest has room.
  */
-export const mostPlannedDepth = Math.floor((3 * maxChainDepth) / 4);
+export const maxPlannedDepth = Math.floor((3 * maxChainDepth) / 4);
 const defaultTimeLimitMs = 10_000;
 /** Estimating gives way to others after this. */
-const turnMs = 8;
+const maxBlockingMs = 8;
 
 /** @throws BUDGET_UNREACHABLE, COLLECTION_REFUSED where a kept version cannot be read, the signal's reason */
 export async function planArchive(
@@ -65,18 +65,18 @@ export async function planArchive(
     onProgress,
   } = options;
   const content = await readArchive(source);
-  let turnEndMs = clock.monotonic() + turnMs;
-  const isTurnOver = (): boolean => {
+  let yieldAtMs = clock.monotonic() + maxBlockingMs;
+  const shouldYield = (): boolean => {
     const now = clock.monotonic();
-    if (now < turnEndMs) return false;
-    turnEndMs = now + turnMs;
+    if (now < yieldAtMs) return false;
+    yieldAtMs = now + maxBlockingMs;
     return true;
   };
   const input = await measureGraph(source.objects, content, {
     layout,
     codec,
     rates,
-    isTurnOver,
+    shouldYield,
     ...(sources === undefined ? {} : { sources }),
     ...(signal === undefined ? {} : { signal }),
     onProgress: (done, total) => {
@@ -85,7 +85,7 @@ export async function planArchive(
   });
   const answer = await planInWorker(
     input,
-    { scheme, ratio, timeLimitMs, mostDepth: mostPlannedDepth },
+    { scheme, ratio, timeLimitMs, maxDepth: maxPlannedDepth },
     {
       ...(signal === undefined ? {} : { signal }),
       onProgress: (line) => {
@@ -109,13 +109,13 @@ export async function planArchive(
 
 function summarise(
   { versions, tensors }: ArchiveContent,
-  { plan, least, now }: PlanAnswer,
+  { plan, leastCosts, currentCosts }: PlanResult,
   scheme: PlanningScheme,
   unreadable: number,
 ): ArchiveSummary {
-  const all = [...tensors.values()],
-    changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current),
-    rewrittenBytes = sum(changed.map(({ storageCost }) => storageCost));
+  const all = [...tensors.values()];
+  const changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current);
+  const rewrittenBytes = sum(changed.map(({ storageCost }) => storageCost));
   return {
     versions: versions.length,
     tensors: all.length,
@@ -126,8 +126,8 @@ function summarise(
     rewrittenTensors: changed.length,
     rewrittenBytes,
     kinds: kindsOf(plan),
-    materialised: recreationOf(least),
-    now: now === null ? null : recreationOf(now),
+    materialised: recreationOf(leastCosts),
+    now: currentCosts === null ? null : recreationOf(currentCosts),
     planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),
     // New copies between two collections, and about as much again for packs that are rewritten because some
     // of them stays.

@@ -2,23 +2,23 @@
 import { Worker } from "node:worker_threads";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import type { StorageGraphInput } from "../planner/storage-graph.js";
-import type { PlanAnswer, PlanQuestion } from "./make-plan.js";
+import type { PlanResult, PlanRequest } from "./make-plan.js";
 import type { FromPlanWorker, ToPlanWorker } from "./plan-worker.js";
 
-const edgesAPiece = 4000;
+const edgesPerMessage = 4000;
 
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID, the signal's reason */
 export async function planInWorker(
   { vertices, edges, snapshots }: StorageGraphInput,
-  question: PlanQuestion,
+  question: PlanRequest,
   {
     signal,
     onProgress,
   }: { readonly signal?: AbortSignal; readonly onProgress?: (line: string) => void } = {},
-): Promise<PlanAnswer> {
+): Promise<PlanResult> {
   signal?.throwIfAborted();
   const worker = new Worker(new URL("plan-worker.js", import.meta.url));
-  const answered = new Promise<PlanAnswer>((resolve, reject) => {
+  const answered = new Promise<PlanResult>((resolve, reject) => {
     worker.on("message", (message: FromPlanWorker) => {
       if ("progress" in message) onProgress?.(message.progress);
       else if ("answer" in message) resolve(message.answer);
@@ -46,8 +46,8 @@ export async function planInWorker(
     worker.postMessage(message);
   };
   try {
-    for (let at = 0; at < edges.length && signal?.aborted !== true; at += edgesAPiece) {
-      say({ edges: edges.slice(at, at + edgesAPiece) });
+    for (let at = 0; at < edges.length && signal?.aborted !== true; at += edgesPerMessage) {
+      say({ edges: edges.slice(at, at + edgesPerMessage) });
       await new Promise(setImmediate);
     }
     say({ vertices, snapshots, question });

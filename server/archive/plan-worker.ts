@@ -5,7 +5,7 @@ import { parentPort } from "node:worker_threads";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
-import { makePlan, type PlanAnswer, type PlanQuestion } from "./make-plan.js";
+import { makePlan, type PlanResult, type PlanRequest } from "./make-plan.js";
 
 /** To the worker: edges in pieces, then what is asked. */
 export type ToPlanWorker =
@@ -13,10 +13,10 @@ export type ToPlanWorker =
   | {
       readonly vertices: StorageGraphInput["vertices"];
       readonly snapshots: StorageGraphInput["snapshots"];
-      readonly question: PlanQuestion;
+      readonly question: PlanRequest;
     };
 export type FromPlanWorker =
-  | { readonly answer: PlanAnswer }
+  | { readonly answer: PlanResult }
   | { readonly progress: string }
   | {
       readonly error: {
@@ -26,8 +26,8 @@ export type FromPlanWorker =
       };
     };
 
-const port = parentPort,
-  edges: EdgeInput[] = [];
+const port = parentPort;
+const edges: EdgeInput[] = [];
 const say = (message: FromPlanWorker): void => {
   port?.postMessage(message);
 };

@@ -32,7 +32,7 @@ export interface ArchiveContent {
 }
 
 /** So many versions are read between two looks at what else is to be done. */
-const versionsATurn = 16;
+const versionsBetweenYields = 16;
 
 /**
  * Reads all versions that are kept. A version with a tensor that cannot be decoded now is left out: its cost
@@ -42,9 +42,9 @@ const versionsATurn = 16;
 export async function readArchive(source: ArchiveSource): Promise<ArchiveContent> {
   const live = await source.liveObjects();
   const summaries = source.versions({ includeRetired: true });
-  const tensors = new Map<Hash, ArchiveTensor>(),
-    unreadable = new Set<Hash>(),
-    versions: ArchiveVersion[] = [];
+  const tensors = new Map<Hash, ArchiveTensor>();
+  const unreadable = new Set<Hash>();
+  const versions: ArchiveVersion[] = [];
   let turn = 0;
   for (const summary of summaries) {
     // A retired version is kept where it is held or in use; then its tree is live.
@@ -56,7 +56,7 @@ export async function readArchive(source: ArchiveSource): Promise<ArchiveContent
         .every(Boolean)
     )
       versions.push(version);
-    if (++turn % versionsATurn === 0) await new Promise(setImmediate);
+    if (++turn % versionsBetweenYields === 0) await new Promise(setImmediate);
   }
   const needed = new Set(versions.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor)));
   for (const id of tensors.keys()) if (!needed.has(id)) tensors.delete(id);
@@ -93,8 +93,8 @@ function addTensor(
   id: Hash,
 ): boolean {
   if (tensors.has(id)) return true;
-  const stored = objects.has(id) ? objects.stat(id) : undefined,
-    current = objects.encodingOf(id);
+  const stored = objects.has(id) ? objects.stat(id) : undefined;
+  const current = objects.encodingOf(id);
   if (stored?.header === undefined || current === undefined) {
     unreadable.add(id);
     return false;

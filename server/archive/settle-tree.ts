@@ -16,15 +16,15 @@ import { previousOf } from "./archive-plan.js";
  */
 const worthwhileShare = 0.02;
 /** Rounds of improving at most; each one but the last gains something. */
-const mostRounds = 12,
-  repairRounds = 4;
+const maxRounds = 12;
+const repairRounds = 4;
 
 export interface SettleOptions {
   /** Of every snapshot, Infinity where there is none; and the scheme they are meant under. */
   readonly budgets: Float64Array;
   readonly scheme: PlanningScheme;
   /** Tensors to decode before any other one, at most. */
-  readonly mostDepth: number;
+  readonly maxDepth: number;
   /** Ends improving early; what is returned can be written all the same. */
   readonly isTimeUp?: () => boolean;
 }
@@ -36,7 +36,7 @@ export function settleTree(
   options: SettleOptions,
 ): ParentEdges {
   const settler = new Settler(graph, parentEdge, options);
-  settler.keepWhatLies();
+  settler.keepCurrent();
   settler.repair();
   settler.improve();
   return settler.edges;
@@ -47,17 +47,17 @@ class Settler {
   private readonly meter: LimitMeter;
   /** By edge: the vertex it predicts with besides its source; −1: none. */
   private readonly previous: Int32Array;
-  private readonly mostDepth: number;
+  private readonly maxDepth: number;
   private readonly isTimeUp: () => boolean;
 
   constructor(
     private readonly graph: StorageGraph,
     parentEdge: ParentEdges,
-    { budgets, scheme, mostDepth, isTimeUp = () => false }: SettleOptions,
+    { budgets, scheme, maxDepth, isTimeUp = () => false }: SettleOptions,
   ) {
     this.meter = new LimitMeter(new StorageTree(graph, parentEdge), limitsOf(graph, budgets, scheme));
     this.tree = this.meter.tree;
-    this.mostDepth = mostDepth;
+    this.maxDepth = maxDepth;
     this.isTimeUp = isTimeUp;
     const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
     // A previous tensor that is no vertex can be above nothing: such an edge is never sound.
@@ -71,11 +71,11 @@ class Settler {
     return this.tree.parentEdge;
   }
 
-  keepWhatLies(): void {
+  keepCurrent(): void {
     const { graph, tree, meter } = this;
     graph.kinds.forEach((kind, edge) => {
-      const v = graph.to[edge]!,
-        planned = tree.parentEdge[v]!;
+      const v = graph.to[edge]!;
+      const planned = tree.parentEdge[v]!;
       if (kind !== "current" || planned === edge || !this.isSound(v, edge)) return;
       if (
         graph.storage[planned]! >= (1 - worthwhileShare) * graph.storage[edge]! &&
@@ -92,29 +92,29 @@ class Settler {
    * settled.
    */
   repair(): void {
-    for (let round = 0; round < repairRounds; round++) if (!this.repairAll((v) => this.bestWay(v))) return;
-    this.repairAll((v) => this.fromNothing(v));
+    for (let round = 0; round < repairRounds; round++) if (!this.repairAll((v) => this.bestEdge(v))) return;
+    this.repairAll((v) => this.materializedEdge(v));
   }
 
   /** Parents first. Returns whether anything had to move. */
   private repairAll(wayFor: (v: number) => number): boolean {
     let moved = false;
     for (const v of this.tree.subtree(0).slice(1)) {
-      if (this.isSound(v, this.tree.parentEdge[v]!) && this.depth(v) <= this.mostDepth) continue;
+      if (this.isSound(v, this.tree.parentEdge[v]!) && this.depth(v) <= this.maxDepth) continue;
       this.meter.move(v, wayFor(v));
       moved = true;
     }
     return moved;
   }
 
-  private bestWay(v: number): number {
+  private bestEdge(v: number): number {
     return (
-      this.waysInto(v).find(
+      this.edgesInto(v).find(
         (edge) =>
           this.isSound(v, edge) &&
-          this.depth(this.graph.from[edge]!) < this.mostDepth &&
+          this.depth(this.graph.from[edge]!) < this.maxDepth &&
           this.meter.admits(v, edge),
-      ) ?? this.fromNothing(v)
+      ) ?? this.materializedEdge(v)
     );
   }
 
@@ -124,14 +124,14 @@ class Settler {
    */
   improve(): void {
     const { graph, tree } = this;
-    for (let round = 0, moved = true; moved && round < mostRounds; round++) {
+    for (let round = 0, moved = true; moved && round < maxRounds; round++) {
       moved = false;
       for (let v = 1; v < graph.vertexCount; v++) {
         if (v % 256 === 0 && this.isTimeUp()) return;
-        const now = tree.parentEdge[v]!,
-          worthwhile = graph.storage[now]! * (graph.kinds[now] === "current" ? 1 - worthwhileShare : 1);
+        const now = tree.parentEdge[v]!;
+        const worthwhile = graph.storage[now]! * (graph.kinds[now] === "current" ? 1 - worthwhileShare : 1);
         moved =
-          this.waysInto(v).some(
+          this.edgesInto(v).some(
             (edge) =>
               graph.storage[edge]! < worthwhile &&
               this.isSound(v, edge) &&
@@ -143,7 +143,7 @@ class Settler {
   }
 
   /** Cheapest to store first. */
-  private waysInto(v: number): readonly number[] {
+  private edgesInto(v: number): readonly number[] {
     const { start, items } = this.graph.incoming;
     return Array.from(items.subarray(start[v], start[v + 1]));
   }
@@ -153,8 +153,8 @@ class Settler {
    * already.
    */
   private isSound(v: number, edge: number): boolean {
-    const source = this.graph.from[edge]!,
-      previous = this.previous[edge]!;
+    const source = this.graph.from[edge]!;
+    const previous = this.previous[edge]!;
     return (
       !this.tree.isBelow(source, v) &&
       (previous < 0 ||
@@ -174,15 +174,15 @@ class Settler {
     this.meter.move(v, edge);
     const isFine = this.tree
       .subtree(v)
-      .every((x) => this.depth(x) <= this.mostDepth && this.isSound(x, this.tree.parentEdge[x]!));
+      .every((x) => this.depth(x) <= this.maxDepth && this.isSound(x, this.tree.parentEdge[x]!));
     if (!isFine) this.meter.move(v, before);
     return isFine;
   }
 
   /** The one that costs least to rebuild: no budget that can be kept is broken by it. */
-  private fromNothing(v: number): number {
-    const { graph } = this,
-      ways = this.waysInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);
+  private materializedEdge(v: number): number {
+    const { graph } = this;
+    const ways = this.edgesInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);
     return ways.reduce(
       (best, edge) => (graph.recreation[edge]! < graph.recreation[best]! ? edge : best),
       ways[0]!,

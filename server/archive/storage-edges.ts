@@ -17,7 +17,7 @@ import { isSchemeCode } from "../../shared/schemes/scheme.js";
 import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { EdgeInput } from "../planner/storage-graph.js";
-import type { ArchiveLayout } from "./archive-plan.js";
+import type { ArchiveEncoding } from "./archive-plan.js";
 import { recreationUs, type ArchiveRates, type EdgeMeasure } from "./archive-rates.js";
 import type { CandidateReference } from "./candidate-references.js";
 import type { ArchiveTensor } from "./read-versions.js";
@@ -35,7 +35,7 @@ export const edgeKinds = {
 } as const;
 
 export interface EdgeContext {
-  readonly layout: ArchiveLayout;
+  readonly layout: ArchiveEncoding;
   readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
   readonly rates: ArchiveRates;
   readonly samples: TensorSamples;
@@ -67,7 +67,7 @@ function sideBytes(byteLength: number): number {
   return 10 + Math.min(80, byteLength / 64);
 }
 /** Whoever saves less than this share is not worth decoding. */
-const leastGain = 0.98;
+const worthwhileShare = 0.98;
 
 function numbersOf({ header: { dtype }, byteLength }: ArchiveTensor): number {
   return byteLength / (numberKind(dtype)?.bytes ?? 1);
@@ -127,7 +127,7 @@ export function isAboutOneTensor(error: unknown): boolean {
  * As it lies, for a tensor that cannot be read and so cannot lie otherwise; what it is coded against then
  * stays for it whatever the plan says.
  */
-export function asItIs(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
+export function unreadableEdge(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
   return edgeOf(context, tensor, edgeKinds.current, tensor.current.storedBytes, "raw");
 }
 
@@ -138,8 +138,8 @@ export function asItIs(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
 export const currentEdge: EdgeSource = async (context, tensor) => {
   const { code, base, previous, storedBytes } = tensor.current;
   if ([base, previous].some((id) => id !== undefined && context.tensor(id) === undefined)) return [];
-  const { layout } = await wantedOf(context, tensor),
-    isFixed = code === encodingCodes.fixedPlanes;
+  const { layout } = await wantedEncodingOf(context, tensor);
+  const isFixed = code === encodingCodes.fixedPlanes;
   if (layout === "packed" ? isFixed : layout === "planes" ? code !== encodingCodes.planes : !isFixed)
     return [];
   return [
@@ -151,12 +151,12 @@ export const currentEdge: EdgeSource = async (context, tensor) => {
  * Byte planes mean something only where elements have several bytes, and an index entry's worth of them; a
  * reduced tensor is smaller in its scheme's form than in any of them.
  */
-const leastInPlanes = 4096;
-function isInPlanes(tensor: ArchiveTensor): boolean {
+const minPlanesBytes = 4096;
+function canUsePlanes(tensor: ArchiveTensor): boolean {
   return (
     isCodable(tensor) &&
     !isSchemeCode(tensor.current.code) &&
-    tensor.byteLength >= leastInPlanes &&
+    tensor.byteLength >= minPlanesBytes &&
     planeBytes(tensor.header.dtype) > 1
   );
 }
@@ -165,33 +165,37 @@ function isInPlanes(tensor: ArchiveTensor): boolean {
  * A matrix larger than this is not read whole to see whether it has a place in fixed planes: that is taken
  * for granted, and about so much of raw.
  */
-const mostForFixed = 64 * 1024 * 1024,
-  usualFixedShare = 0.86;
+const maxFixedEstimateBytes = 64 * 1024 * 1024;
+const usualFixedShare = 0.86;
 
 /**
  * The layout in which a tensor is wanted; `bytes`: about how long it would be in fixed planes, where it does
  * not lie so.
  */
-interface Wanted {
-  readonly layout: ArchiveLayout;
+interface WantedEncoding {
+  readonly layout: ArchiveEncoding;
   readonly bytes?: number;
 }
-const wanted = new WeakMap<EdgeContext, WeakMap<ArchiveTensor, Promise<Wanted>>>();
+const wanted = new WeakMap<EdgeContext, WeakMap<ArchiveTensor, Promise<WantedEncoding>>>();
 
-function wantedOf(context: EdgeContext, tensor: ArchiveTensor): Promise<Wanted> {
+function wantedEncodingOf(context: EdgeContext, tensor: ArchiveTensor): Promise<WantedEncoding> {
   let known = wanted.get(context);
-  if (known === undefined) wanted.set(context, (known = new WeakMap<ArchiveTensor, Promise<Wanted>>()));
+  if (known === undefined)
+    wanted.set(context, (known = new WeakMap<ArchiveTensor, Promise<WantedEncoding>>()));
   let found = known.get(tensor);
-  if (found === undefined) known.set(tensor, (found = findWanted(context, tensor)));
+  if (found === undefined) known.set(tensor, (found = findWantedEncoding(context, tensor)));
   return found;
 }
 
-async function findWanted({ layout, load }: EdgeContext, tensor: ArchiveTensor): Promise<Wanted> {
-  if (layout === "packed" || !isInPlanes(tensor)) return { layout: "packed" };
+async function findWantedEncoding(
+  { layout, load }: EdgeContext,
+  tensor: ArchiveTensor,
+): Promise<WantedEncoding> {
+  if (layout === "packed" || !canUsePlanes(tensor)) return { layout: "packed" };
   if (layout === "planes" || !isFixedKind(tensor.header)) return { layout: "planes" };
   if (tensor.current.code === encodingCodes.fixedPlanes) return { layout };
   const bytes =
-    tensor.byteLength > mostForFixed
+    tensor.byteLength > maxFixedEstimateBytes
       ? usualFixedShare * tensor.byteLength
       : estimateFixedPlanesBytes(await load(tensor.id));
   return bytes === undefined ? { layout: "planes" } : { layout, bytes };
@@ -202,23 +206,23 @@ export const rawEdge: EdgeSource = async (context, tensor) => {
   if (
     tensor.current.code === encodingCodes.raw ||
     isSchemeCode(tensor.current.code) ||
-    (await wantedOf(context, tensor)).layout !== "packed"
+    (await wantedEncodingOf(context, tensor)).layout !== "packed"
   )
     return [];
   return [edgeOf(context, tensor, edgeKinds.raw, tensor.byteLength, "raw")];
 };
 
 /** Coded from nothing: packed, in byte planes or in fixed planes. */
-export const aloneEdge: EdgeSource = async (context, tensor) => {
-  const { layout, bytes: fixedBytes } = await wantedOf(context, tensor),
-    inPlanes = layout === "planes";
+export const withoutBaseEdge: EdgeSource = async (context, tensor) => {
+  const { layout, bytes: fixedBytes } = await wantedEncodingOf(context, tensor);
+  const inPlanes = layout === "planes";
   if (layout === "fixed")
     return fixedBytes === undefined
       ? []
       : [edgeOf(context, tensor, edgeKinds.fixed, fixedBytes + sideBytes(tensor.byteLength), "planes")];
-  if (!isCodable(tensor) || liesAlone(tensor, inPlanes)) return [];
-  const sample = await context.samples.get(tensor.id),
-    { bytes } = estimateSample(context, sample);
+  if (!isCodable(tensor) || isStoredWithoutBase(tensor, inPlanes)) return [];
+  const sample = await context.samples.get(tensor.id);
+  const { bytes } = estimateSample(context, sample);
   const storedBytes =
     scaled(bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
   if (inPlanes)
@@ -231,13 +235,13 @@ export const aloneEdge: EdgeSource = async (context, tensor) => {
         "planes",
       ),
     ];
-  return storedBytes > leastGain * tensor.byteLength
+  return storedBytes > worthwhileShare * tensor.byteLength
     ? []
     : [edgeOf(context, tensor, edgeKinds.packed, storedBytes, "alone")];
 };
 
 /** Whether it lies coded from nothing already, packed or in byte planes. */
-function liesAlone(
+function isStoredWithoutBase(
   { header: { dtype }, current: { code, base } }: ArchiveTensor,
   inPlanes: boolean,
 ): boolean {
@@ -280,7 +284,7 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
     try {
       edges.push(
         ...(isSameShape(from.header, tensor.header)
-          ? await alikeEdges(context, tensor, candidate)
+          ? await sameShapeEdges(context, tensor, candidate)
           : await blockEdges(context, tensor, from)),
       );
     } catch (error) {
@@ -294,14 +298,14 @@ function isSameShape(a: TensorHeader, b: TensorHeader): boolean {
   return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
 }
 
-async function alikeEdges(
+async function sameShapeEdges(
   context: EdgeContext,
   tensor: ArchiveTensor,
   { from, previous: named }: CandidateReference,
 ): Promise<readonly EdgeInput[]> {
-  const { layout } = await wantedOf(context, tensor),
-    inPlanes = layout === "planes",
-    known = named === undefined ? undefined : context.tensor(named);
+  const { layout } = await wantedEncodingOf(context, tensor);
+  const inPlanes = layout === "planes";
+  const known = named === undefined ? undefined : context.tensor(named);
   if (layout === "fixed") return [];
   const previous =
     !inPlanes &&
@@ -317,16 +321,16 @@ async function alikeEdges(
   ];
   const edges: EdgeInput[] = [];
   const offer = (withPrevious: boolean): void => {
-    const { current } = tensor,
-      isThere =
-        current.base === from &&
-        current.previous === (withPrevious ? previous : undefined) &&
-        (current.code === encodingCodes.planes) === inPlanes;
+    const { current } = tensor;
+    const isThere =
+      current.base === from &&
+      current.previous === (withPrevious ? previous : undefined) &&
+      (current.code === encodingCodes.planes) === inPlanes;
     const found = estimateSample(context, sample, { base, ...(withPrevious ? { previous: before } : {}) });
     if (isThere || found.predictor !== (withPrevious ? "extrapolated" : "base")) return;
     const storedBytes =
       scaled(found.bytes, sample, tensor) * (inPlanes ? planesShare : 1) + sideBytes(tensor.byteLength);
-    if (storedBytes > leastGain * tensor.byteLength) return;
+    if (storedBytes > worthwhileShare * tensor.byteLength) return;
     edges.push(
       edgeOf(
         context,
@@ -345,7 +349,7 @@ async function alikeEdges(
 }
 
 /** Tensors that are compared by a block are read whole; beyond this they are not. */
-const mostForBlock = 64 * 1024 * 1024;
+const maxBlockTensorBytes = 64 * 1024 * 1024;
 
 /**
  * Another shape (a last layer that was replaced, ModelHub fn 3): what both have in common as a difference,
@@ -357,20 +361,20 @@ async function blockEdges(
   from: ArchiveTensor,
 ): Promise<readonly EdgeInput[]> {
   const {
-      header: { dtype, shape },
-    } = tensor,
-    block = commonBlock(shape, from.header.shape);
+    header: { dtype, shape },
+  } = tensor;
+  const block = commonBlock(shape, from.header.shape);
   if (
     context.layout !== "packed" ||
     block === undefined ||
     numberKind(dtype) === undefined ||
-    Math.max(tensor.byteLength, from.byteLength) > mostForBlock ||
+    Math.max(tensor.byteLength, from.byteLength) > maxBlockTensorBytes ||
     tensor.current.base === from.id
   )
     return [];
-  const [own, other] = [await context.load(tensor.id), await context.load(from.id)],
-    elementBytes = dtypeBits(dtype) / 8,
-    blockBytes = tensorByteLength(dtype, block);
+  const [own, other] = [await context.load(tensor.id), await context.load(from.id)];
+  const elementBytes = dtypeBits(dtype) / 8;
+  const blockBytes = tensorByteLength(dtype, block);
   const [sample, base] = (await Promise.all(
     [own, other].map(({ bytes, shape: whole }) =>
       sampleBytes(dtype, block, extractBlock(bytes, whole, block, elementBytes)),
@@ -378,13 +382,13 @@ async function blockEdges(
   )) as [Tensor, Tensor];
   const found = context.codec.estimate(sample, sample.bytes, { base });
   if (found.predictor !== "base") return [];
-  const alone = await context.samples.get(tensor.id),
-    rest = scaled(context.codec.estimate(alone, alone.bytes).bytes, alone, {
-      byteLength: tensor.byteLength - blockBytes,
-    });
+  const alone = await context.samples.get(tensor.id);
+  const rest = scaled(context.codec.estimate(alone, alone.bytes).bytes, alone, {
+    byteLength: tensor.byteLength - blockBytes,
+  });
   const storedBytes =
     scaled(found.bytes, sample, { byteLength: blockBytes }) + rest + 2 * sideBytes(tensor.byteLength);
-  return storedBytes > leastGain * tensor.byteLength
+  return storedBytes > worthwhileShare * tensor.byteLength
     ? []
     : [edgeOf(context, tensor, edgeKinds.delta, storedBytes, "delta", from.id)];
 }
@@ -404,4 +408,4 @@ async function sampleBytes(
   });
 }
 
-export const defaultEdgeSources: readonly EdgeSource[] = [currentEdge, rawEdge, aloneEdge, deltaEdges];
+export const defaultEdgeSources: readonly EdgeSource[] = [currentEdge, rawEdge, withoutBaseEdge, deltaEdges];

@@ -32,17 +32,17 @@ export function sampleRanges(
 export async function sampleOf(
   source: Pick<TensorSource, "dtype" | "shape" | "byteLength" | "chunks">,
 ): Promise<Tensor> {
-  const elementBytes = dtypeBits(source.dtype) / 8,
-    ranges = sampleRanges(source.byteLength / elementBytes, elementBytes);
+  const elementBytes = dtypeBits(source.dtype) / 8;
+  const ranges = sampleRanges(source.byteLength / elementBytes, elementBytes);
   const bytes = new Uint8Array(ranges.reduce((sum, { from, to }) => sum + to - from, 0));
-  let at = 0,
-    filled = 0,
-    range = 0;
+  let at = 0;
+  let filled = 0;
+  let range = 0;
   for await (const chunk of source.chunks()) {
     for (; range < ranges.length; range++) {
-      const { from, to } = ranges[range]!,
-        begin = Math.max(from, at),
-        end = Math.min(to, at + chunk.length);
+      const { from, to } = ranges[range]!;
+      const begin = Math.max(from, at);
+      const end = Math.min(to, at + chunk.length);
       if (begin >= end) break;
       bytes.set(chunk.subarray(begin - at, end - at), filled);
       filled += end - begin;
@@ -65,8 +65,8 @@ const defaultHeldBytes = 128 * 1024 * 1024;
 /** Samples of a store's tensors, the ones asked for last held. */
 export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defaultHeldBytes): TensorSamples {
   const held = new Map<Hash, Tensor>();
-  let bytes = 0,
-    readBytes = 0;
+  let bytes = 0;
+  let readBytes = 0;
   return {
     get readBytes() {
       return readBytes;
@@ -78,8 +78,8 @@ export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defa
         held.set(id, known);
         return known;
       }
-      const source = open(id),
-        sample = await sampleOf(source);
+      const source = open(id);
+      const sample = await sampleOf(source);
       readBytes += source.byteLength;
       held.set(id, sample);
       bytes += sample.bytes.length;

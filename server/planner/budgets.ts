@@ -49,8 +49,8 @@ export function requireReachable(
       `There are ${graph.snapshotIds.length} snapshots and ${budgets.length} budgets. Give one for each, Infinity where there is none.`,
     );
   const costs = snapshotCosts(graph, least, scheme);
-  let worst = -1,
-    excess = 0;
+  let worst = -1;
+  let excess = 0;
   costs.forEach((cost, s) => {
     const over = cost - budgets[s]!;
     if (!isWithin(cost, budgets[s]!) && !(over <= excess)) {
@@ -139,8 +139,8 @@ export class LimitMeter {
     const change = this.tree.recreationChange(v, edge);
     if (change <= 0) return true;
     const { groupsOf, limit } = this.limits;
-    let touchedCount = 0,
-      isAdmitted = true;
+    let touchedCount = 0;
+    let isAdmitted = true;
     search: for (const x of this.tree.subtree(v)) {
       for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
         const group = groupsOf.items[at]!;
@@ -165,12 +165,12 @@ export class LimitMeter {
     this.tree.move(v, edge);
     if (change === 0) return 0;
     const { groupsOf } = this.limits;
-    const crossed: number[] = [],
-      changed = this.tree.subtree(v);
+    const crossed: number[] = [];
+    const changed = this.tree.subtree(v);
     for (const x of changed) {
       for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
-        const group = groupsOf.items[at]!,
-          wasOver = this.isOver(group);
+        const group = groupsOf.items[at]!;
+        const wasOver = this.isOver(group);
         this.cost[group]! += change;
         if (this.isOver(group) === wasOver) continue;
         this.exceeded += wasOver ? -1 : 1;

@@ -5,7 +5,7 @@
 import type { LimitMeter } from "./budgets.js";
 
 /** Savings below this share of an edge's cost are rounding. */
-const leastSavingShare = 1e-12;
+const minSavingShare = 1e-12;
 
 /**
  * Swaps each vertex to the cheapest parent that every limit admits, those with most to save first, and
@@ -31,13 +31,13 @@ export function descend(meter: LimitMeter, isTimeUp: () => boolean = () => false
     for (const v of waiting) {
       const now = tree.parentEdge[v]!;
       for (let at = start[v]!; at < start[v + 1]!; at++) {
-        const edge = items[at]!,
-          saved = storage[now]! - storage[edge]!;
+        const edge = items[at]!;
+        const saved = storage[now]! - storage[edge]!;
         if (saved < 0) break;
-        const isCheaper = saved > storage[now]! * leastSavingShare;
+        const isCheaper = saved > storage[now]! * minSavingShare;
         if (
           edge === now ||
-          (!isCheaper && tree.recreationChange(v, edge) >= -tree.recreation[v]! * leastSavingShare * 100)
+          (!isCheaper && tree.recreationChange(v, edge) >= -tree.recreation[v]! * minSavingShare * 100)
         )
           continue;
         if (tree.isBelow(from[edge]!, v) || !meter.admits(v, edge)) continue;

@@ -21,13 +21,13 @@ export function exchangeAt(editor: TreeEditor, v: number): boolean {
     },
   } = editor;
   for (let at = start[v]!; at < start[v + 1]!; at++) {
-    const edge = items[at]!,
-      saved = -tree.storageChange(v, edge);
+    const edge = items[at]!;
+    const saved = -tree.storageChange(v, edge);
     if (saved <= storage[tree.parentEdge[v]!]! * roundingShare) return false;
     editor.effort.left--;
     if (tree.isBelow(from[edge]!, v)) continue;
-    const mark = editor.mark,
-      before = editor.added;
+    const mark = editor.mark;
+    const before = editor.added;
     editor.move(v, edge);
     if (
       (editor.isWithinLimits() || editor.makeRoom(new Set([v]), saved)) &&
@@ -79,9 +79,9 @@ export function exchange(meter: LimitMeter, effort: Effort, isTimeUp: () => bool
 }
 
 /** Moves that one disturbance makes before it is repaired. */
-const mostDisturbed = 4;
+const maxDisturbed = 4;
 /** Vertices looked at around a disturbance. */
-const mostAround = 200;
+const maxNearby = 200;
 
 /**
  * Disturbs a few neighbouring vertices at random, makes room, takes the surroundings down again, and keeps
@@ -108,10 +108,10 @@ export function disturb(
   const pick = (count: number): number => Math.floor(random() * count);
   for (let round = 0; effort.left > 0 && !isTimeUp(); round++) {
     if (round % 4096 === 4095) meter.recompute();
-    const before = editor.added,
-      fixed = new Set<number>();
+    const before = editor.added;
+    const fixed = new Set<number>();
     let v = 1 + pick(vertexCount - 1);
-    for (let count = 1 + pick(mostDisturbed); count > 0; count--) {
+    for (let count = 1 + pick(maxDisturbed); count > 0; count--) {
       const edge = items[start[v]! + pick(start[v + 1]! - start[v]!)]!;
       if (!fixed.has(v) && edge !== tree.parentEdge[v] && !tree.isBelow(from[edge]!, v)) {
         editor.move(v, edge);
@@ -121,7 +121,7 @@ export function disturb(
     }
     effort.left -= 8;
     if (editor.makeRoom(fixed, Number.POSITIVE_INFINITY))
-      settleAround(editor, around(meter, editor.movedSince(0)));
+      exchangeAll(editor, nearbyVertices(meter, editor.movedSince(0)));
     if (!editor.isWithinLimits() || editor.added > before) editor.undoTo(0);
     editor.keep();
   }
@@ -129,8 +129,8 @@ export function disturb(
 
 /** A vertex that shares an edge or a group with v. */
 function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: number) => number): number {
-  const groups = graph.memberships,
-    count = groups.start[v + 1]! - groups.start[v]!;
+  const groups = graph.memberships;
+  const count = groups.start[v + 1]! - groups.start[v]!;
   if (count > 0 && pick(2) === 0) {
     const group = groups.items[groups.start[v]! + pick(count)]!;
     return graph.members.items[
@@ -147,18 +147,14 @@ function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: num
 }
 
 /** The vertices of the snapshots that vertices belong to, and what can be rebuilt from them. */
-function around({ tree: { graph } }: LimitMeter, moved: readonly number[]): readonly number[] {
+function nearbyVertices({ tree: { graph } }: LimitMeter, moved: readonly number[]): readonly number[] {
   const found = new Set<number>(moved);
   for (const v of moved) {
-    for (
-      let at = graph.outgoing.start[v]!;
-      at < graph.outgoing.start[v + 1]! && found.size < mostAround;
-      at++
-    )
+    for (let at = graph.outgoing.start[v]!; at < graph.outgoing.start[v + 1]! && found.size < maxNearby; at++)
       found.add(graph.to[graph.outgoing.items[at]!]!);
     for (
       let at = graph.memberships.start[v]!;
-      at < graph.memberships.start[v + 1]! && found.size < mostAround;
+      at < graph.memberships.start[v + 1]! && found.size < maxNearby;
       at++
     ) {
       const group = graph.memberships.items[at]!;
@@ -169,7 +165,7 @@ function around({ tree: { graph } }: LimitMeter, moved: readonly number[]): read
   return [...found];
 }
 
-function settleAround(editor: TreeEditor, vertices: readonly number[]): void {
+function exchangeAll(editor: TreeEditor, vertices: readonly number[]): void {
   for (let hasChanged = true, pass = 0; hasChanged && pass < 3; pass++) {
     hasChanged = false;
     for (const v of vertices) if (exchangeAt(editor, v)) hasChanged = true;

@@ -95,8 +95,8 @@ class RollbackSets {
   }
   rollback(moment: number): void {
     while (this.undo.length > moment) {
-      const size = this.undo.pop()!,
-        b = this.undo.pop()!;
+      const size = this.undo.pop()!;
+      const b = this.undo.pop()!;
       this.parent[this.parent[b]!]! -= size;
       this.parent[b] = size;
     }
@@ -140,8 +140,8 @@ export function minimumArborescence(
   const contractions: Contraction[] = [];
   for (let origin = 1; origin < vertexCount; origin++) {
     let u = sets.find(origin);
-    const pathSets: number[] = [],
-      pathEdges: number[] = [];
+    const pathSets: number[] = [];
+    const pathEdges: number[] = [];
     while (seenFrom[u]! < 0) {
       let edge = heap[u]!;
       while (edge >= 0 && sets.find(from[edge]!) === u) edge = heaps.pop(edge);
@@ -158,10 +158,10 @@ export function minimumArborescence(
       u = sets.find(from[edge]!);
       if (seenFrom[u] !== origin) continue;
       // A cycle: from here on one vertex, entered by the cheapest edge into any of its members.
-      const moment = sets.moment,
-        edges: number[] = [];
-      let merged = -1,
-        w: number;
+      const moment = sets.moment;
+      const edges: number[] = [];
+      let merged = -1;
+      let w: number;
       do {
         w = pathSets.pop()!;
         edges.push(pathEdges.pop()!);

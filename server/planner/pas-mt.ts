@@ -51,13 +51,13 @@ export function reparentUntilWithin(
     if (edge < 0) return false;
     const v = meter.tree.graph.to[edge]!;
     weights.move(v, edge);
-    swaps.moved(v);
+    swaps.noteMove(v);
   }
   return true;
 }
 
 /** Gains below this share of what a vertex costs are rounding, and would be taken for ever. */
-const leastGainShare = 1e-10;
+const minGainShare = 1e-10;
 
 /**
  * For every vertex the best swap for a weight of 1. The weight is the same for all swaps of a vertex, so
@@ -82,14 +82,14 @@ class SwapTable {
 
   /** The swap to take, or −1 where none gains. */
   best(weight: Float64Array): number {
-    let free = -1,
-      freeGain = 0,
-      paid = -1,
-      paidRatio = 0;
+    let free = -1;
+    let freeGain = 0;
+    let paid = -1;
+    let paidRatio = 0;
     for (let v = 1; v < weight.length; v++) {
       const count = weight[v]!;
       if (count === 0) continue;
-      if (this.isStale[v] === 1) this.look(v);
+      if (this.isStale[v] === 1) this.updateBest(v);
       if (this.freeGain[v]! * count > freeGain) {
         freeGain = this.freeGain[v]! * count;
         free = this.freeEdge[v]!;
@@ -103,7 +103,7 @@ class SwapTable {
   }
 
   /** Tells the table that v was moved. */
-  moved(v: number): void {
+  noteMove(v: number): void {
     const {
       outgoing: { start, items },
       to,
@@ -114,7 +114,7 @@ class SwapTable {
     }
   }
 
-  private look(v: number): void {
+  private updateBest(v: number): void {
     const {
       recreation,
       parentEdge,
@@ -125,16 +125,16 @@ class SwapTable {
         incoming: { start, items },
       },
     } = this.tree;
-    const now = recreation[v]!,
-      paid = storage[parentEdge[v]!]!;
-    let freeGain = 0,
-      freeEdge = -1,
-      paidRatio = 0,
-      paidEdge = -1;
+    const now = recreation[v]!;
+    const paid = storage[parentEdge[v]!]!;
+    let freeGain = 0;
+    let freeEdge = -1;
+    let paidRatio = 0;
+    let paidEdge = -1;
     for (let at = start[v]!; at < start[v + 1]!; at++) {
-      const edge = items[at]!,
-        gain = now - recreation[from[edge]!]! - apply[edge]!;
-      if (gain <= now * leastGainShare) continue;
+      const edge = items[at]!;
+      const gain = now - recreation[from[edge]!]! - apply[edge]!;
+      if (gain <= now * minGainShare) continue;
       const added = storage[edge]! - paid;
       if (added <= 0) {
         if (gain > freeGain) {
@@ -165,8 +165,8 @@ class MemberWeights {
     /* every move keeps it up */
   }
   move(v: number, edge: number): void {
-    const { meter, weight } = this,
-      own = weight[v]!;
+    const { meter, weight } = this;
+    const own = weight[v]!;
     this.addAlong(meter.tree.parent(v), -own);
     this.addAlong(meter.tree.graph.from[edge]!, own);
     meter.move(v, edge, (group, isOver) => this.count(group, isOver ? 1 : -1));

@@ -93,8 +93,8 @@ class Growth {
       tree,
     } = this;
     for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++) {
-      const edge = outgoing.items[at]!,
-        target = to[edge]!;
+      const edge = outgoing.items[at]!;
+      const target = to[edge]!;
       if (!tree.isAttached(target) || tree.storageChange(target, edge) >= 0) continue;
       const change = tree.recreationChange(target, edge);
       if (change > 0 || tree.isBelow(v, target)) continue;
@@ -130,8 +130,8 @@ class EdgeQueue {
   pop(): number {
     const { heap } = this;
     if (heap.length === 0) return -1;
-    const least = heap[0]!,
-      last = heap.pop()!;
+    const least = heap[0]!;
+    const last = heap.pop()!;
     if (heap.length === 0) return least;
     let at = 0;
     for (;;) {

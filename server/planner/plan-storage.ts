@@ -14,7 +14,7 @@ import { minimumStorageTree } from "./minimum-arborescence.js";
 import { pasMt } from "./pas-mt.js";
 import { pasPt } from "./pas-pt.js";
 import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
-import { leastRecreation, shortestPathTree } from "./shortest-path-tree.js";
+import { minRecreationCosts, shortestPathTree } from "./shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 import { describePlan, type PlanAlgorithm, type PlanCandidate, type StoragePlan } from "./storage-plan.js";
 import { StorageTree } from "./storage-tree.js";
@@ -52,18 +52,18 @@ export interface ReferenceTree {
 }
 
 /** Effort when the caller names none: by edge, and at most. */
-const effortPerEdge = 2e4,
-  mostEffort = 6e7;
+const effortPerEdge = 2e4;
+const maxEffort = 6e7;
 /** How many of the improved trees go through exchanges, and which share of the effort each may take. */
-const mostExchanged = 3,
-  exchangeShare = 0.5;
+const maxExchanged = 3;
+const exchangeShare = 0.5;
 
 /**
  * @throws BUDGET_UNREACHABLE where no plan can keep a budget.
  */
 export function planStorage(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): StoragePlan {
   const scheme = options.scheme ?? "independent";
-  const least = leastRecreation(graph);
+  const least = minRecreationCosts(graph);
   const costs =
     "ratio" in budgets
       ? budgetsByRatio(graph, least, budgets.ratio, scheme)
@@ -104,7 +104,7 @@ export function* referenceTrees(
 ): Generator<ReferenceTree> {
   const cheapest = minimumStorageTree(graph);
   yield { algorithm: "mst", tree: cheapest };
-  const least = leastRecreation(graph);
+  const least = minRecreationCosts(graph);
   const shortest = shortestPathTree(graph, least);
   yield { algorithm: "spt", tree: shortest };
   const leastCosts = snapshotCosts(graph, least, scheme);
@@ -200,9 +200,9 @@ function search(
     descend(meter, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }
-  const total = options.effort ?? Math.min(mostEffort, effortPerEdge * graph.edgeCount);
+  const total = options.effort ?? Math.min(maxEffort, effortPerEdge * graph.edgeCount);
   descended.sort((a, b) => a.meter.tree.storageCost - b.meter.tree.storageCost);
-  for (const { algorithm, meter } of descended.slice(0, mostExchanged)) {
+  for (const { algorithm, meter } of descended.slice(0, maxExchanged)) {
     exchange(meter, { left: total * exchangeShare }, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }

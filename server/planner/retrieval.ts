@@ -70,8 +70,8 @@ export function retrieveShared(
   );
   const needs = sortByMemory(graph, children);
   const steps: RetrievalStep[] = [];
-  let cost = 0,
-    peakBytes = 0;
+  let cost = 0;
+  let peakBytes = 0;
   const take = (vertex: number, heldBytes: number): void => {
     const edge = parentEdge[vertex]!;
     steps.push({ vertex, edge });
@@ -112,13 +112,13 @@ function unionOfPaths(
   parentEdge: ParentEdges,
   members: Int32Array,
 ): Map<number, number[]> {
-  const children = new Map<number, number[]>(),
-    seen = new Set<number>([0]);
+  const children = new Map<number, number[]>();
+  const seen = new Set<number>([0]);
   for (const member of members) {
     for (let v = member; !seen.has(v);) {
       seen.add(v);
-      const parent = graph.from[parentEdge[v]!]!,
-        siblings = children.get(parent);
+      const parent = graph.from[parentEdge[v]!]!;
+      const siblings = children.get(parent);
       if (siblings === undefined) children.set(parent, [v]);
       else siblings.push(v);
       v = parent;
@@ -138,8 +138,8 @@ function sortByMemory(
   const order = [0];
   for (let at = 0; at < order.length; at++) order.push(...(children.get(order[at]!) ?? []));
   for (const v of order.reverse()) {
-    const own = byteLengths[v]!,
-      below = children.get(v);
+    const own = byteLengths[v]!;
+    const below = children.get(v);
     if (below === undefined) {
       needs.set(v, own);
       continue;

@@ -11,7 +11,7 @@ const tieShare = 1e-12;
 /**
  * Least recreation cost of every vertex: no tree rebuilds any of them for less. Dijkstra with a binary heap.
  */
-export function leastRecreation(graph: StorageGraph): Float64Array {
+export function minRecreationCosts(graph: StorageGraph): Float64Array {
   const { vertexCount, outgoing, to, recreation } = graph;
   const cost = new Float64Array(vertexCount).fill(Number.POSITIVE_INFINITY);
   const heap: number[] = [0];
@@ -31,8 +31,8 @@ export function leastRecreation(graph: StorageGraph): Float64Array {
     put(at, v);
   };
   while (heap.length > 0) {
-    const v = heap[0]!,
-      last = heap.pop()!;
+    const v = heap[0]!;
+    const last = heap.pop()!;
     if (heap.length > 0) {
       let at = 0;
       for (;;) {
@@ -46,9 +46,9 @@ export function leastRecreation(graph: StorageGraph): Float64Array {
       put(at, last);
     }
     for (let i = outgoing.start[v]!; i < outgoing.start[v + 1]!; i++) {
-      const edge = outgoing.items[i]!,
-        target = to[edge]!,
-        through = cost[v]! + recreation[edge]!;
+      const edge = outgoing.items[i]!;
+      const target = to[edge]!;
+      const through = cost[v]! + recreation[edge]!;
       if (through >= cost[target]!) continue;
       cost[target] = through;
       if (place[target]! < 0) {
@@ -67,7 +67,7 @@ export function leastRecreation(graph: StorageGraph): Float64Array {
  */
 export function shortestPathTree(
   graph: StorageGraph,
-  least: Float64Array = leastRecreation(graph),
+  least: Float64Array = minRecreationCosts(graph),
 ): ParentEdges {
   const { from, to, recreation, storage } = graph;
   return minimumArborescence(graph, {

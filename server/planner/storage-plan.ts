@@ -82,8 +82,8 @@ export function describePlan(
     ...header,
     storageCost: tree.storageCost,
     vertices: Array.from(tree.subtree(0).slice(1), (v) => {
-      const edge = parentEdge[v]!,
-        detail = graph.details[edge];
+      const edge = parentEdge[v]!;
+      const detail = graph.details[edge];
       return {
         vertex: graph.vertexIds[v]!,
         from: graph.from[edge] === 0 ? null : graph.vertexIds[graph.from[edge]!]!,

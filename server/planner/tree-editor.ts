@@ -14,9 +14,9 @@ export interface Effort {
 }
 
 /** Room is not made where more limits than this are broken: that would rearrange a whole family. */
-const mostBroken = 24;
+const maxBrokenLimits = 24;
 /** Swaps that making room may take. */
-const mostRepairs = 24;
+const maxRepairs = 24;
 /** Changes below this share of what they change are rounding. */
 export const roundingShare = 1e-9;
 
@@ -49,8 +49,8 @@ export class TreeEditor {
   }
 
   move(v: number, edge: number): void {
-    const { tree } = this,
-      now = tree.parentEdge[v]!;
+    const { tree } = this;
+    const now = tree.parentEdge[v]!;
     this.log.push({ vertex: v, edge: now });
     this.shift(v, edge);
   }
@@ -81,7 +81,7 @@ export class TreeEditor {
    */
   makeRoom(fixed: ReadonlySet<number>, most: number): boolean {
     for (let repairs = 0; this.broken.size > 0; repairs++) {
-      if (this.broken.size > mostBroken || repairs === mostRepairs) return false;
+      if (this.broken.size > maxBrokenLimits || repairs === maxRepairs) return false;
       const edge = this.cheapestRoom(fixed, most);
       if (edge < 0) return false;
       const before = this.added;
@@ -103,19 +103,19 @@ export class TreeEditor {
       recreation: apply,
       incoming: { start, items },
     } = tree.graph;
-    const { touched, excess } = this.weigh();
-    let best = -1,
-      bestRatio = 0;
+    const { touched, excess } = this.countBrokenBelow();
+    let best = -1;
+    let bestRatio = 0;
     for (const x of touched) {
-      const count = weight[x]!,
-        now = tree.recreation[x]!,
-        paid = storage[tree.parentEdge[x]!]!;
+      const count = weight[x]!;
+      const now = tree.recreation[x]!;
+      const paid = storage[tree.parentEdge[x]!]!;
       weight[x] = 0;
       if (fixed.has(x)) continue;
       this.effort.left -= start[x + 1]! - start[x]!;
       for (let at = start[x]!; at < start[x + 1]!; at++) {
-        const edge = items[at]!,
-          added = storage[edge]! - paid;
+        const edge = items[at]!;
+        const added = storage[edge]! - paid;
         if (added >= most) break;
         const gain = now - tree.recreation[from[edge]!]! - apply[edge]!;
         if (gain <= now * roundingShare) continue;
@@ -134,7 +134,7 @@ export class TreeEditor {
    * Counts, in `weight`, the members of broken groups below each vertex, and sums by how much the groups are
    * over.
    */
-  private weigh(): { readonly touched: readonly number[]; readonly excess: number } {
+  private countBrokenBelow(): { readonly touched: readonly number[]; readonly excess: number } {
     const {
       meter: {
         cost,

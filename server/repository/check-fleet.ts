@@ -9,7 +9,7 @@ import type { Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
-import { checkVersion } from "./record-version.js";
+import { checkVersion } from "./versions/record-version.js";
 import { keptVersions } from "./state/references.js";
 
 type Problem = CheckReport["problems"][number];
@@ -43,8 +43,8 @@ async function checkJournal(
   { journal, state, fleet }: RepositoryContext,
   problems: Problem[],
 ): Promise<void> {
-  let length = 0,
-    chain = "";
+  let length = 0;
+  let chain = "";
   // Seen before the entries are read: what is appended meanwhile may or may not be among them.
   const head = journal.head();
   try {
@@ -62,11 +62,11 @@ async function checkJournal(
       id: fleet,
       message: `The journal on disk has ${length} entries and does not lead to the head of ${head.length}. Stop the server, and restore the journal from a backup.`,
     });
-  if (state.ignored > 0)
+  if (state.ignoredFacts > 0)
     problems.push({
       what: "facts",
       id: fleet,
-      message: `${state.ignored} facts speak of versions or devices that the journal does not know; they were passed over. Report this.`,
+      message: `${state.ignoredFacts} facts speak of versions or devices that the journal does not know; they were passed over. Report this.`,
     });
 }
 
@@ -82,7 +82,7 @@ async function checkOne(
     for (const { tensor, path } of leaves) {
       if (context.objects.has(tensor) || reported.has(tensor)) continue;
       reported.add(tensor);
-      const error = whyUnreadable(context.objects, tensor);
+      const error = unreadableError(context.objects, tensor);
       problems.push({
         what: `tensor: ${error.code}`,
         id: tensor,
@@ -103,7 +103,7 @@ async function checkOne(
 }
 
 /** Not there, damaged, or coded against what is. */
-function whyUnreadable(objects: Pick<PackStore, "openTensor" | "problems">, tensor: Hash): StemmaError {
+function unreadableError(objects: Pick<PackStore, "openTensor" | "problems">, tensor: Hash): StemmaError {
   const known = objects.problems().find(({ id }) => id === tensor);
   if (known !== undefined) return known.error;
   try {

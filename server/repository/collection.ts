@@ -21,11 +21,11 @@ function liveNow(
 
 /** @throws COLLECTION_REFUSED where a fact that cannot be read may keep something */
 export function refuseUnknownFacts({ state, fleet }: RepositoryContext): void {
-  if (state.unknown > 0)
+  if (state.unknownFacts > 0)
     throw new StemmaError(
       "COLLECTION_REFUSED",
-      `The journal of ${fleet} has ${state.unknown} facts that this Stemma does not know; they may keep something. Collect with the newer Stemma that wrote them.`,
-      { unknown: state.unknown },
+      `The journal of ${fleet} has ${state.unknownFacts} facts that this Stemma does not know; they may keep something. Collect with the newer Stemma that wrote them.`,
+      { unknown: state.unknownFacts },
     );
 }
 

@@ -9,7 +9,7 @@ import type { Fact } from "../../shared/journal/fact.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { applyFact, nextVersion, type FleetState } from "./state/state.js";
+import { applyFact, nextVersionNumber, type FleetState } from "./state/state.js";
 
 /** What a submission sees while its batch is put together. */
 export interface Draft {
@@ -25,25 +25,25 @@ export interface Submission {
    * Objects that the facts refer to: all must be in the store, or the submission fails with
    * REFERENCE_MISSING.
    */
-  readonly needed: readonly Hash[];
+  readonly requiredObjects: readonly Hash[];
   /** Facts to append; throws to refuse. An empty list appends nothing. */
   decide(draft: Draft): readonly Fact[];
   /** Runs after the facts were applied, before anything else is decided. */
-  readonly applied?: (positions: readonly number[]) => void;
+  readonly onApplied?: (positions: readonly number[]) => void;
   /** Decided against a state in which nothing else is in flight (retirement against assignment). */
-  readonly alone?: boolean;
+  readonly isExclusive?: boolean;
 }
 
-interface Waiting extends Submission {
+interface PendingSubmission extends Submission {
   resolve(positions: readonly number[]): void;
   reject(error: unknown): void;
 }
 
 /** Facts in one batch at most, so that one fsync never waits for a huge write. */
-const maxBatch = 1024;
+const maxBatchSubmissions = 1024;
 
 export class CommitQueue {
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: PendingSubmission[] = [];
   #draining: Promise<void> | undefined;
   constructor(
     private readonly objects: Pick<ObjectPruner, "has" | "commitReferences">,
@@ -74,17 +74,17 @@ export class CommitQueue {
     this.#draining = undefined;
   }
 
-  #takeBatch(): readonly Waiting[] {
-    const firstAlone = this.#waiting.findIndex(({ alone }) => alone === true);
+  #takeBatch(): readonly PendingSubmission[] {
+    const firstAlone = this.#waiting.findIndex(({ isExclusive }) => isExclusive === true);
     const count = firstAlone === 0 ? 1 : firstAlone > 0 ? firstAlone : this.#waiting.length;
-    return this.#waiting.splice(0, Math.min(count, maxBatch));
+    return this.#waiting.splice(0, Math.min(count, maxBatchSubmissions));
   }
 
-  async #write(batch: readonly Waiting[]): Promise<void> {
+  async #write(batch: readonly PendingSubmission[]): Promise<void> {
     let open = batch;
     for (;;) {
       open = open.filter((one) => this.#hasNeeded(one));
-      const needed = new Set(open.flatMap((one) => [...one.needed]));
+      const needed = new Set(open.flatMap((one) => [...one.requiredObjects]));
       try {
         await this.objects.commitReferences(needed, async () => {
           const accepted = this.#decide(open);
@@ -104,8 +104,8 @@ export class CommitQueue {
     }
   }
 
-  #hasNeeded(one: Waiting): boolean {
-    const absent = [...one.needed].filter((id) => !this.objects.has(id));
+  #hasNeeded(one: PendingSubmission): boolean {
+    const absent = [...one.requiredObjects].filter((id) => !this.objects.has(id));
     if (absent.length === 0) return true;
     const [first, ...others] = absent;
     one.reject(
@@ -118,19 +118,21 @@ export class CommitQueue {
     return false;
   }
 
-  #decide(batch: readonly Waiting[]): { readonly one: Waiting; readonly facts: readonly Fact[] }[] {
+  #decide(
+    batch: readonly PendingSubmission[],
+  ): { readonly one: PendingSubmission; readonly facts: readonly Fact[] }[] {
     const taken = new Map<string, number>();
     const recordedHere = new Set<Hash>();
     const draft: Draft = {
       state: this.state,
       recordedHere,
       takeVersion: (name) => {
-        const version = taken.get(name) ?? nextVersion(this.state, name);
+        const version = taken.get(name) ?? nextVersionNumber(this.state, name);
         taken.set(name, version + 1);
         return version;
       },
     };
-    const accepted: { readonly one: Waiting; readonly facts: readonly Fact[] }[] = [];
+    const accepted: { readonly one: PendingSubmission; readonly facts: readonly Fact[] }[] = [];
     for (const one of batch) {
       try {
         const facts = one.decide(draft);
@@ -144,7 +146,7 @@ export class CommitQueue {
   }
 
   #apply(
-    accepted: readonly { readonly one: Waiting; readonly facts: readonly Fact[] }[],
+    accepted: readonly { readonly one: PendingSubmission; readonly facts: readonly Fact[] }[],
     positions: readonly number[],
   ): void {
     let at = 0;
@@ -154,12 +156,12 @@ export class CommitQueue {
         applyFact(this.state, own[index] as number, fact);
       });
       at += facts.length;
-      one.applied?.(own);
+      one.onApplied?.(own);
       one.resolve(own);
     }
   }
 }
 
-function isPresent(objects: Pick<ObjectPruner, "has">, { needed }: Submission): boolean {
-  return needed.every((id) => objects.has(id));
+function isPresent(objects: Pick<ObjectPruner, "has">, { requiredObjects }: Submission): boolean {
+  return requiredObjects.every((id) => objects.has(id));
 }

@@ -111,13 +111,6 @@ export interface FleetMoment {
   readonly uncertainMs?: number | null;
 }
 
-/** One line of a fleet recovered as of a time: the model, or why there is none. */
-export interface FleetRecovery {
-  readonly moment: FleetMoment;
-  readonly model?: RecoveredModel;
-  readonly error?: unknown;
-}
-
 /** One page of the versions that a query finds. */
 export interface VersionPage {
   /** In the order that the query names. */
@@ -173,14 +166,6 @@ export interface FleetRepository {
   ): Promise<RecoveredModel>;
   diff(a: Hash, b: Hash): Promise<ModelDiff>;
   asOf(atMs: number): readonly FleetMoment[];
-  /**
-   * Recovers what every line ran at `atMs`, one by one; a line that fails yields its error and the rest go
-   * on.
-   */
-  recoverFleet(
-    atMs: number,
-    options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> },
-  ): AsyncIterable<FleetRecovery>;
   /**
    * One page of the versions that the query finds, through the catalog (an index, rebuilt from the journal).
    * @throws HTTP_REQUEST_INVALID

@@ -8,15 +8,15 @@ export async function fleetStats({
   objects,
   journal,
 }: RepositoryContext): ReturnType<FleetRepository["stats"]> {
-  let versions = 0,
-    logicalBytes = 0;
+  let versions = 0;
+  let logicalBytes = 0;
   for (const version of state.versions.values()) {
     if (version.retired !== undefined) continue;
     versions++;
     logicalBytes += version.tensorBytes;
   }
-  let count = 0,
-    tensors = 0;
+  let count = 0;
+  let tensors = 0;
   const coded = { tensors: 0, storedBytes: 0, byteLength: 0, deepest: 0 };
   for (const { kind, id, storedBytes, byteLength } of objects.list()) {
     count++;

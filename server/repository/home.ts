@@ -120,7 +120,7 @@ function formatPath(home: string): string {
 const homeNames = new Set(["format.json", "server-key.json", "run.json", "run", "fleets"]);
 
 /** The first thing in a folder that is no part of a home, or undefined. */
-export async function strayName(files: Files, home: string): Promise<string | undefined> {
+export async function findForeignName(files: Files, home: string): Promise<string | undefined> {
   return (await files.list(home)).find(
     (name) => !homeNames.has(name) && !name.startsWith("lock") && !name.endsWith(".tmp"),
   );
@@ -131,7 +131,7 @@ const formatFile = z.object({ kind: z.literal(kind), format: z.number().int() })
 /** Whether the home has no format yet. @throws HOME_FORMAT_UNKNOWN */
 async function checkFormat(files: Files, home: string): Promise<boolean> {
   if ((await files.stat(formatPath(home))) === undefined) {
-    const stray = await strayName(files, home);
+    const stray = await findForeignName(files, home);
     if (stray !== undefined)
       throw new StemmaError(
         "HOME_FORMAT_UNKNOWN",

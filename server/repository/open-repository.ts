@@ -21,17 +21,17 @@ import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
 import { deviceSummary } from "./state/device-summary.js";
-import { diffVersions, needKept } from "./diff-versions.js";
+import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
 import { loadRecords } from "./state/record-cache.js";
-import { noteSequence, recordVersion } from "./record-version.js";
-import { confirmStored, recoverFleet, recoverVersion, releaseVersion } from "./recover-version.js";
+import { noteSequence, recordVersion } from "./versions/record-version.js";
+import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
 import { fleetRetention } from "./retention/retention.js";
-import { saveVersion } from "./save-version.js";
+import { saveVersion } from "./versions/save-version.js";
 import { applyFact, backedUpTo, emptyState, type VersionState } from "./state/state.js";
 import {
   findVersion,
@@ -144,7 +144,6 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     confirmStored: (versionId) => confirmStored(context, versionId),
     release: (versionId, because) => releaseVersion(context, versionId, because),
     recover: (versionId, options) => recoverVersion(context, versionId, options),
-    recoverFleet: (atMs, options) => recoverFleet(context, atMs, options),
     diff: (a, b) => diffVersions(context, a, b),
     append,
     tag: async (name, tag, versionId) => {
@@ -208,7 +207,7 @@ function lookups(context: RepositoryContext): Lookups {
     get: (versionId) => findVersion(context, versionId),
     versions: (filter) => listVersions(context, filter),
     lineage: (versionId) => lineageOf(context, versionId),
-    leaves: async (versionId) => await readLeaves(context.objects, needKept(context, versionId).record),
+    leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),
     list: async (query) => {
       const { versionIds, total } = await context.catalog.find(query);
       return { versions: versionIds.map((versionId) => requireVersion(context, versionId)), total };
@@ -227,7 +226,7 @@ function lookups(context: RepositoryContext): Lookups {
       return device === undefined ? undefined : deviceSummary(device);
     },
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line),
-    wasAssigned: (device, versionId) => state.devices.get(device)?.given.has(versionId) ?? false,
+    wasAssigned: (device, versionId) => state.devices.get(device)?.everAssigned.has(versionId) ?? false,
     datasets: () => [...state.datasets.values()],
   };
 }

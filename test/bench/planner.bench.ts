@@ -17,7 +17,7 @@ import {
   snapshotCosts,
   type PlanningScheme,
 } from "../../server/planner/retrieval.js";
-import { leastRecreation, shortestPathTree } from "../../server/planner/shortest-path-tree.js";
+import { minRecreationCosts, shortestPathTree } from "../../server/planner/shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "../../server/planner/storage-graph.js";
 import { checkPlan } from "../../server/planner/storage-plan.js";
 import { StorageTree } from "../../server/planner/storage-tree.js";
@@ -63,7 +63,7 @@ interface Outcome {
 
 /** One α on one graph: every algorithm, and the kept plan as `best`. */
 function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Outcome[] {
-  const least = leastRecreation(graph),
+  const least = minRecreationCosts(graph),
     budgets = budgetsByRatio(graph, least, ratio, under),
     leastMean = mean(snapshotCosts(graph, least, under));
   const cheapest = new StorageTree(graph, minimumStorageTree(graph)).storageCost;

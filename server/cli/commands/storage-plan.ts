@@ -8,10 +8,10 @@ import { writeDurably } from "../../../shared/files/durable-write.js";
 import { formatBytes, formatDuration, type Output } from "../../../shared/cli/output.js";
 import type { ApplyReport } from "../../archive/apply-plan.js";
 import {
-  archiveLayouts,
+  archiveEncodings,
   maxPlanBytes,
   readArchivePlan,
-  type ArchiveLayout,
+  type ArchiveEncoding,
   type ArchivePlan,
   type RecreationSummary,
 } from "../../archive/archive-plan.js";
@@ -169,13 +169,13 @@ function planOptionsOf({
 }: PlanChoices): Omit<OperationInput<"planStorage">, "fleet"> {
   if (!(planningSchemes as readonly string[]).includes(scheme))
     throw new StemmaError("USAGE", `--scheme ${scheme} is none. Use one of ${planningSchemes.join(", ")}.`);
-  if (!(archiveLayouts as readonly string[]).includes(layout))
-    throw new StemmaError("USAGE", `--layout ${layout} is none. Use one of ${archiveLayouts.join(", ")}.`);
+  if (!(archiveEncodings as readonly string[]).includes(layout))
+    throw new StemmaError("USAGE", `--layout ${layout} is none. Use one of ${archiveEncodings.join(", ")}.`);
   return {
     ratio: parseRatio(budget),
     ...(measure ? { measure } : {}),
     scheme: scheme as PlanningScheme,
-    layout: layout as ArchiveLayout,
+    layout: layout as ArchiveEncoding,
     ...(search === undefined ? {} : { timeLimitMs: parseDuration(search) }),
     ...(readRate === undefined ? {} : { readBytesPerSecond: parseBytes(readRate) }),
   };

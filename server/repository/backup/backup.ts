@@ -21,7 +21,7 @@ import {
   type BackupManifest,
 } from "./backup-manifest.js";
 import type { RepositoryContext } from "../context.js";
-import { copyFile, filesAtOnce } from "./copy-file.js";
+import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { keyPath } from "../home.js";
 
 /**
@@ -65,7 +65,7 @@ export async function backupFleet(
     });
     await removeStale(context, target, journal, packs);
     await context.queue.submit({
-      needed: [],
+      requiredObjects: [],
       decide: () => [{ type: "backup", atMs: context.clock.now(), position: head.length, location: folder }],
     });
     return { position: head.length, bytes };
@@ -107,7 +107,7 @@ async function copyPacks(
   const known = new Map(earlier.map((pack) => [pack.name, pack]));
   const packs = await mapConcurrent(
     objects.packs(),
-    filesAtOnce,
+    maxConcurrentCopies,
     async ({ bytes, path }): Promise<BackedUpPack> => {
       const name = basename(path);
       const before = known.get(name);

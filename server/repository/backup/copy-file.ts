@@ -5,9 +5,9 @@ import type { Files, OpenFile } from "../../../shared/ports.js";
 import { Sha256 } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
-const pieceBytes = 4 * 1024 * 1024;
+const chunkBytes = 4 * 1024 * 1024;
 /** Files copied at once: their fsyncs share the disk's own commits. */
-export const filesAtOnce = 16;
+export const maxConcurrentCopies = 16;
 
 export interface CopiedFile {
   readonly bytes: number;
@@ -15,12 +15,12 @@ export interface CopiedFile {
 }
 
 /** Reads a whole file through `use`, piece by piece; the piece is reused. */
-export async function readPieces(
+export async function readChunks(
   file: OpenFile,
   use: (piece: Uint8Array, position: number) => Promise<void> | void,
 ): Promise<number> {
   // Most packs are small, and many are copied at once.
-  const buffer = new Uint8Array(Math.max(1, Math.min(pieceBytes, await file.size())));
+  const buffer = new Uint8Array(Math.max(1, Math.min(chunkBytes, await file.size())));
   let position = 0;
   for (;;) {
     const count = await file.read(buffer, position);
@@ -42,7 +42,7 @@ export async function copyFile(files: Files, from: string, to: string): Promise<
     const target = await files.open(temporary, "create");
     let bytes: number;
     try {
-      bytes = await readPieces(source, async (piece, position) => {
+      bytes = await readChunks(source, async (piece, position) => {
         hash.update(piece);
         await target.write(piece, position);
       });
@@ -61,7 +61,7 @@ export async function hashFile(files: Files, path: string): Promise<CopiedFile> 
   const hash = new Sha256();
   const file = await files.open(path, "read");
   try {
-    const bytes = await readPieces(file, (piece) => {
+    const bytes = await readChunks(file, (piece) => {
       hash.update(piece);
     });
     return { bytes, sha256: hash.digest() };

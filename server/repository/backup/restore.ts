@@ -14,8 +14,8 @@ import { verifyHead } from "../../../shared/trust/signatures.js";
 import { isName } from "../../../shared/wire/topics.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-manifest.js";
-import { copyFile, filesAtOnce, hashFile } from "./copy-file.js";
-import { keyPath, openHome, strayName, type Home, type HomePorts } from "../home.js";
+import { copyFile, maxConcurrentCopies, hashFile } from "./copy-file.js";
+import { keyPath, openHome, findForeignName, type Home, type HomePorts } from "../home.js";
 import { openRepositoryIn } from "../open-repository.js";
 
 export interface RestoredFleet {
@@ -69,7 +69,7 @@ async function verifyFleet(
       `The journal in ${from} has ${length} facts, its manifest says ${head.length}. Use another backup.`,
       { folder: from },
     );
-  await mapConcurrent(packs, filesAtOnce, async ({ name, bytes, sha256 }) => {
+  await mapConcurrent(packs, maxConcurrentCopies, async ({ name, bytes, sha256 }) => {
     const path = join(from, "packs", name);
     const actual = await hashFile(files, path);
     if (actual.bytes !== bytes || actual.sha256 !== sha256)
@@ -91,7 +91,7 @@ export async function restoreBackup(
   { dryRun = false }: { readonly dryRun?: boolean } = {},
 ): Promise<readonly RestoredFleet[]> {
   const { files } = ports;
-  await refuseFilled(files, homePath);
+  await refuseNonEmptyHome(files, homePath);
   const manifests = await verifyBackup(files, folder);
   if (dryRun) return manifests.map((manifest) => reportOf(manifest, 0));
   await makeFolderDurably(files, homePath);
@@ -107,8 +107,8 @@ export async function restoreBackup(
 }
 
 /** What an unfinished restore left behind is no filling. */
-async function refuseFilled(files: Files, home: string): Promise<void> {
-  const stray = (await strayName(files, home)) ?? (await files.list(join(home, "fleets"))).find(isName);
+async function refuseNonEmptyHome(files: Files, home: string): Promise<void> {
+  const stray = (await findForeignName(files, home)) ?? (await files.list(join(home, "fleets"))).find(isName);
   if (stray !== undefined)
     throw new StemmaError(
       "BACKUP_INVALID",
@@ -135,7 +135,7 @@ async function restoreFleet(home: Home, folder: string, manifest: BackupManifest
   const partial = join(home.path, "fleets", `.restoring-${manifest.fleet}`);
   await files.remove(partial);
   for (const part of ["packs", "journal"]) await makeFolderDurably(files, join(partial, part));
-  await mapConcurrent(manifest.packs, filesAtOnce, async ({ name, sha256 }) => {
+  await mapConcurrent(manifest.packs, maxConcurrentCopies, async ({ name, sha256 }) => {
     const copied = await copyFile(files, join(from, "packs", name), join(partial, "packs", name));
     if (copied.sha256 !== sha256)
       throw new StemmaError(
@@ -148,13 +148,13 @@ async function restoreFleet(home: Home, folder: string, manifest: BackupManifest
     if (name.endsWith(".log"))
       await copyFile(files, join(from, manifest.journal, name), join(partial, "journal", name));
   for (const part of ["packs", "journal"]) await files.syncFolder(join(partial, part));
-  const versions = await noteRestore(home, manifest, partial, clock.now());
+  const versions = await recordRestore(home, manifest, partial, clock.now());
   await files.rename(partial, final);
   await files.syncFolder(join(home.path, "fleets"));
   return reportOf(manifest, versions);
 }
 
-async function noteRestore(
+async function recordRestore(
   home: Home,
   { fleet, head }: BackupManifest,
   partial: string,

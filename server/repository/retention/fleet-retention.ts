@@ -51,7 +51,7 @@ export interface RetentionOptions {
   readonly busy?: () => ReadonlyMap<Hash, string>;
   readonly listKept?: boolean;
   /** Facts that go to the journal together, 2048 unless said: saves wait no longer than for these. */
-  readonly atOnce?: number;
+  readonly batchSize?: number;
 }
 
 export interface FleetRetention {
@@ -64,5 +64,5 @@ export interface FleetRetention {
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */
   forecast(options?: RetentionOptions): Promise<RetentionForecast>;
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */
-  apply(options?: Pick<RetentionOptions, "busy" | "atOnce">): Promise<RetentionOutcome>;
+  apply(options?: Pick<RetentionOptions, "busy" | "batchSize">): Promise<RetentionOutcome>;
 }

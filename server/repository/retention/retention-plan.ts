@@ -65,14 +65,14 @@ export interface Kept<Version> {
   readonly reason: KeepReason;
   readonly because: string;
 }
-export interface Going<Version> {
+export interface Retired<Version> {
   readonly version: Version;
   readonly scope: RetentionScope;
   readonly because: string;
 }
 export interface RetentionPlan<Version> {
   readonly keep: readonly Kept<Version>[];
-  readonly retire: readonly Going<Version>[];
+  readonly retire: readonly Retired<Version>[];
 }
 
 /** The rule that holds for a version: the most specific one. */
@@ -101,8 +101,8 @@ export function planRetention<Version extends RetainableVersion>(
   rules: readonly ScopedRule[],
   nowMs: number,
 ): RetentionPlan<Version> {
-  const keep = new Map<Hash, Kept<Version>>(),
-    retire = new Map<Hash, Going<Version>>();
+  const keep = new Map<Hash, Kept<Version>>();
+  const retire = new Map<Hash, Retired<Version>>();
   for (const series of seriesOf(versions)) judgeSeries(series, rules, nowMs, keep, retire);
   keepBases(versions, rules, keep, retire);
   const inOrder = [...versions].sort(byPosition);
@@ -136,7 +136,7 @@ function judgeSeries<Version extends RetainableVersion>(
   rules: readonly ScopedRule[],
   nowMs: number,
   keep: Map<Hash, Kept<Version>>,
-  retire: Map<Hash, Going<Version>>,
+  retire: Map<Hash, Retired<Version>>,
 ): void {
   series.sort(byPosition);
   const head = series.at(-1);
@@ -148,7 +148,7 @@ function judgeSeries<Version extends RetainableVersion>(
   for (const version of series) {
     const verdict = verdicts.get(version) ?? { reason: "no-rule" as const, because: "no rule holds for it" };
     const kept =
-      keptAlways(version, head) ??
+      reasonBeforeRules(version, head) ??
       (scoped?.rule.releaseBases === true && version.distributed
         ? { reason: "release-base" as const, because: "it was given to a device" }
         : undefined);
@@ -161,7 +161,7 @@ function judgeSeries<Version extends RetainableVersion>(
 
 type Verdict = { readonly reason: KeepReason; readonly because: string } | { readonly goes: string };
 
-function keptAlways(
+function reasonBeforeRules(
   version: RetainableVersion,
   head: RetainableVersion,
 ): { readonly reason: KeepReason; readonly because: string } | undefined {
@@ -229,7 +229,7 @@ function keepBases<Version extends RetainableVersion>(
   versions: readonly Version[],
   rules: readonly ScopedRule[],
   keep: Map<Hash, Kept<Version>>,
-  retire: Map<Hash, Going<Version>>,
+  retire: Map<Hash, Retired<Version>>,
 ): void {
   const saved: Kept<Version>[] = [];
   for (const child of versions) {

@@ -73,7 +73,7 @@ function invalid(text: string, why: string): StemmaError {
 }
 
 /** Reads words one by one; commas and line ends mean nothing but a pause. */
-class Words {
+class RuleReader {
   readonly #words: readonly string[];
   #at = 0;
   constructor(readonly text: string) {
@@ -114,7 +114,7 @@ class Words {
 
 /** @throws RETENTION_RULE_INVALID saying what is wrong and how a rule reads */
 export function parseRetentionRule(text: string): RetentionRule {
-  const words = new Words(text);
+  const words = new RuleReader(text);
   const everything: RetentionRule = { bases: false, releaseBases: false, whole: null, stages: [] };
   if (words.take("for", "ever")) {
     if (words.left) throw words.fail("the rule's end");
@@ -127,10 +127,10 @@ export function parseRetentionRule(text: string): RetentionRule {
   return { ...kept, ...rest };
 }
 
-function readKept(words: Words): Pick<RetentionRule, "bases" | "releaseBases"> {
-  let bases = false,
-    releaseBases = false,
-    named = 0;
+function readKept(words: RuleReader): Pick<RetentionRule, "bases" | "releaseBases"> {
+  let bases = false;
+  let releaseBases = false;
+  let named = 0;
   for (;;) {
     if (words.take("release", "bases")) releaseBases = true;
     else if (words.take("bases")) bases = true;
@@ -146,7 +146,7 @@ function readKept(words: Words): Pick<RetentionRule, "bases" | "releaseBases"> {
   return { bases, releaseBases };
 }
 
-function readRest(words: Words): Pick<RetentionRule, "whole" | "stages"> {
+function readRest(words: RuleReader): Pick<RetentionRule, "whole" | "stages"> {
   if (words.take("for", "ever")) return { whole: null, stages: [] };
   const stages: ThinningStage[] = [];
   const begins = /^[0-9]+$/.test(words.peek() ?? "");
@@ -163,7 +163,7 @@ function readRest(words: Words): Pick<RetentionRule, "whole" | "stages"> {
   return { whole, stages };
 }
 
-function readStage(words: Words): ThinningStage {
+function readStage(words: RuleReader): ThinningStage {
   if (!(words.take("one", "a") || words.take("one", "an")))
     throw words.fail('an age, "one a week" or "nothing"');
   const every = periodOf(words.peek());
@@ -172,7 +172,7 @@ function readStage(words: Words): ThinningStage {
   return { every, until: words.take("until") ? readAge(words) : null };
 }
 
-function readAge(words: Words): Age {
+function readAge(words: RuleReader): Age {
   if (!/^[0-9]{1,9}$/.test(words.peek() ?? "")) throw words.fail("a number of days, weeks, months or years");
   const count = Number(words.next());
   const unit = periodOf(words.peek());

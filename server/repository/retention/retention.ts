@@ -21,7 +21,7 @@ import { ownDevice } from "../state/naming.js";
 import {
   planRetention,
   printScope,
-  type Going,
+  type Retired,
   type KeepReason,
   type RetainableVersion,
   type RetentionPlan,
@@ -119,8 +119,8 @@ function planNow(
   busy: RetentionOptions["busy"],
 ): RetentionPlan<Candidate> {
   const { state } = context;
-  const inUse = versionsInUse(state),
-    underWay = busy?.() ?? new Map<Hash, string>();
+  const inUse = versionsInUse(state);
+  const underWay = busy?.() ?? new Map<Hash, string>();
   const candidates: Candidate[] = [];
   for (const version of state.versions.values()) {
     if (version.retired === undefined) candidates.push(candidateOf(context, version, inUse, underWay));
@@ -199,7 +199,7 @@ function fateOf(
   };
 }
 
-function reasonOf({ scope, because }: Going<Candidate>): string {
+function reasonOf({ scope, because }: Retired<Candidate>): string {
   return `retention of ${printScope(scope)}: ${because}`;
 }
 
@@ -243,20 +243,20 @@ async function forecastRetention(
  */
 async function applyRetention(
   context: RepositoryContext,
-  { busy, atOnce = 2048 }: Pick<RetentionOptions, "busy" | "atOnce"> = {},
+  { busy, batchSize = 2048 }: Pick<RetentionOptions, "busy" | "batchSize"> = {},
 ): Promise<RetentionOutcome> {
   refuseUnknownFacts(context);
   const nowMs = context.clock.now();
   const retired: Fate[] = [];
   for (;;) {
-    let batch: readonly Going<Candidate>[] = [],
-      kept = 0;
+    let batch: readonly Retired<Candidate>[] = [];
+    let kept = 0;
     await context.queue.submit({
-      needed: [],
-      alone: true,
+      requiredObjects: [],
+      isExclusive: true,
       decide: () => {
         const plan = planNow(context, rulesOf(context, undefined), nowMs, busy);
-        batch = plan.retire.slice(0, atOnce);
+        batch = plan.retire.slice(0, batchSize);
         kept = plan.keep.length;
         return batch.map((going) => ({
           type: "retired",
@@ -265,13 +265,13 @@ async function applyRetention(
           because: reasonOf(going),
         }));
       },
-      applied: () => {
+      onApplied: () => {
         context.catalog.changed(batch.map(({ version }) => version.versionId));
       },
     });
     retired.push(
       ...batch.map((going) => fateOf(context, { version: going.version, because: reasonOf(going) })),
     );
-    if (batch.length < atOnce) return { nowMs, retired, kept };
+    if (batch.length < batchSize) return { nowMs, retired, kept };
   }
 }

@@ -26,22 +26,27 @@ export async function appendFacts(
     "versionId" in fact && fact.versionId !== null ? [fact.versionId] : [],
   );
   return await context.queue.submit({
-    needed: [],
+    requiredObjects: [],
     // Retirement must not cross an assignment or a hold on its way to the disk.
-    alone: checked.some(({ type }) => type === "retired"),
+    isExclusive: checked.some(({ type }) => type === "retired"),
     decide: ({ state, recordedHere }: Draft) => {
       for (const fact of checked) checkAgainst(state, recordedHere, fact);
       return checked;
     },
-    applied: () => {
+    onApplied: () => {
       context.catalog.changed(changed);
     },
   });
 }
 
-function needKept(state: FleetState, recordedHere: ReadonlySet<Hash>, versionId: Hash, toDo: string): void {
+function requireNotRetired(
+  state: FleetState,
+  recordedHere: ReadonlySet<Hash>,
+  versionId: Hash,
+  toDo: string,
+): void {
   if (recordedHere.has(versionId)) return;
-  const version = knownVersion(state, versionId);
+  const version = requireVersionState(state, versionId);
   if (version.retired !== undefined)
     throw new StemmaError(
       "MODEL_RETIRED",
@@ -50,7 +55,7 @@ function needKept(state: FleetState, recordedHere: ReadonlySet<Hash>, versionId:
     );
 }
 
-function knownVersion(state: FleetState, versionId: Hash): VersionState {
+function requireVersionState(state: FleetState, versionId: Hash): VersionState {
   const version = state.versions.get(versionId);
   if (version === undefined)
     throw new StemmaError(
@@ -61,7 +66,7 @@ function knownVersion(state: FleetState, versionId: Hash): VersionState {
   return version;
 }
 
-function needDevice(state: FleetState, device: string): void {
+function requireDevice(state: FleetState, device: string): void {
   if (!state.devices.has(device))
     throw new StemmaError(
       "DEVICE_UNKNOWN",
@@ -79,22 +84,22 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       );
     case "stored":
     case "released":
-      if (!recordedHere.has(fact.versionId)) knownVersion(state, fact.versionId);
+      if (!recordedHere.has(fact.versionId)) requireVersionState(state, fact.versionId);
       return;
     case "held": {
       if (recordedHere.has(fact.versionId)) return;
-      const version = knownVersion(state, fact.versionId);
+      const version = requireVersionState(state, fact.versionId);
       return checkHoldable({ ...version, hold: version.held });
     }
     case "unheld":
-      knownVersion(state, fact.versionId);
+      requireVersionState(state, fact.versionId);
       return;
     case "retired":
       return checkRetirable(state, fact.versionId);
     case "tagged": {
       checkTag(fact.tag);
       if (fact.versionId === null) return;
-      needKept(state, recordedHere, fact.versionId, "tagged");
+      requireNotRetired(state, recordedHere, fact.versionId, "tagged");
       const name = state.versions.get(fact.versionId)?.name;
       if (name !== undefined && name !== fact.name)
         throw new StemmaError(
@@ -108,14 +113,14 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       checkDeviceName(fact.device);
       return;
     case "assigned":
-      needDevice(state, fact.device);
-      return needKept(state, recordedHere, fact.versionId, "assigned");
+      requireDevice(state, fact.device);
+      return requireNotRetired(state, recordedHere, fact.versionId, "assigned");
     // A device may report what it activated before its version was recorded here: true all the same.
     case "revoked":
     case "quarantined":
     case "session":
     case "activated":
-      return needDevice(state, fact.device);
+      return requireDevice(state, fact.device);
     case "data":
       checkName("dataset", fact.name);
       return;
@@ -146,7 +151,7 @@ export function checkRetirable(
   versionId: Hash,
   inUse: ReadonlyMap<Hash, string> = versionsInUse(state),
 ): void {
-  const version = knownVersion(state, versionId);
+  const version = requireVersionState(state, versionId);
   const name = `${version.name}:${version.version}`;
   if (version.held !== undefined)
     throw new StemmaError(

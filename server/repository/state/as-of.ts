@@ -42,9 +42,10 @@ function lineAsOf(
   if (atMs > nowMs) return unknown("this moment has not come yet");
   const history = activations.get(line) ?? [];
   if (history.length === 0) return unknown("no activation was ever reported");
-  const spans = tighten(nearby(history, atMs));
+  const spans = narrowIntervals(relevantHistory(history, atMs));
   const candidates = spans.filter(
-    (span) => span.from <= atMs && !spans.some((other) => other.until <= atMs && isSurelyBefore(span, other)),
+    (span) =>
+      span.from <= atMs && !spans.some((other) => other.until <= atMs && isCertainlyBefore(span, other)),
   );
   if (candidates.length === 0) return unknown("nothing was reported as active this early");
   const versions = new Set(candidates.map(({ activation }) => activation.versionId));
@@ -77,16 +78,16 @@ function lineAsOf(
 }
 
 /** Histories up to this length are compared as a whole, each with each. */
-const wholeHistory = 500;
+const maxComparedActivations = 500;
 
 /**
  * Of a long history what can matter at the moment: nothing that is surely before something that had
  * surely happened. Less to compare can only make the answer less certain, never another.
  */
-function nearby(history: readonly ActivationState[], atMs: number): readonly ActivationState[] {
-  if (history.length <= wholeHistory) return history;
-  let latest = -Infinity,
-    session = -Infinity;
+function relevantHistory(history: readonly ActivationState[], atMs: number): readonly ActivationState[] {
+  if (history.length <= maxComparedActivations) return history;
+  let latest = -Infinity;
+  let session = -Infinity;
   for (const activation of history) {
     const { from, until } = activationInterval(activation);
     if (until > atMs) continue;
@@ -96,7 +97,7 @@ function nearby(history: readonly ActivationState[], atMs: number): readonly Act
   const near = history.filter(
     (activation) => activation.session >= session && activationInterval(activation).until >= latest,
   );
-  return near.length <= wholeHistory
+  return near.length <= maxComparedActivations
     ? near
     : near.filter((activation) => activationInterval(activation).from <= atMs);
 }
@@ -105,27 +106,27 @@ function describe(uncertainMs: number | null): string {
   return uncertainMs === null ? "the device's clock error is unknown" : `clock uncertainty ${uncertainMs} ms`;
 }
 
-interface Span {
+interface ActivationInterval {
   readonly activation: ActivationState;
   readonly from: number;
   readonly until: number;
 }
 
 /** Narrows each interval by what is certainly before and after it. */
-function tighten(history: readonly ActivationState[]): readonly Span[] {
+function narrowIntervals(history: readonly ActivationState[]): readonly ActivationInterval[] {
   const spans = history.map((activation) => ({ activation, ...activationInterval(activation) }));
   return spans.map((span) => {
     let { from, until } = span;
     for (const other of spans) {
       if (other === span) continue;
-      if (isSurelyBefore(other, span)) from = Math.max(from, other.from);
-      else if (isSurelyBefore(span, other)) until = Math.min(until, other.until);
+      if (isCertainlyBefore(other, span)) from = Math.max(from, other.from);
+      else if (isCertainlyBefore(span, other)) until = Math.min(until, other.until);
     }
     return { activation: span.activation, from: Math.min(from, until), until };
   });
 }
 
-function isSurelyBefore(a: Span, b: Span): boolean {
+function isCertainlyBefore(a: ActivationInterval, b: ActivationInterval): boolean {
   if (a.activation.session !== b.activation.session) return a.activation.session < b.activation.session;
   if (a.until < b.from) return true;
   if (b.until < a.from) return false;

@@ -12,7 +12,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 
 const shortHash = /^[0-9A-Za-z_-]{43}$/;
 /** 32 bytes have 256 bits and 43 characters 258: the last one's spare bits are nought. */
-function isShort(value: unknown): value is string {
+function isShortHash(value: unknown): value is string {
   return (
     typeof value === "string" &&
     shortHash.test(value) &&
@@ -20,7 +20,7 @@ function isShort(value: unknown): value is string {
   );
 }
 const hash = z.preprocess(
-  (value) => (isShort(value) ? hexOf(Buffer.from(value, "base64url")) : value),
+  (value) => (isShortHash(value) ? hexOf(Buffer.from(value, "base64url")) : value),
   z.custom<Hash>(isHash, "no hash"),
 );
 const text = z.string().max(4096);
@@ -34,7 +34,7 @@ const readerParameters = z
 const about = { ...at, versionId: hash, because: text };
 
 /** One shape a type; members in the order in which they are written. */
-const shapes = {
+const factSchemas = {
   recorded: {
     ...at,
     versionId: hash,
@@ -94,11 +94,17 @@ const shapes = {
  * What is written has no member that would be lost on reading; what is read may have members that a newer
  * release added.
  */
-const writing = new Map<string, z.ZodType>(
-  Object.entries(shapes).map(([type, shape]) => [type, z.strictObject({ type: z.literal(type), ...shape })]),
+const writeSchemas = new Map<string, z.ZodType>(
+  Object.entries(factSchemas).map(([type, shape]) => [
+    type,
+    z.strictObject({ type: z.literal(type), ...shape }),
+  ]),
 );
-const reading = new Map<string, z.ZodType>(
-  Object.entries(shapes).map(([type, shape]) => [type, z.looseObject({ type: z.literal(type), ...shape })]),
+const readSchemas = new Map<string, z.ZodType>(
+  Object.entries(factSchemas).map(([type, shape]) => [
+    type,
+    z.looseObject({ type: z.literal(type), ...shape }),
+  ]),
 );
 
 const utf8 = new TextEncoder();
@@ -121,7 +127,7 @@ function check(schema: z.ZodType, fact: Fact): Fact {
 
 /** A fact as it may be written. @throws FACT_INVALID */
 export function checkFact(fact: Fact): Fact {
-  const schema = writing.get(fact.type);
+  const schema = writeSchemas.get(fact.type);
   if (schema === undefined) throw invalid(`there is no type ${JSON.stringify(fact.type)}`);
   return check(schema, fact);
 }
@@ -129,12 +135,12 @@ export function checkFact(fact: Fact): Fact {
 /** Members that hold hashes of their own. */
 const hashMembers = new Set(["versionId", "hash"]);
 
-function shortened(name: string, value: unknown): unknown {
+function shortenHash(name: string, value: unknown): unknown {
   return hashMembers.has(name) && isHash(value) ? Buffer.from(hashBytes(value)).toString("base64url") : value;
 }
 
 export const factCodec: FactCodec<Fact> = {
-  encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortened)),
+  encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortenHash)),
   decode(bytes) {
     let value: unknown;
     try {
@@ -145,7 +151,7 @@ export const factCodec: FactCodec<Fact> = {
     if (typeof value !== "object" || value === null || typeof (value as { type?: unknown }).type !== "string")
       throw invalid("it has no type");
     const fact = value as Fact;
-    const schema = reading.get(fact.type);
+    const schema = readSchemas.get(fact.type);
     return schema === undefined ? fact : check(schema, fact);
   },
 };

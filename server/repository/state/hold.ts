@@ -21,8 +21,8 @@ export function checkHoldable(version: {
   readonly hold?: Hold | undefined;
   readonly retired?: { readonly because: string } | undefined;
 }): void {
-  const name = `${version.name}:${version.version}`,
-    { versionId } = version;
+  const name = `${version.name}:${version.version}`;
+  const { versionId } = version;
   if (version.retired !== undefined)
     throw new StemmaError(
       "MODEL_RETIRED",

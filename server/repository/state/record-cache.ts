@@ -19,7 +19,7 @@ const head = Buffer.concat([magic, Buffer.of(1, 0, 0, 0)]);
 const maxCacheBytes = 1024 * 1024 * 1024;
 /** Records kept back until they are written together. */
 const flushRecords = 256;
-const recordsAtOnce = 32;
+const maxConcurrentReads = 32;
 
 export interface DecodedCache {
   readonly records: Map<Hash, Uint8Array>;
@@ -124,7 +124,7 @@ export async function loadRecords(
   const damaged = new Map<Hash, unknown>();
   const loaded = await mapConcurrent(
     versionIds,
-    recordsAtOnce,
+    maxConcurrentReads,
     async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
       try {
         // What the store has lost is damage even where the cache remembers it.

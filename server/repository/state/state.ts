@@ -57,7 +57,7 @@ export interface DeviceState {
   /** Line → version given to it by the server. */
   readonly assignments: Map<string, Hash>;
   /** Everything that was ever assigned to it. */
-  readonly given: Set<Hash>;
+  readonly everAssigned: Set<Hash>;
 }
 
 export interface DatasetState {
@@ -98,8 +98,8 @@ export interface FleetState {
     readonly atMs: number;
     readonly at: number;
   }[];
-  ignored: number;
-  unknown: number;
+  ignoredFacts: number;
+  unknownFacts: number;
 }
 
 export function emptyState(): FleetState {
@@ -114,13 +114,13 @@ export function emptyState(): FleetState {
     retention: new Map(),
     backups: [],
     restores: [],
-    ignored: 0,
-    unknown: 0,
+    ignoredFacts: 0,
+    unknownFacts: 0,
   };
 }
 
 /** The number that the next version of a name gets. */
-export function nextVersion(state: FleetState, name: string): number {
+export function nextVersionNumber(state: FleetState, name: string): number {
   return (state.names.get(name)?.at(-1)?.version ?? 0) + 1;
 }
 
@@ -131,19 +131,19 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "recorded":
       return applyRecorded(state, position, fact);
     case "stored":
-      return ofVersion(state, fact.versionId, (version) => {
+      return changeVersion(state, fact.versionId, (version) => {
         version.storedAtMs ??= fact.atMs;
       });
     case "released":
-      return ofVersion(state, fact.versionId, (version) => {
+      return changeVersion(state, fact.versionId, (version) => {
         version.released ??= { atMs: fact.atMs, because: fact.because };
       });
     case "retired":
-      return ofVersion(state, fact.versionId, (version) => {
+      return changeVersion(state, fact.versionId, (version) => {
         version.retired ??= { atMs: fact.atMs, because: fact.because };
       });
     case "held":
-      return ofVersion(state, fact.versionId, (version) => {
+      return changeVersion(state, fact.versionId, (version) => {
         version.held = {
           atMs: fact.atMs,
           because: fact.because,
@@ -151,7 +151,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
         };
       });
     case "unheld":
-      return ofVersion(state, fact.versionId, (version) => {
+      return changeVersion(state, fact.versionId, (version) => {
         delete version.held;
       });
     case "tagged":
@@ -159,25 +159,25 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "enrolled":
       return applyEnrolled(state, fact);
     case "revoked":
-      return ofDevice(state, fact.device, (device) => {
+      return changeDevice(state, fact.device, (device) => {
         device.status = "revoked";
         device.because = fact.because;
       });
     case "quarantined":
-      return ofDevice(state, fact.device, (device) => {
+      return changeDevice(state, fact.device, (device) => {
         if (device.status === "enrolled") device.status = "quarantined";
         device.because = fact.because;
       });
     case "session":
-      return ofDevice(state, fact.device, (device) => {
+      return changeDevice(state, fact.device, (device) => {
         device.session = Math.max(device.session, fact.session);
       });
     case "activated":
       return applyActivated(state, position, fact);
     case "assigned":
-      return ofDevice(state, fact.device, (device) => {
+      return changeDevice(state, fact.device, (device) => {
         device.assignments.set(fact.line, fact.versionId);
-        device.given.add(fact.versionId);
+        device.everAssigned.add(fact.versionId);
         state.distributed.add(fact.versionId);
       });
     case "retention":
@@ -208,25 +208,25 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return;
     }
     default:
-      state.unknown++;
+      state.unknownFacts++;
   }
 }
 
-function ofVersion(state: FleetState, versionId: Hash, change: (version: VersionState) => void): void {
+function changeVersion(state: FleetState, versionId: Hash, change: (version: VersionState) => void): void {
   const version = state.versions.get(versionId);
-  if (version === undefined) state.ignored++;
+  if (version === undefined) state.ignoredFacts++;
   else change(version);
 }
 
-function ofDevice(state: FleetState, name: string, change: (device: DeviceState) => void): void {
+function changeDevice(state: FleetState, name: string, change: (device: DeviceState) => void): void {
   const device = state.devices.get(name);
-  if (device === undefined) state.ignored++;
+  if (device === undefined) state.ignoredFacts++;
   else change(device);
 }
 
 function applyRecorded(state: FleetState, position: number, fact: FactOf<"recorded">): void {
-  if (state.versions.has(fact.versionId) || fact.version < nextVersion(state, fact.name)) {
-    state.ignored++;
+  if (state.versions.has(fact.versionId) || fact.version < nextVersionNumber(state, fact.name)) {
+    state.ignoredFacts++;
     return;
   }
   const version: VersionState = {
@@ -248,7 +248,7 @@ function applyRecorded(state: FleetState, position: number, fact: FactOf<"record
 function applyTagged(state: FleetState, fact: FactOf<"tagged">): void {
   const target = fact.versionId === null ? undefined : state.versions.get(fact.versionId);
   if (fact.versionId !== null && target === undefined) {
-    state.ignored++;
+    state.ignoredFacts++;
     return;
   }
   let tags = state.tags.get(fact.name);
@@ -299,13 +299,13 @@ function applyEnrolled(state: FleetState, fact: FactOf<"enrolled">): void {
     session: 0,
     activations: new Map(),
     assignments: new Map(),
-    given: new Set(),
+    everAssigned: new Set(),
     ...fields,
   });
 }
 
 function applyActivated(state: FleetState, position: number, fact: FactOf<"activated">): void {
-  ofDevice(state, fact.device, (device) => {
+  changeDevice(state, fact.device, (device) => {
     let history = device.activations.get(fact.line);
     if (history === undefined) device.activations.set(fact.line, (history = []));
     // Only what repeats the last one is surely no news: a clock that was set back can give an old time to a

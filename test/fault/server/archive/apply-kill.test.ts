@@ -25,19 +25,19 @@ interface Said {
 }
 
 test("killed at any moment while its storage is written anew, a home has every model bit for bit", async (context) => {
-  const full = process.env["STEMMA_TEST_FULL"] === "1",
-    kills = full ? 100 : 10;
+  const full = process.env["STEMMA_TEST_FULL"] === "1";
+  const kills = full ? 100 : 10;
   const seed = process.env["STEMMA_TEST_SEED"] ?? `apply-${process.pid}-${Date.now()}`;
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
-  const draw = seededDraw(seed),
-    path = join(await temporaryFolder(context), "home"),
-    models = testFleetModels();
+  const draw = seededDraw(seed);
+  const path = join(await temporaryFolder(context), "home");
+  const models = testFleetModels();
   const openAt = async (): Promise<{
     readonly repository: Awaited<ReturnType<typeof openRepository>>;
     close(): Promise<void>;
   }> => {
-    const home = await openNodeHome(path),
-      repository = await openRepository(home, "fleet-a");
+    const home = await openNodeHome(path);
+    const repository = await openRepository(home, "fleet-a");
     return {
       repository,
       close: async () => {
@@ -46,19 +46,19 @@ test("killed at any moment while its storage is written anew, a home has every m
       },
     };
   };
-  const first = await openAt(),
-    ids = await saveModels(first.repository, models);
+  const first = await openAt();
+  const ids = await saveModels(first.repository, models);
   const roots = new Map([...ids.values()].map((id) => [id, first.repository.get(id)!.record.root]));
   await first.close();
   let steps = 0;
   for (let kill = 0; kill < kills; kill++) {
     const said = await workUntilKilled<Said>(
-        new URL("archive-worker.js", import.meta.url),
-        [path, String(kill)],
-        2 + draw(60),
-        draw(20),
-      ),
-      where = `seed ${seed}, kill ${kill}`;
+      new URL("archive-worker.js", import.meta.url),
+      [path, String(kill)],
+      2 + draw(60),
+      draw(20),
+    );
+    const where = `seed ${seed}, kill ${kill}`;
     steps += said.filter(({ done }) => (done ?? 0) > 0).length;
     for (const { failed } of said) assert.deepEqual(failed ?? [], [], where);
     const { repository, close } = await openAt();

@@ -34,8 +34,8 @@ test("one flipped byte anywhere in a pack: every other version recovers, this on
   for (let round = 0; round < rounds; round++) {
     const { home, files, reopen } = await memoryHome();
     const repository = await openRepository(home, "fleet-a");
-    const base = tensorsOf("base", 3, 4),
-      child = fineTuned(base, "child");
+    const base = tensorsOf("base", 3, 4);
+    const child = fineTuned(base, "child");
     const [a, b, c] = [
       (await repository.save(modelOf(base), { name: "m" })).summary,
       (await repository.save(modelOf(child), { name: "m" })).summary,

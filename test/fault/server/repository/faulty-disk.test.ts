@@ -93,8 +93,8 @@ for (const fault of [
   for (const forGood of [false, true]) {
     test(`${fault.code} at every operation${forGood ? " and from then on" : ""}`, async (context) => {
       const step = process.env["STEMMA_TEST_FULL"] === "1" ? 1 : 7;
-      let tried = 0,
-        failed = 0;
+      let tried = 0;
+      let failed = 0;
       for (let n = 0; ; n += step) {
         const files = memoryFiles();
         const done: Acknowledged = {

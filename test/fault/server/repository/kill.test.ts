@@ -33,15 +33,15 @@ test("killed at any moment, a home opens and has everything that was acknowledge
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
   const draw = seededDraw(seed);
   const folder = await temporaryFolder(context);
-  const path = join(folder, "home"),
-    backup = join(folder, "backup");
+  const path = join(folder, "home");
+  const backup = join(folder, "backup");
   const recorded = new Map<
     Hash,
     { readonly seed: string; readonly name: string; readonly version: number }
   >();
-  const retiring = new Set<Hash>(),
-    retired = new Set<Hash>(),
-    stored = new Set<Hash>();
+  const retiring = new Set<Hash>();
+  const retired = new Set<Hash>();
+  const stored = new Set<Hash>();
   let backedUp = 0;
   for (let kill = 0; kill < kills; kill++) {
     for (const said of await workUntilKilled<Said>(

@@ -66,8 +66,8 @@ test("killed while rules are applied: nothing that was to stay is lost, and appl
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
   const draw = seededDraw(seed);
   const folder = await temporaryFolder(context);
-  const grown = join(folder, "grown"),
-    path = join(folder, "home");
+  const grown = join(folder, "grown");
+  const path = join(folder, "home");
   const versions = new Map(
     (await run(grown, seed, "grow")).said.map(({ versionId, seed: modelSeed }) => [versionId!, modelSeed!]),
   );
@@ -77,8 +77,8 @@ test("killed while rules are applied: nothing that was to stay is lost, and appl
   assert.ok(going.size > 30 && going.size < versions.size - 20, `${going.size} of ${versions.size} go`);
   assert.deepEqual(undisturbed[1]?.retired, undisturbed[0]?.going);
   assert.ok((undisturbed[2]?.freedBytes ?? 0) > 0);
-  let cutShort = 0,
-    partly = 0;
+  let cutShort = 0;
+  let partly = 0;
   for (let kill = 0; kill < kills; kill++) {
     const where = `seed ${seed}, kill ${kill}`;
     await rm(path, { recursive: true, force: true });

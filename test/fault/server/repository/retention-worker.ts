@@ -36,7 +36,7 @@ if (action === "grow") {
   const { retire } = await repository.retention.forecast();
   say({ going: retire.map(({ versionId }) => versionId) });
   say({
-    retired: (await repository.retention.apply({ atOnce: 3 })).retired.map(({ versionId }) => versionId),
+    retired: (await repository.retention.apply({ batchSize: 3 })).retired.map(({ versionId }) => versionId),
   });
   const { freedBytes } = await repository.collect(await repository.planCollection());
   say({ freedBytes });

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
-import { mostPlannedDepth } from "../../../../server/archive/plan-archive.js";
+import { maxPlannedDepth } from "../../../../server/archive/plan-archive.js";
 import { readArchivePlan, type ArchivePlan } from "../../../../server/archive/archive-plan.js";
 import { defaultEdgeSources, type EdgeSource } from "../../../../server/archive/storage-edges.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
@@ -32,10 +32,10 @@ async function memoryFleet(models = testFleetModels()): Promise<{
   readonly clock: ManualClock;
 }> {
   const {
-      home,
-      ports: { clock },
-    } = await memoryHome(),
-    repository = await openRepository(home, "fleet-a");
+    home,
+    ports: { clock },
+  } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
   return { repository, ids: await saveModels(repository, models), models, clock };
 }
 function tensorsOf(repository: FleetRepository): readonly Hash[] {
@@ -49,10 +49,10 @@ describe("a plan that is applied", () => {
     [1.6, 0.97],
   ] as const) {
     it(`stores less within ${ratio === null ? "no budget" : `${ratio}x`}, as predicted, and changes no model`, async () => {
-      const { repository, ids, models } = await memoryFleet(),
-        before = await repository.stats();
-      const plan = await planFleet(repository, { ratio }),
-        report = await applyToFleet(repository, plan);
+      const { repository, ids, models } = await memoryFleet();
+      const before = await repository.stats();
+      const plan = await planFleet(repository, { ratio });
+      const report = await applyToFleet(repository, plan);
       assert.deepEqual([report.stopped, report.left, report.failed, report.stale], [null, 0, [], []]);
       assert.ok(
         report.bytesReached < share * report.bytesBefore,
@@ -74,8 +74,8 @@ describe("a plan that is applied", () => {
     });
   }
   it("leaves next to nothing to do for the same plan made again", async () => {
-    const { repository } = await memoryFleet(),
-      first = await planFleet(repository, { ratio: 3 });
+    const { repository } = await memoryFleet();
+    const first = await planFleet(repository, { ratio: 3 });
     await applyToFleet(repository, first);
     const again = await planFleet(repository, { ratio: 3 });
     assert.ok(
@@ -115,8 +115,8 @@ describe("a plan that is applied", () => {
     assert.ok(deepest!.depth > 0);
     for (const { name } of others) await repository.retire(ids.get(name)!, "test");
     await repository.collect(await repository.planCollection());
-    const live = await repository.liveObjects(),
-      stayed = tensorsOf(repository).filter((id) => !live.has(id));
+    const live = await repository.liveObjects();
+    const stayed = tensorsOf(repository).filter((id) => !live.has(id));
     assert.ok(
       stayed.length > 0 && stayed.every((id) => used.has(id)),
       `${stayed.length} tensors of retired versions stay until what needs them is coded otherwise`,
@@ -146,22 +146,22 @@ describe("a plan that is applied", () => {
     const { repository, ids, models } = await memoryFleet();
     await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "planes" }));
     for (const id of tensorsOf(repository)) {
-      const { byteLength, header } = repository.objects.stat(id)!,
-        { code } = repository.objects.encodingOf(id)!;
+      const { byteLength, header } = repository.objects.stat(id)!;
+      const { code } = repository.objects.encodingOf(id)!;
       if (byteLength >= 4096) assert.equal(code, 4, `${header?.dtype} of ${byteLength} bytes`);
     }
-    const large = tensorsOf(repository).find((id) => repository.objects.stat(id)!.byteLength > 16_000)!,
-      { readBytes } = await repository.objects.readHighPlanes(large, 1);
+    const large = tensorsOf(repository).find((id) => repository.objects.stat(id)!.byteLength > 16_000)!;
+    const { readBytes } = await repository.objects.readHighPlanes(large, 1);
     assert.ok(readBytes < repository.objects.stat(large)!.byteLength / 2);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("keeps chains within what is planned for, however long a line is, and in whichever order it comes to lie", async () => {
-    const models = family("long", 77, 45),
-      { repository, ids } = await memoryFleet(models);
+    const models = family("long", 77, 45);
+    const { repository, ids } = await memoryFleet(models);
     const deepest = (): number =>
       Math.max(...tensorsOf(repository).map((id) => repository.objects.encodingOf(id)!.depth));
     await applyToFleet(repository, await planFleet(repository, { ratio: null }));
-    assert.ok(deepest() > 4 && deepest() <= mostPlannedDepth, `${deepest()} deep`);
+    assert.ok(deepest() > 4 && deepest() <= maxPlannedDepth, `${deepest()} deep`);
     // Stored for speed and by other budgets: every step from one form to another keeps to what the store
     // reads.
     for (const ratio of [1.5, null, 1, null]) {
@@ -174,9 +174,9 @@ describe("a plan that is applied", () => {
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("gives the same bytes through a thread", async () => {
-    const here = await memoryFleet(),
-      there = await memoryFleet(),
-      plan = await planFleet(here.repository, { ratio: null });
+    const here = await memoryFleet();
+    const there = await memoryFleet();
+    const plan = await planFleet(here.repository, { ratio: null });
     await applyToFleet(here.repository, plan);
     const { failed } = await applyToFleet(there.repository, plan, {}, { mostInlineBytes: 0 });
     assert.deepEqual(failed, []);
@@ -194,8 +194,8 @@ describe("a plan that is applied", () => {
 
 describe("applying ends early", () => {
   it("when its time is over, and the next one goes on", async () => {
-    const { repository, ids, models } = await memoryFleet(),
-      plan = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet();
+    const plan = await planFleet(repository, { ratio: null });
     const first = await applyToFleet(repository, plan, { timeMs: 1, batchBytes: 1 });
     assert.equal(first.stopped, "time");
     assert.ok(first.left > 0);
@@ -205,8 +205,8 @@ describe("applying ends early", () => {
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("when it is interrupted", async () => {
-    const { repository, ids, models } = await memoryFleet(),
-      abort = new AbortController();
+    const { repository, ids, models } = await memoryFleet();
+    const abort = new AbortController();
     const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }), {
       signal: abort.signal,
       onProgress: ({ done }) => {
@@ -217,8 +217,8 @@ describe("applying ends early", () => {
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("when the disk is short, or what it may use of it cannot be freed", async () => {
-    const { repository, ids, models } = await memoryFleet(),
-      plan = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet();
+    const plan = await planFleet(repository, { ratio: null });
     const short = await applyToFleet(repository, plan, {}, { freeBytes: () => Promise.resolve(1024) });
     assert.deepEqual([short.stopped, short.rewritten], ["disk", 0]);
     // Every collection is refused while something is damaged or unknown: then copies pile up to the budget
@@ -239,8 +239,8 @@ describe("applying ends early", () => {
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("before it begins, where nothing is to be written", async () => {
-    const { repository } = await memoryFleet(),
-      before = await repository.stats();
+    const { repository } = await memoryFleet();
+    const before = await repository.stats();
     const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }), {
       dryRun: true,
     });
@@ -251,21 +251,21 @@ describe("applying ends early", () => {
 
 describe("a plan that is older than the store", () => {
   it("is not carried out for tensors that are gone, and is for the rest; new ones stay as they are", async () => {
-    const { repository, ids, models } = await memoryFleet(),
-      plan = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet();
+    const plan = await planFleet(repository, { ratio: null });
     await repository.retire(ids.get("b3")!, "test");
     await repository.collect(await repository.planCollection());
-    const more = family("late", 4242, 1),
-      late = await saveModels(repository, more);
-    const report = await applyToFleet(repository, plan),
-      left = models.filter(({ name }) => name !== "b3");
+    const more = family("late", 4242, 1);
+    const late = await saveModels(repository, more);
+    const report = await applyToFleet(repository, plan);
+    const left = models.filter(({ name }) => name !== "b3");
     assert.ok(report.stale.length > 0 && report.stale.every(({ code }) => code === "PLAN_STALE"));
     assert.ok(report.unplanned > 0 && report.rewritten > 10);
     assert.deepEqual(await alteredModels(repository, [...left, ...more], new Map([...ids, ...late])), []);
   });
   it("meets no circle where another plan came between", async () => {
-    const { repository, ids, models } = await memoryFleet(),
-      forward = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet();
+    const forward = await planFleet(repository, { ratio: null });
     await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "planes" }));
     await applyToFleet(repository, reversed(forward));
     const report = await applyToFleet(repository, forward);
@@ -274,8 +274,8 @@ describe("a plan that is older than the store", () => {
     assert.deepEqual((await repository.check()).problems, []);
   });
   it("that was tampered with is refused, or does no harm", async () => {
-    const { repository, ids, models } = await memoryFleet(),
-      plan = await planFleet(repository, { ratio: null });
+    const { repository, ids, models } = await memoryFleet();
+    const plan = await planFleet(repository, { ratio: null });
     const copy = (): {
       plan: {
         vertices: {
@@ -366,14 +366,14 @@ function reversed(plan: ArchivePlan): ArchivePlan {
 
 describe("applying beside everything else", () => {
   it("lets saves, recoveries and collections go on", async (context) => {
-    const home = await openNodeHome(join(await temporaryFolder(context), "home")),
-      repository = await openRepository(home, "fleet-a");
-    const models = testFleetModels(),
-      ids = await saveModels(repository, models),
-      plan = await planFleet(repository, { ratio: null });
-    const left = models.filter(({ name }) => name !== "a4"),
-      more = family("mean", 999, 6),
-      others: Promise<unknown>[] = [];
+    const home = await openNodeHome(join(await temporaryFolder(context), "home"));
+    const repository = await openRepository(home, "fleet-a");
+    const models = testFleetModels();
+    const ids = await saveModels(repository, models);
+    const plan = await planFleet(repository, { ratio: null });
+    const left = models.filter(({ name }) => name !== "a4");
+    const more = family("mean", 999, 6);
+    const others: Promise<unknown>[] = [];
     let begun = false;
     const report = await applyToFleet(repository, plan, {
       batchBytes: 16 * 1024,
@@ -415,25 +415,25 @@ describe("applying beside everything else", () => {
     await home.close();
   });
   it("plans around coded tensors that are damaged", async (context) => {
-    const home = await openNodeHome(join(await temporaryFolder(context), "home")),
-      first = await openRepository(home, "fleet-a");
+    const home = await openNodeHome(join(await temporaryFolder(context), "home"));
+    const first = await openRepository(home, "fleet-a");
     await saveModels(first, testFleetModels());
     await applyToFleet(first, await planFleet(first, { ratio: null }));
     const total = tensorsOf(first).length;
     await first.close();
-    const folder = join(home.path, "fleets", "fleet-a", "packs"),
-      biggest = (
-        await Promise.all(
-          (await readdir(folder))
-            .filter((name) => name.endsWith(".pack"))
-            .map(async (name) => ({ name, bytes: await readFile(join(folder, name)) })),
-        )
-      ).sort((a, b) => b.bytes.length - a.bytes.length)[0]!;
+    const folder = join(home.path, "fleets", "fleet-a", "packs");
+    const biggest = (
+      await Promise.all(
+        (await readdir(folder))
+          .filter((name) => name.endsWith(".pack"))
+          .map(async (name) => ({ name, bytes: await readFile(join(folder, name)) })),
+      )
+    ).sort((a, b) => b.bytes.length - a.bytes.length)[0]!;
     for (let at = 4000; at < biggest.bytes.length - 20_000; at += 16_000)
       biggest.bytes[at] = biggest.bytes[at]! ^ 0x5a;
     await writeFile(join(folder, biggest.name), biggest.bytes);
-    const repository = await openRepository(home, "fleet-a"),
-      plan = await planFleet(repository, { ratio: 1 });
+    const repository = await openRepository(home, "fleet-a");
+    const plan = await planFleet(repository, { ratio: 1 });
     assert.ok(plan.summary.tensors > 0 && plan.summary.tensors <= total);
     const { failed } = await applyToFleet(repository, plan);
     assert.ok(failed.length > 0 && failed.length < total / 2, `${failed.length} failed`);
@@ -444,19 +444,19 @@ describe("applying beside everything else", () => {
   });
   it("names what is damaged, and stores the rest", async (context) => {
     const home = await openNodeHome(join(await temporaryFolder(context), "home"));
-    const first = await openRepository(home, "fleet-a"),
-      models = testFleetModels(),
-      ids = await saveModels(first, models),
-      plan = await planFleet(first, { ratio: null });
+    const first = await openRepository(home, "fleet-a");
+    const models = testFleetModels();
+    const ids = await saveModels(first, models);
+    const plan = await planFleet(first, { ratio: null });
     await first.close();
-    const folder = join(home.path, "fleets", "fleet-a", "packs"),
-      packs = (await readdir(folder)).filter((name) => name.endsWith(".pack")).sort();
-    const damaged = join(folder, packs[0]!),
-      bytes = await readFile(damaged);
+    const folder = join(home.path, "fleets", "fleet-a", "packs");
+    const packs = (await readdir(folder)).filter((name) => name.endsWith(".pack")).sort();
+    const damaged = join(folder, packs[0]!);
+    const bytes = await readFile(damaged);
     bytes[500] = bytes[500]! ^ 1;
     await writeFile(damaged, bytes);
-    const repository = await openRepository(home, "fleet-a"),
-      report = await applyToFleet(repository, plan);
+    const repository = await openRepository(home, "fleet-a");
+    const report = await applyToFleet(repository, plan);
     assert.ok(
       report.failed.length >= 1 && report.failed.every(({ code }) => code === "OBJECT_HASH_MISMATCH"),
       JSON.stringify(report.failed),

@@ -34,14 +34,14 @@ test(
   "real fine-tunes are stored in as little as their budget lets them, and come back byte for byte",
   { skip },
   async (context) => {
-    const home = await openNodeHome(join(await temporaryFolder(context), "home")),
-      repository = await openRepository(home, "fleet-a");
-    const ids = new Map<string, Hash>(),
-      bytes = new Map<string, Buffer>();
+    const home = await openNodeHome(join(await temporaryFolder(context), "home"));
+    const repository = await openRepository(home, "fleet-a");
+    const ids = new Map<string, Hash>();
+    const bytes = new Map<string, Buffer>();
     for (const name of names) {
-      const file = await readFile(join(folder, `${name}.safetensors`)),
-        model = await modelSourceOfSafetensors(fileOfBytes(file), name),
-        base = ids.get(`${name.split("-")[0]!}-base`);
+      const file = await readFile(join(folder, `${name}.safetensors`));
+      const model = await modelSourceOfSafetensors(fileOfBytes(file), name);
+      const base = ids.get(`${name.split("-")[0]!}-base`);
       ids.set(
         name,
         (await repository.save(model, { name, ...(base === undefined ? {} : { bases: [base] }) })).summary

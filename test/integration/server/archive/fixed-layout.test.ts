@@ -61,12 +61,12 @@ function codesOf({ objects }: FleetRepository): ReadonlyMap<Hash, number> {
  * planes.
  */
 async function assertFixed({ objects }: FleetRepository): Promise<void> {
-  let fixed = 0,
-    inPlanes = 0;
+  let fixed = 0;
+  let inPlanes = 0;
   for (const { id, kind, byteLength } of objects.list()) {
     if (kind !== "tensor" || byteLength < 4096) continue;
-    const { code, base } = objects.encodingOf(id)!,
-      tensor = await tensorOfSource(objects.openTensor(id));
+    const { code, base } = objects.encodingOf(id)!;
+    const tensor = await tensorOfSource(objects.openTensor(id));
     assert.equal(
       code,
       estimateFixedPlanesBytes(tensor) === undefined ? planes : fixedPlanes,
@@ -86,14 +86,14 @@ it(
   "is planned, applied, checked, backed up, collected and taken back, and changes no model",
   { timeout: 120_000 },
   async (context) => {
-    const { home, ports, path } = await diskHome(context),
-      all = models();
+    const { home, ports, path } = await diskHome(context);
+    const all = models();
     let repository = await openRepository(home, "fleet-a");
-    const ids = await saveModels(repository, all),
-      unaltered = async (): Promise<void> => {
-        assert.deepEqual(await alteredModels(repository, all, ids), []);
-        assert.deepEqual((await repository.check()).problems, []);
-      };
+    const ids = await saveModels(repository, all);
+    const unaltered = async (): Promise<void> => {
+      assert.deepEqual(await alteredModels(repository, all, ids), []);
+      assert.deepEqual((await repository.check()).problems, []);
+    };
     const plan = readArchivePlan(
       JSON.parse(JSON.stringify(await planFleet(repository, { ratio: null, layout: "fixed" }))),
     );
@@ -121,8 +121,8 @@ it(
     await repository.retire(ids.get("b3")!, "test");
     ports.clock.advance(120_000);
     await repository.collect(await repository.planCollection());
-    const kept = all.filter(({ name }) => name !== "b3"),
-      folder = join(path, "..", "backup");
+    const kept = all.filter(({ name }) => name !== "b3");
+    const folder = join(path, "..", "backup");
     await repository.backup(folder);
     await repository.close();
     repository = await openRepository(home, "fleet-a");
@@ -130,8 +130,8 @@ it(
     assert.deepEqual(await alteredModels(repository, kept, ids), []);
     const target = join(path, "..", "restored");
     await restoreBackup(folder, target, ports);
-    const restoredHome = await openHome(target, ports),
-      restored = await openRepository(restoredHome, "fleet-a");
+    const restoredHome = await openHome(target, ports);
+    const restored = await openRepository(restoredHome, "fleet-a");
     await assertFixed(restored);
     assert.deepEqual(await alteredModels(restored, kept, ids), []);
     await restored.close();

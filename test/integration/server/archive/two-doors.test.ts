@@ -135,8 +135,8 @@ describe("storage is planned and applied", () => {
     });
     await server.restart();
     await cut;
-    const after = connectOperations({ socketPath: server.handle.socketPath }, 5),
-      { report } = await after.applyStorage({ fleet: testFleet, ...options });
+    const after = connectOperations({ socketPath: server.handle.socketPath }, 5);
+    const { report } = await after.applyStorage({ fleet: testFleet, ...options });
     assert.deepEqual([report.stopped, report.left, report.failed], [null, 0, []]);
     await assertSame(after, testFleet);
   });
@@ -152,9 +152,9 @@ describe("storage is planned and applied", () => {
 
 describe("the command line", () => {
   it("plans to a file, applies it, and says what it reached", async (context) => {
-    const folder = await temporaryFolder(context),
-      home = join(folder, "home"),
-      file = join(folder, "plan.json");
+    const folder = await temporaryFolder(context);
+    const home = join(folder, "home");
+    const file = join(folder, "plan.json");
     for (const { name, base, tensors } of models) {
       await writeFile(join(folder, `${name}.safetensors`), await fileOf(tensors));
       assert.equal(

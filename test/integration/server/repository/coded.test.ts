@@ -38,8 +38,8 @@ async function recode(repository: FleetRepository): Promise<void> {
 for (const [place, makeHome] of places) {
   test(`${place}: a fleet lies coded, is collected, checked, backed up, restored and retired, and every model stays exact`, async (context) => {
     const { home, ports, path } = await makeHome(context);
-    const repository = await openRepository(home, "fleet-a"),
-      versions: Awaited<ReturnType<FleetRepository["save"]>>["summary"][] = [];
+    const repository = await openRepository(home, "fleet-a");
+    const versions: Awaited<ReturnType<FleetRepository["save"]>>["summary"][] = [];
     for (const step of steps)
       versions.push(
         (
@@ -71,12 +71,12 @@ for (const [place, makeHome] of places) {
     await exact(repository, steps);
     assert.deepEqual((await repository.check()).problems, []);
 
-    const folder = join(path, "..", "backup"),
-      target = join(path, "..", "restored");
+    const folder = join(path, "..", "backup");
+    const target = join(path, "..", "restored");
     await repository.backup(folder);
     await restoreBackup(folder, target, ports);
-    const restoredHome = await openHome(target, ports),
-      restored = await openRepository(restoredHome, "fleet-a");
+    const restoredHome = await openHome(target, ports);
+    const restored = await openRepository(restoredHome, "fleet-a");
     await exact(restored, steps);
     assert.deepEqual((await restored.stats()).coded, stats.coded);
     assert.deepEqual((await restored.check()).problems, []);
@@ -103,19 +103,19 @@ for (const [place, makeHome] of places) {
 
   test(`${place}: a check names what is damaged and every version that cannot be read for it`, async (context) => {
     const { home, files } = await makeHome(context);
-    const repository = await openRepository(home, "fleet-a"),
-      [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+    const repository = await openRepository(home, "fleet-a");
+    const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
     await writePack(repository.objects, [base]);
-    const packs = join(home.fleetFolder("fleet-a"), "packs"),
-      [pack] = await files.list(packs);
+    const packs = join(home.fleetFolder("fleet-a"), "packs");
+    const [pack] = await files.list(packs);
     await writePack(repository.objects, [codedAgainst(child, base)]);
     const of = (tensor: Tensor, name: string) =>
       repository.save(modelOf([{ name: "w", ...tensor }]), { name });
     const second = (await of(child, "child")).summary;
     await of(base, "base");
     assert.notEqual(repository.objects.encodingOf(idOfTensor(child))?.code, encodingCodes.raw);
-    const file = await files.open(join(packs, pack!), "update"),
-      byte = new Uint8Array(1);
+    const file = await files.open(join(packs, pack!), "update");
+    const byte = new Uint8Array(1);
     await file.read(byte, 40);
     await file.write(Uint8Array.of(byte[0]! ^ 1), 40);
     await file.close();

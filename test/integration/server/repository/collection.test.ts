@@ -74,8 +74,8 @@ test("a want's lease and a collection: whatever the order, what was promised is 
     const draw = seededDraw(`want ${seed}`);
     const { home, ports } = await memoryHome();
     const repository = await openRepository(home, "fleet-a");
-    const shared = tensorsOf("shared", 3),
-      old = (await repository.save(modelOf(shared), { name: "old" })).summary;
+    const shared = tensorsOf("shared", 3);
+    const old = (await repository.save(modelOf(shared), { name: "old" })).summary;
     await repository.retire(old.versionId, "replaced");
     ports.clock.advance(graceMs);
     const plan = await repository.planCollection();
@@ -201,8 +201,8 @@ test("facts of a newer Stemma are read past, and nothing is deleted beside them"
 test("a recovery that began before a collection ends with the right bytes", async () => {
   const { home, ports } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
-  const keep = tensorsOf("keep", 4),
-    drop = tensorsOf("drop", 4);
+  const keep = tensorsOf("keep", 4);
+  const drop = tensorsOf("drop", 4);
   const kept = (await repository.save(modelOf(keep), { name: "keep" })).summary;
   const dropped = (
     await repository.save(

@@ -152,8 +152,8 @@ test("a save equal to its base stores under 1 kB and is a version of its own", a
 
 test("the other door: the same record twice is one version, foreign and dangling records are refused", async () => {
   const { home } = await memoryHome();
-  const repository = await openRepository(home, "fleet-a"),
-    other = await openRepository(home, "fleet-b");
+  const repository = await openRepository(home, "fleet-a");
+  const other = await openRepository(home, "fleet-b");
   const { summary } = await repository.save(modelOf(tensorsOf("m")), { name: "soh" });
   const recordBytes = await repository.objects.read("record", summary.versionId);
   const length = repository.journal.head().length;
@@ -273,9 +273,8 @@ test("what a device runs or was given is not retired; facts about strangers are 
   assert.equal(repository.device("car-1")?.active["pack"]?.versionId, versionId);
   ports.clock.advance(1000);
   assert.equal(repository.asOf(atMs + 10)[0]?.versionId, versionId);
-  const recovered = [];
-  for await (const one of repository.recoverFleet(atMs + 10)) recovered.push(one);
-  assert.equal(recovered[0]?.model?.verifiedRoot, repository.get(versionId)?.record.root);
+  const recovered = await repository.recover(versionId);
+  assert.equal(recovered.verifiedRoot, repository.get(versionId)?.record.root);
   await repository.append({ type: "revoked", atMs, device: "car-1", because: "sold" });
   await repository.retire(versionId, "now it may go");
   await assert.rejects(repository.append({ type: "made-up", atMs } as unknown as Fact), {

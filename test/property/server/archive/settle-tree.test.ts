@@ -41,7 +41,7 @@ const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
         { maxLength: 30 },
       ),
       ratio: fc.option(fc.double({ min: 1, max: 6, noNaN: true }), { nil: null }),
-      mostDepth: fc.integer({ min: 0, max: 5 }),
+      maxDepth: fc.integer({ min: 0, max: 5 }),
       scheme: fc.constantFrom("independent" as const, "parallel" as const),
     })
     .map(({ edges, ...rest }) => {
@@ -86,9 +86,9 @@ const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
     }),
 );
 
-function assertWritable(graph: StorageGraph, edges: Int32Array, mostDepth: number): void {
-  const tree = new StorageTree(graph, edges),
-    number = new Map(graph.vertexIds.map((id, v) => [id, v]));
+function assertWritable(graph: StorageGraph, edges: Int32Array, maxDepth: number): void {
+  const tree = new StorageTree(graph, edges);
+  const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
   assert.equal(tree.subtree(0).length, graph.vertexCount, "everything is rebuilt from nothing in the end");
   for (let v = 1; v < graph.vertexCount; v++) {
     let depth = -1;
@@ -98,7 +98,7 @@ function assertWritable(graph: StorageGraph, edges: Int32Array, mostDepth: numbe
       above.add(at);
     }
     const previous = previousOf({ detail: graph.details[edges[v]!] });
-    assert.ok(depth <= mostDepth, `${graph.vertexIds[v]} is ${depth} deep`);
+    assert.ok(depth <= maxDepth, `${graph.vertexIds[v]} is ${depth} deep`);
     if (previous !== undefined)
       assert.ok(
         number.get(previous) !== v && above.has(number.get(previous)!),
@@ -110,26 +110,26 @@ function assertWritable(graph: StorageGraph, edges: Int32Array, mostDepth: numbe
 describe("a settled tree", () => {
   it("can be written, whatever tree it came from", () => {
     fc.assert(
-      fc.property(graphs, ({ input, mostDepth, scheme }) => {
-        const graph = buildStorageGraph(input),
-          cheapest = minimumStorageTree(graph),
-          none = new Float64Array(2).fill(Number.POSITIVE_INFINITY);
-        assertWritable(graph, settleTree(graph, cheapest, { budgets: none, scheme, mostDepth }), mostDepth);
+      fc.property(graphs, ({ input, maxDepth, scheme }) => {
+        const graph = buildStorageGraph(input);
+        const cheapest = minimumStorageTree(graph);
+        const none = new Float64Array(2).fill(Number.POSITIVE_INFINITY);
+        assertWritable(graph, settleTree(graph, cheapest, { budgets: none, scheme, maxDepth }), maxDepth);
       }),
       { numRuns: runs },
     );
   });
   it("is what a plan is made of, with every budget kept", () => {
     fc.assert(
-      fc.property(graphs, ({ input, mostDepth, scheme, ratio }) => {
-        const { plan, members, least } = makePlan(
-            input,
-            { scheme, ratio, timeLimitMs: 1000, mostDepth },
-            manual,
-          ),
-          graph = buildStorageGraph(input);
-        const edges = new Int32Array(graph.vertexCount).fill(-1),
-          number = new Map(graph.vertexIds.map((id, v) => [id, v]));
+      fc.property(graphs, ({ input, maxDepth, scheme, ratio }) => {
+        const { plan, members, leastCosts } = makePlan(
+          input,
+          { scheme, ratio, timeLimitMs: 1000, maxDepth },
+          manual,
+        );
+        const graph = buildStorageGraph(input);
+        const edges = new Int32Array(graph.vertexCount).fill(-1);
+        const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
         for (const { vertex, from, kind, storageCost, recreationCost, detail } of plan.vertices) {
           edges[number.get(vertex)!] = graph.kinds.findIndex(
             (own, edge) =>
@@ -141,12 +141,12 @@ describe("a settled tree", () => {
               JSON.stringify(graph.details[edge]) === JSON.stringify(detail),
           );
         }
-        assertWritable(graph, edges, mostDepth);
+        assertWritable(graph, edges, maxDepth);
         const costs = snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme);
         costs.forEach((cost, s) => {
           assert.ok(
-            ratio === null || isWithin(cost, ratio * least[s]!),
-            `snapshot ${s} costs ${cost}, least ${least[s]}, ratio ${ratio}`,
+            ratio === null || isWithin(cost, ratio * leastCosts[s]!),
+            `snapshot ${s} costs ${cost}, least ${leastCosts[s]}, ratio ${ratio}`,
           );
         });
         assert.deepEqual(
@@ -176,7 +176,7 @@ describe("a settled tree", () => {
     };
     const { plan } = makePlan(
       input,
-      { scheme: "independent", ratio: null, timeLimitMs: 1000, mostDepth: 8 },
+      { scheme: "independent", ratio: null, timeLimitMs: 1000, maxDepth: 8 },
       manual,
     );
     assert.deepEqual(

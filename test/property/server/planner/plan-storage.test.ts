@@ -9,7 +9,7 @@ import { budgetsByRatio, isWithin, limitsOf, LimitMeter } from "../../../../serv
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
 import { planStorage, referenceTrees } from "../../../../server/planner/plan-storage.js";
 import { planningSchemes, snapshotCosts, type PlanningScheme } from "../../../../server/planner/retrieval.js";
-import { leastRecreation, shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";
+import { minRecreationCosts, shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";
 import { checkPlan, type StoragePlan } from "../../../../server/planner/storage-plan.js";
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 import { TreeEditor } from "../../../../server/planner/tree-editor.js";
@@ -30,7 +30,7 @@ test("a plan stores every vertex once, adds up by its own words, keeps budgets, 
       fc.array(fc.integer({ min: 4, max: 16 }), { minLength: 12, maxLength: 12 }),
       (seed, vertices, snapshots, scheme, quarters) => {
         const graph = randomStorageGraph(seed, { vertices, edgesEach: 4, snapshots });
-        const least = snapshotCosts(graph, leastRecreation(graph), scheme);
+        const least = snapshotCosts(graph, minRecreationCosts(graph), scheme);
         const budgets = least.map((cost, s) => (cost * quarters[s]!) / 4);
         const plan = planStorage(graph, { costs: budgets }, { scheme, effort: 5000, seed });
         const { storage, recreationOf } = costsOfPlan(plan);
@@ -78,8 +78,8 @@ test("a plan stores every vertex once, adds up by its own words, keeps budgets, 
 });
 
 test("on tiny graphs the plan is the best of all trees", () => {
-  let optimal = 0,
-    tried = 0;
+  let optimal = 0;
+  let tried = 0;
   fc.assert(
     fc.property(
       seeds,
@@ -90,7 +90,7 @@ test("on tiny graphs the plan is the best of all trees", () => {
         const graph = randomStorageGraph(seed, { vertices, edgesEach: 3, snapshots: 3 });
         const optimum = exhaustiveOptimum(
           graph,
-          budgetsByRatio(graph, leastRecreation(graph), ratio, scheme),
+          budgetsByRatio(graph, minRecreationCosts(graph), ratio, scheme),
           scheme,
         );
         const { storageCost } = planStorage(graph, { ratio }, { scheme, effort: 2e5 });
@@ -110,8 +110,8 @@ test("on tiny graphs the plan is the best of all trees", () => {
 test("costs that are no whole numbers keep budgets and add up too", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.double({ min: 1, max: 3, noNaN: true }), (seed, scheme, ratio) => {
-      const whole = randomStorageGraph(seed, { vertices: 40, edgesEach: 4, snapshots: 6 }),
-        random = seededNumbers(seed);
+      const whole = randomStorageGraph(seed, { vertices: 40, edgesEach: 4, snapshots: 6 });
+      const random = seededNumbers(seed);
       const graph = {
         ...whole,
         storage: whole.storage.map((cost) => cost * (0.5 + random())),
@@ -130,20 +130,20 @@ test("costs that are no whole numbers keep budgets and add up too", () => {
 test("the books of limits stay true under any moves, and moves are undone without a trace", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.integer({ min: 1, max: 3 }), (seed, scheme, ratio) => {
-      const graph = randomStorageGraph(seed, { vertices: 20, edgesEach: 4, snapshots: 5 }),
-        random = seededNumbers(seed);
-      const limits = limitsOf(graph, budgetsByRatio(graph, leastRecreation(graph), ratio, scheme), scheme);
+      const graph = randomStorageGraph(seed, { vertices: 20, edgesEach: 4, snapshots: 5 });
+      const random = seededNumbers(seed);
+      const limits = limitsOf(graph, budgetsByRatio(graph, minRecreationCosts(graph), ratio, scheme), scheme);
       const editor = new TreeEditor(new LimitMeter(new StorageTree(graph, shortestPathTree(graph)), limits), {
         left: Number.POSITIVE_INFINITY,
       });
-      const { meter, tree } = editor,
-        before = { edges: tree.parentEdge.slice(), cost: meter.cost.slice(), storage: tree.storageCost };
+      const { meter, tree } = editor;
+      const before = { edges: tree.parentEdge.slice(), cost: meter.cost.slice(), storage: tree.storageCost };
       for (let i = 0; i < 30; i++) {
-        const edge = Math.floor(random() * graph.edgeCount),
-          v = graph.to[edge]!;
+        const edge = Math.floor(random() * graph.edgeCount);
+        const v = graph.to[edge]!;
         if (edge === tree.parentEdge[v] || tree.isBelow(graph.from[edge]!, v)) continue;
-        const admitted = meter.admits(v, edge),
-          exceededBefore = meter.exceeded;
+        const admitted = meter.admits(v, edge);
+        const exceededBefore = meter.exceeded;
         editor.move(v, edge);
         if (exceededBefore === 0) assert.equal(meter.exceeded === 0, admitted);
         const anew = new LimitMeter(new StorageTree(graph, tree.parentEdge), limits);

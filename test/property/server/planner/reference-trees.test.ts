@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { lastTree } from "../../../../server/planner/last-tree.js";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
-import { leastRecreation, shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";
+import { minRecreationCosts, shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "../../../../server/planner/storage-graph.js";
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 import { exhaustiveOptimum, randomStorageGraph } from "../../../helpers/storage-graphs.js";
@@ -41,10 +41,10 @@ function contractedCost(
   const least = Array.from({ length: vertexCount }, () => ({ from: -1, cost: Number.POSITIVE_INFINITY }));
   for (const { from, to, cost } of edges)
     if (to !== 0 && from !== to && cost < least[to]!.cost) least[to] = { from, cost };
-  let sum = 0,
-    groups = 0;
-  const group = new Array<number>(vertexCount).fill(-1),
-    seen = new Array<number>(vertexCount).fill(-1);
+  let sum = 0;
+  let groups = 0;
+  const group = new Array<number>(vertexCount).fill(-1);
+  const seen = new Array<number>(vertexCount).fill(-1);
   for (let v = 1; v < vertexCount; v++) sum += least[v]!.cost;
   for (let v = 0; v < vertexCount; v++) {
     let x = v;
@@ -103,7 +103,7 @@ test("least recreation costs obey every edge, and a tree reaches all of them at 
   fc.assert(
     fc.property(seeds, fc.integer({ min: 1, max: 6 }), (seed, vertices) => {
       const graph = randomStorageGraph(seed, { vertices, edgesEach: 3, snapshots: 1 });
-      const least = leastRecreation(graph);
+      const least = minRecreationCosts(graph);
       graph.from.forEach((from, edge) =>
         assert.ok(least[graph.to[edge]!]! <= least[from]! + graph.recreation[edge]!),
       );
@@ -132,8 +132,8 @@ test("LAST keeps both its bounds: paths of directed graphs too, weight where edg
       fc.constantFrom(1, 1.1, 1.5, 2, 3, 4),
       (seed, vertices, isUndirected, ratio) => {
         const graph = randomStorageGraph(seed, { vertices, edgesEach: 4, snapshots: 1, isUndirected });
-        const cheapest = minimumStorageTree(graph),
-          least = leastRecreation(graph);
+        const cheapest = minimumStorageTree(graph);
+        const least = minRecreationCosts(graph);
         const tree = assertSpans(graph, lastTree(graph, cheapest, shortestPathTree(graph, least), ratio));
         tree.recreation.forEach((cost, v) =>
           assert.ok(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   candidateReferences,
-  mostCandidates,
+  maxCandidates,
   type ArchiveVersion,
 } from "../../../../server/archive/candidate-references.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -121,7 +121,7 @@ describe("candidates of a tensor", () => {
       ),
     ];
     for (const [, own] of candidateReferences(family))
-      assert.ok(own.length > 0 && own.length <= mostCandidates);
+      assert.ok(own.length > 0 && own.length <= maxCandidates);
     assert.deepEqual(
       new Set(of(family, "t100").map((text) => text.split("/")[0])),
       new Set(["ancestor a", "sibling t99", "sibling t101", "sibling t98"]),

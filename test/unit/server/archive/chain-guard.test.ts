@@ -5,10 +5,10 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const h = (text: string): Hash => text as Hash;
 function guardOf(
-  mostDepth: number,
+  maxDepth: number,
   forms: Readonly<Record<string, readonly [base?: string, previous?: string]>>,
 ): ChainGuard {
-  const guard = new ChainGuard(mostDepth);
+  const guard = new ChainGuard(maxDepth);
   for (const [id, [base, previous]] of Object.entries(forms))
     guard.set(h(id), { base: base as Hash | undefined, previous: previous as Hash | undefined });
   return guard;

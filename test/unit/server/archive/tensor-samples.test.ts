@@ -15,8 +15,8 @@ async function* cut(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array>
 
 describe("a sample", () => {
   it("lies at the same places whatever the pieces that a tensor comes in", async () => {
-    const tensor = noiseTensor("F32", [331, 257], 5),
-      whole = await sampleOf(sourceOfTensor(tensor));
+    const tensor = noiseTensor("F32", [331, 257], 5);
+    const whole = await sampleOf(sourceOfTensor(tensor));
     assert.equal(whole.bytes.length, 4 * sampleElements);
     for (const size of [1000, 4093, 65_536]) {
       const again = await sampleOf({
@@ -39,8 +39,8 @@ describe("a sample", () => {
     for (let i = 1; i < ranges.length; i++) assert.ok(ranges[i]!.from >= ranges[i - 1]!.to);
   });
   it("of a small tensor is the tensor", async () => {
-    const tensor = noiseTensor("BF16", [7, 3], 1),
-      sample = await sampleOf(sourceOfTensor(tensor));
+    const tensor = noiseTensor("BF16", [7, 3], 1);
+    const sample = await sampleOf(sourceOfTensor(tensor));
     assert.deepEqual([sample.shape, Buffer.compare(sample.bytes, tensor.bytes)], [[21], 0]);
     assert.equal((await sampleOf(sourceOfTensor(noiseTensor("F32", [0], 1)))).bytes.length, 0);
   });
@@ -48,8 +48,8 @@ describe("a sample", () => {
 
 describe("samples of a store", () => {
   it("are read once, and again when others took their room", async () => {
-    const tensors = new Map(["a", "b", "c"].map((id, i) => [id as Hash, noiseTensor("U8", [1000], i + 1)])),
-      opened: string[] = [];
+    const tensors = new Map(["a", "b", "c"].map((id, i) => [id as Hash, noiseTensor("U8", [1000], i + 1)]));
+    const opened: string[] = [];
     const samples = tensorSamples((id) => {
       opened.push(id);
       return sourceOfTensor(tensors.get(id)!);

@@ -31,10 +31,10 @@ test("the same options give the same bytes, another seed others", () => {
 });
 
 test("a delta takes about the bits that the options ask for, a frozen tensor none", async () => {
-  const codec = await loadDeltaCodec(),
-    models = new Map([...generateModels(options)].map((model) => [model.id, model]));
-  let compared = 0,
-    frozen = 0;
+  const codec = await loadDeltaCodec();
+  const models = new Map([...generateModels(options)].map((model) => [model.id, model]));
+  let compared = 0;
+  let frozen = 0;
   for (const [v, { lives, checkpoints, decay, parent }] of generateVersions(
     options,
     seededNumbers(options.seed),
@@ -42,11 +42,11 @@ test("a delta takes about the bits that the options ask for, a frozen tensor non
     if (parent < 0) continue;
     const way = trained(checkpoints, decay);
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
-      const own = models.get(`v${v}/c${checkpoint}`)!,
-        base = models.get(own.base!)!;
+      const own = models.get(`v${v}/c${checkpoint}`)!;
+      const base = models.get(own.base!)!;
       for (const [t, { isContinued, isFrozen, stride }] of lives.entries()) {
-        const tensor = own.tensors[t]!,
-          from = base.tensors[t]!;
+        const tensor = own.tensors[t]!;
+        const from = base.tensors[t]!;
         if (isFrozen && isContinued) {
           assert.ok(Buffer.from(tensor.bytes).equals(from.bytes));
           frozen++;

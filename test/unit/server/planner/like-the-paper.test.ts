@@ -24,8 +24,8 @@ test("the generated SD is like the paper's: counts, tens of MB a snapshot, stora
     new StorageTree(graph, minimumStorageTree(graph)),
     new StorageTree(graph, shortestPathTree(graph)),
   ];
-  const megabytes = fastest.storageCost / graph.snapshotIds.length / 1e6,
-    storage = cheapest.storageCost / fastest.storageCost;
+  const megabytes = fastest.storageCost / graph.snapshotIds.length / 1e6;
+  const storage = cheapest.storageCost / fastest.storageCost;
   const recreation =
     mean(snapshotCosts(graph, cheapest.recreation, "independent")) /
     mean(snapshotCosts(graph, fastest.recreation, "independent"));

@@ -30,8 +30,8 @@ function graphOf(edges: readonly EdgeInput[], snapshots: readonly (readonly stri
   });
 }
 const storedByMt = (graph: StorageGraph, budgets: readonly number[], snapshotsOnce = false): number => {
-  const scheme = snapshotsOnce ? "parallel" : "independent",
-    limits = limitsOf(graph, Float64Array.from(budgets), scheme);
+  const scheme = snapshotsOnce ? "parallel" : "independent";
+  const limits = limitsOf(graph, Float64Array.from(budgets), scheme);
   return new StorageTree(
     graph,
     pasMt(graph, minimumStorageTree(graph), limits, snapshotsOnce ? { snapshotsOnce: graph.members } : {}),

@@ -37,8 +37,8 @@ function fork(): StorageGraph {
 }
 
 test("independent adds paths, parallel takes the dearest, reusable walks what they share once", () => {
-  const graph = fork(),
-    tree = new StorageTree(graph, minimumStorageTree(graph));
+  const graph = fork();
+  const tree = new StorageTree(graph, minimumStorageTree(graph));
   assert.deepEqual([...snapshotCosts(graph, tree.recreation, "independent")], [223, 0]);
   assert.deepEqual([...snapshotCosts(graph, tree.recreation, "parallel")], [112, 0]);
   assert.equal(retrieveShared(graph, tree.parentEdge, 0).cost, 113);
@@ -46,10 +46,10 @@ test("independent adds paths, parallel takes the dearest, reusable walks what th
 });
 
 test("a memory bound is paid in repeated steps", () => {
-  const graph = fork(),
-    tree = minimumStorageTree(graph);
-  const shared = retrieveShared(graph, tree, 0),
-    bounded = retrieveShared(graph, tree, 0, 15);
+  const graph = fork();
+  const tree = minimumStorageTree(graph);
+  const shared = retrieveShared(graph, tree, 0);
+  const bounded = retrieveShared(graph, tree, 0, 15);
   assert.equal(bounded.cost, 223, "without room for mid it is rebuilt");
   assert.equal(bounded.peakBytes, 20, "a step holds what it reads and what it makes");
   assert.ok(shared.peakBytes <= 30);

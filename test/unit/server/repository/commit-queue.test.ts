@@ -14,10 +14,10 @@ function setup(
   present: Iterable<Hash> = [],
   { beforeLock = () => undefined, failing = [] as (() => Error | undefined)[] } = {},
 ) {
-  const ids = new Set(present),
-    appends: (readonly Fact[])[] = [],
-    facts: Fact[] = [],
-    state = emptyState();
+  const ids = new Set(present);
+  const appends: (readonly Fact[])[] = [];
+  const facts: Fact[] = [];
+  const state = emptyState();
   const objects = {
     has: (one: Hash) => ids.has(one),
     async commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T> {
@@ -39,8 +39,8 @@ function setup(
   };
   return { ids, appends, facts, state, queue: new CommitQueue(objects, journal, state) };
 }
-const record = (n: number, name = "m", needed: readonly Hash[] = []): Submission => ({
-  needed,
+const record = (n: number, name = "m", requiredObjects: readonly Hash[] = []): Submission => ({
+  requiredObjects,
   decide: (draft) =>
     draft.state.versions.has(id(n)) || draft.recordedHere.has(id(n))
       ? []
@@ -53,7 +53,7 @@ test("what waits together is written together, numbered in order, and applied be
     Array.from({ length: 50 }, (_, n) =>
       queue.submit({
         ...record(n, n % 2 === 0 ? "a" : "b"),
-        applied: () => {
+        onApplied: () => {
           assert.ok(state.versions.has(id(n)));
         },
       }),
@@ -82,7 +82,7 @@ test("who is refused takes nobody along, and takes no number", async () => {
     queue.submit(record(1, "m", [id(100)])),
     queue.submit(record(2, "m", [id(101)])),
     queue.submit({
-      needed: [],
+      requiredObjects: [],
       decide: () => {
         throw new StemmaError("NAME_INVALID", "no");
       },
@@ -133,8 +133,8 @@ test("what must be decided alone sees everything before it and nothing beside it
   const { queue, appends, state } = setup();
   const seen: number[] = [];
   const alone: Submission = {
-    needed: [],
-    alone: true,
+    requiredObjects: [],
+    isExclusive: true,
     decide: (draft) => {
       seen.push(draft.state.versions.size);
       return [{ type: "backup", atMs: 0, position: 0, location: "" }];

@@ -173,8 +173,8 @@ test("damage anywhere in a backup is found before anything is restored", async (
 });
 
 test("a backup does not go into its own home, over another history, and is not restored over anything", async () => {
-  const { home, ports } = await memoryHome(),
-    other = await memoryHome();
+  const { home, ports } = await memoryHome();
+  const other = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   await repository.save(modelOf(tensorsOf("a")), { name: "a" });
   await assert.rejects(repository.backup("/home/backup"), { code: "BACKUP_INVALID" });

@@ -156,9 +156,9 @@ test("never a wrong version: against a simulated device with a bounded clock err
   let decided = 0;
   fc.assert(
     fc.property(steps, fc.infiniteStream(fc.integer({ min: 0, max: 900 })), (drawn, moments) => {
-      let now = 100,
-        session = 1,
-        serverNow = 0;
+      let now = 100;
+      let session = 1;
+      let serverNow = 0;
       const truth: { atMs: number; version: number }[] = [];
       const facts = drawn.map(({ gap, offset, slack, delay, newSession, known, version }) => {
         now += gap;

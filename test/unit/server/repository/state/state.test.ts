@@ -8,7 +8,7 @@ import {
   applyFact,
   backedUpTo,
   emptyState,
-  nextVersion,
+  nextVersionNumber,
   versionsInUse,
   type FleetState,
 } from "../../../../../server/repository/state/state.js";
@@ -51,9 +51,9 @@ test("versions count per name in journal order; the same record again changes no
     recorded(1, "soh", 3),
   );
   assert.equal(state.versions.get(id(3))?.version, 2);
-  assert.equal(nextVersion(state, "soh"), 3);
-  assert.equal(nextVersion(state, "new"), 1);
-  assert.equal(state.ignored, 1);
+  assert.equal(nextVersionNumber(state, "soh"), 3);
+  assert.equal(nextVersionNumber(state, "new"), 1);
+  assert.equal(state.ignoredFacts, 1);
   assert.equal(state.length, 4);
 });
 
@@ -95,7 +95,7 @@ test("facts about what is not known are counted and change nothing; newer facts 
     { type: "revoked", atMs: 1, device: "ghost", because: "" },
     { type: "newer-kind", atMs: 1 } as unknown as Fact,
   );
-  assert.deepEqual([state.ignored, state.unknown, state.length, state.versions.size], [2, 1, 3, 0]);
+  assert.deepEqual([state.ignoredFacts, state.unknownFacts, state.length, state.versions.size], [2, 1, 3, 0]);
 });
 
 test("what a device runs or was given is in use until it is revoked; enrolling again keeps its history", () => {

@@ -2,26 +2,26 @@
  * Recording: everything a save record refers to is checked, then its fact goes to the journal. After
  * this, and not before, anybody may be told that the version exists.
  */
-import { StemmaError } from "../../shared/errors.js";
-import type { Fact } from "../../shared/journal/fact.js";
-import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
-import { decodeArchitecture } from "../../shared/model/architecture.js";
-import { decodeEnvironment } from "../../shared/model/environment.js";
-import { decodeMetadata } from "../../shared/model/metadata.js";
-import { decodeNames } from "../../shared/model/names.js";
-import { decodeOwnerMap } from "../../shared/model/owner-map.js";
-import { decodeSaveRecord, versionIdOf } from "../../shared/model/save-record.js";
-import { treeRoot } from "../../shared/model/tree.js";
-import { decodeTree } from "../../shared/model/tree-object.js";
-import type { ObjectReader } from "../../shared/objects/object-store.js";
-import { referencesOf } from "../../shared/objects/references.js";
-import { tensorByteLength } from "../../shared/tensor/dtype.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
-import type { RepositoryContext } from "./context.js";
-import type { VersionSummary } from "./fleet-repository.js";
-import { checkName } from "./state/naming.js";
-import type { VersionState } from "./state/state.js";
-import { findVersion, indexByDevice, requireVersion } from "./state/version-table.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type { Fact } from "../../../shared/journal/fact.js";
+import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
+import { decodeArchitecture } from "../../../shared/model/architecture.js";
+import { decodeEnvironment } from "../../../shared/model/environment.js";
+import { decodeMetadata } from "../../../shared/model/metadata.js";
+import { decodeNames } from "../../../shared/model/names.js";
+import { decodeOwnerMap } from "../../../shared/model/owner-map.js";
+import { decodeSaveRecord, versionIdOf } from "../../../shared/model/save-record.js";
+import { treeRoot } from "../../../shared/model/tree.js";
+import { decodeTree } from "../../../shared/model/tree-object.js";
+import type { ObjectReader } from "../../../shared/objects/object-store.js";
+import { referencesOf } from "../../../shared/objects/references.js";
+import { tensorByteLength } from "../../../shared/tensor/dtype.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { RepositoryContext } from "../context.js";
+import type { VersionSummary } from "../fleet-repository.js";
+import { checkName } from "../state/naming.js";
+import type { VersionState } from "../state/state.js";
+import { findVersion, indexByDevice, requireVersion } from "../state/version-table.js";
 
 export interface CheckedVersion {
   readonly versionId: Hash;
@@ -58,8 +58,8 @@ export async function checkVersion(
     decodeArchitecture(await objects.read("architecture", record.objects.architecture));
   if (record.objects.metadata !== undefined)
     decodeMetadata(await objects.read("metadata", record.objects.metadata));
-  let tensorBytes = 0,
-    ownBytes = 0;
+  let tensorBytes = 0;
+  let ownBytes = 0;
   leaves.forEach((leaf, index) => {
     const bytes = tensorByteLength(leaf.dtype, leaf.shape);
     tensorBytes += bytes;
@@ -113,12 +113,12 @@ export async function appendRecorded(
 ): Promise<VersionSummary> {
   const { versionId, record, leaves } = checked;
   await context.queue.submit({
-    needed: [...referencesOf({ state: "kept", versionId, record, leaves })],
+    requiredObjects: [...referencesOf({ state: "kept", versionId, record, leaves })],
     decide: (draft) => {
       if (draft.state.versions.has(versionId) || draft.recordedHere.has(versionId)) return [];
       return [recordedFact(context.clock.now(), checked, draft.takeVersion(record.name))];
     },
-    applied: (positions) => {
+    onApplied: (positions) => {
       if (positions.length === 0) return;
       context.records.set(versionId, record);
       indexByDevice(context.byDevice, context.state.versions.get(versionId) as VersionState, record);

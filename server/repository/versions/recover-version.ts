@@ -1,15 +1,14 @@
-/** Recovery of one version or of a whole fleet, and the server's own proof that what it wrote can be read. */
-import { StemmaError } from "../../shared/errors.js";
-import { recoverModel } from "../../shared/recover/recover-model.js";
-import type { EnvironmentPolicy } from "../../shared/model/environment.js";
-import type { RecoveredModel } from "../../shared/recover/recovery.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
-import { appendFacts } from "./state/append-facts.js";
-import { fleetAsOf } from "./state/as-of.js";
-import type { RepositoryContext } from "./context.js";
-import { needKept } from "./diff-versions.js";
-import type { FleetRecovery, VersionSummary } from "./fleet-repository.js";
-import { requireVersion } from "./state/version-table.js";
+/** Recovers a version, and confirms by reading it back that a version is stored. */
+import { StemmaError } from "../../../shared/errors.js";
+import { recoverModel } from "../../../shared/recover/recover-model.js";
+import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
+import type { RecoveredModel } from "../../../shared/recover/recovery.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { appendFacts } from "../state/append-facts.js";
+import type { RepositoryContext } from "../context.js";
+import { requireKept } from "./diff-versions.js";
+import type { VersionSummary } from "../fleet-repository.js";
+import { requireVersion } from "../state/version-table.js";
 
 export interface RecoverVersionOptions {
   readonly environment?: EnvironmentPolicy;
@@ -22,33 +21,11 @@ export async function recoverVersion(
   versionId: Hash,
   options: RecoverVersionOptions = {},
 ): Promise<RecoveredModel> {
-  needKept(context, versionId);
+  requireKept(context, versionId);
   return await recoverModel(context.objects, versionId, context.clock, {
     here: options.here ?? context.environment,
     ...(options.environment === undefined ? {} : { policy: options.environment }),
   });
-}
-
-/** One line after the other: what is held in memory is one model, however large the fleet. */
-export async function* recoverFleet(
-  context: RepositoryContext,
-  atMs: number,
-  options: RecoverVersionOptions = {},
-): AsyncIterable<FleetRecovery> {
-  for (const moment of fleetAsOf(context.state, atMs, context.clock.now())) {
-    if (moment.versionId === "unknown") {
-      yield { moment };
-      continue;
-    }
-    let model: RecoveredModel;
-    try {
-      model = await recoverVersion(context, moment.versionId, options);
-    } catch (error) {
-      yield { moment, error };
-      continue;
-    }
-    yield { moment, model };
-  }
 }
 
 /**
@@ -56,7 +33,7 @@ export async function* recoverFleet(
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, ROOT_MISMATCH, OBJECT_HASH_MISMATCH
  */
 export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
-  const version = needKept(context, versionId);
+  const version = requireKept(context, versionId);
   if (version.state !== "recorded") return version;
   const { verifiedRoot, record } = await recoverModel(context.objects, versionId, context.clock, {
     policy: "ignore",

@@ -1,16 +1,16 @@
 /** Saving a model that is at hand: pack, then fact, then the report. */
-import { StemmaError } from "../../shared/errors.js";
-import type { ModelSource } from "../../shared/model/model.js";
-import type { SaveBase } from "../../shared/save/plan-save.js";
-import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
-import type { RepositoryContext } from "./context.js";
-import { checkExactness } from "./state/exactness.js";
-import { factCodec } from "./state/fact-codec.js";
-import type { SaveOptions, SaveReport, VersionSummary } from "./fleet-repository.js";
-import { checkName, ownDevice, ownLine } from "./state/naming.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type { ModelSource } from "../../../shared/model/model.js";
+import type { SaveBase } from "../../../shared/save/plan-save.js";
+import { loadSaveBase, saveModel, type SavedModel } from "../../../shared/save/save-model.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { RepositoryContext } from "../context.js";
+import { checkExactness } from "../state/exactness.js";
+import { factCodec } from "../state/fact-codec.js";
+import type { SaveOptions, SaveReport, VersionSummary } from "../fleet-repository.js";
+import { checkName, ownDevice, ownLine } from "../state/naming.js";
 import { appendRecorded, recordedFact, sequenceKey } from "./record-version.js";
-import { requireVersion } from "./state/version-table.js";
+import { requireVersion } from "../state/version-table.js";
 
 /** How long a save may take before collection no longer minds it; then recording it finds what is missing. */
 const saveLeaseMs = 60 * 60 * 1000;
@@ -62,8 +62,8 @@ async function saveOnce(
   options: SaveOptions,
   bases: readonly SaveBase[],
 ): Promise<SaveReport> {
-  const device = options.device ?? ownDevice,
-    line = options.line ?? ownLine;
+  const device = options.device ?? ownDevice;
+  const line = options.line ?? ownLine;
   const saved = await saveModel(
     context.objects,
     model,

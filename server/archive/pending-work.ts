@@ -7,7 +7,7 @@ import { encodingCodes } from "../../shared/delta/encoded.js";
 import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { PlannedVertex } from "../planner/storage-plan.js";
-import { previousOf, type ArchiveLayout, type ArchivePlan } from "./archive-plan.js";
+import { previousOf, type ArchiveEncoding, type ArchivePlan } from "./archive-plan.js";
 import { edgeKinds } from "./storage-edges.js";
 
 /** One tensor to be written anew. */
@@ -24,7 +24,7 @@ export interface StaleTensor {
   readonly code: "PLAN_STALE";
   readonly message: string;
 }
-export interface ApplyWork {
+export interface PendingWork {
   /** What is coded against another of these after it. */
   readonly items: readonly ApplyItem[];
   /** Tensors that stay as they lie, and those that lie as planned already. */
@@ -44,7 +44,7 @@ const writable: ReadonlySet<string> = new Set([
   edgeKinds.delta,
   edgeKinds.deltaPlanes,
 ]);
-export function layoutOf(kind: string): ArchiveLayout {
+export function encodingOfKind(kind: string): ArchiveEncoding {
   return kind === edgeKinds.fixed
     ? "fixed"
     : kind === edgeKinds.planes || kind === edgeKinds.deltaPlanes
@@ -53,14 +53,14 @@ export function layoutOf(kind: string): ArchiveLayout {
 }
 
 /** Whether a tensor lies as planned. An encoder may have found less to refer to than it was offered. */
-function liesAsPlanned(
+function isStoredAsPlanned(
   { code, base, previous }: TensorEncoding,
   { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem,
 ): boolean {
   if (base !== plannedBase || previous !== plannedPrevious) return false;
   if (kind === edgeKinds.raw) return code === encodingCodes.raw;
-  const { raw, planes, fixedPlanes } = encodingCodes,
-    layout = layoutOf(kind);
+  const { raw, planes, fixedPlanes } = encodingCodes;
+  const layout = encodingOfKind(kind);
   return layout === "fixed"
     ? code === fixedPlanes
     : layout === "planes"
@@ -72,15 +72,15 @@ function liesAsPlanned(
  * @param kept tensors that kept versions have now
  * @throws PLAN_INVALID where the plan has a kind of edge that nobody here can write
  */
-export function workOf(
+export function findPendingWork(
   { plan, members }: ArchivePlan,
   objects: Pick<ObjectReader, "has" | "encodingOf">,
   kept: ReadonlySet<Hash>,
-): ApplyWork {
-  const items = new Map<Hash, ApplyItem>(),
-    stale: StaleTensor[] = [];
-  let done = 0,
-    keptCount = 0;
+): PendingWork {
+  const items = new Map<Hash, ApplyItem>();
+  const stale: StaleTensor[] = [];
+  let done = 0;
+  let keptCount = 0;
   const refuse = (tensor: Hash, message: string): void => {
     stale.push({ tensor, code: "PLAN_STALE", message });
   };
@@ -95,19 +95,19 @@ export function workOf(
         `The storage plan stores a tensor as ${JSON.stringify(vertex.kind)}, which this Stemma cannot write. Use the one that made the plan, or plan again.`,
         { kind: vertex.kind },
       );
-    const item = itemOf(vertex),
-      lies = objects.encodingOf(item.id);
+    const item = itemOf(vertex);
+    const lies = objects.encodingOf(item.id);
     if (lies === undefined || !kept.has(item.id))
       refuse(item.id, "no version that is kept has this tensor any more, or it cannot be read");
     else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id)))
       refuse(item.id, "what it was to be coded against is gone");
-    else if (liesAsPlanned(lies, item)) done++;
+    else if (isStoredAsPlanned(lies, item)) done++;
     else items.set(item.id, item);
   }
   const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
   let unplanned = 0;
   for (const id of kept) if (!planned.has(id) && objects.encodingOf(id) !== undefined) unplanned++;
-  return { items: inOrder(items, plan.vertices, members), kept: keptCount, done, stale, unplanned };
+  return { items: inWritingOrder(items, plan.vertices, members), kept: keptCount, done, stale, unplanned };
 }
 
 function itemOf(vertex: PlannedVertex): ApplyItem {
@@ -125,15 +125,15 @@ function itemOf(vertex: PlannedVertex): ApplyItem {
  * Version after version, because what was saved together lies together and its pack can go as a whole; what
  * an item is coded against before it.
  */
-function inOrder(
+function inWritingOrder(
   items: ReadonlyMap<Hash, ApplyItem>,
   vertices: readonly PlannedVertex[],
   members: ArchivePlan["members"],
 ): readonly ApplyItem[] {
   const ordered = new Set<ApplyItem>();
   const add = (first: ApplyItem | undefined): void => {
-    const waiting: ApplyItem[] = [],
-      seen = new Set<ApplyItem>();
+    const waiting: ApplyItem[] = [];
+    const seen = new Set<ApplyItem>();
     for (
       let item = first;
       item !== undefined && !ordered.has(item) && !seen.has(item);

@@ -4,9 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { factCodec } from "../../../../server/repository/state/fact-codec.js";
-import { applyFact, emptyState } from "../../../../server/repository/state/state.js";
-import type { Fact } from "../../../../shared/journal/fact.js";
+import { factCodec } from "../../../../../server/repository/state/fact-codec.js";
+import { applyFact, emptyState } from "../../../../../server/repository/state/state.js";
+import type { Fact } from "../../../../../shared/journal/fact.js";
 
 const fact: Fact = {
   type: "data",

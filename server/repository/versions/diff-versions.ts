@@ -1,12 +1,12 @@
 /** What differs between two versions: trees and names are read, tensors are not (MM7). */
-import { decodeNames } from "../../shared/model/names.js";
-import { diffTrees, type ModelSide } from "../../shared/model/tree-diff.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
-import { StemmaError } from "../../shared/errors.js";
-import type { RepositoryContext } from "./context.js";
-import type { ModelDiff, VersionSummary } from "./fleet-repository.js";
-import { readLeaves } from "./state/references.js";
-import { requireVersion } from "./state/version-table.js";
+import { decodeNames } from "../../../shared/model/names.js";
+import { diffTrees, type ModelSide } from "../../../shared/model/tree-diff.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type { RepositoryContext } from "../context.js";
+import type { ModelDiff, VersionSummary } from "../fleet-repository.js";
+import { readLeaves } from "../state/references.js";
+import { requireVersion } from "../state/version-table.js";
 
 /** See FleetRepository.diff. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
 export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash): Promise<ModelDiff> {
@@ -16,21 +16,21 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
     a,
     b,
     sameArchitecture,
-    opaque: [a, b].every((id) => needKept(context, id).record.kind === "opaque"),
+    opaque: [a, b].every((id) => requireKept(context, id).record.kind === "opaque"),
     comparisons,
     changes,
   };
 }
 
 async function sideOf(context: RepositoryContext, versionId: Hash): Promise<ModelSide> {
-  const { record } = needKept(context, versionId);
+  const { record } = requireKept(context, versionId);
   const leaves = await readLeaves(context.objects, record);
   const names = decodeNames(await context.objects.read("names", record.objects.names), leaves.length);
   return { architecture: record.architecture, leaves, names: names.leaves };
 }
 
 /** A version whose objects must still be there. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
-export function needKept(context: RepositoryContext, versionId: Hash): VersionSummary {
+export function requireKept(context: RepositoryContext, versionId: Hash): VersionSummary {
   const version = requireVersion(context, versionId);
   const retired = context.state.versions.get(versionId)?.retired;
   if (retired !== undefined) {
