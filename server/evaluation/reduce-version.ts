@@ -71,7 +71,7 @@ export async function reduceOnServer(
         repository,
         leaf,
         model.sources[i] as TensorSource,
-        (bytes) => reduceTensor(scheme, leaf, bytes, seed, codec),
+        (bytes) => reduceTensor(scheme, leaf, bytes, { seed, codec }),
         codec,
       ));
     known.set(leaf.tensor, before);

@@ -1,6 +1,6 @@
 /**
- * A reduced tensor from its compact form alone, bit for bit and the same on every machine: what the object
- * store reads under the codes 16 to 31. Pure; knows no store.
+ * A reduced tensor from its compact form alone, bit for bit and the same on every machine: this is
+ * how the object store reads entries with the codes 16 to 31. Pure; knows no store.
  */
 import { ByteReader } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
@@ -15,7 +15,7 @@ import { decodeQuantized } from "./quantize.js";
 import { isSchemeCode, schemeCodes, type SchemeCode } from "./scheme.js";
 import { bytesOf } from "./float-words.js";
 
-/** Tensors beyond this many bytes stay exact: what is coded is decoded in memory. */
+/** Longer tensors stay exact, because a compact form is decoded in memory. */
 export const maxReducedBytes = 2 ** 30;
 
 /** Whether a scheme applies to tensors of this type and shape at all. */
@@ -25,10 +25,10 @@ export function isReducible({ dtype, shape }: TensorHeader): boolean {
 }
 
 /**
- * The reduced tensor's float32 bytes, from its compact form alone; the same on every machine. Takes memory
- * for a small multiple of what the header declares, and only after `bytes` could hold that many numbers.
- * @throws DELTA_CODE_UNKNOWN for a code that is no scheme; DELTA_MALFORMED, DELTA_REFERENCE_MISSING for bytes
- * that are no such form; SHAPE_INVALID, TENSOR_TOO_LARGE
+ * The reduced tensor's float32 bytes, from its compact form alone; the same on every machine. Takes a
+ * small multiple of the memory that the header declares, and only after `bytes` could hold that many numbers.
+ * @throws DELTA_CODE_UNKNOWN for a code that is not a scheme's; DELTA_MALFORMED, DELTA_REFERENCE_MISSING for
+ * bytes that are not a compact form; SHAPE_INVALID, TENSOR_TOO_LARGE
  */
 export function decodeScheme(
   header: TensorHeader,
@@ -46,23 +46,26 @@ export function decodeScheme(
     throw encodingMalformed(
       `a tensor ${header.dtype} [${header.shape.join(", ")}] goes through no float scheme`,
     );
-  return bytesOf(
-    decodeWords(code, bytes, header.shape, tensorByteLength(header.dtype, header.shape) / 4, codec),
-  );
+  const count = tensorByteLength(header.dtype, header.shape) / 4;
+  return bytesOf(decodeWords(codec, code, bytes, { shape: header.shape, count }));
+}
+
+interface MatrixSize {
+  readonly shape: readonly number[];
+  readonly count: number;
 }
 
 function decodeWords(
+  codec: DeltaCodec,
   code: SchemeCode,
   bytes: Uint8Array,
-  shape: readonly number[],
-  count: number,
-  codec: DeltaCodec,
+  { shape, count }: MatrixSize,
 ): Uint32Array {
   switch (code) {
     case schemeCodes.float16:
-      return decodeHalves(codec, bytes, shape, "F16", halfToSingle);
+      return decodeHalves(codec, bytes, { dtype: "F16", shape }, halfToSingle);
     case schemeCodes.bfloat16:
-      return decodeHalves(codec, bytes, shape, "BF16", bfloat16ToSingle);
+      return decodeHalves(codec, bytes, { dtype: "BF16", shape }, bfloat16ToSingle);
     case schemeCodes.fixed:
       return decodeFixed(codec, bytes, shape, count);
     case schemeCodes.normalized:
@@ -75,15 +78,14 @@ function decodeWords(
 function decodeHalves(
   codec: DeltaCodec,
   bytes: Uint8Array,
-  shape: readonly number[],
-  dtype: "F16" | "BF16",
-  from: (half: number) => number,
+  header: TensorHeader,
+  toSingle: (half: number) => number,
 ): Uint32Array {
-  const reader = new ByteReader(bytes),
-    { buffer, byteOffset, length } = readNested(reader, codec, { dtype, shape });
+  const reader = new ByteReader(bytes);
+  const { buffer, byteOffset, length } = readNested(reader, codec, header);
   if (reader.left > 0) throw encodingMalformed("bytes follow its numbers");
-  const halves = new Uint16Array(buffer, byteOffset, length / 2),
-    words = new Uint32Array(halves.length);
-  for (let i = 0; i < words.length; i++) words[i] = from(halves[i]!);
+  const halves = new Uint16Array(buffer, byteOffset, length / 2);
+  const words = new Uint32Array(halves.length);
+  for (let i = 0; i < words.length; i++) words[i] = toSingle(halves[i]!);
   return words;
 }

@@ -1,20 +1,22 @@
 /**
- * Numbers on an even grid: whole multiples of one power of two a tensor. Both "fixed point" (MH §IV-B: a
- * global exponent per matrix, k bits for sign and mantissa) and "normalisation" (a number is added that
- * brings all of a matrix to one exponent, so that radices and signs are aligned; §V-B, table IV) are that:
- * x + 1.5·2^p in float32 keeps of x a multiple of its unit, and its mantissa is that multiple plus a half
- * range. They differ in layout, and so in what can be read of them: fixed point is coded whole;
- * a normalised tensor lies in byte planes of that mantissa, highest first, so that already its first byte
- * tells 256 values apart, where a float32's first byte has the sign and most of the exponent.
+ * Numbers on an even grid: whole multiples of one power of two for the whole tensor. Two schemes do this:
+ * "fixed point" (MH §IV-B: a global exponent for a matrix, k bits for sign and mantissa) and "normalisation"
+ * (§V-B, table IV: a number is added that brings all of a matrix to one exponent, so that radices and signs
+ * are aligned; x + 1.5·2^p in float32 keeps of x a multiple of its unit, and its mantissa is that multiple
+ * plus half the range).
  *
- * Bytes: bits u8 ‖ exponent of the unit i16 ‖ exceptions ‖ fixed: one inner tensor of integers;
- * normalised: an inner tensor a plane. Nought is +0 and infinities and NaNs are exceptions.
+ * They differ in how the multiples are stored. Fixed point stores them as one tensor of integers. A normalised
+ * tensor is stored in byte planes of that mantissa, highest first: already its first byte tells 256 values
+ * apart, where a float32's first byte has the sign and most of the exponent.
+ *
+ * Bytes: bits u8 ‖ exponent of the unit i16 ‖ exceptions ‖ fixed: one nested tensor of integers; normalised:
+ * a nested tensor for each plane. Both zeros become +0; infinities and NaNs are exceptions.
  */
 import { ByteReader, ByteWriter } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
 import { encodingMalformed } from "../delta/encoding-malformed.js";
 import type { DType } from "../tensor/dtype.js";
-import { readExceptions, writeExceptions } from "./exceptions.js";
+import { readExceptions, writeExceptions, type Exception } from "./exceptions.js";
 import { readNested, writeNested } from "./nested-tensor.js";
 import {
   bytesOf,
@@ -38,15 +40,15 @@ export interface Grid {
 }
 
 /**
- * Symmetric: of the two ends the lower has no partner, and would be a power of two that asks for a coarser
- * grid itself.
+ * Symmetric around zero. The lower end of two's complement, −2^(bits−1), is left out: it has no positive
+ * counterpart, and as a power of two it would need a coarser grid when reduced again.
  */
 function gridOf(bits: number, exponent: number): Grid {
   const max = 2 ** (bits - 1) - 1;
   return { bits, exponent, min: -max, max };
 }
 
-/** The finest grid of so many bits that reaches the largest finite number's power of two. */
+/** The finest grid of so many bits that reaches the largest finite number's power of two. @param words float32 */
 export function gridFor(words: Uint32Array, bits: number): Grid {
   let largest = 0;
   for (const word of words) {
@@ -78,7 +80,7 @@ export function fromGrid(multiples: Int32Array, exponent: number): Uint32Array {
 /** @throws DELTA_MALFORMED */
 function checkWithin({ min, max }: Grid, multiples: Int32Array): void {
   for (const multiple of multiples)
-    if (multiple < min || multiple > max) throw encodingMalformed("a number lies outside its grid");
+    if (multiple < min || multiple > max) throw encodingMalformed("a number is outside its grid");
 }
 
 function writeHead(out: ByteWriter, words: Uint32Array, { bits, exponent }: Grid): void {
@@ -90,17 +92,17 @@ function writeHead(out: ByteWriter, words: Uint32Array, { bits, exponent }: Grid
 /** @throws DELTA_MALFORMED for grids that no float32 tensor has */
 function readHead(
   reader: ByteReader,
-  mostBits: number,
+  maxBits: number,
   count: number,
-): { readonly grid: Grid; readonly exceptions: ReturnType<typeof readExceptions> } {
-  const bits = reader.u8(),
-    exponent = reader.i16();
-  if (bits < 2 || bits > mostBits || exponent < -149 || exponent + bits - 1 > 128)
+): { readonly grid: Grid; readonly exceptions: readonly Exception[] } {
+  const bits = reader.u8();
+  const exponent = reader.i16();
+  if (bits < 2 || bits > maxBits || exponent < -149 || exponent + bits - 1 > 128)
     throw encodingMalformed(`it has ${bits} bits a number and a unit of 2^${exponent}`);
   return { grid: gridOf(bits, exponent), exceptions: readExceptions(reader, count) };
 }
 
-function putBack(words: Uint32Array, exceptions: ReturnType<typeof readExceptions>): Uint32Array {
+function putBack(words: Uint32Array, exceptions: readonly Exception[]): Uint32Array {
   for (const { index, word } of exceptions) words[index] = word;
   return words;
 }
@@ -109,21 +111,24 @@ function integerType(bits: number): DType {
   return bits <= 8 ? "I8" : bits <= 16 ? "I16" : "I32";
 }
 
-export function encodeFixed(
-  codec: DeltaCodec,
-  words: Uint32Array,
-  shape: readonly number[],
-  bits: number,
-): Uint8Array {
-  const out = new ByteWriter(),
-    grid = gridFor(words, bits),
-    multiples = toGrid(words, grid),
-    dtype = integerType(bits);
+/** A float32 matrix as 32-bit words. */
+export interface FloatMatrix {
+  readonly words: Uint32Array;
+  readonly shape: readonly number[];
+}
+
+/** @param bits of an integer, 2 to 24 */
+export function encodeFixed(codec: DeltaCodec, { words, shape }: FloatMatrix, bits: number): Uint8Array {
+  const out = new ByteWriter();
+  const grid = gridFor(words, bits);
+  const multiples = toGrid(words, grid);
+  const dtype = integerType(bits);
   writeHead(out, words, grid);
   const narrow =
     dtype === "I8" ? Int8Array.from(multiples) : dtype === "I16" ? Int16Array.from(multiples) : multiples;
-  // Few bits are best coded as bytes that occur more or less often, many by their lengths.
-  writeNested(out, codec, { dtype, shape }, bytesOf(narrow), dtype === "I8" ? { layout: "planes" } : {});
+  // Integers of one byte are smallest in planes, by how often each value occurs; wider ones by bit length.
+  const options = dtype === "I8" ? ({ layout: "planes" } as const) : {};
+  writeNested(out, codec, { dtype, shape, bytes: bytesOf(narrow) }, options);
   return out.finish();
 }
 
@@ -134,9 +139,9 @@ export function decodeFixed(
   shape: readonly number[],
   count: number,
 ): Uint32Array {
-  const reader = new ByteReader(bytes),
-    { grid, exceptions } = readHead(reader, 24, count),
-    dtype = integerType(grid.bits);
+  const reader = new ByteReader(bytes);
+  const { grid, exceptions } = readHead(reader, 24, count);
+  const dtype = integerType(grid.bits);
   const { buffer, byteOffset } = readNested(reader, codec, { dtype, shape });
   if (reader.left > 0) throw encodingMalformed("bytes follow its numbers");
   const stored =
@@ -155,72 +160,43 @@ function planeWidths(bits: number): readonly number[] {
   return Array.from({ length: Math.ceil(bits / 8) }, (_, plane) => Math.min(8, bits - 8 * plane));
 }
 
-export function encodeNormalized(
-  codec: DeltaCodec,
-  words: Uint32Array,
-  shape: readonly number[],
-  bits: number,
-): Uint8Array {
-  const out = new ByteWriter(),
-    grid = gridFor(words, bits),
-    multiples = toGrid(words, grid);
+/** @param bits of a mantissa, 2 to 23 */
+export function encodeNormalized(codec: DeltaCodec, { words, shape }: FloatMatrix, bits: number): Uint8Array {
+  const out = new ByteWriter();
+  const grid = gridFor(words, bits);
+  const multiples = toGrid(words, grid);
   writeHead(out, words, grid);
-  const half = 2 ** (bits - 1);
+  const halfRange = 2 ** (bits - 1);
   let below = bits;
   for (const width of planeWidths(bits)) {
     below -= width;
-    const plane = new Uint8Array(multiples.length),
-      mask = (1 << width) - 1;
-    for (let i = 0; i < plane.length; i++) plane[i] = ((multiples[i]! + half) >>> below) & mask;
-    writeNested(out, codec, { dtype: "U8", shape }, plane, { layout: "planes" });
+    const plane = new Uint8Array(multiples.length);
+    const mask = (1 << width) - 1;
+    for (let i = 0; i < plane.length; i++) plane[i] = ((multiples[i]! + halfRange) >>> below) & mask;
+    writeNested(out, codec, { dtype: "U8", shape, bytes: plane }, { layout: "planes" });
   }
   return out.finish();
 }
 
-/**
- * What the first planes of a normalised tensor say of each number: its multiple is `low` of its grid or up to
- * `span` − 1 above it.
- */
-export interface KnownMultiples {
-  readonly grid: Grid;
-  readonly exceptions: ReturnType<typeof readExceptions>;
-  readonly low: Int32Array;
-  readonly span: number;
-}
-
-/** @param planes of those it has, highest first; `bytes` may end after them @throws as decodeFixed */
-export function readNormalized(
-  codec: DeltaCodec,
-  bytes: Uint8Array,
-  shape: readonly number[],
-  count: number,
-  planes = 4,
-): KnownMultiples {
-  const reader = new ByteReader(bytes),
-    { grid, exceptions } = readHead(reader, 23, count),
-    widths = planeWidths(grid.bits);
-  const low = new Int32Array(count),
-    half = 2 ** (grid.bits - 1);
-  let below = grid.bits;
-  for (const width of widths.slice(0, planes)) {
-    below -= width;
-    const plane = readNested(reader, codec, { dtype: "U8", shape });
-    if (width < 8 && plane.some((part) => part >= 1 << width))
-      throw encodingMalformed("a plane holds more than its bits");
-    for (let i = 0; i < count; i++) low[i] = low[i]! | (plane[i]! << below);
-  }
-  if (planes >= widths.length && reader.left > 0) throw encodingMalformed("bytes follow its last plane");
-  for (let i = 0; i < count; i++) low[i] = low[i]! - half;
-  return { grid, exceptions, low, span: 2 ** below };
-}
-
+/** @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN, DELTA_REFERENCE_MISSING */
 export function decodeNormalized(
   codec: DeltaCodec,
   bytes: Uint8Array,
   shape: readonly number[],
   count: number,
 ): Uint32Array {
-  const { grid, exceptions, low } = readNormalized(codec, bytes, shape, count);
-  checkWithin(grid, low);
-  return putBack(fromGrid(low, grid.exponent), exceptions);
+  const reader = new ByteReader(bytes);
+  const { grid, exceptions } = readHead(reader, 23, count);
+  const multiples = new Int32Array(count).fill(-(2 ** (grid.bits - 1)));
+  let below = grid.bits;
+  for (const width of planeWidths(grid.bits)) {
+    below -= width;
+    const plane = readNested(reader, codec, { dtype: "U8", shape });
+    if (width < 8 && plane.some((part) => part >= 1 << width))
+      throw encodingMalformed("a plane holds more than its bits");
+    for (let i = 0; i < count; i++) multiples[i] = multiples[i]! + (plane[i]! << below);
+  }
+  if (reader.left > 0) throw encodingMalformed("bytes follow its last plane");
+  checkWithin(grid, multiples);
+  return putBack(fromGrid(multiples, grid.exponent), exceptions);
 }

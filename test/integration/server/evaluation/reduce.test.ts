@@ -131,7 +131,7 @@ describe("model reduce", () => {
               plain(back[name]),
               plain({
                 ...tensor,
-                bytes: reduceTensor(parseScheme(scheme), tensor, tensor.bytes, "9").reduced,
+                bytes: reduceTensor(parseScheme(scheme), tensor, tensor.bytes, { seed: "9" }).reduced,
               }),
               `${scheme} ${name}`,
             );

@@ -29,7 +29,7 @@ for (const { what, scheme, seed, shape, tensor, code, compact, reduced } of vect
   test(`${scheme}: ${what}`, () => {
     const header = { dtype: "F32", shape } as const;
     assert.deepEqual(decodeScheme(header, code, bytesOf(compact)), bytesOf(reduced));
-    const again = reduceTensor(parseScheme(scheme), header, bytesOf(tensor), seed);
+    const again = reduceTensor(parseScheme(scheme), header, bytesOf(tensor), { seed });
     assert.deepEqual(again.reduced, bytesOf(reduced), "the same numbers as ever");
     assert.deepEqual(decodeScheme(header, again.code, again.bytes), bytesOf(reduced));
   });

@@ -3,13 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import {
-  encodeNormalized,
-  fromGrid,
-  gridFor,
-  readNormalized,
-  toGrid,
-} from "../../../../shared/schemes/grid.js";
+import { fromGrid, gridFor, toGrid } from "../../../../shared/schemes/grid.js";
 import {
   singleToBfloat16,
   bfloat16ToSingle,
@@ -19,7 +13,6 @@ import {
 import { nearestCode, randomTable, uniformTable } from "../../../../shared/schemes/quantize.js";
 import { isSchemeCode, parseScheme, schemeCodes, schemeText } from "../../../../shared/schemes/scheme.js";
 import { shiftToNearestEven, wordOfProduct } from "../../../../shared/schemes/float-words.js";
-import { plainCodec } from "../../../../shared/schemes/nested-tensor.js";
 import { Streams } from "../../../../shared/random/streams.js";
 import { weights } from "../../../helpers/related-tensors.js";
 
@@ -176,25 +169,6 @@ describe("grids", () => {
         back = fromGrid(toGrid(all, grid), grid.exponent);
       assert.ok(Array.from(back, numberOf).every(Number.isFinite), `${bits} bits`);
       assert.ok(numberOf(back[0]!) >= 2 ** 127 * (bits === 2 ? 1 : 1.5), `${bits} bits`);
-    }
-  });
-  test("normalised: the first planes say between which multiples a number lies", () => {
-    const header = { dtype: "F32", shape: [40, 50] } as const,
-      { bytes } = weights(header.shape, 8),
-      all = new Uint32Array(bytes.slice().buffer);
-    const compact = encodeNormalized(plainCodec(), all, header.shape, 20),
-      multiples = toGrid(all, gridFor(all, 20));
-    for (const [planes, span] of [
-      [1, 4096],
-      [2, 16],
-      [3, 1],
-      [4, 1],
-    ] as const) {
-      const known = readNormalized(plainCodec(), compact, header.shape, 2000, planes);
-      assert.equal(known.span, span);
-      assert.ok(
-        multiples.every((multiple, i) => known.low[i]! <= multiple && multiple < known.low[i]! + span),
-      );
     }
   });
   test("denormal numbers alone are exact where the bits reach", () => {
