@@ -10,9 +10,10 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
   it("receives a save of an agent enrolled through it, and recovers it, also after a restart", async (t) => {
     const broker = await plainBroker();
     t.after(() => broker.close());
-    const { server, enrolment, agent } = await yard(t, { server: { broker: { url: broker.url } } });
-    assert.deepEqual(enrolment.mqtt, [broker.url]);
-    const { handle, log } = await agent();
+    const place = await yard(t, { server: { broker: { url: broker.url } } });
+    const { server } = place;
+    assert.deepEqual(place.enrolment.mqtt, [broker.url]);
+    const { handle, log } = await place.agent();
     await log.until("activated");
     const first = await handle.train(line);
     await log.until("released", 1, of(first.versionId));
