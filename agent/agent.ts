@@ -103,14 +103,14 @@ export class Agent {
       {
         onOpen: (session) => {
           log.info("connected", { session, text: `connected in session ${session}` });
-          this.#conversation.opened(session);
+          this.#conversation.onOpen(session);
           this.#downloads.reconnected();
         },
         onClosed: () => {
-          this.#conversation.closed();
+          this.#conversation.onClosed();
         },
-        onWord: (envelope) => {
-          this.#conversation.hear(envelope);
+        onMessage: (envelope) => {
+          this.#conversation.receive(envelope);
         },
         onBlock: (transfer, block) => {
           this.#downloads.onBlock(transfer, block);
@@ -159,7 +159,7 @@ export class Agent {
           oldestProtocol: oldestProtocolVersion,
         }),
         send: (body, options) => this.#link.send(body, options),
-        refused: (why) => {
+        onNotAdmitted: (why) => {
           this.#link.refuse(why);
         },
       },
@@ -168,7 +168,7 @@ export class Agent {
           this.#later(() => this.#onReceipt(line, receipt.kind));
         },
         onOffer: (offer, isEcho) => {
-          if (isEcho) this.#conversation.changed();
+          if (isEcho) this.#conversation.onOutboxChange();
           else this.#later(() => this.#onOffer(offer));
         },
         onManifest: (part) => {
@@ -201,7 +201,7 @@ export class Agent {
     });
     this.#cancels.add(
       outbox.onChange(() => {
-        this.#conversation.changed();
+        this.#conversation.onOutboxChange();
       }),
     );
   }
@@ -280,7 +280,7 @@ export class Agent {
     this.#downloads.stop();
     await this.#trainer.stop();
     await this.#link.stop();
-    this.#conversation.closed();
+    this.#conversation.onClosed();
     await this.#conversation.idle();
     await this.#uploads.stop();
     await this.#activator.idle();

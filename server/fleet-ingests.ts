@@ -123,7 +123,7 @@ export class FleetIngests {
         this.#started.get(event.identity.fleet)?.connected(event.identity.device);
         return;
       case "disconnected":
-        void this.#started.get(event.identity.fleet)?.disconnected(event.identity.device);
+        this.#started.get(event.identity.fleet)?.disconnected(event.identity.device);
         return;
       default:
         this.#reportGuard(event);

@@ -17,7 +17,7 @@ export interface LinkHandlers {
   /** A session is open and subscribed. */
   onOpen(session: number): void;
   onClosed(session: number, why: string): void;
-  onWord(envelope: Envelope): void;
+  onMessage(envelope: Envelope): void;
   onBlock(transfer: string, block: Block): void;
 }
 
@@ -257,7 +257,7 @@ export class Link {
     if (parsed === undefined || parsed.fleet !== enrolment.fleet || parsed.device !== enrolment.device)
       return;
     try {
-      if (parsed.kind === "down") this.handlers.onWord(decodeEnvelope(payload));
+      if (parsed.kind === "down") this.handlers.onMessage(decodeEnvelope(payload));
       else if (parsed.kind === "block-down") {
         const { body } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
         if (body.type === "block") this.handlers.onBlock(parsed.transfer, body);

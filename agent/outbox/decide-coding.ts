@@ -4,10 +4,10 @@
  */
 import type { Profile } from "../settings/profile.js";
 
-export interface CodingQuestion {
+export interface CodingEstimate {
   readonly link: Pick<Profile["link"], "coding" | "metered" | "bytesPerSecond">;
   /** What earlier transfers of this process moved a second; undefined before the first. */
-  readonly seenBytesPerSecond: number | undefined;
+  readonly measuredBytesPerSecond: number | undefined;
   /** Raw bytes a second that this device codes, measured on it. */
   readonly coderBytesPerSecond: number;
   readonly rawBytes: number;
@@ -33,12 +33,12 @@ const leastGain = 0.97;
  */
 export function decideCoding({
   link,
-  seenBytesPerSecond,
+  measuredBytesPerSecond,
   coderBytesPerSecond,
   rawBytes,
   codedBytes,
   tensors,
-}: CodingQuestion): CodingDecision {
+}: CodingEstimate): CodingDecision {
   if (link.coding !== "auto")
     return { coded: link.coding === "always", because: `the profile says ${link.coding}` };
   const bytes = codedBytes + encodingBytes * tensors;
@@ -51,7 +51,7 @@ export function decideCoding({
     };
   const rate = Math.min(
     link.bytesPerSecond ?? Infinity,
-    seenBytesPerSecond ?? (link.bytesPerSecond === null ? assumedBytesPerSecond : Infinity),
+    measuredBytesPerSecond ?? (link.bytesPerSecond === null ? assumedBytesPerSecond : Infinity),
   );
   const rawMs = (1000 * rawBytes) / rate,
     codedMs = (1000 * bytes) / rate + (1000 * rawBytes) / coderBytesPerSecond;
@@ -71,7 +71,7 @@ const serverBytesPerSecond = 100_000_000;
  * it holds anything that the server may code against
  */
 export function decideDownloadCoding(
-  link: CodingQuestion["link"],
+  link: CodingEstimate["link"],
   rawBytes: number,
   tensors: number,
   related: boolean,
@@ -79,7 +79,7 @@ export function decideDownloadCoding(
   const codedBytes = rawBytes * (related ? usualShare.related : usualShare.alone);
   return decideCoding({
     link,
-    seenBytesPerSecond: undefined,
+    measuredBytesPerSecond: undefined,
     coderBytesPerSecond: serverBytesPerSecond,
     rawBytes,
     codedBytes,

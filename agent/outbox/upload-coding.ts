@@ -171,7 +171,7 @@ export class UploadCoding {
       : { rawBytes: 0, codedBytes: 0 };
     return decideCoding({
       link,
-      seenBytesPerSecond,
+      measuredBytesPerSecond: seenBytesPerSecond,
       coderBytesPerSecond: needsFigures
         ? (this.#coderBytesPerSecond ??= await this.#measure(work.coder))
         : Infinity,

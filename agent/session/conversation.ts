@@ -52,7 +52,7 @@ export interface ConversationOptions {
   readonly birth: () => Pick<Birth, "agentVersion" | "profile" | "runtime" | "oldestProtocol">;
   send(body: Body, options?: { readonly correlation?: string }): boolean;
   /** The server will not have this device for now. */
-  refused(why: string): void;
+  onNotAdmitted(why: string): void;
 }
 
 export interface ConversationHandlers {
@@ -114,7 +114,7 @@ export class Conversation {
     return this.#attempts.get(versionId);
   }
 
-  opened(session: number): void {
+  onOpen(session: number): void {
     this.#session = session;
     this.#open = true;
     this.#welcomed = false;
@@ -127,7 +127,7 @@ export class Conversation {
     this.#sayBirth();
   }
 
-  closed(): void {
+  onClosed(): void {
     this.#open = false;
     this.#welcomed = false;
     this.#cancelWake?.();
@@ -135,11 +135,11 @@ export class Conversation {
   }
 
   /** Something changed in the outbox: whatever is due is said. */
-  changed(): void {
+  onOutboxChange(): void {
     this.#enqueue(() => this.#announceDue());
   }
 
-  hear(envelope: Envelope): void {
+  receive(envelope: Envelope): void {
     this.#enqueue(() => this.#hear(envelope));
   }
 
@@ -427,7 +427,7 @@ export class Conversation {
     const { code, message, versionId, transfer, retry, retryAfterMs } = refusal;
     if (code === "DEVICE_QUARANTINED" || code === "DEVICE_REVOKED") {
       this.handlers.onEvent("not-admitted", message, "");
-      this.options.refused(message);
+      this.options.onNotAdmitted(message);
       return;
     }
     if (

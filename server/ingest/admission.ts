@@ -23,8 +23,8 @@ export interface AdmissionParts {
   readonly clock: Pick<Clock, "now">;
   readonly log: Log;
   /** A device begins this session; what was before is over. */
-  admitted(device: string, session: number): void;
-  quarantined(device: string, because: string): void;
+  onAdmitted(device: string, session: number): void;
+  onQuarantined(device: string, because: string): void;
 }
 
 type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
@@ -51,7 +51,7 @@ export class Admission {
       if (known.state !== "enrolled") return { refused: known.state };
       if (session !== known.session)
         return this.#judge(known, { counter: session, previous: previousSession });
-      this.parts.admitted(device, session);
+      this.parts.onAdmitted(device, session);
       return undefined;
     });
   }
@@ -95,12 +95,12 @@ export class Admission {
     this.#returns.set(device, { enrolledAtMs: known.enrolledAtMs, history: verdict.history });
     if (verdict.verdict === "clone") {
       await repository.append({ type: "quarantined", atMs: clock.now(), device, because: verdict.because });
-      this.parts.quarantined(device, verdict.because);
+      this.parts.onQuarantined(device, verdict.because);
       return { refused: `quarantined: ${verdict.because}` };
     }
     // Durable before the device is answered: after a crash, a clone with this counter is still recognised.
     await repository.append({ type: "session", atMs: clock.now(), device, session: claim.counter });
-    this.parts.admitted(device, claim.counter);
+    this.parts.onAdmitted(device, claim.counter);
     return undefined;
   }
 

@@ -22,7 +22,7 @@ const maxWaiting = 1024;
 export class CommandRelay {
   readonly #waiting = new Map<string, Waiting>();
   constructor(
-    private readonly voice: Pick<DeviceSender, "say">,
+    private readonly sender: Pick<DeviceSender, "send">,
     private readonly clock: Pick<Clock, "after">,
     private readonly random: Random,
   ) {}
@@ -59,7 +59,7 @@ export class CommandRelay {
         ),
     );
     try {
-      await this.voice.say(device, { type: "command", name, json }, correlation);
+      await this.sender.send(device, { type: "command", name, json }, correlation);
       return await answer;
     } finally {
       cancel();
@@ -68,7 +68,7 @@ export class CommandRelay {
   }
 
   /** A result that nobody waits for, or of another device, is ignored. */
-  result(device: string, correlation: string, { code, json }: CommandResult): void {
+  onResult(device: string, correlation: string, { code, json }: CommandResult): void {
     const waiting = this.#waiting.get(correlation);
     if (waiting?.device !== device) return;
     try {
@@ -85,7 +85,7 @@ export class CommandRelay {
   }
 
   /** Ends all that waits for a device that is gone, or for any when the server stops. */
-  gone(device?: string): void {
+  end(device?: string): void {
     for (const waiting of this.#waiting.values()) {
       if (device === undefined || waiting.device === device)
         waiting.fail(

@@ -29,13 +29,13 @@ export interface ConfirmationParts {
    * Models read back at a time, so that their facts share fsyncs; together at most so many bytes, or one
    * larger model alone.
    */
-  readonly atOnce: number;
-  readonly bytesAtOnce: number;
-  policyOf(summary: VersionSummary): ReleasePolicy;
-  stored(summary: VersionSummary): void;
-  released(summary: VersionSummary): void;
+  readonly maxConcurrent: number;
+  readonly maxConcurrentBytes: number;
+  releasePolicyOf(summary: VersionSummary): ReleasePolicy;
+  onStored(summary: VersionSummary): void;
+  onReleased(summary: VersionSummary): void;
   /** The stored model is not what was recorded: the device must keep it, and a person must look. */
-  damaged(versionId: Hash, error: unknown): void;
+  onDamaged(versionId: Hash, error: unknown): void;
 }
 
 export function startConfirmations(parts: ConfirmationParts): Confirmations {
@@ -47,11 +47,11 @@ export function startConfirmations(parts: ConfirmationParts): Confirmations {
   let idleWaiters: (() => void)[] = [];
 
   const next = (): void => {
-    while (!closed && running.size < parts.atOnce) {
+    while (!closed && running.size < parts.maxConcurrent) {
       const versionId = queue[0];
       if (versionId === undefined) break;
       const bytes = parts.repository.get(versionId)?.tensorBytes ?? 0;
-      if (running.size > 0 && underWay + bytes > parts.bytesAtOnce) break;
+      if (running.size > 0 && underWay + bytes > parts.maxConcurrentBytes) break;
       queue.shift();
       underWay += bytes;
       const work = confirm(parts, versionId).finally(() => {
@@ -100,12 +100,12 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
     let summary = parts.repository.get(versionId);
     if (summary?.state === "recorded") {
       summary = await parts.repository.confirmStored(versionId);
-      parts.stored(summary);
+      parts.onStored(summary);
     }
     if (summary?.state !== "stored") return;
     const because = releaseReason(parts, summary);
     if (because === undefined) return;
-    parts.released(await parts.repository.release(versionId, because));
+    parts.onReleased(await parts.repository.release(versionId, because));
   } catch (error) {
     // A journal that stopped is no damage of this model: who runs the server is told elsewhere, and the next
     // start confirms again.
@@ -115,12 +115,12 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
     }
     // Retired, and perhaps collected, while it was read: nobody waits for it any more.
     if (parts.repository.get(versionId)?.state === "retired") return;
-    parts.damaged(versionId, error);
+    parts.onDamaged(versionId, error);
   }
 }
 
 function releaseReason(parts: ConfirmationParts, summary: VersionSummary): string | undefined {
-  if (parts.policyOf(summary) === "stored")
+  if (parts.releasePolicyOf(summary) === "stored")
     return "the server read it back from its own disk and found its root";
   return parts.repository.backedUpTo() > summary.position
     ? `a backup holds everything before journal position ${parts.repository.backedUpTo()}`

@@ -1,6 +1,6 @@
 /**
- * How ingest speaks to a device: envelopes on its down topics, numbered in its session. Knows the broker only
- * as a port.
+ * Sends messages to devices: envelopes on a device's down topics, numbered within its session. Knows the broker
+ * only as a port.
  */
 import type { Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
@@ -11,16 +11,16 @@ import type { BrokerPort } from "../broker/broker-port.js";
 import { type ErrorCode, isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-/** A device's place in its session: who is answered, and how many words it was told. */
-export interface SessionPlace {
+/** A session of a device, and the number of messages sent to it in this session. */
+export interface DeviceSession {
   readonly session: number;
   sequence: number;
 }
 
 export interface DeviceSender {
-  /** Says a word; who is offline misses it, and asks again when it is back. */
-  say(device: string, body: Exclude<Body, Block>, correlation?: string): Promise<void>;
-  block(device: string, transfer: string, body: Block): Promise<void>;
+  /** Sends a message. A device that is offline misses it, and asks again when it is back. */
+  send(device: string, body: Exclude<Body, Block>, correlation?: string): Promise<void>;
+  sendBlock(device: string, transfer: string, body: Block): Promise<void>;
   refuse(device: string, refusal: RefusalDetails, correlation?: string): Promise<void>;
 }
 
@@ -29,28 +29,33 @@ export interface RefusalDetails {
   readonly message: string;
   readonly versionId?: Hash;
   readonly transfer?: string;
-  /** The device may try the same again, after this long. */ readonly retryAfterMs?: number;
+  /** Milliseconds after which the device may try the same again; undefined: never. */ readonly retryAfterMs?:
+    number | undefined;
+}
+
+interface PublishTarget {
+  readonly topic: string;
+  readonly qos: 0 | 1;
+  readonly correlation?: string;
 }
 
 export function deviceSender(
   names: { readonly root: string; readonly fleet: string },
   broker: Pick<BrokerPort, "publish">,
-  placeOf: (device: string) => SessionPlace | undefined,
+  sessionOf: (device: string) => DeviceSession | undefined,
   log: Log,
 ): DeviceSender {
-  const send = async (
+  const publish = async (
     device: string,
     body: Body,
-    correlation: string,
-    topic: string,
-    qos: 0 | 1,
+    { topic, qos, correlation = "" }: PublishTarget,
   ): Promise<void> => {
-    const place = placeOf(device);
-    if (place === undefined) return;
+    const session = sessionOf(device);
+    if (session === undefined) return;
     const envelope = {
       protocol: protocolVersion,
-      session: place.session,
-      sequence: ++place.sequence,
+      session: session.session,
+      sequence: ++session.sequence,
       correlation,
       expiresMs: 0,
       body,
@@ -68,9 +73,13 @@ export function deviceSender(
   };
   const down = (device: string): string => buildTopic({ ...names, device, kind: "down" });
   return {
-    say: (device, body, correlation = "") => send(device, body, correlation, down(device), 1),
-    block: (device, transfer, body) =>
-      send(device, body, "", buildTopic({ ...names, device, kind: "block-down", transfer }), 0),
+    send: (device, body, correlation = "") =>
+      publish(device, body, { topic: down(device), qos: 1, correlation }),
+    sendBlock: (device, transfer, body) =>
+      publish(device, body, {
+        topic: buildTopic({ ...names, device, kind: "block-down", transfer }),
+        qos: 0,
+      }),
     refuse: (device, { code, message, versionId, transfer, retryAfterMs }, correlation = "") => {
       const body: Refusal = {
         type: "refusal",
@@ -81,21 +90,21 @@ export function deviceSender(
         retry: retryAfterMs !== undefined,
         retryAfterMs: retryAfterMs ?? 0,
       };
-      return send(device, body, correlation, down(device), 1);
+      return publish(device, body, { topic: down(device), qos: 1, correlation });
     },
   };
 }
 
-/** Small objects that fit beside `fixedBytes` into one word, in their order; the rest is fetched. */
+/** Small objects that fit next to `fixedBytes` into one message, in their order; the device fetches the others. */
 export function fittingInline<T extends { readonly data: Uint8Array }>(
   objects: readonly T[],
   fixedBytes: number,
 ): readonly T[] {
-  const overhead = 64;
+  const overheadBytes = 64;
   let left = maxMessageBytes - fixedBytes - 2048;
   return objects.filter(({ data }) => {
-    if (data.length + overhead > left) return false;
-    left -= data.length + overhead;
+    if (data.length + overheadBytes > left) return false;
+    left -= data.length + overheadBytes;
     return true;
   });
 }

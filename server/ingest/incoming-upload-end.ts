@@ -1,22 +1,22 @@
-/** How a reception ends, and which ends are worth another try. Pure. */
+/** How an incoming upload ends, and after which ends another attempt may succeed. Pure. */
 import { StemmaError, isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 
-/** How a reception ends. `interrupted`: it goes on when the device announces again. */
+/** How an incoming upload ends. `interrupted`: it is resumed when the device announces again. */
 export type IncomingUploadEnd =
   | { readonly end: "recorded"; readonly summary: VersionSummary }
   | { readonly end: "bases"; readonly bases: readonly Hash[] }
   | {
       readonly end: "refused";
       readonly error: StemmaError;
-      readonly retryAfterMs?: number;
+      readonly retryAfterMs?: number | undefined;
       readonly uselessCoding?: boolean;
     }
   | { readonly end: "interrupted" };
 
-/** Codes after which the same announcement may go well later. */
-const passing = new Set<string>([
+/** Codes after which the same announcement may succeed later. */
+const temporaryCodes = new Set<string>([
   "TRANSFER_STALLED",
   "QUOTA_EXCEEDED",
   "DISK_FULL",
@@ -27,22 +27,30 @@ const passing = new Set<string>([
   "LEASE_EXPIRED",
   "LEASE_UNKNOWN",
 ]);
+const retryMs = { uselessCoding: 1_000, temporary: 30_000, unexpected: 60_000 };
 
 /**
- * @param useless what came coded is no coding of these tensors; announced again, the version is asked for raw
+ * @param isUselessCoding the coded stream does not decode to these tensors; announced again, the version is
+ * asked for raw
  */
-export function refusalOf(error: unknown, useless: boolean): IncomingUploadEnd {
-  if (isStemmaError(error))
-    return {
-      end: "refused",
-      error,
-      uselessCoding: useless,
-      ...(useless ? { retryAfterMs: 1_000 } : passing.has(error.code) ? { retryAfterMs: 30_000 } : {}),
-    };
-  const unexpected = new StemmaError(
-    "INTERNAL",
-    "The server failed inside while taking in this version. Its log names the cause; the device keeps the model and tries again.",
-    { cause: error },
-  );
-  return { end: "refused", error: unexpected, retryAfterMs: 60_000 };
+export function refusalOf(error: unknown, isUselessCoding: boolean): IncomingUploadEnd {
+  if (!isStemmaError(error)) {
+    const unexpected = new StemmaError(
+      "INTERNAL",
+      "The server failed internally while receiving this version. Its log states the cause; the device keeps the model and tries again.",
+      { cause: error },
+    );
+    return { end: "refused", error: unexpected, retryAfterMs: retryMs.unexpected };
+  }
+  const temporary = temporaryCodes.has(error.code) ? retryMs.temporary : undefined;
+  return {
+    end: "refused",
+    error,
+    uselessCoding: isUselessCoding,
+    retryAfterMs: isUselessCoding ? retryMs.uselessCoding : temporary,
+  };
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

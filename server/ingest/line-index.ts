@@ -5,38 +5,38 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 
-interface Place {
+interface IndexedVersion {
   readonly versionId: Hash;
   readonly sequence: number;
   readonly recordedAtMs: number;
 }
 
 export class LineIndex {
-  readonly #lines = new Map<string, Map<number, Place>>();
+  readonly #lines = new Map<string, Map<number, IndexedVersion>>();
 
   constructor(versions: Iterable<VersionSummary>) {
-    for (const summary of versions) this.note(summary);
+    for (const summary of versions) this.add(summary);
   }
 
   /**
    * A version is recorded. Of two with one number (a device enrolled anew counts afresh) the later holds it.
    */
-  note({ versionId, record: { device, line, sequence }, recordedAtMs }: VersionSummary): void {
+  add({ versionId, record: { device, line, sequence }, recordedAtMs }: VersionSummary): void {
     const key = `${device}\0${line}`;
     let places = this.#lines.get(key);
-    if (places === undefined) this.#lines.set(key, (places = new Map<number, Place>()));
+    if (places === undefined) this.#lines.set(key, (places = new Map<number, IndexedVersion>()));
     const before = places.get(sequence);
     if (before === undefined || before.recordedAtMs <= recordedAtMs)
       places.set(sequence, { versionId, sequence, recordedAtMs });
   }
 
-  at(device: string, line: string, sequence: number): Place | undefined {
+  at(device: string, line: string, sequence: number): IndexedVersion | undefined {
     return this.#lines.get(`${device}\0${line}`)?.get(sequence);
   }
 
   /** The highest number of a line. */
-  head(device: string, line: string): Place | undefined {
-    let head: Place | undefined;
+  head(device: string, line: string): IndexedVersion | undefined {
+    let head: IndexedVersion | undefined;
     for (const place of this.#lines.get(`${device}\0${line}`)?.values() ?? [])
       if (head === undefined || place.sequence > head.sequence) head = place;
     return head;

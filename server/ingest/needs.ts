@@ -14,9 +14,9 @@ export type BaseState = "known" | "retired" | "unknown";
 export interface NeedsView {
   readonly record: SaveRecord;
   /** Tensors and small objects in the fleet's store. */
-  stored(id: Hash): boolean;
+  isStored(id: Hash): boolean;
   /** Small objects that came with the announcement or by blocks, and are not stored yet. */
-  inHand(id: Hash): boolean;
+  isHeld(id: Hash): boolean;
   base(versionId: Hash): BaseState;
   /** The leaves, once the tree is here. */
   readonly leaves: LeafTable | undefined;
@@ -58,7 +58,7 @@ export function needsOf(
 ): Needs {
   const unknown = view.record.bases.filter((base) => view.base(base) === "unknown");
   if (unknown.length > 0 && !view.withoutBase) return { step: "bases", bases: unknown };
-  const objects = smallObjectsOf(view.record).filter(({ id }) => !view.stored(id) && !view.inHand(id));
+  const objects = smallObjectsOf(view.record).filter(({ id }) => !view.isStored(id) && !view.isHeld(id));
   if (objects.length > 0)
     return { step: "objects", objects: objects.map(({ kind, id }) => ({ kind, id, byteLength: 0 })) };
   const { leaves } = view;
@@ -109,7 +109,7 @@ function tensorNeeds(view: NeedsView, leaves: LeafTable, raw: boolean): Needs {
   const indices: number[] = [],
     objects: ObjectRef[] = [];
   leaves.forEach(({ tensor, dtype, shape }, index) => {
-    if (asked.has(tensor) || view.stored(tensor)) return;
+    if (asked.has(tensor) || view.isStored(tensor)) return;
     asked.add(tensor);
     indices.push(index);
     objects.push({ kind: "tensor", id: tensor, byteLength: tensorByteLength(dtype, shape) });

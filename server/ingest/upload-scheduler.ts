@@ -1,6 +1,6 @@
 /**
- * All receptions of one fleet: starts them in turn, parks children before their base, wakes them when
- * it is there, routes manifests and blocks. Knows receptions, not envelopes.
+ * Schedules the incoming uploads of one fleet: bounds how many run, parks children whose base is missing,
+ * starts them when the base is recorded, routes manifests and blocks. Knows uploads, not envelopes.
  */
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -11,16 +11,20 @@ import type { Accepted } from "./announcement.js";
 import { ParkingLot } from "./parking.js";
 import { IncomingUpload, type IncomingUploadParts } from "./incoming-upload.js";
 import type { IncomingUploadEnd } from "./incoming-upload-end.js";
+import { wantBases } from "./want-messages.js";
 
-export interface UploadSchedulerParts extends Omit<IncomingUploadParts, "wanted" | "moved" | "repository"> {
+export interface UploadSchedulerParts extends Omit<
+  IncomingUploadParts,
+  "onWanted" | "onProgress" | "repository"
+> {
   readonly repository: FleetRepository;
   readonly log: Log;
   readonly events: EventHub;
   /** The version's fact is fsynced. */
-  recorded(summary: VersionSummary): void;
-  /** It was recorded meanwhile: the device is to be told what it was told before. */
-  again(device: string, summary: VersionSummary): void;
-  failed(error: unknown): void;
+  onRecorded(summary: VersionSummary): void;
+  /** The version was recorded meanwhile: the device gets the same receipts again. */
+  onAlreadyRecorded(device: string, summary: VersionSummary): void;
+  onFailed(error: unknown): void;
 }
 
 interface Waiting {
@@ -28,20 +32,17 @@ interface Waiting {
   readonly withoutBase: boolean;
 }
 
-/**
- * Versions that something is remembered of until they are recorded: that nobody has their bases, that they
- * are to come raw.
- */
+/** Versions of which the scheduler remembers, until they are recorded, that they come without base, or raw. */
 const maxRemembered = 10_000;
-/** How much of a transfer moves between two events about it. */
+/** Share of a transfer that arrives between two events about it. */
 const eventShare = 0.02;
 
-/** What an announcement holds in memory. */
+/** Bytes of memory that an announcement takes. */
 function bytesOf({ recordBytes, objects }: Accepted): number {
   return recordBytes.length + [...objects.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
-/** Bounded, the oldest forgotten first. */
+/** Adds to a bounded set; the oldest entry is forgotten first. */
 function remember(versions: Set<Hash>, versionId: Hash): void {
   versions.add(versionId);
   if (versions.size > maxRemembered) versions.delete(versions.values().next().value as Hash);
@@ -49,17 +50,20 @@ function remember(versions: Set<Hash>, versionId: Hash): void {
 
 export class UploadScheduler {
   readonly #running = new Map<Hash, IncomingUpload>();
-  readonly #ofDevice = new Map<string, Set<IncomingUpload>>();
-  readonly #ended = new Map<Hash, Promise<void>>();
+  readonly #runningOfDevice = new Map<string, Set<IncomingUpload>>();
+  /** Resolve when an upload has ended completely. */
+  readonly #ends = new Map<Hash, Promise<void>>();
   readonly #waiting = new Map<string, Waiting[]>();
   #waitingBytes = 0;
-  /** Devices that found all places taken, in the order in which they came. */
+  /** Devices that found all upload slots taken, in the order in which they came. */
   readonly #queued = new Set<string>();
   readonly #parking: ParkingLot<Accepted>;
-  readonly #toBeTakenWhole = new Set<Hash>();
+  /** Versions that are received without their base. */
+  readonly #withoutBase = new Set<Hash>();
   /** Versions whose coded transfer was of no use: their next want is raw. */
   readonly #rawOnly = new Set<Hash>();
-  readonly #told = new Map<Hash, number>();
+  /** Bytes of a version's transfer at its last event. */
+  readonly #reportedBytes = new Map<Hash, number>();
   #closed = false;
 
   constructor(private readonly parts: UploadSchedulerParts) {
@@ -73,7 +77,7 @@ export class UploadScheduler {
     return this.#parking.count;
   }
 
-  /** Bases of everything that is announced and not recorded yet, and whose child needs them. */
+  /** Bases of all announced versions that are not recorded yet, each with the reason why it is needed. */
   basesUnderWay(): ReadonlyMap<Hash, string> {
     const needed = new Map<Hash, string>();
     const add = (device: string, { record: { bases, line } }: Accepted): void => {
@@ -86,7 +90,7 @@ export class UploadScheduler {
     return needed;
   }
 
-  /** Takes an announcement in, or continues with it. */
+  /** Accepts an announcement, or continues with one that is known. */
   async announced(device: string, accepted: Accepted): Promise<void> {
     const { versionId } = accepted;
     const running = this.#running.get(versionId);
@@ -97,29 +101,28 @@ export class UploadScheduler {
       waiting.length >= this.parts.limits.waitingPerDevice ||
       this.#waitingBytes + bytesOf(accepted) > this.parts.limits.waitingBytes
     ) {
-      return this.parts.voice.refuse(device, {
+      return this.parts.sender.refuse(device, {
         code: "QUOTA_EXCEEDED",
-        message: `${waiting.length} announcements of this device wait for their turn, and ${this.#waitingBytes} bytes of all devices. Announce it again later.`,
+        message: `${waiting.length} announcements of this device are waiting, and ${this.#waitingBytes} bytes of all devices. Announce it again later.`,
         versionId,
         retryAfterMs: 10_000,
       });
     }
-    // Parked before and announced again: the device had its chance to announce the base, so it has not got
-    // it.
+    // Parked before and announced again: the device did not announce the base, so it does not have it.
     const parked = this.#parking.take(versionId);
     const withoutBase =
-      this.#toBeTakenWhole.has(versionId) || (parked !== undefined && this.#basesAbsent(device, accepted));
+      this.#withoutBase.has(versionId) || (parked !== undefined && this.#basesAbsent(device, accepted));
     this.#wait(device, { accepted, withoutBase });
-    this.#next(device);
+    this.#startWaiting(device);
   }
 
   /**
-   * The device cannot give what it was asked for: a base (then the child is taken whole), or the version
-   * itself (then nothing waits for it).
+   * The device does not have what it was asked for: a base (then the child is received without it), or the
+   * version itself (then its upload ends).
    */
   refusedByDevice(device: string, versionId: Hash, code: string): void {
     if (code === "BASE_MISSING") {
-      this.#withoutBase(device, versionId);
+      this.#continueWithoutBase(device, versionId);
       return;
     }
     const running = this.#running.get(versionId);
@@ -127,24 +130,24 @@ export class UploadScheduler {
     this.parts.log.warn("want-refused", { device, versionId, code });
     running.interrupt();
   }
-  #withoutBase(device: string, versionId: Hash): void {
+  #continueWithoutBase(device: string, versionId: Hash): void {
     for (const parked of [this.#parking.take(versionId), ...this.#parking.takeWaitingFor(versionId)]) {
       if (parked === undefined) continue;
       if (parked.device !== device) {
         this.#parking.park(parked, this.parts.clock.monotonic());
         continue;
       }
-      this.#markBaseless(parked.versionId);
+      this.#rememberWithoutBase(parked.versionId);
       this.#wait(device, { accepted: parked.item, withoutBase: true });
     }
-    this.#next(device);
+    this.#startWaiting(device);
   }
 
-  /** A base that children may be waiting for is recorded. */
+  /** A version is recorded: its parked children may start. */
   baseIsKnown(base: Hash): void {
     for (const { device, item } of this.#parking.takeWaitingFor(base)) {
       this.#wait(device, { accepted: item, withoutBase: false });
-      this.#next(device);
+      this.#startWaiting(device);
     }
   }
 
@@ -156,28 +159,28 @@ export class UploadScheduler {
   }
 
   /**
-   * The device's connection is gone. What is past its transfer runs on; the rest comes back with the next
-   * announcement.
+   * The device's connection is gone. Uploads that have all their blocks run to their end; the others are
+   * resumed with the next announcement.
    */
   interrupt(device: string): void {
     for (const { accepted } of this.#waiting.get(device) ?? []) this.#waitingBytes -= bytesOf(accepted);
     this.#waiting.delete(device);
     this.#queued.delete(device);
     this.#parking.takeOfDevice(device);
-    for (const reception of this.#ofDevice.get(device) ?? []) reception.interrupt();
+    for (const upload of this.#runningOfDevice.get(device) ?? []) upload.interrupt();
   }
 
   /**
-   * Parked announcements whose time is over: the next announcement of the same version is taken without its
-   * base.
+   * Drops parked announcements that waited too long: the next announcement of the same version is received
+   * without its base.
    */
   expire(): void {
     for (const { versionId, device } of this.#parking.takeExpired(this.parts.clock.monotonic())) {
-      this.#markBaseless(versionId);
-      void this.parts.voice.refuse(device, {
+      this.#rememberWithoutBase(versionId);
+      void this.parts.sender.refuse(device, {
         code: "BASE_MISSING",
         message:
-          "The base of this version was not announced in time. Announce it again: it is then taken whole, without its base.",
+          "The base of this version was not announced in time. Announce the version again: it is then received without its base.",
         versionId,
         retryAfterMs: 1_000,
       });
@@ -188,8 +191,8 @@ export class UploadScheduler {
     this.#closed = true;
     this.#waiting.clear();
     this.#queued.clear();
-    for (const reception of this.#running.values()) reception.interrupt();
-    await Promise.all(this.#ended.values());
+    for (const upload of this.#running.values()) upload.interrupt();
+    await Promise.all(this.#ends.values());
   }
 
   #basesAbsent(device: string, { record }: Accepted): boolean {
@@ -200,8 +203,8 @@ export class UploadScheduler {
       (this.#waiting.get(device) ?? []).some(({ accepted }) => accepted.versionId === base);
     return unknown.length > 0 && !unknown.some(underWay);
   }
-  #markBaseless(versionId: Hash): void {
-    remember(this.#toBeTakenWhole, versionId);
+  #rememberWithoutBase(versionId: Hash): void {
+    remember(this.#withoutBase, versionId);
   }
   #wait(device: string, entry: Waiting): void {
     const waiting = this.#waiting.get(device);
@@ -210,31 +213,31 @@ export class UploadScheduler {
     this.#waitingBytes += bytesOf(entry.accepted);
   }
   #byTransfer(device: string, transfer: string): IncomingUpload | undefined {
-    for (const reception of this.#ofDevice.get(device) ?? [])
-      if (reception.transfer === transfer) return reception;
+    for (const upload of this.#runningOfDevice.get(device) ?? [])
+      if (upload.transfer === transfer) return upload;
     return undefined;
   }
 
-  /** Starts what may start; a version that is still ending (after an interruption) begins when it has. */
-  #next(device: string): void {
+  /** Starts uploads of a device as far as the limits allow. One whose predecessor is still ending waits for it. */
+  #startWaiting(device: string): void {
     const waiting = this.#waiting.get(device);
     if (waiting === undefined || this.#closed) return;
-    let running = this.#ofDevice.get(device)?.size ?? 0;
-    for (let at = 0; at < waiting.length && running < this.parts.limits.receptionsPerDevice;) {
+    let running = this.#runningOfDevice.get(device)?.size ?? 0;
+    for (let position = 0; position < waiting.length && running < this.parts.limits.receptionsPerDevice;) {
       if (this.#running.size >= this.parts.limits.receptionsTotal) {
         this.#queued.add(device);
         return;
       }
-      const next = waiting[at] as Waiting;
+      const next = waiting[position] as Waiting;
       if (this.#running.has(next.accepted.versionId)) {
-        at++;
+        position++;
         continue;
       }
-      waiting.splice(at, 1);
+      waiting.splice(position, 1);
       this.#waitingBytes -= bytesOf(next.accepted);
       const known = this.parts.repository.get(next.accepted.versionId);
       if (known !== undefined) {
-        this.parts.again(device, known);
+        this.parts.onAlreadyRecorded(device, known);
         continue;
       }
       running++;
@@ -251,78 +254,75 @@ export class UploadScheduler {
       line: accepted.record.line,
       versionId: accepted.versionId,
     };
-    const reception = new IncomingUpload(
-      device,
-      accepted,
-      withoutBase,
-      this.#rawOnly.has(accepted.versionId),
+    const { versionId } = accepted;
+    const upload = new IncomingUpload(
+      { device, accepted, withoutBase, rawOnly: this.#rawOnly.has(versionId) },
       {
         ...this.parts,
-        wanted: (_, reason, objects, bytes) =>
-          events.emit({ event: "wanted", ...about, reason, objects, bytes }),
-        moved: (_, transfer, bytes, totalBytes, resumedBytes) => {
-          if (this.#isWorthTelling(accepted.versionId, bytes, totalBytes))
-            events.emit({ event: "transfer", ...about, transfer, bytes, totalBytes, resumedBytes });
+        onWanted: (want) => events.emit({ event: "wanted", ...about, ...want }),
+        onProgress: (progress) => {
+          if (this.#isWorthAnEvent(versionId, progress.bytes, progress.totalBytes))
+            events.emit({ event: "transfer", ...about, ...progress });
         },
       },
     );
-    this.#running.set(accepted.versionId, reception);
-    const ofDevice = this.#ofDevice.get(device);
-    if (ofDevice === undefined) this.#ofDevice.set(device, new Set([reception]));
-    else ofDevice.add(reception);
-    const ended = reception
+    this.#running.set(accepted.versionId, upload);
+    const ofDevice = this.#runningOfDevice.get(device);
+    if (ofDevice === undefined) this.#runningOfDevice.set(device, new Set([upload]));
+    else ofDevice.add(upload);
+    const ended = upload
       .run()
-      .then((end) => this.#end(reception, end))
+      .then((end) => this.#end(upload, end))
       .catch((error: unknown) => {
         this.parts.log.error("reception-failed", {
           versionId: accepted.versionId,
           message: error instanceof Error ? (error.stack ?? error.message) : String(error),
         });
       });
-    this.#ended.set(accepted.versionId, ended);
+    this.#ends.set(accepted.versionId, ended);
     void ended.finally(() => {
-      if (this.#ended.get(accepted.versionId) === ended) this.#ended.delete(accepted.versionId);
+      if (this.#ends.get(accepted.versionId) === ended) this.#ends.delete(accepted.versionId);
     });
   }
 
-  #isWorthTelling(versionId: Hash, bytes: number, totalBytes: number): boolean {
-    const before = this.#told.get(versionId) ?? -1;
+  #isWorthAnEvent(versionId: Hash, bytes: number, totalBytes: number): boolean {
+    const before = this.#reportedBytes.get(versionId) ?? -1;
     if (bytes < totalBytes && bytes >= before && bytes - before < totalBytes * eventShare) return false;
-    this.#told.set(versionId, bytes);
+    this.#reportedBytes.set(versionId, bytes);
     return true;
   }
 
-  async #end(reception: IncomingUpload, end: IncomingUploadEnd): Promise<void> {
-    const { versionId, device, accepted } = reception;
+  async #end(upload: IncomingUpload, end: IncomingUploadEnd): Promise<void> {
+    const { versionId, device, accepted } = upload;
     this.#running.delete(versionId);
-    const ofDevice = this.#ofDevice.get(device);
-    ofDevice?.delete(reception);
-    if (ofDevice?.size === 0) this.#ofDevice.delete(device);
-    this.#told.delete(versionId);
+    const ofDevice = this.#runningOfDevice.get(device);
+    ofDevice?.delete(upload);
+    if (ofDevice?.size === 0) this.#runningOfDevice.delete(device);
+    this.#reportedBytes.delete(versionId);
     switch (end.end) {
       case "recorded":
-        this.#recorded(reception, end.summary);
+        this.#recorded(upload, end.summary);
         break;
       case "bases":
         await this.#park(device, accepted, end.bases);
         break;
       case "refused":
-        await this.#refused(reception, end);
+        await this.#refused(upload, end);
         break;
       case "interrupted":
         break;
     }
-    this.#next(device);
+    this.#startWaiting(device);
     for (const queued of this.#queued) {
       if (this.#running.size >= this.parts.limits.receptionsTotal) return;
       this.#queued.delete(queued);
-      this.#next(queued);
+      this.#startWaiting(queued);
     }
   }
 
   #recorded({ device, versionId, wireBytes, startedAtMs }: IncomingUpload, summary: VersionSummary): void {
     const { events, repository, clock } = this.parts;
-    this.#toBeTakenWhole.delete(versionId);
+    this.#withoutBase.delete(versionId);
     this.#rawOnly.delete(versionId);
     events.emit({
       event: "recorded",
@@ -336,14 +336,14 @@ export class UploadScheduler {
       tensorBytes: summary.tensorBytes,
       tookMs: clock.monotonic() - startedAtMs,
     });
-    this.parts.recorded(summary);
+    this.parts.onRecorded(summary);
     this.baseIsKnown(versionId);
   }
 
   async #park(device: string, accepted: Accepted, bases: readonly Hash[]): Promise<void> {
     const { versionId, record } = accepted;
-    const { voice, clock, events, repository } = this.parts;
-    // Recorded while this was looked at: no need to wait.
+    const { sender, clock, events, repository } = this.parts;
+    // A base was recorded meanwhile: no need to wait.
     if (bases.some((base) => repository.get(base) !== undefined)) {
       this.#wait(device, { accepted, withoutBase: false });
       return;
@@ -353,7 +353,7 @@ export class UploadScheduler {
       clock.monotonic(),
     );
     if (parked === undefined) {
-      await voice.refuse(device, {
+      await sender.refuse(device, {
         code: "QUOTA_EXCEEDED",
         message:
           "Too many versions wait for their bases. Announce the bases first, and this one again later.",
@@ -363,38 +363,24 @@ export class UploadScheduler {
       return;
     }
     events.emit({ event: "parked", fleet: repository.fleet, device, line: record.line, versionId, bases });
-    await voice.say(device, { type: "parked", versionId, expiresMs: this.parts.limits.parkedMs });
-    await voice.say(device, {
-      type: "want",
-      reason: "base",
-      versionId,
-      transfer: "",
-      objects: [],
-      bases,
-      blockBytes: 0,
-      part: 0,
-      parts: 1,
-      more: false,
-      tensorIndices: [],
-    });
+    await sender.send(device, { type: "parked", versionId, expiresMs: this.parts.limits.parkedMs });
+    await sender.send(device, wantBases(versionId, bases));
   }
 
   async #refused(
     { device, versionId }: IncomingUpload,
     { error, retryAfterMs, uselessCoding = false }: Extract<IncomingUploadEnd, { end: "refused" }>,
   ): Promise<void> {
-    const { voice, events, repository, log } = this.parts;
+    const { sender, events, repository, log } = this.parts;
     if (uselessCoding) remember(this.#rawOnly, versionId);
     log.warn("reception-refused", {
       device,
       versionId,
       code: error.code,
       message: error.message,
-      ...(error.code === "INTERNAL"
-        ? { cause: error.cause instanceof Error ? error.cause.stack : String(error.cause) }
-        : {}),
+      cause: error.code === "INTERNAL" ? causeOf(error) : undefined,
     });
-    this.parts.failed(error);
+    this.parts.onFailed(error);
     events.emit({
       event: "refused",
       fleet: repository.fleet,
@@ -403,6 +389,10 @@ export class UploadScheduler {
       code: error.code,
       message: error.message,
     });
-    await voice.refuse(device, { code: error.code, message: error.message, versionId, retryAfterMs });
+    await sender.refuse(device, { code: error.code, message: error.message, versionId, retryAfterMs });
   }
+}
+
+function causeOf({ cause }: Error): string {
+  return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
 }

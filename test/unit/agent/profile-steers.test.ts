@@ -174,7 +174,7 @@ async function sentBlockBytes(profile: Profile): Promise<number> {
 const decided = (profile: Profile): boolean =>
   decideCoding({
     link: profile.link,
-    seenBytesPerSecond: 100 * MiB,
+    measuredBytesPerSecond: 100 * MiB,
     coderBytesPerSecond: MiB,
     rawBytes: MiB,
     codedBytes: MiB / 2,

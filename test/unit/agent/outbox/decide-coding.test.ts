@@ -1,35 +1,35 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decideCoding, type CodingQuestion } from "../../../../agent/outbox/decide-coding.js";
+import { decideCoding, type CodingEstimate } from "../../../../agent/outbox/decide-coding.js";
 
 const million = 1_000_000;
 const auto = { coding: "auto", metered: false, bytesPerSecond: null } as const;
 /** 10 MB that would code to 6, at 250 MB/s. */
-const question: CodingQuestion = {
+const question: CodingEstimate = {
   link: auto,
-  seenBytesPerSecond: undefined,
+  measuredBytesPerSecond: undefined,
   coderBytesPerSecond: 250 * million,
   rawBytes: 10 * million,
   codedBytes: 6 * million,
   tensors: 100,
 };
-const coded = (change: Partial<CodingQuestion>): boolean => decideCoding({ ...question, ...change }).coded;
+const coded = (change: Partial<CodingEstimate>): boolean => decideCoding({ ...question, ...change }).coded;
 
 test("the profile's word goes before every figure", () => {
   assert.equal(coded({ link: { ...auto, coding: "never", metered: true } }), false);
   assert.equal(
-    coded({ link: { ...auto, coding: "always" }, codedBytes: 20 * million, seenBytesPerSecond: 1e12 }),
+    coded({ link: { ...auto, coding: "always" }, codedBytes: 20 * million, measuredBytesPerSecond: 1e12 }),
     true,
   );
 });
 
 test("a thin link is worth the processor's time, a fast one is not", () => {
   assert.equal(coded({ link: { ...auto, bytesPerSecond: 131_072 } }), true);
-  assert.equal(coded({ seenBytesPerSecond: 12.5 * million }), true);
-  assert.equal(coded({ seenBytesPerSecond: 1_000 * million }), false);
+  assert.equal(coded({ measuredBytesPerSecond: 12.5 * million }), true);
+  assert.equal(coded({ measuredBytesPerSecond: 1_000 * million }), false);
   // The budget binds where it is below what the link was seen to do.
   assert.equal(
-    coded({ link: { ...auto, bytesPerSecond: 131_072 }, seenBytesPerSecond: 1_000 * million }),
+    coded({ link: { ...auto, bytesPerSecond: 131_072 }, measuredBytesPerSecond: 1_000 * million }),
     true,
   );
 });
@@ -37,7 +37,7 @@ test("a thin link is worth the processor's time, a fast one is not", () => {
 test("a slow processor makes coding dearer: the border lies where both take as long", () => {
   // Raw: 10 s at 1 MB/s. Coded: 6 s and the time to code.
   const at = (coderBytesPerSecond: number): boolean =>
-    coded({ seenBytesPerSecond: million, coderBytesPerSecond });
+    coded({ measuredBytesPerSecond: million, coderBytesPerSecond });
   assert.equal(at(3 * million), true);
   assert.equal(at(2 * million), false);
 });
@@ -45,7 +45,7 @@ test("a slow processor makes coding dearer: the border lies where both take as l
 test("on a metered link bytes decide, whatever the time", () => {
   const metered = { ...auto, metered: true };
   assert.equal(
-    coded({ link: metered, seenBytesPerSecond: 1_000 * million, coderBytesPerSecond: million }),
+    coded({ link: metered, measuredBytesPerSecond: 1_000 * million, coderBytesPerSecond: million }),
     true,
   );
   assert.equal(coded({ link: metered, codedBytes: 9.9 * million }), false);

@@ -74,7 +74,7 @@ async function bench(): Promise<Bench> {
       clockError: new ClockError(),
       log,
       send,
-      refused: (why) => {
+      onNotAdmitted: (why) => {
         events.push(`refused: ${why}`);
       },
       birth: () => ({ agentVersion: "0", profile: "test", runtime: "test", oldestProtocol: 1 }),
@@ -95,7 +95,7 @@ async function bench(): Promise<Bench> {
     },
   );
   const hear = async (body: Body, from = session): Promise<void> => {
-    conversation.hear({ protocol: 1, session: from, sequence: 1, correlation: "c", expiresMs: 0, body });
+    conversation.receive({ protocol: 1, session: from, sequence: 1, correlation: "c", expiresMs: 0, body });
     await conversation.idle();
   };
   return {
@@ -117,7 +117,7 @@ async function bench(): Promise<Bench> {
         samples: null,
         environment: { backend: "none" },
       });
-      conversation.changed();
+      conversation.onOutboxChange();
       await conversation.idle();
       return saved.versionId;
     },
@@ -174,7 +174,7 @@ function receiptOf(
 describe("a conversation", () => {
   it("says where it stands, and announces nothing before it is welcomed", async () => {
     const { conversation, save, of, hear } = await bench();
-    conversation.opened(session);
+    conversation.onOpen(session);
     const versionId = await save("1");
     assert.equal(of("birth").length, 1);
     assert.equal(of("announce").length, 0);
@@ -189,7 +189,7 @@ describe("a conversation", () => {
   });
   it("asks again when it is not welcomed", async () => {
     const { conversation, clock, of } = await bench();
-    conversation.opened(session);
+    conversation.onOpen(session);
     clock.advance(30_000);
     await conversation.idle();
     assert.equal(of("birth").length, 2);
@@ -197,7 +197,7 @@ describe("a conversation", () => {
   it("believes no welcome and no receipt of another server, session, device or fleet, and none that was altered", async () => {
     const { conversation, save, hear, outbox, of, receipts } = await bench();
     const stranger = generateKey(random);
-    conversation.opened(session);
+    conversation.onOpen(session);
     await hear(welcome({}, 5, stranger));
     assert.equal(conversation.isWelcomed, false);
     await hear(welcome(), session - 1);
@@ -218,7 +218,7 @@ describe("a conversation", () => {
   });
   it("keeps a refused model, says so once, and tries it again in the next session", async () => {
     const { conversation, save, hear, outbox, events, of } = await bench();
-    conversation.opened(session);
+    conversation.onOpen(session);
     await hear(welcome());
     const versionId = await save("1");
     const refusal = {
@@ -234,14 +234,14 @@ describe("a conversation", () => {
     assert.equal(outbox.entry(versionId)?.refusal?.code, "SIZE_OVER_LIMIT");
     assert.deepEqual(events, ["model-refused"]);
     assert.equal((await outbox.record(versionId)).record.name, "m");
-    conversation.closed();
-    conversation.opened(session);
+    conversation.onClosed();
+    conversation.onOpen(session);
     await hear(welcome());
     assert.equal(of("announce").length, 2);
   });
   it("announces again when the server asks it to wait, and after silence", async () => {
     const { conversation, save, hear, clock, of } = await bench();
-    conversation.opened(session);
+    conversation.onOpen(session);
     await hear(welcome());
     const versionId = await save("1");
     await hear({
@@ -263,7 +263,7 @@ describe("a conversation", () => {
   it("announces a base it is asked for, and says so when it has none", async () => {
     const { conversation, save, hear, of } = await bench();
     const base = await save("1");
-    conversation.opened(session);
+    conversation.onOpen(session);
     await hear(welcome());
     await hear(receiptOf(base, "released"));
     const child = await save("2", base);
@@ -293,10 +293,10 @@ describe("a conversation", () => {
   });
   it("tells a server with another past nothing", async () => {
     const { conversation, save, hear, of, events, outbox } = await bench();
-    conversation.opened(session);
+    conversation.onOpen(session);
     await hear(welcome({}, 9));
-    conversation.closed();
-    conversation.opened(session);
+    conversation.onClosed();
+    conversation.onOpen(session);
     const versionId = await save("1");
     await hear(welcome({}, 8));
     assert.deepEqual(events, ["server-history-rewritten"]);
@@ -308,11 +308,11 @@ describe("a conversation", () => {
   });
   it("reports activations once they may be believed, with the clock's error", async () => {
     const { conversation, save, hear, of, outbox } = await bench();
-    conversation.opened(session);
+    conversation.onOpen(session);
     await hear(welcome());
     const versionId = await save("1");
     await outbox.append({ type: "activated", atMs: 5, versionId, line: "cam", clockErrorMs: 3, session });
-    conversation.changed();
+    conversation.onOutboxChange();
     await conversation.idle();
     assert.equal(of("activated").length, 0);
     await hear(receiptOf(versionId, "recorded"));
@@ -325,7 +325,7 @@ describe("a conversation", () => {
   });
   it("leaves the server alone when it is told that it may not come", async () => {
     const { conversation, hear, events } = await bench();
-    conversation.opened(session);
+    conversation.onOpen(session);
     await hear({
       type: "refusal",
       code: "DEVICE_QUARANTINED",

@@ -55,16 +55,16 @@ function bench(
       },
     },
     log: silentLog(),
-    atOnce: options.atOnce ?? 2,
-    bytesAtOnce: 10,
-    policyOf: () => policy,
-    stored: ({ versionId }) => {
+    maxConcurrent: options.atOnce ?? 2,
+    maxConcurrentBytes: 10,
+    releasePolicyOf: () => policy,
+    onStored: ({ versionId }) => {
       told.push(`stored ${Number(BigInt(`0x${versionId}`))}`);
     },
-    released: ({ versionId }) => {
+    onReleased: ({ versionId }) => {
       told.push(`released ${Number(BigInt(`0x${versionId}`))}`);
     },
-    damaged: (versionId) => {
+    onDamaged: (versionId) => {
       told.push(`damaged ${Number(BigInt(`0x${versionId}`))}`);
     },
   };

@@ -42,8 +42,8 @@ const leaf = (path: string, tensor: Hash, elements = 4): Leaf => ({
 const limits = { maxModelBytes: 1000, maxTensors: 10 };
 const view = (more: Partial<NeedsView> = {}): NeedsView => ({
   record: record(),
-  stored: () => false,
-  inHand: () => true,
+  isStored: () => false,
+  isHeld: () => true,
   base: () => "known",
   leaves: [leaf("a", hash("a")), leaf("b", hash("b"))],
   withoutBase: false,
@@ -55,7 +55,7 @@ describe("what the server needs next", () => {
     const child = view({
       record: record([hash("d"), hash("e")]),
       base: (id) => (id === hash("e") ? "unknown" : "known"),
-      inHand: () => false,
+      isHeld: () => false,
       leaves: undefined,
     });
     assert.deepEqual(needsOf(child, 32, limits), { step: "bases", bases: [hash("e")] });
@@ -64,7 +64,7 @@ describe("what the server needs next", () => {
 
   it("is the small objects that are neither stored nor in hand, each once, sizes unknown", () => {
     const needs = needsOf(
-      view({ inHand: (id) => id === hash("1"), stored: (id) => id === hash("2"), leaves: undefined }),
+      view({ isHeld: (id) => id === hash("1"), isStored: (id) => id === hash("2"), leaves: undefined }),
       32,
       limits,
     );
@@ -86,7 +86,7 @@ describe("what the server needs next", () => {
       leaf("c", hash("a")),
       leaf("d", hash("c"), 2),
     ];
-    const needs = needsOf(view({ leaves, stored: (id) => id === hash("b") }), 56, limits);
+    const needs = needsOf(view({ leaves, isStored: (id) => id === hash("b") }), 56, limits);
     assert.deepEqual(needs, {
       step: "tensors",
       reason: "tensors",
@@ -111,7 +111,7 @@ describe("what the server needs next", () => {
   });
 
   it("is nothing where all is stored", () => {
-    assert.deepEqual(needsOf(view({ stored: () => true }), 32, limits), { step: "commit" });
+    assert.deepEqual(needsOf(view({ isStored: () => true }), 32, limits), { step: "commit" });
   });
 
   it("refuses what is unreadable, too large, too many, or not what was declared", () => {

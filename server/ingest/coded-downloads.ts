@@ -1,7 +1,7 @@
 /**
- * Models coded for devices that fetch them: beside the loop, one at a time, once for all devices that
- * fetch the same against the same. Coded streams lie in a folder of their own while they are sent.
- * Coding is never needed: whatever stands in the way sends the model raw.
+ * Codes models for the devices that fetch them: off the event loop, one at a time, once for all devices that
+ * fetch the same against the same references. Coded streams are kept in a folder of their own while they are
+ * sent. Coding is optional: after any failure the model is sent raw.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -20,7 +20,7 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import { heldVersion, tensorsOf } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 
-export interface CodedOutflowParts {
+export interface CodedDownloadsParts {
   readonly repository: FleetRepository;
   readonly files: Files;
   readonly folder: string;
@@ -28,39 +28,50 @@ export interface CodedOutflowParts {
   readonly limits: Pick<IngestLimits, "coding" | "leaseMs" | "spoolBytes">;
 }
 
-/** A stream that is sent; `release` when it is not any more. */
-export interface CodedOutflow extends Pick<CodedStream, "objects" | "encodings"> {
+/** A coded stream; the caller releases it when it has been sent. */
+export interface CodedDownload extends Pick<CodedStream, "objects" | "encodings"> {
   release(): Promise<void>;
 }
 
-interface Coded {
+/** A coded stream that downloads share. */
+interface SharedStream {
   readonly stream: Promise<CodedStream | undefined>;
   users: number;
   remove(): Promise<void>;
   readonly reservedBytes: number;
 }
 
+/** What a fetch asks to be coded. */
+interface CodingWork {
+  readonly summary: VersionSummary;
+  /** Versions that the device holds, best first. */
+  readonly references: readonly Hash[];
+  readonly tensors: readonly Hash[];
+  /** Upper bound of the coded stream's length. */
+  readonly maxBytes: number;
+}
+
 /** Streams up to this length stay in memory. */
 const memorySpoolBytes = 256 * 1024;
 
-export class CodedOutflows {
-  readonly #coded = new Map<string, Coded>();
+export class CodedDownloads {
+  readonly #coded = new Map<string, SharedStream>();
   readonly #queue = new SerialQueue();
-  private constructor(private readonly parts: CodedOutflowParts) {}
+  private constructor(private readonly parts: CodedDownloadsParts) {}
 
-  /** What a killed process left is coded again when it is asked for. */
-  static async open(parts: CodedOutflowParts): Promise<CodedOutflows> {
+  /** Removes what a killed process left: it is coded again when it is asked for. */
+  static async open(parts: CodedDownloadsParts): Promise<CodedDownloads> {
     for (const name of await parts.files.list(parts.folder))
       if (name.endsWith(codingSpoolEnding)) await parts.files.remove(join(parts.folder, name));
-    return new CodedOutflows(parts);
+    return new CodedDownloads(parts);
   }
 
-  /** The coded stream for a fetch; undefined where it is to be sent raw. */
+  /** The coded stream for a fetch; undefined where the fetch is answered raw. */
   async acquire(
     summary: VersionSummary,
     fetch: Fetch,
     refs: readonly ObjectRef[],
-  ): Promise<CodedOutflow | undefined> {
+  ): Promise<CodedDownload | undefined> {
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const allowed =
       this.parts.limits.coding &&
@@ -72,13 +83,12 @@ export class CodedOutflows {
     const key = sha256(JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? []]));
     const coded =
       this.#coded.get(key) ??
-      this.#begin(
-        key,
+      this.#start(key, {
         summary,
-        fetch.references ?? [],
-        refs.map(({ id }) => id),
-        maxEncodedBytes(rawBytes),
-      );
+        references: fetch.references ?? [],
+        tensors: refs.map(({ id }) => id),
+        maxBytes: maxEncodedBytes(rawBytes),
+      });
     if (coded === undefined) return undefined;
     coded.users++;
     const release = async (): Promise<void> => {
@@ -92,16 +102,11 @@ export class CodedOutflows {
     return undefined;
   }
 
-  #begin(
-    key: string,
-    summary: VersionSummary,
-    references: readonly Hash[],
-    tensors: readonly Hash[],
-    mostBytes: number,
-  ): Coded | undefined {
+  #start(key: string, work: CodingWork): SharedStream | undefined {
+    const { summary, maxBytes } = work;
     const { limits, files, folder, log } = this.parts;
     const reserved = [...this.#coded.values()].reduce((sum, { reservedBytes }) => sum + reservedBytes, 0);
-    if (reserved + mostBytes > limits.spoolBytes) return undefined;
+    if (reserved + maxBytes > limits.spoolBytes) return undefined;
     let spool: Awaited<ReturnType<typeof openCodingSpool>> | undefined;
     const stream = this.#queue
       .run(async () => {
@@ -109,10 +114,10 @@ export class CodedOutflows {
         spool = await openCodingSpool(
           files,
           join(folder, `${key}${codingSpoolEnding}`),
-          mostBytes,
+          maxBytes,
           memorySpoolBytes,
         );
-        return await this.#code(summary, references, tensors, mostBytes, spool);
+        return await this.#code(work, spool);
       })
       .catch((error: unknown) => {
         log.warn("model-not-coded", {
@@ -122,10 +127,10 @@ export class CodedOutflows {
         });
         return undefined;
       });
-    const coded: Coded = {
+    const coded: SharedStream = {
       stream,
       users: 0,
-      reservedBytes: mostBytes,
+      reservedBytes: maxBytes,
       remove: async () => {
         await stream;
         await spool?.remove();
@@ -136,10 +141,7 @@ export class CodedOutflows {
   }
 
   async #code(
-    summary: VersionSummary,
-    references: readonly Hash[],
-    tensors: readonly Hash[],
-    mostBytes: number,
+    { summary, references, tensors, maxBytes }: CodingWork,
     spool: Awaited<ReturnType<typeof openCodingSpool>>,
   ): Promise<CodedStream> {
     const { repository, limits } = this.parts;
@@ -149,7 +151,7 @@ export class CodedOutflows {
       if (version !== undefined) held.push(version);
     }
     const lease = repository.objects.lease([...tensors, ...tensorsOf(held)], limits.leaseMs);
-    const coder = openTensorCoder(mostBytes);
+    const coder = openTensorCoder(maxBytes);
     try {
       // The device names what it holds, best first: any of it may be the base.
       const against = referencesOfTensors(

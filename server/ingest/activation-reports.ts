@@ -1,0 +1,83 @@
+/** What devices report of the versions they run: checked, then a fact. */
+import type { Clock } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Activated } from "../../shared/wire/messages.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { RefusalDetails } from "./device-sender.js";
+
+export interface ActivationReportsParts {
+  readonly repository: FleetRepository;
+  readonly clock: Pick<Clock, "now">;
+  /** The report is a fact. */
+  onActivated(device: string, line: string, versionId: Hash): void;
+  /** The fact could not be appended. */
+  onFailed(error: unknown): void;
+}
+
+/** Milliseconds after which a device reports again the activation of a version that is unknown here. */
+const unknownVersionRetryMs = 30_000;
+
+export class ActivationReports {
+  constructor(private readonly parts: ActivationReportsParts) {}
+
+  /** Keeps a report. Returns why it is refused, or undefined. */
+  async report(device: string, session: number, report: Activated): Promise<RefusalDetails | undefined> {
+    const { repository, clock } = this.parts;
+    const { versionId, line } = report;
+    const refusal = this.#refusalOf(device, line, versionId);
+    if (refusal !== undefined) return { ...refusal, versionId };
+    try {
+      await repository.append({
+        type: "activated",
+        atMs: clock.now(),
+        versionId,
+        device,
+        line,
+        deviceAtMs: report.atMs,
+        deviceClockErrorMs: report.clockErrorMs,
+        session,
+      });
+    } catch (error) {
+      this.parts.onFailed(error);
+      throw error;
+    }
+    this.parts.onActivated(device, line, versionId);
+    return undefined;
+  }
+
+  #refusalOf(device: string, line: string, versionId: Hash): RefusalDetails | undefined {
+    const { repository } = this.parts;
+    const known = repository.device(device);
+    const summary = repository.get(versionId);
+    if (known === undefined || !known.lines.includes(line))
+      return { code: "IDENTITY_FOREIGN", message: `The device has no line "${line}".` };
+    // `after-outbox` activates before the server knows the version: the report comes again after its receipt.
+    // After a restore it may name a version that was lost: kept, so that nobody reads that an older version ran
+    // then.
+    if (summary === undefined && repository.restoredTo() === null)
+      return {
+        code: "MODEL_NOT_FOUND",
+        message: `The version ${versionId} is not known here yet. Report its activation again after its receipt.`,
+        retryAfterMs: unknownVersionRetryMs,
+      };
+    if (summary !== undefined && !this.#mayRun(device, line, summary))
+      return {
+        code: "IDENTITY_FOREIGN",
+        message: `The version ${versionId} is not a version of this device, and it was not assigned to it.`,
+      };
+    return undefined;
+  }
+
+  #mayRun(device: string, line: string, { versionId, record }: VersionSummary): boolean {
+    const { repository } = this.parts;
+    return (
+      record.device === device ||
+      repository.assignment(device, line) === versionId ||
+      // Another version was assigned meanwhile, but the device runs this one or has built on it.
+      repository.device(device)?.active[line]?.versionId === versionId ||
+      repository
+        .versions({ device, line, includeRetired: true })
+        .some((version) => version.record.bases.includes(versionId))
+    );
+  }
+}

@@ -1,0 +1,206 @@
+/** The parts of one fleet's ingest, connected: which part hears of what happens in which other. */
+import { isStemmaError, type StemmaError } from "../../shared/errors.js";
+import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
+import type { BrokerPort } from "../broker/broker-port.js";
+import type { EventHub } from "../events/event-hub.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { ServerSigner } from "../repository/home.js";
+import { ActivationReports } from "./activation-reports.js";
+import { Admission } from "./admission.js";
+import { CodedDownloads } from "./coded-downloads.js";
+import { CommandRelay } from "./commands.js";
+import { startConfirmations, type Confirmations, type ReleasePolicy } from "./confirmations.js";
+import { deviceSender, type DeviceSender } from "./device-sender.js";
+import { DeviceSessions } from "./device-sessions.js";
+import { Downloads } from "./downloads.js";
+import { messageOf } from "./incoming-upload-end.js";
+import type { IngestLimits } from "./limits.js";
+import { LineIndex } from "./line-index.js";
+import { Offers } from "./offers.js";
+import { Receipts } from "./receipts.js";
+import { openSpoolFolder, type SpoolFolder } from "./spool.js";
+import { UploadScheduler } from "./upload-scheduler.js";
+
+export interface FleetIngestParts {
+  readonly root: string;
+  readonly repository: FleetRepository;
+  readonly signer: ServerSigner;
+  readonly broker: Pick<BrokerPort, "publish" | "disconnect">;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly files: Files;
+  readonly log: Log;
+  readonly events: EventHub;
+  readonly limits: IngestLimits;
+  /** One for all fleets of the process. */
+  readonly budget: WindowBudget;
+  readonly spoolFolder: string;
+  readonly releasePolicy: ReleasePolicy;
+  readonly serverVersion: string;
+  /** The journal refuses further facts: nothing may be acknowledged until it is reopened. */
+  onFatal(error: StemmaError): void;
+}
+
+export interface IngestServices {
+  readonly sessions: DeviceSessions;
+  readonly sender: DeviceSender;
+  readonly admission: Admission;
+  readonly commands: CommandRelay;
+  readonly offers: Offers;
+  readonly downloads: Downloads;
+  readonly codedDownloads: CodedDownloads;
+  readonly confirmations: Confirmations;
+  readonly spools: SpoolFolder;
+  readonly scheduler: UploadScheduler;
+  readonly lines: LineIndex;
+  readonly receipts: Receipts;
+  readonly activations: ActivationReports;
+}
+
+/** Opens the folders of unfinished transfers and connects everything. */
+export async function composeIngest(parts: FleetIngestParts): Promise<IngestServices> {
+  const { root, repository, signer, broker, clock, random, files, log, events, limits } = parts;
+  const { fleet } = repository;
+  const spools = await openSpoolFolder(parts, parts.spoolFolder, limits);
+  const downloadFolder = `${parts.spoolFolder}-out`;
+  const codedDownloads = await CodedDownloads.open({
+    repository,
+    files,
+    log,
+    limits,
+    folder: downloadFolder,
+  });
+  const sessions = new DeviceSessions();
+  const sessionOf = (device: string) => sessions.get(device);
+  const sender = deviceSender({ root, fleet }, broker, sessionOf, log);
+  const receipts = new Receipts({ repository, signer, sender, events, sessionOf });
+  const lines = new LineIndex(repository.versions({ includeRetired: true }));
+  const offers = new Offers({
+    repository,
+    signer,
+    sender,
+    onOffered: (device, line, versionId) => events.emit({ event: "offered", fleet, device, line, versionId }),
+  });
+  const confirmations = composeConfirmations(parts, receipts);
+  return {
+    sessions,
+    sender,
+    spools,
+    receipts,
+    lines,
+    offers,
+    confirmations,
+    codedDownloads,
+    admission: composeAdmission(parts, sessions),
+    commands: new CommandRelay(sender, clock, random),
+    downloads: new Downloads({ repository, sender, clock, log, limits, codedDownloads }),
+    scheduler: composeScheduler(parts, { spools, sender, lines, confirmations, receipts }),
+    activations: new ActivationReports({
+      repository,
+      clock,
+      onActivated: (device, line, versionId) => {
+        offers.activated(device, line, versionId);
+        events.emit({ event: "activated", fleet, device, line, versionId });
+      },
+      onFailed: (error) => {
+        stopIfFatal(parts, error);
+      },
+    }),
+  };
+}
+
+function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions): Admission {
+  const { root, repository, broker, clock, log, events } = parts;
+  const { fleet } = repository;
+  return new Admission({
+    root,
+    repository,
+    clock,
+    log,
+    onAdmitted: (device, session) => {
+      sessions.admitted(device, session);
+    },
+    onQuarantined: (device, because) => {
+      events.emit({ event: "device-quarantined", fleet, device, because });
+      log.warn("device-quarantined", { device, because });
+      void broker.disconnect({ fleet, device });
+    },
+  });
+}
+
+function composeConfirmations(parts: FleetIngestParts, receipts: Receipts): Confirmations {
+  const { repository, log, events, limits } = parts;
+  return startConfirmations({
+    repository,
+    log,
+    maxConcurrent: limits.confirmations,
+    maxConcurrentBytes: limits.confirmationBytes,
+    releasePolicyOf: () => parts.releasePolicy,
+    onStored: (summary) => {
+      void receipts.issue(summary, "stored");
+    },
+    onReleased: (summary) => {
+      void receipts.issue(summary, "released");
+    },
+    onDamaged: (versionId, error) => {
+      const code = isStemmaError(error) ? error.code : "INTERNAL";
+      const message = messageOf(error);
+      const { device = "", line = "" } = repository.get(versionId)?.record ?? {};
+      log.error("model-damaged", { versionId, code, message });
+      events.emit({
+        event: "damaged",
+        fleet: repository.fleet,
+        device,
+        line,
+        versionId,
+        code,
+        message,
+      });
+    },
+  });
+}
+
+function composeScheduler(
+  parts: FleetIngestParts,
+  services: Pick<IngestServices, "spools" | "sender" | "lines" | "confirmations" | "receipts">,
+): UploadScheduler {
+  const { repository, budget, clock, random, log, limits, events } = parts;
+  const { spools, sender, lines, confirmations, receipts } = services;
+  return new UploadScheduler({
+    repository,
+    spools,
+    budget,
+    sender,
+    clock,
+    random,
+    log,
+    limits,
+    events,
+    onRecorded: (summary) => {
+      lines.add(summary);
+      confirmations.add(summary.versionId);
+      void receipts.issue(summary, "recorded");
+    },
+    onAlreadyRecorded: (device, summary) => {
+      void answerRecorded(services, device, summary);
+    },
+    onFailed: (error) => {
+      stopIfFatal(parts, error);
+    },
+  });
+}
+
+/** A version that is recorded was announced again: the device gets the same receipts. */
+export async function answerRecorded(
+  { receipts, confirmations }: Pick<IngestServices, "receipts" | "confirmations">,
+  device: string,
+  summary: VersionSummary,
+): Promise<void> {
+  await receipts.repeat(device, summary);
+  if (summary.state === "recorded" || summary.state === "stored") confirmations.add(summary.versionId);
+}
+
+function stopIfFatal(parts: Pick<FleetIngestParts, "onFatal">, error: unknown): void {
+  if (isStemmaError(error, "JOURNAL_STOPPED")) parts.onFatal(error);
+}

@@ -1,0 +1,58 @@
+/** The devices of one fleet that are connected: their sessions, from the admitted CONNECT to the last byte. */
+import type { Birth } from "../../shared/wire/messages.js";
+import type { DeviceSession } from "./device-sender.js";
+
+/** What this process knows of a device that is connected. */
+export interface OnlineDevice extends DeviceSession {
+  birth: Birth | undefined;
+}
+
+export class DeviceSessions {
+  readonly #online = new Map<string, OnlineDevice>();
+  /** Sessions that were admitted and whose connection is not up yet. */
+  readonly #admitted = new Map<string, number>();
+  /** Connections of a device: for a moment two, when one takes over. */
+  readonly #connections = new Map<string, number>();
+
+  /** Number of devices online. */
+  get count(): number {
+    return this.#online.size;
+  }
+  get(device: string): OnlineDevice | undefined {
+    return this.#online.get(device);
+  }
+
+  /** A CONNECT was accepted; its session starts when the connection is up. */
+  admitted(device: string, session: number): void {
+    this.#admitted.set(device, session);
+  }
+
+  /** A connection is up. Returns whether it takes over from an older session; undefined: it was not admitted. */
+  connected(device: string): { readonly isTakeOver: boolean } | undefined {
+    const session = this.#admitted.get(device);
+    if (session === undefined) return undefined;
+    this.#admitted.delete(device);
+    this.#connections.set(device, (this.#connections.get(device) ?? 0) + 1);
+    const isTakeOver = this.#online.has(device);
+    this.#online.set(device, { session, sequence: 0, birth: undefined });
+    return { isTakeOver };
+  }
+
+  /**
+   * A connection is gone. Returns whether the device is offline now: a connection that was taken over may end
+   * after its successor started.
+   */
+  disconnected(device: string): boolean {
+    const left = (this.#connections.get(device) ?? 0) - 1;
+    if (left > 0) {
+      this.#connections.set(device, left);
+      return false;
+    }
+    this.#connections.delete(device);
+    return this.#online.delete(device);
+  }
+
+  clear(): void {
+    this.#online.clear();
+  }
+}

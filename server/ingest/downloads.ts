@@ -1,0 +1,287 @@
+/**
+ * Server models on their way to devices: serves as blocks what a device fetches of a version. Only the parts of
+ * a version that the device may have are served: knowing a hash is not a permission (docs/design.md, "Trust").
+ */
+import { StemmaError, isStemmaError } from "../../shared/errors.js";
+import type { ObjectKind } from "../../shared/model/model.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { BlockRequest, Encoding, Fetch, ObjectRef } from "../../shared/wire/messages.js";
+import { boundedBlockBytes } from "../../shared/wire/transfer/manifest.js";
+import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
+import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transfer/stream.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { CodedDownload, CodedDownloads } from "./coded-downloads.js";
+import type { DeviceSender } from "./device-sender.js";
+import { FetchLists } from "./fetch-lists.js";
+import { hasHad } from "./held-versions.js";
+import type { IngestLimits } from "./limits.js";
+
+export interface DownloadsParts {
+  readonly repository: FleetRepository;
+  readonly sender: DeviceSender;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: Pick<IngestLimits, "blockBytes" | "leaseMs">;
+  readonly codedDownloads: CodedDownloads;
+}
+
+interface Download {
+  readonly device: string;
+  readonly transfer: string;
+  readonly blocks: RunningSender;
+  readonly leaseId: string;
+  readonly coded: CodedDownload | undefined;
+}
+/** A stream that is being prepared, with the newest request that came meanwhile. */
+interface Preparing {
+  readonly device: string;
+  request: BlockRequest | undefined;
+}
+interface EarlyRequest {
+  readonly device: string;
+  readonly request: BlockRequest;
+  cancel(): void;
+}
+/** What a fetch asks for, as objects of a stream. */
+interface RawStream {
+  readonly objects: readonly StreamObject[];
+  readonly encodings: readonly Encoding[];
+  /** The requested objects with their sizes. */
+  readonly sized: readonly ObjectRef[];
+}
+
+/** Milliseconds that a request for blocks waits for its fetch, which it may have overtaken. */
+const earlyMs = 5_000;
+const maxEarlyRequests = 1024;
+const maxDownloadsPerDevice = 8;
+
+/** Devices of one profile that lack the same objects use the same transfer id: a stream belongs to a device. */
+const keyOf = (device: string, transfer: string): string => `${device}\0${transfer}`;
+
+export class Downloads {
+  readonly #running = new Map<string, Download>();
+  readonly #preparing = new Map<string, Preparing>();
+  readonly #lists = new FetchLists();
+  /** Requests that came before their fetch. */
+  readonly #early = new Map<string, EarlyRequest>();
+  constructor(private readonly parts: DownloadsParts) {}
+
+  /**
+   * Handles a part of a device's list of missing objects. Once the list is complete, its stream is prepared and
+   * blocks can be requested. Never rejects: refusals go to the device.
+   */
+  async fetch(device: string, fetch: Fetch, correlation: string): Promise<void> {
+    try {
+      const objects = this.#lists.join(keyOf(device, fetch.transfer), fetch);
+      if (objects !== undefined) await this.#start(device, fetch, objects);
+    } catch (error) {
+      const { versionId, transfer } = fetch;
+      const { code, message } = this.#reportable(error, device, transfer);
+      await this.parts.sender.refuse(device, { code, message, versionId, transfer }, correlation);
+    }
+  }
+
+  /** A request for blocks of a stream to this device. One that overtook its fetch waits for it a while. */
+  onBlockRequest(device: string, request: BlockRequest): void {
+    const { repository, limits } = this.parts;
+    const key = keyOf(device, request.transfer);
+    const running = this.#running.get(key);
+    if (running !== undefined) {
+      repository.objects.renew(running.leaseId, limits.leaseMs);
+      running.blocks.onRequest(request);
+      return;
+    }
+    const preparing = this.#preparing.get(key);
+    if (preparing !== undefined) preparing.request = request;
+    else this.#keepEarly(key, device, request);
+  }
+
+  /** The device has everything of a transfer. */
+  endTransfer(device: string, transfer: string): void {
+    const download = this.#running.get(keyOf(device, transfer));
+    if (download !== undefined) this.#stop(download);
+  }
+
+  /** Ends all streams to a device that is gone, or to every device when the server stops. */
+  end(device?: string): void {
+    const isMeant = (one: { readonly device: string }): boolean =>
+      device === undefined || one.device === device;
+    for (const [key, early] of this.#early) if (isMeant(early)) this.#forgetEarly(key);
+    for (const [key, preparing] of this.#preparing) if (isMeant(preparing)) this.#preparing.delete(key);
+    for (const download of this.#running.values()) if (isMeant(download)) this.#stop(download);
+  }
+
+  async #start(device: string, fetch: Fetch, refs: readonly ObjectRef[]): Promise<void> {
+    const { repository, codedDownloads } = this.parts;
+    const key = keyOf(device, fetch.transfer);
+    // Asked for again while it is being prepared: the answer is on its way.
+    if (this.#preparing.has(key)) return;
+    const present = this.#running.get(key);
+    // The same list asked for again: the device came back, and its receiver continues.
+    if (present !== undefined) {
+      present.blocks.reconnected();
+      this.#stop(present);
+    }
+    const summary = this.#requireAllowed(device, fetch.versionId);
+    const preparing: Preparing = { device, request: this.#early.get(key)?.request };
+    this.#forgetEarly(key);
+    this.#preparing.set(key, preparing);
+    try {
+      const stream = await this.#streamOf(summary, refs);
+      const references = (fetch.references ?? []).filter((id) => hasHad(repository, device, id));
+      const coded = await codedDownloads.acquire(summary, { ...fetch, references }, stream.sized);
+      // The device went meanwhile, or fetched it again.
+      if (this.#preparing.get(key) !== preparing) {
+        await coded?.release();
+        return;
+      }
+      const blocks = this.#send(device, fetch, stream, coded);
+      if (preparing.request !== undefined) blocks.onRequest(preparing.request);
+    } finally {
+      if (this.#preparing.get(key) === preparing) this.#preparing.delete(key);
+    }
+  }
+
+  /** @throws QUOTA_EXCEEDED, NOT_ALLOWED */
+  #requireAllowed(device: string, versionId: Hash): VersionSummary {
+    const ofDevice = [...this.#running.values(), ...this.#preparing.values()].filter(
+      (one) => one.device === device,
+    );
+    if (ofDevice.length >= maxDownloadsPerDevice)
+      throw new StemmaError(
+        "QUOTA_EXCEEDED",
+        `The device downloads ${maxDownloadsPerDevice} models already. Ask again when one of them is complete.`,
+      );
+    const summary = this.parts.repository.get(versionId);
+    if (summary === undefined || !this.#mayHave(device, summary))
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `The version ${versionId} is not assigned to ${device}. Assign it with \`stemma device assign\`.`,
+        { versionId },
+      );
+    return summary;
+  }
+
+  #mayHave(device: string, summary: VersionSummary): boolean {
+    const { repository } = this.parts;
+    const known = repository.device(device);
+    if (known?.state !== "enrolled") return false;
+    return (
+      summary.record.device === device ||
+      known.lines.some((line) => repository.assignment(device, line) === summary.versionId)
+    );
+  }
+
+  #send(
+    device: string,
+    { transfer, blockBytes: requestedBytes }: Fetch,
+    raw: RawStream,
+    coded: CodedDownload | undefined,
+  ): RunningSender {
+    const { repository, sender, clock, limits } = this.parts;
+    const { objects, encodings } = coded ?? raw;
+    const ids = raw.sized.map(({ id }) => id);
+    const lease = repository.objects.lease(ids, limits.leaseMs);
+    const blockBytes = boundedBlockBytes(
+      requestedBytes === 0 ? limits.blockBytes : requestedBytes,
+      limits.blockBytes,
+    );
+    const blocks = runSender({ transfer, blockBytes, encodings }, objects, {
+      clock,
+      send: (message) =>
+        message.type === "block" ? sender.sendBlock(device, transfer, message) : sender.send(device, message),
+      onFailed: (error) => {
+        void this.#failed(device, transfer, error);
+      },
+    });
+    this.#running.set(keyOf(device, transfer), { device, transfer, blocks, leaseId: lease.id, coded });
+    return blocks;
+  }
+
+  /** Only what belongs to the version is served, with its own sizes. @throws NOT_ALLOWED */
+  async #streamOf(summary: VersionSummary, refs: readonly ObjectRef[]): Promise<RawStream> {
+    const { repository } = this.parts;
+    const smallKinds = new Map<Hash, ObjectKind>([
+      [summary.versionId, "record"],
+      ...smallObjectsOf(summary.record).map(({ kind, id }) => [id, kind] as const),
+    ]);
+    const leaves = new Map((await repository.leaves(summary.versionId)).map((leaf) => [leaf.tensor, leaf]));
+    const objects: StreamObject[] = [];
+    for (const { kind, id } of refs) {
+      const leaf = leaves.get(id);
+      const smallKind = smallKinds.get(id);
+      if (kind === "tensor" && leaf !== undefined)
+        objects.push({
+          byteLength: tensorByteLength(leaf.dtype, leaf.shape),
+          chunks: () => repository.objects.openTensor(id, { verify: false }).chunks(),
+        });
+      else if (smallKind !== undefined && smallKind === kind)
+        objects.push(streamObjectOfBytes(await repository.objects.read(smallKind, id)));
+      else
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          `The object ${id} is not part of the version ${summary.versionId}. Ask for what its tree and record name.`,
+          { id },
+        );
+    }
+    // Both sides know the sizes of tensors; those of small objects are sent as encodings (code 0 is raw).
+    const isAllTensors = refs.every(({ kind }) => kind === "tensor");
+    return {
+      objects,
+      encodings: isAllTensors ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })),
+      sized: refs.map((ref, index) => ({ ...ref, byteLength: objects[index]?.byteLength ?? 0 })),
+    };
+  }
+
+  #keepEarly(key: string, device: string, request: BlockRequest): void {
+    if (this.#early.has(key)) return;
+    if (this.#early.size >= maxEarlyRequests) this.#forgetEarly(this.#early.keys().next().value ?? "");
+    const cancel = this.parts.clock.after(earlyMs, () => {
+      this.#early.delete(key);
+      void this.parts.sender.refuse(device, {
+        code: "TRANSFER_UNKNOWN",
+        message: "The server does not send this transfer (any more). Fetch the version again.",
+        transfer: request.transfer,
+      });
+    });
+    this.#early.set(key, { device, request, cancel });
+  }
+
+  #forgetEarly(key: string): void {
+    this.#early.get(key)?.cancel();
+    this.#early.delete(key);
+  }
+
+  async #failed(device: string, transfer: string, error: unknown): Promise<void> {
+    const download = this.#running.get(keyOf(device, transfer));
+    const { code, message } = this.#reportable(error, device, transfer);
+    await this.parts.sender.refuse(device, { code, message, transfer, retryAfterMs: 60_000 });
+    if (download !== undefined) this.#stop(download);
+  }
+
+  /** The error as the device gets it; an unexpected one is logged here and sent without its cause. */
+  #reportable(error: unknown, device: string, transfer: string): StemmaError {
+    if (isStemmaError(error)) return error;
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.parts.log.error("download-failed", { device, transfer, text });
+    return new StemmaError(
+      "INTERNAL",
+      "The server failed internally while sending a model to the device. Its log states the cause.",
+      { cause: error },
+    );
+  }
+
+  #stop(download: Download): void {
+    const key = keyOf(download.device, download.transfer);
+    if (this.#running.get(key) === download) this.#running.delete(key);
+    this.parts.repository.objects.release(download.leaseId);
+    // Not awaited: a reader may be in the middle of a piece, and nothing depends on its end.
+    void download.blocks
+      .stop()
+      .finally(() => download.coded?.release())
+      .catch(() => undefined);
+  }
+}

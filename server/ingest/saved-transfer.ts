@@ -1,0 +1,113 @@
+/**
+ * The state of an interrupted transfer, kept beside its spool, and how a transfer is resumed from it. A state
+ * that cannot be used costs a transfer, never a model.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { LeafTable } from "../../shared/model/model.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { HeldVersion } from "../../shared/wire/coding/references.js";
+import type { ObjectRef } from "../../shared/wire/messages.js";
+import type { ReceiverState } from "../../shared/wire/transfer/receiver.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import { heldVersion } from "./held-versions.js";
+import type { IngestLimits } from "./limits.js";
+import type { Spool, SpoolFolder } from "./spool.js";
+
+/** Content of a spool's state file. Format 1 is raw; format 2 may be coded against `references`. */
+export interface SavedTransfer {
+  readonly format: 1 | 2;
+  readonly transfer: string;
+  /** Bytes that came over the wire for this transfer so far. */
+  readonly wireBytes: number;
+  readonly objects: readonly ObjectRef[];
+  readonly receiver: ReceiverState;
+  readonly references?: readonly Hash[];
+}
+
+export interface ResumedTransfer {
+  readonly spool: Spool;
+  readonly saved: SavedTransfer;
+  readonly indices: readonly number[];
+  readonly held: readonly HeldVersion[] | undefined;
+}
+
+export interface ResumeOptions {
+  readonly repository: Pick<FleetRepository, "objects" | "get">;
+  readonly spools: SpoolFolder;
+  readonly limits: Pick<IngestLimits, "maxModelBytes">;
+  readonly versionId: Hash;
+  /** Leaves of the version's tree; empty while the tree is not here. */
+  readonly leaves: LeafTable;
+  /** Tensors that are still missing: the saved list has to contain them all. */
+  readonly missing: readonly ObjectRef[];
+  /** Whether only a raw transfer may be resumed. */
+  readonly rawOnly: boolean;
+}
+
+/** The saved transfer of a version; undefined where there is none or it is of no use: then its spool is gone. */
+export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTransfer | undefined> {
+  const found = await options.spools.resume(options.versionId, options.limits.maxModelBytes);
+  if (found === undefined) return undefined;
+  const { spool, state } = found;
+  try {
+    const saved = JSON.parse(Buffer.from(state).toString("utf8")) as SavedTransfer;
+    if (isUsable(saved, spool, options))
+      return {
+        spool,
+        saved,
+        indices: indicesOf(options.versionId, saved.objects, options.leaves),
+        held: await heldReferences(options.repository, saved.references),
+      };
+  } catch {
+    // An old state that cannot be read costs a transfer.
+  }
+  await spool.remove();
+  return undefined;
+}
+
+function isUsable(saved: SavedTransfer, spool: Spool, { missing, rawOnly }: ResumeOptions): boolean {
+  const isKnownFormat = saved.format === 1 || (saved.format === 2 && !rawOnly);
+  // Tensors that have arrived another way meanwhile are sent all the same; the missing ones must be listed.
+  const listed = new Set(saved.objects.map(({ id }) => id));
+  return (
+    isKnownFormat &&
+    saved.receiver.shape.byteLength === spool.byteLength &&
+    missing.every(({ id }) => listed.has(id))
+  );
+}
+
+/** @throws REFERENCE_MISSING where a version that the transfer may be coded against is not complete any more */
+async function heldReferences(
+  repository: ResumeOptions["repository"],
+  references: readonly Hash[] | undefined,
+): Promise<readonly HeldVersion[] | undefined> {
+  if (references === undefined) return undefined;
+  return await Promise.all(
+    references.map(async (id) => {
+      const version = await heldVersion(repository, id);
+      if (version === undefined)
+        throw new StemmaError(
+          "REFERENCE_MISSING",
+          `The version ${id} that an interrupted transfer was coded against is not complete here any more. The transfer starts again.`,
+        );
+      return version;
+    }),
+  );
+}
+
+/** First position of each object's tensor among the leaves. @throws TRANSFER_MANIFEST_INVALID */
+function indicesOf(versionId: Hash, refs: readonly ObjectRef[], leaves: LeafTable): readonly number[] {
+  const first = new Map<Hash, number>();
+  leaves.forEach(({ tensor }, index) => {
+    if (!first.has(tensor)) first.set(tensor, index);
+  });
+  return refs.map(({ id }) => {
+    const index = first.get(id);
+    if (index === undefined)
+      throw new StemmaError(
+        "TRANSFER_MANIFEST_INVALID",
+        `An interrupted transfer of ${versionId} lists a tensor that the version does not have. Announce it again.`,
+      );
+    return index;
+  });
+}

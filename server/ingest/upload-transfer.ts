@@ -1,0 +1,213 @@
+/**
+ * One transfer of an incoming upload: its receiver, its spool, and the state from which it is resumed after an
+ * interruption. Knows no announcement; incoming-upload.ts decides what is transferred.
+ */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { StemmaError } from "../../shared/errors.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import {
+  checkEncoding,
+  codecFormat,
+  maxEncodedBytes,
+  rawOnly,
+  type AllowedCoding,
+} from "../../shared/wire/coding/encodings.js";
+import { maxBlockBytes } from "../../shared/wire/limits.js";
+import type { Encoding } from "../../shared/wire/messages.js";
+import { runReceiver, type RunningReceiver } from "../../shared/wire/transfer/run-receiver.js";
+import type { ReadRange } from "../../shared/wire/transfer/stream.js";
+import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
+import type { DeviceSender } from "./device-sender.js";
+import { tensorsOf } from "./held-versions.js";
+import { messageOf } from "./incoming-upload-end.js";
+import type { IngestLimits } from "./limits.js";
+import type { ResumedTransfer, SavedTransfer } from "./saved-transfer.js";
+import type { Spool, SpoolFolder } from "./spool.js";
+import type { TransferRequest } from "./want-messages.js";
+
+export interface UploadTransferParts {
+  readonly device: string;
+  readonly versionId: Hash;
+  readonly spools: SpoolFolder;
+  readonly budget: WindowBudget;
+  readonly sender: DeviceSender;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: IngestLimits;
+  /** Bytes that came over the wire for this version so far. */
+  wireBytes(): number;
+  /** A block is in the spool. */
+  onWritten(progress: TransferProgress): void;
+}
+
+export interface TransferProgress {
+  readonly transfer: string;
+  readonly bytes: number;
+  readonly totalBytes: number;
+  /** Bytes that were here already when this transfer was resumed. */
+  readonly resumedBytes: number;
+}
+
+/**
+ * Milliseconds after a block until its position is saved at the latest. After the server was killed, blocks
+ * that came later are sent again.
+ */
+const stateDelayMs = 200;
+
+export class UploadTransfer {
+  readonly receiver: RunningReceiver;
+  /** Bytes of all objects before encoding. */
+  readonly rawBytes: number;
+  /** Bytes that were here already when this transfer was resumed. */
+  readonly resumedBytes: number;
+  /** The objects' encodings, once the stream is complete. */
+  encodings: readonly Encoding[] = [];
+  #spool: Spool | undefined;
+  #opening: Promise<Spool> | undefined;
+  #cancelSave: (() => void) | undefined;
+  readonly #stateSaves = new SerialQueue();
+  #isClosed = false;
+
+  constructor(
+    readonly request: TransferRequest,
+    resumed: ResumedTransfer | undefined,
+    private readonly parts: UploadTransferParts,
+  ) {
+    this.rawBytes = request.objects.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    this.#spool = resumed?.spool;
+    this.receiver = this.#startReceiver(resumed?.saved);
+    this.resumedBytes = this.#receivedBytes();
+  }
+
+  get id(): string {
+    return this.request.id;
+  }
+
+  /** Bytes of the stream: those its manifest declares, else the objects' own. */
+  get totalBytes(): number {
+    return this.receiver.machine.progress.byteLength ?? this.rawBytes;
+  }
+
+  /** Reads ranges of the received stream. */
+  readRange(): ReadRange {
+    const spool = this.#spool;
+    return async (offset, byteLength) => {
+      if (spool === undefined) return new Uint8Array(0);
+      const target = new Uint8Array(byteLength);
+      return target.subarray(0, await spool.read(offset, target));
+    };
+  }
+
+  /** Ends the transfer and removes what came of it. */
+  async remove(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelSave?.();
+    await this.#stateSaves.idle();
+    await this.#spool?.remove();
+  }
+
+  /** Ends the transfer and keeps what came of it, so that it can be resumed. Never rejects. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelSave?.();
+    this.receiver.stop();
+    try {
+      await this.#saveState();
+      if (this.request.reason === "objects") await this.#spool?.remove();
+      else await this.#spool?.close();
+    } catch (error) {
+      this.parts.log.warn("spool-not-kept", { versionId: this.parts.versionId, message: messageOf(error) });
+    }
+  }
+
+  #startReceiver(saved: SavedTransfer | undefined): RunningReceiver {
+    const { limits, clock, budget, sender, device } = this.parts;
+    const { id, reason, objects, held } = this.request;
+    const allowed: AllowedCoding =
+      held === undefined ? rawOnly : { codec: codecFormat, tensors: tensorsOf(held) };
+    const options = {
+      transfer: id,
+      objects: objects.length,
+      rawBytes: this.rawBytes,
+      maxBytes: reason === "objects" ? limits.maxObjectBytes : maxEncodedBytes(this.rawBytes),
+      maxBlockBytes,
+      window: limits.window,
+      checkEncoding: (encoding: Encoding, index: number) => {
+        const rawBytes = reason === "objects" ? encoding.byteLength : (objects[index]?.byteLength ?? 0);
+        checkEncoding(encoding, index, rawBytes, allowed);
+      },
+    };
+    const ports = {
+      clock,
+      budget,
+      send: (message: Parameters<DeviceSender["send"]>[1]) => {
+        void sender.send(device, message);
+      },
+      write: (offset: number, bytes: Uint8Array) => this.#write(offset, bytes),
+    };
+    return runReceiver(options, ports, saved?.receiver);
+  }
+
+  async #write(offset: number, bytes: Uint8Array): Promise<void> {
+    if (this.#isClosed) return;
+    this.#spool ??= await this.#openSpool();
+    await this.#spool.write(offset, bytes);
+    const totalBytes = this.receiver.machine.progress.byteLength ?? 0;
+    this.parts.onWritten({
+      transfer: this.id,
+      bytes: Math.min(totalBytes, this.#receivedBytes() + bytes.length),
+      totalBytes,
+      resumedBytes: this.resumedBytes,
+    });
+    if (this.#isClosed) return;
+    this.#cancelSave ??= this.parts.clock.after(stateDelayMs, () => {
+      this.#cancelSave = undefined;
+      this.#saveState().catch((error: unknown) => {
+        this.parts.log.warn("transfer-state-not-saved", {
+          versionId: this.parts.versionId,
+          message: messageOf(error),
+        });
+      });
+    });
+  }
+
+  #openSpool(): Promise<Spool> {
+    // Several blocks may be the first concurrently.
+    this.#opening ??= this.parts.spools
+      .create(this.parts.versionId, this.receiver.machine.progress.byteLength ?? 0)
+      .then((spool) => {
+        this.#opening = undefined;
+        if (spool === undefined)
+          throw new StemmaError(
+            "QUOTA_EXCEEDED",
+            "The server's space for unfinished transfers is used up. The device tries again later; if this stays, raise the server's limit or free its disk.",
+          );
+        return spool;
+      });
+    return this.#opening;
+  }
+
+  #receivedBytes(): number {
+    const { writtenBlocks, blocks, byteLength } = this.receiver.machine.progress;
+    return blocks === undefined || byteLength === undefined || blocks === 0
+      ? 0
+      : Math.min(byteLength, Math.round((writtenBlocks / blocks) * byteLength));
+  }
+
+  #saveState(): Promise<void> {
+    const { id, reason, objects, held } = this.request;
+    const receiver = this.receiver.machine.state();
+    const spool = this.#spool;
+    if (receiver === undefined || spool === undefined || reason === "objects") return this.#stateSaves.idle();
+    const saved: SavedTransfer = {
+      format: held === undefined ? 1 : 2,
+      transfer: id,
+      wireBytes: this.parts.wireBytes(),
+      objects,
+      receiver,
+      ...(held !== undefined && { references: held.map(({ versionId }) => versionId) }),
+    };
+    return this.#stateSaves.run(() => spool.saveState(Buffer.from(JSON.stringify(saved))));
+  }
+}
