@@ -1,4 +1,4 @@
-// npm run build, typecheck, lint, format, kernels, proto: installs the packages when they are missing, then
+// npm run build, typecheck, lint, format, kernels, proto, http-api: installs the packages when they are missing, then
 // runs the tool's programs one after the other. Every program runs, even after one failed.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -16,6 +16,7 @@ const tools = {
   format: [[prettier, "--write", "--log-level=warn", "."]],
   kernels: [["launcher/kernels.mjs"]],
   proto: [["launcher/proto.mjs"]],
+  "http-api": [["launcher/build.mjs"], ["dist/server/api/write-api-page-file.js"]],
 };
 
 function run([program, ...args]) {

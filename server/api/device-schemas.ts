@@ -93,4 +93,4 @@ export const health = z
     publicKey: text.optional(),
     fleets: z.array(text).optional(),
   })
-  .meta({ id: "Health", description: "Without a token only the version" });
+  .meta({ id: "ServerHealth", description: "Without a token only the version" });

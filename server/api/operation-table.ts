@@ -61,9 +61,14 @@ import {
   environmentPolicy,
   fleetMoment,
   importReport,
+  listModelsQuery,
   modelDescription,
   modelDiff,
+  modelJson,
+  modelsQuery,
+  recoveryForm,
   recoveryReport,
+  versionPage,
   versionSummary,
 } from "./version-schemas.js";
 
@@ -179,13 +184,16 @@ const modelOperations = {
     method: "GET",
     path: `${fleet}/models`,
     params: fleetParams,
-    query: {
-      name: shortText.optional().describe("Only versions of this name"),
-      device: shortText.optional().describe("Only those of this device"),
-      line: shortText.optional().describe("Only those of this line"),
-      all: z.boolean().optional().describe("Retired ones too"),
-    },
+    query: modelsQuery,
     output: z.array(versionSummary),
+  }),
+  listModels: call({
+    summary: "One page of a fleet's models, found by their fields and metadata",
+    method: "GET",
+    path: `${fleet}/versions`,
+    params: fleetParams,
+    query: listModelsQuery,
+    output: versionPage,
   }),
   model: call({
     summary: "One model: tensors, layers, lineage, measurements, environment",
@@ -227,11 +235,25 @@ const modelOperations = {
     method: "GET",
     path: `${model}/tensors`,
     params: modelParams,
-    query: { environment: environmentPolicy.optional() },
+    query: { environment: environmentPolicy.optional(), form: recoveryForm.optional() },
     responseType: "application/octet-stream",
     output: recoveryReport,
     details:
       "The body is the file. The header `stemma-recovery` has the report below as base64url JSON; `stemma-root`, `stemma-version-id`, `stemma-environment`, `etag` and `content-length` have parts of it. The last bytes are sent only when all tensors are verified: a body as long as `content-length` is right, a shorter one must not be used.",
+  }),
+  modelJson: call({
+    summary: "The model.json by which TensorFlow.js loads a model's weights (see recover, form tfjs)",
+    method: "GET",
+    path: `${model}/model.json`,
+    params: modelParams,
+    query: {
+      weightsFile: z
+        .string()
+        .regex(/^[\w.-]{1,128}$/, "is not a plain file name")
+        .optional()
+        .describe("Name of the weights' file, stored beside it; default weights.bin"),
+    },
+    output: modelJson,
   }),
   verify: call({
     summary: "Recover a model on the server and compare it with what was recorded",
@@ -317,6 +339,7 @@ const modelOperations = {
     summary: "Train a model on the server and save it with its lineage",
     path: `${fleet}/train`,
     jobsPath: `${fleet}/train`,
+    canListJobs: true,
     params: fleetParams,
     body: trainBody,
     progress: trainProgress,
@@ -462,6 +485,15 @@ const storageOperations = {
     output: backupReport,
     isLong: true,
   }),
+};
+
+/** The operations in the order and under the headings of the API description. */
+export const operationGroups = {
+  "The server": serverOperations,
+  "Devices of a fleet": deviceOperations,
+  "Models and their versions": modelOperations,
+  "Named data": datasetOperations,
+  "Storage and retention": storageOperations,
 };
 
 export const operationTable = {

@@ -46,6 +46,8 @@ export interface JobDefinition<
   readonly kind: "job";
   /** Below this path each job has its own, by its id. */
   readonly jobsPath: string;
+  /** Whether a GET of that path lists the jobs that the server remembers. */
+  readonly canListJobs?: boolean;
   readonly progress: Progress;
   readonly report: Report;
 }

@@ -2,9 +2,10 @@
 import { z } from "zod";
 import type { EnvironmentPolicy, EnvironmentVerdict } from "../../shared/model/environment.js";
 import type { Leaf, SaveRecord } from "../../shared/model/model.js";
+import type { ExportedModelJson } from "../../shared/model/model-json-export.js";
 import type { RecoverySteps } from "../../shared/recover/recovery.js";
 import type { Measurement } from "../../shared/train/training.js";
-import type { FleetMoment, ModelDiff, VersionSummary } from "../repository/fleet-repository.js";
+import type { FleetMoment, ModelDiff, VersionPage, VersionSummary } from "../repository/fleet-repository.js";
 import { count, hash, namedVersion, parameterValue, shortText, timeMs } from "./fields.js";
 import type { ValueOf } from "./operation.js";
 
@@ -166,6 +167,57 @@ export const recoveryReport = z
   })
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;
+
+/** safetensors: one file that has everything; tfjs: the weights only, which the version's model.json describes. */
+export const recoveryForms = ["safetensors", "tfjs"] as const;
+export type RecoveryForm = (typeof recoveryForms)[number];
+export const recoveryForm = z
+  .enum(recoveryForms)
+  .describe("safetensors (default), or tfjs: the weights' bytes as the model.json of the version has them");
+
+export const modelJson = z
+  .object({
+    format: z.literal("layers-model"),
+    generatedBy: text,
+    convertedBy: z.null(),
+    modelTopology: z.record(text, z.unknown()),
+    weightsManifest: z.array(
+      z.object({
+        paths: z.array(text),
+        weights: z.array(z.object({ name: text, shape: z.array(count), dtype: text })),
+      }),
+    ),
+  })
+  .meta({
+    id: "TfjsModel",
+    description: "A model.json as tf.loadLayersModel reads it",
+  }) satisfies z.ZodType<ExportedModelJson>;
+export type ModelJson = ValueOf<typeof modelJson>;
+
+export const modelsQuery = {
+  name: shortText.optional().describe("Only versions of this name"),
+  device: shortText.optional().describe("Only those of this device"),
+  line: shortText.optional().describe("Only those of this line"),
+  all: z.boolean().optional().describe("Retired ones too"),
+};
+export const listModelsQuery = {
+  ...modelsQuery,
+  where: z
+    .array(z.string().max(600))
+    .max(16)
+    .optional()
+    .describe("Only those whose metadata fits, such as key=value or accuracy>=0.9 (repeatable)"),
+  order: z.enum(["newest", "oldest"]).optional().describe("newest first (default), or oldest first"),
+  offset: z.number().int().min(0).max(1e9).optional().describe("How many to skip"),
+  limit: z.number().int().min(1).max(10_000).optional().describe("How many at most; default 100"),
+};
+
+export const versionPage = z
+  .object({
+    versions: z.array(versionSummary).describe("In the order that was asked for"),
+    total: count.describe("How many versions there are on all pages together"),
+  })
+  .meta({ id: "VersionPage" }) satisfies z.ZodType<VersionPage>;
 
 export const environmentPolicies = ["ignore", "report", "refuse-different", "refuse-any"] as const;
 export const environmentPolicy = z

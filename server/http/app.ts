@@ -8,6 +8,8 @@ import type { Registry } from "prom-client";
 import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
+import { describeApi } from "../api/api-description.js";
 import { importContentType, operationTable } from "../api/operation-table.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addCallRoutes } from "./routes/calls.js";
@@ -111,6 +113,8 @@ export function buildHttpApp(
     const text = await parts.metrics.metrics();
     return reply.type(parts.metrics.contentType).send(text);
   });
+  const description = JSON.stringify(describeApi(programVersion()));
+  app.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
   addCallRoutes(app, parts.operations);
   addArchiveRoutes(app, parts.archiveJobs);
   addTrainRoutes(app, parts.jobs);

@@ -3,6 +3,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { operationTable } from "../api/operation-table.js";
 import type { OperationInput, RecoveryStream } from "../api/server-operations.js";
 import type { RecoveryReport } from "../api/version-schemas.js";
+import { provenStream } from "../api/proven-stream.js";
 import { checkAnswer } from "./check-answer.js";
 import type { Connection, ServerAnswer } from "./request.js";
 import { pathOf } from "./write-input.js";
@@ -44,40 +45,30 @@ function parseHeader(header: string | string[] | undefined): unknown {
 }
 
 function streamOf({ body }: ServerAnswer, report: RecoveryReport, byteLength: number): RecoveryStream {
-  let settle: { resolve(report: RecoveryReport): void; reject(error: unknown): void } | undefined;
-  const ended = new Promise<RecoveryReport>((resolve, reject) => {
-    settle = { resolve, reject };
-  });
-  ended.catch(() => undefined); // its reader may come later, or never
-  return {
-    byteLength,
-    report: ended,
-    expected: report,
-    chunks: (async function* () {
-      let received = 0;
-      try {
-        for await (const chunk of body as AsyncIterable<Buffer>) {
-          received += chunk.length;
-          yield chunk;
-        }
-        if (received !== byteLength) throw new Error(`${received} of ${byteLength} bytes came`);
-        settle?.resolve(report);
-      } catch (cause) {
-        // The server holds the last chunk until the root is verified: a complete body is a right one, and a
-        // wrong model ends in a body that breaks off.
-        const error = new StemmaError(
-          "RECOVERY_INCOMPLETE",
-          `The recovery of ${report.name}:${report.version} broke off after ${received} of ${byteLength} bytes; nothing of it may be used. \`stemma model verify\` shows whether the stored model is damaged.`,
-          { cause, received, byteLength },
-        );
-        settle?.reject(error);
-        throw error;
-      } finally {
-        settle?.reject(
-          new StemmaError("RECOVERY_INCOMPLETE", "The recovery was not read to its end.", { received }),
-        );
-        body.destroy();
-      }
-    })(),
-  };
+  return provenStream({ expected: report, byteLength, chunks: bodyChunks(body, report, byteLength) });
+}
+
+async function* bodyChunks(
+  body: ServerAnswer["body"],
+  { name, version }: RecoveryReport,
+  byteLength: number,
+): AsyncGenerator<Uint8Array> {
+  let received = 0;
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      received += chunk.length;
+      yield chunk;
+    }
+    if (received !== byteLength) throw new Error(`${received} of ${byteLength} bytes came`);
+  } catch (cause) {
+    // The server holds the last chunk until the root is verified: a complete body is a right one, and a
+    // wrong model ends in a body that breaks off.
+    throw new StemmaError(
+      "RECOVERY_INCOMPLETE",
+      `The recovery of ${name}:${version} broke off after ${received} of ${byteLength} bytes; nothing of it may be used. \`stemma model verify\` shows whether the stored model is damaged.`,
+      { cause, received, byteLength },
+    );
+  } finally {
+    body.destroy();
+  }
 }

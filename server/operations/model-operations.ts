@@ -11,17 +11,30 @@ import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Measurement } from "../../shared/train/training.js";
-import { maxLimit, type VersionQuery } from "../catalog/version-query.js";
+import { parseMetadataCondition, maxLimit, type VersionQuery } from "../catalog/version-query.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { importModel } from "./import-model.js";
 import type { ModelDescription } from "../api/version-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { modelJsonOf } from "./model-json.js";
 import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
 type ModelOperations = Pick<
   ServerOperations,
-  "models" | "model" | "log" | "diff" | "recover" | "verify" | "asOf" | "import" | "tag" | "hold" | "retire"
+  | "models"
+  | "listModels"
+  | "model"
+  | "log"
+  | "diff"
+  | "modelJson"
+  | "recover"
+  | "verify"
+  | "asOf"
+  | "import"
+  | "tag"
+  | "hold"
+  | "retire"
 >;
 
 export function modelOperations(context: OperationsContext): ModelOperations {
@@ -36,6 +49,12 @@ export function modelOperations(context: OperationsContext): ModelOperations {
   return {
     models: async ({ fleet, all = false, ...filter }) =>
       await listAll(await fleets.get(fleet), { ...filter, includeRetired: all, order: "oldest" }),
+    listModels: async ({ fleet, all = false, where = [], ...query }) =>
+      (await fleets.get(fleet)).list({
+        ...query,
+        includeRetired: all,
+        metadata: where.map(parseMetadataCondition),
+      }),
     model: async (reference) => {
       const { repository, summary } = await find(reference);
       return describe(repository, summary);
@@ -53,9 +72,13 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const repository = await fleets.get(fleet);
       return repository.diff(repository.resolve(a).versionId, repository.resolve(b).versionId);
     },
-    recover: async ({ environment, ...reference }) => {
+    modelJson: async ({ weightsFile, ...reference }) => {
       const { repository, summary } = await find(reference);
-      return recoverAsStream(repository, summary, environment);
+      return modelJsonOf(repository, summary, weightsFile);
+    },
+    recover: async ({ environment, form, ...reference }) => {
+      const { repository, summary } = await find(reference);
+      return recoverAsStream(repository, summary, { environment, form });
     },
     verify: async (reference) => {
       const { repository, summary } = await find(reference);

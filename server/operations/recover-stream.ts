@@ -14,8 +14,10 @@ import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/sa
 import { tensorIdOfSource } from "../../shared/tensor/hash.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import type { RecoveryReport } from "../api/version-schemas.js";
+import { provenStream } from "../api/proven-stream.js";
+import type { RecoveryForm, RecoveryReport } from "../api/version-schemas.js";
 import type { RecoveryStream } from "../api/server-operations.js";
+import { refuseOpaque } from "./model-json.js";
 
 /**
  * What this machine offers for what was done: a training is compared with what a training would have here, an
@@ -41,39 +43,41 @@ function reportOf(summary: VersionSummary, model: RecoveredModel): RecoveryRepor
   };
 }
 
-/** @throws MODEL_RETIRED, ROOT_MISMATCH, ENVIRONMENT_DIFFERENT, OBJECT_MISSING */
+export interface RecoverOptions {
+  readonly environment?: EnvironmentPolicy | undefined;
+  /** tfjs: the tensors' bytes one after the other, as the model.json of the version has them. */
+  readonly form?: RecoveryForm | undefined;
+}
+
+/** @throws MODEL_RETIRED, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH, ENVIRONMENT_DIFFERENT, OBJECT_MISSING */
 export async function recoverAsStream(
   repository: Pick<FleetRepository, "recover">,
   summary: VersionSummary,
-  environment: EnvironmentPolicy = "report",
+  { environment = "report", form = "safetensors" }: RecoverOptions = {},
 ): Promise<RecoveryStream> {
+  if (form === "tfjs") refuseOpaque(summary);
   const model = await repository.recover(summary.versionId, {
     environment,
     here: await here(summary.record),
   });
-  const { tensors, options } = safetensorsOfModel(model);
   const expected = reportOf(summary, model);
-  let settle: { resolve(report: RecoveryReport): void; reject(error: unknown): void } | undefined;
-  const report = new Promise<RecoveryReport>((resolve, reject) => {
-    settle = { resolve, reject };
-  });
-  report.catch(() => undefined); // its reader may come later, or never
-  return {
-    byteLength: safetensorsByteLength(tensors, options),
+  if (form === "tfjs")
+    return provenStream({
+      expected,
+      byteLength: model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      chunks: weightsChunks(model.sources),
+    });
+  const { tensors, options } = safetensorsOfModel(model);
+  return provenStream({
     expected,
-    report,
-    chunks: (async function* () {
-      try {
-        yield* safetensorsChunks(tensors, options);
-        settle?.resolve(expected);
-      } catch (error) {
-        settle?.reject(error);
-        throw error;
-      } finally {
-        settle?.reject(new StemmaError("RECOVERY_INCOMPLETE", "The recovery was not read to its end."));
-      }
-    })(),
-  };
+    byteLength: safetensorsByteLength(tensors, options),
+    chunks: safetensorsChunks(tensors, options),
+  });
+}
+
+/** Leaves in canonical order, which is the order of a model.json's weights. */
+async function* weightsChunks(sources: RecoveredModel["sources"]): AsyncGenerator<Uint8Array> {
+  for (const source of sources) yield* source.chunks();
 }
 
 /**

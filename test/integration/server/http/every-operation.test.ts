@@ -1,0 +1,299 @@
+/**
+ * Every operation of the table, asked of a home in this process and of a server over HTTP, in the same
+ * sequence: the same answers, and each fits the table's schema and has no member that the schema lacks.
+ */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { operationTable } from "../../../../server/api/operation-table.js";
+import type { RecoveryStream, ServerOperations } from "../../../../server/api/server-operations.js";
+import { connectOperations } from "../../../../server/http/client.js";
+import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { isStemmaError } from "../../../../shared/errors.js";
+import { bytesOf, tinyImport } from "../../../helpers/agent-bench.js";
+import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
+
+type OperationName = keyof typeof operationTable;
+
+interface Step {
+  readonly name: OperationName;
+  /** What it shows, where an operation is asked more than once. */
+  readonly shows?: string;
+  ask(operations: ServerOperations): Promise<unknown>;
+  /** The code of the error that both ways must give. */
+  readonly fails?: string;
+}
+
+/** Makes one import per seed; the base's tensors change partly. */
+async function importTiny(
+  operations: ServerOperations,
+  { seed, ...options }: { readonly seed: string; readonly name: string; readonly base?: string },
+): Promise<unknown> {
+  const { bytes, architecture } = await tinyImport(seed);
+  return operations.import(
+    { byteLength: bytes.length, chunks: oneChunk(bytes) },
+    { fleet, architecture, metadata: { seed: Number(seed), note: "ä" }, ...options },
+  );
+}
+async function* oneChunk(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+/** A recovery's report and its bytes. */
+async function drain(stream: RecoveryStream): Promise<unknown> {
+  const bytes = await bytesOf(stream.chunks);
+  assert.equal(bytes.length, stream.byteLength);
+  assert.deepEqual(await stream.report, stream.expected);
+  return stream.report;
+}
+
+const tiny = { fleet, model: "tiny:1" };
+const car = { fleet, device: "car" };
+const smallTraining = { fleet, recipe: "battery-soh", data: "cells", parameters: { epochs: 1 }, seed: "7" };
+
+function steps(backupFolder: string): readonly Step[] {
+  return [
+    { name: "fleets", ask: (at) => at.fleets() },
+    { name: "health", ask: async (at) => (await at.health()).version },
+    { name: "import", ask: (at) => importTiny(at, { seed: "1", name: "tiny" }) },
+    {
+      name: "import",
+      shows: "an update",
+      ask: (at) => importTiny(at, { seed: "2", name: "tiny", base: "tiny:1" }),
+    },
+    { name: "models", ask: (at) => at.models({ fleet }) },
+    { name: "listModels", ask: (at) => at.listModels({ fleet, limit: 1, offset: 1, order: "oldest" }) },
+    {
+      name: "listModels",
+      shows: "metadata conditions",
+      ask: (at) => at.listModels({ fleet, where: ["seed>=2", "note=ä"] }),
+    },
+    {
+      name: "listModels",
+      shows: "no condition",
+      ask: (at) => at.listModels({ fleet, where: ["seed"] }),
+      fails: "USAGE",
+    },
+    { name: "model", ask: (at) => at.model(tiny) },
+    {
+      name: "model",
+      shows: "an unknown one",
+      ask: (at) => at.model({ fleet, model: "none" }),
+      fails: "MODEL_NOT_FOUND",
+    },
+    { name: "log", ask: (at) => at.log({ fleet, model: "tiny:2" }) },
+    { name: "diff", ask: (at) => at.diff({ fleet, a: "tiny:1", b: "tiny:2" }) },
+    {
+      name: "diff",
+      shows: "two fleets",
+      ask: (at) => at.diff({ fleet, a: "a", b: "b", otherFleet: "x" }),
+      fails: "NOT_ALLOWED",
+    },
+    { name: "modelJson", ask: (at) => at.modelJson({ ...tiny, weightsFile: "w.bin" }) },
+    { name: "recover", ask: async (at) => drain(await at.recover(tiny)) },
+    { name: "recover", shows: "tfjs", ask: async (at) => drain(await at.recover({ ...tiny, form: "tfjs" })) },
+    { name: "verify", ask: (at) => at.verify(tiny) },
+    { name: "tag", ask: (at) => at.tag({ ...tiny, tag: "best" }) },
+    { name: "hold", ask: (at) => at.hold({ ...tiny, held: true, because: "a question", by: "ann" }) },
+    {
+      name: "retire",
+      shows: "a held one",
+      ask: (at) => at.retire({ ...tiny, because: "x" }),
+      fails: "MODEL_HELD",
+    },
+    { name: "hold", shows: "let go", ask: (at) => at.hold({ ...tiny, held: false }) },
+    { name: "reduce", ask: (at) => at.reduce({ ...tiny, scheme: "float16", name: "small" }) },
+    { name: "enroll", ask: (at) => at.enroll({ ...car, lines: ["line"], initial: { line: "tiny" } }) },
+    {
+      name: "enroll",
+      shows: "dry run",
+      ask: (at) => at.enroll({ fleet, device: "van", lines: ["line"], dryRun: true }),
+    },
+    { name: "devices", ask: (at) => at.devices({ fleet }) },
+    { name: "device", ask: (at) => at.device(car) },
+    { name: "assign", ask: (at) => at.assign({ ...car, line: "line", model: "tiny:2" }) },
+    {
+      name: "assign",
+      shows: "a reduced one",
+      ask: (at) => at.assign({ ...car, line: "line", model: "small" }),
+      fails: "MODEL_REDUCED",
+    },
+    {
+      name: "trainOnDevice",
+      ask: (at) => at.trainOnDevice({ ...car, line: "line" }),
+      fails: "SERVER_UNREACHABLE",
+    },
+    {
+      name: "command",
+      ask: (at) => at.command({ ...car, name: "report", body: {} }),
+      fails: "SERVER_UNREACHABLE",
+    },
+    { name: "asOf", ask: (at) => at.asOf({ fleet, at: 4e12 }) },
+    { name: "revoke", ask: (at) => at.revoke({ ...car, because: "sold" }) },
+    {
+      name: "addDataset",
+      ask: (at) =>
+        at.addDataset({
+          fleet,
+          name: "cells",
+          kind: "battery-simulated",
+          location: "",
+          parameters: { vehicle: 2 },
+        }),
+    },
+    { name: "datasets", ask: (at) => at.datasets({ fleet }) },
+    { name: "checkDataset", ask: (at) => at.checkDataset({ fleet, name: "cells" }) },
+    { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
+    { name: "evaluate", ask: (at) => at.evaluate({ fleet, model: "soh", data: "cells", limit: 10 }) },
+    {
+      name: "evaluateProgressively",
+      shows: "a regression",
+      ask: (at) => at.evaluateProgressively({ fleet, model: "soh", data: "cells", limit: 10 }),
+      fails: "USAGE",
+    },
+    { name: "stats", ask: async (at) => ({ ...(await at.stats({ fleet })), journalBytes: 0 }) },
+    { name: "check", ask: (at) => at.check({ fleet }) },
+    {
+      name: "planStorage",
+      ask: async (at) =>
+        (await at.planStorage({ fleet, ratio: null, timeLimitMs: 100, readBytesPerSecond: 1e8 })).fleet,
+    },
+    {
+      name: "applyStorage",
+      ask: async (at) =>
+        (
+          await at.applyStorage({
+            fleet,
+            ratio: null,
+            timeLimitMs: 100,
+            readBytesPerSecond: 1e8,
+            dryRun: true,
+          })
+        ).planned.fleet,
+    },
+    {
+      name: "setRetention",
+      ask: (at) => at.setRetention({ fleet, scope: { of: "name", name: "tiny" }, rule: "1 hour", by: "ann" }),
+    },
+    { name: "retention", ask: (at) => at.retention({ fleet }) },
+    { name: "forecastRetention", ask: (at) => at.forecastRetention({ fleet, listKept: true }) },
+    { name: "applyRetention", ask: (at) => at.applyRetention({ fleet, collect: true }) },
+    { name: "retire", ask: (at) => at.retire({ fleet, model: "small" }) },
+    { name: "planCollection", ask: async (at) => (await at.planCollection({ fleet })).dead.length },
+    {
+      name: "collect",
+      ask: async (at) =>
+        (await at.collect({ fleet, ...(await at.planCollection({ fleet })) })).freedBytes > 0,
+    },
+    { name: "reindex", ask: (at) => at.reindex({ fleet }) },
+    {
+      name: "backup",
+      ask: async (at) => Object.keys(await at.backup({ fleet, folder: await mkdtemp(backupFolder) })),
+    },
+  ];
+}
+
+/** Answers whose values differ from home to home, told by their members only. */
+const ownValues: ReadonlySet<OperationName> = new Set(["enroll"]);
+/** Steps that show part of their answer. */
+const partial: ReadonlySet<OperationName> = new Set([
+  "health",
+  "planStorage",
+  "applyStorage",
+  "planCollection",
+  "collect",
+  "backup",
+  "train",
+]);
+
+/** An answer as JSON, without what differs between two homes: times, measured rates, and ids that follow from them. */
+function comparable(name: OperationName, answer: unknown): unknown {
+  const ids = new Map<string, string>();
+  const plain = (value: unknown, key = ""): unknown => {
+    if (typeof value === "number" && /(Ms|Us|^position|^bytes|Bytes)$/.test(key)) return "number";
+    if (typeof value === "string") {
+      // A server reads versions back and releases them in the background.
+      if (key === "state" && ["recorded", "stored", "released"].includes(value)) return "kept";
+      if (key === "publicKey" || key === "tokenHash" || key === "message") return "text";
+      return value.replace(/[0-9a-f]{12,64}/g, (id) => {
+        if (!ids.has(id)) ids.set(id, `id ${ids.size}`);
+        return ids.get(id) ?? "";
+      });
+    }
+    if (Array.isArray(value)) return value.map((each) => plain(each, key));
+    if (typeof value === "object" && value !== null)
+      return Object.fromEntries(Object.entries(value).map(([member, each]) => [member, plain(each, member)]));
+    return value;
+  };
+  const json: unknown = answer === undefined ? undefined : JSON.parse(JSON.stringify(answer));
+  return ownValues.has(name) ? Object.keys(json as object).filter((key) => key !== "http") : plain(json);
+}
+
+/** @throws where the answer has a member that the table does not declare, or lacks one that it does */
+function checkAgainstTable(name: OperationName, answer: unknown): void {
+  const definition = operationTable[name];
+  if (definition.kind === "job" || partial.has(name)) return;
+  const json: unknown = answer === undefined ? undefined : JSON.parse(JSON.stringify(answer));
+  assert.deepEqual(definition.output.parse(json), json, `${name} answers what the table declares`);
+}
+
+describe("every operation", () => {
+  let server: TestServer;
+  let home: string;
+  let local: ServerOperations;
+  let remote: ServerOperations;
+  before(async () => {
+    server = await startTestServer();
+    home = await mkdtemp(join(tmpdir(), "stemma-local-"));
+    local = await openLocalOperations({ home });
+    remote = connectOperations({ socketPath: server.handle.socketPath }, 20);
+    await server.handle.operations.fleets();
+  });
+  after(async () => {
+    await remote.close();
+    await local.close();
+    await server.end();
+    await rm(home, { recursive: true, force: true });
+  });
+
+  it("answers alike in this process and over HTTP", { timeout: 120_000 }, async () => {
+    const asked = new Set<OperationName>(["events"]);
+    // The server's fleet exists from its start; the home's begins with an import.
+    const [first, ...others] = steps(join(tmpdir(), "stemma-backup-"));
+    assert.equal(first?.name, "fleets");
+    assert.deepEqual([await local.fleets(), (await remote.fleets()).length], [[], 1]);
+    asked.add("fleets");
+    for (const { name, shows, ask, fails } of others) {
+      asked.add(name);
+      const label = shows === undefined ? name : `${name}: ${shows}`;
+      const answers = [];
+      for (const operations of [local, remote]) {
+        try {
+          const answer = await ask(operations);
+          checkAgainstTable(name, answer);
+          answers.push(comparable(name, answer));
+        } catch (error) {
+          if (!isStemmaError(error) || error.code !== fails) throw error;
+          answers.push({ fails: error.code });
+        }
+      }
+      assert.deepEqual(answers[1], answers[0], label);
+      if (fails !== undefined) assert.deepEqual(answers[0], { fails }, label);
+    }
+    assert.deepEqual([...asked].sort(), Object.keys(operationTable).sort(), "an operation is not asked here");
+  });
+
+  it("keeps the parameters of registered data, over HTTP too", async () => {
+    const [{ parameters } = { parameters: {} }] = await remote.datasets({ fleet });
+    assert.deepEqual(parameters, { vehicle: 2 });
+  });
+
+  it("refuses what the table's schemas refuse, naming the member", async () => {
+    await assert.rejects(remote.listModels({ fleet, limit: 0 }), {
+      code: "HTTP_REQUEST_INVALID",
+      message: /limit/,
+    });
+  });
+});
