@@ -1,23 +1,25 @@
 /**
- * What coded tensors were coded against, as a graph: how deep a chain is, what is wrong with it, what
- * one reading has to decode and in which order. Pure; knows neither bytes nor packs.
+ * The graph of coded tensors and the tensors they are coded against: how deep a chain is, what is wrong with
+ * it, and what one read has to decode, in which order. Pure; knows neither bytes nor packs.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { maxChainDepth } from "./object-store.js";
 
-/** What one copy of a tensor was coded against; neither for what is decoded from its own bytes. */
+/** What one copy of a tensor is coded against; both absent where its own bytes are enough to decode it. */
 export interface Links {
   readonly base?: Hash;
   readonly previous?: Hash;
 }
 
-/** Why a tensor cannot be decoded: the object at fault, which may be the tensor itself. */
+/** Why a tensor cannot be decoded; `id` is the object at fault, which may be the tensor itself. */
 export interface ChainFault {
   readonly why: "missing" | "cyclic" | "too-long";
   readonly id: Hash;
 }
 
+/** The depth of a chain, or its fault. */
 export type ChainState = number | ChainFault;
+
 export function isFault(state: ChainState): state is ChainFault {
   return typeof state !== "number";
 }
@@ -28,17 +30,18 @@ export function linked({ base, previous }: Links): readonly Hash[] {
   return previous === undefined || previous === base ? [base] : [base, previous];
 }
 
-/** Depths of chains, each worked out once. Forgotten by making another. */
+/** Depths of chains, each computed once. When the links change, make a new instance. */
 export class Chains {
   readonly #linksOf: (id: Hash) => Links | undefined;
   readonly #states = new Map<Hash, ChainState>();
   #faults = 0;
-  /** @param linksOf undefined for what is not there, or known to be damaged */
+
+  /** @param linksOf returns undefined for a tensor that is missing or known to be damaged */
   constructor(linksOf: (id: Hash) => Links | undefined) {
     this.#linksOf = linksOf;
   }
 
-  /** Whether anything that was asked for so far is out of reach. */
+  /** Whether any state computed so far is a fault. */
   get hasFaults(): boolean {
     return this.#faults > 0;
   }
@@ -48,13 +51,10 @@ export class Chains {
     if (isFault(state)) this.#faults++;
   }
 
-  /**
-   * The depth of a tensor, 0 for what needs no other; or what is wrong. Needs no stack, however long a chain
-   * is.
-   */
+  /** The depth of a tensor (0: needs no other), or its fault. Not recursive: a chain may be of any length. */
   state(id: Hash): ChainState {
     const waiting: Hash[] = [id];
-    const begun = new Set<Hash>();
+    const started = new Set<Hash>();
     for (let at = waiting.at(-1); at !== undefined; at = waiting.at(-1)) {
       if (this.#states.has(at)) {
         waiting.pop();
@@ -62,15 +62,15 @@ export class Chains {
       }
       const links = this.#linksOf(at);
       const needed = links === undefined ? [] : linked(links);
-      const open = begun.has(at) ? [] : needed.filter((next) => !this.#states.has(next));
-      begun.add(at);
+      const open = started.has(at) ? [] : needed.filter((next) => !this.#states.has(next));
+      started.add(at);
       if (open.length === 0) {
-        this.#set(at, links === undefined ? { why: "missing", id: at } : this.#over(at, needed));
+        this.#set(at, links === undefined ? { why: "missing", id: at } : this.#depthAbove(at, needed));
         waiting.pop();
         continue;
       }
-      // Whoever is begun and not done waits for this one.
-      const cyclic = open.find((next) => begun.has(next));
+      // One that was started and has no state yet waits for this one.
+      const cyclic = open.find((next) => started.has(next));
       if (cyclic !== undefined) {
         this.#set(at, { why: "cyclic", id: at });
         waiting.pop();
@@ -81,8 +81,8 @@ export class Chains {
     return this.#states.get(id) as ChainState;
   }
 
-  /** One more than the deepest of what is needed. */
-  #over(id: Hash, needed: readonly Hash[]): ChainState {
+  /** One more than the deepest of the needed tensors. */
+  #depthAbove(id: Hash, needed: readonly Hash[]): ChainState {
     let depth = 0;
     for (const next of needed) {
       const state = this.#states.get(next) as ChainState;
@@ -93,27 +93,26 @@ export class Chains {
   }
 }
 
-/**
- * Adds everything that these objects are coded against, however far. Objects that are not there add nothing.
- */
+/** These objects and everything they are coded against, directly or not. Missing objects add nothing. */
 export function withClosure(objects: Iterable<Hash>, linksOf: (id: Hash) => Links | undefined): Set<Hash> {
   const all = new Set(objects);
-  // What is added while a set is walked is walked too.
+  // Iterating a set also visits what is added meanwhile.
   for (const id of all) for (const next of linked(linksOf(id) ?? {})) all.add(next);
   return all;
 }
 
-/** One tensor to be decoded, what it is decoded from being decoded before. */
+/** One tensor to decode; the tensors it is coded against come in earlier steps. */
 export interface RetrievalStep<Entry> {
   readonly id: Hash;
   readonly entry: Entry;
-  /** Tensors that no later step needs once this one is done. */ readonly lastUseOf: readonly Hash[];
+  /** Tensors that no later step needs. */
+  readonly lastUseOf: readonly Hash[];
 }
 
 /**
- * What has to be decoded for a tensor whose chain is sound, in order, the tensor itself last; each once,
- * however many paths lead to it (PAS's reusable retrieval, MH5).
- * @param isAtHand whether a tensor's bytes are there already: nothing below it is looked at
+ * The steps that decode a tensor whose chain has no fault, the tensor itself last. Each tensor is decoded
+ * once, however many paths lead to it (the reusable retrieval of PAS, MH5).
+ * @param isAtHand whether a tensor's bytes are in memory already; what it is coded against is then not visited
  */
 export function planRetrieval<Entry extends Links>(
   id: Hash,

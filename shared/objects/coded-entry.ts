@@ -1,6 +1,6 @@
 /**
- * Takes in a tensor that comes coded: it is decoded against what the store has, or the same pack brought
- * before, and only what decodes to its id gets an entry. Knows no files.
+ * Accepts a tensor that arrives coded: decodes it against tensors of the store, or of the same pack before
+ * it, and describes its index entry only if it decodes to its id. Knows no files.
  */
 import type { References } from "../delta/encoded.js";
 import { StemmaError } from "../errors.js";
@@ -12,28 +12,30 @@ import type { DecodedCache } from "./decoded-cache.js";
 import { planeChecksOf } from "./high-planes.js";
 import { maxCodedTensorBytes, type CodedTensor } from "./object-store.js";
 import type { PackEntry } from "./pack-format.js";
-import { chainRefused } from "./publication.js";
+import { chainRefusal } from "./publication.js";
 import type { DecodingJob } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
 import { tensorDecoder, type TensorDecoder } from "./decoding/tensor-decoder.js";
-import { TensorReading, type StoredTensors, type TensorEntry } from "./tensor-reading.js";
+import type { FoundDamage, StoredTensors, TensorEntry } from "./stored-tensors.js";
+import { TensorReading } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
 interface Host {
-  has(id: Hash): boolean;
+  readonly has: (id: Hash) => boolean;
   readonly tensors: StoredTensors;
   readonly reading: TensorReading;
-  linksOf(id: Hash): Links | undefined;
+  readonly linksOf: (id: Hash) => Links | undefined;
 }
 
-/** The tensors of the store and, where it lacks them, those of a pack that is being written. */
+/** The tensors of the store, and those of the pack being written that the store lacks. */
 export class OwnTensors implements StoredTensors {
   readonly #host: Host;
   readonly #own: ReadonlyMap<Hash, UnsealedEntry>;
   readonly #readBack: (entry: UnsealedEntry) => Promise<Uint8Array>;
   readonly #reading: TensorReading;
   readonly #cache: DecodedCache;
-  /** @param cache of this save alone: a store's may be of any size, none too */
+
+  /** @param cache of this save alone: the store's cache may be of any size, even 0 */
   constructor(
     host: Host,
     own: ReadonlyMap<Hash, UnsealedEntry>,
@@ -63,36 +65,33 @@ export class OwnTensors implements StoredTensors {
       ? this.#host.tensors.stored(id, length)
       : this.#readBack(own).then((bytes) => bytes.subarray(0, length));
   }
-  isReferred(): boolean {
+  isReferenced(): boolean {
     return true;
   }
-  damaged(
-    id: Hash,
-    entry: PackEntry,
-    found: { readonly actual?: Hash; readonly cause?: unknown },
-  ): StemmaError {
+  damaged(id: Hash, entry: PackEntry, found: FoundDamage): StemmaError {
     return this.#host.tensors.damaged(id, entry, found);
   }
-  outOfReach(id: Hash, fault: ChainFault): StemmaError {
-    return this.#host.tensors.outOfReach(id, fault);
+  unreadable(id: Hash, fault: ChainFault): StemmaError {
+    return this.#host.tensors.unreadable(id, fault);
   }
 
-  /** How a tensor's chain will be once this pack is there: its own copies are the ones that are read then. */
+  /** The state of a tensor's chain once this pack is published: then the copies of this pack are read. */
   stateWith(tensor: Hash, links: Links): ChainState {
     return new Chains((id) => (id === tensor ? links : (this.#own.get(id) ?? this.#host.linksOf(id)))).state(
       tensor,
     );
   }
 
-  /** A tensor that another is coded against. @param verify on suspicion */
+  /** A tensor that another is coded against. @param verify compare it with its id first */
   async reference(id: Hash, verify: boolean): Promise<Tensor> {
-    const { header } = this.entry(id),
-      reading = this.#ownEntry(id) === undefined ? this.#host.reading : this.#reading;
+    const { header } = this.entry(id);
+    const reading = this.#ownEntry(id) === undefined ? this.#host.reading : this.#reading;
     return { ...header, bytes: await reading.reference(id, verify) };
   }
+
   /**
-   * The next save of a line is coded against its last one, as a rule. What is to prove that it lies on the
-   * disk is read from there all the same.
+   * Remembers a decoded tensor: the next save of a line is usually coded against the last one. A read that
+   * has to prove what is on the disk does not use this memory.
    */
   keep(id: Hash, bytes: Uint8Array): void {
     this.#cache.put(id, bytes);
@@ -100,20 +99,23 @@ export class OwnTensors implements StoredTensors {
   }
 }
 
-/** @throws TENSOR_SIZE_MISMATCH, TENSOR_TOO_LARGE, REFERENCE_MISSING, what the header's check throws */
-function checkForm({ id, header, bytes, code, base, previous }: CodedTensor): number {
+/**
+ * Returns the tensor's length in bytes. @throws TENSOR_SIZE_MISMATCH, TENSOR_TOO_LARGE, PACK_FORMAT_UNKNOWN;
+ * DTYPE_UNKNOWN, SHAPE_INVALID for the header
+ */
+function checkCoded({ id, header, bytes, code, base, previous }: CodedTensor): number {
   const byteLength = tensorByteLength(header.dtype, header.shape);
   if (byteLength > maxCodedTensorBytes)
     throw new StemmaError(
       "TENSOR_TOO_LARGE",
-      `The tensor ${id} of ${byteLength} bytes comes coded, which only tensors of up to ${maxCodedTensorBytes} bytes may. Send it raw.`,
+      `The tensor ${id} of ${byteLength} bytes is coded, which is allowed up to ${maxCodedTensorBytes} bytes. Send it raw.`,
       { id, byteLength },
     );
-  // No codec makes a tensor longer than this.
+  // No codec's output is longer than this.
   if (bytes.length > byteLength + (byteLength >> 6) + 1024)
     throw new StemmaError(
       "TENSOR_SIZE_MISMATCH",
-      `The tensor ${id} of ${byteLength} bytes comes as ${bytes.length} coded ones. Send it raw.`,
+      `The tensor ${id} of ${byteLength} bytes arrived as ${bytes.length} coded bytes, more than any codec writes. Send it raw.`,
       { id, byteLength, actual: bytes.length },
     );
   if (
@@ -125,15 +127,15 @@ function checkForm({ id, header, bytes, code, base, previous }: CodedTensor): nu
   )
     throw new StemmaError(
       "PACK_FORMAT_UNKNOWN",
-      "A coded tensor is described in a way that this Stemma does not know. Use a newer one.",
+      `A coded tensor has ids or an encoding code (${code}) that this Stemma does not know. Use a newer Stemma.`,
       { code },
     );
   return byteLength;
 }
 
 /**
- * What its index entry will say, once it was decoded to its id.
- * @param decoded its bytes, where `decodeEarly` decoded it
+ * Describes the index entry of a coded tensor, after decoding it and comparing the result with its id.
+ * @param decoded its bytes, where `decodeEarly` has decoded it
  * @throws see PackWriter.putCoded
  */
 export async function codedEntry(
@@ -141,16 +143,17 @@ export async function codedEntry(
   tensors: OwnTensors,
   decoded?: Uint8Array,
 ): Promise<EntryDescription> {
-  const byteLength = checkForm(tensor);
+  const byteLength = checkCoded(tensor);
   const { id, code, bytes } = tensor;
   const header = { dtype: tensor.header.dtype, shape: [...tensor.header.shape] };
   const decoder = await tensorDecoder();
   const links = linksNeeded(tensor, decoder);
   const state = tensors.stateWith(id, links);
-  if (isFault(state)) throw chainRefused(state, id);
-  const proved = decoded ?? (await decodeAgainst(tensor, links, byteLength, decoder, tensors));
+  if (isFault(state)) throw chainRefusal(state, id);
+  const verified =
+    decoded ?? (await decodeAgainst(tensor, links, byteLength, { decoder, references: tensors }));
   const planeChecks = planeChecksOf(decoder.delta, header, code, bytes);
-  tensors.keep(id, proved);
+  tensors.keep(id, verified);
   return {
     id,
     kind: "tensor",
@@ -158,42 +161,41 @@ export async function codedEntry(
     byteLength,
     encodingCode: code,
     ...links,
-    ...(planeChecks === undefined ? {} : { planeChecks }),
+    planeChecks,
   };
 }
 
 /**
- * Its bytes, decoded to its id against what the store has already; undefined where it needs what the pack
- * brings. @throws see PackWriter.putCoded
+ * A coded tensor's bytes, decoded against tensors of the store and compared with its id; undefined where it
+ * is coded against a tensor of the pack being written. @throws see PackWriter.putCoded
  */
 export async function decodeEarly(
   tensor: CodedTensor,
   { has, tensors, reading }: Host,
 ): Promise<Uint8Array | undefined> {
-  const byteLength = checkForm(tensor);
+  const byteLength = checkCoded(tensor);
   const decoder = await tensorDecoder();
   const links = linksNeeded(tensor, decoder);
   if (linked(links).some((id) => !has(id))) return undefined;
-  return decodeAgainst(tensor, links, byteLength, decoder, {
-    reference: async (id, verify) => ({
+  const references = {
+    reference: async (id: Hash, verify: boolean): Promise<Tensor> => ({
       ...tensors.entry(id).header,
       bytes: await reading.reference(id, verify),
     }),
-  });
+  };
+  return decodeAgainst(tensor, links, byteLength, { decoder, references });
 }
 
-/**
- * What the bytes need, of what they are said to be coded against: what they do not need is not kept for them.
- */
+/** The references that decoding really needs. A declared reference that is not needed is not kept for it. */
 function linksNeeded(
   { id, header, code, bytes, base, previous }: CodedTensor,
   decoder: TensorDecoder,
 ): Links {
-  const needs = decoder.needs(header, code, bytes);
+  const needs = decoder.needs(header, { code, bytes });
   if ((needs.base && base === undefined) || (needs.previous && previous === undefined))
     throw new StemmaError(
       "REFERENCE_MISSING",
-      `The tensor ${id} is coded against ${needs.base && base === undefined ? "a base" : "another tensor besides its base"} that is not named. Name it, or send the tensor raw.`,
+      `The tensor ${id} is coded against ${needs.base && base === undefined ? "a base" : "a second tensor"} that is not named. Name it, or send the tensor raw.`,
       { id, missing: [] },
     );
   if (!needs.base || base === undefined) return {};
@@ -204,44 +206,46 @@ async function decodeAgainst(
   tensor: CodedTensor,
   links: Links,
   byteLength: number,
-  decoder: TensorDecoder,
-  among: Pick<OwnTensors, "reference">,
+  {
+    decoder,
+    references,
+  }: { readonly decoder: TensorDecoder; readonly references: Pick<OwnTensors, "reference"> },
 ): Promise<Uint8Array> {
-  const { id, header, code, bytes } = tensor,
-    { base, previous } = links;
+  const { id, header, code, bytes } = tensor;
+  const { base, previous } = links;
   const decode = async (
     verify: boolean,
-  ): Promise<{ readonly decoded?: Uint8Array; readonly actual?: Hash; readonly cause?: unknown }> => {
-    const references = {
-      ...(base && { base: await among.reference(base, verify) }),
-      ...(previous && { previous: await among.reference(previous, verify) }),
+  ): Promise<{ readonly decoded?: Uint8Array; readonly actual?: Hash; readonly cause?: Error }> => {
+    const held: References = {
+      base: base && (await references.reference(base, verify)),
+      previous: previous && (await references.reference(previous, verify)),
     };
     try {
-      // Why bytes are none of a codec's is learned by decoding them here.
+      // A thread does not report why bytes are malformed; decoding them once more here does.
       const decoded =
-        (await decodeBeside(tensor, links, byteLength, references)) ??
-        decoder.decode(header, code, bytes, references, byteLength);
+        (await decodeInThread(tensor, links, byteLength, held)) ??
+        decoder.decode(header, { code, bytes }, held, byteLength);
       return { decoded, actual: tensorId(header, decoded) };
-    } catch (cause) {
-      return { cause };
+    } catch (error) {
+      return { cause: error as Error };
     }
   };
-  // What it was decoded against is doubted only when the outcome is wrong: hashing it every time would cost
-  // as much as all else.
+  // The references are verified only when the result is wrong: hashing them every time would cost as much as
+  // everything else.
   let outcome = await decode(false);
   if (outcome.actual !== id) outcome = await decode(true);
   if (outcome.cause !== undefined) throw outcome.cause;
   if (outcome.actual !== id || outcome.decoded === undefined)
     throw new StemmaError(
       "OBJECT_HASH_MISMATCH",
-      `A coded tensor's bytes decode to the id ${outcome.actual} where ${id} was expected: they changed on the way, or it was coded against another tensor than is named. Nothing of it was stored; send it again, or raw.`,
+      `A coded tensor decodes to the id ${outcome.actual} where ${id} was expected: its bytes changed on the way, or it is coded against another tensor than the one named. Nothing of it was stored; send it again, or raw.`,
       { expected: id, actual: outcome.actual },
     );
   return outcome.decoded;
 }
 
-/** undefined where the bytes are none that a codec wrote. */
-async function decodeBeside(
+/** Returns undefined where no codec wrote these bytes. */
+async function decodeInThread(
   { id, header, code, bytes }: CodedTensor,
   links: Links,
   byteLength: number,
@@ -254,9 +258,9 @@ async function decodeBeside(
     steps: [{ id, header, code, byteLength, stored: bytes, lastUseOf: [], ...links }],
     references,
     wanted: new Set([id]),
-    isStoredGiven: false,
+    canMoveStored: false,
   };
-  // Nothing of it was given away: what a thread that ended left undone can be asked for again.
+  // The job was copied to the thread: if that thread ended, the job can be given once more.
   const { bytes: decoded } = await decodingThreads()
     .decode(job)
     .catch((error: unknown) => {

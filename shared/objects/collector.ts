@@ -1,6 +1,6 @@
 /**
- * The steps of a collection, the same for every kind of store: check, rewrite what stays, switch under the
- * lock, delete last.
+ * The steps of a garbage collection, the same for every kind of store: check, rewrite what stays, switch the
+ * index under the lock, delete last.
  */
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -12,11 +12,10 @@ import { groupForRepack } from "./object-index.js";
 import type { PackIndex } from "./pack-format.js";
 import type { ReferenceLock } from "./reference-lock.js";
 
-/** What a store does for its collector. */
+/** What the collector needs of a store. */
 export interface PackRewriter {
   /**
-   * Writes one new durable pack of these objects, each verified against its id, and does not make it visible
-   * yet.
+   * Writes one new durable pack of these objects, each compared with its id. The pack is not visible yet.
    */
   rewrite(kept: readonly Located[]): Promise<PackIndex>;
   /** Deletes packs that nothing refers to any more. */
@@ -37,7 +36,10 @@ function stale(why: string): StemmaError {
   );
 }
 
-/** Throws when something the plan would delete is needed again, or something needed is missing. */
+/**
+ * @throws PLAN_STALE when an object the plan would delete is needed again; COLLECTION_REFUSED when one that
+ * must stay is missing
+ */
 function checkStillDead(
   index: ObjectIndex,
   dead: ReadonlySet<Hash>,
@@ -45,7 +47,7 @@ function checkStillDead(
   pinned: ReadonlySet<Hash>,
 ): void {
   index.refuseMissing(live);
-  // Also by what was coded against it since.
+  // An object may also be needed by what was coded against it since.
   const stays = withClosure([...live, ...pinned], (id) => index.linksOf(id));
   for (const id of dead) if (stays.has(id)) throw stale(`the object ${id} is needed again.`);
 }
@@ -62,7 +64,7 @@ export async function collectPlanned(
   live: () => ReadonlySet<Hash>,
 ): Promise<{ readonly freedBytes: number }> {
   const { index, leases, lock, rewriter } = parts;
-  if (plan.generation !== index.generation) throw stale("another collection came between, or packs did.");
+  if (plan.generation !== index.generation) throw stale("packs were removed or rewritten meanwhile.");
   const touched = [...plan.deletePacks, ...plan.repackPacks].map((name) => {
     const pack = index.packs.get(name);
     if (pack === undefined) throw stale(`the pack ${name} is gone.`);

@@ -1,57 +1,48 @@
-/**
- * Decoded tensors that others are coded against, kept while there is room: chains that overlap are decoded
- * once. Knows no store.
- */
+/** A cache of decoded tensors that others are coded against. Chains that overlap are decoded once. */
+import { LRUCache } from "lru-cache";
 import type { Hash } from "../tensor/tensor.js";
 
 export class DecodedCache {
-  readonly #capacity: number;
-  readonly #tensors = new Map<Hash, Uint8Array>();
-  #bytes = 0;
-  /** @param capacity in bytes; 0 keeps nothing */
-  constructor(capacity: number) {
-    this.#capacity = capacity;
+  readonly #capacityBytes: number;
+  readonly #tensors: LRUCache<Hash, Uint8Array>;
+
+  /** @param capacityBytes 0 keeps nothing */
+  constructor(capacityBytes: number) {
+    this.#capacityBytes = capacityBytes;
+    this.#tensors = new LRUCache({
+      maxSize: Math.max(1, capacityBytes),
+      // The library wants sizes of at least 1; an empty tensor has none.
+      sizeCalculation: ({ length }) => Math.max(1, length),
+    });
   }
 
+  /** Bytes of the tensors in the cache. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#tensors.calculatedSize;
   }
+
   has(id: Hash): boolean {
     return this.#tensors.has(id);
   }
 
-  /** Not to be written to. */
+  /** The caller must not write to the bytes. */
   get(id: Hash): Uint8Array | undefined {
-    const found = this.#tensors.get(id);
-    if (found !== undefined) {
-      this.#tensors.delete(id);
-      this.#tensors.set(id, found);
-    }
-    return found;
+    return this.#tensors.get(id);
   }
 
-  /** Whether so many bytes would be kept. What is larger than half of the room would drive out all else. */
-  takes(byteLength: number): boolean {
-    return 2 * byteLength <= this.#capacity;
+  /** Whether a tensor of this size is kept. One larger than half the capacity would evict everything else. */
+  accepts(byteLength: number): boolean {
+    return 2 * byteLength <= this.#capacityBytes;
   }
 
-  /** Keeps what it takes. Nothing writes to `bytes` any more. */
+  /** Keeps what it accepts, evicting what was used longest ago. Nothing may write to `bytes` any more. */
   put(id: Hash, bytes: Uint8Array): void {
-    if (!this.takes(bytes.length)) return;
-    this.drop(id);
-    // A small piece of a large buffer would hold all of it.
+    if (!this.accepts(bytes.length)) return;
+    // A small view would keep all of a large buffer in memory.
     this.#tensors.set(id, 2 * bytes.length < bytes.buffer.byteLength ? bytes.slice() : bytes);
-    this.#bytes += bytes.length;
-    for (const [oldest] of this.#tensors) {
-      if (this.#bytes <= this.#capacity) break;
-      this.drop(oldest);
-    }
   }
 
   drop(id: Hash): void {
-    const found = this.#tensors.get(id);
-    if (found === undefined) return;
     this.#tensors.delete(id);
-    this.#bytes -= found.length;
   }
 }

@@ -6,8 +6,8 @@ import { sha256 } from "../tensor/hash.js";
 import type { TensorHeader } from "../tensor/tensor.js";
 
 /**
- * A copy with only the highest `planes` bytes of every element of `width` bytes, little-endian, the rest
- * nought. Where that is everything, or elements are no whole bytes (width 0), the bytes themselves.
+ * A copy with only the highest `planes` bytes of every element of `width` bytes, little-endian, the others
+ * zero. Returns the same bytes where that is all of them, or where elements are not whole bytes (width 0).
  */
 export function keepHighPlanes(bytes: Uint8Array, width: number, planes: number): Uint8Array {
   if (planes >= width) return bytes;
@@ -18,16 +18,16 @@ export function keepHighPlanes(bytes: Uint8Array, width: number, planes: number)
 }
 
 /**
- * What an index entry says of the stored bytes that hold a tensor's highest planes: the first 8 bytes of
- * their SHA-256.
+ * The check of the stored bytes that hold a tensor's highest planes: the first 8 bytes of their SHA-256, as
+ * kept in the index entry.
  */
 export function planesCheck(prefix: Uint8Array): string {
   return sha256(prefix).slice(0, 16);
 }
 
 /**
- * Checks for each number of planes but all of them, of byte planes and of fixed planes; undefined for what is
- * in neither, or has one only. @throws DELTA_MALFORMED
+ * One check for each number of planes except all of them, of byte planes and of fixed planes; undefined for
+ * other encodings, and for elements of one byte. @throws DELTA_MALFORMED
  */
 export function planeChecksOf(
   delta: Pick<DeltaCodec, "planesPrefixBytes">,

@@ -1,7 +1,7 @@
 /**
  * The indexes of all packs in one file, so that opening a store of many packs reads one file instead of
- * all of them. Disposable: packs are immutable and their names say what is in them, so a cached index is
- * right whenever its pack is there; a damaged or missing cache only costs time.
+ * all of them. Disposable: packs are immutable and named after their content, so a cached index is valid
+ * as long as its pack exists; a damaged or missing cache only costs time.
  *
  * Format 2: "STEMINDX", format u32, packs u32; per pack: name (81 bytes of ASCII), size u64, index bytes
  * u32, entries u32, the pack's format u32, index; at the end the SHA-256 of everything before it.
@@ -48,8 +48,7 @@ export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
 }
 
 /**
- * The cached packs by name; none where the file is not whole. Indexes are decoded only for the packs that
- * `wanted` names.
+ * The cached packs by name, decoded only where `wanted` has the name; an empty map where the file is damaged.
  */
 export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>): Map<string, PackIndex> {
   const packs = new Map<string, PackIndex>();
@@ -57,8 +56,9 @@ export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>)
   if (bytes.length < 48 || text.decode(bytes.subarray(0, 8)) !== magic) return packs;
   const end = bytes.length - 32;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  const sum: Hash = hexOf(bytes.subarray(end));
-  if (view.getUint32(8, true) !== cacheFormat || sha256(bytes.subarray(0, end)) !== sum) return packs;
+  const expectedHash: Hash = hexOf(bytes.subarray(end));
+  if (view.getUint32(8, true) !== cacheFormat || sha256(bytes.subarray(0, end)) !== expectedHash)
+    return packs;
   for (let at = 16; at + packFixedBytes <= end;) {
     const name = text.decode(bytes.subarray(at, at + nameBytes));
     const packBytes = Number(view.getBigUint64(at + nameBytes, true));

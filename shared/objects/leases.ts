@@ -1,11 +1,14 @@
 /**
- * Pins on objects: leases with an expiry that their holders know, and pins of writers at work. In memory
- * only.
+ * Pins on objects that a collection must not delete: leases with an expiry time, and the pins of running
+ * saves. In memory only.
  */
 import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Lease } from "./object-store.js";
+
+/** How long an expired lease is remembered. */
+const expiredLeaseMs = 3_600_000;
 
 interface Held {
   readonly objects: Set<Hash>;
@@ -13,10 +16,10 @@ interface Held {
   expiresAtMs: number;
 }
 
-/** What one writer relies on while it works. */
+/** The objects that one save relies on while it runs. */
 export interface Pins {
   add(id: Hash): void;
-  /** Ends the pins `graceMs` from now, or with the reference that takes their place (see `referenced`). */
+  /** Ends the pins after `graceMs`, or earlier once a reference replaces them (see `referenced`). */
   end(graceMs: number): void;
 }
 
@@ -25,12 +28,13 @@ export class Leases {
   readonly #random: Random;
   readonly #leases = new Map<string, Held>();
   readonly #pins = new Set<Held>();
+
   constructor(clock: Clock, random: Random) {
     this.#clock = clock;
     this.#random = random;
   }
 
-  /** Objects that are not there yet are pinned from the moment they come. */
+  /** Objects that are not in the store yet are pinned from the moment they arrive. */
   lease(objects: Iterable<Hash>, durationMs: number): Lease {
     this.#forgetExpired();
     const id = Buffer.from(this.#random.bytes(16)).toString("hex");
@@ -87,7 +91,7 @@ export class Leases {
     };
   }
 
-  /** A reference now keeps these objects: pins in their grace time let go of them. */
+  /** These objects are referenced now: pins in their grace time release them. */
   referenced(objects: Iterable<Hash>): void {
     const inGrace = [...this.#pins].filter((held) => held.deadlineMs !== Number.POSITIVE_INFINITY);
     if (inGrace.length === 0) return;
@@ -95,7 +99,7 @@ export class Leases {
     for (const held of inGrace) if (held.objects.size === 0) this.#pins.delete(held);
   }
 
-  /** Everything that must stay now. */
+  /** All pinned objects. */
   pinned(): Set<Hash> {
     this.#forgetExpired();
     const all = new Set<Hash>();
@@ -107,12 +111,13 @@ export class Leases {
   }
 
   /**
-   * Drops what has expired; leases are remembered for an hour, so that their holder hears LEASE_EXPIRED and
-   * not LEASE_UNKNOWN.
+   * Drops what has expired. Leases are remembered for an hour more, so that their holder gets LEASE_EXPIRED
+   * and not LEASE_UNKNOWN.
    */
   #forgetExpired(): void {
     const now = this.#clock.monotonic();
-    for (const [id, held] of this.#leases) if (held.deadlineMs + 3_600_000 <= now) this.#leases.delete(id);
+    for (const [id, held] of this.#leases)
+      if (held.deadlineMs + expiredLeaseMs <= now) this.#leases.delete(id);
     for (const held of this.#pins) if (held.deadlineMs <= now) this.#pins.delete(held);
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Finds the packs in a folder when a store is opened, by the index cache where there is one, and writes that
- * cache.
+ * Loads the indexes of all packs in a folder, from the index cache where there is one, and writes that cache.
  */
 import { join } from "node:path";
-import { StemmaError } from "../errors.js";
+import { mapConcurrent } from "../concurrency/map-concurrent.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, Log } from "../ports.js";
 import { decodeIndexCache, encodeIndexCache, maxCacheBytes } from "./index-cache.js";
@@ -14,14 +14,14 @@ import { isPackName, type PackIndex } from "./pack-format.js";
 import type { StoreProblem } from "./pack-tensors.js";
 
 const cacheName = "index";
-/** So many packs must be missing from the index cache before opening writes a new one. */
+/** Opening a store writes a new index cache when at least this many packs are missing from it. */
 const staleCachePacks = 64;
-const scansAtOnce = 16;
+const maxConcurrentScans = 16;
 
 export interface OpenedPacks {
   readonly index: ObjectIndex;
   readonly problems: readonly StoreProblem[];
-  readonly cacheStale: boolean;
+  readonly isCacheStale: boolean;
 }
 
 export async function writeCache(files: Files, folder: string, index: ObjectIndex): Promise<void> {
@@ -57,32 +57,27 @@ export async function loadPacks(
   const cached = await readCache(files, folder, new Set(names));
   const packs = new Map(cached);
   const problems: StoreProblem[] = [];
-  const waiting = names.filter((name) => !cached.has(name));
-  const scanned = waiting.length;
-  await Promise.all(
-    Array.from({ length: Math.min(scansAtOnce, scanned) }, async () => {
-      for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
-        try {
-          if (!isPackName(name))
-            throw new StemmaError(
-              "PACK_CORRUPT",
-              `The file ${join(folder, name + packSuffix)} is not called as a pack is. Nothing of Stemma's was put there; move it elsewhere.`,
-              { pack: name },
-            );
-          packs.set(name, await packFiles.scan(name));
-        } catch (error) {
-          if (!(error instanceof StemmaError)) throw error;
-          problems.push({ pack: name, error });
-          log?.error("pack-damaged", { pack: name, code: error.code, message: error.message });
-        }
-      }
-    }),
-  );
+  const uncached = names.filter((name) => !cached.has(name));
+  await mapConcurrent(uncached, maxConcurrentScans, async (name) => {
+    try {
+      if (!isPackName(name))
+        throw new StemmaError(
+          "PACK_CORRUPT",
+          `The file ${join(folder, name + packSuffix)} is not named like a pack, so Stemma did not write it. Move it elsewhere.`,
+          { pack: name },
+        );
+      packs.set(name, await packFiles.scan(name));
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      problems.push({ pack: name, error });
+      log?.error("pack-damaged", { pack: name, code: error.code, message: error.message });
+    }
+  });
   const index = new ObjectIndex();
   for (const name of names) {
     const pack = packs.get(name);
     if (pack !== undefined) index.add(pack);
   }
   index.settle();
-  return { index, problems, cacheStale: scanned >= staleCachePacks };
+  return { index, problems, isCacheStale: uncached.length >= staleCachePacks };
 }

@@ -18,7 +18,8 @@ import { packBytes, packHeaderBytes, rawEncodingCode, type PackIndex } from "./p
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { readCodedFrom, encodingIn, TensorReading, type StoredTensors } from "./tensor-reading.js";
+import { encodingIn, readCodedFrom, type StoredTensors } from "./stored-tensors.js";
+import { TensorReading } from "./tensor-reading.js";
 import { inPieces, objectMismatch, objectMissing, storedSource } from "./tensor-stream.js";
 import {
   describedEntry,
@@ -29,7 +30,7 @@ import {
   type UnsealedEntry,
 } from "./unsealed-entry.js";
 
-/** Gathers one pack's objects; each keeps bytes of its own. */
+/** The objects of one pack, each in a buffer of its own. */
 class MemoryTarget implements PackTarget {
   readonly entries: UnsealedEntry[] = [];
   readonly bytes = new Map<Hash, Uint8Array>();
@@ -61,14 +62,12 @@ class MemoryTarget implements PackTarget {
 
 export interface MemoryStoreOptions {
   readonly clock: Clock;
-  /**
-   * Makes lease ids; counted ones when absent, for they leave this process nowhere.
-   */
+  /** For lease ids. Default: a counter, since the ids never leave this process. */
   readonly random?: Random;
   readonly graceMs?: number;
 }
 
-function counted(): Random {
+function countingRandom(): Random {
   let count = 0;
   return {
     bytes(length) {
@@ -81,7 +80,7 @@ function counted(): Random {
 
 const decodedCacheBytes = 16 * 1024 * 1024;
 
-/** Packs that are only remembered. */
+/** Packs in memory. */
 class MemoryPacks {
   readonly #contents = new Map<string, ReadonlyMap<Hash, Uint8Array>>();
   #made = 0;
@@ -108,12 +107,12 @@ class MemoryPacks {
   }
 }
 
-/** Nothing is damaged in memory; what is coded can still lack what it was coded against. */
+/** Nothing is damaged in memory, but a coded tensor can lack what it is coded against. */
 function memoryTensors(index: ObjectIndex, packs: MemoryPacks): StoredTensors {
   return {
     entry(id) {
-      const { entry } = locate(index, id),
-        { header } = entry;
+      const { entry } = locate(index, id);
+      const { header } = entry;
       if (header === undefined)
         throw new StemmaError(
           "OBJECT_KIND_MISMATCH",
@@ -124,12 +123,12 @@ function memoryTensors(index: ObjectIndex, packs: MemoryPacks): StoredTensors {
     },
     state: (id) => index.state(id),
     stored: (id, length) => Promise.resolve(packs.bytesOf(locate(index, id)).slice(0, length)),
-    isReferred: (id) => index.isReferred(id),
+    isReferenced: (id) => index.isReferenced(id),
     damaged: (id, _entry, { actual, cause }) =>
       actual === undefined
         ? new StemmaError("PACK_CORRUPT", `The object ${id} cannot be decoded. Send it again.`, { id, cause })
         : objectMismatch(id, actual, "memory"),
-    outOfReach: (id, { why, id: at }) =>
+    unreadable: (id, { why, id: at }) =>
       why === "missing"
         ? objectMissing(at, `The tensor ${id} cannot be read without it. Send it again.`)
         : new StemmaError(
@@ -143,14 +142,14 @@ function memoryTensors(index: ObjectIndex, packs: MemoryPacks): StoredTensors {
 function locate(index: ObjectIndex, id: Hash): Located {
   const located = index.locate(id);
   if (located === undefined)
-    throw objectMissing(id, "It was never stored here, or was collected after nothing needed it any more.");
+    throw objectMissing(id, "It was never stored here, or was collected when nothing needed it any more.");
   return located;
 }
 
-/** A store in memory. */
+/** A new, empty store in memory. */
 export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
   const index = new ObjectIndex();
-  const leases = new Leases(options.clock, options.random ?? counted());
+  const leases = new Leases(options.clock, options.random ?? countingRandom());
   const lock = new ReferenceLock();
   const packs = new MemoryPacks();
   const tensors = memoryTensors(index, packs);
@@ -161,7 +160,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
 
   const has = (id: Hash): boolean => index.isUsable(id);
   const checkWritable = (): void => {
-    if (closed) throw new StemmaError("STORE_FAILED", "This object store was closed. Open another.");
+    if (closed) throw new StemmaError("STORE_FAILED", "This object store was closed. Open a new one.");
   };
 
   return {
@@ -187,9 +186,9 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
       });
     },
     openTensor(id, options = {}): StoredTensorSource {
-      const { header, byteLength } = tensors.entry(id),
-        state = index.state(id);
-      if (isFault(state)) throw tensors.outOfReach(id, state);
+      const { header, byteLength } = tensors.entry(id);
+      const state = index.state(id);
+      if (isFault(state)) throw tensors.unreadable(id, state);
       async function* chunks(): AsyncIterable<Uint8Array> {
         yield* inPieces(() => reading.bytes(id, options));
       }
@@ -232,7 +231,7 @@ export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
         if (missing.length > 0)
           throw new StemmaError(
             "REFERENCE_MISSING",
-            `${missing.length} of ${ids.length} objects that are to be referred to are not in this store, the first is ${missing[0]}. Send them and try again.`,
+            `${missing.length} of ${ids.length} objects to be referenced are not in this store; the first is ${missing[0]}. Send them and try again.`,
             { missing: missing.slice(0, 1000), count: missing.length },
           );
         const result = await action();

@@ -1,8 +1,8 @@
 /**
- * Which objects a store has and in which pack each lies, in memory, and the plan of a collection over
- * it. Pure data: knows no files, no clock. Several packs may hold a copy of an object (two saves at
- * once, a recoding, a collection cut short by a crash); one of them is the one that is read, and it is
- * the same one after reopening: that of the highest epoch, and of these one that needs no other object.
+ * The objects of a store and the pack of each, in memory, and the plan of a collection over them. Pure data:
+ * knows no files and no clock. Several packs may hold a copy of an object (concurrent saves, a recoding, a
+ * collection interrupted by a crash). The copy that is read is the same after reopening: the one of the
+ * highest epoch, and among these one that is coded against no other object.
  */
 import { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
@@ -19,7 +19,7 @@ export interface Located {
 /** A rewritten pack holds at most this many bytes of objects (a larger object gets a pack of its own). */
 export const repackBytes = 1024 * 1024 * 1024;
 
-/** Cuts what is kept of the repacked packs into new packs. The plan and its execution both go by this. */
+/** Groups the kept objects of repacked packs into new packs. Used by the plan and by its execution. */
 export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: readonly T[]): T[][] {
   const groups: T[][] = [];
   let bytes = 0;
@@ -36,7 +36,7 @@ export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: re
   return groups;
 }
 
-/** Whether a copy is read instead of one that is known. Equal copies: the known one stays. */
+/** Whether `entry` is read instead of the known copy. Between equal copies the known one stays. */
 function wins(entry: PackEntry, known: PackEntry): boolean {
   if (entry.epoch !== known.epoch) return entry.epoch > known.epoch;
   return entry.base === undefined && known.base !== undefined;
@@ -45,21 +45,21 @@ function wins(entry: PackEntry, known: PackEntry): boolean {
 export class ObjectIndex {
   readonly #packs = new Map<string, PackIndex>();
   readonly #locations = new Map<Hash, Located>();
-  /** Objects whose bytes were found wrong, until another copy is read. */
+  /** Objects found damaged, until another copy replaces the damaged one. */
   readonly #damaged = new Map<Hash, StemmaError>();
   #generation = 0;
   #epoch = 0;
-  /** How many of the copies that are read refer to an object. */
-  readonly #referring = new Map<Hash, number>();
-  /** Forgotten when what it knows may have changed. */
+  /** How many of the copies that are read are coded against an object. */
+  readonly #referenceCounts = new Map<Hash, number>();
+  /** Dropped when the links it has read may have changed. */
   #chains: Chains | undefined;
 
   get packs(): ReadonlyMap<string, PackIndex> {
     return this.#packs;
   }
   /**
-   * Changes with every collection, and is the same again after reopening an unchanged store. Saves do not
-   * change it: they take nothing away.
+   * Changes with every collection, and is the same after reopening an unchanged store. Saves do not change it:
+   * they remove nothing.
    */
   get generation(): number {
     return this.#generation;
@@ -83,7 +83,7 @@ export class ObjectIndex {
     for (const [id, { entry }] of this.#locations) if (entry.base !== undefined) yield id;
   }
 
-  /** What the copy that is read was coded against; undefined for what is not here or is damaged. */
+  /** What the copy that is read is coded against; undefined for an object that is missing or damaged. */
   linksOf(id: Hash): Links | undefined {
     return this.#damaged.has(id) ? undefined : this.#locations.get(id)?.entry;
   }
@@ -92,24 +92,24 @@ export class ObjectIndex {
     return (this.#chains ??= new Chains((id) => this.linksOf(id)));
   }
 
-  /** Depth of an object's chain, or what keeps it from being read. */
+  /** The depth of an object's chain, or the fault that keeps it from being read. */
   state(id: Hash): ChainState {
     const links = this.linksOf(id);
     if (links === undefined) return { why: "missing", id };
     return links.base === undefined ? 0 : this.chains.state(id);
   }
 
-  /** Whether an object is here with everything that it needs, as far as is known. */
+  /** Whether an object is present with everything it is coded against, as far as is known. */
   isUsable(id: Hash): boolean {
     return !isFault(this.state(id));
   }
 
-  /** Whether anything that is read was coded against this tensor. */
-  isReferred(id: Hash): boolean {
-    return this.#referring.has(id);
+  /** Whether a copy that is read is coded against this tensor. */
+  isReferenced(id: Hash): boolean {
+    return this.#referenceCounts.has(id);
   }
 
-  /** An epoch above all that were ever seen here. */
+  /** An epoch above all that this index has seen. */
   nextEpoch(): number {
     return ++this.#epoch;
   }
@@ -122,22 +122,23 @@ export class ObjectIndex {
     this.#chains = undefined;
   }
 
-  /** The copy that is read from now on; none when absent. */
+  /** Sets the copy that is read; undefined removes the object. */
   #locate(id: Hash, located: Located | undefined): void {
     for (const next of linked(this.#locations.get(id)?.entry ?? {})) {
-      const count = (this.#referring.get(next) ?? 0) - 1;
-      if (count > 0) this.#referring.set(next, count);
-      else this.#referring.delete(next);
+      const count = (this.#referenceCounts.get(next) ?? 0) - 1;
+      if (count > 0) this.#referenceCounts.set(next, count);
+      else this.#referenceCounts.delete(next);
     }
     if (located === undefined) {
       this.#locations.delete(id);
       return;
     }
     this.#locations.set(id, located);
-    for (const next of linked(located.entry)) this.#referring.set(next, (this.#referring.get(next) ?? 0) + 1);
+    for (const next of linked(located.entry))
+      this.#referenceCounts.set(next, (this.#referenceCounts.get(next) ?? 0) + 1);
   }
 
-  /** Adds a pack. An object that was damaged is well again where this pack's copy is the one that is read. */
+  /** Adds a pack. A damaged object is readable again once this pack's copy of it is the one that is read. */
   add(pack: PackIndex): void {
     if (this.#packs.has(pack.name)) return;
     this.#packs.set(pack.name, pack);
@@ -150,7 +151,7 @@ export class ObjectIndex {
       this.#damaged.delete(entry.id);
       replaces ||= known !== undefined;
     }
-    // What is only added changes no chain but those that lacked it.
+    // New objects only change chains that lacked them.
     if (replaces || this.#chains?.hasFaults === true) this.#chains = undefined;
   }
 
@@ -159,7 +160,7 @@ export class ObjectIndex {
     this.#generation = Number.parseInt(sha256([...this.#packs.keys()].sort().join("\n")).slice(0, 12), 16);
   }
 
-  /** What of a pack stays when `dead` goes: the copies that are read, less the dead. */
+  /** The objects of a pack that stay when `dead` is removed: the copies that are read, without the dead. */
   kept(pack: PackIndex, dead: ReadonlySet<Hash>): Located[] {
     return pack.entries.flatMap((entry) => {
       const located = this.#locations.get(entry.id);
@@ -168,8 +169,8 @@ export class ObjectIndex {
   }
 
   /**
-   * What collection would do if exactly `stays` remained. @throws COLLECTION_REFUSED when something of `live`
-   * is missing
+   * What a collection would do if only `live` and `pinned`, and what they are coded against, stayed.
+   * @throws COLLECTION_REFUSED when an object of `live` is missing
    */
   plan(live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): CollectionPlan {
     this.refuseMissing(live);
@@ -183,7 +184,7 @@ export class ObjectIndex {
     let touchedBytes = 0;
     for (const pack of this.#packs.values()) {
       const kept = this.kept(pack, deadIds);
-      // All of it stays, and nothing lies between.
+      // Everything in it stays, and there are no gaps between the objects.
       if (kept.length === pack.entries.length && packBytes(pack.entries) === pack.bytes) continue;
       touchedBytes += pack.bytes;
       if (kept.length === 0) deletePacks.push(pack.name);
@@ -210,8 +211,7 @@ export class ObjectIndex {
   }
 
   /**
-   * @throws COLLECTION_REFUSED when an object that must stay is missing, or cannot be read for want of what
-   * it is coded against
+   * @throws COLLECTION_REFUSED when an object that must stay is missing, or what it is coded against is
    */
   refuseMissing(live: ReadonlySet<Hash>): void {
     const missing = new Set<Hash>();
@@ -223,14 +223,13 @@ export class ObjectIndex {
     if (first !== undefined)
       throw new StemmaError(
         "COLLECTION_REFUSED",
-        `${missing.size} objects that are still needed are missing here, the first is ${first}. Nothing was collected: find out why with a check before anything is deleted.`,
+        `${missing.size === 1 ? `An object that is still needed is missing: ${first}` : `${missing.size} objects that are still needed are missing; the first is ${first}`}. Nothing was collected. Run a check to find out why before anything is deleted.`,
         { missing: [...missing].slice(0, 100), count: missing.size },
       );
   }
 
   /**
-   * The switch of a collection: `removed` packs go with everything dead in them, what was kept of them is
-   * found in `added` from now on.
+   * Applies a collection: removes the packs `removed` and the dead objects; what was kept of them is in `added`.
    */
   switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
     for (const pack of removed) {
@@ -251,6 +250,6 @@ export function storedObject(entry: PackEntry): StoredObject {
     kind: entry.kind,
     byteLength: entry.byteLength,
     storedBytes: entry.storedBytes,
-    ...(entry.header === undefined ? {} : { header: entry.header }),
+    header: entry.header,
   };
 }

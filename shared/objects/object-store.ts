@@ -1,7 +1,7 @@
 /**
  * The object store ports: Read ⊂ Write ⊂ Prune. Tensors are keyed by tensor id, small objects by
- * object id (see ../model/model.ts). Implementations: pack-store.ts (file-system packs), memory-store.ts.
- * Identity is not representation: how an object lies on disk may change without its key changing.
+ * object id (see ../model/model.ts). Implementations: pack-store.ts (packs on files), memory-store.ts.
+ * An object's key does not depend on its encoding: the encoding on disk may change, the key stays.
  */
 import type { FixedLevels } from "../delta/fixed-planes.js";
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
@@ -10,74 +10,78 @@ import type { ObjectKind } from "../model/model.js";
 export interface StoredObject {
   readonly id: Hash;
   readonly kind: ObjectKind | "tensor";
-  /** Bytes of the object itself. */ readonly byteLength: number;
-  /** Bytes it takes in its pack. */ readonly storedBytes: number;
-  readonly header?: TensorHeader;
+  /** Bytes of the object itself. */
+  readonly byteLength: number;
+  /** Bytes it takes in its pack. */
+  readonly storedBytes: number;
+  /** Of tensors. */
+  readonly header?: TensorHeader | undefined;
 }
 
 /**
- * A tensor as it lies or travels coded: `code` and `bytes` are those of shared/delta (0 to 6) or of a float
- * scheme (16 to 31), `base` and `previous` what it was coded against.
+ * A tensor as it is stored or sent coded. `code` is its encoding code and `bytes` its encoded bytes, by
+ * shared/delta (codes 0 to 6) or by a float scheme (16 to 31); `base` and `previous` are the tensors it is
+ * coded against.
  */
 export interface CodedTensor {
   readonly id: Hash;
   readonly header: TensorHeader;
   readonly code: number;
   readonly bytes: Uint8Array;
-  readonly base?: Hash;
-  readonly previous?: Hash;
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
 }
 
 /**
- * How a tensor lies in a store. Depth 0: decoded from its own bytes alone, else one more than what it was
- * coded against.
+ * How a tensor is stored. `depth`: 0 where its own bytes are enough to decode it, else one more than the
+ * deepest tensor it is coded against.
  */
 export interface TensorEncoding {
   readonly code: number;
-  readonly base?: Hash;
-  readonly previous?: Hash;
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
   readonly depth: number;
   readonly storedBytes: number;
 }
 
 /** Some byte planes of a tensor. */
 export interface HighPlanes {
-  /** As long as the tensor; the bytes below the planes asked for are nought. */ readonly bytes: Uint8Array;
+  /** As long as the tensor; the bytes of the lower planes are zero. */
+  readonly bytes: Uint8Array;
   /**
-   * Stored bytes that it takes, those of what it is coded against included, whether they were read now or
-   * remembered.
+   * Stored bytes that were needed, those of the tensors it is coded against included, whether they were read
+   * now or taken from the cache.
    */
   readonly readBytes: number;
 }
 
-/** What the first fixed planes of a tensor say, and the stored bytes that were read for it. */
+/** What the first fixed planes of a tensor tell about its values, and the stored bytes read for it. */
 export interface FixedPlanesRead {
   readonly levels: FixedLevels;
   readonly readBytes: number;
 }
 
-/** So many tensors at most must be decoded before another one can be. */
+/** A tensor's chain has at most this many tensors that must be decoded before it. */
 export const maxChainDepth = 32;
 /**
- * Tensors beyond this many bytes lie raw and travel raw: what is coded is decoded in memory, beside what it
- * was coded against.
+ * Larger tensors are stored and sent raw: a coded tensor is decoded in memory, together with what it is coded
+ * against.
  */
 export const maxCodedTensorBytes = 2 ** 30;
 
 export interface ReadOptions {
-  /** False: the caller hashes anyway. */
+  /** False: do not compare with the id, because the caller hashes the bytes anyway. Default true. */
   readonly verify?: boolean;
   /**
-   * True: what was decoded of this tensor before does not count, the stored bytes are read and decoded now.
-   * To prove what lies there.
+   * True: read and decode the stored bytes now, without any cache, to prove what is on the disk.
    */
   readonly fromDisk?: boolean;
 }
 
 export interface StoredTensorSource extends TensorSource {
   /**
-   * All bytes in memory that is the caller's alone, where they come so: what is coded is decoded whole, what
-   * is not large is read at once. Undefined where a stream is what they come in. @throws as the stream
+   * All bytes in one buffer that belongs to the caller, for coded tensors and raw ones that are not large.
+   * Undefined for the others: read them as a stream. @throws as the stream
    */
   readAll(): Promise<Uint8Array | undefined>;
 }
@@ -90,51 +94,51 @@ export interface ObjectReader {
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array>;
   /**
    * A tensor's bytes as a stream, verified against its id at the latest at the end. @throws OBJECT_MISSING,
-   * OBJECT_HASH_MISMATCH; here already where it is known that it cannot be read
+   * OBJECT_HASH_MISMATCH; thrown by this call already where the tensor is known to be unreadable
    */
   openTensor(id: Hash, options?: ReadOptions): StoredTensorSource;
   /**
-   * How a tensor lies here; undefined for what is no tensor, is not here, or cannot be decoded because what
-   * it was coded against is missing or damaged.
+   * How a tensor is stored; undefined for an object that is not a tensor, is not here, or cannot be decoded
+   * because a tensor it is coded against is missing or damaged.
    */
   encodingOf(id: Hash): TensorEncoding | undefined;
   /**
-   * A tensor's stored bytes as they are; whoever decodes them compares the id. @throws OBJECT_MISSING,
+   * A tensor's stored bytes as they are. The caller that decodes them compares the id. @throws OBJECT_MISSING,
    * OBJECT_KIND_MISMATCH, TENSOR_TOO_LARGE beyond maxCodedTensorBytes
    */
   readCoded(id: Hash): Promise<CodedTensor>;
   /**
    * A tensor with only the highest `planes` (1 to 4) bytes of every element (all of them where elements are
-   * no wider), the rest nought. What lies in byte planes is read as far as it is needed, and so is what it
-   * was coded against; all else is read whole, verified and masked. Types whose elements are no whole bytes
-   * come whole.
+   * no wider), the other bytes zero. Of tensors stored in byte planes, and of those they are coded against,
+   * only the needed planes are read; other tensors are read completely, verified and masked. Tensors whose
+   * elements are not whole bytes are returned unmasked.
    * @throws as openTensor
    */
   readHighPlanes(id: Hash, planes: number): Promise<HighPlanes>;
   /**
-   * What the first `planes` (1 to 3) fixed planes of a tensor say, from no more than the stored bytes that
-   * hold them; undefined where it does not lie in fixed planes. @throws as openTensor
+   * What the first `planes` (1 to 3) fixed planes tell about a tensor's values; only the stored bytes that hold
+   * them are read. Undefined where the tensor is not stored in fixed planes. @throws as openTensor
    */
   readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined>;
 }
 
-/** Everything one save adds, written as one pack. */
+/** One save: everything it adds is written as one pack. */
 export interface PackWriter {
   /** Adds a small object (nothing when the store has it). Returns its id. */
   put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash>;
   /**
-   * Adds a tensor by streaming it; hashes on the way. Where `expected` is in the store already the source is
-   * not read. Everything put is pinned against collection until commit or abort, new or not. @throws
+   * Adds a tensor as a stream, hashing it meanwhile. Where `expected` is in the store already, the source is
+   * not read. Everything put, new or not, is pinned against collection until commit or abort. @throws
    * OBJECT_HASH_MISMATCH when `expected` is another id, TENSOR_SIZE_MISMATCH
    */
   putTensor(source: TensorSource, expected?: Hash): Promise<Hash>;
   /**
-   * Adds a tensor as it is coded. It is decoded once, against what the store has or this very pack brought
-   * before, and its id is compared; what it was coded against is pinned, and stays as long as this copy is
-   * the one that is read. Nothing is written where the store (or this pack) has the tensor, unless this
-   * writer recodes.
+   * Adds a tensor in its coded form. It is decoded once, against tensors of the store or earlier ones of this
+   * pack, and compared with its id. What it is coded against is pinned, and stays as long as this copy is the
+   * one that is read. Nothing is written where the store or this pack has the tensor, unless this save
+   * recodes.
    * @throws OBJECT_HASH_MISMATCH, REFERENCE_MISSING, CHAIN_TOO_LONG, CHAIN_CYCLIC, TENSOR_TOO_LARGE,
-   * PACK_FORMAT_UNKNOWN for a code unknown here, DELTA_MALFORMED; this save can go on after any of these
+   * PACK_FORMAT_UNKNOWN for an unknown encoding code, DELTA_MALFORMED. The save can continue after any of these
    */
   putCoded(tensor: CodedTensor): Promise<Hash>;
   /**
@@ -147,8 +151,8 @@ export interface PackWriter {
 
 export interface WriteOptions {
   /**
-   * Tensors that are here already are written once more; from the commit on the new copy is read, and the
-   * next collection drops the old one.
+   * Tensors that are in the store already are written again. From the commit on the new copy is read; the next
+   * collection drops the old one.
    */
   readonly recode?: boolean;
 }
@@ -158,8 +162,8 @@ export interface ObjectWriter extends ObjectReader {
 }
 
 /**
- * A pin on objects between a promise and its use. Objects that are still to come may be named: they are
- * pinned from the moment they are there. In memory: a crash ends all leases, and who held one asks again.
+ * A temporary pin on objects. It may name objects that are not in the store yet: they are pinned from the
+ * moment they arrive. Leases are in memory: a crash ends them, and their holders ask again.
  */
 export interface Lease {
   readonly id: string;
@@ -170,8 +174,8 @@ export interface Lease {
 export interface CollectionPlan {
   readonly format: 1;
   /**
-   * The state the plan was made from; execution refuses another (PLAN_STALE). Changes when something is taken
-   * away, not when something is added: saves go on between plan and execution.
+   * The state the plan was made from; execution refuses another one (PLAN_STALE). It changes when objects are
+   * removed, not when they are added: saves may run between plan and execution.
    */
   readonly generation: number;
   readonly live: number;
@@ -189,17 +193,17 @@ export interface ObjectPruner extends ObjectWriter {
   renew(leaseId: string, durationMs: number): Lease;
   release(leaseId: string): void;
   /**
-   * Runs `action` under the lock that collection takes too, after checking that all of `needed` are present.
+   * Runs `action` under the lock that a collection takes too, after checking that all of `needed` are present.
    * @throws REFERENCE_MISSING naming the absent ones
    */
   commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T>;
   /**
-   * Pure over the state: what collection would do if exactly `live` (plus leased objects) stayed. @throws
+   * Returns what a collection would do if only `live` and the pinned objects stayed. Changes nothing. @throws
    * COLLECTION_REFUSED when a live object is missing
    */
   planCollection(live: ReadonlySet<Hash>): CollectionPlan;
   /**
-   * Repacks, switches the index, deletes last. `live` is asked again under the lock. @throws PLAN_STALE,
+   * Repacks, switches the index, deletes last. Calls `live` again under the lock. @throws PLAN_STALE,
    * COLLECTION_REFUSED
    */
   collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }>;

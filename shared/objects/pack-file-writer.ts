@@ -1,7 +1,7 @@
 /**
- * Writes one pack file: objects in the order they come, then the index. Small pieces are gathered in
- * a buffer, one of two, so that hashing and copying go on while the other is being written. Knows the
- * format, not which objects a store already has.
+ * Writes one pack file: objects in the order of the calls, then the index. Small pieces are gathered in one of
+ * two buffers, so that hashing and copying continue while the other is being written. Knows the format, not
+ * which objects a store already has.
  */
 import { dirname, join } from "node:path";
 import { StemmaError } from "../errors.js";
@@ -24,26 +24,25 @@ import {
   type UnsealedEntry,
 } from "./unsealed-entry.js";
 
-/** Many saves are small and many are open at once: the first buffer is small, each of the next is larger. */
+/** Many saves are small, and many are open concurrently: the first buffer is small, the next ones are larger. */
 const firstBufferBytes = 64 * 1024;
-const mostBufferBytes = 4 * 1024 * 1024;
-/** From here on a piece is written as it is. Below, a copy costs less than waiting for one more call. */
+const maxBufferBytes = 4 * 1024 * 1024;
+/** A piece of at least this size is written directly. For a smaller one a copy costs less than another write. */
 const directBytes = 2 * 1024 * 1024;
 
 export const temporarySuffix = ".tmp";
 export const packSuffix = ".pack";
 
 /**
- * Large buffers that writers are done with, kept for the next: fresh ones cost page faults and garbage
- * collections.
+ * Keeps large buffers for the next writer: new ones cost page faults and garbage collections.
  */
 export class BufferPool {
   readonly #idle: Uint8Array[] = [];
   take(bytes: number): Uint8Array {
-    return (bytes === mostBufferBytes ? this.#idle.pop() : undefined) ?? new Uint8Array(bytes);
+    return (bytes === maxBufferBytes ? this.#idle.pop() : undefined) ?? new Uint8Array(bytes);
   }
-  giveBack(buffer: Uint8Array | undefined): void {
-    if (buffer?.length === mostBufferBytes && this.#idle.length < 2) this.#idle.push(buffer);
+  put(buffer: Uint8Array | undefined): void {
+    if (buffer?.length === maxBufferBytes && this.#idle.length < 2) this.#idle.push(buffer);
   }
 }
 
@@ -54,14 +53,15 @@ export class PackFileWriter {
   readonly #temporary: string;
   readonly #entries: UnsealedEntry[] = [];
   #file: OpenFile | undefined;
-  /** Taken by `#flush` in turn. */
+  /** `#flush` alternates between the two. */
   #buffer: Uint8Array | undefined;
   #spare: Uint8Array | undefined;
   #buffered = 0;
-  /** Where in the file the buffer's first byte goes. */
+  /** Position in the file of the buffer's first byte. */
   #bufferAt = 0;
   #entryAt = packHeaderBytes;
   #fileEnd = 0;
+  /** The last write that `#flush` has started. */
   #writing: Promise<void> = Promise.resolve();
 
   constructor(files: Files, folder: string, random: Random, pool: BufferPool) {
@@ -75,7 +75,7 @@ export class PackFileWriter {
     return this.#entries;
   }
 
-  /** Adds bytes to the object that is being written. The piece may be used again once this resolves. */
+  /** Adds bytes to the current object. The caller may reuse the piece once this resolves. */
   async push(piece: Uint8Array): Promise<void> {
     if (this.#buffer === undefined) {
       this.#buffer = new Uint8Array(firstBufferBytes);
@@ -111,13 +111,13 @@ export class PackFileWriter {
     const at = this.#bufferAt;
     this.#bufferAt += this.#buffered;
     this.#buffered = 0;
-    const wantedBytes = Math.min(mostBufferBytes, this.#buffer.length * 4);
+    const wantedBytes = Math.min(maxBufferBytes, this.#buffer.length * 4);
     [this.#buffer, this.#spare] = [
       this.#spare?.length === wantedBytes ? this.#spare : this.#pool.take(wantedBytes),
       this.#buffer,
     ];
     this.#writing = this.#write(full, at);
-    // Whoever waits for it next hears of a failure; until then it is no unhandled rejection.
+    // The next call that awaits it gets the error; until then it must not count as unhandled.
     this.#writing.catch(() => undefined);
   }
 
@@ -127,14 +127,14 @@ export class PackFileWriter {
     this.#fileEnd = Math.max(this.#fileEnd, at + bytes.length);
   }
 
-  /** The object is complete: it gets its place in the index. */
+  /** Ends the current object and adds it to the index. */
   endEntry(description: EntryDescription): void {
     const end = this.#position();
     this.#entries.push(describedEntry(description, this.#entryAt, Math.max(0, end - this.#entryAt)));
     this.#entryAt = Math.max(end, packHeaderBytes);
   }
 
-  /** The stored bytes of an object that was ended. */
+  /** The stored bytes of an object that was ended before. */
   async readBack({
     offset,
     storedBytes,
@@ -147,13 +147,13 @@ export class PackFileWriter {
     if (got !== storedBytes)
       throw new StemmaError(
         "FILE_FAILED",
-        `${this.#temporary} gave back ${got} of the ${storedBytes} bytes that were just written to it for ${id}. Check the disk and save again.`,
+        `Reading ${id} back from ${this.#temporary} returned ${got} of the ${storedBytes} bytes written just before. Check the disk and save again.`,
         { path: this.#temporary },
       );
     return bytes;
   }
 
-  /** The object that was being written is not wanted after all: what comes next overwrites it. */
+  /** Discards the current object: the next one overwrites it. */
   async dropEntry(): Promise<void> {
     if (this.#buffer === undefined) return;
     if (this.#entryAt >= this.#bufferAt) {
@@ -166,8 +166,8 @@ export class PackFileWriter {
   }
 
   /**
-   * Ends the pack: index, trailer, fsync. `onSyncError` hears of a failed fsync, which is more than a
-   * failed save. The pack is durable under a temporary name; `publish` gives it its name.
+   * Ends the pack: index, trailer, fsync. Then the pack is durable under a temporary name; `publish` renames it.
+   * `onSyncError` gets the error of a failed fsync, which concerns the whole store and not only this save.
    */
   async finish(seal: Seal, onSyncError: (error: unknown) => void): Promise<PackIndex> {
     const entries = sealEntries(this.#entries, seal);
@@ -183,12 +183,12 @@ export class PackFileWriter {
     if (file === undefined)
       throw new StemmaError(
         "INTERNAL",
-        "A pack was ended before anything was written to it. Report this with what led to it.",
+        "A pack was finished before anything was written to it. Report this with what led to it.",
       );
     const bytes = this.#position();
-    this.#giveBack();
+    this.#returnBuffers();
     if (this.#fileEnd > bytes) await file.truncate(bytes);
-    // What the entries would ask for was not known when the header was written.
+    // Which format the entries need was not known when the header was written.
     if (format !== 1) await file.write(encodePackHeader(format), 0);
     try {
       await file.sync();
@@ -197,7 +197,7 @@ export class PackFileWriter {
       throw error;
     }
     this.#file = undefined;
-    // What was fsynced is safe whatever closing says, so nobody waits for it.
+    // The file is durable even if closing fails, so there is no need to wait.
     file.close().catch(() => undefined);
     const name = packName(index, this.#random.bytes(8));
     return { name, bytes, entries };
@@ -208,17 +208,17 @@ export class PackFileWriter {
     await this.#files.rename(this.#temporary, join(dirname(this.#temporary), `${pack.name}${packSuffix}`));
   }
 
-  /** Only once nothing is being written from them. */
-  #giveBack(): void {
-    this.#pool.giveBack(this.#buffer);
-    this.#pool.giveBack(this.#spare);
+  /** Returns the buffers to the pool. Call only when no write is in progress. */
+  #returnBuffers(): void {
+    this.#pool.put(this.#buffer);
+    this.#pool.put(this.#spare);
     this.#buffer = this.#spare = undefined;
   }
 
-  /** Leaves nothing behind, as far as the disk lets us. */
+  /** Removes the temporary file, if the disk allows. */
   async discard(): Promise<void> {
     await this.#writing.catch(() => undefined);
-    this.#giveBack();
+    this.#returnBuffers();
     await this.#file?.close().catch(() => undefined);
     this.#file = undefined;
     await this.#files.remove(this.#temporary).catch(() => undefined);

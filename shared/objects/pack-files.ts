@@ -1,6 +1,6 @@
 /**
- * Reads from packs: a few files kept open, bytes in large pieces, small neighbours fetched together.
- * A pack that is removed while somebody reads it stays readable to the end, for the open file does.
+ * Reads from packs: keeps some files open, reads in large pieces, and reads ahead for small neighbouring
+ * objects. A pack that is removed during a read stays readable until the read ends, because its file is open.
  */
 import { join } from "node:path";
 import { StemmaError } from "../errors.js";
@@ -16,17 +16,14 @@ import {
 import { packSuffix } from "./pack-file-writer.js";
 
 const maxIdleFiles = 32;
-/**
- * A read below this fetches its neighbourhood; larger ones have a buffer of their own, which nobody has to
- * copy.
- */
+/** Reads below this size may read ahead; larger ones get a buffer of their own, so that no copy is needed. */
 const smallReadBytes = 256 * 1024;
-/** So much at first, more with every time that it was of use. */
+/** How much is read ahead at first; four times more after each use. */
 const firstAheadBytes = 64 * 1024;
-const mostAheadBytes = 4 * 1024 * 1024;
+const maxAheadBytes = 4 * 1024 * 1024;
 
-/** What was read ahead, of all packs together: many open packs hold no more memory than a few. */
-const allAheadBytes = 16 * 1024 * 1024;
+/** Read-ahead of all packs together, so that many open packs need no more memory than a few. */
+const maxTotalAheadBytes = 16 * 1024 * 1024;
 
 interface OpenPack {
   readonly name: string;
@@ -36,16 +33,17 @@ interface OpenPack {
   lastEnd: number;
   aheadBytes: number;
 }
-/** `bytes` may still be on their way. */
+
 interface Ahead {
   readonly at: number;
   readonly length: number;
+  /** Pending until the read ends. */
   readonly bytes: Promise<Uint8Array>;
 }
 
 /**
- * What was read ahead last of each pack. A chain of coded tensors is read from as many packs in turn as it is
- * deep.
+ * The last read-ahead of each pack. A chain of coded tensors is read from as many packs as it is deep, so one
+ * for all packs would be dropped before it is used.
  */
 class ReadAhead {
   readonly #aheads = new Map<OpenPack, Ahead>();
@@ -60,9 +58,9 @@ class ReadAhead {
     this.#aheads.set(pack, ahead);
     this.#bytes += ahead.length;
     for (const [oldest] of this.#aheads) {
-      if (this.#bytes <= allAheadBytes || oldest === pack) break;
+      if (this.#bytes <= maxTotalAheadBytes || oldest === pack) break;
       this.drop(oldest);
-      // It may go before it is of use: that much was too much.
+      // It may have been dropped before it was used: read less ahead next time.
       oldest.aheadBytes = firstAheadBytes;
     }
   }
@@ -73,41 +71,41 @@ class ReadAhead {
   }
 }
 
-/** Uninitialised memory for what is read over it at once. */
-function scratch(length: number): Uint8Array {
+/** Memory that is not zeroed, for a read that overwrites all of it. */
+function uninitialized(length: number): Uint8Array {
   const buffer = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer.buffer, buffer.byteOffset, length);
 }
 
+/** Fills `bytes` from the position `at`. @throws PACK_CORRUPT where the file ends before */
 async function readFully(
-  file: OpenFile,
+  { name, file }: Pick<OpenPack, "name" | "file">,
   at: number,
-  length: number,
-  pack: string,
-  bytes = scratch(length),
+  bytes: Uint8Array,
 ): Promise<Uint8Array> {
   const got = await file.read(bytes, at);
-  if (got !== length)
+  if (got !== bytes.length)
     throw new StemmaError(
       "PACK_CORRUPT",
-      `The pack ${pack} ends at ${at + got}, in the middle of what its index promises. Put it back from a backup.`,
-      { pack, at, length },
+      `The pack ${name} ends at byte ${at + got}, before the end of an object in its index. Put it back from a backup.`,
+      { pack: name, at, length: bytes.length },
     );
   return bytes;
 }
 
 export class PackFiles {
   readonly #files: Files;
-  readonly #folder: string;
+  readonly folder: string;
   readonly #open = new Map<string, Promise<OpenPack>>();
   readonly #ahead = new ReadAhead();
+
   constructor(files: Files, folder: string) {
     this.#files = files;
-    this.#folder = folder;
+    this.folder = folder;
   }
 
   path(pack: string): string {
-    return join(this.#folder, `${pack}${packSuffix}`);
+    return join(this.folder, `${pack}${packSuffix}`);
   }
 
   /** Runs `read` with the pack open. */
@@ -120,7 +118,7 @@ export class PackFiles {
     }
   }
 
-  /** As `use`, for a stream. */
+  /** The same for a stream. */
   async *stream(
     pack: PackIndex,
     read: (from: PackReader) => AsyncIterable<Uint8Array>,
@@ -166,7 +164,7 @@ export class PackFiles {
     }
   }
 
-  /** Lets go of a pack that is about to be removed; who reads it reads on. */
+  /** Closes a pack that is about to be removed, as soon as running reads have ended. */
   async retire(name: string): Promise<void> {
     const opening = this.#open.get(name);
     if (opening === undefined) return;
@@ -185,27 +183,28 @@ export class PackFiles {
   /** Reads a pack's header, trailer and index. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN, FILE_FAILED */
   async scan(name: string): Promise<PackIndex> {
     const file = await this.#files.open(this.path(name), "read");
+    const pack = { name, file };
     try {
       const bytes = await file.size();
       if (bytes < packHeaderBytes + packTrailerBytes)
         throw new StemmaError(
           "PACK_CORRUPT",
-          `The pack ${name} has only ${bytes} bytes, less than an empty one. Put it back from a backup.`,
+          `The pack ${name} has only ${bytes} bytes, fewer than an empty pack. Put it back from a backup.`,
           { pack: name, bytes },
         );
-      const format = checkPackHeader(await readFully(file, 0, packHeaderBytes, name), name);
+      const format = checkPackHeader(await readFully(pack, 0, uninitialized(packHeaderBytes)), name);
       const trailer = decodePackTrailer(
-        await readFully(file, bytes - packTrailerBytes, packTrailerBytes, name),
+        await readFully(pack, bytes - packTrailerBytes, uninitialized(packTrailerBytes)),
         bytes,
         name,
       );
       if (trailer.format !== format)
         throw new StemmaError(
           "PACK_CORRUPT",
-          `The pack ${name} begins in format ${format} and ends in format ${trailer.format}. Put it back from a backup.`,
+          `The pack ${name} has format ${format} in its header and ${trailer.format} in its trailer. Put it back from a backup.`,
           { pack: name },
         );
-      const index = await readFully(file, trailer.indexOffset, trailer.indexBytes, name);
+      const index = await readFully(pack, trailer.indexOffset, uninitialized(trailer.indexBytes));
       return { name, bytes, entries: readPackIndex(index, trailer, name) };
     } finally {
       await file.close();
@@ -225,8 +224,8 @@ export class PackReader {
   }
 
   /**
-   * The bytes of a range: a buffer of their own, which is the caller's, or a piece of a larger one, which
-   * others may read too and nobody writes to.
+   * The bytes of a range. They fill a buffer that belongs to the caller, or are a view of a larger one that
+   * others read too, and that nobody may write to.
    */
   async range(at: number, length: number): Promise<Uint8Array> {
     const open = this.#open;
@@ -235,21 +234,18 @@ export class PackReader {
       open.lastEnd = at + length;
       return (await ahead.bytes).subarray(at - ahead.at, at - ahead.at + length);
     }
-    // Whoever reads one small object after the other gets the next ones with it.
-    const follows = at === open.lastEnd && length < smallReadBytes;
+    // Small objects that are read one after the other are read ahead.
+    const isSequential = at === open.lastEnd && length < smallReadBytes;
     open.lastEnd = at + length;
-    if (!follows) {
+    if (!isSequential) {
       open.aheadBytes = firstAheadBytes;
-      return readFully(open.file, at, length, open.name);
+      return readFully(open, at, uninitialized(length));
     }
-    // With a byte to spare, that no range is all of the buffer.
-    const more = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at)),
-      next: Ahead = {
-        at,
-        length: more,
-        bytes: readFully(open.file, at, more, open.name, scratch(more + 1).subarray(0, more)),
-      };
-    open.aheadBytes = Math.min(mostAheadBytes, open.aheadBytes * 4);
+    const aheadLength = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at));
+    // One byte more than is read, so that no range fills the buffer: callers may write to buffers they fill.
+    const buffer = uninitialized(aheadLength + 1).subarray(0, aheadLength);
+    const next: Ahead = { at, length: aheadLength, bytes: readFully(open, at, buffer) };
+    open.aheadBytes = Math.min(maxAheadBytes, open.aheadBytes * 4);
     this.#ahead.put(open, next);
     try {
       return (await next.bytes).subarray(0, length);
@@ -259,7 +255,7 @@ export class PackReader {
     }
   }
 
-  /** A range in pieces, the next one being read while the caller works on the last. */
+  /** A range in pieces; the next one is read while the caller works on the last. */
   async *pieces(at: number, length: number, pieceBytes: number): AsyncIterable<Uint8Array> {
     const read = (from: number): Promise<Uint8Array> | undefined => {
       if (from >= at + length) return undefined;

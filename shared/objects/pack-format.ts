@@ -3,20 +3,19 @@
  *
  * header 32 bytes: "STEMPACK", format u32, zeros
  * objects their stored bytes, one after the other
- * index an entry each: kind u8, encoding code u8, dtype u8, rank u8, zeros u32, id, offset u64,
+ * index one entry per object: kind u8, encoding code u8, dtype u8, rank u8, zeros u32, id, offset u64,
  *          stored bytes u64, bytes u64, dimensions u64 × rank
- *          Format 2: an epoch u32 in place of the zeros; after the bytes: references u8 (1: base, 3: base and
- *          previous), plane checks u8, zeros (6 bytes); after the dimensions: base id, previous id, plane
- *          checks
- *          of 8 bytes: the first of the SHA-256 over as many stored bytes as hold the first 1, 2, … byte
- *          planes
+ *          Format 2: an epoch u32 in place of the zeros; before the dimensions: references u8 (1: base, 3: base
+ *          and previous), number of plane checks u8, zeros (6 bytes); after the dimensions: base id, previous
+ *          id, plane checks of 8 bytes each: the first bytes of the SHA-256 over the stored bytes that hold
+ *          the first 1, 2, … byte planes
  * trailer 64 bytes: index offset u64, index bytes u64, entries u32, format u32, SHA-256 of the index,
  * "STEMPEND"
  *
- * A pack is called by the SHA-256 of its index, a dot and 16 random hexadecimal digits. The hash says
- * exactly what is inside and where; the digits keep a pack that is just being deleted apart from one
- * with the same objects that is just being written. A pack whose objects are all raw and of epoch 0 has
- * format 1, which every Stemma reads.
+ * A pack's name is the SHA-256 of its index, a dot and 16 random hexadecimal digits. The hash identifies what
+ * is inside and where; the digits distinguish a pack that is being deleted from one with the same objects
+ * that is being written. A pack whose objects are all raw and of epoch 0 has format 1, which every Stemma
+ * reads. (docs/formats.md, "Pack")
  */
 import { StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
@@ -30,21 +29,22 @@ export const packTrailerBytes = 64;
 const entryFixedBytes = 64;
 const extensionBytes = 8;
 const planeCheckBytes = 8;
-/** No element is wider than 8 bytes, and all planes together have the tensor's id to check them by. */
+/** No element is wider than 8 bytes, and all planes together are checked by the tensor's id. */
 const maxPlaneChecks = 7;
-/** Far more than anybody recodes, far less than the field holds: there is always a next one. */
+/** Far more recodings than ever happen, and far less than the field holds: there is always a next epoch. */
 const maxEpoch = 2 ** 31;
+
 export type PackFormat = 1 | 2;
-/** Largest index that is read: a million objects and more. */
+/** Largest index that is read: more than a million objects. */
 export const maxIndexBytes = 256 * 1024 * 1024;
 
 /**
- * How an object's bytes lie in its pack. 0 is raw; the other numbers are those of shared/delta and, from 16,
- * of the float schemes.
+ * The encoding code of raw objects. Other codes are those of shared/delta (1 to 6) and of the float schemes
+ * (from 16).
  */
 export const rawEncodingCode = 0;
 
-/** Numbers of the kinds in an index; fixed for ever, new kinds get new numbers. */
+/** Numbers of the kinds in an index. They never change; new kinds get new numbers. */
 const kindCodes: Readonly<Record<ObjectKind | "tensor", number>> = {
   tensor: 0,
   tree: 1,
@@ -81,26 +81,27 @@ export interface PackEntry {
   readonly kind: ObjectKind | "tensor";
   readonly encodingCode: number;
   /**
-   * Among copies of an object the one of the highest epoch is read: 0 for what was saved as it came, more for
-   * what was written anew or refers to others.
+   * Of several copies of an object the one with the highest epoch is read. 0: a new raw object; more: one that
+   * was rewritten or is coded against others.
    */
   readonly epoch: number;
-  /** What a tensor was coded against. */
-  readonly base?: Hash;
-  readonly previous?: Hash;
-  /** Of tensors in byte planes: checks of their first 1, 2, … planes, 16 hexadecimal digits each. */
-  readonly planeChecks?: readonly string[];
+  /** What a tensor is coded against. */
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
+  /** Of tensors in planes: checks of their first 1, 2, … planes, 16 hexadecimal digits each. */
+  readonly planeChecks?: readonly string[] | undefined;
   /** Of tensors. */
-  readonly header?: TensorHeader;
+  readonly header?: TensorHeader | undefined;
   readonly offset: number;
   readonly storedBytes: number;
-  /** Of the object itself. */
+  /** Bytes of the object itself. */
   readonly byteLength: number;
 }
 
 export interface PackIndex {
   readonly name: string;
-  /** Size of the whole pack file. */ readonly bytes: number;
+  /** Size of the pack file. */
+  readonly bytes: number;
   readonly entries: readonly PackEntry[];
 }
 
@@ -110,12 +111,12 @@ const trailerMagic = utf8.encode("STEMPEND");
 const startsWith = (bytes: Uint8Array, magic: Uint8Array, at: number): boolean =>
   magic.every((byte, i) => bytes[at + i] === byte);
 
-/** What decides an entry's size in the index and its pack's format. */
+/** What an entry's size in the index and its pack's format depend on. */
 export type EntryShape = Partial<
   Pick<PackEntry, "encodingCode" | "epoch" | "header" | "base" | "previous" | "planeChecks">
 >;
 
-/** The oldest format that can say all of this. */
+/** The oldest format that can hold these entries. */
 export function packFormatOf(entries: Iterable<EntryShape>): PackFormat {
   for (const { encodingCode = rawEncodingCode, epoch = 0 } of entries)
     if (encodingCode !== rawEncodingCode || epoch !== 0) return 2;
@@ -225,15 +226,15 @@ export interface PackTrailer {
 function corrupt(pack: string, why: string): StemmaError {
   return new StemmaError(
     "PACK_CORRUPT",
-    `The pack ${pack} ${why}. What it holds can be put back from a backup or sent again by the devices that still have it; run a check to see what is affected.`,
+    `The pack ${pack} ${why}. Put it back from a backup, or let devices that still have its objects send them again. Run a check to see what is affected.`,
     { pack },
   );
 }
 
-/** The format a pack says it has. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN */
+/** The format in a pack's header. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN */
 export function checkPackHeader(bytes: Uint8Array, pack: string): PackFormat {
   if (bytes.length < packHeaderBytes || !startsWith(bytes, headerMagic, 0))
-    throw corrupt(pack, "does not begin as a pack does");
+    throw corrupt(pack, "does not start like a pack");
   return checkFormat(new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true), pack);
 }
 
@@ -248,12 +249,12 @@ function checkFormat(format: number, pack: string): PackFormat {
 }
 
 /**
- * Reads a trailer and checks that what it says fits a file of `fileBytes`. @throws PACK_CORRUPT,
+ * Reads a trailer and checks that it fits a file of `fileBytes`. @throws PACK_CORRUPT,
  * PACK_FORMAT_UNKNOWN
  */
 export function decodePackTrailer(bytes: Uint8Array, fileBytes: number, pack: string): PackTrailer {
   if (bytes.length !== packTrailerBytes || !startsWith(bytes, trailerMagic, 56))
-    throw corrupt(pack, "does not end as a pack does");
+    throw corrupt(pack, "does not end like a pack");
   const view = new DataView(bytes.buffer, bytes.byteOffset, packTrailerBytes);
   const format = checkFormat(view.getUint32(20, true), pack);
   const indexOffset = Number(view.getBigUint64(0, true));
@@ -267,55 +268,58 @@ export function decodePackTrailer(bytes: Uint8Array, fileBytes: number, pack: st
   if (!fits)
     throw corrupt(
       pack,
-      `says it has an index of ${indexBytes} bytes at ${indexOffset}, which does not fit its ${fileBytes} bytes`,
+      `declares an index of ${indexBytes} bytes at ${indexOffset}, which does not fit its ${fileBytes} bytes`,
     );
   return { format, indexOffset, indexBytes, entries, indexHash: hexOf(bytes.subarray(24, 56)) };
 }
 
-function decodeEntry(
-  bytes: Uint8Array,
-  at: number,
-  indexOffset: number,
-  pack: string,
-  format: PackFormat,
-): PackEntry {
+/** The pack that an index belongs to. */
+interface IndexOrigin {
+  readonly pack: string;
+  readonly format: PackFormat;
+  /** Where the index begins in the pack. */
+  readonly indexOffset: number;
+}
+
+function decodeEntry(bytes: Uint8Array, at: number, { pack, format, indexOffset }: IndexOrigin): PackEntry {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const kind = kindOfCode.get(bytes[at] as number);
   const rank = bytes[at + 3] as number;
   if (kind === undefined)
     throw new StemmaError(
       "PACK_FORMAT_UNKNOWN",
-      `The pack ${pack} holds an object of the kind number ${bytes[at]}, which this Stemma does not know. Use the Stemma that wrote it, or a newer one.`,
+      `The pack ${pack} has an object of kind ${bytes[at]}, which this Stemma does not know. Use the Stemma that wrote it, or a newer one.`,
       { pack },
     );
   const dimensionsAt = at + entryFixedBytes + (format === 1 ? 0 : extensionBytes);
   if (rank > maxRank || (kind !== "tensor" && rank > 0) || dimensionsAt + 8 * rank > bytes.length)
-    throw corrupt(pack, "has an index entry that cannot be");
+    throw corrupt(pack, "has an invalid index entry");
   const encodingCode = bytes[at + 1] as number;
   const id = hexOf(bytes.subarray(at + 8, at + 40));
   const [offset, storedBytes, byteLength] = [40, 48, 56].map((field) =>
     Number(view.getBigUint64(at + field, true)),
   ) as [number, number, number];
-  const inside =
+  const isInside =
     offset >= packHeaderBytes && offset + storedBytes <= indexOffset && Number.isSafeInteger(byteLength);
-  if (!inside || (encodingCode === rawEncodingCode && storedBytes !== byteLength))
-    throw corrupt(pack, `places the object ${id} where it cannot be`);
+  if (!isInside || (encodingCode === rawEncodingCode && storedBytes !== byteLength))
+    throw corrupt(pack, `declares an invalid place or size of the object ${id}`);
   const epoch = format === 1 ? 0 : view.getUint32(at + 4, true);
-  if (epoch > maxEpoch) throw corrupt(pack, `gives the object ${id} an epoch that no store reaches`);
+  if (epoch > maxEpoch)
+    throw corrupt(pack, `declares an epoch of the object ${id} above any that is written`);
   const place = { encodingCode, epoch, offset, storedBytes, byteLength };
   if (kind !== "tensor") {
     if (format === 2 && (bytes[at + entryFixedBytes] !== 0 || bytes[at + entryFixedBytes + 1] !== 0))
-      throw corrupt(pack, `gives the object ${id} what only tensors have`);
+      throw corrupt(pack, `declares references or plane checks of the object ${id}, which only tensors have`);
     return { id, kind, ...place };
   }
   const shape = Array.from({ length: rank }, (_, i) => Number(view.getBigUint64(dimensionsAt + 8 * i, true)));
   const header: TensorHeader = { dtype: dtypeOfCode(bytes[at + 2] as number), shape };
   if (tensorByteLength(header.dtype, shape) !== byteLength)
-    throw corrupt(pack, `gives the tensor ${id} a shape that does not fit its bytes`);
+    throw corrupt(pack, `declares a shape of the tensor ${id} that does not fit its bytes`);
   if (encodingCode !== rawEncodingCode && byteLength > maxCodedTensorBytes)
     throw corrupt(
       pack,
-      `says that the tensor ${id} of ${byteLength} bytes lies coded, which none so large does`,
+      `declares that the tensor ${id} of ${byteLength} bytes is coded, which no tensor of this size is`,
     );
   return {
     id,
@@ -324,7 +328,7 @@ function decodeEntry(
     header,
     ...(format === 1
       ? {}
-      : decodeReferences(bytes, at + entryFixedBytes, dimensionsAt + 8 * rank, { id, encodingCode }, pack)),
+      : decodeReferences(bytes, at + entryFixedBytes, dimensionsAt + 8 * rank, { id, encodingCode, pack })),
   };
 }
 
@@ -332,10 +336,10 @@ function decodeReferences(
   bytes: Uint8Array,
   extension: number,
   start: number,
-  { id, encodingCode }: Pick<PackEntry, "id" | "encodingCode">,
-  pack: string,
+  { id, encodingCode, pack }: Pick<PackEntry, "id" | "encodingCode"> & Pick<IndexOrigin, "pack">,
 ): Pick<PackEntry, "base" | "previous" | "planeChecks"> {
-  const [flags, checks] = [bytes[extension] as number, bytes[extension + 1] as number];
+  const flags = bytes[extension] as number;
+  const checks = bytes[extension + 1] as number;
   const references = flags === 3 ? 2 : flags;
   if (
     references > 2 ||
@@ -343,7 +347,7 @@ function decodeReferences(
     checks > maxPlaneChecks ||
     (encodingCode === rawEncodingCode && flags !== 0)
   )
-    throw corrupt(pack, `says of the tensor ${id} that it is coded as none can be`);
+    throw corrupt(pack, `declares invalid references or plane checks of the tensor ${id}`);
   const end = start + 32 * references + planeCheckBytes * checks;
   if (end > bytes.length) throw corrupt(pack, "has an index that ends in the middle of an entry");
   const base = references > 0 ? hexOf(bytes.subarray(start, start + 32)) : undefined;
@@ -361,7 +365,7 @@ function decodeReferences(
 }
 
 /**
- * Entries of an index whose hash has been compared with the trailer. `indexOffset` is where the index begins
+ * The entries of an index whose hash was compared with the trailer. `indexOffset` is where the index begins
  * in the pack. @throws PACK_CORRUPT, PACK_FORMAT_UNKNOWN, DTYPE_UNKNOWN, SHAPE_INVALID
  */
 export function decodePackIndex(
@@ -374,14 +378,14 @@ export function decodePackIndex(
   for (let at = 0; at < index.length;) {
     if (at + entryFixedBytes > index.length)
       throw corrupt(pack, "has an index that ends in the middle of an entry");
-    const entry = decodeEntry(index, at, indexOffset, pack, format);
+    const entry = decodeEntry(index, at, { pack, format, indexOffset });
     entries.push(entry);
     at += indexEntryBytes(entry, format);
   }
   return entries;
 }
 
-/** Checks an index against what its pack is called and what the trailer says, then reads it. */
+/** Compares an index with its pack's name and trailer, then decodes it. @throws as decodePackIndex */
 export function readPackIndex(
   index: Uint8Array,
   trailer: Pick<PackTrailer, "format" | "indexOffset" | "entries" | "indexHash">,
@@ -391,6 +395,6 @@ export function readPackIndex(
   if (hash !== trailer.indexHash || hash !== pack.slice(0, 64)) throw corrupt(pack, "has a damaged index");
   const entries = decodePackIndex(index, trailer.indexOffset, pack, trailer.format);
   if (entries.length !== trailer.entries)
-    throw corrupt(pack, `has ${entries.length} index entries where its trailer says ${trailer.entries}`);
+    throw corrupt(pack, `has ${entries.length} index entries where its trailer declares ${trailer.entries}`);
   return entries;
 }

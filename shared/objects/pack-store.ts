@@ -1,6 +1,6 @@
 /**
- * The object store on files: immutable packs in one folder, one a save. Knows nothing of models or
- * journals; what must stay is told to it (leases, the live set of a collection).
+ * The object store on files: immutable packs in one folder, one per save. Knows no models and no journal: its
+ * callers state what must stay (leases, the live set of a collection).
  *
  * Order of writing: pack under a temporary name → fsync → rename → fsync of the folder (shared by the
  * saves in flight) → visible. A failed fsync ends all writing until the store is opened again.
@@ -18,7 +18,7 @@ import { collectPlanned } from "./collector.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { loadPacks, writeCache, type OpenedPacks } from "./load-packs.js";
-import { storedObject, type Located, type ObjectIndex } from "./object-index.js";
+import { storedObject, type ObjectIndex } from "./object-index.js";
 import type {
   CodedTensor,
   CollectionPlan,
@@ -36,30 +36,31 @@ import type {
 import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
 import { rawEncodingCode, type PackEntry, type PackIndex } from "./pack-format.js";
+import { FilePackRewriter } from "./pack-rewriter.js";
 import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { readCodedFrom, encodingIn, TensorReading, type TensorEntry } from "./tensor-reading.js";
+import { encodingIn, readCodedFrom, type TensorEntry } from "./stored-tensors.js";
+import { TensorReading } from "./tensor-reading.js";
 import { inPieces, storedSource, verifiedPieces } from "./tensor-stream.js";
-import { plainSeal } from "./unsealed-entry.js";
 
 export interface PackStoreOptions {
   readonly clock: Clock;
   readonly random: Random;
-  readonly log?: Log;
+  readonly log?: Log | undefined;
   /**
-   * How long what a save wrote or relied on stays pinned after its commit, unless `commitReferences` names it
-   * first. 0: not at all. Give what lies between the two at most, such as a minute.
+   * How long the objects of a save stay pinned after its commit, unless `commitReferences` names them before.
+   * Default 0. Choose the longest time between the two, such as a minute.
    */
-  readonly graceMs?: number;
+  readonly graceMs?: number | undefined;
   /** Room for decoded tensors that others are coded against. Default 64 MiB. */
-  readonly decodedCacheBytes?: number;
+  readonly decodedCacheBytes?: number | undefined;
 }
 
-/** A pack store, and what only its keeper needs. */
+/** A pack store, with what only its owner needs. */
 export interface PackStore extends ObjectPruner {
-  /** What was found damaged since opening. Nothing is collected while there is anything. */
+  /** Damage found since opening. No collection runs while there is any. */
   problems(): readonly StoreProblem[];
   /** Packs with their sizes and paths, for backup and statistics. */
   packs(): readonly {
@@ -71,8 +72,8 @@ export interface PackStore extends ObjectPruner {
 }
 
 const pieceBytes = 4 * 1024 * 1024;
-/** Raw tensors up to this size can be had in one piece: longer ones are hashed while they are read. */
-const mostWholeBytes = 16 * 1024 * 1024;
+/** Raw tensors up to this size are read in one piece; larger ones are hashed while they are read. */
+const maxReadAllBytes = 16 * 1024 * 1024;
 const defaultDecodedCacheBytes = 64 * 1024 * 1024;
 
 class FilePackStore implements PackStore {
@@ -88,24 +89,20 @@ class FilePackStore implements PackStore {
   readonly #tensors: PackTensors;
   readonly #reading: TensorReading;
   readonly #publication: Publication;
+  readonly #rewriter: FilePackRewriter;
   #failure: unknown;
   #closed = false;
   readonly #collections = new SerialQueue();
-  #cacheStale: boolean;
+  #isCacheStale: boolean;
 
-  constructor(
-    files: Files,
-    folder: string,
-    options: PackStoreOptions,
-    packFiles: PackFiles,
-    opened: OpenedPacks,
-  ) {
+  constructor(files: Files, packFiles: PackFiles, options: PackStoreOptions, opened: OpenedPacks) {
+    const { folder } = packFiles;
     this.#files = files;
     this.#folder = folder;
     this.#options = options;
     this.#packFiles = packFiles;
     this.#index = opened.index;
-    this.#cacheStale = opened.cacheStale;
+    this.#isCacheStale = opened.isCacheStale;
     this.#tensors = new PackTensors(opened.index, packFiles, opened.problems, options.log);
     this.#reading = new TensorReading(
       this.#tensors,
@@ -114,9 +111,21 @@ class FilePackStore implements PackStore {
     this.#publication = new Publication(opened.index);
     this.#leases = new Leases(options.clock, options.random);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
+    this.#rewriter = new FilePackRewriter({
+      files,
+      packFiles,
+      newTarget: () => this.#newTarget(),
+      read: (kind, id) => this.read(kind, id),
+      chunks: (id) => this.#chunks(id),
+      verifiedStored: async (id) => (await this.#reading.verifiedCopy(id)).stored,
+      syncNames: () => this.#syncNames(),
+      onSyncError: (error) => {
+        this.#stop(error);
+      },
+    });
   }
 
-  /** Denies what is damaged, and what is coded against it, so that they are asked for and written again. */
+  /** False for damaged objects and those coded against them, so that they are requested and stored again. */
   has(id: Hash): boolean {
     return this.#index.isUsable(id);
   }
@@ -159,7 +168,7 @@ class FilePackStore implements PackStore {
     if (entry.encodingCode !== rawEncodingCode)
       throw new StemmaError(
         "PACK_FORMAT_UNKNOWN",
-        `The object ${id} is coded in a way (${entry.encodingCode}) that this Stemma does not know. Use a newer one.`,
+        `The object ${id} has the encoding code ${entry.encodingCode}, which this Stemma does not know for objects of its kind. Use a newer Stemma.`,
         { id },
       );
     const bytes = await this.#tensors.stored(id);
@@ -172,34 +181,33 @@ class FilePackStore implements PackStore {
     const { entry } = this.#tensors.locateTensor(id);
     const { header, byteLength } = entry;
     const state = this.#tensors.state(id);
-    if (isFault(state)) throw this.#tensors.outOfReach(id, state);
+    if (isFault(state)) throw this.#tensors.unreadable(id, state);
     return storedSource(
       header,
       byteLength,
       () => this.#chunks(id, options),
-      () => this.#whole(id, options),
+      () => this.#readAll(id, options),
     );
   }
 
-  async #whole(id: Hash, options: ReadOptions): Promise<Uint8Array | undefined> {
+  async #readAll(id: Hash, options: ReadOptions): Promise<Uint8Array | undefined> {
     const entry = this.#tensors.entry(id);
     if (entry.encodingCode !== rawEncodingCode) return this.#reading.bytes(id, options);
-    if (entry.storedBytes > mostWholeBytes) return undefined;
+    if (entry.storedBytes > maxReadAllBytes) return undefined;
     const bytes = await this.#verified(id, entry, options);
     return bytes.length === bytes.buffer.byteLength ? bytes : bytes.slice();
   }
 
   /** A raw tensor in one read. @throws OBJECT_HASH_MISMATCH */
   async #verified(id: Hash, entry: TensorEntry, { verify = true }: ReadOptions): Promise<Uint8Array> {
-    const bytes = await this.#tensors.stored(id),
-      actual = verify ? tensorId(entry.header, bytes) : id;
+    const bytes = await this.#tensors.stored(id);
+    const actual = verify ? tensorId(entry.header, bytes) : id;
     if (actual !== id) throw this.#mismatch(id, entry, actual);
     return bytes;
   }
 
   /**
-   * How and where it lies is looked at when the reading begins: it may have been recoded or moved since it
-   * was opened.
+   * Looks the copy up when the read begins: it may have been recoded or moved since the tensor was opened.
    */
   async *#chunks(id: Hash, options: ReadOptions = {}): AsyncIterable<Uint8Array> {
     const { entry } = this.#tensors.locateTensor(id);
@@ -207,7 +215,7 @@ class FilePackStore implements PackStore {
       yield* inPieces(() => this.#reading.bytes(id, options));
       return;
     }
-    // Most tensors are small: one read, and no stream around it.
+    // Most tensors are small: one read without a stream.
     if (entry.storedBytes <= pieceBytes) {
       const bytes = await this.#verified(id, entry, options);
       if (bytes.length > 0) yield bytes;
@@ -245,10 +253,14 @@ class FilePackStore implements PackStore {
         reading: this.#reading,
         pins,
         graceMs: this.#options.graceMs ?? 0,
-        target: () => new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool),
+        target: () => this.#newTarget(),
         publish: (target) => this.#publish(target),
       }),
     );
+  }
+
+  #newTarget(): PackFileWriter {
+    return new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool);
   }
 
   #checkWritable(): void {
@@ -257,7 +269,7 @@ class FilePackStore implements PackStore {
     if (this.#failure !== undefined)
       throw new StemmaError(
         "STORE_FAILED",
-        `The object store in ${this.#folder} takes nothing more since an fsync failed: what the disk holds is not known. Check the disk and restart.`,
+        `The object store in ${this.#folder} accepts no more writes because an fsync failed: what is on the disk is unknown. Check the disk and restart.`,
         { cause: this.#failure },
       );
   }
@@ -273,12 +285,13 @@ class FilePackStore implements PackStore {
       const pack = await target.finish(seal, (error) => this.#stop(error));
       await target.publish(pack);
       await this.#syncNames();
-      this.#cacheStale = true;
       return pack;
     });
   }
 
+  /** Makes renames and removals in the folder durable. */
   async #syncNames(): Promise<void> {
+    this.#isCacheStale = true;
     try {
       await this.#syncFolder();
     } catch (error) {
@@ -305,7 +318,7 @@ class FilePackStore implements PackStore {
       if (missing.length > 0)
         throw new StemmaError(
           "REFERENCE_MISSING",
-          `${missing.length} of ${ids.length} objects that are to be referred to are not in this store, the first is ${missing[0]}. Send them and try again.`,
+          `${missing.length} of ${ids.length} objects to be referenced are not in this store; the first is ${missing[0]}. Send them and try again.`,
           { missing: missing.slice(0, 1000), count: missing.length },
         );
       const result = await action();
@@ -325,7 +338,7 @@ class FilePackStore implements PackStore {
     if (problem !== undefined)
       throw new StemmaError(
         "COLLECTION_REFUSED",
-        `${problems.length} packs or objects of this store are damaged. Nothing is deleted before they are put right: ${problem.error.message}`,
+        `This store has ${problems.length} damaged ${problems.length === 1 ? "pack or object" : "packs or objects"}. Nothing is deleted until that is repaired: ${problem.error.message}`,
         { cause: problem.error, count: problems.length },
       );
   }
@@ -339,7 +352,7 @@ class FilePackStore implements PackStore {
           index: this.#index,
           leases: this.#leases,
           lock: this.#lock,
-          rewriter: { rewrite: (kept) => this.#rewrite(kept), remove: (packs) => this.#remove(packs) },
+          rewriter: this.#rewriter,
         },
         plan,
         live,
@@ -347,54 +360,19 @@ class FilePackStore implements PackStore {
     });
   }
 
-  async #rewrite(kept: readonly Located[]): Promise<PackIndex> {
-    const target = new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool);
-    try {
-      for (const located of kept) await this.#copy(located, target);
-      const pack = await target.finish(plainSeal, (error) => this.#stop(error));
-      await target.publish(pack);
-      await this.#syncNames();
-      return pack;
-    } catch (error) {
-      await target.discard();
-      throw error;
-    }
-  }
-
-  /**
-   * Copies one object as it is stored, and sees that it is whole: damage must not travel into a new pack
-   * while the old one goes.
-   */
-  async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
-    if (entry.header === undefined) await target.push(await this.read(entry.kind as ObjectKind, entry.id));
-    else if (entry.encodingCode !== rawEncodingCode)
-      await target.push((await this.#reading.verifiedCopy(entry.id)).stored);
-    else for await (const piece of this.#chunks(entry.id)) await target.push(piece);
-    target.endEntry(entry);
-  }
-
-  async #remove(packs: readonly PackIndex[]): Promise<void> {
-    for (const { name } of packs) {
-      await this.#packFiles.retire(name);
-      await this.#files.remove(this.#packFiles.path(name));
-    }
-    if (packs.length > 0) await this.#syncNames();
-    this.#cacheStale = true;
-  }
-
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#collections.idle();
     await this.#packFiles.close();
-    if (this.#cacheStale) await writeCache(this.#files, this.#folder, this.#index).catch(() => undefined);
+    if (this.#isCacheStale) await writeCache(this.#files, this.#folder, this.#index).catch(() => undefined);
   }
 }
 
 /**
- * Opens the packs in `folder`, creating it when missing. Leftovers of saves that a crash cut short are
- * removed. A damaged pack does not keep the others from being read: it is logged, told by `problems`,
- * and no collection runs while it is there. One process at a time (see lockHome).
+ * Opens the packs in `folder`, creating it when missing. Temporary files of interrupted saves are removed. A
+ * damaged pack does not keep the others from being read: it is logged and reported by `problems`, and no
+ * collection runs while it is there. Only one process may have the store open (see lockHome).
  * @throws FILE_FAILED, DISK_FULL
  */
 export async function openPackStore(
@@ -405,9 +383,9 @@ export async function openPackStore(
   await makeFolderDurably(files, folder);
   const packFiles = new PackFiles(files, folder);
   const opened = await loadPacks(files, folder, packFiles, options.log);
-  // An earlier process may have died between a rename and its fsync: what was found here must not vanish
+  // An earlier process may have died between a rename and its fsync: what was found here must not disappear
   // later.
   await files.syncFolder(folder);
-  if (opened.cacheStale) await writeCache(files, folder, opened.index).catch(() => undefined);
-  return new FilePackStore(files, folder, options, packFiles, { ...opened, cacheStale: false });
+  if (opened.isCacheStale) await writeCache(files, folder, opened.index).catch(() => undefined);
+  return new FilePackStore(files, packFiles, options, { ...opened, isCacheStale: false });
 }

@@ -1,6 +1,6 @@
 /**
- * Where the objects of a pack store lie, how their bytes are fetched, and what was found damaged on the way.
- * Knows no codec and no collection.
+ * Finds the objects of a pack store, reads their stored bytes, and keeps what was found damaged. Knows no codec
+ * and no collection.
  */
 import { StemmaError } from "../errors.js";
 import type { Log } from "../ports.js";
@@ -10,9 +10,9 @@ import type { Located, ObjectIndex } from "./object-index.js";
 import type { PackFiles } from "./pack-files.js";
 import type { PackEntry, PackIndex } from "./pack-format.js";
 import { objectMismatch, objectMissing } from "./tensor-stream.js";
-import type { StoredTensors, TensorEntry } from "./tensor-reading.js";
+import type { FoundDamage, StoredTensors, TensorEntry } from "./stored-tensors.js";
 
-/** Something in the store that cannot be read; `pack` for a whole pack, `id` for one object. */
+/** A pack that cannot be read, or, where `id` is given, one object in it. */
 export interface StoreProblem {
   readonly pack: string;
   readonly id?: Hash;
@@ -24,7 +24,7 @@ export class PackTensors implements StoredTensors {
   readonly #packFiles: PackFiles;
   readonly #log: Log | undefined;
   /** Packs that could not be read when the store was opened. */
-  readonly #unread: readonly StoreProblem[];
+  readonly #unreadPacks: readonly StoreProblem[];
   readonly #damaged: { readonly entry: PackEntry; readonly problem: StoreProblem }[] = [];
   constructor(
     index: ObjectIndex,
@@ -34,14 +34,14 @@ export class PackTensors implements StoredTensors {
   ) {
     this.#index = index;
     this.#packFiles = packFiles;
-    this.#unread = unread;
+    this.#unreadPacks = unread;
     this.#log = log;
   }
 
-  /** What was found damaged and is still what would be read. */
+  /** Damage found so far, unless an intact copy is read by now. */
   problems(): readonly StoreProblem[] {
     return [
-      ...this.#unread,
+      ...this.#unreadPacks,
       ...this.#damaged
         .filter(
           ({ entry }) =>
@@ -55,12 +55,12 @@ export class PackTensors implements StoredTensors {
   locate(id: Hash): Located {
     const located = this.#index.locate(id);
     if (located !== undefined) return located;
-    const unread = this.#unread.length;
+    const unread = this.#unreadPacks.length;
     throw objectMissing(
       id,
       unread > 0
-        ? `${unread} packs cannot be read; it may be in one of them. Run a check.`
-        : "It was never stored here, or was collected after nothing needed it any more.",
+        ? `${unread === 1 ? "A pack" : `${unread} packs`} cannot be read, and it may be there. Run a check.`
+        : "It was never stored here, or was collected when nothing needed it any more.",
     );
   }
 
@@ -79,18 +79,18 @@ export class PackTensors implements StoredTensors {
   entry(id: Hash): TensorEntry {
     return this.locateTensor(id).entry;
   }
-  /** A copy that is known to be damaged is tried again whenever it is asked for itself. */
+  /** A copy that is known to be damaged counts as readable here: a read of the object itself tries it again. */
   state(id: Hash): ChainState {
     const located = this.#index.locate(id);
     return located?.entry.base === undefined && located !== undefined ? 0 : this.#index.state(id);
   }
-  isReferred(id: Hash): boolean {
-    return this.#index.isReferred(id);
+  isReferenced(id: Hash): boolean {
+    return this.#index.isReferenced(id);
   }
 
   /**
-   * The pack is opened in the turn in which it is looked up: a collection may have moved the tensor since,
-   * and may move it on while we read.
+   * The pack is opened before the first await after the look-up, because a collection may move the tensor at
+   * any time.
    */
   stored(id: Hash, length?: number): Promise<Uint8Array> {
     const { pack, entry } = this.locate(id);
@@ -99,28 +99,24 @@ export class PackTensors implements StoredTensors {
     );
   }
 
-  /** As `stored`, in pieces. */
+  /** All stored bytes, in pieces. */
   pieces(id: Hash, pieceBytes: number): AsyncIterable<Uint8Array> {
     const { pack, entry } = this.locate(id);
     return this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes));
   }
 
-  damaged(
-    id: Hash,
-    entry: PackEntry,
-    { actual, cause }: { readonly actual?: Hash; readonly cause?: unknown },
-  ): StemmaError {
+  damaged(id: Hash, entry: PackEntry, { actual, cause }: FoundDamage): StemmaError {
     const located = this.#index.locate(id);
-    const pack = located?.pack.name ?? "it lay in";
+    const pack = located?.pack.name ?? "that had it";
     const error =
       actual === undefined
         ? new StemmaError(
             "PACK_CORRUPT",
-            `The object ${id} lies damaged in the pack ${pack}: its bytes cannot be decoded. Put it back from a backup, or let a device that has it send it again.`,
-            { id, pack, ...(cause === undefined ? {} : { cause }) },
+            `The object ${id} is damaged in the pack ${pack}: its bytes cannot be decoded. Put it back from a backup, or let a device that has it send it again.`,
+            { id, pack, cause },
           )
         : objectMismatch(id, actual, `the pack ${pack}`);
-    // Another copy may have taken the place of the one that was read.
+    // Another copy may have replaced the one that was read.
     if (
       located === undefined ||
       located.entry.offset !== entry.offset ||
@@ -134,24 +130,24 @@ export class PackTensors implements StoredTensors {
     return error;
   }
 
-  outOfReach(id: Hash, { why, id: at }: ChainFault): StemmaError {
+  unreadable(id: Hash, { why, id: at }: ChainFault): StemmaError {
     const damage = this.#index.damage(at);
     if (at === id && damage !== undefined) return damage;
     if (damage !== undefined)
       return new StemmaError(
         "OBJECT_HASH_MISMATCH",
-        `The tensor ${id} cannot be decoded, because what it is coded against is damaged. ${damage.message}`,
+        `The tensor ${id} cannot be decoded because a tensor it is coded against is damaged. ${damage.message}`,
         { id, damaged: at, cause: damage },
       );
     if (why === "missing")
       return objectMissing(
         at,
-        `The tensor ${id} is coded against it and cannot be read without it. Put it back from a backup, or let a device that has ${id} send it again.`,
+        `The tensor ${id} is coded against it and cannot be decoded without it. Put it back from a backup, or let a device that has ${id} send it again.`,
       );
     const { pack } = this.locate(id);
     return new StemmaError(
       "PACK_CORRUPT",
-      `The tensor ${id} in the pack ${pack.name} is coded against ${why === "cyclic" ? "what itself needs it to be decoded" : "more tensors, one after the other, than are ever written so"} (see ${at}). Put it back from a backup, or let a device that has it send it again.`,
+      `The tensor ${id} in the pack ${pack.name} ${why === "cyclic" ? "is coded against a tensor that needs it to be decoded" : "has a longer chain of tensors it is coded against than is ever written"} (see ${at}). Put it back from a backup, or let a device that has it send it again.`,
       { id, at, pack: pack.name },
     );
   }

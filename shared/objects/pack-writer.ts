@@ -1,9 +1,9 @@
 /**
- * The writer of one save: leaves out what the store has, hashes on the way, pins what it relies on, and makes
- * one pack of the rest.
+ * Writes one save: leaves out what the store has, hashes while writing, pins what it relies on, and makes one
+ * pack of the rest.
  */
 import { SerialQueue } from "../concurrency/serial-queue.js";
-import { StemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
@@ -14,12 +14,14 @@ import type { CodedTensor, PackWriter } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
 import { DecodedCache } from "./decoded-cache.js";
 import type { Links } from "./chains.js";
-import type { StoredTensors, TensorReading } from "./tensor-reading.js";
+import type { StoredTensors } from "./stored-tensors.js";
+import type { TensorReading } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
+/** Room for decoded tensors of the save itself. */
 const ownDecodedBytes = 16 * 1024 * 1024;
 
-/** Where objects go: PackFileWriter on files, a buffer in memory. */
+/** Where objects are written: PackFileWriter on files, or a buffer in memory. */
 export interface PackTarget {
   readonly entries: readonly UnsealedEntry[];
   push(piece: Uint8Array): Promise<void>;
@@ -30,28 +32,28 @@ export interface PackTarget {
   discard(): Promise<void>;
 }
 
-/** What the writer needs of its store. */
+/** What a save needs of its store. */
 export interface PackWriterHost<Target extends PackTarget> {
-  has(id: Hash): boolean;
-  /** Whether the store has a copy, be it one that cannot be read: a new one must win over it. */
+  readonly has: (id: Hash) => boolean;
+  /** Whether the store has a copy, readable or not: a new copy must win over an unreadable one. */
   hasCopy(id: Hash): boolean;
-  /** Tensors that are there are written anew. */
+  /** Write tensors again that the store already has. */
   readonly recode: boolean;
   readonly tensors: StoredTensors;
   readonly reading: TensorReading;
-  linksOf(id: Hash): Links | undefined;
+  readonly linksOf: (id: Hash) => Links | undefined;
   readonly pins: Pins;
   readonly graceMs: number;
   target(): Target;
   /**
-   * Makes the pack durable and its objects visible; undefined where others have brought all of them
+   * Makes the pack durable and its objects visible; returns undefined where other saves have added all of them
    * meanwhile.
    */
   publish(target: Target): Promise<PackIndex | undefined>;
 }
 
 /**
- * The hash of a tensor's bytes while they are handed on; not made again for bytes that were hashed in memory.
+ * Passes a tensor's bytes to `push` and returns its id; bytes that the source has hashed are not hashed again.
  * @throws TENSOR_SIZE_MISMATCH
  */
 async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => Promise<void>): Promise<Hash> {
@@ -59,7 +61,7 @@ async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => P
   const mismatch = (actual: number): StemmaError =>
     new StemmaError(
       "TENSOR_SIZE_MISMATCH",
-      `A tensor ${source.dtype} [${source.shape.join(", ")}] was given ${actual} bytes where its shape asks for ${expected}. Check what produced it; nothing of it was stored.`,
+      `A tensor ${source.dtype} [${source.shape.join(", ")}] has ${actual} bytes where its shape needs ${expected}. Check what produced it; nothing of it was stored.`,
       { expected, actual },
     );
   if (source.byteLength !== expected) throw mismatch(source.byteLength);
@@ -68,7 +70,7 @@ async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => P
   for await (const piece of source.chunks()) {
     bytes += piece.length;
     if (bytes > expected) throw mismatch(bytes);
-    // The piece is hashed while the disk takes it.
+    // The piece is hashed while it is written.
     const pushed = push(piece);
     hasher?.update(piece);
     await pushed;
@@ -80,7 +82,7 @@ async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => P
 export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   readonly #host: PackWriterHost<Target>;
   readonly #own = new Map<Hash, UnsealedEntry>();
-  /** Tensors that this save brought coded, for what it brings coded against them. */
+  /** Tensors that this save added coded, for later ones that are coded against them. */
   readonly #decoded = new DecodedCache(ownDecodedBytes);
   #target: Target | undefined;
   /** One call after the other, in whatever order they come. */
@@ -102,15 +104,14 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         await this.#fail();
         throw error;
       }
-      this.#endEntry(target, { id, kind, byteLength: bytes.length, isRewrite: this.#heals(id) });
+      this.#endEntry(target, { id, kind, byteLength: bytes.length, isRewrite: this.#replacesUnreadable(id) });
       return id;
     });
   }
 
-  /** A tensor that is expected by an id which the store has is not read at all. */
   putTensor(source: TensorSource, expected?: Hash): Promise<Hash> {
     return this.#serially(async () => {
-      if (expected !== undefined && this.#settled(expected)) return expected;
+      if (expected !== undefined && this.#isDone(expected)) return expected;
       const target = this.#openTarget();
       let id: Hash;
       try {
@@ -118,19 +119,16 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         if (expected !== undefined && id !== expected)
           throw new StemmaError(
             "OBJECT_HASH_MISMATCH",
-            `A tensor's bytes have the id ${id} where ${expected} was expected: they changed on the way or their source is damaged. Nothing of it was stored; send or read it again.`,
+            `A tensor's bytes have the id ${id} where ${expected} was expected: they changed on the way, or their source is damaged. Nothing of it was stored; send or read it again.`,
             { expected, actual: id },
           );
       } catch (error) {
-        if (
-          error instanceof StemmaError &&
-          (error.code === "OBJECT_HASH_MISMATCH" || error.code === "TENSOR_SIZE_MISMATCH")
-        )
+        if (isStemmaError(error, "OBJECT_HASH_MISMATCH") || isStemmaError(error, "TENSOR_SIZE_MISMATCH"))
           await target.dropEntry();
         else await this.#fail();
         throw error;
       }
-      if (this.#settled(id)) {
+      if (this.#isDone(id)) {
         await target.dropEntry();
         return id;
       }
@@ -139,7 +137,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         kind: "tensor",
         header: { dtype: source.dtype, shape: [...source.shape] },
         byteLength: source.byteLength,
-        isRewrite: this.#host.recode || this.#heals(id),
+        isRewrite: this.#host.recode || this.#replacesUnreadable(id),
       });
       return id;
     });
@@ -147,12 +145,12 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
 
   putCoded(tensor: CodedTensor): Promise<Hash> {
     const early = this.#state === "open" ? this.#decodeEarly(tensor) : Promise.resolve(undefined);
-    // Awaited in its turn, or by nobody when the save ends before.
+    // Awaited below, or never when the save ends before.
     early.catch(() => undefined);
     return this.#serially(async () => {
-      if (this.#settled(tensor.id)) return tensor.id;
+      if (this.#isDone(tensor.id)) return tensor.id;
       const target = this.#openTarget();
-      // The disk takes it while it is decoded.
+      // It is written while it is decoded.
       const [pushed, decoded] = await Promise.allSettled([target.push(tensor.bytes), early]);
       if (pushed.status === "rejected") {
         await this.#fail();
@@ -170,18 +168,19 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
         await target.dropEntry();
         throw error;
       }
-      this.#endEntry(target, { ...entry, isRewrite: this.#host.recode || this.#heals(tensor.id) });
+      this.#endEntry(target, {
+        ...entry,
+        isRewrite: this.#host.recode || this.#replacesUnreadable(tensor.id),
+      });
       return tensor.id;
     });
   }
 
-  /**
-   * Before its turn, while those before it are written, where the store has all that it was coded against.
-   */
+  /** Decodes a tensor while earlier ones are written, if the store has all that it is coded against. */
   async #decodeEarly(tensor: CodedTensor): Promise<Uint8Array | undefined> {
-    // What it may be coded against stays from the call on.
+    // What it may be coded against must stay from the call on.
     for (const id of [tensor.base, tensor.previous]) if (id !== undefined) this.#host.pins.add(id);
-    return this.#settled(tensor.id) ? undefined : decodeEarly(tensor, this.#host);
+    return this.#isDone(tensor.id) ? undefined : decodeEarly(tensor, this.#host);
   }
 
   commit(): Promise<{ readonly pack: string | null; readonly bytes: number }> {
@@ -210,34 +209,35 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     if (this.#state === "open") await this.#fail();
   }
 
-  /** Refused once the save has ended. */
+  /** @throws STORE_FAILED once the save has ended */
   #serially<T>(run: () => Promise<T>): Promise<T> {
     return this.#queue.run(() => {
       if (this.#state !== "open")
         throw new StemmaError(
           "STORE_FAILED",
-          `This save was ${this.#state === "committed" ? "committed" : "ended by an error or aborted"} already. Begin another.`,
+          `This save was ${this.#state === "committed" ? "committed" : "ended by an error or aborted"} already. Begin a new one.`,
         );
       return run();
     });
   }
 
-  /** Whether the object need not be written; either way this save relies on it from now on. */
+  /** Whether the object need not be written. Pins it either way. */
   #has(id: Hash): boolean {
     this.#host.pins.add(id);
     return this.#own.has(id) || this.#host.has(id);
   }
 
   /**
-   * Whether a tensor need not be written: this pack brings it, or the store has it and this is no recoding.
+   * Whether a tensor need not be written: this pack has it, or the store has it and this save does not recode.
+   * Pins it either way.
    */
-  #settled(id: Hash): boolean {
+  #isDone(id: Hash): boolean {
     this.#host.pins.add(id);
     return this.#own.has(id) || (!this.#host.recode && this.#host.has(id));
   }
 
-  /** Whether the store has a copy that cannot be read, which the new one must win over. */
-  #heals(id: Hash): boolean {
+  /** Whether the store has only an unreadable copy, which the new one must replace. */
+  #replacesUnreadable(id: Hash): boolean {
     return this.#host.hasCopy(id) && !this.#host.has(id);
   }
 

@@ -1,11 +1,12 @@
 /**
- * What a pack must hold to before it is published: no circle of tensors coded against each other, no chain
- * longer than is read, in memory as after any crash. Decides and takes turns; writes nothing itself.
+ * Publishes packs so that no cycle of tensors coded against each other and no chain of more than
+ * `maxChainDepth` ever exists, in memory or after a crash at any point. Checks and serializes; the caller
+ * writes the pack.
  *
- * Packs of raw objects go as they come. Packs whose tensors refer to others go side by side unless they bring
- * the same objects; a pack that writes anew what is there (a recoding, or a new copy of what was damaged)
- * goes alone, after everything before it is durable, because it relies on all other copies being the ones it
- * saw.
+ * A pack of raw objects is published without checks. Packs with coded tensors are published concurrently
+ * unless they add the same objects. A pack that rewrites objects of the store (a recoding, or a new copy of a
+ * damaged object) is published alone, after everything before it is durable, because its checks hold only as
+ * long as no other copy changes.
  */
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -16,23 +17,23 @@ import type { PackIndex } from "./pack-format.js";
 import { ReferenceLock } from "./reference-lock.js";
 import { plainSeal, type Seal, type UnsealedEntry } from "./unsealed-entry.js";
 
-/** Why a tensor must not be coded so. */
-export function chainRefused({ why, id }: ChainFault, tensor: Hash): StemmaError {
+/** The error for a tensor whose chain would have a fault. */
+export function chainRefusal({ why, id }: ChainFault, tensor: Hash): StemmaError {
   if (why === "missing")
     return new StemmaError(
       "REFERENCE_MISSING",
-      `The tensor ${tensor} is coded against ${id}, which this store does not have, or has only damaged. Send that first, or send the tensor raw.`,
+      `The tensor ${tensor} is coded against ${id}, which is missing or damaged in this store. Send that first, or send the tensor raw.`,
       { id: tensor, missing: [id] },
     );
   if (why === "cyclic")
     return new StemmaError(
       "CHAIN_CYCLIC",
-      `The tensor ${tensor} cannot be coded against what itself needs it to be decoded (${id} is in the circle). Code it against another, or store it raw.`,
+      `The tensor ${tensor} is coded against a tensor that needs it to be decoded (${id} is in the cycle). Code it against another, or store it raw.`,
       { id: tensor, at: id },
     );
   return new StemmaError(
     "CHAIN_TOO_LONG",
-    `The tensor ${tensor} would need more than ${maxChainDepth} others to be decoded one after the other. Code it against one nearer to the start, or store it raw.`,
+    `The tensor ${tensor} would need more than ${maxChainDepth} other tensors to be decoded before it. Code it against one with a shorter chain, or store it raw.`,
     { id: tensor, at: id },
   );
 }
@@ -44,98 +45,102 @@ function isDeeper(state: ChainState, before: ChainState): boolean {
 export class Publication {
   readonly #index: ObjectIndex;
   readonly #lock = new ReferenceLock();
-  /** What packs that are just being written will bring. */
-  readonly #coming = new Map<Hash, Promise<unknown>>();
+  /** Objects of the packs that are being written now. */
+  readonly #inProgress = new Map<Hash, Promise<unknown>>();
+
   constructor(index: ObjectIndex) {
     this.#index = index;
   }
 
   /**
-   * Has a pack written and makes its objects visible.
-   * @param write makes it durable under this seal, and returns it
-   * @throws CHAIN_CYCLIC, CHAIN_TOO_LONG, REFERENCE_MISSING; what `write` throws. Returns undefined, without
-   * a call of `write`, when nothing is left to be written
+   * Has a pack written and makes its objects visible. Returns undefined, without calling `write`, when other
+   * saves have added all its objects meanwhile.
+   * @param write makes the pack durable under this seal, and returns it
+   * @throws CHAIN_CYCLIC, CHAIN_TOO_LONG, REFERENCE_MISSING; what `write` throws
    */
   async publish(
     entries: readonly UnsealedEntry[],
     write: (seal: Seal) => Promise<PackIndex>,
   ): Promise<PackIndex | undefined> {
-    const show = async (seal: Seal): Promise<PackIndex> => {
+    const writeAndAdd = async (seal: Seal): Promise<PackIndex> => {
       const pack = await write(seal);
       this.#index.add(pack);
       return pack;
     };
-    if (!entries.some(({ needsEpoch }) => needsEpoch)) return show(plainSeal);
+    if (!entries.some(({ needsEpoch }) => needsEpoch)) return writeAndAdd(plainSeal);
     if (entries.some(({ isRewrite }) => isRewrite))
-      return this.#lock.exclusive(() => this.#anew(entries, show));
-    return this.#lock.shared(() => this.#besides(entries, show));
+      return this.#lock.exclusive(() => this.#publishRewrite(entries, writeAndAdd));
+    return this.#lock.shared(() => this.#publishNew(entries, writeAndAdd));
   }
 
   /**
-   * A new circle would go through this pack. Only where it takes what others refer to further from the start,
-   * these are looked at too: all that are coded, rather than to search for them.
+   * A new cycle would pass through this pack, so its own tensors are checked. Where it makes the chain of a
+   * tensor deeper that others are coded against, all coded tensors of the store are checked too.
    */
-  #anew(entries: readonly UnsealedEntry[], show: (seal: Seal) => Promise<PackIndex>): Promise<PackIndex> {
-    const before = this.#index.chains,
-      after = this.#with(entries),
-      own = new Set(entries.map(({ id }) => id));
+  #publishRewrite(
+    entries: readonly UnsealedEntry[],
+    writeAndAdd: (seal: Seal) => Promise<PackIndex>,
+  ): Promise<PackIndex> {
+    const before = this.#index.chains;
+    const after = this.#chainsWith(entries);
+    const own = new Set(entries.map(({ id }) => id));
     for (const id of own) {
       const state = after.state(id);
-      if (isFault(state)) throw chainRefused(state, id);
+      if (isFault(state)) throw chainRefusal(state, id);
     }
-    const deeper = [...own].some(
-      (id) => this.#index.isReferred(id) && isDeeper(after.state(id), before.state(id)),
+    const hasDeeper = [...own].some(
+      (id) => this.#index.isReferenced(id) && isDeeper(after.state(id), before.state(id)),
     );
-    if (deeper) {
+    if (hasDeeper) {
       for (const id of this.#index.coded()) {
         const state = after.state(id);
         if (!isFault(state)) continue;
         const was = before.state(id);
-        // Of what was out of reach already, only what would stay so for good is refused.
+        // A tensor that was unreadable before is refused only where this pack would make that permanent.
         if (!isFault(was) || (was.why !== state.why && state.why !== "missing"))
-          throw chainRefused(state, id);
+          throw chainRefusal(state, id);
       }
     }
-    return show({ epoch: this.#index.nextEpoch(), omit: new Set() });
+    return writeAndAdd({ epoch: this.#index.nextEpoch(), omit: new Set() });
   }
 
-  async #besides(
+  async #publishNew(
     entries: readonly UnsealedEntry[],
-    show: (seal: Seal) => Promise<PackIndex>,
+    writeAndAdd: (seal: Seal) => Promise<PackIndex>,
   ): Promise<PackIndex | undefined> {
-    for (let other = this.#comingOf(entries); other !== undefined; other = this.#comingOf(entries))
+    for (let other = this.#inProgressOf(entries); other !== undefined; other = this.#inProgressOf(entries))
       await other.catch(() => undefined);
-    // Another save was faster: its copy is the one that is read, ours might close a circle with what was
-    // coded against it since.
+    // Another save was faster, and its copy is read. Ours is left out: it might close a cycle with tensors that
+    // were coded against that copy since.
     const omit = new Set(
       entries.filter(({ id, needsEpoch }) => needsEpoch && this.#index.isUsable(id)).map(({ id }) => id),
     );
     const left = entries.filter(({ id }) => !omit.has(id));
     if (left.length === 0) return undefined;
-    const after = this.#with(left);
+    const after = this.#chainsWith(left);
     for (const { id } of left) {
       const state = after.state(id);
-      if (isFault(state)) throw chainRefused(state, id);
+      if (isFault(state)) throw chainRefusal(state, id);
     }
-    const showing = show({ epoch: this.#index.nextEpoch(), omit });
-    for (const { id } of left) this.#coming.set(id, showing);
+    const writing = writeAndAdd({ epoch: this.#index.nextEpoch(), omit });
+    for (const { id } of left) this.#inProgress.set(id, writing);
     try {
-      return await showing;
+      return await writing;
     } finally {
-      for (const { id } of left) if (this.#coming.get(id) === showing) this.#coming.delete(id);
+      for (const { id } of left) if (this.#inProgress.get(id) === writing) this.#inProgress.delete(id);
     }
   }
 
-  #comingOf(entries: readonly UnsealedEntry[]): Promise<unknown> | undefined {
+  #inProgressOf(entries: readonly UnsealedEntry[]): Promise<unknown> | undefined {
     for (const { id } of entries) {
-      const coming = this.#coming.get(id);
-      if (coming !== undefined) return coming;
+      const writing = this.#inProgress.get(id);
+      if (writing !== undefined) return writing;
     }
     return undefined;
   }
 
-  #with(entries: readonly UnsealedEntry[]): Chains {
-    // A raw copy that came as it was saved does not win over one that is there.
+  #chainsWith(entries: readonly UnsealedEntry[]): Chains {
+    // A new raw copy does not win over a readable one in the store.
     const own = new Map(
       entries
         .filter(({ id, needsEpoch }) => needsEpoch || !this.#index.isUsable(id))

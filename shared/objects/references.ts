@@ -1,16 +1,16 @@
 /**
- * What needs which objects, counted over versions. Pure: takes what the caller has read (records, leaves
- * of trees) and says what must stay. The store knows none of this.
+ * Which objects versions need. Pure: takes what the caller has read (records, leaves of trees) and returns
+ * what must stay. The store knows no versions.
  */
 import { smallObjectsOf } from "../model/record-objects.js";
 import type { LeafTable, SaveRecord } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 
-/** A version as far as references go. */
+/** What references depend on in a version. */
 export type ReferringVersion =
   /**
    * A version that can be recovered needs its record, everything the record names, and every tensor of its
-   * tree: inherited ones too (EV7).
+   * tree, inherited ones too (EV7).
    */
   | {
       readonly state: "kept";
@@ -19,12 +19,12 @@ export type ReferringVersion =
       readonly leaves: readonly Pick<LeafTable[number], "tensor">[];
     }
   /**
-   * A retired version keeps its record, and with it name, parents and times; its tensors and all else go when
-   * no other needs them.
+   * A retired version keeps only its record (name, parents, times). Its other objects go when no other version
+   * needs them.
    */
   | { readonly state: "retired"; readonly versionId: Hash };
 
-/** Every object one version needs; each once. */
+/** Every object that a version needs, each once. */
 export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
   const needed = new Set<Hash>([version.versionId]);
   if (version.state === "retired") return needed;
@@ -34,16 +34,16 @@ export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
 }
 
 /**
- * Everything that must stay: what the versions need, and what is held besides (engines, data sets, staged
- * releases …).
+ * Everything that must stay: what the versions need, and other objects that are held (engines, data sets,
+ * staged releases …).
  */
-export function liveObjects(versions: Iterable<ReferringVersion>, besides: Iterable<Hash> = []): Set<Hash> {
-  const live = new Set<Hash>(besides);
+export function liveObjects(versions: Iterable<ReferringVersion>, others: Iterable<Hash> = []): Set<Hash> {
+  const live = new Set<Hash>(others);
   for (const version of versions) for (const id of referencesOf(version)) live.add(id);
   return live;
 }
 
-/** How many versions need each object: what would go with one version is what only it counts. */
+/** How many versions need each object. An object of count 1 would go with its only version. */
 export function referenceCounts(versions: Iterable<ReferringVersion>): Map<Hash, number> {
   const counts = new Map<Hash, number>();
   for (const version of versions)

@@ -1,4 +1,4 @@
-/** Stored tensors as sources whose bytes are compared with their id while they pass. */
+/** Stored tensors as streams that are compared with their id while they are read. */
 import { StemmaError } from "../errors.js";
 import { tensorHasher } from "../tensor/hash.js";
 import type { StoredTensorSource } from "./object-store.js";
@@ -11,12 +11,12 @@ export function objectMissing(id: Hash, hint: string): StemmaError {
 export function objectMismatch(id: Hash, actual: Hash, where: string): StemmaError {
   return new StemmaError(
     "OBJECT_HASH_MISMATCH",
-    `The object ${id} lies damaged in ${where}: its bytes have the id ${actual}. Put it back from a backup, or let a device that has it send it again.`,
+    `The object ${id} is damaged in ${where}: its bytes have the id ${actual}. Put it back from a backup, or let a device that has it send it again.`,
     { id, actual, where },
   );
 }
 
-/** Pieces whose hash is compared at their end; `onMismatch` hears of damage before the error is thrown. */
+/** Passes pieces on and compares their hash at the end. `onMismatch` returns the error to throw. */
 export async function* verifiedPieces(
   id: Hash,
   header: TensorHeader,
@@ -32,18 +32,18 @@ export async function* verifiedPieces(
   if (actual !== id) throw onMismatch(actual);
 }
 
-/** What comes whole, in pieces as long as any may be. */
+/** Bytes that are read in one piece, as a stream of the largest allowed pieces. */
 export async function* inPieces(read: () => Promise<Uint8Array>): AsyncIterable<Uint8Array> {
   const bytes = await read();
   for (let at = 0; at < bytes.length; at += maxChunkBytes) yield bytes.subarray(at, at + maxChunkBytes);
 }
 
-/** `chunks` starts a fresh read each time, `readAll` too. */
+/** Every call of `chunks` or `readAll` starts a new read. */
 export function storedSource(
   { dtype, shape }: TensorHeader,
   byteLength: number,
   chunks: () => AsyncIterable<Uint8Array>,
-  readAll: StoredTensorSource["readAll"],
+  readAll: () => Promise<Uint8Array | undefined>,
 ): StoredTensorSource {
   return { dtype, shape, byteLength, chunks, readAll };
 }

@@ -1,36 +1,37 @@
-/** Entries of a pack that is being written: what they say is settled only when the pack is sealed. Pure. */
+/** Index entries of a pack that is being written: some fields are set only when the pack is sealed. Pure. */
 import type { ObjectKind } from "../model/model.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { rawEncodingCode, type PackEntry } from "./pack-format.js";
 
-/** What an entry says but for where it lies. */
+/** An index entry without its place in the pack. */
 export interface EntryDescription {
   readonly id: Hash;
   readonly kind: ObjectKind | "tensor";
-  readonly header?: TensorHeader;
+  readonly header?: TensorHeader | undefined;
   readonly byteLength: number;
+  /** Default: raw. */
   readonly encodingCode?: number;
-  readonly base?: Hash;
-  readonly previous?: Hash;
-  readonly planeChecks?: readonly string[];
-  /** Of an entry that is carried over from another pack. */
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
+  readonly planeChecks?: readonly string[] | undefined;
+  /** Of an entry that is copied from another pack. */
   readonly epoch?: number;
-  /** To be read instead of the copy that is there: a recoding, or a new copy of what cannot be read. */
+  /** Replaces the copy in the store: a recoding, or a new copy of an unreadable object. */
   readonly isRewrite?: boolean;
 }
 
 export interface UnsealedEntry extends PackEntry {
   readonly isRewrite: boolean;
   /**
-   * Its epoch is given by the seal: it must win over older copies, or, since it refers to others, never lose
-   * to or win over another by chance.
+   * Whether the seal sets its epoch: it must win over older copies, or it is coded against other tensors, and
+   * which copy is read must then not depend on chance.
    */
   readonly needsEpoch: boolean;
 }
 
 /**
- * What is settled last: the epoch of fresh entries, and the objects that somebody else has brought meanwhile,
- * which are left out of the index.
+ * What is decided last: the epoch of entries that need one, and the objects that another save has added
+ * meanwhile, which are left out of the index.
  */
 export interface Seal {
   readonly epoch: number;
@@ -39,7 +40,7 @@ export interface Seal {
 export const plainSeal: Seal = { epoch: 0, omit: new Set() };
 
 /**
- * Written out member by member: hundreds are made in a save, and copying with a rest takes ten times as long.
+ * Built member by member: a save makes hundreds of entries, and object spread takes ten times as long.
  */
 export function describedEntry(
   description: EntryDescription,

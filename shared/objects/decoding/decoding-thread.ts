@@ -1,4 +1,4 @@
-/** A thread of decoding-threads.ts. */
+/** The script of the threads that decoding-threads.ts starts. */
 import { answerCalls } from "../../threads/worker-calls.js";
 import { decodeSteps, type DecodedSteps, type DecodingJob } from "./decode-steps.js";
 import { tensorDecoder } from "./tensor-decoder.js";

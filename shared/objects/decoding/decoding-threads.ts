@@ -1,7 +1,7 @@
 /**
- * Decoding beside the event loop: small jobs at once, larger ones in threads that all stores of a process
- * share. They start when there was some work for them and end when there is none for a while. Until one has
- * loaded its codec, and where none can be had, everything is decoded at once.
+ * Keeps decoding off the event loop: small jobs are decoded inline, larger ones in threads that all stores of
+ * a process share. Threads start after some work and end when idle. Jobs are decoded inline as long as no
+ * thread is ready, and where threads fail. docs/adr has the reasons for threads of our own (worker threads).
  */
 import { availableParallelism } from "node:os";
 import { movable, WorkerCalls } from "../../threads/worker-calls.js";
@@ -15,91 +15,93 @@ import {
 import type { Hash, Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { tensorDecoder } from "./tensor-decoder.js";
 
-/** About 0.2 ms: less than handing a job over and back is worth. */
+/** Up to this size a job is decoded inline: about 0.2 ms, less than a round trip to a thread is worth. */
 const inlineBytes = 64 * 1024;
-/** About 15 ms: longer jobs wait for a thread that is starting. */
-const mostInlineBytes = 4 * 1024 * 1024;
-/** Decoding as much as this takes as long as starting a thread. */
+/** A larger job waits for a thread that is still starting; up to this size (about 15 ms) it is decoded inline. */
+const maxInlineBytes = 4 * 1024 * 1024;
+/** Threads start once this much was decoded inline, which takes as long as starting a thread. */
 const startAfterBytes = 2 * 1024 * 1024;
-/** More would hold a core each, and memory, for what the disk hardly delivers. */
-const mostThreads = 4;
+/** The disk hardly delivers enough for more threads, and each holds a core and memory. */
+const maxThreads = 4;
+/** Threads end after between one and two of these periods without work. */
 const idleMs = 10_000;
 
-/**
- * The thread that worked on a job ended, and what was given to it is gone: whoever asked reads again and asks
- * once more.
- */
+/** The thread that worked on a job ended, and the buffers moved to it are lost: read them again and retry. */
 export class DecodingLost extends Error {}
 
 interface Thread {
   readonly calls: WorkerCalls<DecodingJob, DecodedSteps>;
-  /** Bytes it has still to decode. */ busy: number;
+  /** Bytes it still has to decode. */
+  queuedBytes: number;
 }
 
 export class DecodingThreads {
   readonly #count: number;
   readonly #startAfterBytes: number;
   #threads: readonly Thread[] = [];
-  /** Bytes decoded at once since there were threads. */
-  #inlined = 0;
+  /** Bytes decoded inline since the threads ended. */
+  #inlineBytes = 0;
   #isBroken = false;
   #isUsed = false;
-  #idle: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
 
-  /** @param count of threads @param startAfter bytes that are decoded at once before threads start */
+  /**
+   * @param count number of threads
+   * @param startAfter bytes that are decoded inline before the threads start
+   */
   constructor(count: number, startAfter = startAfterBytes) {
     this.#count = count;
     this.#startAfterBytes = startAfter;
   }
 
-  /** Threads that are there now. */
+  /** Number of threads now. */
   get running(): number {
     return this.#threads.length;
   }
 
   /**
-   * Bytes handed out are the caller's, but for what lies raw. @throws PACK_FORMAT_UNKNOWN; DecodingLost,
-   * after which everything is decoded at once
+   * The returned bytes belong to the caller, except those of raw tensors. @throws PACK_FORMAT_UNKNOWN;
+   * DecodingLost, after which everything is decoded inline
    */
   async decode(job: DecodingJob): Promise<DecodedSteps> {
-    const bytes = codedBytesOf(job),
-      thread = bytes <= inlineBytes ? undefined : this.#threadFor(bytes);
+    const bytes = codedBytesOf(job);
+    const thread = bytes <= inlineBytes ? undefined : this.#threadFor(bytes);
     if (thread === undefined) {
-      this.#inlined += bytes;
+      this.#inlineBytes += bytes;
       return decodeSteps(await tensorDecoder(), job);
     }
-    const sent = separate(job);
-    thread.busy += bytes;
+    const sent = detached(job);
+    thread.queuedBytes += bytes;
     this.#isUsed = true;
     try {
       return await thread.calls.call(sent, buffersOf(sent));
     } catch (error) {
       if (thread.calls.failure === undefined) throw error;
-      // Whatever ended it may end the next one.
+      // The same cause may end the next thread.
       this.#isBroken = true;
       throw new DecodingLost("a thread ended", { cause: error });
     } finally {
-      thread.busy -= bytes;
+      thread.queuedBytes -= bytes;
     }
   }
 
-  /** Ends the threads; they start anew when there is work. */
+  /** Ends the threads; they start again when there is work. */
   async close(): Promise<void> {
-    clearInterval(this.#idle);
+    clearInterval(this.#idleTimer);
     const threads = this.#threads;
     this.#threads = [];
-    this.#inlined = 0;
+    this.#inlineBytes = 0;
     for (const { calls } of threads) await calls.close();
   }
 
   #threadFor(bytes: number): Thread | undefined {
     if (this.#isBroken) return undefined;
-    if (this.#threads.length === 0 && this.#inlined + bytes > this.#startAfterBytes) this.#start();
+    if (this.#threads.length === 0 && this.#inlineBytes + bytes > this.#startAfterBytes) this.#start();
     const ready = this.#threads.filter(({ calls }) => calls.isReady);
-    const among = ready.length === 0 && bytes > mostInlineBytes ? this.#threads : ready;
-    return among.length === 0
+    const candidates = ready.length === 0 && bytes > maxInlineBytes ? this.#threads : ready;
+    return candidates.length === 0
       ? undefined
-      : among.reduce((least, thread) => (thread.busy < least.busy ? thread : least));
+      : candidates.reduce((least, thread) => (thread.queuedBytes < least.queuedBytes ? thread : least));
   }
 
   #start(): void {
@@ -108,38 +110,38 @@ export class DecodingThreads {
         new URL("./decoding-thread.js", import.meta.url),
         "decodes tensors",
       ),
-      busy: 0,
+      queuedBytes: 0,
     }));
-    // Threads that nobody needs hold memory.
-    this.#idle = setInterval(() => {
-      if (!this.#isUsed && this.#threads.every(({ busy }) => busy === 0)) void this.close();
+    // Idle threads hold memory.
+    this.#idleTimer = setInterval(() => {
+      if (!this.#isUsed && this.#threads.every(({ queuedBytes }) => queuedBytes === 0)) void this.close();
       this.#isUsed = false;
     }, idleMs).unref();
   }
 }
 
-/** What is handed over leaves this thread: what is not given is copied, and so is a piece of a buffer. */
-function separate({ steps, references, wanted, isStoredGiven }: DecodingJob): DecodingJob {
+/** A copy of a job whose buffers can all be moved to a thread; stored bytes are not copied where `canMoveStored`. */
+function detached({ steps, references, wanted, canMoveStored }: DecodingJob): DecodingJob {
   return {
     steps: steps.map((step): DecodingStep => ({
       ...step,
-      header: plain(step.header),
+      header: copyOfHeader(step.header),
       stored:
-        isStoredGiven && step.stored.byteLength === step.stored.buffer.byteLength
+        canMoveStored && step.stored.byteLength === step.stored.buffer.byteLength
           ? step.stored
           : step.stored.slice(),
     })),
     references: new Map(
       [...references].map(([id, tensor]): [Hash, Tensor] => [
         id,
-        { ...plain(tensor), bytes: tensor.bytes.slice() },
+        { ...copyOfHeader(tensor), bytes: tensor.bytes.slice() },
       ]),
     ),
     wanted,
-    isStoredGiven,
+    canMoveStored,
   };
 }
-function plain({ dtype, shape }: TensorHeader): TensorHeader {
+function copyOfHeader({ dtype, shape }: TensorHeader): TensorHeader {
   return { dtype, shape: [...shape] };
 }
 
@@ -151,10 +153,11 @@ function buffersOf({ steps, references }: DecodingJob): readonly ArrayBuffer[] {
 }
 
 let threads: DecodingThreads | undefined;
+
 /**
- * Those of this process. The event loop shares the cores with them: it reads and hashes meanwhile, and waits
- * most of the time.
+ * The threads of this process, as many as there are cores (at most four): the event loop shares the cores with
+ * them, and mostly waits.
  */
 export function decodingThreads(): DecodingThreads {
-  return (threads ??= new DecodingThreads(Math.min(mostThreads, availableParallelism())));
+  return (threads ??= new DecodingThreads(Math.min(maxThreads, availableParallelism())));
 }

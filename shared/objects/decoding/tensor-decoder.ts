@@ -1,6 +1,6 @@
 /**
- * Which codec decodes which representation of a tensor: shared/delta the codes 0 to 6, a float scheme the
- * codes from 16. Knows no store.
+ * Chooses the codec by a tensor's encoding code: shared/delta for 0 to 6, a float scheme from 16. Knows no
+ * store.
  */
 import type { DeltaCodec } from "../../delta/codec.js";
 import { isEncodingCode, type References } from "../../delta/encoded.js";
@@ -10,37 +10,41 @@ import { decodeScheme } from "../../schemes/decode-scheme.js";
 import { isSchemeCode } from "../../schemes/scheme.js";
 import type { TensorHeader } from "../../tensor/tensor.js";
 
+/** Encoded bytes and the number of their encoding. */
+export interface EncodedBytes {
+  readonly code: number;
+  readonly bytes: Uint8Array;
+}
+
 export interface TensorDecoder {
   readonly delta: DeltaCodec;
-  /** What a tensor's bytes were coded against. @throws PACK_FORMAT_UNKNOWN, DELTA_MALFORMED */
-  needs(
+  /** Which references decoding needs. @throws PACK_FORMAT_UNKNOWN, DELTA_MALFORMED */
+  readonly needs: (
     header: TensorHeader,
-    code: number,
-    bytes: Uint8Array,
-  ): { readonly base: boolean; readonly previous: boolean };
+    encoded: EncodedBytes,
+  ) => { readonly base: boolean; readonly previous: boolean };
   /**
-   * A tensor's own bytes, as many as its header says. @throws PACK_FORMAT_UNKNOWN; DELTA_MALFORMED and what
-   * else a codec says of bytes that are not its own
+   * The tensor's bytes, `byteLength` of them as its header declares. @throws PACK_FORMAT_UNKNOWN,
+   * DELTA_MALFORMED, and other errors of a codec that gets malformed bytes
    */
-  decode(
+  readonly decode: (
     header: TensorHeader,
-    code: number,
-    bytes: Uint8Array,
+    encoded: EncodedBytes,
     references: References,
     byteLength: number,
-  ): Uint8Array;
+  ) => Uint8Array;
 }
 
 function unknown(code: number): StemmaError {
   return new StemmaError(
     "PACK_FORMAT_UNKNOWN",
-    `A tensor is coded in a way (${code}) that this Stemma does not know. Use a newer one.`,
+    `A tensor has the encoding code ${code}, which this Stemma does not know. Use a newer Stemma.`,
     { code },
   );
 }
 
 let loading: Promise<TensorDecoder> | undefined;
-/** Loaded once, at first need: one workspace serves every store of this process. */
+/** The decoder, loaded on the first call; all stores of this process share it and its workspace. */
 export function tensorDecoder(): Promise<TensorDecoder> {
   return (loading ??= loadDeltaCodec().then(decoderOf));
 }
@@ -48,12 +52,12 @@ export function tensorDecoder(): Promise<TensorDecoder> {
 function decoderOf(delta: DeltaCodec): TensorDecoder {
   return {
     delta,
-    needs(header, code, bytes) {
+    needs: (header, { code, bytes }) => {
       if (isSchemeCode(code)) return { base: false, previous: false };
       if (!isEncodingCode(code)) throw unknown(code);
       return delta.requiredReferences({ code, bytes });
     },
-    decode(header, code, bytes, references, byteLength) {
+    decode: (header, { code, bytes }, references, byteLength) => {
       if (isEncodingCode(code)) return delta.decodeTensor(header, { code, bytes }, references, byteLength);
       if (!isSchemeCode(code)) throw unknown(code);
       return decodeScheme(header, code, bytes, delta);

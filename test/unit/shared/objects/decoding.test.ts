@@ -42,7 +42,7 @@ function stepOf(tensor: Tensor, base: Tensor | undefined, lastUseOf: readonly Te
 }
 
 /** The chain from the raw first tensor, or from it at hand. */
-function jobOf({ isAtHand = false, wanted = [fourth], isStoredGiven = false } = {}): DecodingJob {
+function jobOf({ isAtHand = false, wanted = [fourth], canMoveStored = false } = {}): DecodingJob {
   const raw: DecodingStep = {
     id: idOfTensor(first),
     header: first,
@@ -60,7 +60,7 @@ function jobOf({ isAtHand = false, wanted = [fourth], isStoredGiven = false } = 
     steps: isAtHand ? steps : [raw, ...steps],
     references: isAtHand ? new Map([[idOfTensor(first), first]]) : new Map(),
     wanted: new Set(wanted.map(idOfTensor)),
-    isStoredGiven,
+    canMoveStored,
   };
 }
 
@@ -107,7 +107,7 @@ describe("decoding in threads", () => {
     const threads = new DecodingThreads(1, 0);
     await turnsDuring(threads.decode(bigJob())); // Until the thread is there.
     const kept = jobOf({ isAtHand: true }),
-      given = jobOf({ isAtHand: true, isStoredGiven: true });
+      given = jobOf({ isAtHand: true, canMoveStored: true });
     const around = new Uint8Array((given.steps[1] as DecodingStep).stored.length + 9),
       piece = around.subarray(4, around.length - 5);
     piece.set((given.steps[1] as DecodingStep).stored);
@@ -155,7 +155,7 @@ describe("decoding in threads", () => {
       steps: [coded],
       references: new Map([[idOfTensor(small), small]]),
       wanted: new Set([coded.id]),
-      isStoredGiven: false,
+      canMoveStored: false,
     };
     for (let i = 0; i < 20; i++) await threads.decode(job);
     assert.equal(threads.running, 0);
@@ -195,7 +195,7 @@ function bigJob(): DecodingJob {
     ],
     references: new Map([[idOfTensor(large), large]]),
     wanted: new Set([id]),
-    isStoredGiven: false,
+    canMoveStored: false,
   };
 }
 

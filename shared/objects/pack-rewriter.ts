@@ -1,0 +1,66 @@
+/** Rewrites and removes packs for a collection of the store on files. */
+import type { Files } from "../ports.js";
+import type { ObjectKind } from "../model/model.js";
+import type { Hash } from "../tensor/tensor.js";
+import type { PackRewriter } from "./collector.js";
+import type { Located } from "./object-index.js";
+import type { PackFileWriter } from "./pack-file-writer.js";
+import type { PackFiles } from "./pack-files.js";
+import { rawEncodingCode, type PackIndex } from "./pack-format.js";
+import { plainSeal } from "./unsealed-entry.js";
+
+export interface PackRewriterParts {
+  readonly files: Files;
+  readonly packFiles: PackFiles;
+  readonly newTarget: () => PackFileWriter;
+  /** A small object's bytes, verified. */
+  readonly read: (kind: ObjectKind, id: Hash) => Promise<Uint8Array>;
+  /** A raw tensor's bytes, verified. */
+  readonly chunks: (id: Hash) => AsyncIterable<Uint8Array>;
+  /** A coded tensor's stored bytes, verified by decoding them. */
+  readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
+  /** Makes renames and removals in the folder durable. */
+  readonly syncNames: () => Promise<void>;
+  readonly onSyncError: (error: unknown) => void;
+}
+
+export class FilePackRewriter implements PackRewriter {
+  readonly #parts: PackRewriterParts;
+
+  constructor(parts: PackRewriterParts) {
+    this.#parts = parts;
+  }
+
+  async rewrite(kept: readonly Located[]): Promise<PackIndex> {
+    const { newTarget, onSyncError, syncNames } = this.#parts;
+    const target = newTarget();
+    try {
+      for (const located of kept) await this.#copy(located, target);
+      const pack = await target.finish(plainSeal, onSyncError);
+      await target.publish(pack);
+      await syncNames();
+      return pack;
+    } catch (error) {
+      await target.discard();
+      throw error;
+    }
+  }
+
+  /** Copies one object as it is stored, after verifying it: damage must not be copied while the original goes. */
+  async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
+    const { read, chunks, verifiedStored } = this.#parts;
+    if (entry.header === undefined) await target.push(await read(entry.kind as ObjectKind, entry.id));
+    else if (entry.encodingCode !== rawEncodingCode) await target.push(await verifiedStored(entry.id));
+    else for await (const piece of chunks(entry.id)) await target.push(piece);
+    target.endEntry(entry);
+  }
+
+  async remove(packs: readonly PackIndex[]): Promise<void> {
+    const { files, packFiles, syncNames } = this.#parts;
+    for (const { name } of packs) {
+      await packFiles.retire(name);
+      await files.remove(packFiles.path(name));
+    }
+    if (packs.length > 0) await syncNames();
+  }
+}

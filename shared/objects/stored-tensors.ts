@@ -1,0 +1,79 @@
+/**
+ * The port through which tensor-reading.ts gets at tensors: fulfilled by the packs on files, by the store in
+ * memory, and by a pack that is being written. Also what follows from it alone.
+ */
+import { StemmaError } from "../errors.js";
+import type { Hash, TensorHeader } from "../tensor/tensor.js";
+import { isFault, type ChainFault, type ChainState } from "./chains.js";
+import type { ObjectIndex } from "./object-index.js";
+import { maxCodedTensorBytes, type CodedTensor, type TensorEncoding } from "./object-store.js";
+import type { PackEntry } from "./pack-format.js";
+
+export type TensorEntry = PackEntry & { readonly header: TensorHeader };
+
+/** What was found instead of a tensor: the id of the bytes, where they could be decoded. */
+export interface FoundDamage {
+  readonly actual?: Hash | undefined;
+  readonly cause?: unknown;
+}
+
+export interface StoredTensors {
+  /** The copy of a tensor that is read. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH */
+  entry(id: Hash): TensorEntry;
+  state(id: Hash): ChainState;
+  /**
+   * The first `length` stored bytes (default: all) of the copy that is read; the copy is looked up before the
+   * call returns. The caller may write to the bytes where they fill their buffer, not where they are a view of
+   * a larger one.
+   */
+  stored(id: Hash, length?: number): Promise<Uint8Array>;
+  /** Whether another tensor is coded against it, so that it may be needed again. */
+  isReferenced(id: Hash): boolean;
+  /** Notes that a copy is damaged. Returns the error to throw. */
+  damaged(id: Hash, entry: PackEntry, found: FoundDamage): StemmaError;
+  /** The error to throw for a tensor whose chain has a fault. */
+  unreadable(id: Hash, fault: ChainFault): StemmaError;
+}
+
+/** @throws TENSOR_TOO_LARGE beyond maxCodedTensorBytes */
+export function refuseLarge(id: Hash, byteLength: number): void {
+  if (byteLength > maxCodedTensorBytes)
+    throw new StemmaError(
+      "TENSOR_TOO_LARGE",
+      `The tensor ${id} of ${byteLength} bytes cannot be read in one piece, which is allowed up to ${maxCodedTensorBytes} bytes. Read it as a stream.`,
+      { id, byteLength },
+    );
+}
+
+/** See ObjectReader.encodingOf. */
+export function encodingIn(index: ObjectIndex, id: Hash): TensorEncoding | undefined {
+  const entry = index.locate(id)?.entry;
+  const depth = index.state(id);
+  if (entry?.header === undefined || isFault(depth)) return undefined;
+  const { encodingCode: code, base, previous, storedBytes } = entry;
+  return {
+    code,
+    depth,
+    storedBytes,
+    ...(base === undefined ? {} : { base }),
+    ...(previous === undefined ? {} : { previous }),
+  };
+}
+
+/** See ObjectReader.readCoded. */
+export async function readCodedFrom(
+  tensors: Pick<StoredTensors, "entry" | "stored">,
+  id: Hash,
+): Promise<CodedTensor> {
+  const { header, encodingCode: code, base, previous, byteLength } = tensors.entry(id);
+  refuseLarge(id, byteLength);
+  const bytes = await tensors.stored(id);
+  return {
+    id,
+    header,
+    code,
+    bytes: bytes.slice(),
+    ...(base === undefined ? {} : { base }),
+    ...(previous === undefined ? {} : { previous }),
+  };
+}
