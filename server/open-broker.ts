@@ -65,25 +65,43 @@ async function openEmbedded({
 }
 
 async function openExternal(
-  settings: ExternalBrokerSettings,
+  { url, clientId }: ExternalBrokerSettings,
   { config, log, serverKey, admit }: OpenBrokerParts,
 ): Promise<RunningBroker> {
-  const { url, username, passwordFile, caFile } = settings;
-  const password = passwordFile === undefined ? undefined : await readFirstLine(passwordFile);
   log.warn("broker-external", {
     url,
     text: "devices connect to an external MQTT broker: this server can check neither their tokens nor their topics there, and cannot end a connection. That broker must authenticate each device and bind it to its own client id and topics (docs/reference/server-json.md)",
   });
-  return connectBroker({
-    url,
-    root: config.rootTopic,
-    clientId: settings.clientId ?? `stemma-server-${serverKey.slice(0, 12)}`,
-    username,
-    password,
-    ca: caFile === undefined ? undefined : await readConfigured(caFile),
+  return connectExternal({
+    config,
+    clientId: clientId ?? `stemma-server-${serverKey.slice(0, 12)}`,
     admit,
     log: log.child({ part: "broker" }),
-    limits: config.brokerLimits,
+  });
+}
+
+export interface ConnectExternalParts {
+  readonly config: ServerConfig;
+  readonly clientId: string;
+  readonly admit: AdmitSession;
+  readonly log: Log;
+  /** How long the first connection may take. */
+  readonly connectTimeoutMs?: number;
+}
+
+/** Connects to the external broker that the configuration names. @throws SERVER_UNREACHABLE, FILE_MISSING */
+export async function connectExternal({ config, ...parts }: ConnectExternalParts): Promise<RunningBroker> {
+  const { broker, rootTopic, brokerLimits } = config;
+  if (broker === undefined) throw new StemmaError("INTERNAL", "No external broker is configured.");
+  const { url, username, passwordFile, caFile } = broker;
+  return connectBroker({
+    ...parts,
+    url,
+    root: rootTopic,
+    username,
+    password: passwordFile === undefined ? undefined : await readFirstLine(passwordFile),
+    ca: caFile === undefined ? undefined : await readConfigured(caFile),
+    limits: brokerLimits,
   });
 }
 

@@ -1,11 +1,11 @@
-/** Can this machine train and replay: WebAssembly with SIMD, the engine bundle, which backend and why. */
+/** Can this machine train and replay: WebAssembly with SIMD, the engine bundle, the backend and why. */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { chooseBackend } from "../../shared/train/backends/choose.js";
 import { builtInEngineFolder } from "../../shared/train/train-in-child.js";
-import type { Finding } from "./examine.js";
+import type { Finding } from "./finding.js";
 
-/** (module (func (result v128) i32.const 0 i8x16.splat)): valid only where SIMD is. */
+/** (module (func (result v128) i32.const 0 i8x16.splat)): valid only where SIMD is supported. */
 const simdModule = new Uint8Array([
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11,
 ]);
@@ -19,8 +19,10 @@ export async function examineTraining(): Promise<Finding[]> {
     {
       what: "WebAssembly SIMD",
       state: simd ? "good" : "wrong",
-      found: simd ? "there" : "missing",
-      advice: simd ? undefined : "Training gives other bits without it and is refused; use another machine.",
+      found: simd ? "available" : "missing",
+      advice: simd
+        ? undefined
+        : "Training without it would give different bits and is refused. Use another machine.",
     },
     {
       what: "training engine",

@@ -1,29 +1,21 @@
 /**
- * What `stemma doctor` looks at, one question a function: each answers with what it found and, where
- * that is not good, what to do. Reads only, but for a test file of its own in the home's folder.
+ * What `stemma doctor` checks, one function per question: each returns what it found and, where that is
+ * not good, what to do. Reads only, except for a test file of its own in the home's folder.
  */
 import { open, readFile, rename, rm, stat, statfs } from "node:fs/promises";
-import { createServer } from "node:net";
 import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { isStemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { findLocalServer } from "../http/local-server.js";
+import { examineServer } from "./examine-server.js";
 import { examineTraining } from "./examine-training.js";
+import type { Finding, Subject } from "./finding.js";
 
-export interface Finding {
-  readonly what: string;
-  readonly state: "good" | "warning" | "wrong";
-  readonly found: string;
-  readonly advice?: string;
-}
-export interface Subject {
-  readonly home: string;
-}
-
-/** Models in one NeDB catalog beyond which it should move to PostgreSQL. */
+/** Versions of one fleet beyond which the embedded catalog (NeDB) becomes slow. */
 const catalogLimit = 50_000;
 
+/** Every finding, in the order of the questions. */
 export async function examine(subject: Subject): Promise<Finding[]> {
   const questions = [
     examineNode,
@@ -31,7 +23,7 @@ export async function examine(subject: Subject): Promise<Finding[]> {
     examineDisk,
     examineFsync,
     examineClock,
-    examinePorts,
+    examineServer,
     examineHome,
     examineTraining,
   ] as const;
@@ -40,7 +32,7 @@ export async function examine(subject: Subject): Promise<Finding[]> {
   return findings;
 }
 
-async function examineNode(): Promise<Finding[]> {
+function examineNode(): Finding[] {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   const good = major > 20 || (major === 20 && minor >= 19);
   return [
@@ -53,7 +45,7 @@ async function examineNode(): Promise<Finding[]> {
   ];
 }
 
-async function examineMachine(): Promise<Finding[]> {
+function examineMachine(): Finding[] {
   const low = freemem() < 1.5e9;
   return [
     {
@@ -65,7 +57,7 @@ async function examineMachine(): Promise<Finding[]> {
   ];
 }
 
-/** The nearest folder above that exists: a home that is not there yet lies on its disk. */
+/** The nearest folder above that exists: a home that does not exist yet will be on its disk. */
 async function existingFolder(path: string): Promise<string> {
   return (await stat(path).catch(() => undefined))?.isDirectory() === true || path === dirname(path)
     ? path
@@ -107,15 +99,15 @@ async function examineFsync({ home }: Subject): Promise<Finding[]> {
     } finally {
       await handle.close();
     }
-    const whole = (await readFile(`${path}.renamed`)).length === 4096;
+    const isComplete = (await readFile(`${path}.renamed`)).length === 4096;
     return [
       {
         what: "durable writes",
-        state: whole ? "good" : "wrong",
-        found: whole
+        state: isComplete ? "good" : "wrong",
+        found: isComplete
           ? `write, fsync, rename and folder fsync work (${formatDuration(performance.now() - began)})`
-          : "what was written did not come back",
-        advice: whole ? undefined : "Do not keep models on this file system.",
+          : "the bytes read back differ from those written",
+        advice: isComplete ? undefined : "Do not keep models on this file system.",
       },
     ];
   } catch (error) {
@@ -148,48 +140,11 @@ async function examineClock(): Promise<Finding[]> {
   ];
 }
 
-async function examinePorts({ home }: Subject): Promise<Finding[]> {
-  const running = await findLocalServer(home);
-  if (running)
-    return [
-      {
-        what: "server",
-        state: "good",
-        found: `runs on this home, process ${running.pid}: ${running.mqttUrl}, ${running.httpUrl}`,
-      },
-    ];
-  const taken: number[] = [];
-  for (const port of [1883, 8083]) if (!(await portIsFree(port))) taken.push(port);
-  return [
-    {
-      what: "ports",
-      state: taken.length === 0 ? "good" : "warning",
-      found: taken.length === 0 ? "1883 and 8083 are free" : `${taken.join(" and ")} taken`,
-      advice:
-        taken.length === 0
-          ? undefined
-          : "No error: the server then takes a free port and says which; or name one with --mqtt-port, --http-port.",
-    },
-  ];
-}
-
-function portIsFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = createServer();
-    probe.once("error", () => {
-      resolve(false);
-    });
-    probe.listen(port, "127.0.0.1", () => {
-      probe.close(() => {
-        resolve(true);
-      });
-    });
-  });
-}
-
 async function examineHome({ home }: Subject): Promise<Finding[]> {
   if ((await stat(home).catch(() => undefined)) === undefined)
-    return [{ what: "home", state: "good", found: `${home} is not there yet; the first command makes it` }];
+    return [
+      { what: "home", state: "good", found: `${home} does not exist yet; the first command creates it` },
+    ];
   try {
     const running = await findLocalServer(home);
     const { connectOperations } = await import("../http/client.js");
@@ -210,7 +165,7 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
           found: `${home}: format and journal are readable, ${counts}`,
           advice:
             crowded.length > 0
-              ? `Beyond ${catalogLimit} models the embedded catalog is slow; split the fleet.`
+              ? `Beyond ${catalogLimit} versions the embedded catalog is slow; split the fleet.`
               : undefined,
         },
       ];
@@ -225,7 +180,7 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
         state: "wrong",
         found: text,
         advice:
-          "Nothing was changed. Run stemma storage check for what is damaged, and restore from a backup if it is.",
+          "Nothing was changed. Run `stemma storage check` to see what is damaged, and restore it from a backup.",
       },
     ];
   }

@@ -203,11 +203,11 @@ export class ScriptedDevice {
       expiresMs: 0,
       body,
     });
-    await this.client.publishAsync(
-      buildTopic({ root, fleet, device, kind: body.type === "birth" ? "birth" : "up" }),
-      Buffer.from(envelope),
-      { qos: 1, retain: body.type === "birth" },
-    );
+    const kind = body.type === "birth" || body.type === "state" ? body.type : "up";
+    await this.client.publishAsync(buildTopic({ root, fleet, device, kind }), Buffer.from(envelope), {
+      qos: 1,
+      retain: kind !== "up",
+    });
   }
   async sayRaw(bytes: Uint8Array): Promise<void> {
     const { root, fleet, device } = this.enrolment;

@@ -5,7 +5,8 @@
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
-import { examine, type Finding } from "../../doctor/examine.js";
+import { examine } from "../../doctor/examine.js";
+import type { Finding } from "../../doctor/finding.js";
 
 export function addDoctorCommand(program: Command): void {
   program

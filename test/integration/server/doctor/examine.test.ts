@@ -1,13 +1,11 @@
-/**
- * What `doctor` says of a home: that of a server with fleets of its own, of nothing, of something that is no
- * home.
- */
+/** What `doctor` reports of a home (one with fleets, none, a file in its place) and of its server.json. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { examine } from "../../../../server/doctor/examine.js";
+import { plainBroker } from "../../../helpers/plain-broker.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 const homeOf = async (home: string): Promise<{ readonly state: string; readonly found: string }> => {
@@ -34,5 +32,27 @@ test("no home yet is good, a file in its place is wrong", async () => {
     assert.equal((await homeOf(join(folder, "file"))).state, "wrong");
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+});
+
+test("server.json is examined: its keys, the files and the broker it names", async () => {
+  const home = await mkdtemp(join(tmpdir(), "stemma-doctor-"));
+  const broker = await plainBroker();
+  const findings = async (file: object): Promise<Record<string, string>> => {
+    await writeFile(join(home, "server.json"), JSON.stringify({ format: 1, ...file }));
+    return Object.fromEntries((await examine({ home })).map(({ what, state }) => [what, state]));
+  };
+  try {
+    assert.equal((await findings({ listen: { prot: 1 } }))["server.json"], "wrong");
+    const missing = { certFile: "none.pem", keyFile: "none.key" };
+    assert.equal((await findings({ listen: { tls: missing } }))["server.json"], "wrong");
+    assert.equal((await findings({ listen: { host: "0.0.0.0" } }))["server.json"], "warning");
+    const external = { broker: { kind: "external", url: broker.url } };
+    const reachable = await findings(external);
+    assert.deepEqual([reachable["server.json"], reachable["external broker"]], ["good", "good"]);
+    await broker.close();
+    assert.equal((await findings(external))["external broker"], "wrong");
+  } finally {
+    await rm(home, { recursive: true, force: true });
   }
 });
