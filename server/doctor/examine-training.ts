@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { chooseBackend } from "../../shared/train/backends/choose.js";
-import { builtInEngineFolder } from "../../shared/train/train-in-child.js";
+import { builtInEngineFolder } from "../../shared/train/engine-folder.js";
 import type { Finding } from "./finding.js";
 
 /** (module (func (result v128) i32.const 0 i8x16.splat)): valid only where SIMD is supported. */

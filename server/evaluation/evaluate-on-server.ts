@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
-import { mostEvaluated, type EvaluationJob } from "../../shared/train/evaluation-job.js";
+import { maxEvaluated, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { EvaluationReport } from "../api/evaluation-schemas.js";
@@ -100,10 +100,10 @@ function identityOf({
 
 /** @throws USAGE */
 export function checkCount(option: string, count: number | undefined): void {
-  if (count !== undefined && !(Number.isSafeInteger(count) && count >= 1 && count <= mostEvaluated))
+  if (count !== undefined && !(Number.isSafeInteger(count) && count >= 1 && count <= maxEvaluated))
     throw new StemmaError(
       "USAGE",
-      `${option} is ${count}; it takes a whole number from 1 to ${mostEvaluated}.`,
+      `${option} is ${count}; it takes a whole number from 1 to ${maxEvaluated}.`,
       { option },
     );
 }

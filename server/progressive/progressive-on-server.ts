@@ -17,7 +17,7 @@ import type { SamplePart } from "../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-job.js";
-import { firstOf } from "../../shared/train/evaluation.js";
+import { firstSamples } from "../../shared/train/evaluation.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { checkCount, oneOfFew } from "../evaluation/evaluate-on-server.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
@@ -72,7 +72,7 @@ async function evaluateVersion(
       "USAGE",
       `The data ${request.data} is of a regression, which has no most likely classes. Evaluate without --progressive.`,
     );
-  const part = firstOf(set.heldOut, request.limit ?? set.heldOut.count),
+  const part = firstSamples(set.heldOut, request.limit ?? set.heldOut.count),
     leaves = await repository.leaves(version.versionId);
   await mkdir(workFolderOf(home), { recursive: true });
   const workFolder = await mkdtemp(join(workFolderOf(home), "progressive-"));

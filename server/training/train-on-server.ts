@@ -9,14 +9,10 @@ import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
-import {
-  trainInChild,
-  type TrainingOutcome,
-  type TrainingProgress,
-} from "../../shared/train/train-in-child.js";
+import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
-import type { TrainingJob } from "../../shared/train/training.js";
+import type { TrainingJob, TrainingProgress } from "../../shared/train/training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";

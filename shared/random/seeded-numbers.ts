@@ -1,9 +1,9 @@
 /**
- * Numbers drawn from a seed: for searches and tests that must come out the same again. Not for training,
- * whose streams are named and counted (train/streams.ts), and not for secrets.
+ * Random numbers from a seed, for searches and tests that must be repeatable. Training uses the named and
+ * counted streams of streams.ts instead. Not for secrets.
  */
 
-/** Uniform numbers in [0, 1), the same for the same seed (mulberry32). */
+/** Returns a function that gives uniform numbers in [0, 1), the same ones for the same seed (mulberry32). */
 export function seededNumbers(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,13 +1,13 @@
 /**
  * Named, counted random streams. Everything random in a training (sample order, augmentation, dropout,
- * initialisers) draws from one of these; all derive from one seed, so (seed, invocation, stream name,
- * count) says which numbers were drawn (ME9, DESIGN "Determinism"). Integer arithmetic only: uniform
- * floats are exact quotients, normals come from comparisons of integers, so no Math transcendental,
- * whose bits differ between machines, touches a value.
+ * initialisers) is drawn from one of them. All streams derive from one seed, so (seed, invocation, stream
+ * name, count) determines which numbers were drawn (ME9; docs/design.md, "Determinism"). Integer arithmetic
+ * only: uniform floats are exact quotients, normal numbers come from comparisons of integers. The
+ * transcendental functions of Math are not used, because their bits differ between machines.
  *
- * Generator: Philox 4x32-10 (Salmon et al., SC 2011), counter-based: a stream's whole state is its
- * count. Its key is the first 64 bits of SHA-256("stemma-stream-1\0" ‖ seed ‖ "\0" ‖ invocation ‖ "\0" ‖
- * name).
+ * The generator is Philox 4x32-10 (Salmon et al., SC 2011), which is counter-based: a stream's complete state
+ * is its count. Its key is the first 64 bits of SHA-256("stemma-stream-1\0" ‖ seed ‖ "\0" ‖ invocation ‖ "\0"
+ * ‖ name).
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../errors.js";
@@ -26,13 +26,13 @@ function multiplyHigh(a: number, b: number): number {
   const bHigh = b >>> 16;
   const low = aLow * bLow;
   const middle = aHigh * bLow + (low >>> 16);
-  const other = aLow * bHigh + (middle % 65536);
-  return (aHigh * bHigh + Math.floor(middle / 65536) + Math.floor(other / 65536)) >>> 0;
+  const cross = aLow * bHigh + (middle % 65536);
+  return (aHigh * bHigh + Math.floor(middle / 65536) + Math.floor(cross / 65536)) >>> 0;
 }
 
 /**
- * One Philox 4x32-10 block: 128 bits of counter and 64 of key give four words. Exported for its known-answer
- * test.
+ * Computes one Philox 4x32-10 block: four 32-bit words from a counter of 128 bits and a key of 64 bits.
+ * Exported for its known-answer test.
  */
 export function philoxBlock(
   counter: readonly [number, number, number, number],
@@ -57,7 +57,7 @@ export function philoxBlock(
   return [c0, c1, c2, c3];
 }
 
-/** One stream. Not for sharing between two users: each asks `Streams` for a name of its own. */
+/** One stream. Two users must not share one: each gets a stream of its own name from `Streams`. */
 export class Stream {
   readonly name: string;
   readonly #key: readonly [number, number];
@@ -70,17 +70,17 @@ export class Stream {
     this.#key = key;
   }
 
-  /** 32-bit words drawn so far: the whole state of the stream. */
+  /** Number of 32-bit words drawn so far: the complete state of the stream. */
   get count(): number {
     return this.#count;
   }
 
-  /** Goes to a count that was recorded. */
+  /** Continues from a recorded count. */
   seek(count: number): void {
     if (!Number.isSafeInteger(count) || count < 0)
       throw new StemmaError(
         "RECIPE_PARAMETERS_INVALID",
-        `The stream ${this.name} cannot go to ${count}; a count is a whole number ≥ 0.`,
+        `The stream ${this.name} cannot continue from ${count}. Give a whole number ≥ 0.`,
         { count },
       );
     this.#count = count;
@@ -96,22 +96,22 @@ export class Stream {
     return this.#block[this.#count++ % 4] as number;
   }
 
-  /** A float32 in [0, 1): the upper 24 bits over 2²⁴, exact. */
+  /** A float32 in [0, 1): the upper 24 bits of a word, divided by 2²⁴ exactly. */
   uniform(): number {
     return (this.word() >>> 8) / 16777216;
   }
 
-  /** A float32 in [low, high]; one rounding for the product, one for the sum. */
+  /** A float32 in [low, high]; the product and the sum are rounded once each. */
   uniformBetween(low: number, high: number): number {
     return Math.fround(Math.fround(low) + Math.fround(this.uniform() * Math.fround(high - low)));
   }
 
-  /** A whole number in [0, below), without bias (rejection); `below` from 1 to 2³². */
+  /** A whole number in [0, below) without bias (by rejection); `below` is from 1 to 2³². */
   integer(below: number): number {
     if (!Number.isSafeInteger(below) || below < 1 || below > twoTo32)
       throw new StemmaError(
         "RECIPE_PARAMETERS_INVALID",
-        `A whole number below ${below} cannot be drawn; the bound is 1 to 2^32.`,
+        `A whole number below ${below} cannot be drawn. Use a bound from 1 to 2^32.`,
         { below },
       );
     const limit = twoTo32 - (twoTo32 % below);
@@ -122,9 +122,9 @@ export class Stream {
   }
 
   /**
-   * A standard normal as float32: algorithm N of Karney, "Sampling exactly from the normal
-   * distribution" (ACM TOMS 42, 2016), with uniforms of 32 bits. It only compares integers, where the
-   * usual methods need a logarithm.
+   * A standard normal number as float32: algorithm N of Karney, "Sampling exactly from the normal
+   * distribution" (ACM TOMS 42, 2016), with uniform numbers of 32 bits. It only compares integers; the usual
+   * methods need a logarithm.
    */
   normal(): number {
     for (;;) {
@@ -142,7 +142,8 @@ export class Stream {
   }
 
   /**
-   * True with probability exp(−1/2): the length of a falling run that starts below 1/2 is even (von Neumann).
+   * True with probability exp(−1/2): when the length of a falling run that starts below 1/2 is even (von
+   * Neumann).
    */
   #halfRun(): boolean {
     let last = 0x80000000;
@@ -154,7 +155,7 @@ export class Stream {
     return length % 2 === 0;
   }
 
-  /** True with probability exp(−x (2k + x) / (2k + 2)), x as a fraction of 2³² (algorithm B there). */
+  /** True with probability exp(−x (2k + x) / (2k + 2)), x as a fraction of 2³² (Karney's algorithm B). */
   #fractionRun(k: number, x: number): boolean {
     let last = x;
     let length = 0;
@@ -168,14 +169,14 @@ export class Stream {
     return length % 2 === 0;
   }
 
-  /** The whole numbers 0 … length − 1 in a drawn order (Fisher and Yates). */
+  /** The whole numbers 0 … length − 1 in random order (Fisher and Yates). */
   permutation(length: number): Uint32Array {
     const order = Uint32Array.from({ length }, (_, index) => index);
     for (let index = length - 1; index > 0; index--) {
       const other = this.integer(index + 1);
-      const kept = order[index] as number;
+      const swapped = order[index] as number;
       order[index] = order[other] as number;
-      order[other] = kept;
+      order[other] = swapped;
     }
     return order;
   }
@@ -196,18 +197,18 @@ export class Streams {
     if (!/^(0|[1-9][0-9]{0,19})$/.test(seed) || BigInt(seed) >= 2n ** 64n)
       throw new StemmaError(
         "RECIPE_PARAMETERS_INVALID",
-        `The seed "${seed.slice(0, 40)}" is no unsigned 64-bit number. Give it in decimal digits.`,
+        `The seed "${seed.slice(0, 40)}" is not an unsigned 64-bit number. Give it in decimal digits without leading zeros.`,
       );
     if (!Number.isSafeInteger(invocation) || invocation < 0)
       throw new StemmaError(
         "RECIPE_PARAMETERS_INVALID",
-        `The invocation count ${invocation} is no whole number ≥ 0.`,
+        `The invocation count ${invocation} is not a whole number ≥ 0. Correct it.`,
       );
     this.seed = seed;
     this.invocation = invocation;
   }
 
-  /** The stream of a name; the same object each time, so its count goes on. */
+  /** The stream of a name; each call returns the same object, so its count continues. */
   stream(name: string): Stream {
     let stream = this.#streams.get(name);
     if (stream === undefined) {
@@ -220,7 +221,7 @@ export class Streams {
     return stream;
   }
 
-  /** Names and counts, sorted by name: for the provenance record, and to go on from a checkpoint. */
+  /** Counts of all streams, sorted by name: for the provenance record, and to continue from a checkpoint. */
   counts(): Readonly<Record<string, number>> {
     return Object.fromEntries(
       [...this.#streams.values()]
@@ -229,7 +230,7 @@ export class Streams {
     );
   }
 
-  /** Goes to recorded counts. */
+  /** Continues all streams from recorded counts. */
   restore(counts: Readonly<Record<string, number>>): void {
     for (const [name, count] of Object.entries(counts)) this.stream(name).seek(count);
   }

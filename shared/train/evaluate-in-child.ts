@@ -1,31 +1,21 @@
-/**
- * Runs an evaluation in a child process from the engine bundle, as trainings run. Knows nothing of recipes,
- * data or TensorFlow.
- */
-import { mkdir, readFile, rm } from "node:fs/promises";
+/** Evaluates a model in a child process, with the engine bundle that trainings use (train-in-child.ts). */
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../errors.js";
-import { checkEngine, runEngine, writeJobFolder, type TrainInChildOptions } from "./train-in-child.js";
+import { runEngineProcess } from "./engine-process.js";
 import type { EvaluationJob, EvaluationResult } from "./evaluation-job.js";
+import { prepareFolders, type ChildOptions } from "./train-in-child.js";
 
 /**
- * Evaluates in a child process; `job/` and `result/` are made in the work folder, which the caller removes.
- * @throws the typed error of the child (DATASET_UNKNOWN, ARCHITECTURE_MISMATCH, NOT_A_NUMBER,
- * MEMORY_EXHAUSTED …);
- *   TRAINING_STOPPED when it was aborted or killed; BACKEND_UNAVAILABLE when the bundle is missing
+ * Evaluates in a child process. `job/` and `result/` are created in the work folder, which the caller
+ * removes.
+ * @throws the child's typed error (DATASET_UNKNOWN, ARCHITECTURE_MISMATCH, NOT_A_NUMBER, MEMORY_EXHAUSTED …);
+ * TRAINING_STOPPED when it was aborted or killed; BACKEND_UNAVAILABLE when the bundle is missing;
+ * ENGINE_HASH_MISMATCH
  */
-export async function evaluateInChild(
-  job: EvaluationJob,
-  options: TrainInChildOptions,
-): Promise<EvaluationResult> {
-  if (options.expectedEngine !== undefined) await checkEngine(options.engineFolder, options.expectedEngine);
-  const jobFolder = join(options.workFolder, "job");
-  const resultFolder = join(options.workFolder, "result");
-  await rm(resultFolder, { recursive: true, force: true });
-  await mkdir(resultFolder, { recursive: true });
-  const memoryLimitMb = options.memoryLimitMb ?? job.memoryLimitMb;
-  await writeJobFolder({ ...job, ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }) }, jobFolder);
-  await runEngine(jobFolder, resultFolder, options, "evaluation");
+export async function evaluateInChild(job: EvaluationJob, options: ChildOptions): Promise<EvaluationResult> {
+  const { jobFolder, resultFolder } = await prepareFolders(job, options);
+  await runEngineProcess({ purpose: "evaluation", jobFolder, resultFolder }, options);
   try {
     return JSON.parse(await readFile(join(resultFolder, "evaluation.json"), "utf8")) as EvaluationResult;
   } catch (cause) {

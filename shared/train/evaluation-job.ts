@@ -1,6 +1,6 @@
 /**
- * An evaluation as data: what goes into the engine, what comes out. Types only; it runs in a child process
- * like a training (see evaluate-in-child.ts).
+ * An evaluation as data: the job and its result. It runs in a child process like a training (see
+ * evaluate-in-child.ts).
  */
 import type { Hash } from "../tensor/tensor.js";
 import type { Evaluation } from "./evaluation.js";
@@ -8,15 +8,19 @@ import type { BackendChoice, DatasetReference } from "./training.js";
 
 export interface EvaluationJob {
   readonly format: 1;
-  /**
-   * What makes this job no training. `limit`: the first so many held-out samples; `top`: a classification's
-   * top-k beside its top-1; `outputs`: the model's outputs are wanted too, in the file `outputsFile`.
-   */
-  readonly evaluate: { readonly top?: number; readonly limit?: number; readonly outputs?: boolean };
+  /** Distinguishes the job from a training. */
+  readonly evaluate: {
+    /** Classification: also count samples whose class is among the k largest outputs. */
+    readonly top?: number | undefined;
+    /** Evaluate only the first held-out samples. */
+    readonly limit?: number | undefined;
+    /** Also write the model's outputs, into the file `outputsFile`. */
+    readonly outputs?: boolean | undefined;
+  };
   readonly dataset: DatasetReference;
-  /** The model: model.safetensors with leaves named "layer/weight", and architecture.json. */
-  readonly base: { readonly folder: string; readonly versionId?: Hash };
-  readonly memoryLimitMb?: number;
+  /** The model's folder: model.safetensors with leaves named "layer/weight", and architecture.json. */
+  readonly base: { readonly folder: string; readonly versionId?: Hash | undefined };
+  readonly memoryLimitMb?: number | undefined;
 }
 
 export interface EvaluationResult {
@@ -29,8 +33,8 @@ export interface EvaluationResult {
   readonly durationMs: number;
 }
 
-/** In the result folder: float32, little-endian, a row for each sample that was evaluated. */
+/** The outputs in the result folder: float32, little-endian, one row for each evaluated sample. */
 export const outputsFile = "outputs.f32";
 
-/** Most samples and classes that may be asked for. */
-export const mostEvaluated = 1_000_000;
+/** Maximum of `limit` and `top`. */
+export const maxEvaluated = 1_000_000;

@@ -1,16 +1,13 @@
-/**
- * What a model's outputs are worth on samples (ME4: evaluations are records of their own). Pure: outputs
- * and targets in, numbers in units out.
- */
+/** Measures how good a model's outputs are on samples (ME4: evaluations are records of their own). Pure. */
 import type { SamplePart, SampleSet } from "./datasets/dataset.js";
 
 export interface RegressionEvaluation {
   readonly task: "regression";
   readonly samples: number;
-  /** Mean absolute and root mean square error, in the target's unit. */
+  /** In the target's unit, like the root mean square error. */
   readonly meanAbsoluteError: number;
   readonly rootMeanSquareError: number;
-  /** Part of the variance that is explained; null where the targets do not vary. */
+  /** The fraction of the variance that is explained; null where the targets do not vary. */
   readonly r2: number | null;
 }
 
@@ -19,9 +16,9 @@ export interface ClassificationEvaluation {
   readonly samples: number;
   readonly correct: number;
   readonly accuracy: number;
-  /** Where it was asked for: the actual class is among the k with the largest outputs. */
-  readonly top?: { readonly k: number; readonly correct: number; readonly accuracy: number };
-  /** By class: recall is Chen's per-class accuracy. Null without a sample or a prediction. */
+  /** Where it was requested: samples whose actual class is among the k largest outputs. */
+  readonly top?: { readonly k: number; readonly correct: number; readonly accuracy: number } | undefined;
+  /** By class. Recall is Chen's per-class accuracy; null without a sample or a prediction. */
   readonly classes: readonly {
     readonly samples: number;
     readonly recall: number | null;
@@ -34,30 +31,29 @@ export interface ClassificationEvaluation {
 
 export type Evaluation = RegressionEvaluation | ClassificationEvaluation;
 
-export interface EvaluateOptions {
-  /** A classification's top-k beside its top-1. */
-  readonly top?: number;
-}
-
-/** @param outputs count × width numbers, row-major */
+/**
+ * Evaluates the outputs of a model.
+ * @param outputs count × width numbers, row-major
+ * @param options.top also count the samples whose class is among the `top` largest outputs (classification)
+ */
 export function evaluate(
   set: Pick<SampleSet, "task" | "classes" | "targetSize">,
   part: SamplePart,
   outputs: Float32Array,
-  { top }: EvaluateOptions = {},
+  { top }: { readonly top?: number | undefined } = {},
 ): Evaluation {
   if (set.task === "regression") return evaluateRegression(part, outputs);
-  const found = evaluateClassification(set.classes, part, outputs);
-  return top === undefined ? found : { ...found, top: topOf(set.classes, part, outputs, top) };
+  const evaluation = evaluateClassification(set.classes, part, outputs);
+  return top === undefined ? evaluation : { ...evaluation, top: topOf(set.classes, part, outputs, top) };
 }
 
-/** The recipe's metric in its unit: percentage points of error, or per cent right. */
-export function metricValue(measured: Evaluation): number {
-  return (measured.task === "regression" ? measured.meanAbsoluteError : measured.accuracy) * 100;
+/** The recipe's metric in per cent: the mean absolute error, or the accuracy. */
+export function metricValue(evaluation: Evaluation): number {
+  return (evaluation.task === "regression" ? evaluation.meanAbsoluteError : evaluation.accuracy) * 100;
 }
 
 /** The first `limit` samples of a part. */
-export function firstOf(part: SamplePart, limit: number): SamplePart {
+export function firstSamples(part: SamplePart, limit: number): SamplePart {
   if (part.count <= limit) return part;
   const each = (values: Float32Array): Float32Array =>
     values.subarray(0, (values.length / part.count) * limit);
@@ -86,7 +82,7 @@ function evaluateRegression(part: SamplePart, outputs: Float32Array): Regression
   };
 }
 
-/** The class with the largest output; the first of equals. */
+/** The class with the largest output; of equal ones the first. */
 export function predictedClass(outputs: Float32Array, row: number, classes: number): number {
   let best = 0;
   for (let each = 1; each < classes; each++)
@@ -95,15 +91,15 @@ export function predictedClass(outputs: Float32Array, row: number, classes: numb
 }
 
 /**
- * How many outputs stand before that of `wanted`: larger ones, and equal ones of lower classes, as
- * `predictedClass` has it.
+ * The number of outputs that rank before that of `target`: larger ones, and equal ones of lower classes, as
+ * in `predictedClass`.
  */
-export function rankOf(outputs: Float32Array, row: number, classes: number, wanted: number): number {
-  const own = outputs[row * classes + wanted] as number;
+export function rankOf(outputs: Float32Array, row: number, classes: number, target: number): number {
+  const own = outputs[row * classes + target] as number;
   let before = 0;
   for (let each = 0; each < classes; each++) {
     const other = outputs[row * classes + each] as number;
-    if (other > own || (other === own && each < wanted)) before++;
+    if (other > own || (other === own && each < target)) before++;
   }
   return before;
 }
@@ -113,7 +109,7 @@ function topOf(
   part: SamplePart,
   outputs: Float32Array,
   k: number,
-): ClassificationEvaluation["top"] {
+): NonNullable<ClassificationEvaluation["top"]> {
   const correct = part.targets.reduce(
     (total, actual, row) => total + (rankOf(outputs, row, classes, actual) < k ? 1 : 0),
     0,
@@ -134,7 +130,7 @@ function evaluateClassification(
   });
   const diagonal = confusion.map((line, index) => line[index] as number);
   const correct = diagonal.reduce((total, each) => total + each, 0);
-  const ratio = (top: number, bottom: number): number | null => (bottom === 0 ? null : top / bottom);
+  const ratio = (part: number, whole: number): number | null => (whole === 0 ? null : part / whole);
   return {
     task: "classification",
     samples: part.count,

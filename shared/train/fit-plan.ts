@@ -1,27 +1,27 @@
-/** What the training loop is told to do. Data only; a recipe makes it from its parameters. */
+/** The plan of a training loop, which a recipe makes from its parameters. Types only. */
 import type { OptimizerSettings } from "./optimizers.js";
 import type { Schedule } from "./learning-rate.js";
 
 export type LossName = "mean-squared-error" | "mean-absolute-error" | "softmax-cross-entropy";
 
 export interface FitPlan {
-  /** At most this many passes over the training part. */
+  /** Maximum number of passes over the training part. */
   readonly epochs: number;
   readonly batchSize: number;
   readonly loss: LossName;
   readonly optimizer: OptimizerSettings;
   readonly schedule: Schedule;
   /**
-   * Stop when the validation loss has not improved for this many epochs (CH5: 5, of at most 50); 0 trains all
-   * epochs. The weights of the best epoch are kept.
+   * Stop when the validation loss has not improved for this many epochs and keep the weights of the best
+   * epoch (CH5: 5, of at most 50 epochs); 0 trains all epochs.
    */
   readonly patience: number;
-  /** Indices of leaf layers whose weights stay; batch norm among them runs as in inference. */
+  /** Indices of leaf layers whose weights do not change; batch norm among them runs as in inference. */
   readonly frozenLayers: readonly number[];
-  /** Gradients are scaled down to this global norm where they exceed it; 0 leaves them. */
+  /** Gradients are scaled down to this global norm where they exceed it; 0 disables that. */
   readonly clipNorm: number;
-  /** Images are moved by up to this many pixels, drawn anew for each sample and epoch; 0 leaves them. */
+  /** Images are moved by up to this many pixels, drawn again for each sample and epoch; 0 disables that. */
   readonly shiftPixels: number;
-  /** Save a checkpoint after every so many epochs; 0 for none. */
+  /** Save a checkpoint after every this many epochs; 0 saves none. */
   readonly checkpointEveryEpochs: number;
 }

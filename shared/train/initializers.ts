@@ -1,6 +1,6 @@
 /**
- * First values of weights, drawn from a named stream. TensorFlow.js's own use Math.log and Math.random
- * (normal) or a generator of strings (uniform), so none of them is used. Pure; float32 throughout.
+ * Initial values of weights, drawn from a named stream, as float32. Replaces TensorFlow.js's initialisers,
+ * which use Math.log and Math.random (normal) or a generator seeded with strings (uniform).
  */
 import { StemmaError } from "../errors.js";
 import type { Stream } from "../random/streams.js";
@@ -23,8 +23,8 @@ function product(numbers: readonly number[]): number {
 }
 
 /**
- * Inputs and outputs a weight connects: convolution kernels are [height, width, in, out], dense ones [in,
- * out].
+ * Number of inputs and outputs that a weight connects. Dense kernels are [in, out], convolution kernels
+ * [height, width, in, out].
  */
 export function fans(shape: readonly number[]): { readonly fanIn: number; readonly fanOut: number } {
   if (shape.length < 2) return { fanIn: product(shape), fanOut: product(shape) };
@@ -32,14 +32,16 @@ export function fans(shape: readonly number[]): { readonly fanIn: number; readon
   return { fanIn: field * (shape.at(-2) as number), fanOut: field * (shape.at(-1) as number) };
 }
 
-/** A depthwise kernel [height, width, channels, multiplier] sees height × width numbers of one channel. */
+/**
+ * The fans of a depthwise kernel [height, width, channels, multiplier], which reads one channel at a time.
+ */
 export function depthwiseFans(shape: readonly number[]): { readonly fanIn: number; readonly fanOut: number } {
   const field = product(shape.slice(0, 2));
   return { fanIn: field, fanOut: field * (shape[3] ?? 1) };
 }
 
 /**
- * @param shape of the weight
+ * Draws the initial values of a weight.
  * @returns product(shape) float32 numbers, row-major
  * @throws RECIPE_PARAMETERS_INVALID for `orthogonal` on a shape of fewer than two dimensions
  */
@@ -58,7 +60,7 @@ export function initialize(
     : name.startsWith("he")
       ? 2 / fanIn
       : 1 / fanIn;
-  // Square roots are correctly rounded everywhere (IEEE 754), unlike logarithms and powers.
+  // IEEE 754 rounds square roots correctly on every machine, unlike logarithms and powers.
   if (name.endsWith("uniform")) {
     const limit = Math.fround(Math.sqrt(3 * scale));
     for (let index = 0; index < values.length; index++) values[index] = stream.uniformBetween(-limit, limit);
@@ -69,12 +71,15 @@ export function initialize(
   return values;
 }
 
-/** Rows or columns (the shorter side) orthonormal: modified Gram-Schmidt, twice, over normals, in float64. */
+/**
+ * A matrix [product of all but the last dimension, last dimension] with orthonormal rows or columns,
+ * whichever are fewer: modified Gram-Schmidt, twice, on normal numbers, in float64.
+ */
 function orthogonal(shape: readonly number[], stream: Stream): Float32Array {
   if (shape.length < 2)
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `An orthogonal start needs a matrix, not the shape [${shape.join(", ")}].`,
+      `The initializer "orthogonal" needs at least two dimensions, the weight has the shape [${shape.join(", ")}]. Use another initializer.`,
       { shape },
     );
   const rows = product(shape.slice(0, -1));
@@ -88,8 +93,8 @@ function orthogonal(shape: readonly number[], stream: Stream): Float32Array {
     });
   const values = new Float32Array(rows * columns);
   vectors.forEach((vector, index) => {
-    for (let at = 0; at < length; at++)
-      values[rows >= columns ? at * columns + index : index * columns + at] = vector[at] as number;
+    for (let i = 0; i < length; i++)
+      values[rows >= columns ? i * columns + index : index * columns + i] = vector[i] as number;
   });
   return values;
 }
@@ -97,12 +102,11 @@ function orthogonal(shape: readonly number[], stream: Stream): Float32Array {
 function orthonormalize(vector: Float64Array, against: readonly Float64Array[]): void {
   for (const other of against) {
     let dot = 0;
-    for (let at = 0; at < vector.length; at++) dot += (vector[at] as number) * (other[at] as number);
-    for (let at = 0; at < vector.length; at++)
-      vector[at] = (vector[at] as number) - dot * (other[at] as number);
+    for (let i = 0; i < vector.length; i++) dot += (vector[i] as number) * (other[i] as number);
+    for (let i = 0; i < vector.length; i++) vector[i] = (vector[i] as number) - dot * (other[i] as number);
   }
   let square = 0;
   for (const value of vector) square += value * value;
   const length = Math.sqrt(square);
-  for (let at = 0; at < vector.length; at++) vector[at] = (vector[at] as number) / length;
+  for (let i = 0; i < vector.length; i++) vector[i] = (vector[i] as number) / length;
 }

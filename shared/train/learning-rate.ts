@@ -1,27 +1,31 @@
 /**
- * Learning-rate schedules as tables of float32, one number an iteration, made before training starts.
- * Built from + − × ÷ only; Math.pow and Math.cos differ between machines.
+ * Learning-rate schedules as float32 tables, one number per iteration, computed before training starts. They
+ * use + − × ÷ only, because Math.pow and Math.cos differ between machines.
  */
 import { StemmaError } from "../errors.js";
 
 export const scheduleNames = ["constant", "linear", "step", "inverse-time"] as const;
-export type ScheduleName = (typeof scheduleNames)[number];
+type ScheduleName = (typeof scheduleNames)[number];
 
 export interface Schedule {
   readonly name: ScheduleName;
   /** Rate at the first iteration after the warm-up. */
   readonly rate: number;
   /**
-   * linear: the last rate as a part of the first. step: factor each `everyEpochs`. inverse-time: strength an
-   * epoch.
+   * linear: the last rate as a fraction of the first. step: the factor after each `everyEpochs`.
+   * inverse-time: the decay per epoch.
    */
   readonly factor?: number;
+  /** step: epochs between two changes. */
   readonly everyEpochs?: number;
-  /** Iterations over which the rate rises in equal steps from rate / warmup. */
+  /** Number of iterations n over which the rate rises at first, in equal steps from 1/n of it. */
   readonly warmupIterations?: number;
 }
 
-/** Rates of all iterations. @throws RECIPE_PARAMETERS_INVALID for a rate that is not above 0 */
+/**
+ * The rates of all iterations: epochs × iterationsPerEpoch numbers.
+ * @throws RECIPE_PARAMETERS_INVALID for a rate or factor that is negative or not finite
+ */
 export function learningRates(schedule: Schedule, epochs: number, iterationsPerEpoch: number): Float32Array {
   const { rate, factor = 1, everyEpochs = 1, warmupIterations = 0 } = schedule;
   if (
@@ -33,7 +37,7 @@ export function learningRates(schedule: Schedule, epochs: number, iterationsPerE
   ) {
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `A learning rate of ${rate} with factor ${factor} every ${everyEpochs} epochs makes no schedule; rates and factors are numbers ≥ 0.`,
+      `A learning rate of ${rate} with factor ${factor} every ${everyEpochs} epochs is not a valid schedule. Use numbers ≥ 0 for rate and factor, and at least 1 epoch.`,
       { ...schedule },
     );
   }
@@ -41,29 +45,33 @@ export function learningRates(schedule: Schedule, epochs: number, iterationsPerE
   let decayed = Math.fround(rate);
   for (let epoch = 0; epoch < epochs; epoch++) {
     if (epoch > 0 && epoch % everyEpochs === 0) decayed = Math.fround(decayed * Math.fround(factor));
-    for (let within = 0; within < iterationsPerEpoch; within++) {
-      const iteration = epoch * iterationsPerEpoch + within;
-      const warm = iteration < warmupIterations ? (iteration + 1) / warmupIterations : 1;
-      table[iteration] = warm * rateAt(schedule.name, rate, factor, decayed, iteration, table.length, epoch);
+    for (let index = 0; index < iterationsPerEpoch; index++) {
+      const iteration = epoch * iterationsPerEpoch + index;
+      const warmup = iteration < warmupIterations ? (iteration + 1) / warmupIterations : 1;
+      const progress = iteration / Math.max(1, table.length - 1);
+      table[iteration] = warmup * rateAt(schedule.name, { rate, factor, decayed, progress, epoch });
     }
   }
   return table;
 }
 
-function rateAt(
-  name: ScheduleName,
-  rate: number,
-  factor: number,
-  decayed: number,
-  iteration: number,
-  iterations: number,
-  epoch: number,
-): number {
+interface Position {
+  readonly rate: number;
+  readonly factor: number;
+  /** The rate of the schedule "step" in this epoch, as float32. */
+  readonly decayed: number;
+  /** From 0 at the first iteration to 1 at the last. */
+  readonly progress: number;
+  readonly epoch: number;
+}
+
+/** The rate at one iteration, apart from the warm-up. */
+function rateAt(name: ScheduleName, { rate, factor, decayed, progress, epoch }: Position): number {
   switch (name) {
     case "constant":
       return rate;
     case "linear":
-      return rate * (1 - (1 - factor) * (iteration / Math.max(1, iterations - 1)));
+      return rate * (1 - (1 - factor) * progress);
     case "step":
       return decayed;
     case "inverse-time":

@@ -1,34 +1,46 @@
-/** Losses of a batch, and the targets they want. Knows no model. */
-import type { SamplePart, SampleSet } from "./datasets/dataset.js";
-import { partLength } from "./datasets/dataset.js";
+/** Batches of samples as tensors, and the loss of a batch. */
+import { sampleLength, type SamplePart, type SampleSet } from "./datasets/dataset.js";
 import type { LossName } from "./fit-plan.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 
 export interface Batch {
+  /** [batch, …input shape] */
   readonly inputs: TfTensor;
+  /** [batch, width]: the numbers to predict, or one-hot rows of a classification. */
   readonly targets: TfTensor;
 }
 
+/** The samples of a batch. */
+export interface BatchSelection {
+  /** Indices into the part. */
+  readonly indices: Uint32Array;
+  /** Changes a copy of each input in place before it is used. */
+  readonly augment?: ((input: Float32Array) => void) | undefined;
+}
+
+/** Width of a target row: the number of classes, or of the numbers to predict. */
+export function targetWidth(set: Pick<SampleSet, "task" | "classes" | "targetSize">): number {
+  return set.task === "classification" ? set.classes : set.targetSize;
+}
+
 /**
- * Samples by index as tensors; the caller disposes both. Targets of a classification become one-hot
- * rows [batch, classes], written as numbers here, so no kernel selects them.
- * @param change may alter a copy of each input before it is used
+ * Copies samples into tensors, which the caller disposes. The one-hot rows of a classification are written as
+ * numbers here, so no kernel is needed for them.
  */
 export function batchOf(
   tf: TensorFlow,
   set: SampleSet,
   part: SamplePart,
-  indices: Uint32Array,
-  change?: (input: Float32Array) => void,
+  { indices, augment }: BatchSelection,
 ): Batch {
-  const length = partLength(set);
-  const width = set.task === "classification" ? set.classes : set.targetSize;
+  const length = sampleLength(set);
+  const width = targetWidth(set);
   const inputs = new Float32Array(indices.length * length);
   const targets = new Float32Array(indices.length * width);
   indices.forEach((sample, row) => {
     const input = inputs.subarray(row * length, (row + 1) * length);
     input.set(part.inputs.subarray(sample * length, (sample + 1) * length));
-    change?.(input);
+    augment?.(input);
     if (set.task === "classification") targets[row * width + (part.targets[sample] as number)] = 1;
     else targets.set(part.targets.subarray(sample * width, (sample + 1) * width), row * width);
   });
@@ -38,17 +50,23 @@ export function batchOf(
   };
 }
 
+export interface LossFunction {
+  readonly name: LossName;
+  /** The outputs are probabilities, because the model ends in a softmax; else they are logits. */
+  readonly outputsAreProbabilities: boolean;
+}
+
 /**
- * The mean loss of a batch, a scalar. `softmax-cross-entropy` takes logits, or probabilities where the model
- * ends in a softmax of its own (`probabilities`).
- * @param outputs [batch, width] @param targets [batch, width]
+ * The mean loss of a batch.
+ * @param outputs [batch, width]
+ * @param targets [batch, width]
+ * @returns a scalar
  */
 export function lossOf(
   tf: TensorFlow,
-  name: LossName,
+  { name, outputsAreProbabilities }: LossFunction,
   outputs: TfTensor,
   targets: TfTensor,
-  probabilities: boolean,
 ): TfTensor {
   switch (name) {
     case "mean-squared-error":
@@ -56,7 +74,7 @@ export function lossOf(
     case "mean-absolute-error":
       return tf.mean(tf.abs(tf.sub(outputs, targets)));
     case "softmax-cross-entropy": {
-      const logs = probabilities ? tf.log(tf.add(outputs, 1e-7)) : tf.logSoftmax(outputs);
+      const logs = outputsAreProbabilities ? tf.log(tf.add(outputs, 1e-7)) : tf.logSoftmax(outputs);
       return tf.neg(tf.mean(tf.sum(tf.mul(targets, logs), -1)));
     }
   }

@@ -1,7 +1,6 @@
 /**
- * Optimisers with complete state: what they keep can be read, saved, put back, and training goes on
- * with the same bits (MM9: the state of every stateful object). Knows no model: variables come with their
- * leaf paths.
+ * Optimisers whose complete state can be read, saved and restored, so that training continues with the same
+ * bits (MM9: the state of every stateful object). Does not know models: variables come with their leaf paths.
  */
 import { StemmaError } from "../errors.js";
 import { adagradStep, adamStep, momentumStep, rmsPropStep, sgdStep } from "./kernels/optimizer-step.js";
@@ -12,41 +11,44 @@ export type OptimizerName = (typeof optimizerNames)[number];
 
 export interface OptimizerSettings {
   readonly name: OptimizerName;
-  /** momentum, rmsprop: part of the last step that is kept. */
+  /** momentum, rmsprop: fraction of the last step that is kept. */
   readonly momentum?: number;
   /** momentum: look ahead (Nesterov). */
   readonly nesterov?: boolean;
-  /** rmsprop: part of the squared gradients' mean that is kept. */
+  /** rmsprop: fraction of the mean of squared gradients that is kept. */
   readonly decay?: number;
-  /** rmsprop: subtract the squared mean of the gradients. */
+  /** rmsprop: subtract the square of the gradients' mean. */
   readonly centered?: boolean;
   readonly beta1?: number;
   readonly beta2?: number;
   readonly epsilon?: number;
-  /** adagrad: first value of the sums. */
+  /** adagrad: initial value of the sums. */
   readonly initialAccumulator?: number;
 }
 
-/** Why some optimisers are refused; the text goes into the error. */
+/** Optimisers that are rejected, with the reason for the error message. */
 const refusals: Readonly<Record<string, string>> = {
-  adadelta: "in TensorFlow.js 4.22 it computes plain SGD, so a record of it would lie",
+  adadelta: "in TensorFlow.js 4.22 it computes plain SGD, so a record of it would be wrong",
   adamax:
-    "its state cannot be read in TensorFlow.js 4.22, so a training with it could not be continued or proved",
+    "its state cannot be read in TensorFlow.js 4.22, so a training with it could not be continued or verified",
 };
 
-/** @throws OPTIMIZER_REFUSED for a name that is unknown or refused for a reason */
+/**
+ * Checks the name of an optimiser; upper and lower case are the same.
+ * @throws OPTIMIZER_REFUSED for a name that is unknown or rejected
+ */
 export function checkOptimizerName(name: string): OptimizerName {
   const known = optimizerNames.find((each) => each === name.toLowerCase());
   if (known !== undefined) return known;
   const reason = refusals[name.toLowerCase()];
   throw new StemmaError(
     "OPTIMIZER_REFUSED",
-    `The optimizer ${name.slice(0, 40)} ${reason === undefined ? "is unknown" : `is refused: ${reason}`}. Use one of ${optimizerNames.join(", ")}.`,
+    `The optimizer ${name.slice(0, 40)} ${reason === undefined ? "is unknown" : `is not offered: ${reason}`}. Use one of ${optimizerNames.join(", ")}.`,
     { optimizer: name },
   );
 }
 
-/** Settings with every default filled in, for the provenance record. */
+/** The settings with all defaults filled in, as the provenance record keeps them. */
 export function resolveOptimizer(settings: OptimizerSettings): Required<OptimizerSettings> {
   const defaults = {
     momentum: settings.name === "momentum" ? 0.9 : 0,
@@ -61,9 +63,9 @@ export function resolveOptimizer(settings: OptimizerSettings): Required<Optimize
   return { ...defaults, ...settings };
 }
 
-/** A number of the state that all variables share (Adam's products of its betas, float64). */
-export type SharedState = Readonly<Record<string, number>>;
-/** One array of a variable's state, named "slot/layer/weight". */
+/** State that all variables share, by name (Adam: the products of its betas, float64). */
+type SharedState = Readonly<Record<string, number>>;
+/** One array of a variable's state; the name is "slot/layer/weight". */
 export interface SlotState {
   readonly name: string;
   readonly shape: readonly number[];
@@ -76,72 +78,87 @@ export interface OptimizerState {
   readonly slots: readonly SlotState[];
 }
 
-export interface NamedVariable {
+/** A variable and its leaf path "layer/weight". */
+interface NamedVariable {
   readonly path: string;
   readonly variable: TfVariable;
 }
 
 type Slots = Readonly<Record<string, TfVariable>>;
 type Settings = Required<OptimizerSettings>;
-/** New weight and new slots; the caller assigns them. */
+/** The new weight, and the new slots by name; the caller assigns them. */
 type Stepped = Readonly<Record<string, TfTensor | undefined>> & { readonly weight: TfTensor };
 
+/** What a step of one variable is computed from. */
+interface StepContext {
+  readonly weight: TfTensor;
+  readonly gradient: TfTensor;
+  readonly slots: Slots;
+  readonly learningRate: number;
+  readonly shared: SharedState;
+  readonly settings: Settings;
+}
+
 interface Rule {
+  /** Names of the arrays that the optimiser keeps for each variable. */
   slots(settings: Settings): readonly string[];
+  /** Initial value of all numbers in the slots. */
   initial(settings: Settings): number;
-  /** Advances the numbers that all variables share, once a step, ahead of them. */
+  /** Updates the shared state once per step, before the variables. */
   advance?(shared: Record<string, number>, settings: Settings): void;
-  step(
-    tf: TensorFlow,
-    weight: TfTensor,
-    gradient: TfTensor,
-    slots: Slots,
-    learningRate: number,
-    shared: SharedState,
-    settings: Settings,
-  ): Stepped;
+  step(tf: TensorFlow, context: StepContext): Stepped;
 }
 
 function slot(slots: Slots, name: string): TfVariable {
   const found = slots[name];
-  if (found === undefined)
-    throw new StemmaError("INTERNAL", `The optimizer's state ${name} was not prepared.`);
+  if (found === undefined) throw new StemmaError("INTERNAL", `The optimizer's slot ${name} does not exist.`);
   return found;
 }
 
-/** What each optimiser keeps; the arithmetic, one kernel a variable, is in kernels/optimizer-step.ts. */
+/** The state that each optimiser keeps. The arithmetic is in kernels/optimizer-step.ts. */
 const rules: Readonly<Record<OptimizerName, Rule>> = {
   sgd: {
     slots: () => [],
     initial: () => 0,
-    step: (tf, weight, gradient, _slots, learningRate) => ({
-      ...sgdStep(tf, weight, gradient, { learningRate }),
+    step: (tf, { weight, gradient, learningRate }) => ({
+      ...sgdStep(tf, { weight, gradient }, { learningRate }),
     }),
   },
   momentum: {
     slots: () => ["accumulator"],
     initial: () => 0,
-    step: (tf, weight, gradient, slots, learningRate, _shared, { momentum, nesterov }) => ({
-      ...momentumStep(tf, weight, gradient, slot(slots, "accumulator"), { learningRate, momentum, nesterov }),
+    step: (tf, { weight, gradient, slots, learningRate, settings: { momentum, nesterov } }) => ({
+      ...momentumStep(
+        tf,
+        { weight, gradient, accumulator: slot(slots, "accumulator") },
+        { learningRate, momentum, nesterov },
+      ),
     }),
   },
   rmsprop: {
     slots: ({ centered }) => ["meanSquare", "moment", ...(centered ? ["meanGradient"] : [])],
     initial: () => 0,
-    step(tf, weight, gradient, slots, learningRate, _shared, { decay, momentum, epsilon, centered }) {
-      const state = {
+    step(tf, { weight, gradient, slots, learningRate, settings }) {
+      const { decay, momentum, epsilon, centered } = settings;
+      const inputs = {
+        weight,
+        gradient,
         meanSquare: slot(slots, "meanSquare"),
         moment: slot(slots, "moment"),
         ...(centered ? { meanGradient: slot(slots, "meanGradient") } : {}),
       };
-      return { ...rmsPropStep(tf, weight, gradient, state, { learningRate, decay, momentum, epsilon }) };
+      return { ...rmsPropStep(tf, inputs, { learningRate, decay, momentum, epsilon }) };
     },
   },
   adagrad: {
     slots: () => ["accumulator"],
     initial: ({ initialAccumulator }) => initialAccumulator,
-    step: (tf, weight, gradient, slots, learningRate, _shared, { epsilon }) => ({
-      ...adagradStep(tf, weight, gradient, slot(slots, "accumulator"), { learningRate, epsilon }),
+    step: (tf, { weight, gradient, slots, learningRate, settings: { epsilon } }) => ({
+      ...adagradStep(
+        tf,
+        { weight, gradient, accumulator: slot(slots, "accumulator") },
+        { learningRate, epsilon },
+      ),
     }),
   },
   adam: {
@@ -151,9 +168,10 @@ const rules: Readonly<Record<OptimizerName, Rule>> = {
       shared["beta1Product"] = (shared["beta1Product"] ?? 1) * beta1;
       shared["beta2Product"] = (shared["beta2Product"] ?? 1) * beta2;
     },
-    step(tf, weight, gradient, slots, learningRate, shared, { beta1, beta2, epsilon }) {
+    step(tf, { weight, gradient, slots, learningRate, shared, settings: { beta1, beta2, epsilon } }) {
+      const inputs = { weight, gradient, first: slot(slots, "first"), second: slot(slots, "second") };
       return {
-        ...adamStep(tf, weight, gradient, slot(slots, "first"), slot(slots, "second"), {
+        ...adamStep(tf, inputs, {
           learningRate,
           beta1,
           beta2,
@@ -166,7 +184,7 @@ const rules: Readonly<Record<OptimizerName, Rule>> = {
   },
 };
 
-/** One optimiser over a fixed set of variables. `dispose` frees its state. */
+/** An optimiser for a fixed set of variables. `dispose` frees its state. */
 export class Optimizer {
   readonly settings: Required<OptimizerSettings>;
   readonly #tf: TensorFlow;
@@ -195,27 +213,22 @@ export class Optimizer {
     }
   }
 
-  get iterations(): number {
-    return this.#iterations;
-  }
-
-  /** One step; `gradients` by leaf path, a variable without one stays. */
-  step(gradients: ReadonlyMap<string, TfTensor>, rate: number): void {
+  /** Changes all variables by one step. `gradients` by leaf path; a variable without one does not change. */
+  step(gradients: ReadonlyMap<string, TfTensor>, learningRate: number): void {
     this.#rule.advance?.(this.#shared, this.settings);
     for (const { path, variable } of this.#variables) {
       const gradient = gradients.get(path);
       if (gradient === undefined) continue;
       const slots = this.#slots.get(path) ?? {};
       this.#tf.tidy(() => {
-        const stepped = this.#rule.step(
-          this.#tf,
-          variable,
+        const stepped = this.#rule.step(this.#tf, {
+          weight: variable,
           gradient,
           slots,
-          rate,
-          this.#shared,
-          this.settings,
-        );
+          learningRate,
+          shared: this.#shared,
+          settings: this.settings,
+        });
         variable.assign(stepped.weight);
         for (const [name, held] of Object.entries(slots)) held.assign(stepped[name] as TfTensor);
       });
@@ -223,7 +236,7 @@ export class Optimizer {
     this.#iterations++;
   }
 
-  /** All of the state, in the order of the variables. */
+  /** A copy of the complete state, in the order of the variables. */
   state(): OptimizerState {
     const slots = this.#variables.flatMap(({ path, variable }) =>
       Object.entries(this.#slots.get(path) ?? {}).map(([name, held]) => ({
@@ -236,19 +249,19 @@ export class Optimizer {
   }
 
   /**
-   * Puts a saved state back. @throws RECIPE_PARAMETERS_INVALID when it is another optimiser's or other
-   * variables'
+   * Restores a saved state.
+   * @throws RECIPE_PARAMETERS_INVALID when the state is of another optimiser or of other variables
    */
   restore(state: OptimizerState): void {
     const saved = new Map(state.slots.map((each) => [each.name, each]));
-    const refuse = (what: string): never => {
+    const refuse = (problem: string): never => {
       throw new StemmaError(
         "RECIPE_PARAMETERS_INVALID",
-        `The saved optimizer state does not fit: ${what}. Train without it, or with the settings it was saved under.`,
+        `The saved optimizer state does not fit: ${problem}. Train without it, or with the settings it was saved with.`,
       );
     };
     if (state.name !== this.settings.name)
-      refuse(`it is of ${state.name}, this training uses ${this.settings.name}`);
+      refuse(`it belongs to ${state.name}, this training uses ${this.settings.name}`);
     for (const { path, variable } of this.#variables) {
       for (const [name, held] of Object.entries(this.#slots.get(path) ?? {})) {
         const from = saved.get(`${name}/${path}`) ?? refuse(`${name} of the weight ${path} is missing`);
@@ -260,7 +273,7 @@ export class Optimizer {
         saved.delete(`${name}/${path}`);
       }
     }
-    if (saved.size > 0) refuse(`it holds ${saved.size} arrays more than this training has`);
+    if (saved.size > 0) refuse(`it has ${saved.size} arrays more than this training`);
     Object.assign(this.#shared, state.shared);
     this.#iterations = state.iterations;
   }

@@ -1,5 +1,5 @@
 /**
- * The typed metadata that a version carries of its training, so that lists and queries need not open the
+ * The typed metadata that a version keeps of its training, so that lists and queries need not read
  * measurements.
  */
 import type { TrainingResult } from "./training.js";
@@ -16,7 +16,7 @@ export interface ResultMetadata {
   readonly "training.ms": number;
 }
 
-/** @returns flat, JSON-safe values; the metric in its unit, on held-out samples, before and after */
+/** The metadata of a training's result; the metric is in its unit, on held-out samples, before and after. */
 export function metadataOfResult(result: TrainingResult): ResultMetadata {
   return {
     "metric.name": result.metric.name,

@@ -1,41 +1,42 @@
 /**
- * One evaluation from a job to its result: data, model, outputs on the held-out part, measures. Takes
- * TensorFlow.js, files and a clock; knows no process and no folder layout.
+ * One evaluation from its job to its result, inside the engine: reads the data, builds the model, computes
+ * its outputs on the held-out part and measures them. Gets TensorFlow.js, files and a clock; does not know
+ * processes or folders.
  */
 import { StemmaError } from "../errors.js";
 import type { DatasetFiles } from "./datasets/dataset.js";
 import { loadDataset } from "./datasets/registry.js";
-import type { TrainingProgress } from "./train-in-child.js";
-import { evaluate, firstOf } from "./evaluation.js";
+import { evaluate, firstSamples } from "./evaluation.js";
 import type { EvaluationJob, EvaluationResult } from "./evaluation-job.js";
-import { predict } from "./fit.js";
-import type { ModelAtRest } from "./recipes/recipe.js";
+import { predict } from "./predict.js";
+import type { StoredModel } from "./recipes/recipe.js";
 import type { TensorFlow } from "./tensorflow.js";
 import { buildTrainable } from "./trainable.js";
 import type { TrainingPorts } from "./run-training.js";
+import type { TrainingProgress } from "./training.js";
 
 export interface EvaluationPorts extends Pick<TrainingPorts, "engine" | "backend" | "monotonic"> {
   readonly tf: TensorFlow;
   readonly files: DatasetFiles;
   onProgress?(progress: TrainingProgress): Promise<void> | void;
-  /** Called with the outputs, a row for each sample, where the job wants them. */
+  /** Called with the outputs, count × width numbers, where the job requests them. */
   onOutputs?(outputs: Float32Array): Promise<void>;
 }
 
 /**
- * @throws DATASET_*, ARCHITECTURE_MISMATCH when the model does not take these samples, LAYER_NOT_ALLOWED,
- * ARCHITECTURE_INVALID,
- *   NOT_A_NUMBER where the model's outputs are none, MEMORY_EXHAUSTED
+ * Runs an evaluation.
+ * @throws DATASET_*, ARCHITECTURE_MISMATCH when the model does not fit the samples, LAYER_NOT_ALLOWED,
+ * ARCHITECTURE_INVALID, NOT_A_NUMBER when an output is NaN, MEMORY_EXHAUSTED
  */
 export async function runEvaluation(
   job: EvaluationJob,
-  model: ModelAtRest,
+  model: StoredModel,
   ports: EvaluationPorts,
 ): Promise<EvaluationResult> {
   const started = ports.monotonic();
   await ports.onProgress?.({ phase: "reading data" });
   const { set, hash } = await loadDataset(job.dataset, ports.files);
-  const part = firstOf(set.heldOut, job.evaluate.limit ?? set.heldOut.count);
+  const part = firstSamples(set.heldOut, job.evaluate.limit ?? set.heldOut.count);
   await ports.onProgress?.({ phase: "evaluating" });
   const built = buildTrainable(ports.tf, model.architecture, model.tensors);
   let outputs: Float32Array;
@@ -44,12 +45,12 @@ export async function runEvaluation(
   } finally {
     built.dispose();
   }
-  const wrong = outputs.findIndex((value) => Number.isNaN(value));
-  if (wrong >= 0) {
-    const sample = Math.floor((wrong * part.count) / outputs.length);
+  const firstNaN = outputs.findIndex((value) => Number.isNaN(value));
+  if (firstNaN >= 0) {
+    const sample = Math.floor((firstNaN * part.count) / outputs.length);
     throw new StemmaError(
       "NOT_A_NUMBER",
-      `The model gives NaN for sample ${sample} of the held-out part, so it has no ${set.task === "regression" ? "error" : "accuracy"} there. Look at its weights: one of them may be NaN or infinite.`,
+      `The model outputs NaN for sample ${sample} of the held-out part, so its ${set.task === "regression" ? "error" : "accuracy"} cannot be measured. Check whether one of its weights is NaN or infinite.`,
       { sample },
     );
   }

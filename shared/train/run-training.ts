@@ -1,63 +1,70 @@
 /**
- * One training from a job to its result: data, base or fresh model, evaluation before, training,
- * evaluation after, provenance. Takes TensorFlow.js, files and a clock; knows no process and no folder
- * layout.
+ * One training from its job to its result, inside the engine: reads the data, takes the base or initialises a
+ * model, evaluates, trains, evaluates again and describes the provenance. Gets TensorFlow.js, files and a
+ * clock; does not know processes or folders.
  */
 import { StemmaError } from "../errors.js";
 import { weightSlots } from "../model/architecture.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
 import { loadDataset } from "./datasets/registry.js";
 import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
-import type { TrainingPhase, TrainingProgress } from "./train-in-child.js";
 import { evaluate, metricValue, type Evaluation } from "./evaluation.js";
 import type { FitPlan } from "./fit-plan.js";
-import { fit, predict, type FitOutcome } from "./fit.js";
+import { fit, type FitOutcome } from "./fit.js";
 import { resolveOptimizer, type OptimizerState } from "./optimizers.js";
-import type { ModelAtRest, Parameters, Recipe } from "./recipes/recipe.js";
+import { predict } from "./predict.js";
+import type { StoredModel, Parameters, Recipe } from "./recipes/recipe.js";
 import { recipeByName } from "./recipes/registry.js";
 import { Streams } from "../random/streams.js";
 import type { TensorFlow, TfLayersModel } from "./tensorflow.js";
 import { buildTrainable, type Trainable } from "./trainable.js";
-import type { BackendChoice, TrainingJob, TrainingResult } from "./training.js";
+import type {
+  BackendChoice,
+  TrainingJob,
+  TrainingPhase,
+  TrainingProgress,
+  TrainingResult,
+} from "./training.js";
 
 export interface Checkpoint {
   readonly epoch: number;
   readonly iteration: number;
-  readonly model: ModelAtRest;
+  readonly model: StoredModel;
   readonly optimizer: OptimizerState;
 }
 
 export interface TrainingPorts {
   readonly tf: TensorFlow;
   readonly files: DatasetFiles;
-  /** Milliseconds of a clock that never jumps. */
+  /** Milliseconds of a monotonic clock. */
   readonly monotonic: () => number;
   readonly engine: Hash;
   readonly backend: BackendChoice;
-  /** Facts of this machine for the provenance record. */
+  /** Facts about this machine for the provenance record. */
   readonly environment: Readonly<Record<string, unknown>>;
-  readonly fuseActivations?: (model: TfLayersModel) => number;
+  readonly fuseActivations?: ((model: TfLayersModel) => number) | undefined;
   onProgress?(progress: TrainingProgress): Promise<void> | void;
   onCheckpoint?(checkpoint: Checkpoint): Promise<void>;
 }
 
-/** The base model and, where it was kept, the optimiser's state with the hash of its file. */
+/** The base model and, where it was kept, the optimiser's state with the SHA-256 of its file. */
 export interface TrainingBase {
-  readonly model: ModelAtRest;
-  readonly optimizer?: { readonly state: OptimizerState; readonly sha256: string };
+  readonly model: StoredModel;
+  readonly optimizer?: { readonly state: OptimizerState; readonly sha256: string } | undefined;
 }
 
 export interface TrainedModel {
-  readonly model: ModelAtRest;
+  readonly model: StoredModel;
+  /** The optimiser's state, where the parameters ask to keep it. */
   readonly optimizer: OptimizerState | undefined;
-  /** All but `files`, which the shell knows. */
+  /** All but `files`, which the caller writes. */
   readonly result: Omit<TrainingResult, "files">;
 }
 
 /**
+ * Runs a training.
  * @throws RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, DATASET_*, ARCHITECTURE_MISMATCH, OPTIMIZER_REFUSED,
- * NOT_A_NUMBER,
- *   TENSORS_LEAKED, MEMORY_EXHAUSTED
+ * NOT_A_NUMBER, TENSORS_LEAKED, MEMORY_EXHAUSTED
  */
 export async function runTraining(
   job: TrainingJob,
@@ -68,33 +75,29 @@ export async function runTraining(
   const recipe = recipeByName(job.recipe);
   const parameters = recipe.resolve(job.parameters, base !== undefined);
   const streams = new Streams(job.seed, job.invocation);
-  const phase = (name: TrainingPhase): void | Promise<void> => ports.onProgress?.({ phase: name });
-  await phase("reading data");
+  const enterPhase = (phase: TrainingPhase): void | Promise<void> => ports.onProgress?.({ phase });
+  await enterPhase("reading data");
   const { set, hash } = await loadDataset(job.dataset, ports.files);
-  if (set.task !== recipe.task)
-    throw new StemmaError(
-      "RECIPE_PARAMETERS_INVALID",
-      `The recipe ${recipe.name} is for ${recipe.task}, the data of ${job.dataset.reader} is for ${set.task}. Choose data or recipe of the same task.`,
-      { recipe: recipe.name, reader: job.dataset.reader },
-    );
+  checkTask(recipe, set, job);
   const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
   const plan = recipe.plan(parameters, start.architecture, set);
   const resume = resumeOf(parameters, base);
   const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
     streams,
     frozenLayers: plan.frozenLayers,
-    ...(ports.fuseActivations === undefined ? {} : { fuseActivations: ports.fuseActivations }),
+    fuseActivations: ports.fuseActivations,
   });
   try {
-    await phase("evaluating before");
-    const before = evaluation(ports.tf, model, set);
-    const outcome = await fit(
-      ports.tf,
+    await enterPhase("evaluating before");
+    const before = evaluateModel(ports.tf, model, set);
+    const outcome = await fit({
+      tf: ports.tf,
       model,
-      set,
+      samples: set,
       plan,
       streams,
-      {
+      resumeFrom: resume?.state,
+      hooks: {
         onIteration: (measurement, iterations) =>
           ports.onProgress?.({ phase: "training", iterations, epochs: plan.epochs, ...measurement }),
         onCheckpoint: async (epoch, iteration, tensors, optimizer) => {
@@ -106,12 +109,11 @@ export async function runTraining(
           });
         },
       },
-      resume?.state,
-    );
-    await phase("evaluating after");
-    const after = evaluation(ports.tf, model, set);
-    const tensors = keepFrozen(model, start.tensors);
-    const finished: Finished = {
+    });
+    await enterPhase("evaluating after");
+    const after = evaluateModel(ports.tf, model, set);
+    const tensors = withFrozenTensors(model, start.tensors);
+    const finished: FinishedTraining = {
       job,
       recipe,
       parameters,
@@ -135,19 +137,29 @@ export async function runTraining(
   }
 }
 
+function checkTask(recipe: Recipe, set: SampleSet, { dataset }: TrainingJob): void {
+  if (set.task !== recipe.task)
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `The recipe ${recipe.name} is for ${recipe.task}, the data of ${dataset.reader} is for ${set.task}. Choose data and a recipe for the same task.`,
+      { recipe: recipe.name, reader: dataset.reader },
+    );
+}
+
+/** The optimiser's state to continue from, where the parameters ask for that. */
 function resumeOf(parameters: Parameters, base: TrainingBase | undefined): TrainingBase["optimizer"] {
   if (parameters["resumeOptimizer"] !== true) return undefined;
   if (base?.optimizer === undefined)
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      "resumeOptimizer asks for the optimizer's state of the base, and none was kept with it. Train the base with keepOptimizer, or leave resumeOptimizer out.",
+      "The parameter resumeOptimizer needs the optimizer's state of the base, but none was kept with it. Train the base with keepOptimizer, or leave resumeOptimizer out.",
       { parameter: "resumeOptimizer" },
     );
   return base.optimizer;
 }
 
-/** Weights that nothing may change keep the very bytes they came with. */
-function keepFrozen(model: Trainable, tensors: readonly Tensor[]): Tensor[] {
+/** The trained tensors; weights that the training may not change keep their original bytes. */
+function withFrozenTensors(model: Trainable, tensors: readonly Tensor[]): Tensor[] {
   const changing = new Set(model.changing.map(({ path }) => path));
   return model
     .readTensors()
@@ -156,11 +168,11 @@ function keepFrozen(model: Trainable, tensors: readonly Tensor[]): Tensor[] {
     );
 }
 
-function evaluation(tf: TensorFlow, model: Trainable, set: SampleSet): Evaluation {
+function evaluateModel(tf: TensorFlow, model: Trainable, set: SampleSet): Evaluation {
   return evaluate(set, set.heldOut, predict(tf, model, set, set.heldOut));
 }
 
-interface Finished {
+interface FinishedTraining {
   readonly job: TrainingJob;
   readonly recipe: Recipe;
   readonly parameters: Parameters;
@@ -175,8 +187,11 @@ interface Finished {
   readonly resume: TrainingBase["optimizer"];
 }
 
-function resultOf(done: Finished, ports: TrainingPorts): Omit<TrainingResult, "files" | "durationMs"> {
-  const { recipe, set, outcome, before, after } = done;
+function resultOf(
+  finished: FinishedTraining,
+  ports: TrainingPorts,
+): Omit<TrainingResult, "files" | "durationMs"> {
+  const { recipe, set, outcome, before, after } = finished;
   return {
     format: 1,
     engine: ports.engine,
@@ -187,17 +202,14 @@ function resultOf(done: Finished, ports: TrainingPorts): Omit<TrainingResult, "f
     epochs: outcome.epochs,
     stoppedEarly: outcome.stoppedEarly,
     samples: { train: set.train.count, validation: set.validation.count, heldOut: set.heldOut.count },
-    datasetHash: done.hash,
-    provenance: provenanceOf(done, ports),
+    datasetHash: finished.hash,
+    provenance: provenanceOf(finished, ports),
   };
 }
 
-/**
- * What the provenance record says of this training; a replay of the job needs no more than this, the base and
- * the engine.
- */
+/** The provenance record of this training. A replay needs only this, the base and the engine. */
 function provenanceOf(
-  { job, recipe, parameters, plan, set, hash, outcome, streams, base, resume }: Finished,
+  { job, recipe, parameters, plan, set, hash, outcome, streams, base, resume }: FinishedTraining,
   ports: TrainingPorts,
 ): Readonly<Record<string, unknown>> {
   const defaulted = Object.fromEntries(

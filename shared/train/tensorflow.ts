@@ -1,6 +1,6 @@
 /**
- * The type of the TensorFlow.js module; training code takes the module as a parameter and never imports it.
- * Types only.
+ * Types of the TensorFlow.js module. Training code takes the module as a parameter; only backends/wasm.ts
+ * imports it.
  */
 import type * as tfjs from "@tensorflow/tfjs";
 

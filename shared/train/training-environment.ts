@@ -1,15 +1,15 @@
 /**
- * The environment of a training, as records keep it (MM1): the same fields whether it was just done or
- * would be done here, so that the two can be compared. A thin shell over Node; decides nothing.
+ * The environment of a training as records keep it (MM1). A finished training and a training on this machine
+ * give the same fields, so that they can be compared.
  */
 import { createRequire } from "node:module";
 import { captureNodeEnvironment } from "../model/node-environment.js";
 import type { Environment } from "../model/environment.js";
 import { chooseBackend } from "./backends/choose.js";
-import { builtInEngineFolder, engineIdOfFolder } from "./train-in-child.js";
+import { builtInEngineFolder, engineIdOfFolder } from "./engine-folder.js";
 import type { TrainingResult } from "./training.js";
 
-/** Where a training was done, from its result. */
+/** The environment in which a training was done on this machine, from its result. */
 export function environmentOfTraining(
   result: Pick<TrainingResult, "engine" | "backend">,
   stemma: string,
@@ -24,7 +24,7 @@ export function environmentOfTraining(
   });
 }
 
-/** What a training would have here and now; without an engine where its bundle was not built. */
+/** The environment of a training on this machine now; without an engine where the bundle is not built. */
 export async function environmentForTraining(stemma: string, threads = 1): Promise<Environment> {
   const engine = await engineIdOfFolder(builtInEngineFolder()).catch(() => undefined);
   return captureNodeEnvironment({
@@ -39,7 +39,7 @@ export async function environmentForTraining(stemma: string, threads = 1): Promi
 const require = createRequire(import.meta.url);
 const libraries = ["@tensorflow/tfjs", "@tensorflow/tfjs-backend-wasm"];
 
-/** Versions of the training libraries; one that is not installed (a bundle) is left out. */
+/** Versions of the training libraries; without those that are not installed (in a bundle). */
 function installedLibraries(): Record<string, string> {
   return Object.fromEntries(
     libraries.flatMap((name) => {

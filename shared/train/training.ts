@@ -1,6 +1,7 @@
 /**
- * A training as data: what goes in, what comes out. Types only. The training itself runs in a child
- * process from the engine bundle (see engine.ts): job folder in, result folder out.
+ * A training as data: the job, its progress and its result. Types only. The training itself runs in a child
+ * process from the engine bundle (see train-in-child.ts), which reads a job folder and writes a result
+ * folder.
  */
 import type { Hash } from "../tensor/tensor.js";
 import type { Evaluation } from "./evaluation.js";
@@ -8,41 +9,64 @@ import type { Evaluation } from "./evaluation.js";
 export type BackendName = "wasm" | "native";
 export interface BackendChoice {
   readonly backend: BackendName;
-  /** Why not the other one, for the person who reads the log. */
+  /** Why this backend was chosen, for the log. */
   readonly reason: string;
 }
 
-/** What a recipe needs to find its samples again. */
+/** Names the samples of a training, so that they can be read again. */
 export interface DatasetReference {
   /**
-   * Registered reader: "nasa-battery", "battery-simulated", "mnist", "images-generated", "samples" (what a
-   * device collected) …
+   * A reader of datasets/registry.ts: "nasa-battery", "battery-simulated", "mnist", "images-generated",
+   * "samples".
    */
   readonly reader: string;
   readonly parameters: Readonly<Record<string, string | number | boolean | readonly string[]>>;
-  /** Folder or file, when the reader has one. */
-  readonly location?: string;
-  /** SHA-256 over the samples in canonical form; checked before training when present. */
-  readonly hash?: Hash;
+  /** Folder of the files, for readers that need one. */
+  readonly location?: string | undefined;
+  /** SHA-256 of the samples in canonical form (sampleSetHash); checked before training when present. */
+  readonly hash?: Hash | undefined;
 }
 
 export interface TrainingJob {
   readonly format: 1;
   readonly recipe: string;
-  /** As passed; defaults are filled in from the recipe and both are kept apart in the provenance. */
+  /** The parameters that were passed; the recipe adds its defaults. The provenance keeps both apart. */
   readonly parameters: Readonly<Record<string, string | number | boolean>>;
   readonly dataset: DatasetReference;
   /** Decimal string of an unsigned 64-bit number. */
   readonly seed: string;
-  /** Times this trainer was invoked before (ME9). */
+  /** How often this trainer was invoked before (ME9). */
   readonly invocation: number;
   /**
-   * Base model in the job folder (model.safetensors + architecture.json); absent: the recipe's own
-   * initialisation.
+   * Folder of the base model (model.safetensors and architecture.json), absolute or relative to the job
+   * folder. Absent: the recipe initialises a new model.
    */
-  readonly base?: { readonly folder: string; readonly versionId?: Hash };
-  readonly memoryLimitMb?: number;
-  readonly threads?: number;
+  readonly base?: { readonly folder: string; readonly versionId?: Hash | undefined } | undefined;
+  readonly memoryLimitMb?: number | undefined;
+  readonly threads?: number | undefined;
+}
+
+export type TrainingPhase =
+  | "starting"
+  | "reading data"
+  | "evaluating"
+  | "evaluating before"
+  | "training"
+  | "evaluating after"
+  | "writing";
+
+/** A progress report of a running training; the numbers are present from the phase "training" on. */
+export interface TrainingProgress {
+  readonly phase: TrainingPhase;
+  readonly iteration?: number;
+  /** Maximum number of iterations; early stopping may end sooner. */
+  readonly iterations?: number;
+  readonly epoch?: number;
+  /** Maximum number of epochs. */
+  readonly epochs?: number;
+  readonly loss?: number;
+  readonly learningRate?: number;
+  readonly validation?: number;
 }
 
 export interface Measurement {
@@ -61,11 +85,11 @@ export interface TrainingResult {
     readonly name: string;
     readonly unit: string;
     readonly lowerIsBetter: boolean;
-    /** On held-out samples. */
+    /** On held-out samples, before the training and after it. */
     readonly before: number;
     readonly after: number;
   };
-  /** All measures on the held-out samples (ME4), not only the recipe's own. */
+  /** All measures on the held-out samples (ME4), not only the recipe's metric. */
   readonly evaluation?: { readonly before: Evaluation; readonly after: Evaluation };
   readonly measurements: readonly Measurement[];
   readonly epochs: number;
@@ -73,16 +97,15 @@ export interface TrainingResult {
   readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
   readonly datasetHash: Hash;
   /**
-   * Everything the provenance record needs beside model and data: parameters (passed, defaulted), streams and
-   * counts, optimiser.
+   * What the provenance record keeps besides model and data: parameters, streams and their counts, optimiser.
    */
   readonly provenance: Readonly<Record<string, unknown>>;
   readonly durationMs: number;
-  /** Files in the result folder. */
+  /** Names of the files in the result folder. */
   readonly files: {
     readonly model: "model.safetensors";
     readonly architecture: "architecture.json";
-    readonly optimizer?: "optimizer.safetensors";
-    readonly checkpoints?: readonly string[];
+    readonly optimizer?: "optimizer.safetensors" | undefined;
+    readonly checkpoints?: readonly string[] | undefined;
   };
 }

@@ -134,7 +134,11 @@ async function measure(fused: boolean): Promise<Times> {
         weights,
       );
       for (const weight of weights) {
-        const { weight: next } = sgdStep(tf, weight, grads[weight.name]!, { learningRate: 0.01 });
+        const { weight: next } = sgdStep(
+          tf,
+          { weight: weight, gradient: grads[weight.name]! },
+          { learningRate: 0.01 },
+        );
         weight.assign(next);
       }
       value.dataSync();

@@ -1,19 +1,16 @@
 /**
- * Which backend trains, and why not the other. A pure function of what is known about a device; knows
- * no backend.
+ * Chooses the backend that trains on a device, with the reason. A pure function.
  */
 import type { BackendChoice, BackendName } from "../training.js";
 
-export interface BackendFacts {
-  /** What the device's profile asks for; absent: whatever trains here. */
+interface BackendFacts {
+  /** The backend that the device's profile asks for; any when absent. */
   readonly preferred?: BackendName;
-  /** Folder of a libtensorflow that the native backend was linked to, when it was. */
+  /** Folder of the libtensorflow that the native backend is linked to; absent when it is not linked. */
   readonly linkedLibrary?: string;
 }
 
-/**
- * Today always wasm: the native backend cannot be linked yet. The reason is for the person who reads the log.
- */
+/** Always wasm for now: the native backend cannot train yet. The reason is written for the log's reader. */
 export function chooseBackend({ preferred, linkedLibrary }: BackendFacts): BackendChoice {
   if (preferred === "wasm") return { backend: "wasm", reason: "the profile asks for wasm" };
   const why =

@@ -1,12 +1,12 @@
 /**
- * tfjs-layers' layers on the fused operations: batch normalisation in training, relu with a maximum
- * as one clip, and both as one operation where a model's graph allows it. Same names, same weights,
- * same configuration; a model file does not know the difference. Knows layers, no training loop.
+ * Layers of tfjs-layers on the fused operations: batch normalisation in training, relu with a maximum as one
+ * clip, and both as one operation where the model's graph allows it. Names, weights and configuration stay
+ * the same, so model files do too.
  */
 import type { LayersModel, Tensor, Tensor4D } from "@tensorflow/tfjs";
 import { batchNormTraining, type FusedActivation } from "../kernels/batch-norm.js";
 import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";
-import { only, prototypeOf, replaceCall, type Layer, type Prototype, type Variable } from "./replace-call.js";
+import { firstInput, prototypeOf, replaceCall, type Layer, type Variable } from "./replace-call.js";
 
 interface BatchNormLayer extends Layer {
   readonly axis: number;
@@ -34,72 +34,70 @@ interface LayerNode {
   readonly outputTensors: readonly object[];
 }
 
-/**
- * Activation that a batch normalisation layer applies in training, because the layer behind it is told not
- * to.
- */
-const fusedInto = new WeakMap<Layer, FusedActivation>();
-/** Activation layers that are the only readers of a batch normalisation that applies them, in training. */
-const doneBefore = new WeakSet<Layer>();
-/** Tensors that such a normalisation gave: the activation layer lets these pass, and no others. */
+/** For each batch normalisation: the activation it applies in training in place of the layer that follows. */
+const fusedActivations = new WeakMap<Layer, FusedActivation>();
+/** Activation layers whose activation the batch normalisation before them applies in training. */
+const fusedAway = new WeakSet<Layer>();
+/** Outputs of such a normalisation: the activation layer returns these unchanged, and no others. */
 const activated = new WeakSet<Tensor>();
-/** Models whose graph has been looked at. */
-const planned = new WeakSet<LayersModel>();
+/** Models whose graph was examined already. */
+const examined = new WeakSet<LayersModel>();
 
-/** Puts the fused `call`s in place until the room closes. */
-export function registerFusedLayers(room: KernelRegistry): void {
-  const { tf } = room;
+/** Replaces the layers' `call` by the fused operations until the registry closes. */
+export function registerFusedLayers(registry: KernelRegistry): void {
+  const { tf } = registry;
   replaceCall(
-    room,
+    registry,
     prototypeOf(tf, "BatchNormalization"),
     (stock) =>
       function (inputs, kwargs) {
         const layer = this as BatchNormLayer;
-        const x = only(inputs);
+        const x = firstInput(inputs);
         if (kwargs?.training && normalizesLastAxis(layer)) return normalizeBatch(tf, layer, x);
-        // tfjs reads gamma and beta in training and for gradients, there or not; and broadcasts no other axis
-        const plain = normalizesLastAxis(layer) && layer.scale && layer.center;
-        return plain
+        // tfjs needs gamma and beta in training and for gradients, also where the layer has none, and does
+        // not broadcast along another axis than the last.
+        const isSupported = normalizesLastAxis(layer) && layer.scale && layer.center;
+        return isSupported
           ? stock.call(this, inputs, kwargs)
           : normalizeByOperations(tf, layer, x, kwargs?.training ?? false);
       },
   );
   replaceCall(
-    room,
+    registry,
     prototypeOf(tf, "ReLU"),
     (stock) =>
       function (inputs, kwargs) {
-        if (doneBefore.has(this) && activated.has(only(inputs))) return only(inputs);
+        if (fusedAway.has(this) && activated.has(firstInput(inputs))) return firstInput(inputs);
         const { maxValue } = this as Layer & { maxValue?: number };
-        // bit for bit what relu and a clip give, forward and back
-        if (maxValue === 6) return tf.relu6(only(inputs));
+        // Gives the same bits as relu and a clip, forward and in the gradient.
+        if (maxValue === 6) return tf.relu6(firstInput(inputs));
         return stock.call(this, inputs, kwargs);
       },
   );
   replaceCall(
-    room,
+    registry,
     prototypeOf(tf, "Activation"),
     (stock) =>
       function (inputs, kwargs) {
-        return doneBefore.has(this) && activated.has(only(inputs))
-          ? only(inputs)
+        return fusedAway.has(this) && activated.has(firstInput(inputs))
+          ? firstInput(inputs)
           : stock.call(this, inputs, kwargs);
       },
   );
   replaceCall(
-    room,
+    registry,
     prototypeOf(tf, "Conv2D"),
     (stock) =>
       function (inputs, kwargs) {
         const layer = this as ConvolutionLayer;
         const dilated = this.getClassName() === "Conv2D" && layer.dilationRate.some((rate) => rate > 1);
         return dilated && layer.dataFormat !== "channelsFirst"
-          ? convolveDilated(tf, layer, only(inputs))
+          ? convolveDilated(tf, layer, firstInput(inputs))
           : stock.call(this, inputs, kwargs);
       },
   );
   replaceCall(
-    room,
+    registry,
     tf.LayersModel.prototype,
     (stock) =>
       function (inputs, kwargs) {
@@ -109,7 +107,7 @@ export function registerFusedLayers(room: KernelRegistry): void {
   );
 }
 
-/** Without tfjs's fused convolution, whose gradient refuses dilation. */
+/** Convolves without tfjs's fused convolution, whose gradient rejects dilation. */
 function convolveDilated(tf: Tf, layer: ConvolutionLayer, x: Tensor): Tensor {
   return tf.tidy(() => {
     const y = tf.conv2d(
@@ -125,7 +123,9 @@ function convolveDilated(tf: Tf, layer: ConvolutionLayer, x: Tensor): Tensor {
   });
 }
 
-/** Any axis, gamma or beta missing: by plain operations, whose gradients are right. */
+/**
+ * Normalises along any axis, with or without gamma and beta, by plain operations, whose gradients are right.
+ */
 function normalizeByOperations(tf: Tf, layer: BatchNormLayer, x: Tensor, training: boolean): Tensor {
   return tf.tidy(() => {
     const axis = layer.axis < 0 ? layer.axis + x.rank : layer.axis;
@@ -142,7 +142,7 @@ function normalizeByOperations(tf: Tf, layer: BatchNormLayer, x: Tensor, trainin
   });
 }
 
-/** As tfjs-layers does it. */
+/** Updates the moving averages as tfjs-layers does. */
 function moveStatistics(layer: BatchNormLayer, mean: Tensor, variance: Tensor): void {
   for (const [moving, value] of [
     [layer.movingMean, mean],
@@ -153,38 +153,40 @@ function moveStatistics(layer: BatchNormLayer, mean: Tensor, variance: Tensor): 
   }
 }
 
-/** Built layers know their input's rank; only the last axis is fused. */
+/**
+ * Whether the layer normalises along the last axis, which the fused operation needs. A built layer knows its
+ * rank.
+ */
 function normalizesLastAxis(layer: BatchNormLayer): boolean {
   const rank = layer.inputSpec?.[0]?.ndim;
   return layer.axis === -1 || (rank != null && layer.axis === rank - 1);
 }
 
-/** One training pass: normalise by the batch, move the moving statistics as tfjs-layers does. */
+/** One training pass: normalises by the batch's statistics and updates the moving averages. */
 function normalizeBatch(tf: Tf, layer: BatchNormLayer, x: Tensor): Tensor {
   return tf.tidy(() => {
     const { y, mean, variance } = batchNormTraining(
       tf,
-      x,
-      layer.gamma?.read() ?? null,
-      layer.beta?.read() ?? null,
-      { epsilon: layer.epsilon, activation: fusedInto.get(layer) ?? "none" },
+      { x, gamma: layer.gamma?.read() ?? null, beta: layer.beta?.read() ?? null },
+      { epsilon: layer.epsilon, activation: fusedActivations.get(layer) ?? "none" },
     );
     moveStatistics(layer, mean, variance);
-    if (fusedInto.has(layer)) activated.add(y);
+    if (fusedActivations.has(layer)) activated.add(y);
     return y;
   });
 }
 
 /**
- * Lets batch normalisations of this model apply the relu or relu6 layer that alone reads them, in
- * training. Gives the same bits as without, in less time and memory. A model does this for itself the
- * first time it is applied in training; returns how many pairs there are.
+ * Lets the batch normalisations of a model apply the relu or relu6 of the layer that follows, in training,
+ * where that layer is their only reader. Gives the same bits in less time and memory. Happens by itself the
+ * first time a model is applied in training.
+ * @returns the number of pairs that were fused; 0 when the model was examined before
  */
 export function fuseActivations(model: LayersModel): number {
-  if (planned.has(model)) return 0;
-  planned.add(model);
+  if (examined.has(model)) return 0;
+  examined.add(model);
   const outputs = new Set<object>(model.outputs);
-  const inside = new Set<Layer>(model.layers);
+  const ownLayers = new Set<Layer>(model.layers);
   let pairs = 0;
   for (const layer of model.layers) {
     if (layer.getClassName() !== "BatchNormalization") continue;
@@ -200,14 +202,15 @@ export function fuseActivations(model: LayersModel): number {
       continue;
     const next = node.outboundLayer;
     const activation = normalizesLastAxis(layer as BatchNormLayer) ? activationOf(next) : undefined;
-    if (activation === undefined || !inside.has(next) || next.inboundNodes.length !== 1) continue;
-    fusedInto.set(layer, activation);
-    doneBefore.add(next);
+    if (activation === undefined || !ownLayers.has(next) || next.inboundNodes.length !== 1) continue;
+    fusedActivations.set(layer, activation);
+    fusedAway.add(next);
     pairs++;
   }
   return pairs;
 }
 
+/** The activation of a layer that the fused operation can apply. */
 function activationOf(layer: Layer): FusedActivation | undefined {
   const config = layer.getConfig() as { maxValue?: number | null; activation?: string };
   switch (layer.getClassName()) {

@@ -1,12 +1,12 @@
 /**
- * tfjs-layers' LSTM and GRU on the fused operations where their settings allow it: tanh inside, a
- * sigmoid or hard sigmoid for the gates, no dropout, no mask, no given or returned state. Everything
- * else runs as tfjs-layers runs it.
+ * LSTM and GRU of tfjs-layers on the fused operations where their settings allow it: tanh for the states,
+ * sigmoid or hard sigmoid for the gates, no dropout, no mask, no initial or returned state. All others run as
+ * tfjs-layers runs them.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";
 import { recurrentStates, type GateActivation, type RecurrentKind } from "../kernels/recurrent.js";
-import { only, prototypeOf, replaceCall, type Layer, type Variable } from "./replace-call.js";
+import { firstInput, prototypeOf, replaceCall, type Layer, type Variable } from "./replace-call.js";
 
 interface Cell {
   readonly kernel: Variable;
@@ -26,7 +26,8 @@ interface RecurrentLayer extends Layer {
   readonly stateful: boolean;
   readonly goBackwards: boolean;
 }
-interface Given {
+/** Arguments of a call that the fused operation does not support. */
+interface CallArguments {
   readonly mask?: unknown;
   readonly initialState?: unknown;
   readonly constants?: unknown;
@@ -34,55 +35,66 @@ interface Given {
 
 const gates: Readonly<Record<string, GateActivation>> = { hardSigmoid: "hardSigmoid", sigmoid: "sigmoid" };
 
-export function registerFusedRecurrent(room: KernelRegistry): void {
+/** Replaces `call` of LSTM and GRU until the registry closes. */
+export function registerFusedRecurrent(registry: KernelRegistry): void {
   for (const [className, kind] of [
     ["LSTM", "Lstm"],
     ["GRU", "Gru"],
   ] as const) {
     replaceCall(
-      room,
-      prototypeOf(room.tf, className),
+      registry,
+      prototypeOf(registry.tf, className),
       (stock) =>
         function (inputs, kwargs) {
           const layer = this as RecurrentLayer;
-          const gate = fusedGate(layer, kwargs as Given | undefined);
-          if (gate === undefined || (Array.isArray(inputs) && inputs.length !== 1) || only(inputs).rank !== 3)
+          const gate = fusedGate(layer, kwargs as CallArguments | undefined);
+          if (
+            gate === undefined ||
+            (Array.isArray(inputs) && inputs.length !== 1) ||
+            firstInput(inputs).rank !== 3
+          )
             return stock.call(this, inputs, kwargs);
-          return run(room.tf, kind, layer, only(inputs), gate);
+          return registry.tf.tidy(() => run(registry.tf, { kind, layer, gate }, firstInput(inputs)));
         },
     );
   }
 }
 
-/** The gates' activation where the layer is one that the kernels know. */
+/** The gates' activation where the kernels support the layer and the call; else undefined. */
 function fusedGate(
   { cell, returnState, stateful }: RecurrentLayer,
-  given: Given | undefined,
+  call: CallArguments | undefined,
 ): GateActivation | undefined {
-  const plain =
+  const isSupported =
     !returnState &&
     !stateful &&
     !cell.resetAfter &&
     !(cell.dropout > 0) &&
     !(cell.recurrentDropout > 0) &&
     cell.activation.getClassName() === "tanh";
-  return plain && given?.mask == null && given?.initialState == null && given?.constants == null
+  return isSupported && call?.mask == null && call?.initialState == null && call?.constants == null
     ? gates[cell.recurrentActivation.getClassName()]
     : undefined;
 }
 
-function run(tf: Tf, kind: RecurrentKind, layer: RecurrentLayer, x: Tensor, gate: GateActivation): Tensor {
-  return tf.tidy(() => {
-    const { cell } = layer;
-    const steps = x.shape[1]!;
-    const weights = {
-      kernel: cell.kernel.read(),
-      recurrent: cell.recurrentKernel.read(),
-      bias: cell.bias?.read() ?? tf.zeros([cell.recurrentKernel.read().shape[1]!]),
-    };
-    const states = recurrentStates(tf, kind, layer.goBackwards ? tf.reverse(x, 1) : x, weights, gate);
-    return layer.returnSequences
-      ? states
-      : states.slice([0, steps - 1, 0], [-1, 1, -1]).reshape([x.shape[0], cell.units]);
-  });
+interface FusedLayer {
+  readonly kind: RecurrentKind;
+  readonly layer: RecurrentLayer;
+  readonly gate: GateActivation;
+}
+
+/** x [B,T,F] → [B,T,U], or [B,U] of the last step. The caller disposes intermediates. */
+function run(tf: Tf, { kind, layer, gate }: FusedLayer, x: Tensor): Tensor {
+  const { cell } = layer;
+  const steps = x.shape[1]!;
+  const inputs = {
+    x: layer.goBackwards ? tf.reverse(x, 1) : x,
+    kernel: cell.kernel.read(),
+    recurrent: cell.recurrentKernel.read(),
+    bias: cell.bias?.read() ?? tf.zeros([cell.recurrentKernel.read().shape[1]!]),
+  };
+  const states = recurrentStates(tf, kind, inputs, gate);
+  return layer.returnSequences
+    ? states
+    : states.slice([0, steps - 1, 0], [-1, 1, -1]).reshape([x.shape[0], cell.units]);
 }

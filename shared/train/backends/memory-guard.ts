@@ -1,19 +1,21 @@
 /**
- * Keeps the backend's allocator honest. tfjs takes `_malloc`'s 0 for an address, so that at the end of
- * the 4 GiB every further tensor lies on the first bytes of memory; and it knows no limit below that.
+ * Makes the wasm backend's allocator fail with a typed error, and limits its memory. tfjs takes `_malloc`'s 0
+ * for an address: once the 4 GiB are used up, every further tensor would overwrite the first bytes of memory.
  */
 import { StemmaError } from "../../errors.js";
 import type { WasmModule } from "../kernels/kernel-registry.js";
 
 export interface MemoryGuard {
-  /** Bytes now allocated from JavaScript: tensors and scratch. */
+  /** Bytes allocated from JavaScript now: tensors and scratch memory. */
   readonly allocatedBytes: () => number;
+  /** Restores the module's own allocator. */
   readonly remove: () => void;
 }
 
 /** Makes `_malloc` throw MEMORY_EXHAUSTED where it would return 0 or pass `limitBytes`. */
 export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGuard {
-  // the first call of each puts the bare export in its own place, and would throw ours out
+  // Emscripten's first call of each function replaces the property by the bare export, which would remove
+  // ours.
   module._free(module._malloc(1));
   const { _malloc: allocate, _free: free } = module;
   const sizes = new Map<number, number>();
@@ -22,7 +24,7 @@ export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGu
     if (allocated + bytes > limitBytes)
       throw exhausted(bytes, allocated, `the limit of ${mebibytes(limitBytes)} MiB`);
     const pointer = allocate(bytes);
-    // an empty tensor may lie anywhere; malloc(0) is allowed to answer 0
+    // malloc(0) may return 0; the address of an empty tensor does not matter.
     if (pointer === 0 && bytes > 0)
       throw exhausted(bytes, allocated, "what WebAssembly can address or this machine has");
     if (pointer !== 0) {
@@ -46,10 +48,10 @@ export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGu
   };
 }
 
-function exhausted(bytes: number, allocated: number, what: string): StemmaError {
+function exhausted(bytes: number, allocated: number, bound: string): StemmaError {
   return new StemmaError(
     "MEMORY_EXHAUSTED",
-    `${mebibytes(bytes)} MiB more on top of ${mebibytes(allocated)} MiB exceed ${what}: train with a smaller batch, a smaller model, or a higher memory limit in the profile`,
+    `The training needs ${mebibytes(bytes)} MiB more than the ${mebibytes(allocated)} MiB it has, which exceeds ${bound}. Train with a smaller batch, a smaller model, or a higher memory limit in the profile.`,
     { bytes, allocated },
   );
 }

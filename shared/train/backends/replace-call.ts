@@ -1,9 +1,9 @@
-/** How a layer class of tfjs-layers gets another `call` while the wasm backend is the active one. */
+/** Replaces `call` of a layer class of tfjs-layers while the wasm backend is the active one. */
 import type { LayersModel, Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";
 
 export type Layer = LayersModel["layers"][number];
-/** tfjs-layers' holder of a weight. */
+/** A weight as tfjs-layers holds it. */
 export interface Variable {
   read(): Tensor;
   write(value: Tensor): unknown;
@@ -13,31 +13,33 @@ export type LayerCall = (
   inputs: Tensor | Tensor[],
   kwargs: { training?: boolean },
 ) => Tensor | Tensor[];
-export type Prototype = Layer & { call: LayerCall };
+export type Prototype = Omit<Layer, "call"> & { call: LayerCall };
 
-/** The only tensor, or the first. */
-export const only = (inputs: Tensor | Tensor[]): Tensor => (Array.isArray(inputs) ? inputs[0]! : inputs);
+/** The layer's input: the only tensor, or the first of a list. */
+export const firstInput = (inputs: Tensor | Tensor[]): Tensor =>
+  Array.isArray(inputs) ? inputs[0]! : inputs;
 
-/** Of a class that is not exported by its name. */
+/** The prototype of a layer class that tfjs-layers does not export by its name. */
 export function prototypeOf(tf: Tf, className: string): Prototype {
-  return tf.serialization.SerializationMap.getMap().classNameMap[className]![0].prototype;
+  const [layerClass] = tf.serialization.SerializationMap.getMap().classNameMap[className]!;
+  return layerClass.prototype as Prototype;
 }
 
-/** Until the room closes. `make` gets what was there. */
+/** Replaces `call` until the registry closes. `make` gets the original and returns the replacement. */
 export function replaceCall(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   own: Prototype,
   make: (stock: LayerCall) => LayerCall,
 ): void {
-  // the prototype that defines it: a model inherits its from a class that is not exported
+  // Finds the prototype that defines it: a model inherits `call` from a class that is not exported.
   let prototype = own;
   while (!Object.hasOwn(prototype, "call")) prototype = Object.getPrototypeOf(prototype) as Prototype;
   const stock = prototype.call;
-  const ours = make(stock);
+  const replacement = make(stock);
   prototype.call = function (inputs, kwargs) {
-    return (room.tf.getBackend() === "wasm" ? ours : stock).call(this, inputs, kwargs);
+    return (registry.tf.getBackend() === "wasm" ? replacement : stock).call(this, inputs, kwargs);
   };
-  room.onClose(() => {
+  registry.onClose(() => {
     prototype.call = stock;
   });
 }

@@ -1,11 +1,11 @@
 /**
- * The start code inside @tensorflow/tfjs-backend-wasm, which that package does not describe to the outside.
+ * The start code inside @tensorflow/tfjs-backend-wasm, for which that package exports no types.
  */
 declare module "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm.js" {
   interface StartableModule {
     HEAPU8: Uint8Array;
-    _malloc(bytes: number): number;
-    _free(pointer: number): void;
+    _malloc: (bytes: number) => number;
+    _free: (pointer: number) => void;
     readonly asm: { readonly memory: WebAssembly.Memory };
     cwrap(name: string, returns: "number" | null, args: readonly "number"[]): unknown;
     tfjs: Record<string, unknown>;

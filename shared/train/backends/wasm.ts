@@ -1,7 +1,7 @@
 /**
  * The default training backend: TensorFlow.js on WebAssembly with SIMD and Stemma's kernels. Starts it,
- * registers, guards, and takes everything back on close. Works from the build folder and from an
- * esbuild bundle with the two wasm files beside it. Knows no models and no training loop.
+ * registers the kernels, guards its memory, and undoes all of that on close. Works from the build folder and
+ * from an esbuild bundle with the two wasm files beside it. Does not know models or the training loop.
  */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -18,53 +18,52 @@ import { registerFusedLayers } from "./fused-layers.js";
 import { registerFusedRecurrent } from "./fused-recurrent.js";
 import { guardMemory } from "./memory-guard.js";
 
-/** Names of the two binaries in an engine's folder. */
+/** Names of the two wasm files in an engine's folder. */
 export const wasmFiles = { backend: "tfjs-backend-wasm-simd.wasm", kernels: "kernels.wasm" } as const;
 
-export interface WasmBinaries {
+interface WasmBinaries {
   readonly backend: Uint8Array;
   readonly kernels: Uint8Array;
 }
 
-export interface WasmBackendOptions {
-  /** One thread is the only count that is offered: it gives the same bits everywhere. */
+interface WasmBackendOptions {
+  /** Only one thread is offered: it gives the same bits on every machine. */
   readonly threads?: 1;
-  /** Tensors and scratch together may take this many MiB; absent: what WebAssembly can address. */
-  readonly memoryLimitMb?: number;
+  /** Limit in MiB for tensors and scratch memory together; absent: what WebAssembly can address. */
+  readonly memoryLimitMb?: number | undefined;
   /**
-   * false: tfjs's own gradients, and of our kernels only those that tfjs lacks or gets wrong (to measure
-   * against). Default true.
+   * Default true. False registers only the kernels that tfjs lacks or computes wrongly, for comparison with
+   * tfjs's own.
    */
   readonly fused?: boolean;
   /**
-   * Folder that holds both wasmFiles; absent: beside this file (a bundle), else where they are installed and
-   * built.
+   * Folder of both wasmFiles; absent: beside this file (in a bundle), else where npm and the build put them.
    */
   readonly folder?: string;
-  /** The binaries themselves, instead of a folder. */
+  /** The contents of both files, instead of a folder. */
   readonly binaries?: WasmBinaries;
 }
 
 export interface StartedBackend {
   readonly tf: Tf;
-  /** Bytes now allocated for tensors and scratch. */
+  /** Bytes allocated for tensors and scratch memory now. */
   readonly allocatedBytes: () => number;
-  /** Takes back backend, kernels and gradients; all tensors are gone afterwards. */
-  close(): void;
+  /** Removes backend, kernels and gradients; all tensors are invalid afterwards. */
+  readonly close: () => void;
 }
 
 let running = false;
 
 /**
- * Makes wasm the backend of this process's TensorFlow.js. One at a time.
- * @throws BACKEND_UNAVAILABLE when it is running already, a file is missing or SIMD is; ENGINE_HASH_MISMATCH
- * when kernels.wasm is not the committed one.
+ * Makes wasm the backend of this process's TensorFlow.js. Only one can run at a time.
+ * @throws BACKEND_UNAVAILABLE when one runs already, or a wasm file or SIMD is missing; ENGINE_HASH_MISMATCH
+ * when kernels.wasm differs from the committed one
  */
 export async function startWasmBackend(options: WasmBackendOptions = {}): Promise<StartedBackend> {
   if (running)
     throw new StemmaError(
       "BACKEND_UNAVAILABLE",
-      "the wasm backend is already running in this process: close it first, or use another process",
+      "The wasm backend is already running in this process. Close it first, or use another process.",
     );
   running = true;
   const tf: Tf = tensorFlow;
@@ -74,7 +73,7 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     },
   ];
   const close = (): void => {
-    for (const step of undo.splice(0).reverse()) step();
+    for (const undoStep of undo.splice(0).reverse()) undoStep();
   };
   try {
     const binaries = options.binaries ?? (await loadBinaries(options.folder));
@@ -92,19 +91,19 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     });
     await tf.setBackend("wasm");
     const backend = tf.backend() as unknown as WasmBackend;
-    const room = new KernelRegistry(
+    const registry = new KernelRegistry(
       tf,
       backend,
       await instantiateKernels(binaries.kernels, module.asm.memory),
     );
-    undo.push(() => room.close());
-    registerMissingKernels(room);
+    undo.push(() => registry.close());
+    registerMissingKernels(registry);
     if (options.fused ?? true) {
-      registerFusedKernels(room);
-      registerFusedLayers(room);
-      registerFusedRecurrent(room);
+      registerFusedKernels(registry);
+      registerFusedLayers(registry);
+      registerFusedRecurrent(registry);
     }
-    registerRefusals(room);
+    registerRefusals(registry);
     return { tf, allocatedBytes: guard.allocatedBytes, close };
   } catch (error) {
     close();
@@ -112,13 +111,15 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
       ? error
       : new StemmaError(
           "BACKEND_UNAVAILABLE",
-          "the wasm backend did not start: it needs WebAssembly with SIMD and its two wasm files",
+          "The wasm backend did not start. It needs WebAssembly with SIMD and its two wasm files; check both.",
           { cause: error },
         );
   }
 }
 
-/** Reads both binaries: from `folder`, else beside this file, else from where development has them. */
+/**
+ * Reads both wasm files: from `folder`, else beside this file, else from where npm and the build put them.
+ */
 async function loadBinaries(folder?: string): Promise<WasmBinaries> {
   const beside = (name: string): string =>
     folder === undefined ? fileURLToPath(new URL(name, import.meta.url)) : `${folder}/${name}`;
@@ -131,7 +132,7 @@ async function loadBinaries(folder?: string): Promise<WasmBinaries> {
     if (folder !== undefined)
       throw new StemmaError(
         "BACKEND_UNAVAILABLE",
-        `${folder} lacks ${wasmFiles.backend} or ${wasmFiles.kernels}: the engine is incomplete, fetch it again`,
+        `The engine in ${folder} lacks ${wasmFiles.backend} or ${wasmFiles.kernels}. Fetch or build it again.`,
         { cause },
       );
   }
@@ -147,8 +148,8 @@ async function loadBinaries(folder?: string): Promise<WasmBinaries> {
 const processEvents = ["uncaughtException", "unhandledRejection"] as const;
 
 /**
- * tfjs's start code hangs handlers on the process that hide errors, and its end takes off everybody's:
- * neither lasts.
+ * Runs `work` and restores the process's error handlers afterwards: tfjs's start code adds handlers that hide
+ * errors, and its shutdown removes those of everyone.
  */
 function keepListeners<Result>(work: () => Result): Result {
   const before = processEvents.map((event) => process.listeners(event as "uncaughtException"));
@@ -162,7 +163,7 @@ function keepListeners<Result>(work: () => Result): Result {
   }
 }
 
-/** Runs tfjs's own start code on bytes that we chose. */
+/** Runs tfjs's start code on the given bytes, and binds the functions that BackendWasm calls. */
 async function startTensorFlowModule(wasmBinary: Uint8Array): Promise<WasmModule> {
   const starting = keepListeners(() => startModule({ wasmBinary, print: () => {}, printErr: () => {} }));
   const module = await starting;

@@ -1,6 +1,6 @@
 /**
- * Describes a model layer by layer and gives it in canonical order with first values for its weights.
- * Pure: no TensorFlow.js, so none of its counters, defaults or generators.
+ * Builds a model layer by layer, in canonical order and with initial values for its weights. Pure: it does
+ * not use TensorFlow.js, so none of its counters, defaults or generators has an effect.
  */
 import { canonicalOrder } from "../../model/canonical-order.js";
 import type { Architecture, LeafLayer } from "../../model/model.js";
@@ -14,7 +14,7 @@ interface Weight {
   readonly shape: readonly number[];
   readonly trainable?: boolean;
   readonly initializer: InitializerName;
-  /** Every number begins with this instead. */
+  /** Initial value of every number, instead of the initialiser's. */
   readonly value?: number;
 }
 interface Node {
@@ -24,7 +24,7 @@ interface Node {
   readonly weights: readonly Weight[];
 }
 
-/** A layer that was added; only this builder knows what it means. */
+/** Identifies a layer of one builder. */
 export type NodeId = number & { readonly __brand: "NodeId" };
 
 export class GraphBuilder {
@@ -40,16 +40,16 @@ export class GraphBuilder {
     return (this.#nodes.length - 1) as NodeId;
   }
 
-  /** @param shape without the batch dimension */
+  /** Adds an input. @param shape without the batch dimension */
   input(shape: readonly number[]): NodeId {
     return this.#add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, []);
   }
 
   /**
-   * A linear layer whose kernel begins at zeros: its outputs begin at `bias`, or at nothing without one, and
-   * what it learns stays in the span of the data.
+   * Adds a linear layer whose kernel starts as zeros: all its outputs start as `bias`, or as 0 without a
+   * bias, and its learnt weights stay in the span of the data.
    */
-  silentDense(from: NodeId, inputs: number, units: number, bias?: number): NodeId {
+  zeroDense(from: NodeId, inputs: number, units: number, bias?: number): NodeId {
     return this.#add(
       "Dense",
       { units, activation: "linear", use_bias: bias !== undefined },
@@ -63,6 +63,7 @@ export class GraphBuilder {
     );
   }
 
+  /** Adds a dense layer with a bias. */
   dense(from: NodeId, inputs: number, units: number, activation = "linear"): NodeId {
     return this.#add(
       "Dense",
@@ -79,21 +80,15 @@ export class GraphBuilder {
     );
   }
 
-  /** LSTM and GRU of `units`; the last output of the sequence. */
-  recurrent(
-    className: "LSTM" | "GRU",
-    from: NodeId,
-    inputs: number,
-    units: number,
-    returnSequences = false,
-  ): NodeId {
+  /** Adds an LSTM or GRU that outputs its last state, [units]. */
+  recurrent(className: "LSTM" | "GRU", from: NodeId, inputs: number, units: number): NodeId {
     const gates = className === "LSTM" ? 4 : 3;
     const config = {
       units,
       activation: "tanh",
       recurrent_activation: "sigmoid",
       use_bias: true,
-      return_sequences: returnSequences,
+      return_sequences: false,
       ...(className === "GRU" ? { reset_after: false } : { unit_forget_bias: true }),
     };
     return this.#add(
@@ -108,6 +103,7 @@ export class GraphBuilder {
     );
   }
 
+  /** Adds a convolution with a square kernel. @param channels of the input */
   convolution(
     from: NodeId,
     channels: number,
@@ -145,6 +141,7 @@ export class GraphBuilder {
     );
   }
 
+  /** Adds a depthwise convolution with a square kernel, without a bias. */
   depthwise(from: NodeId, channels: number, kernel: number, strides: number): NodeId {
     const config = {
       kernel_size: [kernel, kernel],
@@ -163,6 +160,7 @@ export class GraphBuilder {
     );
   }
 
+  /** Adds a batch normalisation of the last axis. */
   batchNorm(from: NodeId, channels: number): NodeId {
     const ones = { shape: [channels], initializer: "ones" as const };
     const zeros = { shape: [channels], initializer: "zeros" as const };
@@ -182,6 +180,8 @@ export class GraphBuilder {
   relu6(from: NodeId): NodeId {
     return this.#add("ReLU", { max_value: 6 }, [from]);
   }
+
+  /** Adds a max pooling of 2 × 2. */
   maxPool(from: NodeId): NodeId {
     return this.#add(
       "MaxPooling2D",
@@ -189,6 +189,8 @@ export class GraphBuilder {
       [from],
     );
   }
+
+  /** Adds an average pooling of 2 × 2. */
   averagePool(from: NodeId): NodeId {
     return this.#add(
       "AveragePooling2D",
@@ -196,22 +198,28 @@ export class GraphBuilder {
       [from],
     );
   }
+
+  /** Adds the mean over height and width. */
   globalAverage(from: NodeId): NodeId {
     return this.#add("GlobalAveragePooling2D", { data_format: "channels_last" }, [from]);
   }
+
   flatten(from: NodeId): NodeId {
     return this.#add("Flatten", {}, [from]);
   }
+
   dropout(from: NodeId, rate: number): NodeId {
     return this.#add("Dropout", { rate }, [from]);
   }
+
+  /** Adds the sum of two layers. */
   sum(from: readonly [NodeId, NodeId]): NodeId {
     return this.#add("Add", {}, from);
   }
 
   /**
-   * The model that ends in `output`: layers that do not lead there are left out. Each weight draws from the
-   * stream "initial/<path>".
+   * Builds the model that ends in `output`; layers that do not lead to it are left out. Each weight is drawn
+   * from the stream "initial/<path>".
    */
   build(
     output: NodeId,
@@ -222,19 +230,19 @@ export class GraphBuilder {
       inputs: inputs.map((layer) => ({ layer })),
     }));
     const order = canonicalOrder(calls, [{ layer: output }]);
-    const place = new Map(order.map((node, index) => [node, index]));
+    const newIndex = new Map(order.map((node, index) => [node, index]));
     const nodes = order.map((index) => this.#nodes[index] as Node);
     const layers: LeafLayer[] = nodes.map(({ className, config, inputs, weights }) => ({
       className,
       config,
-      inputs: inputs.map((node) => ({ layer: place.get(node) as number, output: 0 })),
+      inputs: inputs.map((node) => ({ layer: newIndex.get(node) as number, output: 0 })),
       weights: weights.map(({ name, shape, trainable = true }) => ({ name, dtype: "F32", shape, trainable })),
     }));
     const tensors = nodes.flatMap((node, layer) =>
       node.weights.map((weight, index) => initialTensor(node, weight, streams, leafPath(layer, index))),
     );
     return {
-      architecture: { layers, outputs: [{ layer: place.get(output) as number, output: 0 }] },
+      architecture: { layers, outputs: [{ layer: newIndex.get(output) as number, output: 0 }] },
       tensors,
     };
   }
@@ -248,7 +256,8 @@ function initialTensor(node: Node, weight: Weight, streams: Streams, path: strin
     node.className === "DepthwiseConv2D" ? depthwiseFans(weight.shape) : fans(weight.shape),
   );
   if (weight.value !== undefined) values.fill(weight.value);
-  // An LSTM forgets little at first: ones for the second of its four gates (Jozefowicz et al., 2015).
+  // Ones for the forget gate, the second of four, so that an LSTM forgets little at first (Jozefowicz et al.,
+  // 2015).
   if (node.className === "LSTM" && weight.name === "bias")
     values.fill(1, values.length / 4, values.length / 2);
   const bytes = new Uint8Array(values.length * 4);

@@ -1,41 +1,51 @@
 /**
- * The models that recipes start from: a sequence regressor, a small convolutional classifier, two LeNets,
- * MobileNetV2. Pure.
+ * The models that recipes initialise: a sequence regressor, a small convolutional classifier, two LeNets, a
+ * VGG and MobileNetV2. Pure.
  */
 import { StemmaError } from "../../errors.js";
-import type { ModelAtRest } from "../recipes/recipe.js";
+import type { StoredModel } from "../recipes/recipe.js";
 import type { Streams } from "../../random/streams.js";
 import { GraphBuilder, type NodeId } from "./graph-builder.js";
 
+export interface SequenceRegressorOptions {
+  readonly kind: "LSTM" | "GRU";
+  /** [steps, features] */
+  readonly inputShape: readonly number[];
+  /** Width of the recurrent layer. */
+  readonly units: number;
+  /** Number of predicted numbers. */
+  readonly outputs: number;
+  /** The initial prediction. */
+  readonly mean: number;
+}
+
 /**
- * A recurrent layer beside a linear one over the whole window, summed; `outputs` numbers that begin at
- * `mean`. Inputs [steps, features]. The linear path carries on beyond the range seen in training, where a
- * recurrent layer's outputs level off: a battery's future is lower than its past.
+ * The sum of a recurrent layer and a linear layer over the complete window. The linear layer extrapolates
+ * beyond the range of the training data, where the outputs of a recurrent layer level off: a battery's future
+ * capacity is lower than its past.
+ * @throws ARCHITECTURE_MISMATCH when the input is not [steps, features]
  */
 export function sequenceRegressor(
-  kind: "LSTM" | "GRU",
-  inputShape: readonly number[],
-  units: number,
-  outputs: number,
-  mean: number,
+  { kind, inputShape, units, outputs, mean }: SequenceRegressorOptions,
   streams: Streams,
-): ModelAtRest {
+): StoredModel {
   const [steps, features] = inputShape;
   if (inputShape.length !== 2 || steps === undefined || features === undefined)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",
-      `A recurrent model takes samples of [steps, features], these are [${inputShape.join(", ")}]. Choose a recipe for this data.`,
+      `A recurrent model takes samples of shape [steps, features], the data has [${inputShape.join(", ")}]. Choose a recipe for this data.`,
       { inputShape },
     );
   const graph = new GraphBuilder();
   const window = graph.input(inputShape);
-  const curve = graph.silentDense(graph.recurrent(kind, window, features, units), units, outputs, mean);
+  const curve = graph.zeroDense(graph.recurrent(kind, window, features, units), units, outputs, mean);
   return graph.build(
-    graph.sum([curve, graph.silentDense(graph.flatten(window), steps * features, outputs)]),
+    graph.sum([curve, graph.zeroDense(graph.flatten(window), steps * features, outputs)]),
     streams,
   );
 }
 
+/** Height, width and channels. @throws ARCHITECTURE_MISMATCH */
 function imageSides(inputShape: readonly number[]): readonly [number, number, number] {
   const [height, width, channels] = inputShape;
   if (
@@ -48,20 +58,27 @@ function imageSides(inputShape: readonly number[]): readonly [number, number, nu
   )
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",
-      `An image model takes samples of [height, width, channels] from 8 pixels on, these are [${inputShape.join(", ")}]. Choose a recipe for this data.`,
+      `An image model takes samples of shape [height, width, channels] with at least 8 × 8 pixels, the data has [${inputShape.join(", ")}]. Choose a recipe for this data.`,
       { inputShape },
     );
   return [height, width, channels];
 }
 
-/** Two convolutions with pooling, one dense layer, logits of `classes`. */
+export interface SmallConvolutionalOptions {
+  /** [height, width, channels] */
+  readonly inputShape: readonly number[];
+  /** Filters of the first convolution; the second has twice as many. */
+  readonly filters: number;
+  readonly classes: number;
+  /** Fraction of the hidden layer that is dropped in training; 0 for no dropout. */
+  readonly dropout: number;
+}
+
+/** Two convolutions with pooling, a dense layer of 48 units, and the logits of the classes. */
 export function smallConvolutional(
-  inputShape: readonly number[],
-  filters: number,
-  classes: number,
-  dropout: number,
+  { inputShape, filters, classes, dropout }: SmallConvolutionalOptions,
   streams: Streams,
-): ModelAtRest {
+): StoredModel {
   const [height, width, channels] = imageSides(inputShape);
   const graph = new GraphBuilder();
   const first = graph.maxPool(
@@ -80,11 +97,11 @@ export function smallConvolutional(
 
 /**
  * LeNet-5 (LeCun et al., Gradient-Based Learning Applied to Document Recognition, 1998, §II.B), as it is
- * built today: tanh and means, every map of C3 sees every map of S2, logits of `classes` instead of radial
- * units. On [28, 28, 1] the first convolution pads, where the paper's pictures have a margin: 61,706
- * parameters with ten classes.
+ * built today: tanh and average pooling, every map of C3 reads every map of S2, logits instead of radial
+ * units. The first convolution pads the image; the paper's images have a margin instead. On [28, 28, 1] with
+ * ten classes it has 61,706 parameters.
  */
-export function leNet5(inputShape: readonly number[], classes: number, streams: Streams): ModelAtRest {
+export function leNet5(inputShape: readonly number[], classes: number, streams: Streams): StoredModel {
   const [height, width, channels] = imageSides(inputShape);
   const graph = new GraphBuilder();
   const half = (extent: number): number => Math.floor(extent / 2);
@@ -107,10 +124,10 @@ export function leNet5(inputShape: readonly number[], classes: number, streams: 
 }
 
 /**
- * LeNet as Caffe's examples and ModelHub have it: 20 and 50 filters of 5 × 5, maxima, 500 units, relu;
- * 431,080 parameters on [28, 28, 1] with ten classes.
+ * LeNet as in Caffe's examples and in ModelHub: 20 and 50 filters of 5 × 5, max pooling, 500 units, relu. On
+ * [28, 28, 1] with ten classes it has 431,080 parameters.
  */
-export function leNetCaffe(inputShape: readonly number[], classes: number, streams: Streams): ModelAtRest {
+export function leNetCaffe(inputShape: readonly number[], classes: number, streams: Streams): StoredModel {
   const [height, width, channels] = imageSides(inputShape);
   const graph = new GraphBuilder();
   const after = (extent: number): number => Math.floor((extent - 4) / 2);
@@ -127,15 +144,16 @@ export function leNetCaffe(inputShape: readonly number[], classes: number, strea
 }
 
 /**
- * Deeper, in the manner of VGG (Simonyan and Zisserman, 2015): three times two convolutions of 3 × 3 and a
- * pooling, with `filters`, twice and four times as many, then 128 units: eight layers with weights.
+ * A deeper network in the style of VGG (Simonyan and Zisserman, 2015) with eight layers with weights: three
+ * times two convolutions of 3 × 3 and a pooling, with `filters`, twice and four times as many filters, then
+ * 128 units.
  */
 export function vgg8(
   inputShape: readonly number[],
   filters: number,
   classes: number,
   streams: Streams,
-): ModelAtRest {
+): StoredModel {
   const [height, width, channels] = imageSides(inputShape);
   const graph = new GraphBuilder();
   const eighth = (extent: number): number => Math.floor(Math.floor(Math.floor(extent / 2) / 2) / 2);
@@ -150,17 +168,20 @@ export function vgg8(
   return graph.build(graph.dense(hidden, 128, classes), streams);
 }
 
-/** A convolution and a pooling of two must be left something. */
+/** Checks that at least 2 × 2 pixels remain after the second convolution, for the pooling. */
 function checkSides(name: string, inputShape: readonly number[], height: number, width: number): void {
   if (height < 2 || width < 2)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",
-      `${name} takes larger pictures than [${inputShape.join(", ")}]: its second convolution would leave nothing of them. Choose another model of the recipe.`,
+      `${name} needs larger images than [${inputShape.join(", ")}]: nothing would remain after its second convolution. Choose another model of the recipe.`,
       { inputShape },
     );
 }
 
-/** Expansion, output channels, repeats, first stride (Sandler et al., MobileNetV2, CVPR 2018, table 2). */
+/**
+ * Each stage: expansion, output channels, repeats, first stride (Sandler et al., MobileNetV2, CVPR 2018,
+ * table 2).
+ */
 const stages = [
   [1, 16, 1, 1],
   [6, 24, 2, 2],
@@ -171,25 +192,28 @@ const stages = [
   [6, 320, 1, 1],
 ] as const;
 
-/** Channels are multiples of 8 and lose at most a tenth (the paper's reference code). */
+/**
+ * Scales a number of channels to a multiple of 8 that is at most a tenth smaller (the paper's reference
+ * code).
+ */
 function channelsOf(count: number, alpha: number): number {
   const rounded = Math.max(8, Math.floor((count * alpha + 4) / 8) * 8);
   return rounded < 0.9 * count * alpha ? rounded + 8 : rounded;
 }
 
 /**
- * MobileNetV2 of width `alpha`, logits of `classes`. Small pictures (below 64 pixels) keep their size in the
- * first layer.
+ * MobileNetV2 of width `alpha`, with logits. Images of fewer than 64 rows keep their size in the first layer.
  */
 export function mobileNetV2(
   inputShape: readonly number[],
   alpha: number,
   classes: number,
   streams: Streams,
-): ModelAtRest {
+): StoredModel {
   const [height, , channels] = imageSides(inputShape);
   const graph = new GraphBuilder();
-  const normalized = (node: NodeId, count: number): NodeId => graph.relu6(graph.batchNorm(node, count));
+  const normalized = (node: NodeId, channelCount: number): NodeId =>
+    graph.relu6(graph.batchNorm(node, channelCount));
   let count = channelsOf(32, alpha);
   let node = normalized(
     graph.convolution(graph.input(inputShape), channels, {
@@ -214,17 +238,8 @@ export function mobileNetV2(
       count = next;
     }
   }
-  const last = Math.max(1280, channelsOf(1280, alpha));
-  node = normalized(
-    graph.convolution(node, count, {
-      filters: alpha < 1 ? channelsOf(1280, alpha) : last,
-      kernel: 1,
-      bias: false,
-    }),
-    alpha < 1 ? channelsOf(1280, alpha) : last,
-  );
-  return graph.build(
-    graph.dense(graph.globalAverage(node), alpha < 1 ? channelsOf(1280, alpha) : last, classes),
-    streams,
-  );
+  const scaled = channelsOf(1280, alpha);
+  const features = alpha < 1 ? scaled : Math.max(1280, scaled);
+  node = normalized(graph.convolution(node, count, { filters: features, kernel: 1, bias: false }), features);
+  return graph.build(graph.dense(graph.globalAverage(node), features, classes), streams);
 }

@@ -1,10 +1,10 @@
 /**
- * A physical simulator of ageing cells, for where no measured data is at hand: an equivalent circuit
- * (open-circuit voltage by state of charge, ohmic resistance, one RC pair, self-heating) driven through a
- * current profile until it is empty, once a cycle; capacity and resistance age with the cycles. The cells
- * of the laboratory differ little; a vehicle has a cell, a climate, a way of driving and sensor errors of
- * its own, so a model made in the laboratory is off by some points on it. All arithmetic is + − × ÷ and
- * square roots in float64, so a seed gives the same cell on every machine.
+ * A physical simulator of ageing cells, for use without measured data: an equivalent circuit (open-circuit
+ * voltage by state of charge, ohmic resistance, one RC pair, self-heating) that a current profile discharges
+ * once per cycle, while capacity and resistance age. Laboratory cells differ little. Each vehicle has its own
+ * cell, climate, driving style and sensor errors, so a model from the laboratory is wrong by some percentage
+ * points on it. All arithmetic is + − × ÷ and square roots in float64, so a seed gives the same cell on every
+ * machine.
  */
 import { Streams, type Stream } from "../../random/streams.js";
 import { batterySet, windowOptions, type DischargeCycle } from "./battery-windows.js";
@@ -12,30 +12,33 @@ import type { DatasetReader } from "./dataset.js";
 import { ParameterReader } from "./sample-set.js";
 
 /**
- * Open-circuit volts at 0, 10, … 100 % of charge (lithium nickel manganese cobalt oxide against graphite).
+ * Open-circuit voltage at 0, 10, … 100 % of charge (lithium nickel manganese cobalt oxide against graphite).
  */
 const openCircuit = [2.95, 3.38, 3.5, 3.56, 3.6, 3.65, 3.72, 3.82, 3.92, 4.04, 4.18] as const;
 const stepSeconds = 10;
 const cutOffVolts = 2.7;
 const ratedAmperes = 2;
 
-export interface CellParameters {
-  /** Ah when new. */
+interface CellParameters {
+  /** Ah of the new cell. */
   readonly capacity: number;
-  /** Ohm when new. */
+  /** Ohm of the new cell. */
   readonly resistance: number;
-  /** Parts of the capacity lost over 168 cycles: with the square root of the cycles, and linearly. */
+  /** Fraction of the capacity lost over 168 cycles with the square root of the cycles. */
   readonly fadeRoot: number;
+  /** Fraction of the capacity lost over 168 cycles linearly. */
   readonly fadeLinear: number;
-  /** Resistance gained over 168 cycles, as a part of the new one. */
+  /** Resistance gained over 168 cycles, as a fraction of the new cell's. */
   readonly resistanceGrowth: number;
+  /** °C */
   readonly ambient: number;
-  /** °C a watt above ambient when steady. */
+  /** °C above ambient per watt in the steady state. */
   readonly heating: number;
-  /** Current profile in rated amperes, repeated until the cell is empty. */
+  /** Current per step in rated amperes, repeated until the cell is empty. */
   readonly profile: readonly number[];
-  /** What this cell's sensors add. */
+  /** Volts that the sensor adds. */
   readonly voltageOffset: number;
+  /** °C that the sensor adds. */
   readonly temperatureOffset: number;
 }
 
@@ -44,7 +47,7 @@ function between(stream: Stream, low: number, high: number): number {
 }
 
 /** A laboratory cell: constant current, 24 °C, small differences of manufacture. */
-export function laboratoryCell(stream: Stream): CellParameters {
+function laboratoryCell(stream: Stream): CellParameters {
   return {
     capacity: between(stream, 1.86, 1.98),
     resistance: between(stream, 0.062, 0.074),
@@ -60,13 +63,14 @@ export function laboratoryCell(stream: Stream): CellParameters {
 }
 
 /**
- * A vehicle's cell: bus bars and connectors add resistance, long cables to the sensors lose volts; the pack
- * is cooled, and driven stop and go.
+ * A vehicle's cell: bus bars and connectors add resistance, long sensor cables lose voltage, the pack is
+ * cooled and driven in stop-and-go traffic.
  */
-export function vehicleCell(stream: Stream): CellParameters {
+function vehicleCell(stream: Stream): CellParameters {
   const profile = Array.from({ length: 9 }, () => {
+    // Regeneration, standing still, driving.
     const kind = stream.integer(10);
-    return kind === 0 ? -0.2 : kind <= 2 ? 0.3 : between(stream, 0.8, 1.5); // regeneration, standing, driving
+    return kind === 0 ? -0.2 : kind <= 2 ? 0.3 : between(stream, 0.8, 1.5);
   });
   const mean = profile.reduce((sum, current) => sum + current, 0) / profile.length;
   return {
@@ -83,6 +87,7 @@ export function vehicleCell(stream: Stream): CellParameters {
   };
 }
 
+/** @param charge from 0 to 1 */
 function openCircuitVolts(charge: number): number {
   const position = Math.min(Math.max(charge, 0), 1) * (openCircuit.length - 1);
   const index = Math.min(Math.floor(position), openCircuit.length - 2);
@@ -91,8 +96,8 @@ function openCircuitVolts(charge: number): number {
   return low + (high - low) * (position - index);
 }
 
-/** One full discharge of a cell that has aged for `cycle` cycles. `noise` disturbs the measurements. */
-export function discharge(cell: CellParameters, cycle: number, noise: Stream): DischargeCycle {
+/** One full discharge of a cell that has aged for `cycle` cycles. `noise` is added to the measurements. */
+function discharge(cell: CellParameters, cycle: number, noise: Stream): DischargeCycle {
   const age = cycle / 168;
   const capacity = cell.capacity * (1 - cell.fadeRoot * Math.sqrt(age) - cell.fadeLinear * age);
   const resistance = cell.resistance * (1 + cell.resistanceGrowth * age);
@@ -133,7 +138,7 @@ export function discharge(cell: CellParameters, cycle: number, noise: Stream): D
   };
 }
 
-/** The life of one cell. The same (kind, number, cycles) gives the same numbers everywhere. */
+/** All discharges of one cell. The same (kind, number, cycles) gives the same numbers on every machine. */
 export function simulateCell(
   kind: "laboratory" | "vehicle",
   number: number,
@@ -148,8 +153,8 @@ export function simulateCell(
 }
 
 /**
- * Parameters: `vehicle` (0, the default: the laboratory's cells; n: that vehicle's), `cells` (how many),
- * `cycles`, and those of the windows.
+ * Parameters: `vehicle` (0, the default, for laboratory cells; n for those of vehicle n), `cells` (their
+ * number), `cycles` (per cell), and those of windowOptions.
  */
 export const batterySimulated: DatasetReader = {
   name: "battery-simulated",
@@ -157,7 +162,7 @@ export const batterySimulated: DatasetReader = {
   task: "regression",
   needsLocation: false,
   requiredFiles: [],
-  async read(reference) {
+  read(reference) {
     const parameters = new ParameterReader("battery-simulated", reference.parameters);
     const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);
     const cells = parameters.whole("cells", vehicle === 0 ? 3 : 1, 1, 64);

@@ -1,40 +1,43 @@
 /**
- * From discharge cycles to samples for state of health: windows of consecutive cycles of one cell, split
- * by time. What a vehicle can measure on the way goes in; capacity, which takes a full discharge in a
- * workshop, is what is predicted. Pure; both battery readers use it.
+ * Makes samples for the state of health from discharge cycles: windows of consecutive cycles of one cell,
+ * split by time. The inputs are what a vehicle can measure while driving; the target is the capacity, which
+ * takes a full discharge in a workshop. Pure; both battery readers use it.
  */
 import type { SampleSet } from "./dataset.js";
 import { checkedSet, partOf, splitByTime, type ParameterReader, type Row } from "./sample-set.js";
 
-/** One discharge cycle. Volts, degrees Celsius, seconds from 3.8 V to 3.5 V, ampere-hours. */
+/** One discharge cycle. */
 export interface DischargeCycle {
   readonly cycle: number;
+  /** Volts. */
   readonly meanVoltage: number;
+  /** °C */
   readonly meanTemperature: number;
+  /** Seconds in which the voltage falls from 3.8 V to 3.5 V. */
   readonly fallSeconds: number;
+  /** Ah */
   readonly capacity: number;
 }
 
-/** A new cell's capacity; state of health = capacity / 2.0 Ah. */
-export const nominalCapacityAh = 2.0;
+/** A new cell's capacity; the state of health is capacity / 2.0 Ah. */
+const nominalCapacityAh = 2.0;
 
-/**
- * Inputs are brought near −1 … 1 by fixed numbers, so that no statistic of a data set leaks into another's.
- */
+/** Fixed numbers that scale inputs to about −1 … 1, so that no statistic of one part leaks into another. */
 const scaling = [
   { column: "meanVoltage", centre: 3.5, scale: 10 },
   { column: "meanTemperature", centre: 32, scale: 0.2 },
   { column: "fallSeconds", centre: 1200, scale: 0.002 },
 ] as const;
-export const batteryFeatures = scaling.length;
+const batteryFeatures = scaling.length;
 
-export interface WindowOptions {
+interface WindowOptions {
+  /** Cycles per window. */
   readonly window: number;
   readonly heldOutThousandths: number;
   readonly validationThousandths: number;
 }
 
-/** The parameters that all battery readers share. */
+/** The parameters of all battery readers: `window`, `heldOutThousandths`, `validationThousandths`. */
 export function windowOptions(parameters: ParameterReader): WindowOptions {
   return {
     window: parameters.whole("window", 10, 1, 512),
@@ -59,8 +62,8 @@ function windowsOf(cycles: readonly DischargeCycle[], window: number): Row[] {
 }
 
 /**
- * Windows of each cell by itself; a window lies wholly in one part, none crosses a border.
- * Inputs [window, 3], targets state of health as a fraction of 1.
+ * Makes windows of each cell separately; each window is completely in one part. Inputs are [window, 3],
+ * targets the state of health as a fraction.
  * @throws DATASET_EMPTY when a part has fewer cycles than a window
  */
 export function batterySet(

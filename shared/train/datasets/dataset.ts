@@ -1,66 +1,65 @@
 /**
- * What every dataset reader gives: samples in memory as float32, in three parts that never mix.
- * Knows no format and no model. Readers are registered by name in registry.ts.
+ * The result of every dataset reader: samples in memory as float32, in three parts that never mix. Readers
+ * are registered by name in registry.ts.
  */
 import type { Files } from "../../ports.js";
 import type { DatasetReference } from "../training.js";
 
-/**
- * Samples of one part; row-major. `inputs` has count × product(inputShape) numbers, `targets` count ×
- * targetSize (regression) or count (class indices).
- */
+/** The samples of one part, row-major. */
 export interface SamplePart {
   readonly count: number;
+  /** count × product(inputShape) numbers. */
   readonly inputs: Float32Array;
+  /** Regression: count × targetSize numbers. Classification: count class indices from 0 to classes − 1. */
   readonly targets: Float32Array;
 }
 
-/**
- * A classification's targets are whole numbers 0 … classes − 1; a regression's are in `unit` as the recipe
- * documents.
- */
 export interface SampleSet {
   readonly task: "regression" | "classification";
   /** Without the batch dimension. */
   readonly inputShape: readonly number[];
-  /** Numbers a target has (1 for a classification). */
+  /** Numbers per target; 1 for a classification. */
   readonly targetSize: number;
   /** Number of classes; 0 for a regression. */
   readonly classes: number;
   readonly train: SamplePart;
-  /** Early stopping looks here. */
+  /** Used by early stopping only. */
   readonly validation: SamplePart;
-  /** Never trained on, never looked at by early stopping; the metric before and after is measured here. */
+  /** Used neither for training nor for early stopping; the metric before and after is measured on it. */
   readonly heldOut: SamplePart;
   /**
-   * Where the samples came from and what was done to them, for the provenance record (format, columns and
-   * roles, transformations, split).
+   * The origin of the samples and what was done to them, for the provenance record: format, columns and their
+   * roles, transformations, split.
    */
   readonly description: Readonly<Record<string, unknown>>;
 }
 
-/** What readers need of the file port. */
+/** The part of the file port that readers need. */
 export type DatasetFiles = Pick<Files, "read" | "list" | "stat">;
 
 export type DatasetParameters = DatasetReference["parameters"];
 
 export interface DatasetReader {
   readonly name: string;
-  /** One line for people. */
+  /** One line of help text. */
   readonly title: string;
   readonly task: SampleSet["task"];
-  /** Whether `location` (a folder) is needed. */
+  /** Whether the reference must have a `location` (a folder). */
   readonly needsLocation: boolean;
-  /** File names that must lie in the location for this reader to be usable there. */
+  /** Names of the files that must be in the location. */
   readonly requiredFiles: readonly string[];
-  /** @throws DATASET_MALFORMED, DATASET_EMPTY, RECIPE_PARAMETERS_INVALID, FILE_MISSING */
-  read(reference: DatasetReference, files: DatasetFiles): Promise<SampleSet>;
+  /**
+   * Reads and checks the samples.
+   * @throws DATASET_MALFORMED, DATASET_EMPTY, RECIPE_PARAMETERS_INVALID, FILE_MISSING
+   */
+  read(reference: DatasetReference, files: DatasetFiles): Promise<SampleSet> | SampleSet;
 }
 
-/** Bounds on what a reader may hold, checked before anything is allocated. */
+/** Limits of one part, checked before anything is allocated: samples, and numbers of all inputs together. */
 export const maxSamples = 1_000_000;
 export const maxSampleValues = 2 ** 27;
 
-export function partLength(set: Pick<SampleSet, "inputShape">): number {
+/** Numbers per input. */
+export function sampleLength(set: Pick<SampleSet, "inputShape">): number {
   return set.inputShape.reduce((product, dimension) => product * dimension, 1);
 }

@@ -1,28 +1,36 @@
-/** From pictures and labels to a split sample set, through a camera. Pure; both image readers use it. */
-import { cameraOf, seenThrough } from "./camera.js";
+/** Makes a split sample set from images and labels, through a camera. Pure; both image readers use it. */
+import { applyCamera, cameraOf } from "./camera.js";
 import type { SampleSet } from "./dataset.js";
 import { checkedSet, partOf, splitByTime, type Row } from "./sample-set.js";
 
-export interface Pictures {
+export interface LabelledImages {
   readonly width: number;
   readonly height: number;
   readonly classes: number;
-  /** Float32 in 0 … 1, one picture after the other. */
+  /** From 0 to 1, one image of width × height numbers after the other. */
   readonly pixels: Float32Array;
   readonly labels: Uint8Array;
 }
 
-/** Inputs [height, width, 1]; the pictures' order is their time. @throws DATASET_EMPTY, DATASET_MALFORMED */
+/**
+ * Makes inputs [height, width, 1] and splits them in the order of the images.
+ * @param cameraNumber see cameraOf
+ * @throws DATASET_EMPTY, DATASET_MALFORMED
+ */
 export function imageSet(
-  pictures: Pictures,
-  camera: number,
+  images: LabelledImages,
+  cameraNumber: number,
   description: Readonly<Record<string, unknown>>,
 ): SampleSet {
-  const { width, height, classes, pixels, labels } = pictures;
+  const { width, height, classes, pixels, labels } = images;
   const length = width * height;
-  const seen = cameraOf(camera);
+  const camera = cameraOf(cameraNumber);
   const rows: Row[] = Array.from(labels, (label, index) => ({
-    input: seenThrough(seen, pixels.subarray(index * length, (index + 1) * length), width, height),
+    input: applyCamera(camera, {
+      width,
+      height,
+      pixels: pixels.subarray(index * length, (index + 1) * length),
+    }),
     target: [label],
   }));
   const { trainEnd, validationEnd } = splitByTime(rows.length);
@@ -40,7 +48,7 @@ export function imageSet(
         { name: "picture", role: "input" },
         { name: "label", role: "target" },
       ],
-      transformations: camera === 0 ? [] : [{ camera, ...seen }],
+      transformations: cameraNumber === 0 ? [] : [{ camera: cameraNumber, ...camera }],
       split: { by: "order", validationThousandths: 150, heldOutThousandths: 250 },
     },
   });

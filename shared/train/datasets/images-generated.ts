@@ -1,15 +1,15 @@
 /**
- * Drawn pictures of ten kinds of signs, for where no measured pictures are at hand: strokes on a grid of
- * 28 × 28, moved, scaled and thickened at random, with noise. + − × ÷ and square roots only, so a seed
- * gives the same pictures on every machine.
+ * Drawn images of ten signs, for use without measured data: strokes on 28 × 28 pixels, moved, scaled and
+ * thickened at random, with noise. Uses + − × ÷ and square roots only, so a seed gives the same images on
+ * every machine.
  */
 import { Streams, type Stream } from "../../random/streams.js";
 import type { DatasetReader } from "./dataset.js";
-import { imageSet, type Pictures } from "./image-parts.js";
+import { imageSet, type LabelledImages } from "./image-parts.js";
 import { ParameterReader } from "./sample-set.js";
 
 const side = 28;
-/** Corners of the strokes of each sign, on a grid of 0 … 4 by 0 … 6; a stroke joins neighbours, null lifts the pen. */
+/** The strokes of each sign as lists of corners on a grid of 0 … 4 by 0 … 6; null starts a new stroke. */
 const signs: readonly (readonly (readonly [number, number] | null)[])[] = [
   [
     [1, 0],
@@ -88,6 +88,7 @@ const signs: readonly (readonly (readonly [number, number] | null)[])[] = [
 
 type Segment = readonly [x0: number, y0: number, x1: number, y1: number];
 
+/** The lines of a sign, in pixels, moved and distorted at random. */
 function segmentsOf(label: number, stream: Stream): Segment[] {
   const scale = stream.uniformBetween(2.5, 3.3);
   const shear = stream.uniformBetween(-0.2, 0.2);
@@ -109,6 +110,7 @@ function segmentsOf(label: number, stream: Stream): Segment[] {
   });
 }
 
+/** The distance of a point from a line segment. */
 function distanceTo([x0, y0, x1, y1]: Segment, x: number, y: number): number {
   const dx = x1 - x0;
   const dy = y1 - y0;
@@ -118,22 +120,22 @@ function distanceTo([x0, y0, x1, y1]: Segment, x: number, y: number): number {
   return Math.sqrt(offX * offX + offY * offY);
 }
 
-/** Draws one sign into `target` (side × side). */
-export function drawSign(label: number, stream: Stream, target: Float32Array): void {
+/** Draws one sign into `target`, side × side pixels from 0 to 1. */
+function drawSign(label: number, stream: Stream, target: Float32Array): void {
   const segments = segmentsOf(label, stream);
-  const half = stream.uniformBetween(0.7, 1.5);
+  const halfWidth = stream.uniformBetween(0.7, 1.5);
   for (let y = 0; y < side; y++) {
     for (let x = 0; x < side; x++) {
       let nearest = Infinity;
       for (const segment of segments) nearest = Math.min(nearest, distanceTo(segment, x, y));
-      const ink = Math.min(1, Math.max(0, half + 0.5 - nearest));
+      const ink = Math.min(1, Math.max(0, halfWidth + 0.5 - nearest));
       target[y * side + x] = Math.min(1, Math.max(0, ink * 0.9 + stream.uniformBetween(-0.08, 0.12)));
     }
   }
 }
 
-/** `count` pictures; the same (seed, count) gives the same bits everywhere. */
-export function generatePictures(seed: string, count: number): Pictures {
+/** Generates `count` images; the same (seed, count) gives the same bits on every machine. */
+export function generateImages(seed: string, count: number): LabelledImages {
   const stream = new Streams(seed, 0).stream("pictures");
   const pixels = new Float32Array(count * side * side);
   const labels = new Uint8Array(count);
@@ -148,20 +150,23 @@ export function generatePictures(seed: string, count: number): Pictures {
   return { width: side, height: side, classes: 10, pixels, labels };
 }
 
-/** Parameters: `vehicle` (0, the default: the laboratory; each number has pictures of its own), `count`, `camera` (default: the vehicle's; 0 = none). */
+/**
+ * Parameters: `vehicle` (0, the default, for the laboratory; each number has its own images), `count`,
+ * `camera` (default: the vehicle's number; 0 for none).
+ */
 export const imagesGenerated: DatasetReader = {
   name: "images-generated",
-  title: "drawn signs of ten kinds, each vehicle through its own camera",
+  title: "drawn images of ten signs, each vehicle with its own camera",
   task: "classification",
   needsLocation: false,
   requiredFiles: [],
-  async read(reference) {
+  read(reference) {
     const parameters = new ParameterReader("images-generated", reference.parameters);
     const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);
     const count = parameters.whole("count", vehicle === 0 ? 2500 : 625, 8, 100_000);
     const camera = parameters.whole("camera", vehicle, 0, 2 ** 31);
     parameters.end();
-    return imageSet(generatePictures(String(vehicle), count), camera, {
+    return imageSet(generateImages(String(vehicle), count), camera, {
       reader: "images-generated",
       generator: { version: 1, vehicle, count },
     });

@@ -1,6 +1,6 @@
 /**
- * Handwritten digits as gzipped IDX files (MNIST's 10,000 test pictures). The base model learns from the
- * first 5,000; each vehicle has a slice of the rest, seen through its own camera.
+ * Handwritten digits as gzipped IDX files (MNIST's 10,000 test images). The base model learns from the first
+ * 5,000; each vehicle has a slice of the remaining ones, recorded by its own camera.
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -10,25 +10,26 @@ import type { DatasetReader } from "./dataset.js";
 import { imageSet } from "./image-parts.js";
 import { ParameterReader } from "./sample-set.js";
 
-const pictureFile = "t10k-images-idx3-ubyte.gz";
+const imageFile = "t10k-images-idx3-ubyte.gz";
 const labelFile = "t10k-labels-idx1-ubyte.gz";
 const maxUnpackedBytes = 256 * 1024 * 1024;
 const baseCount = 5000;
 
-export interface IdxArray {
+interface IdxArray {
   readonly dimensions: readonly number[];
   readonly values: Uint8Array;
 }
 
 /**
- * An IDX file of unsigned bytes: 0, 0, type 8, rank, big-endian dimensions, values; gzipped.
+ * Parses a gzipped IDX file of unsigned bytes: 0, 0, type 8, rank, dimensions (u32, big-endian), values.
+ * @param where names the file in error messages
  * @throws DATASET_MALFORMED
  */
 export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxArray {
-  const refuse = (what: string, cause?: unknown): never => {
+  const refuse = (problem: string, cause?: unknown): never => {
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `${where} is no gzipped IDX file of rank ${rank}: ${what}. Replace it by the original one.`,
+      `${where} is not a gzipped IDX file of rank ${rank}: ${problem}. Replace it by the original file.`,
       { file: where, cause },
     );
   };
@@ -36,7 +37,7 @@ export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxAr
   try {
     bytes = gunzipSync(packed, { maxOutputLength: maxUnpackedBytes });
   } catch (cause) {
-    return refuse(cause instanceof Error ? cause.message : "it does not unpack", cause);
+    return refuse(cause instanceof Error ? cause.message : "it cannot be decompressed", cause);
   }
   const headerBytes = 4 + 4 * rank;
   if (bytes.length < headerBytes) return refuse(`it ends after ${bytes.length} bytes`);
@@ -52,15 +53,15 @@ export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxAr
 }
 
 /**
- * Parameters: `vehicle` (0, the default: the first 5,000 pictures; n: slice (n − 1) mod `slices` of the
- * rest), `limit` (pictures at most), `camera` (default: the vehicle's; 0 = none).
+ * Parameters: `vehicle` (0, the default, for the first 5,000 images; n for slice (n − 1) mod `slices` of the
+ * others), `limit` (maximum number of images), `camera` (default: the vehicle's number; 0 for none).
  */
 export const mnist: DatasetReader = {
   name: "mnist",
-  title: "handwritten digits (MNIST), each vehicle through its own camera",
+  title: "handwritten digits (MNIST), each vehicle with its own camera",
   task: "classification",
   needsLocation: true,
-  requiredFiles: [pictureFile, labelFile],
+  requiredFiles: [imageFile, labelFile],
   async read(reference, files) {
     const parameters = new ParameterReader("mnist", reference.parameters);
     const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);
@@ -70,12 +71,12 @@ export const mnist: DatasetReader = {
     parameters.end();
     const folder = reference.location ?? ".";
     const packed = [
-      await files.read(join(folder, pictureFile)),
+      await files.read(join(folder, imageFile)),
       await files.read(join(folder, labelFile)),
     ] as const;
-    const pictures = parseIdx(packed[0], 3, join(folder, pictureFile));
+    const images = parseIdx(packed[0], 3, join(folder, imageFile));
     const labels = parseIdx(packed[1], 1, join(folder, labelFile));
-    const [total = 0, height = 0, width = 0] = pictures.dimensions;
+    const [total = 0, height = 0, width = 0] = images.dimensions;
     if (
       labels.values.length !== total ||
       total < baseCount ||
@@ -84,18 +85,18 @@ export const mnist: DatasetReader = {
     )
       throw new StemmaError(
         "DATASET_MALFORMED",
-        `${folder} holds ${total} pictures of ${width} × ${height} and ${labels.values.length} labels, which are no ten kinds of digits. Replace both files by the original ones.`,
+        `${folder} has ${total} images of ${width} × ${height} pixels and ${labels.values.length} labels, which are not MNIST's test images. Replace both files by the original ones.`,
         { folder },
       );
     const perSlice = Math.floor((total - baseCount) / slices);
-    const from = vehicle === 0 ? 0 : baseCount + ((vehicle - 1) % slices) * perSlice;
+    const start = vehicle === 0 ? 0 : baseCount + ((vehicle - 1) % slices) * perSlice;
     const count = Math.min(limit, vehicle === 0 ? baseCount : perSlice);
     const length = width * height;
     const pixels = Float32Array.from(
-      pictures.values.subarray(from * length, (from + count) * length),
+      images.values.subarray(start * length, (start + count) * length),
       (value) => value / 255,
     );
-    const sources = [pictureFile, labelFile].map((file, index) => ({
+    const sources = [imageFile, labelFile].map((file, index) => ({
       file,
       bytes: packed[index as 0 | 1].length,
       sha256: createHash("sha256")
@@ -103,9 +104,9 @@ export const mnist: DatasetReader = {
         .digest("hex"),
     }));
     return imageSet(
-      { width, height, classes: 10, pixels, labels: labels.values.subarray(from, from + count) },
+      { width, height, classes: 10, pixels, labels: labels.values.subarray(start, start + count) },
       camera,
-      { reader: "mnist", location: folder, format: "IDX, gzipped", sources, vehicle, from, count },
+      { reader: "mnist", location: folder, format: "IDX, gzipped", sources, vehicle, from: start, count },
     );
   },
 };

@@ -1,7 +1,7 @@
 /**
- * NASA's ageing lithium-ion cells (B0005, B0006, B0007, B0018), one CSV file a cell with one row a
- * discharge. The header is in Chinese: cycle number, mean discharge voltage, mean discharge temperature,
- * seconds of the fall from 3.8 V to 3.5 V, capacity.
+ * NASA's ageing lithium-ion cells (B0005, B0006, B0007, B0018): one CSV file per cell with one row per
+ * discharge. The header is in Chinese: cycle number, mean discharge voltage (V), mean discharge temperature
+ * (°C), seconds of the fall from 3.8 V to 3.5 V, capacity (Ah).
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -12,8 +12,8 @@ import { ParameterReader } from "./sample-set.js";
 
 const header = "循环次数,平均放电电压,平均放电温度,等压降放电时间,容量";
 /**
- * The files differ: B0006 is in GBK, B0007 and B0018 add the voltages to the fourth column's name. Compared
- * as bytes, so no decoder of the system is needed.
+ * The header differs between the files: B0006 is in GBK, B0007 and B0018 add the voltages to the fourth
+ * column's name. It is compared as bytes, so that no decoder for GBK is needed.
  */
 const headerForms = [
   Buffer.from(header, "utf8"),
@@ -27,12 +27,16 @@ const maxFileBytes = 16 * 1024 * 1024;
 const maxRows = 100_000;
 const numberPattern = /^-?[0-9]{1,12}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,3})?$/;
 
-/** Parses one cell's file. @throws DATASET_MALFORMED naming file and line */
+/**
+ * Parses one cell's file.
+ * @param where names the file in error messages
+ * @throws DATASET_MALFORMED naming file and line
+ */
 export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCycle[] {
-  const refuse = (line: number, what: string): never => {
+  const refuse = (line: number, problem: string): never => {
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `${where}, line ${line}: ${what}. Replace the file by the original one.`,
+      `${where}, line ${line}: ${problem}. Replace the file by the original one.`,
       { file: where, line },
     );
   };
@@ -41,8 +45,8 @@ export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCy
     (each) =>
       each.equals(bytes.subarray(0, each.length)) && (bytes[each.length] === 10 || bytes[each.length] === 13),
   );
-  if (form === undefined) return refuse(1, `the header is not "${header}", nor one of the other forms of it`);
-  // Below the header there are numbers only, so each byte is its character.
+  if (form === undefined) return refuse(1, `the header is not "${header}" or one of its variants`);
+  // All rows are ASCII numbers, so latin1 decodes them without checks.
   const lines = [
     "",
     ...Buffer.from(bytes.subarray(form.length))
@@ -52,7 +56,7 @@ export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCy
   ];
   while (lines.length > 1 && lines.at(-1) === "") lines.pop();
   if (lines.length - 1 > maxRows) refuse(maxRows + 1, `there are more than ${maxRows} rows`);
-  let last = 0;
+  let previousCycle = 0;
   return lines.slice(1).map((line, index) => {
     const fields = line.split(",");
     if (fields.length !== 5 || !fields.every((field) => numberPattern.test(field)))
@@ -64,19 +68,16 @@ export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCy
       number,
       number,
     ];
-    if (!Number.isInteger(cycle) || cycle <= last)
-      refuse(index + 2, `the cycle ${cycle} does not follow ${last}`);
+    if (!Number.isInteger(cycle) || cycle <= previousCycle)
+      refuse(index + 2, `the cycle ${cycle} does not follow ${previousCycle}`);
     if (!(capacity > 0 && capacity < 100))
-      refuse(index + 2, `a capacity of ${capacity} Ah is none of such a cell`);
-    last = cycle;
+      refuse(index + 2, `a capacity of ${capacity} Ah is not possible for such a cell`);
+    previousCycle = cycle;
     return { cycle, meanVoltage, meanTemperature, fallSeconds, capacity };
   });
 }
 
-/**
- * Parameters: `cells` (names, default B0005 and B0006), `window` (cycles), `validationThousandths`,
- * `heldOutThousandths`.
- */
+/** Parameters: `cells` (names, default B0005 and B0006), and those of windowOptions. */
 export const nasaBattery: DatasetReader = {
   name: "nasa-battery",
   title: "NASA's ageing 18650 cells: state of health from windows of discharge cycles",

@@ -1,4 +1,4 @@
-/** All dataset readers by name. What a job or a record names is looked up here and nowhere else. */
+/** All dataset readers by name, as jobs and records name them. */
 import { StemmaError } from "../../errors.js";
 import type { DatasetReference } from "../training.js";
 import { batterySimulated } from "./battery-simulated.js";
@@ -18,33 +18,33 @@ export const datasetReaders: readonly DatasetReader[] = [
 ];
 
 /** @throws DATASET_UNKNOWN */
-export function datasetReader(name: string): DatasetReader {
+function datasetReader(name: string): DatasetReader {
   const reader = datasetReaders.find((each) => each.name === name);
   if (reader === undefined)
     throw new StemmaError(
       "DATASET_UNKNOWN",
-      `There is no dataset reader called "${name.slice(0, 60)}". Use one of ${datasetReaders.map((each) => each.name).join(", ")}.`,
+      `There is no dataset reader with the name "${name.slice(0, 60)}". Use one of ${datasetReaders.map((each) => each.name).join(", ")}.`,
       { reader: name },
     );
   return reader;
 }
 
-export interface LoadedDataset {
+interface LoadedDataset {
   readonly set: SampleSet;
   readonly hash: ReturnType<typeof sampleSetHash>;
 }
 
 /**
- * Reads the samples a reference names and checks their hash where the reference has one.
- * @throws DATASET_UNKNOWN, DATASET_MALFORMED (also when the samples are others than those referred to),
- * DATASET_EMPTY, FILE_MISSING
+ * Reads the samples of a reference and checks their hash where the reference has one.
+ * @throws DATASET_UNKNOWN, DATASET_MALFORMED (also when the hash differs), DATASET_EMPTY, FILE_MISSING,
+ * RECIPE_PARAMETERS_INVALID
  */
 export async function loadDataset(reference: DatasetReference, files: DatasetFiles): Promise<LoadedDataset> {
   const reader = datasetReader(reference.reader);
   if (reader.needsLocation && reference.location === undefined)
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The dataset ${reader.name} needs a location: the folder its files lie in.`,
+      `The dataset ${reader.name} needs a location. Give the folder of its files.`,
       { reader: reader.name },
     );
   const set = await reader.read(reference, files);
@@ -52,7 +52,7 @@ export async function loadDataset(reference: DatasetReference, files: DatasetFil
   if (reference.hash !== undefined && reference.hash !== hash)
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `The samples of ${reader.name} are not those this training was recorded with (hash ${hash.slice(0, 12)}, expected ${reference.hash.slice(0, 12)}). Bring the original data back.`,
+      `The samples of ${reader.name} differ from those that this training was recorded with (hash ${hash.slice(0, 12)}, expected ${reference.hash.slice(0, 12)}). Restore the original data.`,
       { expected: reference.hash, actual: hash },
     );
   return { set, hash };

@@ -1,13 +1,14 @@
 /**
- * Samples as a device keeps them on disk: segment files that are only ever appended to. The agent's
- * intake writes them, the dataset reader `samples` reads them; both through this file alone.
+ * The format in which a device stores samples: segment files that are only appended to. The agent's intake
+ * writes them and the dataset reader `samples` reads them, both with the functions of this file.
  *
- * A segment is the 8 bytes "STEMSMP1" and then records: length u32 LE ‖ CRC-32 of the payload u32 LE ‖
+ * A segment is the 8 bytes "STEMSMP1", followed by records: length u32 LE ‖ CRC-32 of the payload u32 LE ‖
  * payload. The payload is UTF-8 JSON:
- *   {"id": "…", "timeMs": 1700000000000, "split": "train", "label": [0.93], "shape": [10, 3], "values":
- *   "base64 of float32 LE"}
- * A segment's tail may be torn (power loss): decoding stops at the first record that is cut short or
- * whose checksum fails, and says how many bytes are good, so that a writer can cut there and go on.
+ *   {"id": "…", "timeMs": 1700000000000, "split": "train", "label": [0.93], "shape": [10, 3],
+ *    "values": "base64 of float32 LE"}
+ * A power loss can tear the end of a segment. Decoding stops at the first record that is incomplete or whose
+ * checksum fails, and returns the number of good bytes, so that a writer can truncate the segment there and
+ * append again.
  */
 import { crc32 } from "node:zlib";
 import { StemmaError } from "../../errors.js";
@@ -16,17 +17,17 @@ export const sampleSplits = ["train", "validation", "held-out"] as const;
 export type SampleSplit = (typeof sampleSplits)[number];
 
 export interface Sample {
-  /** Unique on this device and line; 1 to 64 characters. */
+  /** Unique within the device's line; 1 to 64 characters. */
   readonly id: string;
-  /** When it was measured: milliseconds since 1970 by the device's clock. */
+  /** Time of the measurement: milliseconds since 1970 by the device's clock. */
   readonly timeMs: number;
-  /** Decided when the sample is taken in, never changed: what is held out never trains. */
+  /** Decided when the sample is received and never changed, so that held-out samples are never trained on. */
   readonly split: SampleSplit;
-  /** A class index as [k], or the numbers to predict. */
+  /** [class index], or the numbers to predict. */
   readonly label: readonly number[];
   /** Shape of one input, without a batch dimension. */
   readonly shape: readonly number[];
-  /** Row-major; finite. */
+  /** Finite numbers, row-major. */
   readonly values: Float32Array;
 }
 
@@ -37,14 +38,17 @@ const maxLabelNumbers = 1024;
 const maxSampleRank = 8;
 const headerBytes = 8;
 
-const invalid = (what: string, details: Record<string, unknown> = {}): StemmaError =>
+const invalid = (problem: string, details: Record<string, unknown> = {}): StemmaError =>
   new StemmaError(
     "SAMPLE_INVALID",
-    `A sample was refused: ${what}. Send it again in the documented form.`,
+    `A sample was rejected: ${problem}. Send it again in the documented format.`,
     details,
   );
 
-/** Checks a sample that came from outside. @throws SAMPLE_INVALID */
+/**
+ * Checks a sample from outside.
+ * @throws SAMPLE_INVALID
+ */
 export function checkSample(sample: Sample): void {
   if (typeof sample.id !== "string" || sample.id.length < 1 || sample.id.length > 64)
     throw invalid("its id must have 1 to 64 characters");
@@ -64,9 +68,9 @@ export function checkSample(sample: Sample): void {
     !sample.shape.every((dimension) => Number.isSafeInteger(dimension) && dimension > 0)
   )
     throw invalid(`its shape must be at most ${maxSampleRank} whole numbers above 0`);
-  const length = sample.shape.reduce((product, dimension) => product * dimension, 1);
+  const length = sample.shape.reduce<number>((product, dimension) => product * dimension, 1);
   if (length * 4 > maxSampleBytes)
-    throw invalid(`its values take ${length * 4} bytes, more than ${maxSampleBytes}`);
+    throw invalid(`its values need ${length * 4} bytes, more than ${maxSampleBytes}`);
   if (!(sample.values instanceof Float32Array) || sample.values.length !== length)
     throw invalid(
       `its shape [${sample.shape.join(", ")}] needs ${length} values, it has ${sample.values?.length}`,
@@ -75,7 +79,10 @@ export function checkSample(sample: Sample): void {
     throw invalid("a value is not a finite number");
 }
 
-/** One record, ready to be appended to a segment. @throws SAMPLE_INVALID */
+/**
+ * Encodes a sample as a record, to be appended to a segment.
+ * @throws SAMPLE_INVALID
+ */
 export function encodeSample(sample: Sample): Uint8Array {
   checkSample(sample);
   const values = Buffer.alloc(sample.values.length * 4);
@@ -100,33 +107,36 @@ export function encodeSample(sample: Sample): Uint8Array {
   return record;
 }
 
-/** A decoded segment: its whole samples, and how many bytes from the start are good. */
 export interface DecodedSegment {
+  /** The samples of all complete records. */
   readonly samples: readonly Sample[];
+  /** Number of bytes up to the end of the last complete record. */
   readonly goodBytes: number;
+  /** Whether anything follows the good bytes. */
   readonly torn: boolean;
 }
 
 /**
  * Decodes a segment up to its first torn or damaged record.
- * @throws SAMPLE_INVALID when a record whose checksum holds is not a sample (written by something else)
+ * @throws SAMPLE_INVALID when a record with a correct checksum is not a sample
  */
 export function decodeSegment(bytes: Uint8Array): DecodedSegment {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (buffer.length < segmentMagic.length || !buffer.subarray(0, segmentMagic.length).equals(segmentMagic))
     return { samples: [], goodBytes: 0, torn: buffer.length > 0 };
   const samples: Sample[] = [];
-  let at = segmentMagic.length;
-  while (at + headerBytes <= buffer.length) {
-    const length = buffer.readUInt32LE(at);
-    // No record is empty; zeros, whose checksum would fit, are what a power cut leaves of an unwritten tail.
-    if (length === 0 || length > maxSampleBytes * 2 || at + headerBytes + length > buffer.length) break;
-    const payload = buffer.subarray(at + headerBytes, at + headerBytes + length);
-    if (crc32(payload) !== buffer.readUInt32LE(at + 4)) break;
+  let offset = segmentMagic.length;
+  while (offset + headerBytes <= buffer.length) {
+    const length = buffer.readUInt32LE(offset);
+    // No record is empty. A power loss can leave zeros in an unwritten tail, and their checksum would be
+    // correct.
+    if (length === 0 || length > maxSampleBytes * 2 || offset + headerBytes + length > buffer.length) break;
+    const payload = buffer.subarray(offset + headerBytes, offset + headerBytes + length);
+    if (crc32(payload) !== buffer.readUInt32LE(offset + 4)) break;
     samples.push(decodePayload(payload));
-    at += headerBytes + length;
+    offset += headerBytes + length;
   }
-  return { samples, goodBytes: at, torn: at < buffer.length };
+  return { samples, goodBytes: offset, torn: offset < buffer.length };
 }
 
 function decodePayload(payload: Buffer): Sample {
@@ -134,12 +144,13 @@ function decodePayload(payload: Buffer): Sample {
   try {
     record = JSON.parse(payload.toString("utf8")) as Record<string, unknown>;
   } catch (cause) {
-    throw invalid("its record is no JSON", { cause });
+    throw invalid("its record is not valid JSON", { cause });
   }
   if (typeof record !== "object" || record === null || typeof record["values"] !== "string")
     throw invalid("its record has no values");
   const raw = Buffer.from(record["values"], "base64");
-  if (raw.length % 4 !== 0) throw invalid(`its values take ${raw.length} bytes, no multiple of 4`);
+  if (raw.length % 4 !== 0)
+    throw invalid(`its values have ${raw.length} bytes, which is not a multiple of 4`);
   const values = new Float32Array(raw.length / 4);
   for (let index = 0; index < values.length; index++) values[index] = raw.readFloatLE(index * 4);
   const sample = {

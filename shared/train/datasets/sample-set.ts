@@ -1,6 +1,6 @@
 /**
- * Puts parts together into a checked sample set, splits by time, and gives a set its canonical hash.
- * Pure; every reader ends here, so the checks hold for all of them.
+ * Splits samples by time, makes checked sample sets and computes their canonical hash. Pure; all readers use
+ * it, so the checks apply to all of them.
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
@@ -8,20 +8,21 @@ import type { Hash } from "../../tensor/tensor.js";
 import {
   maxSamples,
   maxSampleValues,
-  partLength,
+  sampleLength,
   type DatasetParameters,
   type SamplePart,
   type SampleSet,
 } from "./dataset.js";
 
-export interface TimeSplit {
+/** The indices at which the training part and the validation part end. */
+interface TimeSplit {
   readonly trainEnd: number;
   readonly validationEnd: number;
 }
 
 /**
- * Cuts `count` things in the order of time: training first, then validation, then what is held out.
- * Parts are in thousandths, so that no rounding of a decimal fraction moves a border.
+ * Splits `count` samples in the order of time: training first, then validation, then held out. The parts are
+ * given in thousandths, so that the rounding of a decimal fraction cannot move a border.
  */
 export function splitByTime(count: number, heldOutThousandths = 250, validationThousandths = 150): TimeSplit {
   const heldOut = Math.floor((count * heldOutThousandths) / 1000);
@@ -35,12 +36,15 @@ export interface Row {
   readonly target: readonly number[];
 }
 
-/** Packs rows into one part. @throws DATASET_MALFORMED when their sizes differ or there are too many */
+/**
+ * Copies rows into one part.
+ * @throws DATASET_MALFORMED when their sizes differ or there are too many
+ */
 export function partOf(rows: readonly Row[], inputLength: number, targetSize: number): SamplePart {
   if (rows.length > maxSamples || rows.length * inputLength > maxSampleValues) {
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `${rows.length} samples of ${inputLength} numbers are more than a training may hold. Use fewer samples or smaller ones.`,
+      `${rows.length} samples of ${inputLength} numbers are more than a training can hold. Use fewer or smaller samples.`,
       { samples: rows.length, inputLength },
     );
   }
@@ -50,7 +54,7 @@ export function partOf(rows: readonly Row[], inputLength: number, targetSize: nu
     if (input.length !== inputLength || target.length !== targetSize)
       throw new StemmaError(
         "DATASET_MALFORMED",
-        `Sample ${index} has ${input.length} inputs and ${target.length} targets where the others have ${inputLength} and ${targetSize}. Check where it came from.`,
+        `Sample ${index} has ${input.length} inputs and ${target.length} targets, the others have ${inputLength} and ${targetSize}. Correct or remove it.`,
         { index },
       );
     inputs.set(input, index * inputLength);
@@ -59,15 +63,14 @@ export function partOf(rows: readonly Row[], inputLength: number, targetSize: nu
   return { count: rows.length, inputs, targets };
 }
 
-export const partNames = ["train", "validation", "heldOut"] as const;
+const partNames = ["train", "validation", "heldOut"] as const;
 
 /**
- * Checks what every training relies on: each part has samples, all numbers are finite, class indices are in
- * range.
+ * Checks that each part has samples, all numbers are finite and class indices are in range; returns the set.
  * @throws DATASET_EMPTY, DATASET_MALFORMED
  */
 export function checkedSet(set: SampleSet): SampleSet {
-  const length = partLength(set);
+  const length = sampleLength(set);
   for (const name of partNames) {
     const { count, inputs, targets } = set[name];
     if (count === 0)
@@ -86,7 +89,7 @@ export function checkedSet(set: SampleSet): SampleSet {
     if (bad >= 0)
       throw new StemmaError(
         "DATASET_MALFORMED",
-        `Sample ${Math.floor(bad / length)} of the part "${name}" holds a number that is not finite. Remove it from the data.`,
+        `Sample ${Math.floor(bad / length)} of the part "${name}" has a number that is not finite. Remove the sample from the data.`,
         { part: name, sample: Math.floor(bad / length) },
       );
     const wrong = targets.findIndex(
@@ -97,7 +100,7 @@ export function checkedSet(set: SampleSet): SampleSet {
     if (wrong >= 0)
       throw new StemmaError(
         "DATASET_MALFORMED",
-        `Sample ${Math.floor(wrong / set.targetSize)} of the part "${name}" has the target ${targets[wrong]}, which is no ${set.task === "classification" ? `class from 0 to ${set.classes - 1}` : "finite number"}. Check its label.`,
+        `Sample ${Math.floor(wrong / set.targetSize)} of the part "${name}" has the target ${targets[wrong]}, which is not a ${set.task === "classification" ? `class from 0 to ${set.classes - 1}` : "finite number"}. Check its label.`,
         { part: name },
       );
   }
@@ -113,9 +116,9 @@ function littleEndian(values: Float32Array): Uint8Array {
 }
 
 /**
- * H("stemma-dataset-1\0" ‖ task u8 (0 regression, 1 classification) ‖ rank u8 ‖ dimensions u32 ‖ target size
- * u32 ‖ classes u32 ‖ for train, validation, held out: count u32 ‖ inputs ‖ targets), little-endian: the
- * samples themselves, whatever file they came in.
+ * The hash of the samples themselves, independent of their file format: H("stemma-dataset-1\0" ‖ task u8 (0
+ * regression, 1 classification) ‖ rank u8 ‖ dimensions u32 ‖ target size u32 ‖ classes u32 ‖ for train,
+ * validation, held out: count u32 ‖ inputs ‖ targets), little-endian.
  */
 export function sampleSetHash(set: SampleSet): Hash {
   const hash = createHash("sha256")
@@ -134,63 +137,70 @@ export function sampleSetHash(set: SampleSet): Hash {
   return hash.digest("hex") as Hash;
 }
 
-/** Reads a reader's parameters with their defaults; whatever is left over at the end is refused. */
+/** Reads the parameters of a dataset reader with their defaults; `end` rejects unknown ones. */
 export class ParameterReader {
   readonly #reader: string;
-  readonly #left: Map<string, DatasetParameters[string]>;
+  readonly #unread: Map<string, DatasetParameters[string]>;
   constructor(reader: string, parameters: DatasetParameters) {
     this.#reader = reader;
-    this.#left = new Map(Object.entries(parameters));
+    this.#unread = new Map(Object.entries(parameters));
   }
 
   #take(name: string): DatasetParameters[string] | undefined {
-    const value = this.#left.get(name);
-    this.#left.delete(name);
+    const value = this.#unread.get(name);
+    this.#unread.delete(name);
     return value;
   }
 
-  refuse(name: string, expected: string): never {
+  #reject(name: string, expected: string): never {
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The dataset ${this.#reader} takes ${expected} as "${name}". Correct the dataset's parameters.`,
+      `The dataset ${this.#reader} needs ${expected} as its parameter "${name}". Correct the dataset's parameters.`,
       { reader: this.#reader, parameter: name },
     );
   }
 
+  /** An integer from low to high. */
   whole(name: string, fallback: number, low: number, high: number): number {
     const value = this.#take(name) ?? fallback;
     return typeof value === "number" && Number.isSafeInteger(value) && value >= low && value <= high
       ? value
-      : this.refuse(name, `a whole number from ${low} to ${high}`);
+      : this.#reject(name, `a whole number from ${low} to ${high}`);
   }
 
+  /** One of several names. */
   oneOf<T extends string>(name: string, fallback: T, choices: readonly T[]): T {
     const value = this.#take(name) ?? fallback;
-    return choices.find((choice) => choice === value) ?? this.refuse(name, `one of ${choices.join(", ")}`);
+    return choices.find((choice) => choice === value) ?? this.#reject(name, `one of ${choices.join(", ")}`);
   }
 
-  texts(name: string, fallback: readonly string[], pattern: RegExp, most: number): readonly string[] {
+  /** A list of 1 to `maxCount` names, or a text of names separated by commas. */
+  texts(name: string, fallback: readonly string[], pattern: RegExp, maxCount: number): readonly string[] {
     const value = this.#take(name) ?? fallback;
     const list = typeof value === "string" ? value.split(",") : value;
     return Array.isArray(list) &&
       list.length >= 1 &&
-      list.length <= most &&
+      list.length <= maxCount &&
       list.every((each: unknown) => typeof each === "string" && pattern.test(each))
       ? (list as readonly string[])
-      : this.refuse(name, `1 to ${most} names like ${pattern.source}`);
+      : this.#reject(name, `1 to ${maxCount} names that match ${pattern.source}`);
   }
 
+  /** Whether the parameter was passed and not read yet. */
   has(name: string): boolean {
-    return this.#left.has(name);
+    return this.#unread.has(name);
   }
 
-  /** @throws RECIPE_PARAMETERS_INVALID naming a parameter that the reader does not know */
+  /**
+   * Checks that all parameters were read.
+   * @throws RECIPE_PARAMETERS_INVALID naming an unknown parameter
+   */
   end(): void {
-    const [unknown] = this.#left.keys();
+    const [unknown] = this.#unread.keys();
     if (unknown !== undefined)
       throw new StemmaError(
         "RECIPE_PARAMETERS_INVALID",
-        `The dataset ${this.#reader} knows no parameter "${unknown}". Remove it, or check its spelling.`,
+        `The dataset ${this.#reader} has no parameter "${unknown}". Remove it, or check its spelling.`,
         { reader: this.#reader, parameter: unknown },
       );
   }

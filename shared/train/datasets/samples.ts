@@ -1,10 +1,10 @@
 /**
- * What a device collected itself: the segment files of its intake (sample-format.ts). Each sample keeps
- * the part it was given when it was taken in; nothing held out ever trains.
+ * Samples that a device collected, from the segment files of its intake (sample-format.ts). Each sample stays
+ * in the part that it was assigned when it was received, so held-out samples are never trained on.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../errors.js";
-import type { DatasetReader } from "./dataset.js";
+import type { DatasetFiles, DatasetReader, SamplePart, SampleSet } from "./dataset.js";
 import {
   decodeSegment,
   maxSampleBytes,
@@ -18,18 +18,22 @@ const maxSegments = 10_000;
 const maxSegmentBytes = 512 * 1024 * 1024;
 const maxTotalBytes = 2 * 1024 * 1024 * 1024;
 
-/** "name:bytes" pins a segment to what it held when the job was made; the bytes after that are not read. */
+/**
+ * "name:bytes": a segment and its length when the job was made. Bytes that were appended later are not read.
+ */
 const pinPattern = /^[0-9A-Za-z_-]{1,100}\.samples:[0-9]{1,12}$/;
 
 interface Pin {
   readonly name: string;
+  /** Number of bytes to read; all when undefined. */
   readonly bytes: number | undefined;
 }
 
 /**
- * Parameters: `task` (regression | classification), `classes`, `segments` (pins; all there is when absent),
- * `newest` (keep the newest so many training samples; 0 keeps all). Samples are ordered by time, then id; of
- * two with one id the first counts. Without validation samples the newest fifth of the training ones serves.
+ * Parameters: `task` (regression | classification), `classes`, `segments` ("name:bytes" each; all segments
+ * when absent), `newest` (use only this many of the newest training samples; 0 uses all). Samples are ordered
+ * by time, then id; of two with the same id the first one is used. Without validation samples the newest
+ * fifth of the training samples is used for validation.
  */
 export const samples: DatasetReader = {
   name: "samples",
@@ -58,7 +62,7 @@ export const samples: DatasetReader = {
     if (pins.length > maxSegments)
       throw new StemmaError(
         "DATASET_MALFORMED",
-        `${folder} has ${pins.length} segments, more than ${maxSegments}. Name those to use.`,
+        `${folder} has ${pins.length} segments, more than ${maxSegments}. Name the segments to use.`,
         { folder },
       );
     const found = new Map<string, Sample>();
@@ -69,7 +73,7 @@ export const samples: DatasetReader = {
       if (total > maxTotalBytes)
         throw new StemmaError(
           "DATASET_MALFORMED",
-          `The samples in ${folder} take more than ${maxTotalBytes} bytes. Name the segments to use.`,
+          `The samples in ${folder} have more than ${maxTotalBytes} bytes. Name the segments to use.`,
           { folder },
         );
       for (const sample of decodeSegment(bytes).samples)
@@ -85,29 +89,25 @@ export const samples: DatasetReader = {
   },
 };
 
-async function readSegment(
-  path: string,
-  { bytes: wanted }: Pin,
-  files: Parameters<DatasetReader["read"]>[1],
-): Promise<Uint8Array> {
+async function readSegment(path: string, { bytes: wanted }: Pin, files: DatasetFiles): Promise<Uint8Array> {
   const stat = await files.stat(path);
   if (stat === undefined)
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `The sample segment ${path} is gone, though the training needs it. Collect samples again, or train on what is there.`,
+      `The sample segment ${path}, which the training needs, is missing. Collect samples again, or train on the segments that exist.`,
       { path },
     );
   if (stat.size > maxSegmentBytes)
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `The sample segment ${path} has ${stat.size} bytes, more than ${maxSegmentBytes}. A segment this long was not written by the intake.`,
+      `The sample segment ${path} has ${stat.size} bytes, more than ${maxSegmentBytes}. The intake does not write segments of this size; check where the file comes from.`,
       { path },
     );
   const bytes = await files.read(path);
   if (wanted !== undefined && bytes.length < wanted)
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `The sample segment ${path} has ${bytes.length} bytes, the training was prepared with ${wanted}. Prepare it again.`,
+      `The sample segment ${path} has ${bytes.length} bytes, but the training was prepared with ${wanted}. Prepare the training again.`,
       { path },
     );
   return wanted === undefined ? bytes : bytes.subarray(0, wanted);
@@ -121,10 +121,8 @@ interface SetOptions {
   readonly segments: readonly string[];
 }
 
-function setOf(
-  all: readonly Sample[],
-  { task, classes, newest, folder, segments }: SetOptions,
-): ReturnType<typeof checkedSet> {
+/** Orders the samples, checks that they have the same shape, and splits them. */
+function setOf(all: readonly Sample[], { task, classes, newest, folder, segments }: SetOptions): SampleSet {
   const ordered = [...all].sort((a, b) => a.timeMs - b.timeMs || (a.id < b.id ? -1 : 1));
   const first = ordered[0];
   if (first === undefined)
@@ -139,22 +137,22 @@ function setOf(
   if (odd !== undefined)
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). A line takes samples of one shape; remove the others.`,
+      `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). All samples of a line need the same shape; remove the others.`,
       { folder },
     );
-  const of = (split: SampleSplit): Sample[] => ordered.filter((sample) => sample.split === split);
-  let train = of("train");
-  let validation = of("validation");
+  const inSplit = (split: SampleSplit): Sample[] => ordered.filter((sample) => sample.split === split);
+  let train = inSplit("train");
+  let validation = inSplit("validation");
   if (newest > 0) train = train.slice(-newest);
-  const borrowed = validation.length === 0;
-  if (borrowed) {
+  const isValidationTakenFromTrain = validation.length === 0;
+  if (isValidationTakenFromTrain) {
     const cut = train.length - Math.floor(train.length / 5);
     validation = train.slice(cut);
     train = train.slice(0, cut);
   }
   const length = first.values.length;
   const targetSize = first.label.length;
-  const part = (list: readonly Sample[]): ReturnType<typeof partOf> =>
+  const part = (list: readonly Sample[]): SamplePart =>
     partOf(
       list.map(({ values, label }) => ({ input: values, target: label })),
       length,
@@ -167,7 +165,7 @@ function setOf(
     targetSize,
     train: part(train),
     validation: part(validation),
-    heldOut: part(of("held-out")),
+    heldOut: part(inSplit("held-out")),
     description: {
       reader: "samples",
       location: folder,
@@ -178,7 +176,11 @@ function setOf(
         { name: "label", role: "target" },
       ],
       transformations: [],
-      split: { by: "each sample's own", validation: borrowed ? "newest fifth of train" : "own", newest },
+      split: {
+        by: "each sample's own",
+        validation: isValidationTakenFromTrain ? "newest fifth of train" : "own",
+        newest,
+      },
     },
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Typed errors inside the engine bundle, in place of shared/errors.ts: code and message travel to the
- * parent, which knows the table of codes. So a new code elsewhere gives the engine no new name.
+ * Typed errors inside the engine bundle, where they replace shared/errors.ts: code and message are sent to
+ * the parent process, which has the table of codes. So a new code elsewhere does not change the engine's id.
  */
 import type { ErrorCode, StemmaErrorDetails } from "../../errors.js";
 

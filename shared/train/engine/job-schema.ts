@@ -1,7 +1,7 @@
-/** The form of a job that came into the engine from outside, checked before anything else. */
+/** The schema of a job, which the engine checks before it does anything else. */
 import { z } from "zod";
 import { StemmaError } from "../../errors.js";
-import { mostEvaluated, type EvaluationJob } from "../evaluation-job.js";
+import { maxEvaluated, type EvaluationJob } from "../evaluation-job.js";
 import type { TrainingJob } from "../training.js";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
@@ -23,11 +23,11 @@ const training = z.strictObject({
   invocation: z.number().int().min(0),
   base: base.optional(),
   memoryLimitMb,
-  // One thread gives the same bits everywhere; other counts are not offered.
+  // Only one thread is offered: it gives the same bits on every machine.
   threads: z.literal(1).optional(),
 });
 
-const count = z.number().int().min(1).max(mostEvaluated).optional();
+const count = z.number().int().min(1).max(maxEvaluated).optional();
 const evaluation = z.strictObject({
   format: z.literal(1),
   evaluate: z.strictObject({ top: count, limit: count, outputs: z.boolean().optional() }),
@@ -36,14 +36,17 @@ const evaluation = z.strictObject({
   memoryLimitMb,
 });
 
-export const maxJobBytes = 8 * 1024 * 1024;
+const maxJobBytes = 8 * 1024 * 1024;
 
-/** @throws RECIPE_PARAMETERS_INVALID saying which field is wrong */
+/**
+ * Parses and checks job.json.
+ * @throws RECIPE_PARAMETERS_INVALID naming the wrong field
+ */
 export function parseJob(bytes: Uint8Array): TrainingJob | EvaluationJob {
-  const refuse = (what: string, cause?: unknown): never => {
+  const refuse = (problem: string, cause?: unknown): never => {
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The job is malformed: ${what}. Correct it and start it again.`,
+      `The job is malformed: ${problem}. Correct it and start it again.`,
       { cause },
     );
   };
@@ -52,7 +55,7 @@ export function parseJob(bytes: Uint8Array): TrainingJob | EvaluationJob {
   try {
     value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"));
   } catch (cause) {
-    return refuse("it is no JSON", cause);
+    return refuse("it is not valid JSON", cause);
   }
   const checked = (
     typeof value === "object" && value !== null && "evaluate" in value ? evaluation : training

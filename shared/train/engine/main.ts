@@ -1,7 +1,9 @@
 /**
- * The engine's process: `engine.mjs JOB_FOLDER RESULT_FOLDER`. Reads job.json and the base, trains, writes
- * model.safetensors, architecture.json and result.json (or evaluates, and writes evaluation.json), says how
- * far it is as JSON lines. Ends when its standard input closes, so it never outlives who started it.
+ * Entry point of the engine bundle, which runs in a child process (started by ../engine-process.ts):
+ * `engine.mjs JOB_FOLDER RESULT_FOLDER`. Reads job.json and the base; trains and writes model.safetensors,
+ * architecture.json and result.json, or evaluates and writes evaluation.json. Reports progress and errors as
+ * JSON lines on its standard output. Exits when its standard input closes, so it never outlives the process
+ * that started it.
  */
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createHash } from "node:crypto";
@@ -9,12 +11,12 @@ import os from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isStemmaError, StemmaError } from "../../errors.js";
+import { encodeArchitecture } from "../../model/architecture.js";
 import { fuseActivations } from "../backends/fused-layers.js";
 import { chooseBackend } from "../backends/choose.js";
 import { startWasmBackend } from "../backends/wasm.js";
 import type { DatasetFiles } from "../datasets/dataset.js";
 import { engineFiles, engineId } from "../engine-id.js";
-import type { TrainingProgress } from "../train-in-child.js";
 import { runEvaluation, type EvaluationPorts } from "../run-evaluation.js";
 import {
   runTraining,
@@ -24,18 +26,12 @@ import {
   type TrainingPorts,
 } from "../run-training.js";
 import { outputsFile, type EvaluationJob } from "../evaluation-job.js";
-import type { ModelAtRest } from "../recipes/recipe.js";
-import type { TrainingJob, TrainingResult } from "../training.js";
-import {
-  architectureFile,
-  modelFile,
-  optimizerFile,
-  readModelFiles,
-  readOptimizerFile,
-} from "./model-files.js";
+import type { StoredModel } from "../recipes/recipe.js";
+import type { TrainingJob, TrainingProgress, TrainingResult } from "../training.js";
+import { modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
 import { parseJob } from "./job-schema.js";
 
-/** A training that takes long says where it is about this often. */
+/** Within a phase, progress is reported about this often. */
 const progressEveryMs = 200;
 
 const isMissing = (cause: unknown): boolean => (cause as { code?: string } | null)?.code === "ENOENT";
@@ -46,13 +42,13 @@ async function readBytes(path: string): Promise<Uint8Array> {
   } catch (cause) {
     throw new StemmaError(
       isMissing(cause) ? "FILE_MISSING" : "FILE_FAILED",
-      `${path} cannot be read for the training: ${cause instanceof Error ? cause.message : String(cause)}. Check that it is there and readable.`,
+      `${path} cannot be read for the training: ${cause instanceof Error ? cause.message : String(cause)}. Check that it exists and is readable.`,
       { path },
     );
   }
 }
 
-/** What dataset readers need, read-only. */
+/** The files that dataset readers read. */
 const datasetFiles: DatasetFiles = {
   read: readBytes,
   async list(path) {
@@ -72,7 +68,7 @@ const datasetFiles: DatasetFiles = {
       return { kind: found.isDirectory() ? "folder" : "file", size: found.size, modifiedMs: found.mtimeMs };
     } catch (cause) {
       if (isMissing(cause)) return undefined;
-      throw new StemmaError("FILE_FAILED", `${path} cannot be looked at. Check that it is readable.`, {
+      throw new StemmaError("FILE_FAILED", `${path} cannot be examined. Check that it is readable.`, {
         path,
         cause,
       });
@@ -80,19 +76,23 @@ const datasetFiles: DatasetFiles = {
   },
 };
 
-function say(message: Record<string, unknown>): void {
+/** Sends a message to the parent process. */
+function send(message: Record<string, unknown>): void {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }
 
-/** Lets what waits run (the parent may have gone), and speaks now and then. */
-function reporter(): (progress: TrainingProgress) => Promise<void> {
-  let spoken = -Infinity;
+/**
+ * Returns a function that reports progress at every new phase and every `progressEveryMs`, and lets pending
+ * events run (the parent may have closed the standard input).
+ */
+function progressReporter(): (progress: TrainingProgress) => Promise<void> {
+  let lastReportMs = -Infinity;
   let phase = "";
   return async (progress) => {
     const now = performance.now();
-    if (progress.phase !== phase || now - spoken >= progressEveryMs) {
-      say({ type: "progress", ...progress });
-      spoken = now;
+    if (progress.phase !== phase || now - lastReportMs >= progressEveryMs) {
+      send({ type: "progress", ...progress });
+      lastReportMs = now;
       phase = progress.phase;
     }
     await new Promise<void>((resolve) => {
@@ -102,10 +102,10 @@ function reporter(): (progress: TrainingProgress) => Promise<void> {
 }
 
 async function readModel(
-  given: string,
+  modelFolder: string,
   jobFolder: string,
-): Promise<{ readonly folder: string; readonly model: ModelAtRest }> {
-  const folder = isAbsolute(given) ? given : join(jobFolder, given);
+): Promise<{ readonly folder: string; readonly model: StoredModel }> {
+  const folder = isAbsolute(modelFolder) ? modelFolder : join(jobFolder, modelFolder);
   return {
     folder,
     model: await readModelFiles(
@@ -134,7 +134,8 @@ async function readBase(job: TrainingJob, jobFolder: string): Promise<TrainingBa
   };
 }
 
-function environment(): Readonly<Record<string, unknown>> {
+/** Facts about this machine for the provenance record. */
+function machineFacts(): Readonly<Record<string, unknown>> {
   const [cpu] = os.cpus();
   return {
     node: process.version,
@@ -157,16 +158,16 @@ async function writeResult(
     join(folder, "model.safetensors"),
     await modelFile(trained.model.architecture, trained.model.tensors),
   );
-  await writeFile(join(folder, "architecture.json"), architectureFile(trained.model.architecture));
+  await writeFile(join(folder, "architecture.json"), encodeArchitecture(trained.model.architecture));
   if (trained.optimizer !== undefined)
     await writeFile(join(folder, "optimizer.safetensors"), await optimizerFile(trained.optimizer));
   const files: TrainingResult["files"] = {
     model: "model.safetensors",
     architecture: "architecture.json",
-    ...(trained.optimizer === undefined ? {} : { optimizer: "optimizer.safetensors" }),
-    ...(checkpoints.length === 0 ? {} : { checkpoints }),
+    optimizer: trained.optimizer === undefined ? undefined : "optimizer.safetensors",
+    checkpoints: checkpoints.length === 0 ? undefined : checkpoints,
   };
-  // Last, so that a folder with a result is a complete one.
+  // Written last, so that a folder with a result is complete.
   await writeFile(
     join(folder, "result.json"),
     `${JSON.stringify({ ...trained.result, files }, undefined, 2)}\n`,
@@ -174,16 +175,18 @@ async function writeResult(
 }
 
 async function main(jobFolder: string, resultFolder: string): Promise<void> {
-  say({ type: "progress", phase: "starting" });
-  const own = dirname(fileURLToPath(import.meta.url));
+  send({ type: "progress", phase: "starting" });
+  const engineFolder = dirname(fileURLToPath(import.meta.url));
   const engine = engineId(
-    await Promise.all(engineFiles.map(async (name) => ({ name, bytes: await readBytes(join(own, name)) }))),
+    await Promise.all(
+      engineFiles.map(async (name) => ({ name, bytes: await readBytes(join(engineFolder, name)) })),
+    ),
   );
   const job = parseJob(await readBytes(join(jobFolder, "job.json")));
   await mkdir(resultFolder, { recursive: true });
   const backend = await startWasmBackend({
-    folder: own,
-    ...(job.memoryLimitMb === undefined ? {} : { memoryLimitMb: job.memoryLimitMb }),
+    folder: engineFolder,
+    memoryLimitMb: job.memoryLimitMb,
   });
   const ports = {
     tf: backend.tf,
@@ -191,7 +194,7 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
     monotonic: () => performance.now(),
     engine,
     backend: chooseBackend({}),
-    onProgress: reporter(),
+    onProgress: progressReporter(),
   };
   await ("evaluate" in job
     ? evaluateInto(job, jobFolder, resultFolder, ports)
@@ -224,7 +227,7 @@ async function trainInto(
   const checkpoints: string[] = [];
   const trained = await runTraining(job, base, {
     ...ports,
-    environment: environment(),
+    environment: machineFacts(),
     fuseActivations,
     async onCheckpoint({ iteration, model, optimizer }: Checkpoint) {
       const name = `checkpoint-${String(iteration).padStart(8, "0")}`;
@@ -240,7 +243,7 @@ async function trainInto(
   await writeResult(resultFolder, trained, checkpoints);
 }
 
-/** Details as far as they are plain data; a cause stays here. */
+/** The details that can be sent as JSON; not the cause. */
 function plainDetails(details: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(details).filter(
@@ -256,13 +259,13 @@ process.stdin
 const [, , jobFolder, resultFolder] = process.argv;
 try {
   if (jobFolder === undefined || resultFolder === undefined)
-    throw new StemmaError("USAGE", "The engine is started with a job folder and a result folder.");
+    throw new StemmaError("USAGE", "The engine needs two arguments: a job folder and a result folder.");
   await main(jobFolder, resultFolder);
   process.stdin.destroy();
 } catch (error) {
   const known = isStemmaError(error);
   const message = error instanceof Error ? error.message : String(error);
-  say({
+  send({
     type: "error",
     code: known ? error.code : "INTERNAL",
     message: known ? message : `The training engine failed: ${message}. Report this with the job.`,

@@ -1,9 +1,9 @@
 /**
- * Models and optimiser states as files of a job or result folder: safetensors with leaves named
- * "layer/weight", architecture.json.
+ * Encodes and decodes the files of a job or result folder: models and optimiser states as safetensors with
+ * tensors named "layer/weight", and architecture.json.
  */
 import { StemmaError } from "../../errors.js";
-import { decodeArchitecture, encodeArchitecture, weightSlots } from "../../model/architecture.js";
+import { decodeArchitecture, weightSlots } from "../../model/architecture.js";
 import type { Architecture } from "../../model/model.js";
 import {
   fileOfBytes,
@@ -13,13 +13,7 @@ import {
 } from "../../tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Tensor } from "../../tensor/tensor.js";
 import { optimizerNames, type OptimizerState, type SlotState } from "../optimizers.js";
-import type { ModelAtRest } from "../recipes/recipe.js";
-
-/** What is written where; the shell does the writing. */
-export interface NamedFile {
-  readonly name: string;
-  readonly bytes: Uint8Array;
-}
+import type { StoredModel } from "../recipes/recipe.js";
 
 async function fileOf(
   sources: readonly NamedSource[],
@@ -31,6 +25,7 @@ async function fileOf(
   return Buffer.concat(chunks);
 }
 
+/** A model as safetensors. @param tensors in canonical leaf order */
 export async function modelFile(architecture: Architecture, tensors: readonly Tensor[]): Promise<Uint8Array> {
   return fileOf(
     weightSlots(architecture).map(({ path }, index) => ({
@@ -40,18 +35,17 @@ export async function modelFile(architecture: Architecture, tensors: readonly Te
   );
 }
 
-export function architectureFile(architecture: Architecture): Uint8Array {
-  return encodeArchitecture(architecture);
-}
-
 /**
- * @throws ARCHITECTURE_MISMATCH when a leaf is missing, and what reading architecture and safetensors throws
+ * Decodes a model from model.safetensors and architecture.json.
+ * @param where names the model in error messages
+ * @throws ARCHITECTURE_MISMATCH when a tensor is missing or superfluous, and the errors of decoding both
+ * files
  */
 export async function readModelFiles(
   model: Uint8Array,
   architectureBytes: Uint8Array,
   where: string,
-): Promise<ModelAtRest> {
+): Promise<StoredModel> {
   const architecture = decodeArchitecture(architectureBytes);
   const file = await readSafetensors(fileOfBytes(model), where);
   const sources = new Map(file.tensors.map((entry) => [entry.name, file.source(entry)]));
@@ -61,7 +55,7 @@ export async function readModelFiles(
     if (source === undefined)
       throw new StemmaError(
         "ARCHITECTURE_MISMATCH",
-        `${where} has no tensor ${path} (${name}), which its architecture asks for. Recover the base again.`,
+        `${where} has no tensor ${path} (${name}), which its architecture needs. Recover the base again.`,
         { path },
       );
     tensors.push(await tensorOfSource(source));
@@ -71,7 +65,7 @@ export async function readModelFiles(
   if (extra !== undefined)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",
-      `${where} has the tensor ${extra.slice(0, 80)}, which its architecture does not know. Recover the base again.`,
+      `${where} has the tensor ${extra.slice(0, 80)}, which its architecture does not have. Recover the base again.`,
       { path: extra },
     );
   return { architecture, tensors };
@@ -86,7 +80,10 @@ function bytesOf(values: Float32Array): Uint8Array {
   return bytes;
 }
 
-/** Shared numbers as F64 under "shared/…", counters in the metadata: complete, and exact to the bit. */
+/**
+ * A complete optimiser state as safetensors, exact to the bit: shared numbers as F64 tensors "shared/<name>",
+ * slots as F32 tensors "slot/<name>/<leaf path>", name and iterations in the metadata.
+ */
 export async function optimizerFile(state: OptimizerState): Promise<Uint8Array> {
   const shared = Object.entries(state.shared).map(([name, value]) => {
     const bytes = new Uint8Array(8);
@@ -104,7 +101,10 @@ export async function optimizerFile(state: OptimizerState): Promise<Uint8Array> 
   });
 }
 
-/** @throws RECIPE_PARAMETERS_INVALID when the file is no optimizer state, SAFETENSORS_MALFORMED */
+/**
+ * Decodes an optimiser state.
+ * @throws RECIPE_PARAMETERS_INVALID when the file is not an optimiser state, SAFETENSORS_MALFORMED
+ */
 export async function readOptimizerFile(bytes: Uint8Array, where: string): Promise<OptimizerState> {
   const file = await readSafetensors(fileOfBytes(bytes), where);
   const name = optimizerNames.find((each) => each === file.metadata?.["optimizer"]);
@@ -112,7 +112,7 @@ export async function readOptimizerFile(bytes: Uint8Array, where: string): Promi
   if (name === undefined || !Number.isSafeInteger(iterations))
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `${where} is no optimizer state. Train without resumeOptimizer.`,
+      `${where} is not an optimizer state. Train without resumeOptimizer.`,
       { where },
     );
   const shared: Record<string, number> = {};
@@ -134,7 +134,7 @@ export async function readOptimizerFile(bytes: Uint8Array, where: string): Promi
     else
       throw new StemmaError(
         "RECIPE_PARAMETERS_INVALID",
-        `${where} holds ${path.slice(0, 80)}, which is no part of an optimizer state. Train without resumeOptimizer.`,
+        `${where} has the tensor ${path.slice(0, 80)}, which does not belong to an optimizer state. Train without resumeOptimizer.`,
         { where },
       );
   }

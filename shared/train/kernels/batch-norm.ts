@@ -1,13 +1,13 @@
 /**
- * Batch normalisation for training: statistics, normalising and an activation behind it as one
- * operation, its gradient as another. Also the gradient of the normalisation by given statistics
- * (FusedBatchNorm), which tfjs forms from a dozen full passes.
+ * Batch normalisation for training: statistics, normalisation and the activation that follows are one
+ * operation, their gradient another. Also the gradient of normalisation by given statistics
+ * (FusedBatchNorm), which takes tfjs a dozen full passes.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
 
-/** What follows the normalisation: the kernels know these. */
-export const activations = { none: 0, relu: 1, relu6: 2 } as const;
+/** The activations that the kernels can apply after the normalisation, by the number they take. */
+const activations = { none: 0, relu: 1, relu6: 2 } as const;
 export type FusedActivation = keyof typeof activations;
 
 interface Attributes {
@@ -19,16 +19,23 @@ const backward = "StemmaBatchNormGradient";
 const sums = "StemmaBatchNormSums";
 const scale = "StemmaScaleColumns";
 
+export interface BatchNormInputs {
+  /** [..., C] */
+  readonly x: Tensor;
+  /** [C]; null stands for ones. */
+  readonly gamma: Tensor | null;
+  /** [C]; null stands for zeros. */
+  readonly beta: Tensor | null;
+}
+
 /**
- * x [..., C] normalised over all but the last axis: y = activation((x − mean)·gamma / √(variance + ε) +
- * beta). gamma, beta [C] or null (ones, zeros). variance is biased, as in TensorFlow.js.
+ * Normalises x over all axes but the last: y = activation((x − mean)·gamma / √(variance + ε) + beta).
  * Gradients flow to x, gamma and beta.
+ * @returns y of x's shape; mean and variance [C], the variance biased as in TensorFlow.js
  */
 export function batchNormTraining(
   tf: Tf,
-  x: Tensor,
-  gamma: Tensor | null,
-  beta: Tensor | null,
+  { x, gamma, beta }: BatchNormInputs,
   { epsilon, activation }: Attributes,
 ): { y: Tensor; mean: Tensor; variance: Tensor } {
   const C = x.shape.at(-1)!;
@@ -39,17 +46,18 @@ export function batchNormTraining(
   return { y: y!, mean: mean!, variance: variance! };
 }
 
-export function registerBatchNorm(room: KernelRegistry): void {
-  registerForward(room);
-  registerBackward(room);
-  room.gradient({
+export function registerBatchNorm(registry: KernelRegistry): void {
+  registerForward(registry);
+  registerBackward(registry);
+  registry.gradient({
     kernelName: forward,
     inputsToSave: ["x", "gamma", "beta"],
     outputsToSave: [false, true, true],
     gradFunc: (dys, saved, attrs) => {
       const [x, gamma, beta, mean, variance] = saved as [Tensor, Tensor, Tensor, Tensor, Tensor];
-      // all three at once, here: what a closure below makes would be gone with the scope it is called in
-      const [dx, dgamma, dbeta] = room.tf
+      // Computed here, all three together: tensors made inside the closures below would be disposed with
+      // the scope in which they are called.
+      const [dx, dgamma, dbeta] = registry.tf
         .engine()
         .runKernel(
           backward,
@@ -65,32 +73,36 @@ interface Sizes {
   readonly rows: number;
   readonly C: number;
 }
-function sizes(room: KernelRegistry, x: TensorInfo): Sizes {
+function sizes(registry: KernelRegistry, x: TensorInfo): Sizes {
   const C = x.shape.at(-1)!;
-  return { rows: C === 0 ? 0 : room.tf.util.sizeFromShape(x.shape) / C, C };
+  return { rows: C === 0 ? 0 : registry.tf.util.sizeFromShape(x.shape) / C, C };
 }
 
-function registerForward(room: KernelRegistry): void {
-  const { kernels, backend } = room;
-  room.kernel<{ x: TensorInfo; gamma: TensorInfo; beta: TensorInfo }, Attributes>(
+function registerForward(registry: KernelRegistry): void {
+  const { kernels, backend } = registry;
+  registry.kernel<{ x: TensorInfo; gamma: TensorInfo; beta: TensorInfo }, Attributes>(
     forward,
     ({ inputs: { x, gamma, beta }, attrs }) => {
-      const { rows, C } = sizes(room, x);
+      const { rows, C } = sizes(registry, x);
       const [y, mean, variance] = [
         backend.makeOutput(x.shape, "float32"),
         backend.makeOutput([C], "float32"),
         backend.makeOutput([C], "float32"),
       ];
-      const factor = room.scratch(C * 12);
-      const [px, pmean, pvariance] = [room.pointer(x), room.pointer(mean), room.pointer(variance)];
+      const factor = registry.scratch(C * 12);
+      const [px, pmean, pvariance] = [
+        registry.pointer(x),
+        registry.pointer(mean),
+        registry.pointer(variance),
+      ];
       kernels.batchNormStatistics(px, pmean, pvariance, factor + C * 4, rows, C);
-      kernels.batchNormFactor(pvariance, room.pointer(gamma), factor, C, attrs.epsilon);
+      kernels.batchNormFactor(pvariance, registry.pointer(gamma), factor, C, attrs.epsilon);
       kernels.batchNormApply(
         px,
         pmean,
         factor,
-        room.pointer(beta),
-        room.pointer(y),
+        registry.pointer(beta),
+        registry.pointer(y),
         rows,
         C,
         activations[attrs.activation],
@@ -109,20 +121,20 @@ interface BackwardInputs extends Record<string, TensorInfo> {
   variance: TensorInfo;
 }
 
-function registerBackward(room: KernelRegistry): void {
-  const { kernels, backend } = room;
-  room.kernel<BackwardInputs, Attributes>(backward, ({ inputs, attrs }) => {
-    const { rows, C } = sizes(room, inputs.x);
+function registerBackward(registry: KernelRegistry): void {
+  const { kernels, backend } = registry;
+  registry.kernel<BackwardInputs, Attributes>(backward, ({ inputs, attrs }) => {
+    const { rows, C } = sizes(registry, inputs.x);
     const [dx, dgamma, dbeta] = [
       backend.makeOutput(inputs.x.shape, "float32"),
       backend.makeOutput([C], "float32"),
       backend.makeOutput([C], "float32"),
     ];
-    const factor = room.scratch(C * 28);
+    const factor = registry.scratch(C * 28);
     const [slope, shift, total, scratch] = [factor + C * 4, factor + C * 8, factor + C * 12, factor + C * 20];
     const [x, dy, gamma, beta, mean, variance] = (
       ["x", "dy", "gamma", "beta", "mean", "variance"] as const
-    ).map((name) => room.pointer(inputs[name])) as [number, number, number, number, number, number];
+    ).map((name) => registry.pointer(inputs[name])) as [number, number, number, number, number, number];
     const activation = activations[attrs.activation];
     kernels.batchNormFactor(variance, gamma, factor, C, attrs.epsilon);
     kernels.batchNormSums(x, dy, mean, factor, beta, total, scratch, rows, C, activation);
@@ -130,35 +142,47 @@ function registerBackward(room: KernelRegistry): void {
       total,
       variance,
       factor,
-      room.pointer(dgamma),
-      room.pointer(dbeta),
+      registry.pointer(dgamma),
+      registry.pointer(dbeta),
       slope,
       shift,
       rows,
       C,
       attrs.epsilon,
     );
-    kernels.batchNormGradient(x, dy, mean, factor, beta, slope, shift, room.pointer(dx), rows, C, activation);
+    kernels.batchNormGradient(
+      x,
+      dy,
+      mean,
+      factor,
+      beta,
+      slope,
+      shift,
+      registry.pointer(dx),
+      rows,
+      C,
+      activation,
+    );
     return [dx, dgamma, dbeta];
   });
 }
 
-/** The gradient of tfjs's own batchNorm for statistics of shape [C]; other shapes keep tfjs's. */
-export function registerGivenStatistics(room: KernelRegistry): void {
-  const { tf, kernels, backend } = room;
-  room.kernel<{ x: TensorInfo; dy: TensorInfo; mean: TensorInfo }, object>(
+/** Replaces the gradient of tfjs's batchNorm for statistics of shape [C]; other shapes keep tfjs's. */
+export function registerGivenStatistics(registry: KernelRegistry): void {
+  const { tf, kernels, backend } = registry;
+  registry.kernel<{ x: TensorInfo; dy: TensorInfo; mean: TensorInfo }, object>(
     sums,
     ({ inputs: { x, dy, mean } }) => {
-      const { rows, C } = sizes(room, x);
+      const { rows, C } = sizes(registry, x);
       const out = backend.makeOutput([2, C], "float32");
       kernels.batchNormSums(
-        room.pointer(x),
-        room.pointer(dy),
-        room.pointer(mean),
+        registry.pointer(x),
+        registry.pointer(dy),
+        registry.pointer(mean),
         0,
         0,
-        room.pointer(out),
-        room.scratch(C * 8),
+        registry.pointer(out),
+        registry.scratch(C * 8),
         rows,
         C,
         activations.none,
@@ -166,16 +190,16 @@ export function registerGivenStatistics(room: KernelRegistry): void {
       return out;
     },
   );
-  room.kernel<{ x: TensorInfo; factor: TensorInfo }, object>(scale, ({ inputs: { x, factor } }) => {
-    const { rows, C } = sizes(room, x);
+  registry.kernel<{ x: TensorInfo; factor: TensorInfo }, object>(scale, ({ inputs: { x, factor } }) => {
+    const { rows, C } = sizes(registry, x);
     const out = backend.makeOutput(x.shape, "float32");
-    kernels.scaleColumns(room.pointer(x), room.pointer(factor), room.pointer(out), rows, C);
+    kernels.scaleColumns(registry.pointer(x), registry.pointer(factor), registry.pointer(out), rows, C);
     return out;
   });
   const stock = tf.getGradient("FusedBatchNorm");
   const call = (name: string, inputs: Record<string, Tensor>): Tensor =>
     tf.engine().runKernel(name, inputs) as unknown as Tensor;
-  room.gradient({
+  registry.gradient({
     kernelName: "FusedBatchNorm",
     inputsToSave: ["x", "mean", "variance", "scale"],
     gradFunc: (dy, saved, attrs) => {

@@ -1,6 +1,6 @@
 /**
  * Sum and Mean over leading axes (bias gradients, global pooling) without the transpose that tfjs
- * makes first. Other reductions keep the backend's own kernel.
+ * does first. Other reductions keep the backend's own kernel.
  */
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
@@ -10,20 +10,20 @@ interface ReduceAttributes {
 }
 
 /** x [G…, R…, C…] reduced over R → [G…, C…]; float32. */
-export function registerColumnSums(room: KernelRegistry): void {
+export function registerColumnSums(registry: KernelRegistry): void {
   for (const name of ["Sum", "Mean"]) {
-    const stock = room.stockKernel(name)!;
-    room.kernel<{ x: TensorInfo }, ReduceAttributes>(name, (call) => {
+    const stock = registry.stockKernel(name)!;
+    registry.kernel<{ x: TensorInfo }, ReduceAttributes>(name, (call) => {
       const { x } = call.inputs;
-      const split = x.dtype === "float32" ? reduction(room, x.shape, call.attrs.axis) : undefined;
+      const split = x.dtype === "float32" ? reduction(registry, x.shape, call.attrs.axis) : undefined;
       if (!split) return stock(call as never);
       const { groups, rows, columns, reduced } = split;
       const shape = x.shape.flatMap((size, d) => (!reduced.has(d) ? [size] : call.attrs.keepDims ? [1] : []));
-      const out = room.backend.makeOutput(shape, "float32");
-      room.kernels.sumRows(
-        room.pointer(x),
-        room.pointer(out),
-        room.scratch(columns * 4),
+      const out = registry.backend.makeOutput(shape, "float32");
+      registry.kernels.sumRows(
+        registry.pointer(x),
+        registry.pointer(out),
+        registry.scratch(columns * 4),
         groups,
         rows,
         columns,
@@ -35,14 +35,15 @@ export function registerColumnSums(room: KernelRegistry): void {
 }
 
 /**
- * How a reduction over neighbouring axes that are not the last ones cuts the tensor; undefined for others.
+ * Views the tensor as [groups, rows, columns] with the reduced axes as its rows. Undefined where that is not
+ * possible (the axes are not neighbours, or include the last one) or does not pay.
  */
 function reduction(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   shape: readonly number[],
   axis: ReduceAttributes["axis"],
 ): { groups: number; rows: number; columns: number; reduced: Set<number> } | undefined {
-  const { util } = room.tf;
+  const { util } = registry.tf;
   const axes = [...util.parseAxisParam(axis as number | number[], shape as number[])].sort((a, b) => a - b);
   const first = axes[0];
   const last = axes.at(-1);

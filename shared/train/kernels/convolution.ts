@@ -1,6 +1,6 @@
 /**
- * Gradients of Conv2D on wasm: with respect to the filter (missing in tfjs 4.22) and to the input
- * (there, but direct and slow). Both are matrix products over the unrolled input.
+ * Gradients of Conv2D on wasm: by the filter (missing in tfjs 4.22) and by the input (present, but without
+ * matrix products and slow). Both are matrix products over the unrolled input.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import { StemmaError } from "../../errors.js";
@@ -11,33 +11,33 @@ export interface ConvolutionAttributes {
   readonly pad: "valid" | "same" | number;
   readonly dataFormat: "NHWC" | "NCHW";
   readonly dimRoundingMode?: "floor" | "round" | "ceil";
-  /** Ours: tfjs's gradients know no dilation. */
+  /** Added by our gradients; tfjs's do not support dilation. */
   readonly dilations?: number | [number, number];
   readonly filterShape: [number, number, number, number];
   readonly inputShape: [number, number, number, number];
 }
 
-/** Positions handled at a time: their packed rows stay in the second-level cache. */
+/** Output positions per block: their packed rows fit in the second-level cache. */
 export const blockPositions = 256;
 
 /** Conv2DBackpropFilter: x [N,H,W,C], dy [N,OH,OW,O] → [FH,FW,C,O]. */
-export function registerFilterGradient(room: KernelRegistry): void {
-  room.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>(
+export function registerFilterGradient(registry: KernelRegistry): void {
+  registry.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>(
     "Conv2DBackpropFilter",
     ({ inputs: { x, dy }, attrs }) => {
-      const info = convolutionInfo(room, x.shape, attrs.filterShape, attrs);
-      const out = room.backend.makeOutput(attrs.filterShape, "float32");
-      const { kernels } = room;
+      const info = convolutionInfo(registry, x.shape, attrs.filterShape, attrs);
+      const out = registry.backend.makeOutput(attrs.filterShape, "float32");
+      const { kernels } = registry;
       const rows = info.filterHeight * info.filterWidth * info.inChannels;
       const columns = info.outChannels;
       const positions = info.batchSize * info.outHeight * info.outWidth;
       const rowBytes = Math.ceil(rows / 4) * blockPositions * 16;
       const panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
       const unrolledBytes = isPlain(info) ? 0 : blockPositions * rows * 4;
-      const packedRows = room.scratch(rowBytes + panelBytes + unrolledBytes);
+      const packedRows = registry.scratch(rowBytes + panelBytes + unrolledBytes);
       const panels = packedRows + rowBytes;
       const unrolled = panels + panelBytes;
-      const [px, pdy, pout] = [room.pointer(x), room.pointer(dy), room.pointer(out)];
+      const [px, pdy, pout] = [registry.pointer(x), registry.pointer(dy), registry.pointer(out)];
       if (positions === 0) kernels.zero(pout, rows * columns * 4);
       for (let first = 0; first < positions; first += blockPositions) {
         const count = Math.min(blockPositions, positions - first);
@@ -55,22 +55,22 @@ export function registerFilterGradient(room: KernelRegistry): void {
  * Conv2DBackpropInput: dy [N,OH,OW,O], filter [FH,FW,C,O] → [N,H,W,C]. Also the forward pass of a transposed
  * convolution.
  */
-export function registerInputGradient(room: KernelRegistry): void {
-  room.kernel<{ dy: TensorInfo; filter: TensorInfo }, ConvolutionAttributes>(
+export function registerInputGradient(registry: KernelRegistry): void {
+  registry.kernel<{ dy: TensorInfo; filter: TensorInfo }, ConvolutionAttributes>(
     "Conv2DBackpropInput",
     ({ inputs: { dy, filter }, attrs }) => {
-      const info = convolutionInfo(room, attrs.inputShape, filter.shape, attrs);
-      const out = room.backend.makeOutput(attrs.inputShape, "float32");
-      const { kernels } = room;
+      const info = convolutionInfo(registry, attrs.inputShape, filter.shape, attrs);
+      const out = registry.backend.makeOutput(attrs.inputShape, "float32");
+      const { kernels } = registry;
       const depth = info.outChannels;
       const columns = info.filterHeight * info.filterWidth * info.inChannels;
       const positions = info.batchSize * info.outHeight * info.outWidth;
       const panelBytes = Math.ceil(columns / 8) * depth * 32;
-      const panels = room.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4));
+      const panels = registry.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4));
       const unrolled = panels + panelBytes;
-      const [pdy, pout] = [room.pointer(dy), room.pointer(out)];
-      // the filter is [columns, depth] in memory: its transpose is what dy is multiplied with
-      kernels.packPanels(room.pointer(filter), panels, depth, columns, 1, depth);
+      const [pdy, pout] = [registry.pointer(dy), registry.pointer(out)];
+      // The filter is [columns, depth] in memory; dy is multiplied with its transpose.
+      kernels.packPanels(registry.pointer(filter), panels, depth, columns, 1, depth);
       if (isPlain(info)) {
         kernels.matMulRows(pdy, depth, panels, pout, columns, positions, columns, depth);
         return out;
@@ -87,17 +87,14 @@ export function registerInputGradient(room: KernelRegistry): void {
 }
 
 /**
- * The gradients of Conv2D and DepthwiseConv2dNative with their dilations, which tfjs refuses on every
+ * The gradients of Conv2D and DepthwiseConv2dNative, dilated or not. tfjs rejects dilated ones on every
  * backend.
  */
-export function registerConvolutionGradients(room: KernelRegistry): void {
+export function registerConvolutionGradients(registry: KernelRegistry): void {
   const call = (name: string, inputs: Record<string, Tensor>, attrs: object): Tensor =>
-    room.tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor;
-  for (const [kernelName, prefix] of [
-    ["Conv2D", "Conv2D"],
-    ["DepthwiseConv2dNative", "DepthwiseConv2dNative"],
-  ] as const) {
-    room.gradient({
+    registry.tf.engine().runKernel(name, inputs, attrs as never) as unknown as Tensor;
+  for (const kernelName of ["Conv2D", "DepthwiseConv2dNative"]) {
+    registry.gradient({
       kernelName,
       inputsToSave: ["x", "filter"],
       gradFunc: (dy, saved, attrs) => {
@@ -105,28 +102,32 @@ export function registerConvolutionGradients(room: KernelRegistry): void {
         const gradient = dy as Tensor;
         return {
           x: () =>
-            call(`${prefix}BackpropInput`, { dy: gradient, filter }, { ...attrs, inputShape: x.shape }),
+            call(`${kernelName}BackpropInput`, { dy: gradient, filter }, { ...attrs, inputShape: x.shape }),
           filter: () =>
-            call(`${prefix}BackpropFilter`, { x, dy: gradient }, { ...attrs, filterShape: filter.shape }),
+            call(`${kernelName}BackpropFilter`, { x, dy: gradient }, { ...attrs, filterShape: filter.shape }),
         };
       },
     });
   }
 }
 
-export type ConvolutionInfo = ReturnType<KernelRegistry["tf"]["backend_util"]["computeConv2DInfo"]>;
+type ConvolutionInfo = ReturnType<KernelRegistry["tf"]["backend_util"]["computeConv2DInfo"]>;
 
+/**
+ * Sizes of a convolution; shapes [N,H,W,C] and [FH,FW,C,O].
+ * @throws OPERATION_MISSING for channels first
+ */
 export function convolutionInfo(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
   attrs: ConvolutionAttributes,
 ): ConvolutionInfo {
-  const { backend_util: util } = room.tf;
+  const { backend_util: util } = registry.tf;
   if (attrs.dataFormat === "NCHW")
     throw new StemmaError(
       "OPERATION_MISSING",
-      "the wasm backend convolves images with channels last only, not NCHW: transpose them first",
+      "The wasm backend convolves only images with channels last (NHWC), not NCHW. Transpose them first.",
       { operation: "NCHW" },
     );
   return util.computeConv2DInfo(
@@ -141,7 +142,7 @@ export function convolutionInfo(
   );
 }
 
-/** One by one, stride one, no padding: the input is its own unrolled form. */
+/** Whether the filter is 1 × 1 with stride 1 and no padding: the input is then its own unrolled form. */
 export function isPlain(info: ConvolutionInfo): boolean {
   return (
     info.filterHeight === 1 &&
@@ -171,6 +172,7 @@ type Numbers13 = [
   number,
 ];
 
+/** The sizes in the order in which unrollRows and scatterUnrolled take them. */
 export function geometry(info: ConvolutionInfo): Numbers13 {
   return [
     info.inHeight,

@@ -1,6 +1,6 @@
 /**
- * Depthwise convolution: its gradients, both missing in tfjs 4.22's wasm backend, and the forward pass,
- * which there takes twice the time and loses a NaN with a filter of one pixel or a fused clip.
+ * Depthwise convolution: its gradients, both missing in tfjs 4.22's wasm backend, and the forward pass, which
+ * takes tfjs twice the time and loses a NaN with a filter of one pixel or a fused clip.
  */
 import { activate } from "./convolution-forward.js";
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
@@ -15,31 +15,31 @@ interface DepthwiseAttributes {
   readonly inputShape: Shape4;
 }
 
-/** x [N,H,W,C], dy [N,OH,OW,C·M] → [FH,FW,C,M]; and dy, filter → [N,H,W,C]. */
-export function registerDepthwiseGradients(room: KernelRegistry): void {
-  room.kernel<{ x: TensorInfo; dy: TensorInfo }, DepthwiseAttributes>(
+/** By the filter: x [N,H,W,C], dy [N,OH,OW,C·M] → [FH,FW,C,M]. By the input: dy, filter → [N,H,W,C]. */
+export function registerDepthwiseGradients(registry: KernelRegistry): void {
+  registry.kernel<{ x: TensorInfo; dy: TensorInfo }, DepthwiseAttributes>(
     "DepthwiseConv2dNativeBackpropFilter",
     ({ inputs: { x, dy }, attrs }) => {
-      const out = room.backend.makeOutput(attrs.filterShape, "float32");
-      room.kernels.depthwiseFilterGradient(
-        room.pointer(x),
-        room.pointer(dy),
-        room.pointer(out),
-        ...geometry(room, x.shape, attrs.filterShape, attrs),
+      const out = registry.backend.makeOutput(attrs.filterShape, "float32");
+      registry.kernels.depthwiseFilterGradient(
+        registry.pointer(x),
+        registry.pointer(dy),
+        registry.pointer(out),
+        ...geometry(registry, x.shape, attrs.filterShape, attrs),
       );
       return out;
     },
   );
-  room.kernel<{ dy: TensorInfo; filter: TensorInfo }, DepthwiseAttributes>(
+  registry.kernel<{ dy: TensorInfo; filter: TensorInfo }, DepthwiseAttributes>(
     "DepthwiseConv2dNativeBackpropInput",
     ({ inputs: { dy, filter }, attrs }) => {
-      const out = room.backend.makeOutput(attrs.inputShape, "float32");
-      room.kernels.depthwiseInputGradient(
-        room.pointer(out),
-        room.pointer(dy),
-        room.pointer(filter),
-        tapSpace(room, filter.shape),
-        ...geometry(room, attrs.inputShape, filter.shape, attrs),
+      const out = registry.backend.makeOutput(attrs.inputShape, "float32");
+      registry.kernels.depthwiseInputGradient(
+        registry.pointer(out),
+        registry.pointer(dy),
+        registry.pointer(filter),
+        tapSpace(registry, filter.shape),
+        ...geometry(registry, attrs.inputShape, filter.shape, attrs),
       );
       return out;
     },
@@ -54,47 +54,47 @@ interface ForwardInputs extends Record<string, TensorInfo | undefined> {
 }
 
 /** DepthwiseConv2dNative and FusedDepthwiseConv2D: x [N,H,W,C], filter [FH,FW,C,M] → [N,OH,OW,C·M]. */
-export function registerDepthwise(room: KernelRegistry): void {
-  room.kernel<ForwardInputs, DepthwiseAttributes>("DepthwiseConv2dNative", ({ inputs, attrs }) =>
-    convolve(room, inputs, attrs),
+export function registerDepthwise(registry: KernelRegistry): void {
+  registry.kernel<ForwardInputs, DepthwiseAttributes>("DepthwiseConv2dNative", ({ inputs, attrs }) =>
+    convolve(registry, inputs, attrs),
   );
-  room.kernel<ForwardInputs, DepthwiseAttributes & { activation?: string; leakyreluAlpha?: number }>(
+  registry.kernel<ForwardInputs, DepthwiseAttributes & { activation?: string; leakyreluAlpha?: number }>(
     "FusedDepthwiseConv2D",
     ({ inputs, attrs }) => {
-      const out = convolve(room, inputs, attrs);
+      const out = convolve(registry, inputs, attrs);
       const channels = out.shape[3]!;
       if (inputs.bias)
-        room.kernels.addBias(
-          room.pointer(out),
-          room.pointer(inputs.bias),
-          room.tf.util.sizeFromShape(out.shape) / channels,
+        registry.kernels.addBias(
+          registry.pointer(out),
+          registry.pointer(inputs.bias),
+          registry.tf.util.sizeFromShape(out.shape) / channels,
           channels,
         );
-      return activate(room, out, attrs, inputs.preluActivationWeights);
+      return activate(registry, out, attrs, inputs.preluActivationWeights);
     },
   );
 }
 
 function convolve(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   { x, filter }: ForwardInputs,
   attrs: DepthwiseAttributes,
 ): TensorInfo {
-  const info = convolutionInfo(room, x.shape, filter.shape, attrs);
-  const out = room.backend.makeOutput(info.outShape, "float32");
-  room.kernels.depthwise(
-    room.pointer(x),
-    room.pointer(out),
-    room.pointer(filter),
-    tapSpace(room, filter.shape),
-    ...geometry(room, x.shape, filter.shape, attrs),
+  const info = convolutionInfo(registry, x.shape, filter.shape, attrs);
+  const out = registry.backend.makeOutput(info.outShape, "float32");
+  registry.kernels.depthwise(
+    registry.pointer(x),
+    registry.pointer(out),
+    registry.pointer(filter),
+    tapSpace(registry, filter.shape),
+    ...geometry(registry, x.shape, filter.shape, attrs),
   );
   return out;
 }
 
-/** Room for the pointers of one pixel's taps. */
-const tapSpace = (room: KernelRegistry, [height, width]: readonly number[]): number =>
-  room.scratch(height! * width! * 8);
+/** Scratch memory for the pointers of one pixel's taps: two of four bytes for each element of the filter. */
+const tapSpace = (registry: KernelRegistry, [height, width]: readonly number[]): number =>
+  registry.scratch(height! * width! * 8);
 
 type Numbers15 = [
   number,
@@ -114,13 +114,14 @@ type Numbers15 = [
   number,
 ];
 
+/** The sizes in the order in which the depthwise kernels take them. */
 function geometry(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
   attrs: DepthwiseAttributes,
 ): Numbers15 {
-  const info = convolutionInfo(room, inputShape, filterShape, attrs);
+  const info = convolutionInfo(registry, inputShape, filterShape, attrs);
   return [
     info.batchSize,
     info.inHeight,
@@ -141,12 +142,12 @@ function geometry(
 }
 
 function convolutionInfo(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
   attrs: DepthwiseAttributes,
 ): ReturnType<KernelRegistry["tf"]["backend_util"]["computeConv2DInfo"]> {
-  return room.tf.backend_util.computeConv2DInfo(
+  return registry.tf.backend_util.computeConv2DInfo(
     inputShape as Shape4,
     filterShape as Shape4,
     attrs.strides,

@@ -1,20 +1,20 @@
 /**
- * Einsum on wasm (attention layers), which tfjs 4.22 lacks there, and its gradient, which it lacks
- * everywhere. Sums of one or two operands become one batched matrix product of rearranged operands.
+ * Einsum (attention layers), which tfjs 4.22 lacks on wasm, and its gradient, which it lacks on every
+ * backend. Two operands become one batched matrix product of transposed and reshaped operands.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import { StemmaError } from "../../errors.js";
 import type { KernelFunction, KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
-/** "ab,bc->ac" taken apart. */
-export interface Equation {
+/** A parsed equation: "ab,bc->ac" has the operands "ab" and "bc" and the output "ac". */
+interface Equation {
   readonly operands: readonly string[];
   readonly output: string;
 }
 
 /**
- * Parses an equation with an explicit or (by tfjs's rule: the letters that occur once, sorted) implicit
- * output.
+ * Parses an equation. Without "->" the output is, as in tfjs, the letters that occur once, sorted.
+ * @param ranks of the operands
  * @throws SHAPE_INVALID for repeated letters in one operand, ellipses, more than two operands
  */
 export function parseEquation(text: string, ranks: readonly number[]): Equation {
@@ -27,7 +27,7 @@ export function parseEquation(text: string, ranks: readonly number[]): Equation 
       .filter((letter) => letters.indexOf(letter) === letters.lastIndexOf(letter))
       .sort()
       .join("");
-  const fine =
+  const isSupported =
     operands.length <= 2 &&
     operands.length === ranks.length &&
     operands.every(
@@ -38,38 +38,38 @@ export function parseEquation(text: string, ranks: readonly number[]): Equation 
     ) &&
     new Set(output).size === output.length &&
     [...output].every((letter) => letters.includes(letter));
-  if (!fine)
+  if (!isSupported)
     throw new StemmaError(
       "SHAPE_INVALID",
-      `the equation "${text.slice(0, 100)}" cannot be summed here: it takes one or two operands whose letters differ and match their ranks (${ranks.join(", ")})`,
+      `The einsum equation "${text.slice(0, 100)}" is not supported. Use one or two operands, each with as many different letters as its rank (${ranks.join(", ")}).`,
     );
   return { operands, output };
 }
 
 /** Registers Einsum for the wasm backend, with its gradient. */
-export function registerEinsum(room: KernelRegistry): void {
-  const { tf } = room;
-  room.kernel<Record<string, TensorInfo>, { equation: string }>("Einsum", ({ inputs, attrs }) => {
+export function registerEinsum(registry: KernelRegistry): void {
+  const { tf } = registry;
+  registry.kernel<Record<string, TensorInfo>, { equation: string }>("Einsum", ({ inputs, attrs }) => {
     const operands = Object.keys(inputs).map((key) => inputs[key]!);
     const equation = parseEquation(
       attrs.equation,
       operands.map(({ shape }) => shape.length),
     );
-    return contract(room, equation, operands);
+    return contract(registry, equation, operands);
   });
-  room.gradient({
+  registry.gradient({
     kernelName: "Einsum",
     saveAllInputs: true,
     gradFunc: (dy, saved, attrs) => {
       const { equation } = attrs as unknown as { equation: string };
-      const { operands, output } = parseEquation(
+      const parsed = parseEquation(
         equation,
         saved.map(({ rank }) => rank),
       );
       return Object.fromEntries(
-        saved.map((own, i) => [
-          String(i),
-          () => gradientOf(tf, dy as Tensor, own, i, { operands, output }, saved),
+        saved.map((_, index) => [
+          String(index),
+          () => gradientOf(tf, parsed, { dy: dy as Tensor, index, tensors: saved }),
         ]),
       );
     },
@@ -77,28 +77,26 @@ export function registerEinsum(room: KernelRegistry): void {
 }
 
 /**
- * dy contracted with the other operand; letters that only this operand had were summed away, so they are
- * spread again.
+ * The gradient of one operand: dy contracted with the other operand. Letters that only this operand has were
+ * summed over, so the gradient is broadcast along them.
  */
 function gradientOf(
   tf: KernelRegistry["tf"],
-  dy: Tensor,
-  own: Tensor,
-  i: number,
   { operands, output }: Equation,
-  all: readonly Tensor[],
+  { dy, index, tensors }: { dy: Tensor; index: number; tensors: readonly Tensor[] },
 ): Tensor {
-  const letters = operands[i]!;
-  const other = operands[1 - i];
-  const otherTensor = all[1 - i];
+  const { shape } = tensors[index]!;
+  const letters = operands[index]!;
+  const other = operands[1 - index];
+  const otherTensor = tensors[1 - index];
   const kept = [...letters].filter((letter) => output.includes(letter) || other?.includes(letter)).join("");
-  const reached =
+  const contracted =
     otherTensor && other !== undefined
       ? tf.einsum(`${output},${other}->${kept}`, dy, otherTensor)
       : tf.einsum(`${output}->${kept}`, dy);
-  return reached
-    .reshape([...letters].map((letter, d) => (kept.includes(letter) ? own.shape[d]! : 1)))
-    .broadcastTo(own.shape);
+  return contracted
+    .reshape([...letters].map((letter, d) => (kept.includes(letter) ? shape[d]! : 1)))
+    .broadcastTo(shape);
 }
 
 /** A tensor with a letter for each dimension. */
@@ -108,21 +106,21 @@ interface Labelled {
 }
 
 function contract(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   { operands, output }: Equation,
   infos: readonly TensorInfo[],
 ): TensorInfo {
-  const { backend, tf } = room;
-  const scope: TensorInfo[] = [];
+  const { backend, tf } = registry;
+  const intermediates: TensorInfo[] = [];
   const call = (name: string, inputs: Record<string, TensorInfo>, attrs: object): TensorInfo => {
-    const kernel: KernelFunction | undefined = room.stockKernel(name);
+    const kernel: KernelFunction | undefined = registry.stockKernel(name);
     if (!kernel)
       throw new StemmaError(
         "OPERATION_MISSING",
-        `the wasm backend has no kernel ${name}, which einsum needs: the installed TensorFlow.js is not the one this version was built for`,
+        `The wasm backend has no kernel ${name}, which einsum needs. Install the TensorFlow.js version that this version of Stemma was built for.`,
       );
     const out = kernel({ inputs, backend, attrs: attrs as never }) as TensorInfo;
-    scope.push(out);
+    intermediates.push(out);
     return out;
   };
   const arrange = ({ info, letters }: Labelled, order: string): TensorInfo =>
@@ -132,11 +130,11 @@ function contract(
   const reshape = (info: TensorInfo, shape: number[]): TensorInfo => call("Reshape", { x: info }, { shape });
   const labelled = operands.map((letters, i): Labelled => {
     const elsewhere = output + operands.filter((_, j) => j !== i).join("");
-    const lonely = [...letters].flatMap((letter, d) => (elsewhere.includes(letter) ? [] : [d]));
+    const summed = [...letters].flatMap((letter, d) => (elsewhere.includes(letter) ? [] : [d]));
     const kept = [...letters].filter((letter) => elsewhere.includes(letter)).join("");
-    return lonely.length === 0
+    return summed.length === 0
       ? { info: infos[i]!, letters }
-      : { info: call("Sum", { x: infos[i]! }, { axis: lonely, keepDims: false }), letters: kept };
+      : { info: call("Sum", { x: infos[i]! }, { axis: summed, keepDims: false }), letters: kept };
   });
   const sizes = new Map<string, number>();
   labelled.forEach(({ info, letters }) =>
@@ -145,7 +143,7 @@ function contract(
       if (known !== info.shape[d])
         throw new StemmaError(
           "SHAPE_INVALID",
-          `einsum: the letter ${letter} stands for ${known} in one operand and ${info.shape[d]} in the other`,
+          `In an einsum equation the letter ${letter} has size ${known} in one operand and ${info.shape[d]} in the other. Give both the same size.`,
         );
       sizes.set(letter, known);
     }),
@@ -179,6 +177,6 @@ function contract(
   }
   const out = arrange(result, output);
   backend.incRef(out.dataId);
-  for (const info of scope) backend.disposeData(info.dataId);
+  for (const info of intermediates) backend.disposeData(info.dataId);
   return { dataId: out.dataId, shape: out.shape, dtype: out.dtype };
 }

@@ -1,23 +1,23 @@
 /**
- * Gradients of operations that are flat everywhere: comparisons and logic. tfjs has that of
- * GreaterEqual only, so layers that mask by the others (Masking, ThresholdedReLU) cannot be trained.
+ * Gradients of operations whose output is constant almost everywhere: comparisons and logic. tfjs has only
+ * that of GreaterEqual, so layers that mask by the others (Masking, ThresholdedReLU) cannot be trained.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry } from "./kernel-registry.js";
 
-const ofTwo = ["Greater", "Less", "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr"];
-const ofOne = ["LogicalNot", "Any", "All"];
+const binaryOperations = ["Greater", "Less", "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr"];
+const unaryOperations = ["LogicalNot", "Any", "All"];
 
-/** Zeros of the inputs' shapes. */
-export function registerFlatGradients(room: KernelRegistry): void {
-  const { tf } = room;
+/** The gradients are zeros of the inputs' shapes. */
+export function registerFlatGradients(registry: KernelRegistry): void {
+  const { tf } = registry;
   const zeros = (x: Tensor | undefined): Tensor => tf.zeros(x!.shape);
-  for (const kernelName of ofTwo)
-    room.gradient({
+  for (const kernelName of binaryOperations)
+    registry.gradient({
       kernelName,
       inputsToSave: ["a", "b"],
       gradFunc: (_dy, [a, b]) => ({ a: () => zeros(a), b: () => zeros(b) }),
     });
-  for (const kernelName of ofOne)
-    room.gradient({ kernelName, inputsToSave: ["x"], gradFunc: (_dy, [x]) => ({ x: () => zeros(x) }) });
+  for (const kernelName of unaryOperations)
+    registry.gradient({ kernelName, inputsToSave: ["x"], gradFunc: (_dy, [x]) => ({ x: () => zeros(x) }) });
 }

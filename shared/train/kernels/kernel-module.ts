@@ -1,6 +1,6 @@
 /**
- * kernels.wasm as functions: checks its hash and instantiates it on the memory of TensorFlow.js's
- * wasm backend. Knows no tensors. Pointers are byte offsets in that memory; sizes are elements.
+ * kernels.wasm as functions: checks its hash and instantiates it on the memory of TensorFlow.js's wasm
+ * backend. Pointers are byte offsets in that memory; sizes are numbers of elements. Does not know tensors.
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
@@ -11,7 +11,7 @@ type Numbers<Count extends number, Found extends number[] = []> = Found["length"
   : Numbers<Count, [...Found, number]>;
 type Kernel<Count extends number> = (...args: Numbers<Count>) => void;
 
-/** The exports of kernels.wasm; each is documented in assembly/. */
+/** The exports of kernels.wasm with the number of their parameters; assembly/ documents each. */
 export interface KernelModule {
   packPanels: Kernel<6>;
   packRows: Kernel<5>;
@@ -60,8 +60,8 @@ export interface KernelModule {
 
 /**
  * Instantiates the kernels on `memory`.
- * @throws ENGINE_HASH_MISMATCH when the bytes are not the committed ones; BACKEND_UNAVAILABLE when they do
- * not compile here.
+ * @throws ENGINE_HASH_MISMATCH when the bytes differ from the committed ones; BACKEND_UNAVAILABLE when they
+ * do not compile on this machine
  */
 export async function instantiateKernels(
   bytes: Uint8Array,
@@ -71,7 +71,7 @@ export async function instantiateKernels(
   if (actual !== kernelsHash) {
     throw new StemmaError(
       "ENGINE_HASH_MISMATCH",
-      `kernels.wasm has SHA-256 ${actual}, expected ${kernelsHash}: restore the file, or rebuild it with \`npm run kernels\``,
+      `kernels.wasm has the SHA-256 ${actual}, not the expected ${kernelsHash}. Restore the file, or rebuild it with \`npm run kernels\`.`,
       { expected: kernelsHash, actual },
     );
   }
@@ -81,7 +81,7 @@ export async function instantiateKernels(
   } catch (cause) {
     throw new StemmaError(
       "BACKEND_UNAVAILABLE",
-      "the training kernels do not run on this machine: it needs WebAssembly with SIMD",
+      "The training kernels do not run on this machine. Use a machine and a Node version with WebAssembly SIMD.",
       { cause },
     );
   }

@@ -1,13 +1,12 @@
 /**
- * What an operation's file needs to put its kernel in place: the backend's memory, scratch space, and
- * ways to register that remember how to undo. Knows no operation.
+ * Registers kernels and gradients with TensorFlow.js's wasm backend and undoes that on close. Gives kernels
+ * the backend's memory and scratch space. Does not know any operation.
  */
 import type * as TensorFlow from "@tensorflow/tfjs";
 import type { KernelModule } from "./kernel-module.js";
 
 export type Tf = typeof TensorFlow;
 export type TensorInfo = TensorFlow.TensorInfo;
-export type DataType = "float32" | "int32" | "bool";
 
 /** The part of tfjs's BackendWasm that kernels use. */
 export interface WasmBackend {
@@ -16,13 +15,12 @@ export interface WasmBackend {
   makeOutput(shape: readonly number[], dtype: string): TensorInfo;
   incRef(dataId: object): void;
   disposeData(dataId: object, force?: boolean): boolean;
-  numDataIds(): number;
 }
 
 export interface WasmModule {
   HEAPU8: Uint8Array;
-  _malloc(bytes: number): number;
-  _free(pointer: number): void;
+  _malloc: (bytes: number) => number;
+  _free: (pointer: number) => void;
   readonly asm: { readonly memory: WebAssembly.Memory };
 }
 
@@ -38,7 +36,7 @@ export type KernelFunction = (
 
 type GradientConfig = TensorFlow.GradConfig;
 
-/** Registers kernels and gradients for the backend named wasm, and takes all of it back. */
+/** Registers kernels and gradients for the backend named "wasm"; `close` restores what was there before. */
 export class KernelRegistry {
   readonly #undo: (() => void)[] = [];
   #scratch = 0;
@@ -55,28 +53,28 @@ export class KernelRegistry {
     return this.backend.dataIdMap.get(info.dataId).memoryOffset;
   }
 
-  /** Space for packed operands, valid until the next call. */
+  /** Memory of at least `bytes` bytes for packed operands; valid until the next call. */
   scratch(bytes: number): number {
     if (bytes > this.#scratchBytes) {
-      this.freeScratch();
+      this.#freeScratch();
       this.#scratch = this.backend.wasm._malloc(bytes) >>> 0;
       this.#scratchBytes = bytes;
     }
     return this.#scratch;
   }
 
-  freeScratch(): void {
+  #freeScratch(): void {
     if (this.#scratchBytes > 0) this.backend.wasm._free(this.#scratch);
     this.#scratch = 0;
     this.#scratchBytes = 0;
   }
 
-  /** Puts a kernel of this name in place of the backend's own, if it has one. */
+  /** Registers a kernel under this name; replaces the backend's own where it has one. */
   kernel<Inputs extends Record<string, TensorInfo | undefined>, Attrs>(
     kernelName: string,
     kernelFunc: (call: KernelCall<Inputs, Attrs>) => TensorInfo | TensorInfo[],
   ): void {
-    // the whole registration: its setup binds the kernel to the next backend's memory
+    // Keeps the complete registration: its setup function binds the kernel to the next backend's memory.
     const stock = this.tf.getKernel(kernelName, "wasm") as TensorFlow.KernelConfig | undefined;
     if (stock) this.tf.unregisterKernel(kernelName, "wasm");
     this.tf.registerKernel({
@@ -90,14 +88,14 @@ export class KernelRegistry {
     });
   }
 
-  /** The kernel now registered under this name. */
+  /** The kernel that is registered under this name now. */
   stockKernel(kernelName: string): KernelFunction | undefined {
     return this.tf.getKernel(kernelName, "wasm")?.kernelFunc as unknown as KernelFunction | undefined;
   }
 
   /**
-   * Registers the gradient of an operation of our own (no other backend has its kernel), or one that
-   * stands in for tfjs's while the wasm backend is the active one and leaves it alone elsewhere.
+   * Registers the gradient of an operation. Where tfjs has a gradient for it, this one applies while the wasm
+   * backend is active, and tfjs's own on other backends.
    */
   gradient(config: GradientConfig): void {
     const { kernelName } = config;
@@ -112,14 +110,14 @@ export class KernelRegistry {
     });
   }
 
-  /** Something else to take back on close. */
+  /** Adds something else to undo on close. */
   onClose(undo: () => void): void {
     this.#undo.push(undo);
   }
 
-  /** Takes back all registrations, newest first. */
+  /** Undoes all registrations, newest first, and frees the scratch memory. */
   close(): void {
     for (const undo of this.#undo.splice(0).reverse()) undo();
-    this.freeScratch();
+    this.#freeScratch();
   }
 }

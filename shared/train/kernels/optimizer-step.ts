@@ -1,13 +1,13 @@
 /**
- * One optimiser step on one variable: new weights and new state from old ones, in float32 operations
- * whose order is fixed (it is what a replay must repeat). One kernel a variable
- * where the fused kernels are registered; the same operations one after the other elsewhere, with the
- * same bits. Inputs are not changed or disposed; the caller owns what it gets.
+ * One optimiser step on one variable: new weights and new state from the old ones, in float32 operations of a
+ * fixed order, which a replay must repeat. With the fused kernels a step is one kernel; without them it is
+ * the same operations one after the other, with the same bits. Inputs are neither changed nor disposed; the
+ * caller owns the results. Weight, gradient and state have the same shape.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
 
-/** Numbers become float32 where they meet a tensor. */
+/** Settings of a step. The kernels round these numbers to float32. */
 export interface SgdRates {
   readonly learningRate: number;
 }
@@ -23,13 +23,28 @@ export interface RmsPropRates extends SgdRates {
   readonly momentum: number;
   readonly epsilon: number;
 }
-/** beta1Product and beta2Product: β₁ᵗ and β₂ᵗ of this step (β itself at the first). */
 export interface AdamRates extends SgdRates {
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
+  /** β₁ᵗ at step t, counted from 1. */
   readonly beta1Product: number;
+  /** β₂ᵗ at step t. */
   readonly beta2Product: number;
+}
+
+export interface StepInputs {
+  readonly weight: Tensor;
+  readonly gradient: Tensor;
+}
+export interface AccumulatorInputs extends StepInputs {
+  readonly accumulator: Tensor;
+}
+export interface RmsPropInputs extends StepInputs, RmsPropState {}
+export interface AdamInputs extends StepInputs {
+  /** Running means of the gradient and of its square. */
+  readonly first: Tensor;
+  readonly second: Tensor;
 }
 
 const run = (tf: Tf, name: string, inputs: Record<string, Tensor>, attrs: object): Tensor[] => {
@@ -38,8 +53,8 @@ const run = (tf: Tf, name: string, inputs: Record<string, Tensor>, attrs: object
 };
 const hasKernel = (tf: Tf, name: string): boolean => tf.getKernel(name, tf.getBackend()) != null;
 
-/** w' = w − g·rate. Shapes of weight, gradient and state are equal, as everywhere here. */
-export function sgdStep(tf: Tf, weight: Tensor, gradient: Tensor, rates: SgdRates): { weight: Tensor } {
+/** w' = w − g·rate. */
+export function sgdStep(tf: Tf, { weight, gradient }: StepInputs, rates: SgdRates): { weight: Tensor } {
   const [next] = hasKernel(tf, "StemmaSgdStep")
     ? run(tf, "StemmaSgdStep", { weight, gradient }, rates)
     : [tf.tidy(() => weight.sub(gradient.mul(rates.learningRate)))];
@@ -49,38 +64,34 @@ export function sgdStep(tf: Tf, weight: Tensor, gradient: Tensor, rates: SgdRate
 /** a' = a·momentum + g; w' = w − a'·rate, with Nesterov w − (g + a'·momentum)·rate. */
 export function momentumStep(
   tf: Tf,
-  weight: Tensor,
-  gradient: Tensor,
-  accumulator: Tensor,
+  { weight, gradient, accumulator }: AccumulatorInputs,
   rates: MomentumRates,
 ): { weight: Tensor; accumulator: Tensor } {
-  const [next, state] = hasKernel(tf, "StemmaMomentumStep")
+  const [next, nextAccumulator] = hasKernel(tf, "StemmaMomentumStep")
     ? run(tf, "StemmaMomentumStep", { weight, gradient, accumulator }, rates)
-    : tf.tidy(() => {
+    : tf.tidy((): Tensor[] => {
         const a = accumulator.mul(rates.momentum).add(gradient);
         return [
           weight.sub((rates.nesterov ? gradient.add(a.mul(rates.momentum)) : a).mul(rates.learningRate)),
           a,
         ];
       });
-  return { weight: next!, accumulator: state };
+  return { weight: next!, accumulator: nextAccumulator! };
 }
 
 /** s' = s + g²; w' = w − (g·rate) / √(s' + ε). */
 export function adagradStep(
   tf: Tf,
-  weight: Tensor,
-  gradient: Tensor,
-  accumulator: Tensor,
+  { weight, gradient, accumulator }: AccumulatorInputs,
   rates: AdagradRates,
 ): { weight: Tensor; accumulator: Tensor } {
-  const [next, state] = hasKernel(tf, "StemmaAdagradStep")
+  const [next, nextAccumulator] = hasKernel(tf, "StemmaAdagradStep")
     ? run(tf, "StemmaAdagradStep", { weight, gradient, accumulator }, rates)
-    : tf.tidy(() => {
+    : tf.tidy((): Tensor[] => {
         const s = accumulator.add(gradient.mul(gradient));
         return [weight.sub(gradient.mul(rates.learningRate).div(s.add(rates.epsilon).sqrt())), s];
       });
-  return { weight: next!, accumulator: state };
+  return { weight: next!, accumulator: nextAccumulator! };
 }
 
 export interface RmsPropState {
@@ -96,15 +107,13 @@ export interface RmsPropState {
  */
 export function rmsPropStep(
   tf: Tf,
-  weight: Tensor,
-  gradient: Tensor,
-  { meanSquare, moment, meanGradient }: RmsPropState,
+  { weight, gradient, meanSquare, moment, meanGradient }: RmsPropInputs,
   rates: RmsPropRates,
 ): { weight: Tensor } & RmsPropState {
   const name = meanGradient ? "StemmaRmsPropCentredStep" : "StemmaRmsPropStep";
   const [next, square, nextMoment, average] = hasKernel(tf, name)
     ? run(tf, name, { weight, gradient, meanSquare, moment, ...(meanGradient && { meanGradient }) }, rates)
-    : tf.tidy(() => {
+    : tf.tidy((): Tensor[] => {
         const s = meanSquare.mul(rates.decay).add(gradient.mul(gradient).mul(1 - rates.decay));
         const a = meanGradient?.mul(rates.decay).add(gradient.mul(1 - rates.decay));
         const root = (a ? s.sub(a.mul(a)) : s).add(rates.epsilon).sqrt();
@@ -113,33 +122,30 @@ export function rmsPropStep(
       });
   return {
     weight: next!,
-    meanSquare: square,
-    moment: nextMoment,
+    meanSquare: square!,
+    moment: nextMoment!,
     ...(average && { meanGradient: average }),
   };
 }
 
 /**
  * m' = m·β₁ + g·(1 − β₁); v' = v·β₂ + g²·(1 − β₂); w' = w − (m' / (√v' / √(1 − β₂ᵗ) + ε))·(rate / (1 − β₁ᵗ)),
- * the two last factors formed in float64 (Kingma and Ba, 2015, in the order PyTorch has).
+ * the last two factors computed in float64 (Kingma and Ba, 2015, in PyTorch's order of operations).
  */
 export function adamStep(
   tf: Tf,
-  weight: Tensor,
-  gradient: Tensor,
-  first: Tensor,
-  second: Tensor,
+  { weight, gradient, first, second }: AdamInputs,
   rates: AdamRates,
 ): { weight: Tensor; first: Tensor; second: Tensor } {
   const [next, m2, v2] = hasKernel(tf, "StemmaAdamStep")
     ? run(tf, "StemmaAdamStep", { weight, gradient, first, second }, rates)
-    : tf.tidy(() => {
+    : tf.tidy((): Tensor[] => {
         const { root, rate } = adamFactors(rates);
         const m = first.mul(rates.beta1).add(gradient.mul(1 - rates.beta1));
         const v = second.mul(rates.beta2).add(gradient.mul(gradient).mul(1 - rates.beta2));
         return [weight.sub(m.div(v.sqrt().div(root).add(rates.epsilon)).mul(rate)), m, v];
       });
-  return { weight: next!, first: m2, second: v2 };
+  return { weight: next!, first: m2!, second: v2! };
 }
 
 const adamFactors = ({
@@ -154,27 +160,34 @@ const adamFactors = ({
 /** Whether no element of a float32 tensor is NaN or infinite. */
 export function allFinite(tf: Tf, tensor: Tensor): boolean {
   return tf.tidy(() => {
-    const verdict = hasKernel(tf, "StemmaAllFinite")
+    const finite = hasKernel(tf, "StemmaAllFinite")
       ? run(tf, "StemmaAllFinite", { x: tensor }, {})[0]!
       : tensor.isFinite().all();
-    return verdict.dataSync()[0] === 1;
+    return finite.dataSync()[0] === 1;
   });
 }
 
-/** Registers the kernels; each gives its outputs in the order of the results above. */
-export function registerOptimizerSteps(room: KernelRegistry): void {
-  const { kernels } = room;
-  step<SgdRates>(room, "StemmaSgdStep", ["weight"], ([w, g], [w2], n, { learningRate }) =>
+/** Registers one kernel for each optimiser; outputs are the weight, then the state in the order above. */
+export function registerOptimizerSteps(registry: KernelRegistry): void {
+  const { kernels } = registry;
+  registerStep<SgdRates>(registry, "StemmaSgdStep", ["weight"], ([w, g], [w2], n, { learningRate }) =>
     kernels.sgdStep(w!, g!, w2!, n, learningRate),
   );
-  step<MomentumRates>(room, "StemmaMomentumStep", ["weight", "accumulator"], ([w, g, a], [w2, a2], n, r) =>
-    kernels.momentumStep(w!, g!, a!, w2!, a2!, n, r.learningRate, r.momentum, r.nesterov ? 1 : 0),
+  registerStep<MomentumRates>(
+    registry,
+    "StemmaMomentumStep",
+    ["weight", "accumulator"],
+    ([w, g, a], [w2, a2], n, r) =>
+      kernels.momentumStep(w!, g!, a!, w2!, a2!, n, r.learningRate, r.momentum, r.nesterov ? 1 : 0),
   );
-  step<AdagradRates>(room, "StemmaAdagradStep", ["weight", "accumulator"], ([w, g, s], [w2, s2], n, r) =>
-    kernels.adagradStep(w!, g!, s!, w2!, s2!, n, r.learningRate, r.epsilon),
+  registerStep<AdagradRates>(
+    registry,
+    "StemmaAdagradStep",
+    ["weight", "accumulator"],
+    ([w, g, s], [w2, s2], n, r) => kernels.adagradStep(w!, g!, s!, w2!, s2!, n, r.learningRate, r.epsilon),
   );
-  step<RmsPropRates>(
-    room,
+  registerStep<RmsPropRates>(
+    registry,
     "StemmaRmsPropStep",
     ["weight", "meanSquare", "moment"],
     ([w, g, s, m], [w2, s2, m2], n, r) =>
@@ -194,8 +207,8 @@ export function registerOptimizerSteps(room: KernelRegistry): void {
         r.epsilon,
       ),
   );
-  step<RmsPropRates>(
-    room,
+  registerStep<RmsPropRates>(
+    registry,
     "StemmaRmsPropCentredStep",
     ["weight", "meanSquare", "moment", "meanGradient"],
     ([w, g, s, m, a], [w2, s2, m2, a2], n, r) =>
@@ -217,51 +230,58 @@ export function registerOptimizerSteps(room: KernelRegistry): void {
         r.epsilon,
       ),
   );
-  step<AdamRates>(room, "StemmaAdamStep", ["weight", "first", "second"], ([w, g, m, v], [w2, m2, v2], n, r) =>
-    kernels.adamStep(
-      w!,
-      g!,
-      m!,
-      v!,
-      w2!,
-      m2!,
-      v2!,
-      n,
-      adamFactors(r).rate,
-      r.beta1,
-      1 - r.beta1,
-      r.beta2,
-      1 - r.beta2,
-      adamFactors(r).root,
-      r.epsilon,
-    ),
+  registerStep<AdamRates>(
+    registry,
+    "StemmaAdamStep",
+    ["weight", "first", "second"],
+    ([w, g, m, v], [w2, m2, v2], n, r) =>
+      kernels.adamStep(
+        w!,
+        g!,
+        m!,
+        v!,
+        w2!,
+        m2!,
+        v2!,
+        n,
+        adamFactors(r).rate,
+        r.beta1,
+        1 - r.beta1,
+        r.beta2,
+        1 - r.beta2,
+        adamFactors(r).root,
+        r.epsilon,
+      ),
   );
-  room.kernel<{ x: TensorInfo }, object>("StemmaAllFinite", ({ inputs: { x } }) => {
-    const out = room.backend.makeOutput([], "bool");
-    room.backend.wasm.HEAPU8[room.pointer(out)] = kernels.allFinite(
-      room.pointer(x),
-      room.tf.util.sizeFromShape(x.shape),
+  registry.kernel<{ x: TensorInfo }, object>("StemmaAllFinite", ({ inputs: { x } }) => {
+    const out = registry.backend.makeOutput([], "bool");
+    registry.backend.wasm.HEAPU8[registry.pointer(out)] = kernels.allFinite(
+      registry.pointer(x),
+      registry.tf.util.sizeFromShape(x.shape),
     );
     return out;
   });
 }
 
-/** Pointers go in as weight, gradient, then the state; out as weight, then the state. */
-function step<Rates>(
-  room: KernelRegistry,
+/**
+ * Registers a step kernel. `call` gets the pointers of weight, gradient and state, and those of the new
+ * weight and the new state.
+ */
+function registerStep<Rates>(
+  registry: KernelRegistry,
   name: string,
   state: readonly ["weight", ...string[]],
   call: (inputs: readonly number[], outputs: readonly number[], count: number, rates: Rates) => void,
 ): void {
   const [weightName, ...slots] = state;
-  room.kernel<Record<string, TensorInfo>, Rates>(name, ({ inputs, attrs }) => {
+  registry.kernel<Record<string, TensorInfo>, Rates>(name, ({ inputs, attrs }) => {
     const names = [weightName, "gradient", ...slots];
     const { shape } = inputs[weightName]!;
-    const outputs = state.map(() => room.backend.makeOutput(shape, "float32"));
+    const outputs = state.map(() => registry.backend.makeOutput(shape, "float32"));
     call(
-      names.map((key) => room.pointer(inputs[key]!)),
-      outputs.map((out) => room.pointer(out)),
-      room.tf.util.sizeFromShape(shape),
+      names.map((key) => registry.pointer(inputs[key]!)),
+      outputs.map((out) => registry.pointer(out)),
+      registry.tf.util.sizeFromShape(shape),
       attrs,
     );
     return outputs;

@@ -1,6 +1,7 @@
 /**
- * Pooling forward, and the gradient of max pooling. tfjs 4.22's gradient starts each window's maximum at the
- * smallest positive float, so windows whose maximum is ≤ 0 lose theirs; its forward passes lose a NaN.
+ * The forward pass of pooling, and the gradient of max pooling. tfjs 4.22's gradient starts each window's
+ * maximum at the smallest positive float, so windows whose maximum is ≤ 0 get no gradient; its forward passes
+ * lose a NaN.
  */
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
@@ -11,25 +12,30 @@ interface PoolAttributes {
   readonly dimRoundingMode?: "floor" | "round" | "ceil";
 }
 
-/** x [N,H,W,C] → [N,OH,OW,C]; dy [N,OH,OW,C], input [N,H,W,C] → [N,H,W,C]. */
-export function registerPooling(room: KernelRegistry): void {
+/** Forward: x [N,H,W,C] → [N,OH,OW,C]. Gradient: dy [N,OH,OW,C], input [N,H,W,C] → [N,H,W,C]. */
+export function registerPooling(registry: KernelRegistry): void {
   for (const [name, pool] of [
-    ["MaxPool", room.kernels.maxPool],
-    ["AvgPool", room.kernels.averagePool],
+    ["MaxPool", registry.kernels.maxPool],
+    ["AvgPool", registry.kernels.averagePool],
   ] as const) {
-    room.kernel<{ x: TensorInfo }, PoolAttributes>(name, ({ inputs: { x }, attrs }) => {
-      const { outShape, numbers } = geometry(room, x.shape, attrs);
-      const out = room.backend.makeOutput(outShape, "float32");
-      pool(room.pointer(x), room.pointer(out), ...numbers);
+    registry.kernel<{ x: TensorInfo }, PoolAttributes>(name, ({ inputs: { x }, attrs }) => {
+      const { outShape, numbers } = geometry(registry, x.shape, attrs);
+      const out = registry.backend.makeOutput(outShape, "float32");
+      pool(registry.pointer(x), registry.pointer(out), ...numbers);
       return out;
     });
   }
-  room.kernel<{ dy: TensorInfo; input: TensorInfo }, PoolAttributes>(
+  registry.kernel<{ dy: TensorInfo; input: TensorInfo }, PoolAttributes>(
     "MaxPoolGrad",
     ({ inputs: { dy, input }, attrs }) => {
-      const { numbers } = geometry(room, input.shape, attrs);
-      const out = room.backend.makeOutput(input.shape, "float32");
-      room.kernels.maxPoolGradient(room.pointer(input), room.pointer(dy), room.pointer(out), ...numbers);
+      const { numbers } = geometry(registry, input.shape, attrs);
+      const out = registry.backend.makeOutput(input.shape, "float32");
+      registry.kernels.maxPoolGradient(
+        registry.pointer(input),
+        registry.pointer(dy),
+        registry.pointer(out),
+        ...numbers,
+      );
       return out;
     },
   );
@@ -52,12 +58,13 @@ type Numbers14 = [
   number,
 ];
 
+/** The output's shape, and the sizes in the order in which the pooling kernels take them. */
 function geometry(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   shape: readonly number[],
   attrs: PoolAttributes,
 ): { outShape: number[]; numbers: Numbers14 } {
-  const info = room.tf.backend_util.computePool2DInfo(
+  const info = registry.tf.backend_util.computePool2DInfo(
     shape as [number, number, number, number],
     attrs.filterSize,
     attrs.strides,

@@ -1,22 +1,27 @@
 /**
- * LSTM and GRU over a whole sequence as one operation, their gradient as another. tfjs records about
- * forty small operations a time step, whose bookkeeping costs ten times their arithmetic. The input's
- * part is one matrix product over all steps, and so are the gradients of all weights.
+ * LSTM and GRU over a complete sequence as one operation, their gradient as another. tfjs records about forty
+ * small operations per time step, whose bookkeeping costs ten times their arithmetic. The input's
+ * contribution is one matrix product over all steps, and so are the gradients of all weights.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
 import { multiply } from "./matmul.js";
 
 export type RecurrentKind = "Lstm" | "Gru";
-/** Of the gates: clip(0.2·x + 0.5, 0, 1), or the logistic function. States pass through tanh. */
+/** Activation of the gates: clip(0.2·x + 0.5, 0, 1), or the logistic function. States use tanh. */
 export type GateActivation = "hardSigmoid" | "sigmoid";
 
 interface Attributes {
   readonly gate: GateActivation;
 }
-interface Weights {
+interface RecurrentInputs {
+  /** [B,T,F] */
+  readonly x: Tensor;
+  /** [F,G·U] */
   readonly kernel: Tensor;
+  /** [U,G·U] */
   readonly recurrent: Tensor;
+  /** [G·U] */
   readonly bias: Tensor;
 }
 interface Inputs extends Record<string, TensorInfo> {
@@ -27,14 +32,14 @@ interface Inputs extends Record<string, TensorInfo> {
 }
 
 /**
- * All states of a layer over x [B,T,F]: [B,T,U], from a state of zeros. kernel [F,G·U], recurrent
- * [U,G·U], bias [G·U]; gates i, f, c, o (G = 4) or z, r, h (G = 3). Gradients flow to all four.
+ * Computes all states of a layer, starting from zeros. The gates are i, f, c, o (LSTM, G = 4) or z, r, h
+ * (GRU, G = 3). Gradients flow to all four inputs.
+ * @returns [B,T,U]
  */
 export function recurrentStates(
   tf: Tf,
   kind: RecurrentKind,
-  x: Tensor,
-  { kernel, recurrent, bias }: Weights,
+  { x, kernel, recurrent, bias }: RecurrentInputs,
   gate: GateActivation,
 ): Tensor {
   const [states] = tf
@@ -43,20 +48,20 @@ export function recurrentStates(
   return states!;
 }
 
-export function registerRecurrent(room: KernelRegistry): void {
+export function registerRecurrent(registry: KernelRegistry): void {
   for (const [kind, forward, backward] of [
     ["Lstm", lstm, lstmGradient],
     ["Gru", gru, gruGradient],
   ] as const) {
     const name = `Stemma${kind}`;
     const gradientName = `${name}Gradient`;
-    room.kernel<Inputs, Attributes>(name, ({ inputs, attrs }) =>
-      forward(room, inputs, attrs.gate === "hardSigmoid" ? 1 : 0),
+    registry.kernel<Inputs, Attributes>(name, ({ inputs, attrs }) =>
+      forward(registry, inputs, attrs.gate === "hardSigmoid" ? 1 : 0),
     );
-    room.kernel<Inputs, Attributes>(gradientName, ({ inputs, attrs }) =>
-      backward(room, inputs as GradientInputs, attrs.gate === "hardSigmoid" ? 1 : 0),
+    registry.kernel<Inputs, Attributes>(gradientName, ({ inputs, attrs }) =>
+      backward(registry, inputs as GradientInputs, attrs.gate === "hardSigmoid" ? 1 : 0),
     );
-    room.gradient({
+    registry.gradient({
       kernelName: name,
       inputsToSave: ["x", "kernel", "recurrent", "bias"],
       outputsToSave: kind === "Lstm" ? [true, true, true, true] : [true, true, true],
@@ -82,7 +87,7 @@ export function registerRecurrent(room: KernelRegistry): void {
           ...(second && { second }),
           dy: (dys as unknown as Tensor[])[0]!,
         };
-        const [dx, dkernel, drecurrent, dbias] = room.tf
+        const [dx, dkernel, drecurrent, dbias] = registry.tf
           .engine()
           .runKernel(gradientName, inputs, attrs) as unknown as [Tensor, Tensor, Tensor, Tensor];
         return { x: () => dx, kernel: () => dkernel, recurrent: () => drecurrent, bias: () => dbias };
@@ -96,10 +101,11 @@ interface Sizes {
   readonly T: number;
   readonly F: number;
   readonly U: number;
-  /** Gates times units. */
+  /** G·U: gates times units. */
   readonly GU: number;
-  /** Bytes between samples of [B,T,U] and of [B,T,G·U]. */
+  /** Bytes between samples of [B,T,U]. */
   readonly stateStep: number;
+  /** Bytes between samples of [B,T,G·U]. */
   readonly inputStep: number;
 }
 
@@ -109,59 +115,64 @@ function sizesOf({ x, recurrent }: Inputs): Sizes {
   return { B, T, F, U, GU, stateStep: T * U * 4, inputStep: T * GU * 4 };
 }
 
-/** Tensors that live until the call ends, and scratch that keeps packed weights meanwhile. */
+/** Memory that one call of a kernel holds until it ends; `scratch` would be overwritten by the products. */
 class Workspace {
   readonly #held: TensorInfo[] = [];
-  constructor(private readonly room: KernelRegistry) {}
-  /** Byte offset of that many float32 zeros. */
+  constructor(private readonly registry: KernelRegistry) {}
+  /** Allocates `count` float32 zeros; returns their byte offset. */
   zeros(count: number): number {
-    const info = this.room.backend.makeOutput([count], "float32");
+    const info = this.registry.backend.makeOutput([count], "float32");
     this.#held.push(info);
-    const pointer = this.room.pointer(info);
-    this.room.kernels.zero(pointer, count * 4);
+    const pointer = this.registry.pointer(info);
+    this.registry.kernels.zero(pointer, count * 4);
     return pointer;
   }
-  /** The matrix B[k][n] at src, strides in elements, as panels. */
+  /** Packs the matrix B[k][n] at `src` into panels; strides in elements. Returns their byte offset. */
   panels(src: number, K: number, N: number, strideK: number, strideN: number): number {
     const pointer = this.zeros(Math.ceil(N / 8) * K * 8);
-    this.room.kernels.packPanels(src, pointer, K, N, strideK, strideN);
+    this.registry.kernels.packPanels(src, pointer, K, N, strideK, strideN);
     return pointer;
   }
   free(): void {
-    for (const info of this.#held) this.room.backend.disposeData(info.dataId);
+    for (const info of this.#held) this.registry.backend.disposeData(info.dataId);
   }
 }
 
-/** x·kernel + bias for all steps: [B,T,G·U]. */
-function inputPart(room: KernelRegistry, work: Workspace, inputs: Inputs, { B, T, F, GU }: Sizes): number {
+/** Computes x·kernel + bias for all steps, [B,T,G·U]; returns its byte offset. */
+function inputContribution(
+  registry: KernelRegistry,
+  work: Workspace,
+  inputs: Inputs,
+  { B, T, F, GU }: Sizes,
+): number {
   const out = work.zeros(B * T * GU);
-  multiply(room, room.pointer(inputs.x), room.pointer(inputs.kernel), out, {
+  multiply(registry, registry.pointer(inputs.x), registry.pointer(inputs.kernel), out, {
     M: B * T,
     N: GU,
     K: F,
     transposeA: false,
     transposeB: false,
   });
-  room.kernels.addBias(out, room.pointer(inputs.bias), B * T, GU);
+  registry.kernels.addBias(out, registry.pointer(inputs.bias), B * T, GU);
   return out;
 }
 
-function lstm(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
+function lstm(registry: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs);
   const { B, T, U, GU, stateStep, inputStep } = sizes;
-  const { kernels, backend } = room;
-  const [states, gates, cells, tanhs] = [
+  const { kernels, backend } = registry;
+  const [states, gates, cells, cellTanhs] = [
     [B, T, U],
     [T, B, GU],
     [T, B, U],
     [T, B, U],
   ].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo, TensorInfo];
-  const work = new Workspace(room);
-  const fromInput = inputPart(room, work, inputs, sizes);
+  const work = new Workspace(registry);
+  const fromInput = inputContribution(registry, work, inputs, sizes);
   const fromState = work.zeros(B * GU);
   const start = work.zeros(B * U);
-  const panels = work.panels(room.pointer(inputs.recurrent), U, GU, GU, 1);
-  const [h, g, c, tanh] = [states, gates, cells, tanhs].map((info) => room.pointer(info)) as [
+  const panels = work.panels(registry.pointer(inputs.recurrent), U, GU, GU, 1);
+  const [h, g, c, tanh] = [states, gates, cells, cellTanhs].map((info) => registry.pointer(info)) as [
     number,
     number,
     number,
@@ -186,9 +197,13 @@ function lstm(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] 
     );
   }
   work.free();
-  return [states, gates, cells, tanhs];
+  return [states, gates, cells, cellTanhs];
 }
 
+/**
+ * What the forward pass kept: all states, the gates, and for an LSTM `first` = cells and `second` = their
+ * tanh, for a GRU `first` = the states after the reset gate.
+ */
 interface GradientInputs extends Inputs {
   dy: TensorInfo;
   states: TensorInfo;
@@ -197,18 +212,18 @@ interface GradientInputs extends Inputs {
   second: TensorInfo;
 }
 
-function lstmGradient(room: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
+function lstmGradient(registry: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs);
   const { B, T, U, GU, stateStep, inputStep } = sizes;
-  const { kernels } = room;
-  const work = new Workspace(room);
+  const { kernels } = registry;
+  const work = new Workspace(registry);
   const dz = work.zeros(B * T * GU);
   const dhNext = work.zeros(B * U);
   const dc = work.zeros(B * U);
   const start = work.zeros(B * U);
-  const panels = work.panels(room.pointer(inputs.recurrent), GU, U, 1, GU);
+  const panels = work.panels(registry.pointer(inputs.recurrent), GU, U, 1, GU);
   const [dy, gates, cells, tanhs] = [inputs.dy, inputs.gates, inputs.first, inputs.second].map((info) =>
-    room.pointer(info),
+    registry.pointer(info),
   ) as [number, number, number, number];
   for (let t = T - 1; t >= 0; t--) {
     const cell = t === 0 ? start : cells + (t - 1) * B * U * 4;
@@ -228,8 +243,8 @@ function lstmGradient(room: KernelRegistry, inputs: GradientInputs, hard: number
     );
     if (t > 0) kernels.matMulRows(dz + t * GU * 4, T * GU, panels, dhNext, U, B, U, GU);
   }
-  const out = weightGradients(room, work, inputs, sizes, dz);
-  multiply(room, previousStates(room, work, inputs, sizes), dz, room.pointer(out[2]), {
+  const out = weightGradients(registry, work, inputs, sizes, dz);
+  multiply(registry, previousStates(registry, work, inputs, sizes), dz, registry.pointer(out[2]), {
     M: U,
     N: GU,
     K: B * T,
@@ -240,71 +255,71 @@ function lstmGradient(room: KernelRegistry, inputs: GradientInputs, hard: number
   return out;
 }
 
-/** Gradients of x, kernel and bias from dz [B,T,G·U]; that of the recurrent weights has its place. */
+/**
+ * Allocates the gradients of x, kernel, recurrent and bias and computes all but that of `recurrent`, from
+ * dz [B,T,G·U] (the gradient by the gates' sums).
+ */
 function weightGradients(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   work: Workspace,
   { x, kernel, recurrent, bias }: Inputs,
   { B, T, F, GU }: Sizes,
   dz: number,
 ): [TensorInfo, TensorInfo, TensorInfo, TensorInfo] {
-  const out = [x, kernel, recurrent, bias].map(({ shape }) => room.backend.makeOutput(shape, "float32")) as [
-    TensorInfo,
-    TensorInfo,
-    TensorInfo,
-    TensorInfo,
-  ];
-  multiply(room, dz, room.pointer(kernel), room.pointer(out[0]), {
+  const out = [x, kernel, recurrent, bias].map(({ shape }) =>
+    registry.backend.makeOutput(shape, "float32"),
+  ) as [TensorInfo, TensorInfo, TensorInfo, TensorInfo];
+  multiply(registry, dz, registry.pointer(kernel), registry.pointer(out[0]), {
     M: B * T,
     N: F,
     K: GU,
     transposeA: false,
     transposeB: true,
   });
-  multiply(room, room.pointer(x), dz, room.pointer(out[1]), {
+  multiply(registry, registry.pointer(x), dz, registry.pointer(out[1]), {
     M: F,
     N: GU,
     K: B * T,
     transposeA: true,
     transposeB: false,
   });
-  room.kernels.sumRows(dz, room.pointer(out[3]), work.zeros(GU), 1, B * T, GU, 1);
+  registry.kernels.sumRows(dz, registry.pointer(out[3]), work.zeros(GU), 1, B * T, GU, 1);
   return out;
 }
 
-/** The state before each step, [B,T,U]. */
+/** The state before each step, [B,T,U]; returns its byte offset. */
 function previousStates(
-  room: KernelRegistry,
+  registry: KernelRegistry,
   work: Workspace,
   { states }: GradientInputs,
   { B, T, U, stateStep }: Sizes,
 ): number {
   const out = work.zeros(B * T * U);
-  const from = room.pointer(states);
-  const { HEAPU8 } = room.backend.wasm;
+  const from = registry.pointer(states);
+  const { HEAPU8 } = registry.backend.wasm;
   for (let b = 0; b < B; b++)
     HEAPU8.copyWithin(out + b * stateStep + U * 4, from + b * stateStep, from + (b + 1) * stateStep - U * 4);
   return out;
 }
 
-function gru(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
+function gru(registry: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs);
   const { B, T, U, GU, stateStep, inputStep } = sizes;
-  const { kernels, backend } = room;
+  const { kernels, backend } = registry;
   const [states, gates, resets] = [
     [B, T, U],
     [T, B, GU],
     [B, T, U],
   ].map((shape) => backend.makeOutput(shape, "float32")) as [TensorInfo, TensorInfo, TensorInfo];
-  const work = new Workspace(room);
-  const fromInput = inputPart(room, work, inputs, sizes);
+  const work = new Workspace(registry);
+  const fromInput = inputContribution(registry, work, inputs, sizes);
   const fromState = work.zeros(B * 2 * U);
   const fromReset = work.zeros(B * U);
   const start = work.zeros(B * T * U);
-  const recurrent = room.pointer(inputs.recurrent);
+  const recurrent = registry.pointer(inputs.recurrent);
   const toGates = work.panels(recurrent, U, 2 * U, GU, 1);
   const toCandidate = work.panels(recurrent + 2 * U * 4, U, U, GU, 1);
-  const [h, g, r] = [states, gates, resets].map((info) => room.pointer(info)) as [number, number, number];
+  const [h, g, r] = [states, gates, resets].map((info) => registry.pointer(info)) as [number, number, number];
   for (let t = 0; t < T; t++) {
     const before = t === 0 ? start : h + (t - 1) * U * 4;
     const reset = r + t * U * 4;
@@ -318,24 +333,22 @@ function gru(room: KernelRegistry, inputs: Inputs, hard: number): TensorInfo[] {
   return [states, gates, resets];
 }
 
-function gruGradient(room: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
+function gruGradient(registry: KernelRegistry, inputs: GradientInputs, hard: number): TensorInfo[] {
   const sizes = sizesOf(inputs);
   const { B, T, U, GU, stateStep, inputStep } = sizes;
-  const { kernels } = room;
-  const work = new Workspace(room);
+  const { kernels } = registry;
+  const work = new Workspace(registry);
   const dz = work.zeros(B * T * GU);
   const dhNext = work.zeros(B * U);
   const dReset = work.zeros(B * U);
   const byGates = work.zeros(B * U);
-  const recurrent = room.pointer(inputs.recurrent);
-  const previous = previousStates(room, work, inputs, sizes);
+  const recurrent = registry.pointer(inputs.recurrent);
+  const previous = previousStates(registry, work, inputs, sizes);
   const fromGates = work.panels(recurrent, 2 * U, U, 1, GU);
   const fromCandidate = work.panels(recurrent + 2 * U * 4, U, U, 1, GU);
-  const [dy, gates, resets] = [inputs.dy, inputs.gates, inputs.first].map((info) => room.pointer(info)) as [
-    number,
-    number,
-    number,
-  ];
+  const [dy, gates, resets] = [inputs.dy, inputs.gates, inputs.first].map((info) =>
+    registry.pointer(info),
+  ) as [number, number, number];
   for (let t = T - 1; t >= 0; t--) {
     const before = previous + t * U * 4;
     const now = dz + t * GU * 4;
@@ -347,24 +360,29 @@ function gruGradient(room: KernelRegistry, inputs: GradientInputs, hard: number)
     kernels.matMulRows(now, T * GU, fromGates, byGates, U, B, U, 2 * U);
     kernels.addBias(dhNext, byGates, 1, B * U);
   }
-  const out = weightGradients(room, work, inputs, sizes, dz);
-  // the two halves of the recurrent weights saw different states: two products, columns side by side
-  const whole = work.zeros(2 * U * GU);
-  multiply(room, previous, dz, whole, { M: U, N: GU, K: B * T, transposeA: true, transposeB: false });
-  multiply(room, resets, dz, whole + U * GU * 4, {
+  const out = weightGradients(registry, work, inputs, sizes, dz);
+  // The gates z and r multiply the previous state, the candidate the reset state: two products over all
+  // columns, from which each part of the columns is copied.
+  const products = work.zeros(2 * U * GU);
+  multiply(registry, previous, dz, products, { M: U, N: GU, K: B * T, transposeA: true, transposeB: false });
+  multiply(registry, resets, dz, products + U * GU * 4, {
     M: U,
     N: GU,
     K: B * T,
     transposeA: true,
     transposeB: false,
   });
-  const { HEAPU8 } = room.backend.wasm;
-  const to = room.pointer(out[2]);
+  const { HEAPU8 } = registry.backend.wasm;
+  const to = registry.pointer(out[2]);
   for (let u = 0; u < U; u++) {
     const row = u * GU * 4;
     const split = 2 * U * 4;
-    HEAPU8.copyWithin(to + row, whole + row, whole + row + split);
-    HEAPU8.copyWithin(to + row + split, whole + U * GU * 4 + row + split, whole + U * GU * 4 + row + GU * 4);
+    HEAPU8.copyWithin(to + row, products + row, products + row + split);
+    HEAPU8.copyWithin(
+      to + row + split,
+      products + U * GU * 4 + row + split,
+      products + U * GU * 4 + row + GU * 4,
+    );
   }
   work.free();
   return out;

@@ -1,33 +1,33 @@
 /**
- * What cannot be computed or differentiated here says so by name, in a typed error, instead of tfjs's
- * untyped one. Registered last: only what nobody has.
+ * Typed errors for operations that cannot be computed or differentiated here, instead of tfjs's untyped ones.
+ * Registered last, so that only operations without any kernel or gradient get one.
  */
 import { StemmaError } from "../../errors.js";
 import type { KernelRegistry } from "./kernel-registry.js";
 
 /**
- * Registers a refusal for every operation of TensorFlow.js without a kernel on wasm, and for every one
- * without a gradient.
+ * Registers a kernel that throws OPERATION_MISSING for every operation of TensorFlow.js without a kernel on
+ * wasm, and a gradient that throws it for every one without a gradient.
  */
-export function registerRefusals(room: KernelRegistry): void {
-  const { tf } = room;
+export function registerRefusals(registry: KernelRegistry): void {
+  const { tf } = registry;
   for (const name of operationNames(tf)) {
     if (!tf.getKernel(name, "wasm")) {
-      room.kernel(name, () => {
+      registry.kernel(name, () => {
         throw new StemmaError(
           "OPERATION_MISSING",
-          `the wasm backend has no operation ${name}: use a layer that does without it`,
+          `The wasm backend has no kernel for the operation ${name}. Use a layer that does not need it.`,
           { operation: name },
         );
       });
     }
     if (!tf.getGradient(name)) {
-      room.gradient({
+      registry.gradient({
         kernelName: name,
         gradFunc: () => {
           throw new StemmaError(
             "OPERATION_MISSING",
-            `the operation ${name} has no gradient: freeze the layers before it, or use a layer that does without it`,
+            `The operation ${name} has no gradient. Freeze the layers before it, or use a layer that does not need it.`,
             { operation: name },
           );
         },

@@ -1,5 +1,6 @@
 /**
- * Which kernels go in place: what tfjs 4.22 lacks or gets wrong on wasm always, the fast ones where asked.
+ * The two sets of kernels: those that tfjs 4.22 lacks or computes wrongly on wasm, which are always
+ * registered, and faster ones, which are registered unless the caller asks for tfjs's own.
  */
 import { registerActivationGradients, registerActivations } from "./activation.js";
 import { registerBatchNorm, registerGivenStatistics } from "./batch-norm.js";
@@ -24,33 +25,33 @@ import { registerSharing } from "./sharing.js";
 import { registerSplitGradients } from "./split-gradients.js";
 
 /**
- * Missing or wrong in tfjs 4.22's wasm backend, or there in a form that nobody would measure against:
- * the gradient of batch normalisation by tiling (40 % of a step), the direct input gradient (25 %).
+ * Kernels that are missing or wrong in tfjs 4.22's wasm backend, or too slow to compare with: the gradient of
+ * batch normalisation by tiling (40 % of a step) and the direct input gradient (25 %).
  */
-export function registerMissingKernels(room: KernelRegistry): void {
-  registerFilterGradient(room);
-  registerDepthwiseGradients(room);
-  registerPooling(room);
-  registerSegmentSum(room);
-  registerMatMul(room);
-  registerResizeGradients(room);
-  registerFlatGradients(room);
-  registerSplitGradients(room);
-  registerEinsum(room);
-  registerActivations(room);
-  registerInputGradient(room);
-  registerConvolutionGradients(room);
-  registerGivenStatistics(room);
+export function registerMissingKernels(registry: KernelRegistry): void {
+  registerFilterGradient(registry);
+  registerDepthwiseGradients(registry);
+  registerPooling(registry);
+  registerSegmentSum(registry);
+  registerMatMul(registry);
+  registerResizeGradients(registry);
+  registerFlatGradients(registry);
+  registerSplitGradients(registry);
+  registerEinsum(registry);
+  registerActivations(registry);
+  registerInputGradient(registry);
+  registerConvolutionGradients(registry);
+  registerGivenStatistics(registry);
 }
 
-/** Right in tfjs, but slow in training. */
-export function registerFusedKernels(room: KernelRegistry): void {
-  registerConvolution(room);
-  registerDepthwise(room);
-  registerActivationGradients(room);
-  registerBatchNorm(room);
-  registerColumnSums(room);
-  registerSharing(room);
-  registerOptimizerSteps(room);
-  registerRecurrent(room);
+/** Faster kernels for operations that tfjs computes correctly but slowly in training. */
+export function registerFusedKernels(registry: KernelRegistry): void {
+  registerConvolution(registry);
+  registerDepthwise(registry);
+  registerActivationGradients(registry);
+  registerBatchNorm(registry);
+  registerColumnSums(registry);
+  registerSharing(registry);
+  registerOptimizerSteps(registry);
+  registerRecurrent(registry);
 }

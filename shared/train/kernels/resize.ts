@@ -1,6 +1,6 @@
 /**
- * Gradients of resizing images (upsampling layers). tfjs 4.22's wasm backend mixes up height and width
- * there, its cpu backend the images of a batch.
+ * Gradients of resizing images (upsampling layers). tfjs 4.22's wasm backend confuses height and width in
+ * them, its cpu backend the images of a batch.
  */
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
@@ -8,6 +8,7 @@ interface ResizeAttributes {
   readonly alignCorners: boolean;
   readonly halfPixelCenters?: boolean;
 }
+/** The input pixels that an output pixel was read from; `weight` is that of the second. */
 interface Source {
   readonly first: number;
   readonly second: number;
@@ -15,19 +16,19 @@ interface Source {
 }
 
 /** dy [N,OH,OW,C], images [N,H,W,C] → [N,H,W,C]. */
-export function registerResizeGradients(room: KernelRegistry): void {
+export function registerResizeGradients(registry: KernelRegistry): void {
   for (const [name, source] of [
     ["ResizeNearestNeighborGrad", nearest],
     ["ResizeBilinearGrad", bilinear],
   ] as const) {
-    room.kernel<{ dy: TensorInfo; images: TensorInfo }, ResizeAttributes>(
+    registry.kernel<{ dy: TensorInfo; images: TensorInfo }, ResizeAttributes>(
       name,
       ({ inputs: { dy, images }, attrs }) => {
         const [N, H, W, C] = images.shape as [number, number, number, number];
         const [, OH, OW] = dy.shape as [number, number, number, number];
-        const out = room.backend.makeOutput(images.shape, "float32");
-        const tables = room.scratch((OH + OW) * 12);
-        const view = new DataView(room.backend.wasm.HEAPU8.buffer, tables, (OH + OW) * 12);
+        const out = registry.backend.makeOutput(images.shape, "float32");
+        const tables = registry.scratch((OH + OW) * 12);
+        const view = new DataView(registry.backend.wasm.HEAPU8.buffer, tables, (OH + OW) * 12);
         [...sources(H, OH, attrs, source), ...sources(W, OW, attrs, source)].forEach(
           ({ first, second, weight }, i) => {
             view.setInt32(i * 12, first, true);
@@ -35,7 +36,17 @@ export function registerResizeGradients(room: KernelRegistry): void {
             view.setFloat32(i * 12 + 8, weight, true);
           },
         );
-        room.kernels.resizeGradient(room.pointer(dy), room.pointer(out), tables, N, H, W, C, OH, OW);
+        registry.kernels.resizeGradient(
+          registry.pointer(dy),
+          registry.pointer(out),
+          tables,
+          N,
+          H,
+          W,
+          C,
+          OH,
+          OW,
+        );
         return out;
       },
     );
@@ -45,13 +56,14 @@ export function registerResizeGradients(room: KernelRegistry): void {
 const { fround } = Math;
 
 /**
- * Where each of `outputs` pixels along an axis was read from, in the float32 steps of the forward kernels.
+ * The sources of the `outputs` pixels along one axis, computed in the same float32 steps as in the forward
+ * kernels.
  */
 function sources(
   inputs: number,
   outputs: number,
   { alignCorners, halfPixelCenters = false }: ResizeAttributes,
-  source: (at: number, inputs: number, attrs: ResizeAttributes) => Source,
+  source: (position: number, inputs: number, attrs: ResizeAttributes) => Source,
 ): Source[] {
   const align = alignCorners && outputs > 1 ? 1 : 0;
   const scale = fround((inputs - align) / (outputs - align));
@@ -60,17 +72,17 @@ function sources(
   );
 }
 
-function nearest(at: number, inputs: number, { alignCorners }: ResizeAttributes): Source {
-  const index = Math.max(0, Math.min(inputs - 1, alignCorners ? Math.round(at) : Math.floor(at)));
+function nearest(position: number, inputs: number, { alignCorners }: ResizeAttributes): Source {
+  const index = Math.max(0, Math.min(inputs - 1, alignCorners ? Math.round(position) : Math.floor(position)));
   return { first: index, second: index, weight: 0 };
 }
 
-function bilinear(at: number, inputs: number, { halfPixelCenters = false }: ResizeAttributes): Source {
-  const place = halfPixelCenters ? fround(at - 0.5) : at;
-  const first = Math.max(0, Math.floor(place));
+function bilinear(position: number, inputs: number, { halfPixelCenters = false }: ResizeAttributes): Source {
+  const shifted = halfPixelCenters ? fround(position - 0.5) : position;
+  const first = Math.max(0, Math.floor(shifted));
   return {
     first,
-    second: Math.max(0, Math.min(inputs - 1, Math.ceil(place))),
-    weight: fround(place - first),
+    second: Math.max(0, Math.min(inputs - 1, Math.ceil(shifted))),
+    weight: fround(shifted - first),
   };
 }

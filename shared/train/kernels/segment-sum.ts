@@ -2,20 +2,20 @@
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 /** x [n…, R…], segmentIds int32 [n…] → [numSegments, R…]. */
-export function registerSegmentSum(room: KernelRegistry): void {
-  room.kernel<{ x: TensorInfo; segmentIds: TensorInfo }, { numSegments: number }>(
+export function registerSegmentSum(registry: KernelRegistry): void {
+  registry.kernel<{ x: TensorInfo; segmentIds: TensorInfo }, { numSegments: number }>(
     "UnsortedSegmentSum",
     ({ inputs: { x, segmentIds }, attrs: { numSegments } }) => {
-      const { util } = room.tf;
-      const rest = x.shape.slice(segmentIds.shape.length);
-      const out = room.backend.makeOutput([numSegments, ...rest], x.dtype);
-      const sum = x.dtype === "int32" ? room.kernels.segmentSumInt : room.kernels.segmentSumFloat;
+      const { util } = registry.tf;
+      const rowShape = x.shape.slice(segmentIds.shape.length);
+      const out = registry.backend.makeOutput([numSegments, ...rowShape], x.dtype);
+      const sum = x.dtype === "int32" ? registry.kernels.segmentSumInt : registry.kernels.segmentSumFloat;
       sum(
-        room.pointer(x),
-        room.pointer(segmentIds),
-        room.pointer(out),
+        registry.pointer(x),
+        registry.pointer(segmentIds),
+        registry.pointer(out),
         util.sizeFromShape(segmentIds.shape),
-        util.sizeFromShape(rest),
+        util.sizeFromShape(rowShape),
         numSegments,
       );
       return out;

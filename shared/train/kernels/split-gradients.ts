@@ -1,20 +1,22 @@
 /**
- * Gradients of taking a tensor apart. tfjs gives a gradient of several outputs their list, of one output
- * that one alone, and forgets the second case here: a series of one step could not be trained.
+ * Gradients of Unpack and SplitV. tfjs passes the gradients of several outputs as a list, that of a single
+ * output without one, and its own gradients here handle only the list: a sequence of one step could not be
+ * trained.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry } from "./kernel-registry.js";
 
-export function registerSplitGradients(room: KernelRegistry): void {
-  const { tf } = room;
+/** value [..., n, ...] unpacked along `axis`, x split along `axis`: the gradients are joined again. */
+export function registerSplitGradients(registry: KernelRegistry): void {
+  const { tf } = registry;
   const list = (dy: unknown): Tensor[] => [dy as Tensor | Tensor[]].flat();
-  room.gradient({
+  registry.gradient({
     kernelName: "Unpack",
     gradFunc: (dy, _saved, attrs) => ({
       value: () => tf.stack(list(dy), (attrs as unknown as { axis: number }).axis),
     }),
   });
-  room.gradient({
+  registry.gradient({
     kernelName: "SplitV",
     gradFunc: (dy, _saved, attrs) => ({
       x: () => tf.concat(list(dy), (attrs as unknown as { axis: number }).axis),

@@ -8,7 +8,7 @@ import { defineRecipe } from "./define-recipe.js";
 import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } from "./recipe-parameters.js";
 import type { Recipe } from "./recipe.js";
 
-/** Where predictions begin before anything is learnt. */
+/** The prediction of an untrained model. */
 function meanTarget({ train: { targets } }: SampleSet): number {
   return targets.reduce((sum, target) => sum + target, 0) / targets.length;
 }
@@ -30,16 +30,18 @@ const batteryRecipe = (name: string, kind: "LSTM" | "GRU"): Recipe =>
         choice("all", "head"),
         "all",
         "all",
-        "head leaves the recurrent layer as it is (a partial update)",
+        "all, or head: do not change the recurrent layer (a partial update)",
       ),
     },
     initialModel: (parameters, data, streams) =>
       sequenceRegressor(
-        kind,
-        data.inputShape,
-        numberOf(parameters, "units"),
-        data.targetSize,
-        meanTarget(data),
+        {
+          kind,
+          inputShape: data.inputShape,
+          units: numberOf(parameters, "units"),
+          outputs: data.targetSize,
+          mean: meanTarget(data),
+        },
         streams,
       ),
     freezes: (parameters, className) =>

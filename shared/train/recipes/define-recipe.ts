@@ -1,5 +1,5 @@
 /**
- * Makes a recipe from its table of parameters, its model and what it freezes; the rest is the same for all.
+ * Makes a recipe from its parameter table, its model and the layers it freezes; everything else is common.
  */
 import type { Architecture } from "../../model/model.js";
 import type { SampleSet } from "../datasets/dataset.js";
@@ -13,9 +13,9 @@ import {
   scheduleOf,
   type ParameterTable,
 } from "./recipe-parameters.js";
-import type { Metric, ModelAtRest, Parameters, Recipe } from "./recipe.js";
+import type { Metric, StoredModel, Parameters, Recipe } from "./recipe.js";
 
-export interface RecipeDefinition {
+interface RecipeDefinition {
   readonly name: string;
   readonly version: number;
   readonly title: string;
@@ -23,11 +23,12 @@ export interface RecipeDefinition {
   readonly loss: LossName;
   readonly metric: Metric;
   readonly parameters: ParameterTable;
-  initialModel(parameters: Parameters, data: SampleSet, streams: Streams): ModelAtRest;
-  /** Whether fine-tuning leaves this layer as it is. */
-  freezes(parameters: Parameters, className: string, index: number, architecture: Architecture): boolean;
+  initialModel(parameters: Parameters, data: SampleSet, streams: Streams): StoredModel;
+  /** Whether fine-tuning does not change layers of this class. */
+  freezes(parameters: Parameters, className: string): boolean;
 }
 
+/** A recipe with the parameters of `trainingParameters`, as far as its table has them. */
 export function defineRecipe(definition: RecipeDefinition): Recipe {
   const { name, version, title, task, metric, loss, parameters: table } = definition;
   return {
@@ -39,7 +40,7 @@ export function defineRecipe(definition: RecipeDefinition): Recipe {
     parameterInfo: (fineTuning) => infoOf(table, fineTuning),
     resolve: (passed, fineTuning) => resolveParameters(name, table, passed, fineTuning),
     initialModel: (parameters, data, streams) => definition.initialModel(parameters, data, streams),
-    plan(parameters, architecture): FitPlan {
+    plan(parameters, architecture: Architecture): FitPlan {
       return {
         loss,
         epochs: numberOf(parameters, "epochs"),
@@ -51,7 +52,7 @@ export function defineRecipe(definition: RecipeDefinition): Recipe {
         shiftPixels: numberOf({ shiftPixels: 0, ...parameters }, "shiftPixels"),
         checkpointEveryEpochs: numberOf(parameters, "checkpointEveryEpochs"),
         frozenLayers: architecture.layers.flatMap(({ className }, index) =>
-          definition.freezes(parameters, className, index, architecture) ? [index] : [],
+          definition.freezes(parameters, className) ? [index] : [],
         ),
       };
     },

@@ -1,6 +1,6 @@
 /**
- * Classification of pictures: small convolutional networks, and MobileNetV2. Fine-tuning is full, or partial:
- * the dense layers alone.
+ * Classification of images: small convolutional networks, and MobileNetV2. Fine-tuning changes all layers, or
+ * only the dense ones.
  */
 import { leNet5, leNetCaffe, mobileNetV2, smallConvolutional, vgg8 } from "../builders/models.js";
 import { defineRecipe } from "./define-recipe.js";
@@ -12,9 +12,9 @@ const trainable = parameter(
   choice("all", "head"),
   "all",
   "all",
-  "head leaves everything but the dense layers as it is (a partial update)",
+  "all, or head: change only the dense layers (a partial update)",
 );
-const headOnly = (parameters: Parameters, className: string): boolean =>
+const freezesAllButHead = (parameters: Parameters, className: string): boolean =>
   textOf(parameters, "trainable") === "head" && !["Dense", "Dropout"].includes(className);
 
 export const imageClassify: Recipe = defineRecipe({
@@ -23,7 +23,7 @@ export const imageClassify: Recipe = defineRecipe({
   task: "classification",
   loss: "softmax-cross-entropy",
   metric,
-  title: "pictures into classes (small convolutional network, LeNet-5)",
+  title: "classification of images (small convolutional network, LeNet-5)",
   parameters: {
     ...trainingParameters,
     epochs: parameter(whole(1, 10_000), 8, 12, trainingParameters.epochs.help),
@@ -34,7 +34,7 @@ export const imageClassify: Recipe = defineRecipe({
       choice("small", "lenet-5", "lenet-caffe", "vgg-8"),
       "small",
       "small",
-      "which network (base training): small (two convolutions, 48 units), lenet-5, lenet-caffe (431,080 parameters), vgg-8 (six convolutions, two dense layers)",
+      "the network (base training): small (two convolutions, 48 units), lenet-5, lenet-caffe (431,080 parameters), vgg-8 (six convolutions, two dense layers)",
     ),
     filters: parameter(
       whole(1, 512),
@@ -46,9 +46,9 @@ export const imageClassify: Recipe = defineRecipe({
       real(0, 0.95),
       0.2,
       0.2,
-      "part of the hidden layer left out in a step (base training, small)",
+      "fraction of the hidden layer that is dropped in a step (base training, small)",
     ),
-    shiftPixels: parameter(whole(0, 16), 1, 1, "move pictures by up to so many pixels while training"),
+    shiftPixels: parameter(whole(0, 16), 1, 1, "move images by up to this many pixels while training"),
     trainable,
   },
   initialModel(parameters, data, streams) {
@@ -61,15 +61,17 @@ export const imageClassify: Recipe = defineRecipe({
         return vgg8(data.inputShape, numberOf(parameters, "filters"), data.classes, streams);
       default:
         return smallConvolutional(
-          data.inputShape,
-          numberOf(parameters, "filters"),
-          data.classes,
-          numberOf(parameters, "dropout"),
+          {
+            inputShape: data.inputShape,
+            filters: numberOf(parameters, "filters"),
+            classes: data.classes,
+            dropout: numberOf(parameters, "dropout"),
+          },
           streams,
         );
     }
   },
-  freezes: headOnly,
+  freezes: freezesAllButHead,
 });
 
 export const imageMobileNet: Recipe = defineRecipe({
@@ -78,7 +80,7 @@ export const imageMobileNet: Recipe = defineRecipe({
   task: "classification",
   loss: "softmax-cross-entropy",
   metric,
-  title: "pictures into classes (MobileNetV2)",
+  title: "classification of images (MobileNetV2)",
   parameters: {
     ...trainingParameters,
     epochs: parameter(whole(1, 10_000), 4, 3, trainingParameters.epochs.help),
@@ -86,10 +88,10 @@ export const imageMobileNet: Recipe = defineRecipe({
     batchSize: parameter(whole(1, 4096), 32, 32, trainingParameters.batchSize.help),
     learningRate: parameter(real(0, 10), 0.003, 0.001, trainingParameters.learningRate.help),
     alpha: parameter(real(0.05, 2), 0.35, 0.35, "width of the network (base training)"),
-    shiftPixels: parameter(whole(0, 16), 1, 1, "move pictures by up to so many pixels while training"),
+    shiftPixels: parameter(whole(0, 16), 1, 1, "move images by up to this many pixels while training"),
     trainable,
   },
   initialModel: (parameters, data, streams) =>
     mobileNetV2(data.inputShape, numberOf(parameters, "alpha"), data.classes, streams),
-  freezes: headOnly,
+  freezes: freezesAllButHead,
 });

@@ -1,6 +1,7 @@
 /**
- * Parameters of recipes: one table a recipe says name, check, default for base training, default for
- * fine-tuning, help. Defaults are filled in here and kept apart from what was passed in the provenance.
+ * Parameters of recipes. Each recipe has a table with the check, the defaults for base training and for
+ * fine-tuning, and the help text of each parameter. Here passed parameters are checked and defaults are
+ * added.
  */
 import { z } from "zod";
 import { StemmaError } from "../../errors.js";
@@ -8,69 +9,85 @@ import { scheduleNames, type Schedule } from "../learning-rate.js";
 import { checkOptimizerName, type OptimizerSettings } from "../optimizers.js";
 import type { ParameterInfo, Parameters, ParameterValue } from "./recipe.js";
 
-export interface ParameterRow {
+interface ParameterRow {
   readonly check: z.ZodType<ParameterValue>;
+  /** Default for base training. */
   readonly base: ParameterValue;
+  /** Default for fine-tuning. */
   readonly fineTune: ParameterValue;
   readonly help: string;
 }
 export type ParameterTable = Readonly<Record<string, ParameterRow>>;
 
+/** A check for integers. */
 export const whole = (low: number, high: number): z.ZodType<number> => z.number().int().min(low).max(high);
+/** A check for finite numbers. */
 export const real = (low: number, high: number): z.ZodType<number> => z.number().min(low).max(high);
+/** A check for one of several names. */
 export const choice = <const T extends readonly [string, ...string[]]>(...names: T): z.ZodType<T[number]> =>
   z.enum(names);
-const row = (
+/** One row of a recipe's parameter table. */
+export const parameter = (
   check: z.ZodType<ParameterValue>,
   base: ParameterValue,
   fineTune: ParameterValue,
   help: string,
 ): ParameterRow => ({ check, base, fineTune, help });
-export { row as parameter };
 
-/** What every recipe takes; a recipe overrides defaults by rows of the same name. */
+/** The parameters of every recipe; a recipe changes defaults by rows of the same name. */
 export const trainingParameters = {
-  epochs: row(whole(1, 10_000), 50, 50, "passes over the training samples, at most"),
-  patience: row(
+  epochs: parameter(whole(1, 10_000), 50, 50, "maximum number of passes over the training samples"),
+  patience: parameter(
     whole(0, 10_000),
     5,
     5,
-    "stop when the validation loss has not improved for so many epochs and keep the best; 0 trains all epochs",
+    "stop when the validation loss has not improved for this many epochs and keep the best one; 0 trains all epochs",
   ),
-  batchSize: row(whole(1, 4096), 16, 16, "samples a step"),
-  learningRate: row(real(0, 10), 0.003, 0.001, "learning rate of the first step"),
-  schedule: row(
+  batchSize: parameter(whole(1, 4096), 16, 16, "samples per step"),
+  learningRate: parameter(real(0, 10), 0.003, 0.001, "learning rate of the first step"),
+  schedule: parameter(
     choice(...scheduleNames),
     "constant",
     "constant",
     `how the learning rate changes: ${scheduleNames.join(", ")}`,
   ),
-  scheduleFactor: row(
+  scheduleFactor: parameter(
     real(0, 1000),
     1,
     1,
-    "linear: last rate as a part of the first; step: factor; inverse-time: strength an epoch",
+    "linear: last rate as a fraction of the first; step: factor of each change; inverse-time: decay per epoch",
   ),
-  scheduleEpochs: row(whole(1, 10_000), 10, 10, "step: epochs between two changes"),
-  warmupIterations: row(whole(0, 1_000_000), 0, 0, "steps over which the rate rises at first"),
-  optimizer: row(z.string().max(40), "adam", "adam", "sgd, momentum, rmsprop, adagrad or adam"),
-  momentum: row(real(0, 0.9999), 0.9, 0.9, "momentum (momentum, rmsprop)"),
-  clipNorm: row(real(0, 1e6), 1, 1, "scale gradients down to this norm; 0 leaves them"),
-  checkpointEveryEpochs: row(
+  scheduleEpochs: parameter(whole(1, 10_000), 10, 10, "step: epochs between two changes"),
+  warmupIterations: parameter(
+    whole(0, 1_000_000),
+    0,
+    0,
+    "number of steps over which the rate rises at first",
+  ),
+  optimizer: parameter(z.string().max(40), "adam", "adam", "sgd, momentum, rmsprop, adagrad or adam"),
+  momentum: parameter(
+    real(0, 0.9999),
+    0.9,
+    0.9,
+    "fraction of the last step that is kept (momentum, rmsprop)",
+  ),
+  clipNorm: parameter(real(0, 1e6), 1, 1, "scale gradients down to this norm; 0 does not scale them"),
+  checkpointEveryEpochs: parameter(
     whole(0, 10_000),
     0,
     0,
-    "keep a checkpoint after every so many epochs; 0 for none",
+    "keep a checkpoint after every this many epochs; 0 keeps none",
   ),
-  keepOptimizer: row(z.boolean(), false, false, "keep the optimizer's state with the result"),
-  resumeOptimizer: row(
+  keepOptimizer: parameter(z.boolean(), false, false, "keep the optimizer's state with the result"),
+  resumeOptimizer: parameter(
     z.boolean(),
     false,
     false,
-    "go on from the optimizer's state that was kept with the base",
+    "continue from the optimizer's state that was kept with the base",
   ),
 } as const satisfies ParameterTable;
 
+/** The parameters with their defaults and help texts. */
 export function infoOf(table: ParameterTable, fineTuning: boolean): readonly ParameterInfo[] {
   return Object.entries(table).map(([name, { base, fineTune, help }]) => ({
     name,
@@ -79,7 +96,10 @@ export function infoOf(table: ParameterTable, fineTuning: boolean): readonly Par
   }));
 }
 
-/** @throws RECIPE_PARAMETERS_INVALID naming recipe, parameter and what it takes */
+/**
+ * Checks the passed parameters and adds the defaults.
+ * @throws RECIPE_PARAMETERS_INVALID naming recipe, parameter and accepted values
+ */
 export function resolveParameters(
   recipe: string,
   table: ParameterTable,
@@ -90,7 +110,7 @@ export function resolveParameters(
   if (unknown !== undefined)
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The recipe ${recipe} knows no parameter "${unknown.slice(0, 60)}". It takes ${Object.keys(table).join(", ")}.`,
+      `The recipe ${recipe} has no parameter "${unknown.slice(0, 60)}". Use ${Object.keys(table).join(", ")}.`,
       { recipe, parameter: unknown },
     );
   return Object.fromEntries(
@@ -100,7 +120,7 @@ export function resolveParameters(
       if (!checked.success)
         throw new StemmaError(
           "RECIPE_PARAMETERS_INVALID",
-          `The recipe ${recipe} does not take ${JSON.stringify(passed[name])} as ${name} (${help}): ${checked.error.issues[0]?.message ?? "it is invalid"}.`,
+          `The recipe ${recipe} does not accept ${JSON.stringify(passed[name])} as ${name} (${help}): ${checked.error.issues[0]?.message ?? "it is invalid"}. Correct the parameter.`,
           { recipe, parameter: name },
         );
       return [name, checked.data];
@@ -108,10 +128,12 @@ export function resolveParameters(
   );
 }
 
-/** Reads resolved parameters by type; resolving has checked them. */
+/** A resolved parameter as a number; resolveParameters has checked its type. */
 export const numberOf = (parameters: Parameters, name: string): number => Number(parameters[name]);
+/** A resolved parameter as text. */
 export const textOf = (parameters: Parameters, name: string): string => String(parameters[name]);
 
+/** The learning-rate schedule of resolved parameters. */
 export function scheduleOf(parameters: Parameters): Schedule {
   const name = scheduleNames.find((each) => each === parameters["schedule"]) ?? "constant";
   return {
@@ -123,7 +145,10 @@ export function scheduleOf(parameters: Parameters): Schedule {
   };
 }
 
-/** @throws OPTIMIZER_REFUSED */
+/**
+ * The optimiser of resolved parameters.
+ * @throws OPTIMIZER_REFUSED
+ */
 export function optimizerOf(parameters: Parameters): OptimizerSettings {
   const name = checkOptimizerName(textOf(parameters, "optimizer"));
   return {

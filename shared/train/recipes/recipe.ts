@@ -1,4 +1,4 @@
-/** What a recipe is: a registered, versioned training procedure with checked parameters. Types only. */
+/** A recipe is a registered, versioned training procedure with checked parameters. Types only. */
 import type { Architecture } from "../../model/model.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import type { SampleSet } from "../datasets/dataset.js";
@@ -8,15 +8,15 @@ import type { FitPlan } from "../fit-plan.js";
 export type ParameterValue = string | number | boolean;
 export type Parameters = Readonly<Record<string, ParameterValue>>;
 
-/** A parameter as people see it (`stemma recipe show`, help texts). */
+/** A parameter as `stemma recipe show` and help texts present it. */
 export interface ParameterInfo {
   readonly name: string;
   readonly default: ParameterValue;
   readonly help: string;
 }
 
-/** A model at rest: architecture and tensors in canonical leaf order. */
-export interface ModelAtRest {
+/** A model as it is stored: its architecture, and its tensors in canonical leaf order. */
+export interface StoredModel {
   readonly architecture: Architecture;
   readonly tensors: readonly Tensor[];
 }
@@ -33,12 +33,15 @@ export interface Recipe {
   readonly title: string;
   readonly task: SampleSet["task"];
   readonly metric: Metric;
-  /** In the order help shows them. Base training and fine-tuning may have other defaults. */
+  /** In the order of the help text. Base training and fine-tuning can have different defaults. */
   parameterInfo(fineTuning: boolean): readonly ParameterInfo[];
-  /** Fills defaults in. @throws RECIPE_PARAMETERS_INVALID naming the parameter */
+  /**
+   * Checks the passed parameters and adds the defaults.
+   * @throws RECIPE_PARAMETERS_INVALID naming the parameter
+   */
   resolve(passed: Parameters, fineTuning: boolean): Parameters;
-  /** A fresh model for base training; every random number from `streams`. */
-  initialModel(parameters: Parameters, data: SampleSet, streams: Streams): Promise<ModelAtRest> | ModelAtRest;
-  /** What the training loop does; pure. `architecture` says which layers may be frozen. */
+  /** Initialises a model for base training; draws all random numbers from `streams`. */
+  initialModel(parameters: Parameters, data: SampleSet, streams: Streams): Promise<StoredModel> | StoredModel;
+  /** The plan of the training loop. Pure; the layers to freeze are found in `architecture`. */
   plan(parameters: Parameters, architecture: Architecture, data: SampleSet): FitPlan;
 }

@@ -1,4 +1,4 @@
-/** All recipes by name. A job or a record only names them; the engine brings their code. */
+/** All recipes by name. Jobs and records only name a recipe; its code is part of the engine. */
 import { StemmaError } from "../../errors.js";
 import { batterySoh, batterySohGru } from "./battery-soh.js";
 import { imageClassify, imageMobileNet } from "./image-classify.js";
@@ -6,32 +6,36 @@ import type { Parameters, Recipe } from "./recipe.js";
 
 export const recipes: readonly Recipe[] = [batterySoh, batterySohGru, imageClassify, imageMobileNet];
 
-/** @throws RECIPE_UNKNOWN */
+/**
+ * Finds a recipe.
+ * @throws RECIPE_UNKNOWN
+ */
 export function recipeByName(name: string): Recipe {
   const recipe = recipes.find((each) => each.name === name);
   if (recipe === undefined)
     throw new StemmaError(
       "RECIPE_UNKNOWN",
-      `There is no recipe called "${name.slice(0, 60)}". Use one of ${recipes.map((each) => each.name).join(", ")}.`,
+      `There is no recipe with the name "${name.slice(0, 60)}". Use one of ${recipes.map((each) => each.name).join(", ")}.`,
       { recipe: name },
     );
   return recipe;
 }
 
-/**
- * What a person is shown of a recipe: defaults are those of fine-tuning, `base` those of training from
- * nothing.
- */
+/** A recipe as commands and the API list it. */
 export interface RecipeSummary {
   readonly name: string;
   readonly version: number;
   readonly description: string;
   readonly task: Recipe["task"];
+  /** Defaults for fine-tuning. */
   readonly parameters: Parameters;
+  /** Defaults for base training. */
   readonly base: Parameters;
+  /** Help texts by parameter. */
   readonly help: Readonly<Record<string, string>>;
 }
 
+/** Summaries of all recipes. */
 export function listRecipes(): readonly RecipeSummary[] {
   return recipes.map((recipe) => {
     const defaults = (fineTuning: boolean): Parameters =>

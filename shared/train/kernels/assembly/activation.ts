@@ -1,5 +1,5 @@
-// Clipping activations and their gradients, one pass each, float32. A NaN goes through all of them:
-// in, by the minimum and maximum of WebAssembly; back, where the input is NaN.
+// Clipping activations and their gradients, one pass each, float32. All of them keep a NaN: the forward pass
+// by WebAssembly's min and max, the gradient wherever the input is NaN.
 
 /** y = min(max(x, low), high). */
 export function clip(x: usize, y: usize, count: i32, low: f32, high: f32): void {

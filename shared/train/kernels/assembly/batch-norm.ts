@@ -1,5 +1,5 @@
-// Batch normalisation for training, [rows, C] float32, with an activation behind it: 0 none, 1 relu,
-// 2 relu6. Statistics by Chan's merging of blocks (one read of memory), gradients in two passes; the
+// Batch normalisation for training, [rows, C] float32, followed by an activation: 0 none, 1 relu, 2 relu6.
+// Statistics merge blocks by Chan's formula (one read of memory), gradients take two passes. The
 // activation's mask is computed again from x, so its input is never stored.
 import { addColumns, addRow, blockRows } from "./columns";
 
@@ -16,7 +16,7 @@ export function batchNormStatistics(x: usize, mean: usize, variance: usize, scra
     const inverse = f32(1) / <f32>count;
     for (let c: usize = 0; c < step; c += 4) store<f32>(blockMean + c, load<f32>(blockMean + c) * inverse);
     addSquares(p, blockMean, blockSquares, count, C);
-    // the part of the rows that the block is, and the weight of the distance between the means
+    // The block's share of the rows so far, and the weight of the squared distance between the means.
     const part = <f32>count / <f32>(r + count), weight = <f32>r * part;
     for (let c: usize = 0; c < step; c += 4) {
       const delta = load<f32>(blockMean + c) - load<f32>(mean + c);
@@ -57,7 +57,7 @@ function addSquares(x: usize, center: usize, squares: usize, rows: i32, C: i32):
   }
 }
 
-/** y = activation((x − mean)·factor + beta), factor = gamma / √(variance + ε), which the caller has. */
+/** y = activation((x − mean)·factor + beta), factor = gamma / √(variance + ε) from batchNormFactor. */
 export function batchNormApply(x: usize, mean: usize, factor: usize, beta: usize, y: usize, rows: i32, C: i32, activation: i32): void {
   if (activation == 0) applyRows(x, mean, factor, beta, y, rows, C, -Infinity, Infinity);
   else if (activation == 1) applyRows(x, mean, factor, beta, y, rows, C, 0, Infinity);
@@ -83,7 +83,7 @@ function applyRows(x: usize, mean: usize, factor: usize, beta: usize, y: usize, 
 }
 
 /**
- * sums[0..C) = Σ g, sums[C..2C) = Σ g·(x − mean), g = dy behind the activation's mask. `scratch`
+ * sums[0..C) = Σ g, sums[C..2C) = Σ g·(x − mean), g = dy under the activation's mask. `scratch`
  * holds 2·C floats.
  */
 export function batchNormSums(x: usize, dy: usize, mean: usize, factor: usize, beta: usize, sums: usize, scratch: usize, rows: i32, C: i32, activation: i32): void {
@@ -101,7 +101,7 @@ export function batchNormSums(x: usize, dy: usize, mean: usize, factor: usize, b
   }
 }
 
-/** g = dy·[0 < y ≤ top], y as batchNormApply would give it before the activation; NaN where y is NaN. */
+/** g = dy·[0 < y ≤ top], y as batchNormApply computes it before the activation; NaN where y is NaN. */
 @inline
 function masked(dy: v128, distance: v128, factor: usize, beta: usize, top: f32): v128 {
   const y = f32x4.add(f32x4.mul(distance, v128.load(factor)), v128.load(beta));
@@ -150,7 +150,7 @@ function sumBlock(x: usize, dy: usize, mean: usize, factor: usize, beta: usize, 
   }
 }
 
-/** dx = g·factor + ((x − mean)·slope + shift), slope and shift per channel, which the caller has. */
+/** dx = g·factor + ((x − mean)·slope + shift), slope and shift per channel from batchNormCoefficients. */
 export function batchNormGradient(x: usize, dy: usize, mean: usize, factor: usize, beta: usize, slope: usize, shift: usize, dx: usize, rows: i32, C: i32, activation: i32): void {
   if (activation == 0) gradientRows(x, dy, mean, factor, beta, slope, shift, dx, rows, C, 0, 0);
   else if (activation == 1) gradientRows(x, dy, mean, factor, beta, slope, shift, dx, rows, C, 1, Infinity);
@@ -180,7 +180,7 @@ function gradientRows(x: usize, dy: usize, mean: usize, factor: usize, beta: usi
   }
 }
 
-/** factor = gamma / √(variance + ε); gamma 0 stands for ones. */
+/** factor = gamma / √(variance + ε); the pointer gamma = 0 stands for ones. */
 export function batchNormFactor(variance: usize, gamma: usize, factor: usize, C: i32, epsilon: f32): void {
   for (let c: usize = 0; c < <usize>C << 2; c += 4) {
     const inverse = f32(1) / sqrt<f32>(load<f32>(variance + c) + epsilon);
@@ -188,7 +188,7 @@ export function batchNormFactor(variance: usize, gamma: usize, factor: usize, C:
   }
 }
 
-/** From sums to the gradients of gamma and beta, and to slope and shift of batchNormGradient. */
+/** Computes the gradients of gamma and beta from the sums, and slope and shift for batchNormGradient. */
 export function batchNormCoefficients(sums: usize, variance: usize, factor: usize, dgamma: usize, dbeta: usize, slope: usize, shift: usize, rows: i32, C: i32, epsilon: f32): void {
   const step = <usize>C << 2, n = <f32>rows;
   for (let c: usize = 0; c < step; c += 4) {

@@ -1,7 +1,7 @@
-// Sums over the rows of a [rows, C] matrix, float32. Rows are added in fours, fours to the partial of
-// a block, blocks to the total: a fixed order, and errors that grow with the block and not with the rows.
+// Sums over the rows of a [rows, C] matrix, float32. Rows are added in groups of four, groups to the sum of a
+// block, blocks to the total: a fixed order, with errors that grow with the block's size, not with the rows.
 
-/** Rows of a block: what fits in 128 KiB, a multiple of four. A function of C alone. */
+/** Rows per block: as many as fit in 128 KiB, a multiple of four. Depends on C alone. */
 @inline
 export function blockRows(C: i32): i32 { return max(4, (32768 / C) & ~3); }
 

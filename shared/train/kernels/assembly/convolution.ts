@@ -1,10 +1,10 @@
-// Convolutions as matrix products (NHWC, float32): the unrolled input, the way back for gradients, and
-// the bias. Knows pointers and sizes only.
+// Convolutions as matrix products (NHWC, float32): unrolling the input, adding unrolled gradients up again, and
+// the bias. Takes pointers and sizes only.
 import { addRow } from "./columns";
 
 /**
  * Unrolls positions [first, first + count): out[k][m] with m = (fh·FW + fw)·C + c, k the position
- * (n·OH + oh)·OW + ow; what lies in the padding is zero. Shapes: x [N, H, W, C], out [count, FH·FW·C].
+ * (n·OH + oh)·OW + ow; elements in the padding are zero. Shapes: x [N, H, W, C], out [count, FH·FW·C].
  */
 export function unrollRows(
   x: usize, out: usize, first: i32, count: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
@@ -28,7 +28,7 @@ export function unrollRows(
   }
 }
 
-/** Whole floats; short runs are the rule, so no call. */
+/** Copies floats. Most runs are short, so an inlined loop is faster than a call of memory.copy. */
 @inline
 function copy(from: usize, to: usize, bytes: usize): void {
   let i: usize = 0;

@@ -1,7 +1,9 @@
 // Depthwise convolution and its gradients (NHWC, float32, dilation allowed). x [N, H, W, C],
 // filter [FH, FW, C, M], y and dy [N, OH, OW, C·M]. A pixel is the sum of its taps in the order of the
-// filter's offsets; a filter's gradient sums images, output rows, and the sums of their pixels.
+// filter's offsets. The filter's gradient adds images and their output rows, each row summed first.
+// Parameters: sh, sw strides; top, left padding; dh, dl dilation down and to the right.
 
+/** dw = Σ over images, rows and pixels of x·dy. */
 export function depthwiseFilterGradient(
   x: usize, dy: usize, dw: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
@@ -25,7 +27,7 @@ export function depthwiseFilterGradient(
   }
 }
 
-/** w[c] += Σ x·dy along one row of outputs, the sum of a row formed first. */
+/** w[c] += Σ x·dy along one row of outputs; the row's sum is computed first. */
 @inline
 function filterRow(x: usize, dy: usize, w: usize, count: i32, xStep: usize, C: i32): void {
   const yStep = <usize>C << 2;
@@ -49,6 +51,7 @@ function filterRow(x: usize, dy: usize, w: usize, count: i32, xStep: usize, C: i
   }
 }
 
+/** As filterRow for M > 1: w[c·M + m] += Σ x[c]·dy[c·M + m]. */
 function filterRowMultiplied(x: usize, dy: usize, w: usize, count: i32, xStep: usize, C: i32, M: i32): void {
   const yStep = <usize>(C * M) << 2;
   for (let c = 0; c < C; c++) for (let m = 0; m < M; m++) {
@@ -59,7 +62,7 @@ function filterRowMultiplied(x: usize, dy: usize, w: usize, count: i32, xStep: u
   }
 }
 
-/** `taps` holds FH·FW pairs of pointers: what a pixel is made from, and the filter's row for it. */
+/** The forward pass. `taps` holds FH·FW pairs of pointers: an input pixel and the filter's row for it. */
 export function depthwise(
   x: usize, y: usize, w: usize, taps: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
@@ -83,7 +86,7 @@ export function depthwise(
   }
 }
 
-/** As depthwise, the other way: which outputs read this input pixel. */
+/** Sums for each input pixel the gradients of the outputs that read it; `taps` as in depthwise. */
 export function depthwiseInputGradient(
   dx: usize, dy: usize, w: usize, taps: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {

@@ -1,6 +1,6 @@
-// Looks for NaN and infinities in float32 by their exponent bits.
+// Finds NaN and infinities in float32 by their exponent bits.
 
-/** 1 when every element is finite. */
+/** 1 when every element is finite, else 0. */
 export function allFinite(x: usize, count: i32): i32 {
   const exponent = i32x4.splat(0x7f800000);
   let bad = i32x4.splat(0), i = 0, p = x;

@@ -1,6 +1,6 @@
-// The gates of recurrent layers, one time step a call, float32: the sums of input and state go in, the
-// new state comes out, with what the way back needs. Exponentials are polynomials (Cephes), so every
-// machine forms the same bits; a NaN stays one.
+// The gates of recurrent layers, one time step per call, float32. A step takes the sums over input and state and
+// computes the new state and the values that the gradient needs. Exponentials are polynomials (Cephes), so every
+// machine computes the same bits; a NaN stays a NaN.
 
 @inline
 function bits(x: i32): v128 { return i32x4.splat(x); }
@@ -36,7 +36,7 @@ function tanh(x: v128): v128 {
   return v128.bitselect(small, v128.bitselect(x, large, bits(0x80000000)), f32x4.lt(size, number(0.625)));
 }
 
-/** hard: clip(0.2·x + 0.5, 0, 1), else the logistic function. */
+/** clip(0.2·x + 0.5, 0, 1) where `hard` is set, else the logistic function. */
 @inline
 function gate(x: v128, hard: i32): v128 {
   if (hard) return f32x4.min(f32x4.max(f32x4.add(number(0.5), f32x4.mul(number(0.2), x)), number(0)), number(1));
@@ -44,7 +44,7 @@ function gate(x: v128, hard: i32): v128 {
   return f32x4.div(v128.bitselect(e, number(1), f32x4.lt(x, number(0))), f32x4.add(number(1), e));
 }
 
-/** Derivative of a gate by its input, from its value. */
+/** Derivative of a gate by its input, computed from the gate's value. */
 @inline
 function slope(s: v128, hard: i32): v128 {
   if (hard) return v128.and(number(0.2), v128.and(f32x4.gt(s, number(0)), f32x4.lt(s, number(1))));
@@ -71,7 +71,8 @@ function sum(a: usize, b: usize, count: i32): v128 { return f32x4.add(get(a, cou
 
 /**
  * LSTM, gates in the order i, f, c, o. Per sample: fromInput [4U] (rows inputStep bytes apart) and
- * fromState [4U] are summed; cell [U] before → gates [4U], cell2 [U], tanh of it [U], h [U] (stateStep apart).
+ * fromState [4U] are summed; cell [U] is the one before. Writes gates [4U], cell2 [U],
+ * its tanh [U] and h [U] (stateStep bytes apart).
  */
 export function lstmStep(
   fromInput: usize, inputStep: usize, fromState: usize, cell: usize, gates: usize, cell2: usize, tanhs: usize, h: usize, stateStep: usize, B: i32, U: i32, hard: i32,
@@ -92,7 +93,10 @@ export function lstmStep(
   }
 }
 
-/** Back through lstmStep: dh [U] from outside (stateStep apart) and dhNext, dc [U] from the later step → dz [4U] (inputStep apart), dc. */
+/**
+ * Gradient of lstmStep. Takes dh [U] of this step's output (stateStep bytes apart), and dhNext and dc [U] of the
+ * later step; writes dz [4U] (inputStep bytes apart) and dc for the step before.
+ */
 export function lstmStepGradient(
   dh: usize, stateStep: usize, dhNext: usize, dc: usize, gates: usize, cell: usize, tanhs: usize, dz: usize, inputStep: usize, B: i32, U: i32, hard: i32,
 ): void {
@@ -113,7 +117,10 @@ export function lstmStepGradient(
   }
 }
 
-/** GRU, gates in the order z, r, h. First half: fromInput [3U], fromState [2U], h [U] → gates z, r (of [3U]) and r·h [U]. */
+/**
+ * GRU, gates in the order z, r, h. First half: takes fromInput [3U], fromState [2U] and h [U]; writes the gates z
+ * and r (the first two of [3U]) and r·h [U].
+ */
 export function gruGates(fromInput: usize, inputStep: usize, fromState: usize, h: usize, stateStep: usize, gates: usize, reset: usize, B: i32, U: i32, hard: i32): void {
   const row = <usize>U << 2;
   for (let b = 0; b < B; b++) {
@@ -128,7 +135,7 @@ export function gruGates(fromInput: usize, inputStep: usize, fromState: usize, h
   }
 }
 
-/** Second half: candidate tanh(fromInput + fromReset) → gates' third; h2 = z·h + (1 − z)·candidate. */
+/** Second half: writes the candidate tanh(fromInput + fromReset) as the third gate, and h2 = z·h + (1 − z)·candidate. */
 export function gruStep(fromInput: usize, inputStep: usize, fromReset: usize, h: usize, h2: usize, stateStep: usize, gates: usize, B: i32, U: i32): void {
   const row = <usize>U << 2;
   for (let b = 0; b < B; b++) {
@@ -142,7 +149,10 @@ export function gruStep(fromInput: usize, inputStep: usize, fromReset: usize, h:
   }
 }
 
-/** Back through gruStep: dh and dhNext → dz's z and candidate parts (of [3U]); dhNext becomes what flows to h by z. */
+/**
+ * Gradient of gruStep: from dh and dhNext writes the z and candidate parts of dz [3U]; dhNext becomes the part of
+ * h's gradient that passes through z.
+ */
 export function gruStepGradient(dh: usize, stateStep: usize, dhNext: usize, h: usize, gates: usize, dz: usize, inputStep: usize, B: i32, U: i32, hard: i32): void {
   const row = <usize>U << 2, one = number(1);
   for (let b = 0; b < B; b++) {
@@ -157,7 +167,7 @@ export function gruStepGradient(dh: usize, stateStep: usize, dhNext: usize, h: u
   }
 }
 
-/** Back through gruGates: dReset [U] → dz's r part; what flows to h by r is added to dhNext. */
+/** Gradient of gruGates: from dReset [U] writes the r part of dz; adds the part of h's gradient through r to dhNext. */
 export function gruGatesGradient(dReset: usize, h: usize, stateStep: usize, gates: usize, dz: usize, inputStep: usize, dhNext: usize, B: i32, U: i32, hard: i32): void {
   const row = <usize>U << 2;
   for (let b = 0; b < B; b++) {

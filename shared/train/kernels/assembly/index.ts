@@ -1,5 +1,5 @@
-// What kernels.wasm exports. All functions work on raw pointers into the memory of TensorFlow.js's
-// wasm backend, which is imported; the module has no data and no memory of its own.
+// The exports of kernels.wasm. All functions work on raw pointers into the imported memory of TensorFlow.js's
+// wasm backend; the module has no data and no memory of its own.
 export { packPanels, packRows, matMulRows, matMulInPlace, matMulPacked } from "./matmul";
 export { unrollRows, addBias, scatterUnrolled, zero } from "./convolution";
 export { depthwise, depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";

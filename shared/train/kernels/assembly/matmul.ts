@@ -1,9 +1,9 @@
 // Matrix products of float32 on raw pointers: C = A·B with B packed into panels of eight columns.
-// Knows nothing of tensors, shapes or the backend; the caller allocates everything. Every element of
-// C is one chain of float32 multiply and add in the order of k (chains of a block are summed in the
-// order of blocks), so the result does not depend on how the work is cut. No fused multiply-add.
+// The caller allocates all memory. Every element of C is one chain of float32 multiplications and additions in
+// the order of k (the chains of blocks are added in the order of blocks), so the result does not depend on how
+// the work is divided. No fused multiply-add.
 
-/** Bytes of one packed panel row: eight columns. */
+/** Bytes of one row of a packed panel: eight columns. */
 const PANEL: usize = 32;
 
 /**
@@ -33,7 +33,7 @@ export function packPanels(src: usize, panels: usize, K: i32, N: i32, strideK: i
   }
 }
 
-/** Eight columns of a matrix whose k runs contiguously: 4×4 transposes. Returns the end of what it wrote. */
+/** Packs eight columns of a matrix with contiguous k by 4×4 transposes. Returns the end of the written panel. */
 function packTransposed(src: usize, panel: usize, K: i32, sn: usize): usize {
   let out = panel, p = src, k = 0;
   for (; k + 4 <= K; k += 4) {
@@ -59,7 +59,7 @@ function transpose4(p: usize, step: usize, out: usize): void {
   v128.store(out + 3 * PANEL, v128.shuffle<i64>(b, d, 1, 3));
 }
 
-/** Stores `width` (1 to 8) floats, adding to what is there where `add` is set. */
+/** Stores `width` (1 to 8) floats; adds them to the stored ones where `add` is set. */
 @inline
 function put(c: usize, low: v128, high: v128, width: i32, add: bool): void {
   if (width == 8) {
@@ -87,7 +87,7 @@ function putPart(c: usize, low: v128, high: v128, width: i32, add: bool): void {
   }
 }
 
-/** Four rows by eight columns over k. A element (r, k) lies at a + r·rowStep + k·kStep. */
+/** Four rows by eight columns over k. A's element (r, k) is at a + r·rowStep + k·kStep. */
 @inline
 function block4(a: usize, rowStep: usize, kStep: usize, b: usize, bStep: usize, K: i32, c: usize, cStep: usize, width: i32, add: bool): void {
   let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00;
@@ -123,12 +123,12 @@ function block1(a: usize, kStep: usize, b: usize, bStep: usize, K: i32, c: usize
   put(c, c0, c1, width, add);
 }
 
-/** Rows of A handled against all panels before the next rows: keeps them in the second-level cache. */
+/** Rows of A that are multiplied with all panels before the next rows: they stay in the second-level cache. */
 const ROWS: i32 = 64;
 
 /**
- * C[m][n] = Σk A[m][k]·B[k][n]. A's rows lie `lda` elements apart, k contiguous; C's rows `ldc`
- * elements apart. `panels` as packPanels makes them.
+ * C[m][n] = Σk A[m][k]·B[k][n]. A's rows are `lda` elements apart with contiguous k, C's rows
+ * `ldc` elements apart. `panels` as packPanels writes them.
  */
 export function matMulRows(a: usize, lda: i32, panels: usize, c: usize, ldc: i32, M: i32, N: i32, K: i32): void {
   const rowStep = <usize>lda << 2, cStep = <usize>ldc << 2, panelBytes = <usize>K * PANEL;
@@ -152,8 +152,8 @@ export function matMulRows(a: usize, lda: i32, panels: usize, c: usize, ldc: i32
 }
 
 /**
- * As matMulRows for full panels read in place from a row-major B (columns a multiple of eight are
- * covered; the rest is the caller's). Pays where A has few rows, so that packing would not.
+ * As matMulRows, but reads a row-major B in place. Computes the columns up to a multiple of eight; the caller
+ * computes the remaining ones. Faster where A has too few rows for packing to pay.
  */
 export function matMulInPlace(a: usize, lda: i32, b: usize, ldb: i32, c: usize, ldc: i32, M: i32, N: i32, K: i32): void {
   const rowStep = <usize>lda << 2, cStep = <usize>ldc << 2, bStep = <usize>ldb << 2;
@@ -191,7 +191,7 @@ export function matMulPacked(rows: usize, panels: usize, c: usize, ldc: i32, M: 
   }
 }
 
-/** Packs `rows` (≤ 4 a panel) of A stored with m contiguous: A[m][k] = src[k·strideK + m] → out[m/4][k][4]. */
+/** Packs A with contiguous m into panels of four rows: A[m][k] = src[k·strideK + m] → out[m/4][k][4]. */
 export function packRows(src: usize, out: usize, K: i32, M: i32, strideK: i32): void {
   const step = <usize>strideK << 2;
   let to = out;

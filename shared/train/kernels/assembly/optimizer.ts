@@ -1,8 +1,8 @@
 // One step of an optimiser on one variable, float32, in one pass. The order of operations is the one
-// of shared/train/optimizers.ts and is part of the format: a replay must repeat every rounding.
-// Square root and division are exact in WebAssembly. Outputs may be the inputs' own memory.
+// of kernels/optimizer-step.ts; it may not change, because a replay must repeat every rounding. Square root and
+// division are correctly rounded in WebAssembly. Outputs may be the inputs' own memory.
 
-/** The last 1 to 3 elements go through a full vector as well: lanes are loaded and stored one by one. */
+/** Loads the last 1 to 3 elements lane by lane, so that they are computed like full vectors. */
 @inline
 function part(p: usize, count: i32): v128 {
   let v = f32x4.splat(0);

@@ -1,6 +1,7 @@
-// Pooling, and the gradient of max pooling (NHWC, float32). A NaN in a window is not lost. The
-// gradient of a window goes to its first maximum in row order, four channels at a time.
+// Pooling, and the gradient of max pooling (NHWC, float32), four channels at a time. A NaN in a window is kept.
+// Parameters: sh, sw strides; top, left padding; dh, dl dilation down and to the right.
 
+/** The maximum of the window inside the image. */
 export function maxPool(
   x: usize, y: usize, N: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
@@ -26,7 +27,7 @@ export function maxPool(
   }
 }
 
-/** The mean of what lies inside the image, summed in row order. */
+/** The mean of the window inside the image, summed in row order. */
 export function averagePool(
   x: usize, y: usize, N: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
@@ -54,7 +55,7 @@ export function averagePool(
   }
 }
 
-/** One to three floats; what is behind them is not touched. */
+/** Loads one to three floats without reading beyond them. */
 function partOf(p: usize, bytes: usize): v128 {
   let v = v128.load32_zero(p);
   if (bytes > 4) v = v128.load_lane<f32>(p, v, 1, 4);
@@ -68,6 +69,7 @@ function putPart(p: usize, v: v128, bytes: usize): void {
   if (bytes > 8) v128.store_lane<f32>(p, v, 2, 8);
 }
 
+/** The gradient of a window goes to its first maximum in row order. */
 export function maxPoolGradient(
   x: usize, dy: usize, dx: usize, N: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
@@ -86,7 +88,7 @@ export function maxPoolGradient(
           if (<u32>iw >= <u32>W) continue;
           const place = (n * H + ih) * W + iw, p = x + <usize>place * bytes + c;
           const v = whole ? v128.load(p) : partOf(p, bytes - c);
-          // wins: the first value there is, a larger one, the first NaN
+          // A value wins when it is the first one, larger than the best one, or the first NaN.
           const isNaN = v128.andnot(f32x4.ne(v, v), f32x4.ne(best, best));
           const wins = v128.or(v128.or(i32x4.lt_s(at, i32x4.splat(0)), f32x4.gt(v, best)), isNaN);
           best = v128.bitselect(v, best, wins);

@@ -1,6 +1,6 @@
 // Gradient of resizing an image (NHWC, float32), nearest neighbour and bilinear: each output pixel
-// gives to the input pixels it was read from, in the order of output pixels. Which those are comes in
-// tables, one entry a row or column of the output: two source indices (int32) and the weight of the second.
+// adds its gradient to the input pixels it was read from, in the order of output pixels. Tables list those: one
+// entry per row and per column of the output, with two source indices (int32) and the weight of the second.
 import { addRow } from "./columns";
 
 /** tables: OH entries of rows, then OW of columns, each [first i32, second i32, weight f32]. */

@@ -1,5 +1,5 @@
-// Sums rows by segment: out[S, R] = Σ x[i, R] where ids[i] = s, in the order of i. Ids outside are
-// skipped, as TensorFlow does with negative ones. int32 and float32.
+// Sums rows by segment: out[S, R] = Σ x[i, R] where ids[i] = s, in the order of i. Ids out of
+// range are skipped, as TensorFlow does with negative ones. For int32 and float32.
 
 export function segmentSumFloat(x: usize, ids: usize, out: usize, count: i32, R: i32, S: i32): void {
   const bytes = <usize>R << 2;

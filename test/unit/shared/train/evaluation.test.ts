@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { parseJob } from "../../../../shared/train/engine/job-schema.js";
 import {
   evaluate,
-  firstOf,
+  firstSamples,
   metricValue,
   predictedClass,
   rankOf,
@@ -55,13 +55,13 @@ test("the class of rank 0 is the predicted one, and ranks are a permutation, tie
 
 test("a limit takes the first samples with their own inputs and targets", () => {
   const whole = { count: 3, inputs: Float32Array.of(1, 2, 3, 4, 5, 6), targets: Float32Array.of(7, 8, 9) };
-  assert.deepEqual(firstOf(whole, 2), {
+  assert.deepEqual(firstSamples(whole, 2), {
     count: 2,
     inputs: Float32Array.of(1, 2, 3, 4),
     targets: Float32Array.of(7, 8),
   });
-  assert.equal(firstOf(whole, 3), whole);
-  assert.equal(firstOf(whole, 9), whole);
+  assert.equal(firstSamples(whole, 3), whole);
+  assert.equal(firstSamples(whole, 9), whole);
 });
 
 test("an evaluation's job is checked field by field, and is none of a training", () => {

@@ -5,14 +5,15 @@ import { startWasmBackend, type StartedBackend } from "../../../../shared/train/
 import { GraphBuilder } from "../../../../shared/train/builders/graph-builder.js";
 import { sequenceRegressor, smallConvolutional } from "../../../../shared/train/builders/models.js";
 import type { SamplePart, SampleSet } from "../../../../shared/train/datasets/dataset.js";
-import { generatePictures } from "../../../../shared/train/datasets/images-generated.js";
+import { generateImages } from "../../../../shared/train/datasets/images-generated.js";
 import { imageSet } from "../../../../shared/train/datasets/image-parts.js";
-import { fit, lossOn, predict, type FitHooks } from "../../../../shared/train/fit.js";
+import { fit, type FitHooks } from "../../../../shared/train/fit.js";
 import type { FitPlan } from "../../../../shared/train/fit-plan.js";
-import type { ModelAtRest } from "../../../../shared/train/recipes/recipe.js";
+import type { StoredModel } from "../../../../shared/train/recipes/recipe.js";
 import { Streams } from "../../../../shared/random/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
-import { buildTrainable, floatsOf } from "../../../../shared/train/trainable.js";
+import { lossFunctionFor, meanLossOn, predict } from "../../../../shared/train/predict.js";
+import { buildTrainable, floatsOf, type Trainable } from "../../../../shared/train/trainable.js";
 
 let backend: StartedBackend;
 let tf: TensorFlow;
@@ -56,14 +57,17 @@ const plan: FitPlan = {
   shiftPixels: 0,
   checkpointEveryEpochs: 0,
 };
-const lstm = (): ModelAtRest => sequenceRegressor("LSTM", [4, 2], 6, 1, 0, new Streams("1", 0));
+const lstm = (): StoredModel =>
+  sequenceRegressor({ kind: "LSTM", inputShape: [4, 2], units: 6, outputs: 1, mean: 0 }, new Streams("1", 0));
+
+const validationLoss = (model: Trainable, samples: SampleSet, { loss }: FitPlan): number =>
+  meanLossOn(samples.validation, { tf, model, samples, loss: lossFunctionFor(model, loss) });
 
 async function trained(
-  model: ModelAtRest,
+  model: StoredModel,
   set: SampleSet,
   options: Partial<FitPlan> = {},
-  hooks: FitHooks = {},
-  seed = "1",
+  { hooks = {}, seed = "1" }: { hooks?: FitHooks; seed?: string } = {},
 ): Promise<{ bytes: Buffer[]; outcome: Awaited<ReturnType<typeof fit>>; streams: Streams; loss: number }> {
   const streams = new Streams(seed, 0);
   const full = { ...plan, ...options };
@@ -72,12 +76,12 @@ async function trained(
     frozenLayers: full.frozenLayers,
   });
   try {
-    const outcome = await fit(tf, trainable, set, full, streams, hooks);
+    const outcome = await fit({ tf, model: trainable, samples: set, plan: full, streams, hooks });
     return {
       bytes: trainable.readTensors().map(({ bytes }) => Buffer.from(bytes)),
       outcome,
       streams,
-      loss: lossOn(tf, trainable, set, set.validation, full),
+      loss: validationLoss(trainable, set, full),
     };
   } finally {
     trainable.dispose();
@@ -88,7 +92,7 @@ describe("training loop", () => {
   it("learns", async () => {
     const model = lstm();
     const trainable = buildTrainable(tf, model.architecture, model.tensors);
-    const before = lossOn(tf, trainable, windows, windows.validation, plan);
+    const before = validationLoss(trainable, windows, plan);
     trainable.dispose();
     const { loss } = await trained(model, windows, { epochs: 20 });
     assert.ok(loss < before / 3, `${before} → ${loss}`);
@@ -97,7 +101,7 @@ describe("training loop", () => {
   it("gives the same bytes for the same seed and others for another order of the samples", async () => {
     const first = await trained(lstm(), windows);
     const second = await trained(lstm(), windows);
-    const other = await trained(lstm(), windows, {}, {}, "2");
+    const other = await trained(lstm(), windows, {}, { seed: "2" });
     assert.deepEqual(second.bytes, first.bytes);
     assert.deepEqual(second.outcome.measurements, first.outcome.measurements);
     assert.deepEqual(second.streams.counts(), first.streams.counts());
@@ -150,7 +154,7 @@ describe("training loop", () => {
       graph.dense(graph.flatten(graph.maxPool(graph.relu6(normal))), 14 * 14 * 4, 10),
       new Streams("3", 0),
     );
-    const pictures = imageSet(generatePictures("1", 60), 0, {});
+    const pictures = imageSet(generateImages("1", 60), 0, {});
     const options = { loss: "softmax-cross-entropy", epochs: 2, batchSize: 16 } as const;
     const frozen = await trained(model, pictures, { ...options, frozenLayers: [0, 1, 2, 3, 4, 5] });
     model.tensors.forEach((tensor, index) => {
@@ -167,8 +171,11 @@ describe("training loop", () => {
   });
 
   it("draws dropout and shifts from their own streams", async () => {
-    const pictures = imageSet(generatePictures("2", 60), 0, {});
-    const model = smallConvolutional([28, 28, 1], 2, 10, 0.5, new Streams("4", 0));
+    const pictures = imageSet(generateImages("2", 60), 0, {});
+    const model = smallConvolutional(
+      { inputShape: [28, 28, 1], filters: 2, classes: 10, dropout: 0.5 },
+      new Streams("4", 0),
+    );
     const options = { loss: "softmax-cross-entropy", epochs: 1, shiftPixels: 2 } as const;
     const first = await trained(model, pictures, options);
     const again = await trained(model, pictures, options);
@@ -243,11 +250,13 @@ describe("training loop", () => {
       windows,
       { checkpointEveryEpochs: 3 },
       {
-        onCheckpoint: (epoch, iteration, tensors, optimizer) => {
-          seen.push({ epoch, iteration });
-          assert.equal(optimizer.iterations, iteration);
-          assert.equal(tensors.length, lstm().tensors.length);
-          return Promise.resolve();
+        hooks: {
+          onCheckpoint: (epoch, iteration, tensors, optimizer) => {
+            seen.push({ epoch, iteration });
+            assert.equal(optimizer.iterations, iteration);
+            assert.equal(tensors.length, lstm().tensors.length);
+            return Promise.resolve();
+          },
         },
       },
     );
@@ -269,7 +278,10 @@ describe("training loop", () => {
   });
 
   it("says which samples a model takes when the data has others, before anything is computed", () => {
-    const model = sequenceRegressor("LSTM", [5, 2], 6, 1, 0, new Streams("1", 0));
+    const model = sequenceRegressor(
+      { kind: "LSTM", inputShape: [5, 2], units: 6, outputs: 1, mean: 0 },
+      new Streams("1", 0),
+    );
     const trainable = buildTrainable(tf, model.architecture, model.tensors);
     assert.throws(
       () => predict(tf, trainable, windows, windows.heldOut),
@@ -282,7 +294,10 @@ describe("training loop", () => {
   });
 
   it("does not train a model on data of another width", () => {
-    const model = sequenceRegressor("LSTM", [4, 2], 6, 3, 0, new Streams("1", 0));
+    const model = sequenceRegressor(
+      { kind: "LSTM", inputShape: [4, 2], units: 6, outputs: 3, mean: 0 },
+      new Streams("1", 0),
+    );
     const trainable = buildTrainable(tf, model.architecture, model.tensors);
     assert.throws(
       () => predict(tf, trainable, windows, windows.heldOut),

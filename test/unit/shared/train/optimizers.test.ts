@@ -117,7 +117,7 @@ describe("optimisers", () => {
         Buffer.from(again.dataSync().slice().buffer),
         Buffer.from(whole.dataSync().slice().buffer),
       );
-      assert.equal(resumed.iterations, 7);
+      assert.equal(resumed.state().iterations, 7);
       if (settings.name !== "sgd") {
         const fresh = tf.variable(tf.tensor1d(halfway));
         const without = new Optimizer(tf, settings, [{ path: "0/0", variable: fresh }]);

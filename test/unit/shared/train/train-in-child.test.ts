@@ -1,4 +1,4 @@
-/** The engine as users meet it: a bundle with a name, a child process, folders in and out. */
+/** The engine as its callers use it: a bundle with an id, a child process, a job folder and a result folder. */
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,17 +13,15 @@ import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { decodeArchitecture, weightSlots } from "../../../../shared/model/architecture.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { builtInEngineFolder, engineIdOfFolder } from "../../../../shared/train/engine-folder.js";
 import {
-  builtInEngineFolder,
-  engineIdOfFolder,
   readResultFolder,
   trainInChild,
   writeJobFolder,
   type TrainingOutcome,
-  type TrainingProgress,
 } from "../../../../shared/train/train-in-child.js";
 import { readModelFiles, readOptimizerFile } from "../../../../shared/train/engine/model-files.js";
-import type { DatasetReference, TrainingJob } from "../../../../shared/train/training.js";
+import type { DatasetReference, TrainingJob, TrainingProgress } from "../../../../shared/train/training.js";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../../../../..");
 const refusal =
@@ -63,7 +61,7 @@ const bytes = async ({ modelFile, architectureFile }: TrainingOutcome): Promise<
   Buffer.concat([await readFile(modelFile), await readFile(architectureFile)]).toString("base64");
 
 describe("training engine", () => {
-  it("has the committed id, and its folder's name says nothing", async () => {
+  it("has the committed id, which does not depend on the folder's name", async () => {
     const { id } = JSON.parse(await readFile(join(root, "shared/train/engine-id.json"), "utf8")) as {
       id: string;
     };
@@ -74,12 +72,12 @@ describe("training engine", () => {
       "the engine changed: see what changed its bits, then accept it with `node launcher/engine.mjs --accept`",
     );
     const { engineIdOf } = (await import(pathToFileURL(join(root, "launcher/engine.mjs")).href)) as {
-      engineIdOf(folder: string): Promise<string>;
+      engineIdOf: (folder: string) => Promise<string>;
     };
     assert.equal(await engineIdOf(builtInEngineFolder()), built);
   });
 
-  it("is the same when it is built in another folder, and holds no path", async () => {
+  it("is the same when it is built in another folder, and contains no path", async () => {
     const elsewhere = join(work, "another place", "checkout");
     await mkdir(elsewhere, { recursive: true });
     for (const part of ["shared", "launcher", "package.json", "tsconfig.json"])
@@ -94,16 +92,16 @@ describe("training engine", () => {
       assert.ok(!text.includes(path), path);
   });
 
-  it("trains the same job to the same bytes in two processes, and to others from another seed or invocation", async () => {
+  it("trains the same job to the same bytes in two processes, and to other bytes with another seed or invocation", async () => {
     const [first, second] = await Promise.all([run(), run()]);
     assert.equal(await bytes(second), await bytes(first));
     assert.notEqual(await bytes(await run({ seed: "2" })), await bytes(first));
     assert.notEqual(await bytes(await run({ invocation: 1 })), await bytes(first));
     const same = (outcome: TrainingOutcome): object => ({ ...outcome.result, durationMs: 0 });
-    assert.deepEqual(same(second), same(first), "results differ in time alone");
+    assert.deepEqual(same(second), same(first), "results differ only in their duration");
   });
 
-  it("leaves leaves named by their canonical path, an architecture, measurements and provenance", async () => {
+  it("writes tensors named by their canonical path, an architecture, measurements and provenance", async () => {
     const progress: TrainingProgress[] = [];
     const { result, architecture, modelFile, architectureFile } = await run(
       {},
@@ -144,7 +142,7 @@ describe("training engine", () => {
     );
   });
 
-  it("fine-tunes a base: full changes every tensor, partial leaves the frozen ones byte for byte", async () => {
+  it("fine-tunes a base: a full one changes every tensor, a partial one keeps the bytes of the frozen ones", async () => {
     const base = await run();
     const read = async ({ folder: where }: TrainingOutcome): Promise<Buffer[]> =>
       (
@@ -179,8 +177,8 @@ describe("training engine", () => {
     });
   });
 
-  it("keeps the optimizer's state and goes on from it with the same bits as without a break", async () => {
-    // One epoch at a time draws other orders, so the break is made where the data has one batch an epoch.
+  it("keeps the optimizer's state and continues from it as if the training had not been interrupted", async () => {
+    // A resumed training draws another order of samples, so the data has one batch per epoch here.
     const whole = { batchSize: 4096, patience: 0, keepOptimizer: true };
     const straight = await run({ parameters: { ...whole, epochs: 4 } });
     const half = await run({ parameters: { ...whole, epochs: 2, checkpointEveryEpochs: 1 } });
@@ -226,7 +224,7 @@ describe("training engine", () => {
     for (const [code, change] of cases) await assert.rejects(run(change), refusal(code), code);
   });
 
-  it("refuses a base whose files are damaged", async () => {
+  it("rejects a base whose files are damaged", async () => {
     const base = await run();
     const damage = async (name: string, change: (bytes: Buffer) => Buffer): Promise<string> => {
       const where = folder();
@@ -250,7 +248,7 @@ describe("training engine", () => {
     );
   });
 
-  it("ends at once when it is aborted, and leaves no result behind", async () => {
+  it("ends immediately when it is aborted, and writes no result", async () => {
     const stop = new AbortController();
     const where = folder();
     const running = trainInChild(job({ parameters: { epochs: 10_000, patience: 0 } }), {
@@ -265,7 +263,7 @@ describe("training engine", () => {
     await assert.rejects(run({}, { signal: AbortSignal.abort() }), refusal("TRAINING_STOPPED"));
   });
 
-  it("does not outlive who started it", async () => {
+  it("does not outlive the process that started it", async () => {
     const where = folder();
     await writeJobFolder(job({ parameters: { epochs: 10_000, patience: 0 } }), where);
     const child = spawn(
@@ -296,7 +294,7 @@ describe("training engine", () => {
     );
   });
 
-  it("refuses another engine than the one asked for, and says when there is none", async () => {
+  it("rejects another engine than the expected one, and reports a missing one", async () => {
     await assert.rejects(
       run({}, { expectedEngine: "0".repeat(64) as Hash }),
       refusal("ENGINE_HASH_MISMATCH"),

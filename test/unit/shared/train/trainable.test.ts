@@ -29,9 +29,12 @@ after(() => {
 
 const streams = (): Streams => new Streams("1", 0);
 const models = {
-  lstm: () => sequenceRegressor("LSTM", [10, 3], 8, 1, 0.8, streams()),
-  gru: () => sequenceRegressor("GRU", [10, 3], 8, 1, 0.8, streams()),
-  cnn: () => smallConvolutional([28, 28, 1], 4, 10, 0.2, streams()),
+  lstm: () =>
+    sequenceRegressor({ kind: "LSTM", inputShape: [10, 3], units: 8, outputs: 1, mean: 0.8 }, streams()),
+  gru: () =>
+    sequenceRegressor({ kind: "GRU", inputShape: [10, 3], units: 8, outputs: 1, mean: 0.8 }, streams()),
+  cnn: () =>
+    smallConvolutional({ inputShape: [28, 28, 1], filters: 4, classes: 10, dropout: 0.2 }, streams()),
   mobilenet: () => mobileNetV2([32, 32, 3], 0.25, 10, streams()),
   "lenet-5": () => leNet5([28, 28, 1], 10, streams()),
   "lenet-caffe": () => leNetCaffe([28, 28, 1], 10, streams()),
@@ -89,7 +92,10 @@ describe("models in training", () => {
   it("draws first values from the seed alone, other ones for another seed", () => {
     assert.deepEqual(models.cnn().tensors, models.cnn().tensors);
     assert.notDeepEqual(
-      smallConvolutional([28, 28, 1], 4, 10, 0.2, new Streams("2", 0)).tensors,
+      smallConvolutional(
+        { inputShape: [28, 28, 1], filters: 4, classes: 10, dropout: 0.2 },
+        new Streams("2", 0),
+      ).tensors,
       models.cnn().tensors,
     );
   });
@@ -135,7 +141,7 @@ describe("models in training", () => {
     const bias = models.lstm().tensors[2]!;
     assert.deepEqual(
       [...new Float32Array(bias.bytes.slice().buffer)],
-      [...new Array(8).fill(0), ...new Array(8).fill(1), ...new Array(16).fill(0)],
+      [...new Array<number>(8).fill(0), ...new Array<number>(8).fill(1), ...new Array<number>(16).fill(0)],
     );
   });
 

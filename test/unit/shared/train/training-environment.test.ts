@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judgeEnvironment } from "../../../../shared/model/environment.js";
-import { builtInEngineFolder, engineIdOfFolder } from "../../../../shared/train/train-in-child.js";
+import { builtInEngineFolder, engineIdOfFolder } from "../../../../shared/train/engine-folder.js";
 import {
   environmentForTraining,
   environmentOfTraining,

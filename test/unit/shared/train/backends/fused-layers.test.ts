@@ -17,7 +17,7 @@ function model(build: Build, config: { axis?: number } = {}): LayersModel {
   const { tf } = started;
   const input = tf.input({ shape: [6, 5, 7] });
   const made = tf.model({ inputs: input, outputs: build(input, tf.layers.batchNormalization(config)) });
-  made.setWeights(made.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.5, 2.5)));
+  made.setWeights(made.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, [0.5, 2.5])));
   return made;
 }
 
@@ -38,7 +38,7 @@ function trainingBits(trained: LayersModel, training = true): number[][] {
   const { tf } = started;
   const found: number[][] = [];
   tf.tidy(() => {
-    const x = tensorOf(tf, [3, 6, 5, 7], 1, -3, 3) as Tensor;
+    const x: Tensor = tensorOf(tf, [3, 6, 5, 7], 1, [-3, 3]);
     const forward = (value: Tensor): Tensor => {
       const y = trained.apply(value, { training }) as Tensor | Tensor[];
       return Array.isArray(y) ? y[0]! : y;
@@ -130,7 +130,7 @@ test("an activation behind a frozen normalisation is still applied", () => {
   tf.tidy(() =>
     assert.ok(
       Math.min(
-        ...(trained.apply(tensorOf(tf, [2, 6, 5, 7], 1, -9, 9), { training: true }) as Tensor).dataSync(),
+        ...(trained.apply(tensorOf(tf, [2, 6, 5, 7], 1, [-9, 9]), { training: true }) as Tensor).dataSync(),
       ) === 0,
     ),
   );

@@ -29,9 +29,8 @@ const one = (
   name: string,
   shape: readonly number[],
   make: (tf: Tf) => Layer,
-  label = name,
   more: Partial<Case> = {},
-): Case => ({ label, shape, make, classes: [name], ...more });
+): Case => ({ label: name, shape, make, classes: [name], ...more });
 
 const activations = [
   "relu",
@@ -52,54 +51,50 @@ const activations = [
 ] as const;
 const cases: readonly Case[] = [
   ...[1, 4, 7].map((units) =>
-    one("Dense", vector, (tf) => tf.layers.dense({ units, activation: "tanh" }), `Dense ${units}`),
+    one("Dense", vector, (tf) => tf.layers.dense({ units, activation: "tanh" }), { label: `Dense ${units}` }),
   ),
-  one("Dense", series, (tf) => tf.layers.dense({ units: 3 }), "Dense over time"),
-  one("Dense", vector, (tf) => tf.layers.dense({ units: 3, useBias: false }), "Dense without bias"),
+  one("Dense", series, (tf) => tf.layers.dense({ units: 3 }), { label: "Dense over time" }),
+  one("Dense", vector, (tf) => tf.layers.dense({ units: 3, useBias: false }), {
+    label: "Dense without bias",
+  }),
   ...(["same", "valid"] as const).flatMap((padding) =>
     [1, 2].flatMap((strides) => [
       one(
         "Conv2D",
         image,
         (tf) => tf.layers.conv2d({ filters: 7, kernelSize: 3, strides, padding, activation: "relu" }),
-        `Conv2D relu ${padding} stride ${strides}`,
+        { label: `Conv2D relu ${padding} stride ${strides}` },
       ),
-      one(
-        "Conv2D",
-        image,
-        (tf) => tf.layers.conv2d({ filters: 4, kernelSize: [2, 3], strides, padding }),
-        `Conv2D ${padding} stride ${strides}`,
-      ),
+      one("Conv2D", image, (tf) => tf.layers.conv2d({ filters: 4, kernelSize: [2, 3], strides, padding }), {
+        label: `Conv2D ${padding} stride ${strides}`,
+      }),
       one(
         "Conv2D",
         image,
         (tf) => tf.layers.conv2d({ filters: 4, kernelSize: 1, strides, padding, useBias: false }),
-        `Conv2D 1×1 ${padding} stride ${strides}`,
+        { label: `Conv2D 1×1 ${padding} stride ${strides}` },
       ),
       one(
         "DepthwiseConv2D",
         image,
         (tf) => tf.layers.depthwiseConv2d({ kernelSize: 3, strides, padding, depthMultiplier: 2 }),
-        `DepthwiseConv2D ${padding} stride ${strides}`,
+        { label: `DepthwiseConv2D ${padding} stride ${strides}` },
       ),
       one(
         "SeparableConv2D",
         image,
         (tf) => tf.layers.separableConv2d({ filters: 6, kernelSize: 3, strides, padding, activation: "elu" }),
-        `SeparableConv2D ${padding} stride ${strides}`,
+        { label: `SeparableConv2D ${padding} stride ${strides}` },
       ),
       one(
         "Conv2DTranspose",
         image,
         (tf) => tf.layers.conv2dTranspose({ filters: 3, kernelSize: 3, strides, padding }),
-        `Conv2DTranspose ${padding} stride ${strides}`,
+        { label: `Conv2DTranspose ${padding} stride ${strides}` },
       ),
-      one(
-        "Conv1D",
-        series,
-        (tf) => tf.layers.conv1d({ filters: 3, kernelSize: 3, strides, padding }),
-        `Conv1D ${padding} stride ${strides}`,
-      ),
+      one("Conv1D", series, (tf) => tf.layers.conv1d({ filters: 3, kernelSize: 3, strides, padding }), {
+        label: `Conv1D ${padding} stride ${strides}`,
+      }),
       ...(["MaxPooling2D", "AveragePooling2D"] as const).map((name) =>
         one(
           name,
@@ -110,7 +105,7 @@ const cases: readonly Case[] = [
               strides,
               padding,
             }),
-          `${name} ${padding} stride ${strides}`,
+          { label: `${name} ${padding} stride ${strides}` },
         ),
       ),
       ...(["MaxPooling1D", "AveragePooling1D"] as const).map((name) =>
@@ -123,7 +118,7 @@ const cases: readonly Case[] = [
               strides,
               padding,
             }),
-          `${name} ${padding} stride ${strides}`,
+          { label: `${name} ${padding} stride ${strides}` },
         ),
       ),
     ]),
@@ -132,18 +127,19 @@ const cases: readonly Case[] = [
     "Conv2D",
     image,
     (tf) => tf.layers.conv2d({ filters: 4, kernelSize: 3, dataFormat: "channelsFirst", padding: "same" }),
-    "Conv2D, channels first",
+    { label: "Conv2D, channels first" },
   ),
   one("BatchNormalization", image, (tf) => tf.layers.batchNormalization({})),
-  one(
-    "BatchNormalization",
-    vector,
-    (tf) => tf.layers.batchNormalization({}),
-    "BatchNormalization of vectors",
-  ),
-  one("BatchNormalization", series, (tf) => tf.layers.batchNormalization({}), "BatchNormalization of series"),
+  one("BatchNormalization", vector, (tf) => tf.layers.batchNormalization({}), {
+    label: "BatchNormalization of vectors",
+  }),
+  one("BatchNormalization", series, (tf) => tf.layers.batchNormalization({}), {
+    label: "BatchNormalization of series",
+  }),
   one("LayerNormalization", image, (tf) => tf.layers.layerNormalization({})),
-  one("LayerNormalization", series, (tf) => tf.layers.layerNormalization({}), "LayerNormalization of series"),
+  one("LayerNormalization", series, (tf) => tf.layers.layerNormalization({}), {
+    label: "LayerNormalization of series",
+  }),
   ...(["LSTM", "GRU", "SimpleRNN"] as const).flatMap((name) =>
     [false, true].flatMap((returnSequences) => [
       one(
@@ -155,7 +151,7 @@ const cases: readonly Case[] = [
             returnSequences,
             goBackwards: returnSequences,
           }),
-        `${name}${returnSequences ? ", sequences, backwards" : ""}`,
+        { label: `${name}${returnSequences ? ", sequences, backwards" : ""}` },
       ),
     ]),
   ),
@@ -163,45 +159,39 @@ const cases: readonly Case[] = [
     "LSTM",
     series,
     (tf) => tf.layers.lstm({ units: 4, recurrentActivation: "sigmoid", implementation: 1 }),
-    "LSTM, sigmoid gates",
+    { label: "LSTM, sigmoid gates" },
   ),
   ...[1, 4, 13].flatMap((units) => [
-    one("LSTM", [2, 3], (tf) => tf.layers.lstm({ units }), `LSTM of two steps, ${units} units`),
-    one("GRU", [2, 3], (tf) => tf.layers.gru({ units }), `GRU of two steps, ${units} units`),
-    one(
-      "LSTM",
-      [20, 3],
-      (tf) => tf.layers.lstm({ units, useBias: false }),
-      `LSTM of 20 steps, ${units} units`,
-    ),
-    one(
-      "GRU",
-      [20, 3],
-      (tf) => tf.layers.gru({ units, useBias: false, recurrentActivation: "sigmoid" }),
-      `GRU of 20 steps, ${units} units`,
-    ),
+    one("LSTM", [2, 3], (tf) => tf.layers.lstm({ units }), { label: `LSTM of two steps, ${units} units` }),
+    one("GRU", [2, 3], (tf) => tf.layers.gru({ units }), { label: `GRU of two steps, ${units} units` }),
+    one("LSTM", [20, 3], (tf) => tf.layers.lstm({ units, useBias: false }), {
+      label: `LSTM of 20 steps, ${units} units`,
+    }),
+    one("GRU", [20, 3], (tf) => tf.layers.gru({ units, useBias: false, recurrentActivation: "sigmoid" }), {
+      label: `GRU of 20 steps, ${units} units`,
+    }),
   ]),
-  one("LSTM", series, (tf) => tf.layers.lstm({ units: 4, activation: "relu" }), "LSTM, relu inside"),
-  one("Embedding", [6], (tf) => tf.layers.embedding({ inputDim: 9, outputDim: 5 }), "Embedding", {
+  one("LSTM", series, (tf) => tf.layers.lstm({ units: 4, activation: "relu" }), {
+    label: "LSTM, relu inside",
+  }),
+  one("Embedding", [6], (tf) => tf.layers.embedding({ inputDim: 9, outputDim: 5 }), {
+    label: "Embedding",
     indices: 9,
   }),
   one("PReLU", image, (tf) => tf.layers.prelu({ alphaInitializer: "ones" })),
   ...activations.map((activation) =>
-    one(
-      "Activation",
-      series,
-      (tf) => tf.layers.activation({ activation: activation }),
-      `Activation ${activation}`,
-    ),
+    one("Activation", series, (tf) => tf.layers.activation({ activation: activation }), {
+      label: `Activation ${activation}`,
+    }),
   ),
   one("ReLU", image, (tf) => tf.layers.reLU({})),
-  one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 6 }), "ReLU 6"),
-  one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 1 }), "ReLU 1"),
+  one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 6 }), { label: "ReLU 6" }),
+  one("ReLU", image, (tf) => tf.layers.reLU({ maxValue: 1 }), { label: "ReLU 1" }),
   one("LeakyReLU", image, (tf) => tf.layers.leakyReLU({})),
   one("ELU", image, (tf) => tf.layers.elu({})),
   one("ThresholdedReLU", image, (tf) => tf.layers.thresholdedReLU({ theta: 0.5 })),
   one("Softmax", series, (tf) => tf.layers.softmax({ axis: 2 })),
-  one("Softmax", vector, (tf) => tf.layers.softmax({}), "Softmax of vectors"),
+  one("Softmax", vector, (tf) => tf.layers.softmax({}), { label: "Softmax of vectors" }),
   one("Flatten", image, (tf) => tf.layers.flatten()),
   one("Reshape", image, (tf) => tf.layers.reshape({ targetShape: [6, 35] })),
   one("Permute", image, (tf) => tf.layers.permute({ dims: [3, 1, 2] })),
@@ -240,15 +230,18 @@ const cases: readonly Case[] = [
           Maximum: tf.layers.maximum,
           Minimum: tf.layers.minimum,
         })[name](),
-      name,
-      { inputs: 3 },
+      { label: name, inputs: 3 },
     ),
   ),
-  one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: -1 }), "Concatenate channels", {
+  one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: -1 }), {
+    label: "Concatenate channels",
     inputs: 3,
   }),
-  one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: 1 }), "Concatenate rows", { inputs: 2 }),
-  one("Dot", series, (tf) => tf.layers.dot({ axes: 2 }), "Dot", { inputs: 2 }),
+  one("Concatenate", image, (tf) => tf.layers.concatenate({ axis: 1 }), {
+    label: "Concatenate rows",
+    inputs: 2,
+  }),
+  one("Dot", series, (tf) => tf.layers.dot({ axes: 2 }), { label: "Dot", inputs: 2 }),
   one("TimeDistributed", series, (tf) => tf.layers.timeDistributed({ layer: tf.layers.dense({ units: 4 }) })),
   one("Bidirectional", series, (tf) =>
     tf.layers.bidirectional({
@@ -283,13 +276,13 @@ function build(tf: Tf, { shape, make, inputs = 1 }: Case): LayersModel {
 async function checkLayer(each: Case, fused: boolean): Promise<void> {
   const { tf } = started;
   const model = build(tf, each);
-  model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.1, 0.9)));
+  model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, [0.1, 0.9])));
   const run = (): Tensor[] => {
     const count = each.shape.reduce((a, b) => a * b, 3);
     const xs = Array.from({ length: each.inputs ?? 1 }, (_, i): Tensor =>
       each.indices
         ? tf.tensor(Int32Array.from(numbers(count, 5, 0, each.indices)), [3, ...each.shape], "int32")
-        : tensorOf(tf, [3, ...each.shape], 5 + i, -3, 3),
+        : tensorOf(tf, [3, ...each.shape], 5 + i, [-3, 3]),
     );
     const forward = (...inputs: Tensor[]): Tensor =>
       model.apply(inputs.length === 1 ? inputs[0]! : inputs, { training: true }) as Tensor;
@@ -305,7 +298,7 @@ async function checkLayer(each: Case, fused: boolean): Promise<void> {
     model.setWeights(before);
     return [y, ...moved, ...inputGradients, ...variables.map((variable) => grads[variable.name]!)];
   };
-  await assertSameAsCpu(tf, each.label, run, 3e-5, fused);
+  await assertSameAsCpu(tf, each.label, run, { within: 3e-5, countBuffers: fused });
   model.dispose();
 }
 
@@ -336,8 +329,10 @@ function assertSameLayer(
   const results = models.map(
     (model) =>
       tf.tidy(() => {
-        model.setWeights(model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, 0.1, 0.9)));
-        const x = tensorOf(tf, [3, ...shape], 5) as Tensor;
+        model.setWeights(
+          model.getWeights().map((weight, i) => tensorOf(tf, weight.shape, 20 + i, [0.1, 0.9])),
+        );
+        const x: Tensor = tensorOf(tf, [3, ...shape], 5);
         return [true, false]
           .flatMap((training) => {
             const forward = (value: Tensor): Tensor =>
@@ -394,7 +389,7 @@ describe("what tfjs cannot do", () => {
         LayersModel,
       ];
       tf.tidy(() => {
-        const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, 0.5, 2)];
+        const statistics = [tensorOf(tf, [5], 1), tensorOf(tf, [5], 2, [0.5, 2])];
         const gamma = tensorOf(tf, [5], 3);
         const beta = tensorOf(tf, [5], 4);
         bare.setWeights([...(scale ? [gamma] : []), ...(center ? [beta] : []), ...statistics]);
@@ -428,7 +423,7 @@ describe("what tfjs cannot do", () => {
           .apply(input) as SymbolicTensor,
       });
       tf.tidy(() => {
-        const x = tensorOf(tf, [2, 9, 9, 3], 1) as Tensor;
+        const x: Tensor = tensorOf(tf, [2, 9, 9, 3], 1);
         const [kernel, bias] = model.trainableWeights.map((weight) => weight.read() as Variable) as [
           Variable,
           Variable,

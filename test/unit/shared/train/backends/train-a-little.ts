@@ -1,9 +1,9 @@
 /**
- * A short training that touches every family of kernels; prints the SHA-256 of all weights. Run as a
- * process of its own, from the build or from a bundle.
+ * A short training that uses every family of kernels; prints the SHA-256 of all weights. Runs as its own
+ * process, from the build or from a bundle.
  */
 import { createHash } from "node:crypto";
-import type { LayersModel, SymbolicTensor, Tensor, Variable, layers as layerTypes } from "@tensorflow/tfjs";
+import type { LayersModel, SymbolicTensor, Tensor, Variable } from "@tensorflow/tfjs";
 import { startWasmBackend } from "../../../../../shared/train/backends/wasm.js";
 import { adamStep, momentumStep } from "../../../../../shared/train/kernels/optimizer-step.js";
 import { tensorOf } from "../kernels/values.js";
@@ -84,7 +84,7 @@ for (const [model, shape] of [
     model
       .getWeights()
       .map((weight, i) =>
-        tensorOf(tf, weight.shape, i + 1, weight.rank === 1 ? 0.5 : -0.4, weight.rank === 1 ? 1.5 : 0.4),
+        tensorOf(tf, weight.shape, i + 1, [weight.rank === 1 ? 0.5 : -0.4, weight.rank === 1 ? 1.5 : 0.4]),
       ),
   );
   const variables = model.trainableWeights.map((weight) => weight.read() as Variable);
@@ -105,7 +105,7 @@ for (const [model, shape] of [
               "int32",
             )
           : samples(shape, 100 + step);
-      const target = tensorOf(tf, [5, 4], 200 + step, 0, 1);
+      const target = tensorOf(tf, [5, 4], 200 + step, [0, 1]);
       const { grads } = tf.variableGrads(
         () => (model.apply(x, { training: true }) as Tensor).sub(target).square().mean(),
         variables,
@@ -115,19 +115,27 @@ for (const [model, shape] of [
         const [first, second] = states[i]!;
         const next =
           step % 2 === 0
-            ? momentumStep(tf, variable, gradient, first, {
-                learningRate: 0.01,
-                momentum: 0.9,
-                nesterov: true,
-              })
-            : adamStep(tf, variable, gradient, first, second, {
-                learningRate: 0.01,
-                beta1: 0.9,
-                beta2: 0.999,
-                epsilon: 1e-7,
-                beta1Product,
-                beta2Product,
-              });
+            ? momentumStep(
+                tf,
+                { weight: variable, gradient: gradient, accumulator: first },
+                {
+                  learningRate: 0.01,
+                  momentum: 0.9,
+                  nesterov: true,
+                },
+              )
+            : adamStep(
+                tf,
+                { weight: variable, gradient: gradient, first: first, second: second },
+                {
+                  learningRate: 0.01,
+                  beta1: 0.9,
+                  beta2: 0.999,
+                  epsilon: 1e-7,
+                  beta1Product,
+                  beta2Product,
+                },
+              );
         variable.assign(next.weight);
         states[i] =
           "first" in next ? [tf.keep(next.first), tf.keep(next.second)] : [tf.keep(next.accumulator), second];

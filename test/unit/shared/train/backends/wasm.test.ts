@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import type { Tensor4D } from "@tensorflow/tfjs";
+import type { Rank } from "@tensorflow/tfjs";
 import { build } from "esbuild";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { startWasmBackend, wasmFiles } from "../../../../../shared/train/backends/wasm.js";
@@ -113,7 +113,7 @@ test("operations without a kernel or a gradient are refused by name", async () =
   assert.throws(
     () =>
       tf.tidy(() =>
-        tf.conv2d(tf.ones([1, 2, 4, 4]) as Tensor4D, tf.ones([3, 3, 2, 2]) as Tensor4D, 1, "same", "NCHW"),
+        tf.conv2d(tf.ones<Rank.R4>([1, 2, 4, 4]), tf.ones<Rank.R4>([3, 3, 2, 2]), 1, "same", "NCHW"),
       ),
     refused("NCHW"),
   );

@@ -7,7 +7,7 @@ import { isStemmaError, type ErrorCode } from "../../../../../shared/errors.js";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { batterySet, type DischargeCycle } from "../../../../../shared/train/datasets/battery-windows.js";
 import { simulateCell } from "../../../../../shared/train/datasets/battery-simulated.js";
-import { cameraOf, seenThrough } from "../../../../../shared/train/datasets/camera.js";
+import { applyCamera, cameraOf } from "../../../../../shared/train/datasets/camera.js";
 import type { DatasetFiles, SampleSet } from "../../../../../shared/train/datasets/dataset.js";
 import { parseIdx } from "../../../../../shared/train/datasets/mnist.js";
 import { parseDischargeCsv } from "../../../../../shared/train/datasets/nasa-battery.js";
@@ -201,34 +201,37 @@ describe("MNIST's files", () => {
 });
 
 describe("cameras", () => {
-  const picture = Float32Array.from({ length: 49 }, (_, index) => (index === 24 ? 1 : 0));
+  const pixels = Float32Array.from({ length: 49 }, (_, index) => (index === 24 ? 1 : 0));
+  const image = { width: 7, height: 7, pixels };
   it("number 0 changes nothing", () => {
-    assert.deepEqual(seenThrough(cameraOf(0), picture, 7, 7), picture);
+    assert.deepEqual(applyCamera(cameraOf(0), image), pixels);
   });
-  it("turn by the angle whose half tangent they have", () => {
-    const turned = seenThrough(
+  it("rotate by the angle with the given half tangent", () => {
+    const rotated = applyCamera(
       { halfTangent: 1, blurPasses: 0, gain: 1, offset: 0 },
-      Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9], (value) => value / 10),
-      3,
-      3,
+      {
+        width: 3,
+        height: 3,
+        pixels: Float32Array.from([1, 2, 3, 4, 5, 6, 7, 8, 9], (value) => value / 10),
+      },
     );
     assert.deepEqual(
-      [...turned],
+      [...rotated],
       [7, 4, 1, 8, 5, 2, 9, 6, 3].map((value) => Math.fround(value / 10)),
-      "a quarter turn, no pixel altered",
+      "a quarter turn changes no pixel",
     );
   });
-  it("blur without loss of light inside the picture", () => {
-    const seen = seenThrough({ halfTangent: 0, blurPasses: 2, gain: 1, offset: 0 }, picture, 7, 7);
+  it("blur without changing the sum of the pixels", () => {
+    const blurred = applyCamera({ halfTangent: 0, blurPasses: 2, gain: 1, offset: 0 }, image);
     assert.equal(
-      seen.reduce((sum, value) => sum + value, 0),
+      blurred.reduce((sum, value) => sum + value, 0),
       1,
     );
-    assert.ok(seen[24]! < 0.2);
+    assert.ok(blurred[24]! < 0.2);
   });
-  it("stay between black and white", () => {
+  it("keep pixels between 0 and 1", () => {
     for (let number = 1; number < 40; number++)
-      assert.ok(seenThrough(cameraOf(number), picture, 7, 7).every((value) => value >= 0 && value <= 1));
+      assert.ok(applyCamera(cameraOf(number), image).every((value) => value >= 0 && value <= 1));
   });
 });
 
@@ -356,8 +359,7 @@ describe("samples of a device", () => {
     id: string,
     timeMs: number,
     split: Sample["split"],
-    value = 0,
-    shape: number[] = [2],
+    { value = 0, shape = [2] }: { value?: number; shape?: number[] } = {},
   ): Sample => ({
     id,
     timeMs,
@@ -443,12 +445,16 @@ describe("samples of a device", () => {
     await assert.rejects(load({}), refusal("DATASET_EMPTY"));
     await assert.rejects(load({ "1.samples": segment(sample("a", 1, "train")) }), refusal("DATASET_EMPTY"));
     await assert.rejects(
-      load({ "1.samples": segment(...usual, sample("x", 7, "train", 0, [3])) }),
+      load({
+        "1.samples": segment(...usual, sample("x", 7, "train", { value: 0, shape: [3] })),
+      }),
       refusal("DATASET_MALFORMED"),
     );
     await assert.rejects(
       load(
-        { "1.samples": segment(...usual, sample("x", 7, "train", 12)) },
+        {
+          "1.samples": segment(...usual, sample("x", 7, "train", { value: 12 })),
+        },
         { task: "classification", classes: 10 },
       ),
       refusal("DATASET_MALFORMED"),

@@ -65,12 +65,12 @@ for (const name of names) {
     for (const shape of [[3, 5], [2, 3, 4, 7], [16], [1]]) {
       await assertSameAsCpu(
         tf,
-        `${name} [${shape}]`,
+        `${name} [${shape.join()}]`,
         () => [
-          f(tensorOf(tf, shape, 1, -8, 8)),
-          tf.grad((x) => weighed(tf, f(x)))(tensorOf(tf, shape, 1, -8, 8)),
+          f(tensorOf(tf, shape, 1, [-8, 8])),
+          tf.grad((x) => weighed(tf, f(x)))(tensorOf(tf, shape, 1, [-8, 8])),
         ],
-        name === "gelu" ? 1e-3 : tolerance,
+        { within: name === "gelu" ? 1e-3 : tolerance },
       ); // gelu's tail is a difference of nearly equal numbers
     }
   });

@@ -37,33 +37,41 @@ for (const shape of shapes) {
       };
       const run = (x: Tensor, gamma: Tensor, beta: Tensor): Tensor[] => {
         if (tf.getBackend() === "cpu") return reference(x, gamma, beta);
-        const { y, mean, variance } = batchNormTraining(tf, x, gamma, beta, { epsilon: 1e-3, activation });
+        const { y, mean, variance } = batchNormTraining(
+          tf,
+          { x: x, gamma: gamma, beta: beta },
+          { epsilon: 1e-3, activation },
+        );
         return [y, mean, variance];
       };
       const inputs = (): [Tensor, Tensor, Tensor] => [
-        tensorOf(tf, shape, 1, 3, 9),
-        tensorOf(tf, [C], 4, 0.5, 4),
-        tensorOf(tf, [C], 5, -1, 4),
+        tensorOf(tf, shape, 1, [3, 9]),
+        tensorOf(tf, [C], 4, [0.5, 4]),
+        tensorOf(tf, [C], 5, [-1, 4]),
       ];
       await assertSameAsCpu(tf, "forward", () => run(...inputs()));
       await assertSameAsCpu(
         tf,
         "gradients",
         () => tf.grads((x, gamma, beta) => weighed(tf, run(x, gamma, beta)[0]!))(inputs()),
-        1e-4,
+        { within: 1e-4 },
       );
     });
   }
 }
 
-test("the activation inside gives the bits of the activation behind", () => {
+test("a fused activation gives the same bits as a separate one", () => {
   const { tf } = started;
   const bits = (activation: FusedActivation): Uint8Array[] =>
     tf.tidy(() => {
       const inside = tf.grads((x, gamma, beta) => {
-        const { y } = batchNormTraining(tf, x, gamma, beta, { epsilon: 1e-3, activation });
+        const { y } = batchNormTraining(
+          tf,
+          { x: x, gamma: gamma, beta: beta },
+          { epsilon: 1e-3, activation },
+        );
         return weighed(tf, activation === "none" ? tf.relu6(y) : y);
-      })([tensorOf(tf, [5, 6, 7, 10], 1), tensorOf(tf, [10], 2, 0.5, 4), tensorOf(tf, [10], 3, -1, 3)]);
+      })([tensorOf(tf, [5, 6, 7, 10], 1), tensorOf(tf, [10], 2, [0.5, 4]), tensorOf(tf, [10], 3, [-1, 3])]);
       return inside.map((gradient) => new Uint8Array(gradient.dataSync().slice().buffer));
     });
   assert.deepEqual(bits("relu6"), bits("none"));
@@ -72,9 +80,13 @@ test("the activation inside gives the bits of the activation behind", () => {
 test("statistics keep their precision far from zero and over many rows", () => {
   const { tf } = started;
   tf.tidy(() => {
-    const x = tensorOf(tf, [60000, 4], 1, 999, 1001);
+    const x = tensorOf(tf, [60000, 4], 1, [999, 1001]);
     const values = x.dataSync();
-    const { mean, variance } = batchNormTraining(tf, x, null, null, { epsilon: 1e-3, activation: "none" });
+    const { mean, variance } = batchNormTraining(
+      tf,
+      { x: x, gamma: null, beta: null },
+      { epsilon: 1e-3, activation: "none" },
+    );
     for (let c = 0; c < 4; c++) {
       let sum = 0;
       let squares = 0;
@@ -91,22 +103,12 @@ test("gradients of the normalisation by given statistics", async () => {
   const { tf } = started;
   for (const C of [6, 8, 3]) {
     await assertSameAsCpu(tf, `given, ${C} channels`, () =>
-      tf.grads((x, mean, variance, offset, scale) =>
-        weighed(
-          tf,
-          tf.batchNorm(
-            x as Tensor4D,
-            mean as Tensor1D,
-            variance as Tensor1D,
-            offset as Tensor1D,
-            scale as Tensor1D,
-            1e-3,
-          ),
-        ),
+      tf.grads((...inputs) =>
+        weighed(tf, tf.batchNorm(...(inputs as [Tensor4D, Tensor1D, Tensor1D, Tensor1D, Tensor1D]), 1e-3)),
       )([
         tensorOf(tf, [4, 5, 5, C], 1),
         tensorOf(tf, [C], 2),
-        tensorOf(tf, [C], 3, 0.1, 1),
+        tensorOf(tf, [C], 3, [0.1, 1]),
         tensorOf(tf, [C], 4),
         tensorOf(tf, [C], 5),
       ]),

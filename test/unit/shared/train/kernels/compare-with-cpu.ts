@@ -1,5 +1,6 @@
 /**
- * Runs the same computation on tfjs's cpu backend and on ours, and compares the numbers within a tolerance.
+ * Runs the same computation on tfjs's cpu backend and on the wasm backend, and compares the numbers within a
+ * tolerance.
  */
 import assert from "node:assert/strict";
 import type { Rank, Tensor } from "@tensorflow/tfjs";
@@ -8,19 +9,19 @@ import { tensorOf } from "./values.js";
 
 export { numbers, tensorOf } from "./values.js";
 
-/** Weighs an output so that its gradient is not one everywhere. */
+/** Weights an output, so that its gradient is not one everywhere. */
 export function weighed<R extends Rank>(tf: Tf, y: Tensor<R>): Tensor<R> {
   return y.mul(tensorOf(tf, y.shape, 9));
 }
 
-/** Largest difference over the largest number expected. */
+/** The largest difference, divided by the largest expected number. */
 export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   assert.equal(actual.length, expected.length);
   let error = 0;
   let size = 0;
   for (let i = 0; i < expected.length; i++) {
     const difference = Math.abs(actual[i]! - expected[i]!);
-    if (!(difference <= error)) error = difference; // NaN counts
+    if (!(difference <= error)) error = difference; // Also when the difference is NaN.
     size = Math.max(size, Math.abs(expected[i]!));
   }
   return error / (size || 1);
@@ -28,16 +29,22 @@ export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<num
 
 export const tolerance = 1e-5;
 
+export interface Comparison {
+  /** The largest relative error that is accepted. */
+  readonly within?: number;
+  /** False where variables move between backends that copy: tfjs counts their buffers wrongly. */
+  readonly countBuffers?: boolean;
+}
+
 /**
- * Asserts that `compute` gives the same tensors on both backends, and leaves wasm the active one with no
- * tensor more. tfjs miscounts buffers where variables move between backends that copy: `countBuffers` false.
+ * Asserts that `compute` gives the same tensors on both backends and leaks none. Wasm is the active backend
+ * afterwards.
  */
 export async function assertSameAsCpu(
   tf: Tf,
   name: string,
   compute: () => Tensor | Tensor[],
-  within = tolerance,
-  countBuffers = true,
+  { within = tolerance, countBuffers = true }: Comparison = {},
 ): Promise<void> {
   const results: Float32Array[][] = [];
   const shapes: number[][][] = [];

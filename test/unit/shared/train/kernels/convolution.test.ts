@@ -120,12 +120,12 @@ test("a NaN goes through every convolution and the activation behind it", () => 
     const values = tensorOf(tf, [1, 4, 4, 8], 1).dataSync().slice();
     values[42] = NaN;
     const x = tf.tensor4d(values, [1, 4, 4, 8]);
-    const bias = tf.zeros([8]) as Tensor1D;
+    const bias = tf.zeros<Rank.R1>([8]);
     for (const activation of ["linear", "relu", "relu6", "elu", "sigmoid"] as const) {
       for (const size of [1, 3]) {
         const plain = tf.fused.conv2d({
           x,
-          filter: tf.ones([size, size, 8, 8]) as Tensor4D,
+          filter: tf.ones<Rank.R4>([size, size, 8, 8]),
           strides: 1,
           pad: "same",
           bias,
@@ -133,7 +133,7 @@ test("a NaN goes through every convolution and the activation behind it", () => 
         });
         const depthwise = tf.fused.depthwiseConv2d({
           x,
-          filter: tf.ones([size, size, 8, 1]) as Tensor4D,
+          filter: tf.ones<Rank.R4>([size, size, 8, 1]),
           strides: 1,
           pad: "same",
           bias,
@@ -172,7 +172,7 @@ for (const dilation of [2, 3]) {
       return tf
         .matMul(rows, widened.reshape([3, -1]), true)
         .reshape([size, size, channels, outputs])
-        .transpose([1, 0, 2, 3]) as Tensor4D;
+        .transpose<Tensor4D>([1, 0, 2, 3]);
     };
     await assertSameAsCpu(tf, `dilation ${dilation}`, () =>
       tf.grads((x, w) =>

@@ -12,7 +12,7 @@ const committed = join(root, "shared/train/kernels/kernels.wasm");
 test("the committed kernels are what their sources compile to, and have the pinned hash", async () => {
   const { compileKernels, hashFile } = (await import(
     pathToFileURL(join(root, "launcher/kernels.mjs")).href
-  )) as { compileKernels(): Promise<Buffer>; hashFile(bytes: Uint8Array): string };
+  )) as { compileKernels: () => Promise<Buffer>; hashFile: (bytes: Uint8Array) => string };
   const bytes = await readFile(committed);
   assert.equal(createHash("sha256").update(bytes).digest("hex"), kernelsHash);
   assert.equal(await readFile(join(root, "shared/train/kernels/kernels-hash.ts"), "utf8"), hashFile(bytes));
@@ -39,7 +39,7 @@ function sections(bytes: Uint8Array): Map<number, Uint8Array> {
   return found;
 }
 
-test("the kernels bring no data and no memory of their own, which would lie on tensors", async () => {
+test("the kernels have no data and no memory of their own, which would overwrite tensors", async () => {
   const found = sections(await readFile(committed));
   const memory = 5;
   const data = 11;

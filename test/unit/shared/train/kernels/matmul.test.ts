@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Tensor, Tensor2D } from "@tensorflow/tfjs";
+import type { Rank, Tensor, Tensor2D } from "@tensorflow/tfjs";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import { assertSameAsCpu, tensorOf, weighed } from "./compare-with-cpu.js";
@@ -64,11 +64,11 @@ test("batches are broadcast", async () => {
       [1, 5, 9],
     ],
   ] as const) {
-    // tfjs's cpu backend mixes batches up where both operands are broadcast: it gets them tiled
+    // tfjs's cpu backend confuses batches where both operands are broadcast, so its operands are tiled first.
     const batch = tf.broadcast_util.assertAndGetBroadcastShape(a.slice(0, -2), b.slice(0, -2));
     const spread = (x: Tensor): Tensor =>
       tf.getBackend() === "cpu" ? tf.broadcastTo(x, [...batch, ...x.shape.slice(-2)]) : x;
-    await assertSameAsCpu(tf, `${a} by ${b}`, () =>
+    await assertSameAsCpu(tf, `${a.join()} by ${b.join()}`, () =>
       tf.matMul(spread(tensorOf(tf, a, 1)), spread(tensorOf(tf, b, 2))),
     );
   }
@@ -77,7 +77,7 @@ test("batches are broadcast", async () => {
 test("a reshaped view of an operand is multiplied as what it is", async () => {
   const { tf } = started;
   await assertSameAsCpu(tf, "views", () => {
-    const w = tensorOf(tf, [3, 4], 1) as Tensor2D;
+    const w: Tensor2D = tensorOf(tf, [3, 4], 1);
     return [
       tf.matMul(tensorOf(tf, [2, 3], 2), w),
       tf.matMul(tensorOf(tf, [2, 4], 3), w.reshape([4, 3])),
@@ -96,8 +96,8 @@ test("a fused product takes transposes, bias and activation together", async () 
     ] as const) {
       await assertSameAsCpu(tf, `${activation} ${transposeA} ${transposeB}`, () =>
         tf.fused.matMul({
-          a: tensorOf(tf, transposeA ? [5, 6] : [6, 5], 1, -3, 3) as Tensor2D,
-          b: tensorOf(tf, transposeB ? [9, 5] : [5, 9], 2, -3, 3) as Tensor2D,
+          a: tensorOf<Rank.R2>(tf, transposeA ? [5, 6] : [6, 5], 1, [-3, 3]),
+          b: tensorOf<Rank.R2>(tf, transposeB ? [9, 5] : [5, 9], 2, [-3, 3]),
           transposeA,
           transposeB,
           bias: tensorOf(tf, [9], 3),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { NamedTensorMap, Optimizer, Tensor } from "@tensorflow/tfjs";
+import type { Optimizer, Tensor } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 import {
@@ -10,6 +10,7 @@ import {
   momentumStep,
   rmsPropStep,
   sgdStep,
+  type StepInputs,
 } from "../../../../../shared/train/kernels/optimizer-step.js";
 import { numbers, relativeError, tensorOf } from "./compare-with-cpu.js";
 
@@ -23,8 +24,7 @@ const steps = 12;
 const rate = 0.05;
 type Step = (
   tf: Tf,
-  weight: Tensor,
-  gradient: Tensor,
+  inputs: StepInputs,
   state: Tensor[],
   powers: { beta1: number; beta2: number },
 ) => [Tensor, ...Tensor[]];
@@ -36,7 +36,7 @@ const optimizers: Record<
   sgd: {
     make: (tf) => tf.train.sgd(rate),
     slots: 0,
-    step: (tf, w, g) => [sgdStep(tf, w, g, { learningRate: rate }).weight],
+    step: (tf, inputs) => [sgdStep(tf, inputs, { learningRate: rate }).weight],
   },
   ...Object.fromEntries(
     [false, true].map((nesterov) => [
@@ -44,8 +44,12 @@ const optimizers: Record<
       {
         make: (tf: Tf) => tf.train.momentum(rate, 0.9, nesterov),
         slots: 1,
-        step: (tf, w, g, [a]) => {
-          const r = momentumStep(tf, w, g, a!, { learningRate: rate, momentum: 0.9, nesterov });
+        step: (tf, inputs, [a]) => {
+          const r = momentumStep(
+            tf,
+            { ...inputs, accumulator: a! },
+            { learningRate: rate, momentum: 0.9, nesterov },
+          );
           return [r.weight, r.accumulator];
         },
       },
@@ -55,8 +59,12 @@ const optimizers: Record<
     make: (tf) => tf.train.adagrad(rate, 0.1),
     slots: 1,
     initial: 0.1,
-    step: (tf, w, g, [a]) => {
-      const r = adagradStep(tf, w, g, a!, { learningRate: rate, epsilon: tf.backend().epsilon() });
+    step: (tf, inputs, [a]) => {
+      const r = adagradStep(
+        tf,
+        { ...inputs, accumulator: a! },
+        { learningRate: rate, epsilon: tf.backend().epsilon() },
+      );
       return [r.weight, r.accumulator];
     },
   },
@@ -66,12 +74,10 @@ const optimizers: Record<
       {
         make: (tf: Tf) => tf.train.rmsprop(rate, 0.9, 0.5, 1e-7, centred),
         slots: centred ? 3 : 2,
-        step: (tf, w, g, [s, m, a]) => {
+        step: (tf, inputs, [s, m, a]) => {
           const r = rmsPropStep(
             tf,
-            w,
-            g,
-            { meanSquare: s!, moment: m!, ...(a && { meanGradient: a }) },
+            { ...inputs, meanSquare: s!, moment: m!, ...(a && { meanGradient: a }) },
             { learningRate: rate, decay: 0.9, momentum: 0.5, epsilon: 1e-7 },
           );
           return [r.weight, r.meanSquare, r.moment, ...(r.meanGradient ? [r.meanGradient] : [])];
@@ -82,15 +88,19 @@ const optimizers: Record<
   adam: {
     make: (tf) => tf.train.adam(rate, 0.9, 0.999, 1e-7),
     slots: 2,
-    step: (tf, w, g, [m, v], { beta1, beta2 }) => {
-      const r = adamStep(tf, w, g, m!, v!, {
-        learningRate: rate,
-        beta1: 0.9,
-        beta2: 0.999,
-        epsilon: 1e-7,
-        beta1Product: beta1,
-        beta2Product: beta2,
-      });
+    step: (tf, inputs, [m, v], { beta1, beta2 }) => {
+      const r = adamStep(
+        tf,
+        { ...inputs, first: m!, second: v! },
+        {
+          learningRate: rate,
+          beta1: 0.9,
+          beta2: 0.999,
+          epsilon: 1e-7,
+          beta1Product: beta1,
+          beta2Product: beta2,
+        },
+      );
       return [r.weight, r.first, r.second];
     },
   },
@@ -115,11 +125,11 @@ function withOwnSteps(
   shape: number[],
   { slots, initial = 0, step }: (typeof optimizers)[string],
 ): Tensor[] {
-  let weight = tensorOf(tf, shape, 1) as Tensor;
-  let state = Array.from({ length: slots }, () => tf.fill(shape, initial) as Tensor);
+  let weight: Tensor = tensorOf(tf, shape, 1);
+  let state = Array.from({ length: slots }, (): Tensor => tf.fill(shape, initial));
   const powers = { beta1: 0.9, beta2: 0.999 };
   for (let i = 0; i < steps; i++) {
-    [weight, ...state] = step(tf, weight, gradientOf(tf, shape, i), state, powers);
+    [weight, ...state] = step(tf, { weight, gradient: gradientOf(tf, shape, i) }, state, powers);
     powers.beta1 *= 0.9;
     powers.beta2 *= 0.999;
   }

@@ -23,7 +23,7 @@ for (const [size, filter, channels, stride, pad] of [
   const values = {
     spread: (x: Tensor4D): Tensor4D => x,
     "with ties": (x: Tensor4D): Tensor4D => x.mul(2).round() as Tensor4D,
-    "below zero": (x: Tensor4D): Tensor4D => x.sub(2) as Tensor4D,
+    "below zero": (x: Tensor4D): Tensor4D => x.sub(2),
   };
   for (const [kind, make] of Object.entries(values)) {
     test(`max pooling and its gradient, ${kind}: ${label}`, async () => {
@@ -38,7 +38,7 @@ for (const [size, filter, channels, stride, pad] of [
   test(`average pooling and its gradient: ${label}`, async () => {
     const { tf } = started;
     await assertSameAsCpu(tf, label, () => {
-      const x = tensorOf(tf, [2, size, size + 1, channels], 1) as Tensor4D;
+      const x: Tensor4D = tensorOf(tf, [2, size, size + 1, channels], 1);
       return [
         tf.avgPool(x, filter, stride, pad),
         tf.grad((v) => weighed(tf, tf.avgPool(v as Tensor4D, filter, stride, pad)))(x),

@@ -1,7 +1,6 @@
 /** The layers themselves are compared with the cpu backend in backends/layer-gradients.test. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Tensor } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import { recurrentStates } from "../../../../../shared/train/kernels/recurrent.js";
 import { numbers, tensorOf, weighed } from "./compare-with-cpu.js";
@@ -22,8 +21,12 @@ function oneUnit(kind: "Lstm" | "Gru", features: Float32Array): Float32Array {
     recurrentStates(
       tf,
       kind,
-      tf.tensor(features, [features.length / gates, 1, gates]),
-      { kernel: tf.eye(gates), recurrent: tf.zeros([1, gates]), bias: tf.zeros([gates]) },
+      {
+        x: tf.tensor(features, [features.length / gates, 1, gates]),
+        kernel: tf.eye(gates),
+        recurrent: tf.zeros([1, gates]),
+        bias: tf.zeros([gates]),
+      },
       "sigmoid",
     ).dataSync<"float32">(),
   );
@@ -65,8 +68,8 @@ test("huge numbers saturate, a NaN stays one and touches its own sample only", (
         const states = recurrentStates(
           tf,
           kind,
-          tf.tensor(x, [3, 4, 2]),
           {
+            x: tf.tensor(x, [3, 4, 2]),
             kernel: tensorOf(tf, [2, GU], 2),
             recurrent: tensorOf(tf, [5, GU], 3),
             bias: tensorOf(tf, [GU], 4),
@@ -94,7 +97,7 @@ test("forward and back leave nothing behind", () => {
         tf.grads((x, kernel, recurrent, bias) =>
           weighed(
             tf,
-            recurrentStates(tf, kind, x, { kernel: kernel, recurrent: recurrent, bias: bias }, "sigmoid"),
+            recurrentStates(tf, kind, { x: x, kernel: kernel, recurrent: recurrent, bias: bias }, "sigmoid"),
           ),
         )([
           tensorOf(tf, [2, 5, 2], 1),

@@ -11,9 +11,9 @@ after(() => started.close());
 
 test("segments are summed, repeated and missing ones too", async () => {
   const { tf } = started;
-  for (const rest of [[], [3], [8], [2, 5]]) {
-    await assertSameAsCpu(tf, `rest ${rest}`, () =>
-      tf.unsortedSegmentSum(tensorOf(tf, [6, ...rest], 1), tf.tensor1d([4, 0, 2, 2, 0, 4], "int32"), 6),
+  for (const rowShape of [[], [3], [8], [2, 5]]) {
+    await assertSameAsCpu(tf, `rows [${rowShape.join()}]`, () =>
+      tf.unsortedSegmentSum(tensorOf(tf, [6, ...rowShape], 1), tf.tensor1d([4, 0, 2, 2, 0, 4], "int32"), 6),
     );
   }
   await assertSameAsCpu(tf, "int32", () =>

@@ -1,4 +1,4 @@
-/** Numbers for tests of kernels; the same for a seed everywhere. */
+/** Numbers and tensors for tests of kernels, the same for a seed on every machine. */
 import type { Rank, Tensor } from "@tensorflow/tfjs";
 import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 
@@ -11,14 +11,14 @@ export function numbers(count: number, seed: number, low = -1, high = 1): Float3
   });
 }
 
+/** A float32 tensor of uniform numbers between low and high. */
 export function tensorOf<R extends Rank>(
   tf: Tf,
   shape: readonly number[],
   seed: number,
-  low = -1,
-  high = 1,
+  [low, high]: readonly [number, number] = [-1, 1],
 ): Tensor<R> {
-  return tf.tensor(
+  return tf.tensor<R>(
     numbers(
       shape.reduce((a, b) => a * b, 1),
       seed,
@@ -26,5 +26,5 @@ export function tensorOf<R extends Rank>(
       high,
     ),
     shape as never,
-  ) as Tensor<R>;
+  );
 }

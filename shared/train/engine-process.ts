@@ -1,0 +1,138 @@
+/**
+ * Runs the engine bundle as a child process and reads its messages: JSON lines on its standard output. The
+ * child gets an empty environment, so that no variable of the caller's shell can change the bits of a
+ * training.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { isErrorCode, StemmaError } from "../errors.js";
+import { builtInEngineFolder } from "./engine-folder.js";
+import type { TrainingProgress } from "./training.js";
+
+export interface EngineProcessOptions {
+  /** Aborting kills the child immediately and rejects with TRAINING_STOPPED. */
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
+  /** The folder of the bundle; that of this build when absent. */
+  readonly engineFolder?: string | undefined;
+}
+
+interface EngineRun {
+  /** What the child does, for messages. */
+  readonly purpose: "training" | "evaluation";
+  readonly jobFolder: string;
+  readonly resultFolder: string;
+}
+
+/** The longest line that is accepted from the child. */
+const maxLineCharacters = 64 * 1024;
+/** This much of the end of the child's standard error is kept for the error message. */
+const maxStderrCharacters = 8192;
+
+/**
+ * Runs the engine's process from start to end.
+ * @throws the child's own typed error, TRAINING_STOPPED, BACKEND_UNAVAILABLE
+ */
+export async function runEngineProcess(
+  { purpose, jobFolder, resultFolder }: EngineRun,
+  options: EngineProcessOptions,
+): Promise<void> {
+  const stopped = (how: string, details: Record<string, unknown> = {}): StemmaError =>
+    new StemmaError(
+      "TRAINING_STOPPED",
+      `The ${purpose} ${how}. Nothing was saved; start it again when it can run.`,
+      details,
+    );
+  const isAborted = (): boolean => options.signal?.aborted === true;
+  if (isAborted()) throw stopped("was stopped before it began");
+  const script = join(options.engineFolder ?? builtInEngineFolder(), "engine.mjs");
+  // An empty environment: NODE_OPTIONS and the like must not change what a training computes.
+  const child = spawn(process.execPath, [script, jobFolder, resultFolder], {
+    cwd: jobFolder,
+    env: {},
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  const onAbort = (): void => {
+    child.kill("SIGKILL");
+  };
+  options.signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    const exit = exitOf(child);
+    const stderrTail = collectStderr(child);
+    const failure = await readMessages(child, options);
+    const { code, signal } = await exit;
+    if (isAborted()) throw stopped("was stopped");
+    if (failure !== undefined) throw failure;
+    if (code === 0) return;
+    if (signal !== null) throw stopped(`was killed by ${signal}`, { signal });
+    const stderr = stderrTail();
+    if (/Cannot find module|ERR_MODULE_NOT_FOUND/.test(stderr))
+      throw new StemmaError(
+        "BACKEND_UNAVAILABLE",
+        `The training engine is missing at ${script}. Build it with \`npm run build\`.`,
+        { script },
+      );
+    throw stopped(`ended with status ${code} and the output: ${stderr.trim().slice(-400)}`, { code, stderr });
+  } finally {
+    options.signal?.removeEventListener("abort", onAbort);
+    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+  }
+}
+
+function exitOf(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  return new Promise((resolveExit, reject) => {
+    child.once("error", (cause) => {
+      reject(
+        new StemmaError(
+          "BACKEND_UNAVAILABLE",
+          `The training engine could not be started: ${cause.message}. Check that ${process.execPath} can run.`,
+          { cause },
+        ),
+      );
+    });
+    child.once("close", (code, signal) => {
+      resolveExit({ code, signal });
+    });
+  });
+}
+
+/** Collects the child's standard error; returns a function that gives the end of it. */
+function collectStderr(child: ChildProcess): () => string {
+  let text = "";
+  child.stderr?.setEncoding("utf8").on("data", (part: string) => {
+    text = (text + part).slice(-maxStderrCharacters);
+  });
+  return () => text;
+}
+
+/** Reports progress until the child closes its output; returns its typed error where it sent one. */
+async function readMessages(
+  child: ChildProcess,
+  options: EngineProcessOptions,
+): Promise<StemmaError | undefined> {
+  if (child.stdout === null) return undefined;
+  let failure: StemmaError | undefined;
+  for await (const line of createInterface({ input: child.stdout, crlfDelay: Infinity })) {
+    const message = parseMessage(line);
+    if (message?.["type"] === "progress") options.onProgress?.(message as unknown as TrainingProgress);
+    if (message?.["type"] === "error") {
+      const code = String(message["code"]);
+      failure = new StemmaError(isErrorCode(code) ? code : "INTERNAL", String(message["message"]), {
+        ...(message["details"] as Record<string, unknown> | undefined),
+      });
+    }
+  }
+  return failure;
+}
+
+/** A line as a message; undefined for anything else that a library prints. */
+function parseMessage(line: string): Record<string, unknown> | undefined {
+  if (line.length > maxLineCharacters) return undefined;
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
