@@ -1,15 +1,15 @@
 /** The reference pages name everything there is: settings, parameters, variables, metrics, error codes. */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { z } from "zod";
-import { configSchema } from "../../../agent/settings/config.js";
+import { configSchema, parseConfig } from "../../../agent/settings/config.js";
 import { profileSchema } from "../../../agent/settings/profile.js";
-import { serverFileJsonSchema } from "../../../server/config-file.js";
+import { parseServerFile, serverFileJsonSchema } from "../../../server/config-file.js";
 import { isErrorCode, StemmaError } from "../../../shared/errors.js";
 import { listRecipes } from "../../../shared/train/recipes/registry.js";
-import { readPage, repositoryRoot } from "../../helpers/markdown.js";
+import { anchorsOf, codeBlocksOf, readPage, repositoryRoot } from "../../helpers/markdown.js";
 
 interface JsonSchema {
   readonly description?: string;
@@ -152,4 +152,34 @@ test("every citation of a paper in the source is explained", () => {
     citations.filter((citation) => !page.includes(`| ${citation} |`)),
     [],
   );
+});
+
+test("the examples of settings are valid", () => {
+  const examplesOf = (page: string): readonly string[] =>
+    codeBlocksOf(readPage(page))
+      .filter(({ info }) => info.startsWith("json"))
+      .map(({ text }) => text);
+  const agent = [...examplesOf("docs/reference/agent.md"), ...examplesOf("docs/getting-started.md")];
+  const server = examplesOf("docs/reference/server-json.md");
+  assert.ok(agent.length > 1 && server.length > 0);
+  for (const text of agent) parseConfig(JSON.parse(text), "the example");
+  for (const text of server) parseServerFile(new TextEncoder().encode(text), "the example");
+});
+
+test("every page and section that a comment cites exists", () => {
+  const citation = /\bdocs\/([\w./-]+\.md)(?:,?\s+(?:\*\s+)?"([^"]+)")?/g;
+  const missing = sources
+    .filter((path) => !path.startsWith("test/unit/docs/"))
+    .flatMap((path) =>
+      [...read(path).matchAll(citation)].flatMap(([, page = "", section]) => {
+        if (!existsSync(join(repositoryRoot, "docs", page))) return [`${path}: docs/${page}`];
+        if (section === undefined || /[(){}]/.test(section)) return [];
+        const title = section.replace(/\s+(?:\*\s+)?/g, " ");
+        const text = readPage(`docs/${page}`);
+        const isHeading = anchorsOf(text).has(title.toLowerCase().replaceAll(" ", "-"));
+        const isTerm = text.includes(`**${title}**`) || text.includes(`| ${title} |`);
+        return isHeading || isTerm ? [] : [`${path}: docs/${page}, "${title}"`];
+      }),
+    );
+  assert.deepEqual(missing, []);
 });
