@@ -18,9 +18,9 @@ export interface TableChoice {
 }
 
 /** What a row of a table costs: roughly so much a context and so much a symbol. */
-const rowBits = 6,
-  lengthBits = 2.5,
-  frequencyBits = 6;
+const rowBits = 6;
+const lengthBits = 2.5;
+const frequencyBits = 6;
 /** What a row must save besides, for the time that its table takes. */
 const timeBits = 64;
 /** Below so many numbers a context's own table is not tried. */
@@ -29,17 +29,17 @@ const leastCount = 64;
 const closeGain = 0.985;
 
 /** A context whose commonest symbol has less than this share gains nothing worth counting below a bit. */
-const peak = 0.35,
-  flatGain = 0.99;
+const peak = 0.35;
+const flatGain = 0.99;
 
 type Expectation = Pick<ExpectedTables, "symbols" | "lengths" | "frequencies">;
 
 /** @param counts by context and symbol; @param totals by context */
 export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected: Expectation): TableChoice {
   const lengths: (Uint8Array | undefined)[] = new Array<undefined>(contextCount).fill(undefined);
-  let open = 0,
-    packedBits = 0,
-    closeBits = 64;
+  let open = 0;
+  let packedBits = 0;
+  let closeBits = 64;
   for (let context = 0; context < contextCount; context++) {
     const total = totals[context]!;
     if (total === 0) continue;
@@ -106,9 +106,9 @@ function sumUp(
   context: number,
   { symbols }: Expectation,
 ): { used: number; largest: number; openBits: number } {
-  let used = 0,
-    largest = 0,
-    openBits = 0;
+  let used = 0;
+  let largest = 0;
+  let openBits = 0;
   for (let s = 0; s < symbolCount; s++) {
     const count = counts[context * symbolCount + s]!;
     if (count === 0) continue;

@@ -8,22 +8,22 @@ import { roughLog2, type NumberKind } from "./numbers.js";
 import { maxAlpha64 } from "./piece.js";
 
 /** A sample: runs of neighbours, evenly spaced; a sixty-fourth of a tensor, within these bounds. */
-const runLength = 32,
-  minSampleNumbers = 256;
+const runLength = 32;
+const minSampleNumbers = 256;
 export const maxSampleNumbers = 4096;
 /**
  * A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub
  * §V-B), an extrapolation against the plain base.
  */
-const differenceGain = 0.98,
-  extrapolationGain = 0.995;
+const differenceGain = 0.98;
+const extrapolationGain = 0.995;
 /**
  * Contexts of size or none is a question only where so many numbers are equal; sizes must tell enough. What a
  * context's symbol costs in a table, in bits.
  */
-const leastEqual = 0.1,
-  sizeGain = 0.93,
-  tableBits = 6;
+const leastEqual = 0.1;
+const sizeGain = 0.93;
+const tableBits = 6;
 
 export interface Estimate {
   readonly predictor: Predictor;
@@ -41,10 +41,10 @@ export interface Estimate {
 
 /** Numbers of the sample as 32-bit lanes; all of a small tensor. */
 function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, least: number): Int32Array {
-  const runs = Math.ceil(Math.max(least, Math.min(maxSampleNumbers, count / 64)) / runLength),
-    all = count <= runs * runLength;
-  const lanes = new Int32Array(all ? count : runs * runLength),
-    view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const runs = Math.ceil(Math.max(least, Math.min(maxSampleNumbers, count / 64)) / runLength);
+  const all = count <= runs * runLength;
+  const lanes = new Int32Array(all ? count : runs * runLength);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (all && kind.widening === 0 && bytes.byteOffset % 4 === 0)
     return new Int32Array(bytes.buffer, bytes.byteOffset, count);
   for (let i = 0; i < lanes.length; i++) {
@@ -76,9 +76,9 @@ function laneAt(view: DataView, { widening, bytes }: NumberKind, at: number): nu
 }
 
 /** Keys of what a tally distinguishes: escapes by exponent, then magnitudes, then equality. */
-const magnitudeKeys = 256,
-  equalKey = 767,
-  keys = 768;
+const magnitudeKeys = 256;
+const equalKey = 767;
+const keys = 768;
 
 /** log2 of what a sample can count. */
 const logarithms = Float64Array.from({ length: maxSampleNumbers + 1 }, (_, count) => roughLog2(count));
@@ -114,8 +114,8 @@ class Tally {
 }
 
 // Cleared at every use: an estimate a tensor would else leave arrays behind.
-const bySize = new Tally(),
-  byUnits = new Tally();
+const bySize = new Tally();
+const byUnits = new Tally();
 
 function ordered(lane: number): number {
   return lane ^ ((lane >> 31) | 0x80000000);
@@ -138,12 +138,12 @@ function differenceCost(
   lengths.fill(0, 0, child.length);
   let equal = 0;
   for (let i = 0; i < child.length; i++) {
-    const own = child[i]!,
-      from = prediction?.[i] ?? 0;
+    const own = child[i]!;
+    const from = prediction?.[i] ?? 0;
     const d = isFloat ? ((ordered(own) >>> shift) - (ordered(from) >>> shift)) | 0 : (own - from) | 0;
     const k = 32 - Math.clz32(d < 0 ? -d : d);
-    const far = k > 24 - shift,
-      open = far ? (isFloat ? 24 - shift : 32) : k;
+    const far = k > 24 - shift;
+    const open = far ? (isFloat ? 24 - shift : 32) : k;
     if (k === 0) equal++;
     lengths[i] = k;
     byUnits.add(k === 0 ? equalKey : far ? (isFloat ? (own >>> 23) & 255 : 0) : magnitudeKeys + k, open);
@@ -161,8 +161,8 @@ function differenceCost(
   const share = equal / Math.max(1, child.length);
   if (!isFloat || prediction === undefined || share < leastEqual)
     return { bits: isFloat ? bySize.bits : byUnits.bits, units: false, equal: share };
-  const sized = costBySize(prediction, count),
-    units = byUnits.bits + (tableBits * byUnits.used) / count;
+  const sized = costBySize(prediction, count);
+  const units = byUnits.bits + (tableBits * byUnits.used) / count;
   const bySizes = sized < sizeGain * units;
   return { bits: bySizes ? sized : units, units: !bySizes, equal: share };
 }
@@ -174,12 +174,12 @@ const lengths = new Uint8Array(maxSampleNumbers);
  * number is equal depends on its size then. Few samples a cell flatter an entropy (Miller and Madow's term).
  */
 function costBySize(prediction: Int32Array, count: number): number {
-  const cells = new Map<number, number>(),
-    exponents = new Map<number, number>();
+  const cells = new Map<number, number>();
+  const exponents = new Map<number, number>();
   let bits = 0;
   for (let i = 0; i < prediction.length; i++) {
-    const exponent = (prediction[i]! >>> 23) & 255,
-      cell = 64 * exponent + lengths[i]!;
+    const exponent = (prediction[i]! >>> 23) & 255;
+    const cell = 64 * exponent + lengths[i]!;
     cells.set(cell, (cells.get(cell) ?? 0) + 1);
     exponents.set(exponent, (exponents.get(exponent) ?? 0) + 1);
     bits += Math.min(24, lengths[i]!);
@@ -204,8 +204,8 @@ function openAlone(child: Int32Array, { isFloat, shift }: NumberKind): number {
   return isFloat ? (24 - shift) * (1 - noughts / Math.max(1, child.length)) : 0;
 }
 
-const words = new Int32Array(1),
-  word = new Float32Array(words.buffer);
+const words = new Int32Array(1);
+const word = new Float32Array(words.buffer);
 function valueOf(lane: number): number {
   words[0] = lane;
   return word[0]!;
@@ -213,12 +213,12 @@ function valueOf(lane: number): number {
 
 /** alpha·64 of the least squares fit of child − base by base − previous; what is not finite is left out. */
 export function fitAlpha64(child: Int32Array, base: Int32Array, previous: Int32Array): number {
-  let uu = 0,
-    uv = 0;
+  let uu = 0;
+  let uv = 0;
   for (let i = 0; i < child.length; i++) {
-    const b = valueOf(base[i]!),
-      u = Math.fround(b - valueOf(previous[i]!)),
-      v = Math.fround(valueOf(child[i]!) - b);
+    const b = valueOf(base[i]!);
+    const u = Math.fround(b - valueOf(previous[i]!));
+    const v = Math.fround(valueOf(child[i]!) - b);
     if (!Number.isFinite(u) || !Number.isFinite(v)) continue;
     uu += u * u;
     uv += u * v;
@@ -254,8 +254,8 @@ export function estimateNumbers(
   const child = sampleOf(bytes, kind, count, minimum);
   let best: Estimate | undefined;
   if (base !== undefined) {
-    const from = sampleOf(base, kind, count, minimum),
-      plain = differenceCost(child, from, kind, count);
+    const from = sampleOf(base, kind, count, minimum);
+    const plain = differenceCost(child, from, kind, count);
     // Tables matter where numbers cost little: that takes a closer look.
     if (plain.equal >= leastEqual && child.length < Math.min(count, maxSampleNumbers))
       return estimateNumbers(kind, count, { bytes, base, previous }, maxSampleNumbers);
@@ -267,8 +267,8 @@ export function estimateNumbers(
       equalShare: plain.equal,
     };
     if (previous !== undefined && kind.isFloat) {
-      const before = sampleOf(previous, kind, count, minimum),
-        alpha64 = fitAlpha64(child, from, before);
+      const before = sampleOf(previous, kind, count, minimum);
+      const alpha64 = fitAlpha64(child, from, before);
       const further =
         alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind, count);
       if (further.bits < extrapolationGain * plain.bits)

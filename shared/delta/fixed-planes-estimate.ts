@@ -7,8 +7,8 @@ import { channelsOf, fixedPlaneCount, isFixedKind } from "./fixed-planes.js";
 import { roughLog2 } from "./numbers.js";
 
 /** Elements of a sample, in runs. */
-const sampleElements = 16_384,
-  runElements = 64;
+const sampleElements = 16_384;
+const runElements = 64;
 const mantissaBits = 23;
 
 function exponentOf(word: number): number {
@@ -21,11 +21,11 @@ function exponentOf(word: number): number {
  */
 export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
   if (!isFixedKind(tensor)) return undefined;
-  const { shape, bytes } = tensor,
-    count = bytes.length / 4,
-    channels = channelsOf(shape),
-    words = wordsOf(bytes),
-    exponents = new Uint8Array(channels).fill(1);
+  const { shape, bytes } = tensor;
+  const count = bytes.length / 4;
+  const channels = channelsOf(shape);
+  const words = wordsOf(bytes);
+  const exponents = new Uint8Array(channels).fill(1);
   for (let i = 0, channel = 0; i < count; i++) {
     const exponent = exponentOf(words[i]!);
     if (exponent === 255) return undefined;
@@ -36,16 +36,16 @@ export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
     { length: fixedPlaneCount },
     () => [new Uint32Array(256), new Uint32Array(256)] as const,
   );
-  let sampled = 0,
-    bits = 0;
+  let sampled = 0;
+  let bits = 0;
   for (const from of runsOf(count)) {
     for (let i = from; i < Math.min(count, from + runElements); i++) {
-      const word = words[i]!,
-        mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000),
-        below = exponents[i % channels]! - exponentOf(word) + 1;
-      const top = below > mantissaBits ? 0 : mantissa >>> below,
-        high = top >>> 16,
-        middle = (top >>> 8) & 255;
+      const word = words[i]!;
+      const mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000);
+      const below = exponents[i % channels]! - exponentOf(word) + 1;
+      const top = below > mantissaBits ? 0 : mantissa >>> below;
+      const high = top >>> 16;
+      const middle = (top >>> 8) & 255;
       if (top !== 0 && mantissa < 0x800000) return undefined;
       histograms[0]![0][((word >>> 31) << 7) | high]!++;
       histograms[1]![high === 0 ? 0 : 1][middle]!++;

@@ -70,17 +70,17 @@ export function encodeFixedPlanes(
   shape: readonly number[],
   bytes: Uint8Array,
 ): Uint8Array | undefined {
-  const count = bytes.length / elementBytes,
-    channels = channelsOf(shape),
-    { kernels } = memory,
-    segments = segmentsOf(count);
-  const arrays = memory.planeArrays(segments[0]!.length, elementBytes, channels, 0),
-    {
-      heap: { u8 },
-      elements,
-      exponents,
-      state,
-    } = arrays;
+  const count = bytes.length / elementBytes;
+  const channels = channelsOf(shape);
+  const { kernels } = memory;
+  const segments = segmentsOf(count);
+  const arrays = memory.planeArrays(segments[0]!.length, elementBytes, channels, 0);
+  const {
+    heap: { u8 },
+    elements,
+    exponents,
+    state,
+  } = arrays;
   const load = (from: number, length: number): void => {
     u8.set(bytes.subarray(elementBytes * from, elementBytes * (from + length)), elements);
   };
@@ -89,8 +89,8 @@ export function encodeFixedPlanes(
     load(from, length);
     if (kernels.fixedExponents(elements, length, from % channels, channels, exponents) < 0) return undefined;
   }
-  const planes = Array.from({ length: fixedPlaneCount }, () => new ByteWriter()),
-    rest = new ByteWriter();
+  const planes = Array.from({ length: fixedPlaneCount }, () => new ByteWriter());
+  const rest = new ByteWriter();
   for (const { from, length } of segments) {
     if (segments.length > 1) load(from, length);
     const bits = kernels.fixedSplit(
@@ -114,10 +114,10 @@ export function encodeFixedPlanes(
   }
   u8.fill(0, state, state + channels);
   const parts = [
-      encodeSegment(memory, arrays, exponents, channels),
-      ...planes.map((plane) => plane.finish()),
-    ],
-    all = new ByteWriter();
+    encodeSegment(memory, arrays, exponents, channels),
+    ...planes.map((plane) => plane.finish()),
+  ];
+  const all = new ByteWriter();
   for (const part of parts) all.varint(part.length);
   for (const part of parts) all.bytes(part);
   all.bytes(rest.finish());

@@ -6,8 +6,8 @@ export const frequencyTotal = 2048;
 
 /** Frequencies that add up to 2048, at least 1 for whatever occurs; all 0 where nothing does. */
 export function normaliseFrequencies(counts: ArrayLike<number>, out: Uint16Array): void {
-  let total = 0,
-    largest = 0;
+  let total = 0;
+  let largest = 0;
   for (let s = 0; s < out.length; s++) {
     total += counts[s]!;
     if (counts[s]! > counts[largest]!) largest = s;
@@ -58,8 +58,8 @@ export function writeFrequencyTables(
 export function writePlaneTable(frequencies: Uint16Array, mask: number, target: Uint32Array): void {
   let start = 0;
   for (let s = 0; s < frequencies.length; s++) {
-    const frequency = frequencies[s]!,
-      entry = ((s << 11) | ((s & mask) !== 0 ? 1 << 19 : 0) | (frequency << 20)) >>> 0;
+    const frequency = frequencies[s]!;
+    const entry = ((s << 11) | ((s & mask) !== 0 ? 1 << 19 : 0) | (frequency << 20)) >>> 0;
     for (let i = 0; i < frequency; i++) target[start + i] = entry | i;
     start += frequency;
   }

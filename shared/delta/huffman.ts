@@ -46,8 +46,8 @@ export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): 
 /** Rarest first, ties by symbol; short and nearly sorted rows, by insertion. */
 function sortByCount(active: number[], counts: ArrayLike<number>): void {
   for (let i = 1; i < active.length; i++) {
-    const s = active[i]!,
-      count = counts[s]!;
+    const s = active[i]!;
+    const count = counts[s]!;
     let j = i - 1;
     for (; j >= 0 && counts[active[j]!]! > count; j--) active[j + 1] = active[j]!;
     active[j + 1] = s;
@@ -69,8 +69,8 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
   // What is left over is a multiple of the longest code's share, so the longest always fits: this ends.
   while (used < full) {
     for (let i = ordered.length - 1; i >= 0; i--) {
-      const s = ordered[i]!,
-        gain = full >> lengths[s]!;
+      const s = ordered[i]!;
+      const gain = full >> lengths[s]!;
       if (lengths[s]! > 1 && used + gain <= full) {
         lengths[s] = lengths[s]! - 1;
         used += gain;
@@ -81,8 +81,8 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
 
 /** Whether a row of received lengths is a complete code, or a sole symbol, and nothing else. */
 export function isCompleteCode(lengths: Uint8Array): boolean {
-  let used = 0,
-    sole = 0;
+  let used = 0;
+  let sole = 0;
   for (const length of lengths) {
     if (length === soleSymbolLength) sole++;
     else if (length > 0) used += (1 << maxCodeLength) >> length;

@@ -105,20 +105,20 @@ export class KernelMemory {
    * still be there.
    */
   pieceArrays(count: number, view: View, streamBytes: number): PieceArrays {
-    const lanes = 4 * count,
-      each = aligned(1.05 * Math.max(streamBytes, lanes) + 4096);
-    const base = piecesAt,
-      previous = base + aligned(lanes),
-      child = previous + aligned(lanes),
-      prediction = child + aligned(lanes),
-      contexts = prediction + aligned(lanes);
-    const indices = contexts + aligned(count),
-      rows = indices + aligned(2 * count),
-      columns = rows + aligned(4 * view.rows),
-      inner = columns + aligned(4 * view.columns);
-    const stream = inner + aligned(4 * view.inner),
-      secondStream = stream + each,
-      halfStream = (each >> 1) & ~15;
+    const lanes = 4 * count;
+    const each = aligned(1.05 * Math.max(streamBytes, lanes) + 4096);
+    const base = piecesAt;
+    const previous = base + aligned(lanes);
+    const child = previous + aligned(lanes);
+    const prediction = child + aligned(lanes);
+    const contexts = prediction + aligned(lanes);
+    const indices = contexts + aligned(count);
+    const rows = indices + aligned(2 * count);
+    const columns = rows + aligned(4 * view.rows);
+    const inner = columns + aligned(4 * view.columns);
+    const stream = inner + aligned(4 * view.inner);
+    const secondStream = stream + each;
+    const halfStream = (each >> 1) & ~15;
     return {
       heap: this.kernels.reserve(secondStream + each),
       base,
@@ -142,15 +142,15 @@ export class KernelMemory {
    * there.
    */
   planeArrays(length: number, width: number, channels: number, streamBytes: number): PlaneArrays {
-    const stride = aligned(length),
-      lanes = aligned(width * length),
-      planes = piecesAt,
-      elements = planes + width * stride,
-      base = elements + lanes;
-    const state = base + lanes,
-      exponents = state + stride,
-      indices = exponents + aligned(channels),
-      stream = indices + aligned(2 * length);
+    const stride = aligned(length);
+    const lanes = aligned(width * length);
+    const planes = piecesAt;
+    const elements = planes + width * stride;
+    const base = elements + lanes;
+    const state = base + lanes;
+    const exponents = state + stride;
+    const indices = exponents + aligned(channels);
+    const stream = indices + aligned(2 * length);
     const streamEnd = stream + aligned(1.05 * Math.max(streamBytes, 4 * length) + 4096);
     return {
       heap: this.kernels.reserve(streamEnd),
@@ -176,8 +176,8 @@ export class KernelMemory {
   }
 
   #prepare(alphabet: Alphabet, shift: number, at: number): ExpectedTables {
-    const { u32 } = this.kernels.reserve(piecesAt),
-      symbols = symbolDefinitions(alphabet, shift);
+    const { u32 } = this.kernels.reserve(piecesAt);
+    const symbols = symbolDefinitions(alphabet, shift);
     const places = {
       coding: at,
       decoding: at + codingBytes,
@@ -185,12 +185,12 @@ export class KernelMemory {
       extraDecoding: at + 2 * codingBytes + decodingBytes,
     };
     rowOf(u32, places.extraDecoding, 0, symbolCount).set(symbols.map(decodingExtras));
-    const lengths: Uint8Array[] = [],
-      frequencies: Uint16Array[] = [];
+    const lengths: Uint8Array[] = [];
+    const frequencies: Uint16Array[] = [];
     for (let context = 0; context < contextCount; context++) {
       const counts = expectedCounts(alphabet, context);
-      const row = new Uint8Array(symbolCount),
-        shares = new Uint16Array(symbolCount);
+      const row = new Uint8Array(symbolCount);
+      const shares = new Uint16Array(symbolCount);
       huffmanLengths(counts, row);
       normaliseFrequencies(counts, shares);
       lengths.push(row);
@@ -208,11 +208,11 @@ export class KernelMemory {
    */
   codeTables(own: readonly (Uint8Array | undefined)[], expected: ExpectedTables, decode: boolean): number {
     if (own.every((row) => row === undefined)) return decode ? expected.decoding : expected.coding;
-    const { u32 } = this.kernels.reserve(piecesAt),
-      width = decode ? 1024 : symbolCount,
-      place = decode ? decoding : coding;
-    const from = decode ? expected.decoding : expected.coding,
-      holds = this.#holds[decode ? 1 : 0];
+    const { u32 } = this.kernels.reserve(piecesAt);
+    const width = decode ? 1024 : symbolCount;
+    const place = decode ? decoding : coding;
+    const from = decode ? expected.decoding : expected.coding;
+    const holds = this.#holds[decode ? 1 : 0];
     if (holds.expected !== from) {
       u32.copyWithin(place >> 2, from >> 2, (from >> 2) + contextCount * width);
       holds.own.fill(0);
@@ -247,8 +247,8 @@ export class KernelMemory {
     decode: boolean,
     { alphabetSize = symbolCount }: { readonly alphabetSize?: number } = {},
   ): number {
-    const { u32 } = this.kernels.reserve(piecesAt),
-      place = decode ? decoding : coding;
+    const { u32 } = this.kernels.reserve(piecesAt);
+    const place = decode ? decoding : coding;
     this.#holds[decode ? 1 : 0].expected = 0;
     for (let context = 0; context < Math.max(own.length, expected.length); context++) {
       const row = own[context] ?? expected[context];

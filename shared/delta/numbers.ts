@@ -62,12 +62,12 @@ export function viewOf(shape: readonly number[], count: number): View {
   if (shape.length < 2 || count < leastStructured) return flat;
   const product = (from: number, to: number): number =>
     shape.slice(from, to).reduce((all, size) => all * size, 1);
-  let best: View = flat,
-    fewest = count;
+  let best: View = flat;
+  let fewest = count;
   for (let i = 0; i < shape.length; i++) {
     for (let j = i; j < shape.length; j++) {
-      const view = { rows: product(0, i), columns: product(i, j), inner: product(j, shape.length) },
-        sum = view.rows + view.columns + view.inner;
+      const view = { rows: product(0, i), columns: product(i, j), inner: product(j, shape.length) };
+      const sum = view.rows + view.columns + view.inner;
       if (view.rows * view.columns * view.inner === count && sum < fewest) {
         best = view;
         fewest = sum;
@@ -78,8 +78,8 @@ export function viewOf(shape: readonly number[], count: number): View {
 }
 
 const eighths = [759_250, 2_490_073, 4_548_381, 6_996_169] as const;
-const single = new Float32Array(1),
-  singleBits = new Uint32Array(single.buffer);
+const single = new Float32Array(1);
+const singleBits = new Uint32Array(single.buffer);
 
 /** 4 · log2(x), rounded, by integer arithmetic (thresholds 2^(1/8), 2^(3/8), …); −600 for nought. */
 export function quarterOctaves(x: number): number {
@@ -100,8 +100,8 @@ export function roughLog2(x: number): number {
   single[0] = x;
   const bits = singleBits[0]!;
   if (bits === 0) return -150;
-  const m = (bits & 0x7fffff) / 8_388_608 + 1,
-    z = (m - 1) / (m + 1),
-    zz = z * z;
+  const m = (bits & 0x7fffff) / 8_388_608 + 1;
+  const z = (m - 1) / (m + 1);
+  const zz = z * z;
   return (bits >>> 23) - 127 + 2.885390081777927 * z * (1 + zz * (1 / 3 + zz * (0.2 + zz / 7)));
 }

@@ -23,14 +23,14 @@ export function encodePlanes(
   width: number,
   base: Uint8Array | undefined,
 ): Uint8Array {
-  const planes = Array.from({ length: width }, () => new ByteWriter()),
-    { kernels } = memory;
+  const planes = Array.from({ length: width }, () => new ByteWriter());
+  const { kernels } = memory;
   for (const { from, length } of segmentsOf(bytes.length / width)) {
-    const arrays = memory.planeArrays(length, width, 0, 0),
-      {
-        heap: { u8 },
-      } = arrays,
-      range = [from * width, (from + length) * width] as const;
+    const arrays = memory.planeArrays(length, width, 0, 0);
+    const {
+      heap: { u8 },
+    } = arrays;
+    const range = [from * width, (from + length) * width] as const;
     u8.set(bytes.subarray(...range), arrays.elements);
     if (base !== undefined) u8.set(base.subarray(...range), arrays.base);
     u8.fill(0, arrays.state, arrays.state + length);

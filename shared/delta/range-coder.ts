@@ -48,8 +48,8 @@ export class RangeEncoder implements BitCoder {
   #pending = 0;
 
   bit(model: BitModel, context: number, bit: number): number {
-    const probability = model[context]!,
-      bound = (this.#range >>> probabilityBits) * probability;
+    const probability = model[context]!;
+    const bound = (this.#range >>> probabilityBits) * probability;
     if (bit === 0) {
       this.#range = bound;
       model[context] = probability + ((2048 - probability) >> adaptation);
@@ -96,8 +96,8 @@ export class RangeDecoder implements BitCoder {
   }
 
   bit(model: BitModel, context: number, _bit: number): number {
-    const probability = model[context]!,
-      bound = (this.#range >>> probabilityBits) * probability;
+    const probability = model[context]!;
+    const bound = (this.#range >>> probabilityBits) * probability;
     let bit = 0;
     if (this.#code < bound) {
       this.#range = bound;

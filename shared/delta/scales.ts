@@ -27,8 +27,8 @@ export function scalesOf(
   columnSums: Float32Array,
   innerSums: Float32Array | undefined,
 ): Scales {
-  const { rows, columns, inner } = view,
-    count = rows * columns * inner;
+  const { rows, columns, inner } = view;
+  const count = rows * columns * inner;
   let total = 0;
   for (const sum of rowSums) total += sum;
   const mean = quarterOctaves(total / count);
@@ -48,8 +48,8 @@ export function scalesOf(
 function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array | undefined {
   if (sums.length < 2) return undefined;
   const vector = new Int8Array(sums.length);
-  let first = 0,
-    second = 0;
+  let first = 0;
+  let second = 0;
   for (let i = 0; i < sums.length; i++) {
     const scale = Math.max(-maxScale, Math.min(maxScale, quarterOctaves(sums[i]! / each) - mean));
     vector[i] = scale;
@@ -57,8 +57,8 @@ function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array |
     first += octaves;
     second += octaves * octaves;
   }
-  const average = first / sums.length,
-    variance = second / sums.length - average * average;
+  const average = first / sums.length;
+  const variance = second / sums.length - average * average;
   const saved = 0.5 * roughLog2(1 + Math.max(0, variance - 1.2 / each) / 1.7) * each;
   const cost = 2 + 0.5 * roughLog2(1 + 16 * variance);
   return saved > leastGain * cost ? vector : undefined;

@@ -33,8 +33,8 @@ function halfOctaves(i: number): number {
  * of several.
  */
 export function expectedCounts(alphabet: Alphabet, context: number): Float64Array {
-  const counts = new Float64Array(symbolCount).fill(1),
-    total = 65_536;
+  const counts = new Float64Array(symbolCount).fill(1);
+  const total = 65_536;
   const mean = alphabet === "differences" ? halfOctaves(context - 8) : halfOctaves(4 - context);
   const survival = (x: number): number => {
     const share = (3 * mean) / (3 * mean + Math.max(x, 0));
@@ -50,8 +50,8 @@ export function expectedCounts(alphabet: Alphabet, context: number): Float64Arra
   }
   add(0, -1, 0.5);
   for (let k = 1; k < 25; k++) {
-    const low = 2 ** (k - 1),
-      width = k === 1 ? 1 : low / 2;
+    const low = 2 ** (k - 1);
+    const width = k === 1 ? 1 : low / 2;
     add(2 * k, low - 0.5, low + width - 0.5);
     if (k > 1) add(2 * k + 1, low + width - 0.5, 2 * low - 0.5);
   }

@@ -149,8 +149,8 @@ export function writeModelJson(
   const weights: ManifestWeight[] = [];
   const written = layers.flatMap((layer, i) => {
     if (layer.sharedWith !== undefined) return [];
-    const name = layerNames[i] as string,
-      firstLeaf = names.leaves[leaf];
+    const name = layerNames[i] as string;
+    const firstLeaf = names.leaves[leaf];
     weightNames(layer, name, firstLeaf).forEach((weightName, w) => {
       weights.push(manifestWeight(layer, w, weightName));
     });

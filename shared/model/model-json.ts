@@ -85,9 +85,9 @@ function manifestOf(json: JsonObject): ReadonlyMap<string, TensorHeader> | undef
 
 function manifestWeight(weight: Json): { readonly name: string; readonly header: TensorHeader | undefined } {
   if (!isJsonObject(weight)) throw modelJsonMalformed("a weight is no object");
-  const name = weight.get("name"),
-    shape = weight.get("shape"),
-    dtype = weight.get("dtype");
+  const name = weight.get("name");
+  const shape = weight.get("shape");
+  const dtype = weight.get("dtype");
   if (typeof name !== "string") throw modelJsonMalformed("a weight has no name");
   if (weight.get("group") === "optimizer") return { name, header: undefined };
   const shown = JSON.stringify(name.slice(0, 80));
@@ -170,9 +170,9 @@ function describe(
   const owners = new Map<number, number>();
   const loose = looseNames(tensors);
   const taken = new Set<string>();
-  const leafNames: string[] = [],
-    layerNames: string[] = [],
-    frozen: number[] = [];
+  const leafNames: string[] = [];
+  const layerNames: string[] = [];
+  const frozen: number[] = [];
   const layers = order.map((index, at): LeafLayer => {
     const call = calls[index] as GraphCall;
     const sharedWith = owners.get(call.instance);

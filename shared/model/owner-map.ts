@@ -129,8 +129,8 @@ export function decodeOwnerMap(bytes: Uint8Array, leafCount: number): OwnerMap {
   if (runCount > leafCount || runCount * 2 > bytes.length - at) throw invalid(`it claims ${runCount} runs`);
   const indices: number[] = [];
   for (let run = 0; run < runCount; run++) {
-    const length = varint(),
-      index = varint();
+    const length = varint();
+    const index = varint();
     if (length === 0 || indices.length + length > leafCount)
       throw invalid(`it does not have ${leafCount} leaves`);
     if (run > 0 && indices[indices.length - 1] === index)

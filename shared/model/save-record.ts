@@ -159,8 +159,8 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
           const entry = membersOf(item, `attachment ${i}`, ["name", "hash"]);
           return { name: entry["name"] as string, hash: long(entry["hash"], `the hash of attachment ${i}`) };
         });
-  const root = long(value["root"], "root"),
-    architecture = hashes["architecture"] ?? zeroHash;
+  const root = long(value["root"], "root");
+  const architecture = hashes["architecture"] ?? zeroHash;
   const record = {
     ...value,
     bases: listOf(value["bases"], "bases", maxBases, (item, i) => long(item, `base ${i}`)),

@@ -69,8 +69,8 @@ function descend(a: TreeNode, b: TreeNode, found: Descent): void {
     found.same.push([a.from, a.to]);
     return;
   }
-  const sizeA = a.to - a.from,
-    sizeB = b.to - b.from;
+  const sizeA = a.to - a.from;
+  const sizeB = b.to - b.from;
   if (sizeA === 1 && sizeB === 1) {
     found.onlyA.push(a.from);
     found.onlyB.push(b.from);
@@ -119,8 +119,8 @@ function matchBy(
 
 /** Which leaves differ and how. Pure; both sides in canonical order. */
 export function diffTrees(a: ModelSide, b: ModelSide): TreeDiff {
-  const treeA = merkleTree(a.leaves),
-    treeB = merkleTree(b.leaves);
+  const treeA = merkleTree(a.leaves);
+  const treeB = merkleTree(b.leaves);
   const found: Descent = { comparisons: 0, onlyA: [], onlyB: [], same: [] };
   if (treeA !== undefined && treeB !== undefined) descend(treeA, treeB, found);
   else {
@@ -141,12 +141,12 @@ export function diffTrees(a: ModelSide, b: ModelSide): TreeDiff {
   // Equal subtrees lie at the same place in both trees: the descent walks them in step.
   for (const [from, to] of found.same) for (let i = from; i < to; i++) keep(i, i);
 
-  const onlyA = new Set(found.onlyA),
-    onlyB = new Set(found.onlyB);
+  const onlyA = new Set(found.onlyA);
+  const onlyB = new Set(found.onlyB);
   // Tensors that both rests hold: after a full fine-tune none, and three of the matchings need not look at
   // anything.
-  const inB = new Set([...onlyB].map((j) => leafB(j).tensor)),
-    inA = new Set([...onlyA].map((i) => leafA(i).tensor));
+  const inB = new Set([...onlyB].map((j) => leafB(j).tensor));
+  const inA = new Set([...onlyA].map((i) => leafA(i).tensor));
   const twoSided = (tensor: Hash, key: string): string | undefined =>
     inA.has(tensor) && inB.has(tensor) ? key : undefined;
   const byTensor = (keyOf: (leaf: Leaf, name: string) => string): void => {

@@ -36,8 +36,8 @@ export function compareNames(a: string, b: string): number {
   if (a === b) return 0;
   const shorter = Math.min(a.length, b.length);
   for (let i = 0; i < shorter; i++) {
-    const left = a.charCodeAt(i),
-      right = b.charCodeAt(i);
+    const left = a.charCodeAt(i);
+    const right = b.charCodeAt(i);
     if (left !== right) return rank(left) - rank(right);
   }
   return a.length - b.length;
@@ -46,8 +46,8 @@ export function compareNames(a: string, b: string): number {
 /** Canonical order of leaves: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
 export function comparePaths(kind: ModelKind, a: string, b: string): number {
   if (kind === "opaque") return compareNames(a, b);
-  const left = positionOf(a),
-    right = positionOf(b);
+  const left = positionOf(a);
+  const right = positionOf(b);
   if (left === undefined || right === undefined)
     throw treeMalformed(`the path ${JSON.stringify(left === undefined ? a : b)} is no "layer/weight"`);
   return left.layer - right.layer || left.weight - right.weight;
@@ -120,8 +120,8 @@ export function splitPoint(count: number): number {
 function nodeOver(hashes: readonly Hash[], from: number, to: number): TreeNode {
   if (to - from === 1) return { hash: hashes[from] as Hash, from, to };
   const middle = from + splitPoint(to - from);
-  const left = nodeOver(hashes, from, middle),
-    right = nodeOver(hashes, middle, to);
+  const left = nodeOver(hashes, from, middle);
+  const right = nodeOver(hashes, middle, to);
   return { hash: nodeHash(left.hash, right.hash), from, to, left, right };
 }
 

@@ -14,14 +14,14 @@ export const noDifference: Difference = { numbers: 0, changed: 0, largest: 0, me
 
 /** Float32 bytes of equal length. */
 export function differenceOf(exact: Uint8Array, reduced: Uint8Array): Difference {
-  const a = wordsOf(exact),
-    b = wordsOf(reduced),
-    x = new Float32Array(a.buffer),
-    y = new Float32Array(b.buffer);
-  let numbers = 0,
-    changed = 0,
-    largest = 0,
-    sum = 0;
+  const a = wordsOf(exact);
+  const b = wordsOf(reduced);
+  const x = new Float32Array(a.buffer);
+  const y = new Float32Array(b.buffer);
+  let numbers = 0;
+  let changed = 0;
+  let largest = 0;
+  let sum = 0;
   for (let i = 0; i < a.length; i++) {
     if (!isFiniteWord(a[i]!) || !isFiniteWord(b[i]!)) continue;
     const error = Math.abs(x[i]! - y[i]!);

@@ -6,8 +6,8 @@ import { isFiniteWord } from "./float-words.js";
 /** count ‖ each: numbers since the one before, both varints ‖ its 4 bytes. */
 export function writeExceptions(out: ByteWriter, words: Uint32Array): void {
   const list = new ByteWriter();
-  let count = 0,
-    next = 0;
+  let count = 0;
+  let next = 0;
   for (let i = 0; i < words.length; i++) {
     const word = words[i]!;
     if (isFiniteWord(word)) continue;
@@ -30,8 +30,8 @@ export function readExceptions(reader: ByteReader, count: number): readonly Exce
   const found: Exception[] = [];
   const listed = reader.varint();
   for (let i = 0, next = 0; i < listed; i++) {
-    const index = next + reader.varint(),
-      [a, b, c, d] = reader.take(4) as unknown as readonly [number, number, number, number];
+    const index = next + reader.varint();
+    const [a, b, c, d] = reader.take(4) as unknown as readonly [number, number, number, number];
     const word = (a | (b << 8) | (c << 16) | (d << 24)) >>> 0;
     if (index >= count || isFiniteWord(word))
       throw encodingMalformed("it lists an infinity or NaN where none can be");

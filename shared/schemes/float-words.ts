@@ -41,9 +41,9 @@ export function unitExponent(word: number): number {
 export function shiftToNearestEven(value: number, shift: number): number {
   if (shift === 0) return value;
   if (shift > 24) return 0;
-  const kept = value >>> shift,
-    rest = value & ((1 << shift) - 1),
-    half = 1 << (shift - 1);
+  const kept = value >>> shift;
+  const rest = value & ((1 << shift) - 1);
+  const half = 1 << (shift - 1);
   return kept + (rest > half || (rest === half && (kept & 1) === 1) ? 1 : 0);
 }
 
@@ -53,9 +53,9 @@ export function shiftToNearestEven(value: number, shift: number): number {
  */
 export function wordOfProduct(integer: number, exponent: number): number {
   if (integer === 0) return 0;
-  const sign = integer < 0 ? 0x80000000 : 0,
-    magnitude = Math.abs(integer),
-    length = 32 - Math.clz32(magnitude);
+  const sign = integer < 0 ? 0x80000000 : 0;
+  const magnitude = Math.abs(integer);
+  const length = 32 - Math.clz32(magnitude);
   const biased = exponent + length + 126;
   if (biased < 1) return (sign | (magnitude << (exponent + 149))) >>> 0;
   return (sign | (biased << 23) | ((magnitude << (24 - length)) & 0x7fffff)) >>> 0;

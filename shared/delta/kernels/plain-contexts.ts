@@ -13,27 +13,27 @@ export function magnitudes(
   innerSums: number,
   integers: number,
 ): void {
-  const whole = inner & ~3,
-    sums = innerSums >> 2,
-    wanted = innerSums !== 0,
-    round = Math.fround;
+  const whole = inner & ~3;
+  const sums = innerSums >> 2;
+  const wanted = innerSums !== 0;
+  const round = Math.fround;
   const magnitude = (a: number, b: number): number =>
     integers !== 0 ? integerMagnitude(i32[a]!, i32[b]!) : floatMagnitude(f32[a]!, f32[b]!);
-  let p = prediction >> 2,
-    c = child >> 2;
+  let p = prediction >> 2;
+  let c = child >> 2;
   for (let row = 0; row < rows; row++) {
     let rowSum = 0;
     for (let column = 0; column < columns; column++) {
-      let s0 = 0,
-        s1 = 0,
-        s2 = 0,
-        s3 = 0,
-        k = 0;
+      let s0 = 0;
+      let s1 = 0;
+      let s2 = 0;
+      let s3 = 0;
+      let k = 0;
       for (; k < whole; k += 4) {
-        const d0 = magnitude(c + k, p + k),
-          d1 = magnitude(c + k + 1, p + k + 1),
-          d2 = magnitude(c + k + 2, p + k + 2),
-          d3 = magnitude(c + k + 3, p + k + 3);
+        const d0 = magnitude(c + k, p + k);
+        const d1 = magnitude(c + k + 1, p + k + 1);
+        const d2 = magnitude(c + k + 2, p + k + 2);
+        const d3 = magnitude(c + k + 3, p + k + 3);
         s0 = round(s0 + d0);
         s1 = round(s1 + d1);
         s2 = round(s2 + d2);
@@ -83,8 +83,8 @@ export function contexts(
   out: number,
 ): void {
   const scales = innerScales >> 2;
-  let p = prediction >> 2,
-    o = out;
+  let p = prediction >> 2;
+  let o = out;
   for (let row = 0; row < rows; row++) {
     const rowScale = i32[(rowScales >> 2) + row]!;
     for (let column = 0; column < columns; column++) {

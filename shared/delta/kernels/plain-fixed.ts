@@ -34,24 +34,24 @@ export function fixedSplit(
   stride: number,
   stream: number,
 ): number {
-  const c = child >> 2,
-    second = planes + stride,
-    third = second + stride;
-  let channel = first,
-    o = stream >> 2,
-    held = 0,
-    bits = 0;
+  const c = child >> 2;
+  const second = planes + stride;
+  const third = second + stride;
+  let channel = first;
+  let o = stream >> 2;
+  let held = 0;
+  let bits = 0;
   for (let i = 0; i < n; i++) {
-    const word = u32[c + i]!,
-      mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000);
-    const below = u8[exponents + channel]! - exponentOf(word) + 1,
-      top = below > 23 ? 0 : mantissa >>> below;
+    const word = u32[c + i]!;
+    const mantissa = (word & 0x7fffff) | ((word & 0x7f800000) === 0 ? 0 : 0x800000);
+    const below = u8[exponents + channel]! - exponentOf(word) + 1;
+    const top = below > 23 ? 0 : mantissa >>> below;
     if (top !== 0 && mantissa < 0x800000) return -1;
     u8[planes + i] = ((word >>> 31) << 7) | (top >>> 16);
     u8[second + i] = top >>> 8;
     u8[third + i] = top;
-    const value = top !== 0 ? mantissa & ((1 << below) - 1) : (word & 0x7fffffff) === 0 ? 0 : (word << 1) | 1,
-      width = top !== 0 ? below : value === 0 ? 1 : 32;
+    const value = top !== 0 ? mantissa & ((1 << below) - 1) : (word & 0x7fffffff) === 0 ? 0 : (word << 1) | 1;
+    const width = top !== 0 ? below : value === 0 ? 1 : 32;
     held |= value << bits;
     bits += width;
     if (bits >= 32) {
@@ -77,20 +77,20 @@ export function fixedJoin(
   streamBits: number,
   out: number,
 ): number {
-  const o = out >> 2,
-    second = planes + stride,
-    third = second + stride;
-  let channel = first,
-    at = 0;
+  const o = out >> 2;
+  const second = planes + stride;
+  const third = second + stride;
+  let channel = first;
+  let at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
-    const high = u8[planes + i]!,
-      top = ((high & 127) << 16) | (u8[second + i]! << 8) | u8[third + i]!,
-      window = window32(u8, stream, at);
+    const high = u8[planes + i]!;
+    const top = ((high & 127) << 16) | (u8[second + i]! << 8) | u8[third + i]!;
+    const window = window32(u8, stream, at);
     let magnitude: number;
     if (top !== 0) {
-      const below = Math.clz32(top) - 8,
-        exponent = u8[exponents + channel]! - below + 1;
+      const below = Math.clz32(top) - 8;
+      const exponent = u8[exponents + channel]! - below + 1;
       if (exponent < 1) return -1;
       magnitude = (exponent << 23) | (((top << below) | (window & ((1 << below) - 1))) & 0x7fffff);
       at += below;

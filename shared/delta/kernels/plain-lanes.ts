@@ -3,9 +3,9 @@ import type { Heap } from "./kernels.js";
 
 /** The float32 (bits) of a float16's value; payloads of NaNs kept. */
 export function halfToSingle(half: number): number {
-  const sign = (half & 0x8000) << 16,
-    exponent = (half >> 10) & 31,
-    mantissa = half & 0x3ff;
+  const sign = (half & 0x8000) << 16;
+  const exponent = (half >> 10) & 31;
+  const mantissa = half & 0x3ff;
   if (exponent === 31) return sign | 0x7f800000 | (mantissa << 13);
   if (exponent !== 0) return sign | ((exponent + 112) << 23) | (mantissa << 13);
   if (mantissa === 0) return sign;
@@ -14,9 +14,9 @@ export function halfToSingle(half: number): number {
 }
 
 function singleToHalf(bits: number): number {
-  const sign = (bits >>> 16) & 0x8000,
-    exponent = (bits >>> 23) & 255,
-    mantissa = (bits >>> 13) & 0x3ff;
+  const sign = (bits >>> 16) & 0x8000;
+  const exponent = (bits >>> 23) & 255;
+  const mantissa = (bits >>> 13) & 0x3ff;
   if (exponent === 255) return sign | 0x7c00 | mantissa;
   if (exponent > 112) return sign | (((exponent - 112) & 31) << 10) | mantissa;
   return exponent < 103 ? sign : sign | ((0x400 | mantissa) >> (113 - exponent));
@@ -29,8 +29,8 @@ export function widen(
   count: number,
   kind: number,
 ): void {
-  const to = target >> 2,
-    from = kind <= 2 ? source : source >> 1;
+  const to = target >> 2;
+  const from = kind <= 2 ? source : source >> 1;
   for (let i = 0; i < count; i++) {
     if (kind <= 2) {
       const byte = u8[from + i]!;
@@ -50,8 +50,8 @@ export function narrow(
   count: number,
   kind: number,
 ): void {
-  const from = source >> 2,
-    to = kind <= 2 ? target : target >> 1;
+  const from = source >> 2;
+  const to = kind <= 2 ? target : target >> 1;
   for (let i = 0; i < count; i++) {
     const lane = u32[from + i]!;
     if (kind <= 2) u8[to + i] = lane;
@@ -70,9 +70,9 @@ export function predict(
   alpha: number,
   out: number,
 ): void {
-  const b = base >> 2,
-    p = previous >> 2,
-    o = out >> 2;
+  const b = base >> 2;
+  const p = previous >> 2;
+  const o = out >> 2;
   for (let i = 0; i < count; i++) {
     const value = f32[b + i]!;
     f32[o + i] = Math.fround(value + Math.fround(alpha * Math.fround(value - f32[p + i]!)));

@@ -17,18 +17,18 @@ function packStream(
   to: number,
   out: number,
 ): number {
-  const s = indices >> 1,
-    f = folded >> 2,
-    c = child >> 2,
-    t = table >> 2;
-  let bits = 0,
-    held = 0,
-    o = out >> 2;
+  const s = indices >> 1;
+  const f = folded >> 2;
+  const c = child >> 2;
+  const t = table >> 2;
+  let bits = 0;
+  let held = 0;
+  let o = out >> 2;
   for (let i = from; i < to; i++) {
-    const entry = i32[t + u16[s + i]!]!,
-      width = (entry >>> 20) & 63,
-      kind = entry >>> 28,
-      length = (entry >>> 16) & 15;
+    const entry = i32[t + u16[s + i]!]!;
+    const width = (entry >>> 20) & 63;
+    const kind = entry >>> 28;
+    const length = (entry >>> 16) & 15;
     const code = entry & 0xffff;
     bits |= code << held;
     held += length;
@@ -68,8 +68,8 @@ export function packBits(
   second: number,
   bitCounts: number,
 ): void {
-  const packing = { heap, indices, folded, child, shift, table },
-    half = n >>> 1;
+  const packing = { heap, indices, folded, child, shift, table };
+  const half = n >>> 1;
   heap.u32[bitCounts >> 2] = packStream(packing, 0, half, first);
   heap.u32[(bitCounts >> 2) + 1] = packStream(packing, half, n, second);
 }

@@ -16,8 +16,8 @@ export function joinPlanes(
   out: number,
 ): void {
   for (let place = 0; place < width; place++) {
-    const plane = width - 1 - place,
-      from = planes + plane * stride;
+    const plane = width - 1 - place;
+    const from = planes + plane * stride;
     if (plane >= known) for (let i = 0, at = out + place; i < n; i++, at += width) u8[at] = 0;
     else if (base === 0) for (let i = 0, at = out + place; i < n; i++, at += width) u8[at] = u8[from + i]!;
     else for (let i = 0, at = place; i < n; i++, at += width) u8[out + at] = u8[from + i]! + u8[base + at]!;

@@ -13,8 +13,8 @@ function open({ u8 }: Heap, start: number, end: number): Stream | undefined {
   const word = (at: number): number =>
     (u8[at]! | (u8[at + 1]! << 8) | (u8[at + 2]! << 16) | (u8[at + 3]! << 24)) >>> 0;
   if (end - start < 8) return undefined;
-  const x = word(start),
-    y = word(start + 4);
+  const x = word(start);
+  const y = word(start + 4);
   return (x | y) >>> 31 === 0 ? { x, y, at: start + 8, end } : undefined;
 }
 
@@ -31,9 +31,9 @@ export function ransDecodeOne(
   end: number,
   plane: number,
 ): number {
-  const stream = open(heap, start, end),
-    { u8, u32 } = heap,
-    t = table >> 2;
+  const stream = open(heap, start, end);
+  const { u8, u32 } = heap;
+  const t = table >> 2;
   if (stream === undefined) return -1;
   let { x, y, at } = stream;
   for (let i = 0; i < n; i++) {
@@ -60,22 +60,22 @@ export function ransDecodeTwo(
   planes: number,
   stride: number,
 ): number {
-  const { u8, u32 } = heap,
-    s = streams >> 2,
-    first = open(heap, u32[s]!, u32[s + 1]!),
-    second = open(heap, u32[s + 2]!, u32[s + 3]!),
-    t = table >> 2;
+  const { u8, u32 } = heap;
+  const s = streams >> 2;
+  const first = open(heap, u32[s]!, u32[s + 1]!);
+  const second = open(heap, u32[s + 2]!, u32[s + 3]!);
+  const t = table >> 2;
   if (first === undefined || second === undefined) return -1;
-  let { x, y, at } = first,
-    { x: v, y: w, at: from } = second;
+  let { x, y, at } = first;
+  let { x: v, y: w, at: from } = second;
   for (let i = 0; i < n; i++) {
-    const context = u8[state + i]!,
-      one = u32[t + ((context << 11) | (x & 2047))]!,
-      two = u32[t + 4096 + (((context | ((one >>> 19) & 1)) << 11) | (v & 2047))]!;
+    const context = u8[state + i]!;
+    const one = u32[t + ((context << 11) | (x & 2047))]!;
+    const two = u32[t + 4096 + (((context | ((one >>> 19) & 1)) << 11) | (v & 2047))]!;
     u8[planes + i] = one >>> 11;
     u8[planes + stride + i] = two >>> 11;
-    let next = Math.imul(one >>> 20, x >>> 11) + (one & 2047),
-      below = Math.imul(two >>> 20, v >>> 11) + (two & 2047);
+    let next = Math.imul(one >>> 20, x >>> 11) + (one & 2047);
+    let below = Math.imul(two >>> 20, v >>> 11) + (two & 2047);
     if (next < least) {
       if (at + 2 > first.end) return -1;
       next = (next << 16) | u8[at]! | (u8[at + 1]! << 8);
@@ -103,14 +103,14 @@ export function ransDecodeMostlyZero(
   end: number,
   out: number,
 ): number {
-  const stream = open(heap, start, end),
-    { u8, u32 } = heap,
-    t = table >> 2;
+  const stream = open(heap, start, end);
+  const { u8, u32 } = heap;
+  const t = table >> 2;
   if (stream === undefined) return -1;
   let { x, y, at } = stream;
   for (let i = 0; i < n; i++) {
-    const slot = x & 2047,
-      entry = slot < share ? 0 : u32[t + slot]!;
+    const slot = x & 2047;
+    const entry = slot < share ? 0 : u32[t + slot]!;
     u8[out + i] = entry >>> 11;
     let next =
       slot < share ? Math.imul(share, x >>> 11) + slot : Math.imul(entry >>> 20, x >>> 11) + (entry & 2047);

@@ -11,14 +11,14 @@ export function ransEncode(
   start: number,
   end: number,
 ): number {
-  const s = indices >> 1,
-    t = table >> 2;
-  let x = least,
-    y = least,
-    o = end;
+  const s = indices >> 1;
+  const t = table >> 2;
+  let x = least;
+  let y = least;
+  let o = end;
   for (let i = n - 1; i >= 0; i--) {
-    const entry = u32[t + u16[s + i]!]!,
-      frequency = entry >>> 16;
+    const entry = u32[t + u16[s + i]!]!;
+    const frequency = entry >>> 16;
     if (x >= frequency * 1_048_576) {
       if (o < start + 10) return 0;
       o -= 2;
@@ -26,8 +26,8 @@ export function ransEncode(
       u8[o + 1] = x >>> 8;
       x >>>= 16;
     }
-    const whole = Math.floor(x / frequency),
-      next = (whole << 11) + (x - whole * frequency) + (entry & 0xffff);
+    const whole = Math.floor(x / frequency);
+    const next = (whole << 11) + (x - whole * frequency) + (entry & 0xffff);
     x = y;
     y = next;
   }
@@ -52,9 +52,9 @@ export function ransDecode(
   const word = (at: number): number =>
     (u8[at]! | (u8[at + 1]! << 8) | (u8[at + 2]! << 16) | (u8[at + 3]! << 24)) >>> 0;
   const t = table >> 2;
-  let x = word(start),
-    y = word(start + 4),
-    p = start + 8;
+  let x = word(start);
+  let y = word(start + 4);
+  let p = start + 8;
   if ((x | y) >>> 31 !== 0) return -1;
   for (let i = 0; i < n; i++) {
     const entry = u32[t + ((u8[context + i]! << 11) | (x & 2047))]!;

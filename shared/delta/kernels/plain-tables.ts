@@ -16,8 +16,8 @@ export function decodingRow(
   work: number,
   out: number,
 ): void {
-  const w = work >> 2,
-    o = out >> 2;
+  const w = work >> 2;
+  const o = out >> 2;
   u32.fill(0, w, w + 12);
   for (let s = 0; s < 64; s++) {
     const at = w + u8[lengths + s]!;
@@ -30,8 +30,8 @@ export function decodingRow(
     u32[w + length] = code;
   }
   for (let s = 0; s < 64; s++) {
-    const length = u8[lengths + s]!,
-      entry = u32[(meanings >> 2) + s]!;
+    const length = u8[lengths + s]!;
+    const entry = u32[(meanings >> 2) + s]!;
     if (length === 0) continue;
     if (length === 11) {
       u32.fill(entry, o, o + 1024);

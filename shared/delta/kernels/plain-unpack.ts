@@ -5,8 +5,8 @@ import type { Heap } from "./kernels.js";
 
 /** 32 bits from a bit position on. */
 export function window32(u8: Uint8Array, stream: number, at: number): number {
-  const byte = stream + (at >>> 3),
-    low = at & 7;
+  const byte = stream + (at >>> 3);
+  const low = at & 7;
   const word = u8[byte]! | (u8[byte + 1]! << 8) | (u8[byte + 2]! << 16) | (u8[byte + 3]! << 24);
   return low === 0 ? word : (word >>> low) | (u8[byte + 4]! << (32 - low));
 }
@@ -23,9 +23,9 @@ function number(
 ): number {
   const kind = entry >>> 24;
   if (kind === 0) {
-    const sign = -(extra & 1),
-      m = ((((entry >>> 16) & 255) << width) | extra) >>> 1,
-      top = 0x80000000 | 0;
+    const sign = -(extra & 1);
+    const m = ((((entry >>> 16) & 255) << width) | extra) >>> 1;
+    const top = 0x80000000 | 0;
     const rank =
       ((prediction ^ (((prediction >> 31) | top) & orderMask)) + (((m ^ sign) - sign) << shift)) | 0;
     return rank ^ (((~rank >> 31) | top) & orderMask);
@@ -58,18 +58,18 @@ function unpackStream(
   stream: number,
   streamBits: number,
 ): number {
-  const p = prediction === 0 ? 0 : (prediction >> 2) + from,
-    c = context + from,
-    o = (out >> 2) + from,
-    t = table >> 2;
+  const p = prediction === 0 ? 0 : (prediction >> 2) + from;
+  const c = context + from;
+  const o = (out >> 2) + from;
+  const t = table >> 2;
   let at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
-    const word = window32(u8, stream, at),
-      entry = i32[t + ((u8[c + i]! << 10) | (word & 1023))]!;
+    const word = window32(u8, stream, at);
+    const entry = i32[t + ((u8[c + i]! << 10) | (word & 1023))]!;
     if (entry >= 0x4000000) return -1;
-    const length = entry & 15,
-      width = (entry >>> 10) & 63;
+    const length = entry & 15;
+    const width = (entry >>> 10) & 63;
     const extra =
       width === 0
         ? 0
@@ -94,11 +94,11 @@ export function unpackBits(
   emax: number,
   out: number,
 ): number {
-  const m = n >>> 2,
-    third = 2 * m,
-    fourth = third + ((n - third) >>> 1),
-    bounds = [0, m, third, fourth, n],
-    at = streams >> 2;
+  const m = n >>> 2;
+  const third = 2 * m;
+  const fourth = third + ((n - third) >>> 1);
+  const bounds = [0, m, third, fourth, n];
+  const at = streams >> 2;
   const reading = { heap, prediction, context, table, orderMask, shift, emax, out };
   for (let i = 0; i < 4; i++) {
     const read = unpackStream(
@@ -127,14 +127,14 @@ export function unpackExtras(
   emax: number,
   out: number,
 ): number {
-  const p = prediction >> 2,
-    o = out >> 2,
-    t = table >> 2;
+  const p = prediction >> 2;
+  const o = out >> 2;
+  const t = table >> 2;
   let at = 0;
   for (let i = 0; i < n; i++) {
     if (at > streamBits) return -1;
-    const entry = i32[t + (u8[symbols + i]! & 63)]!,
-      width = (entry >>> 10) & 63;
+    const entry = i32[t + (u8[symbols + i]! & 63)]!;
+    const width = (entry >>> 10) & 63;
     if (entry >= 0x4000000) return -1;
     const extra = width === 0 ? 0 : window32(u8, stream, at) & (width === 32 ? -1 : (1 << width) - 1);
     at += width;

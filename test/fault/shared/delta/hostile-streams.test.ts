@@ -23,8 +23,8 @@ const mutations = Number(
   process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),
 );
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_260_801);
-const wasm = createDeltaCodec(await loadDeltaKernels()),
-  plain = createDeltaCodec(plainKernels());
+const wasm = createDeltaCodec(await loadDeltaKernels());
+const plain = createDeltaCodec(plainKernels());
 
 interface Case {
   readonly tensor: Tensor;
@@ -34,16 +34,16 @@ interface Case {
 }
 
 function cases(): readonly Case[] {
-  const base = weights([24, 20], 1),
-    child = fineTuned(base, 1e-4, 2),
-    onward = further(child, base, 0.8, 1e-6, 3),
-    close = nearlyEqual(base, 0.9, 4),
-    wide = weights([30, 20], 5);
+  const base = weights([24, 20], 1);
+  const child = fineTuned(base, 1e-4, 2);
+  const onward = further(child, base, 0.8, 1e-6, 3);
+  const close = nearlyEqual(base, 0.9, 4);
+  const wide = weights([30, 20], 5);
   wide.bytes.set(child.bytes, 0);
-  const large = noiseTensor("U8", [2_100_000], 6),
-    sparse = { ...large, bytes: large.bytes.map((byte) => (byte < 250 ? 0 : byte)) };
-  const small = noiseTensor("I16", [40, 9], 7),
-    wideNumbers = noiseTensor("F64", [70], 8);
+  const large = noiseTensor("U8", [2_100_000], 6);
+  const sparse = { ...large, bytes: large.bytes.map((byte) => (byte < 250 ? 0 : byte)) };
+  const small = noiseTensor("I16", [40, 9], 7);
+  const wideNumbers = noiseTensor("F64", [70], 8);
   const of = (tensor: Tensor, references: References = {}, options = {}): Case => ({
     tensor,
     references,
@@ -76,8 +76,8 @@ function cases(): readonly Case[] {
 }
 
 function mutate(bytes: Uint8Array, draw: () => number): Uint8Array {
-  const below = (limit: number): number => Math.floor(draw() * limit),
-    mutated = bytes.slice();
+  const below = (limit: number): number => Math.floor(draw() * limit);
+  const mutated = bytes.slice();
   // Headers, lengths and tables lie in front: half of the changes are there.
   const place = (): number => below(draw() < 0.5 ? Math.min(24, mutated.length) : mutated.length);
   switch (below(7)) {
@@ -89,8 +89,8 @@ function mutate(bytes: Uint8Array, draw: () => number): Uint8Array {
         ...Array.from({ length: 1 + below(40) }, () => below(256)),
       ]);
     case 2: {
-      const from = place(),
-        to = place();
+      const from = place();
+      const to = place();
       mutated.copyWithin(to, from, from + below(16));
       return mutated;
     }
@@ -130,17 +130,17 @@ function same(a: Uint8Array | string, b: Uint8Array | string): boolean {
 }
 
 test(`${mutations} mutations of every kind of encoding end in a typed error or in as many bytes as declared (seed ${seed})`, (context) => {
-  const draw = uniform(seed),
-    all = cases(),
-    heavy = all.length - 1;
+  const draw = uniform(seed);
+  const all = cases();
+  const heavy = all.length - 1;
   let refused = 0;
   for (let i = 0; i < mutations; i++) {
     // The large one, in slabs, is slow: one in two hundred.
     const chosen = all[i % 200 === 199 ? heavy : Math.floor(draw() * heavy)]!;
-    const code = draw() < 0.1 ? Math.floor(draw() * 9) : chosen.code,
-      bytes = mutate(chosen.bytes, draw);
-    const found = outcome(wasm, chosen, code, bytes),
-      twin = outcome(plain, chosen, code, bytes);
+    const code = draw() < 0.1 ? Math.floor(draw() * 9) : chosen.code;
+    const bytes = mutate(chosen.bytes, draw);
+    const found = outcome(wasm, chosen, code, bytes);
+    const twin = outcome(plain, chosen, code, bytes);
     assert.ok(
       same(found, twin),
       `mutation ${i} of seed ${seed}: the twins differ: ${typeof found === "string" ? found : "bytes"}, ${typeof twin === "string" ? twin : "bytes"}`,
@@ -162,10 +162,10 @@ test(`${mutations} mutations of every kind of encoding end in a typed error or i
 });
 
 test("references that are missing, and declarations that do not fit, are named", () => {
-  const base = weights([24, 20], 1),
-    child = fineTuned(base, 1e-4, 2),
-    encoded = wasm.encodeTensor(child, child.bytes, { base }),
-    planes = wasm.encodeTensor(child, child.bytes, { base }, { layout: "planes" });
+  const base = weights([24, 20], 1);
+  const child = fineTuned(base, 1e-4, 2);
+  const encoded = wasm.encodeTensor(child, child.bytes, { base });
+  const planes = wasm.encodeTensor(child, child.bytes, { base }, { layout: "planes" });
   const failing = (run: () => unknown, code: string): void =>
     assert.throws(run, (error) => isStemmaError(error) && error.code === code);
   for (const one of [encoded, planes, { code: encodingCodes.equal, bytes: new Uint8Array() }]) {

@@ -22,8 +22,8 @@ import {
   weights,
 } from "../../../helpers/related-tensors.js";
 
-const wasm = createDeltaCodec(await loadDeltaKernels()),
-  plain = createDeltaCodec(plainKernels());
+const wasm = createDeltaCodec(await loadDeltaKernels());
+const plain = createDeltaCodec(plainKernels());
 const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 250 };
 
 /** Codes with both twins, compares what they write, decodes with both; returns bytes and code. */
@@ -93,8 +93,8 @@ test("a few bytes changed come back, in every type", () => {
       fc.nat(1e6),
       fc.array(fc.tuple(fc.nat(), fc.integer({ min: 0, max: 255 })), { maxLength: 40 }),
       ({ dtype, shape: dimensions }, seed, changes) => {
-        const base = noiseTensor(dtype, dimensions, seed),
-          bytes = base.bytes.slice();
+        const base = noiseTensor(dtype, dimensions, seed);
+        const bytes = base.bytes.slice();
         for (const [at, value] of changes) if (bytes.length > 0) bytes[at % bytes.length] = value;
         roundTrip({ ...base, bytes }, { base });
       },
@@ -123,8 +123,8 @@ test("−0, denormals, infinities and NaNs with their payloads come back, as num
         .map((n) => 2 * n)
         .chain((n) => fc.tuple(words(n), words(n), words(n))),
       (type, [own, base, previous]) => {
-        const dimensions = [(8 * own.length) / dtypeBits(type)],
-          of = (bytes: Uint8Array): Tensor => tensorOf(type, dimensions, bytes);
+        const dimensions = [(8 * own.length) / dtypeBits(type)];
+        const of = (bytes: Uint8Array): Tensor => tensorOf(type, dimensions, bytes);
         roundTrip(of(own));
         roundTrip(of(own), { base: of(base), previous: of(previous) });
         // Mostly like the base, that the difference is chosen.
@@ -138,16 +138,16 @@ test("−0, denormals, infinities and NaNs with their payloads come back, as num
 });
 
 test("an extrapolation that leaves the finite numbers falls back to the base", () => {
-  const base = weights([64, 16], 1),
-    previous = weights([64, 16], 2),
-    wild = new Uint32Array(base.bytes.buffer),
-    before = new Uint32Array(previous.bytes.buffer);
+  const base = weights([64, 16], 1);
+  const previous = weights([64, 16], 2);
+  const wild = new Uint32Array(base.bytes.buffer);
+  const before = new Uint32Array(previous.bytes.buffer);
   for (let i = 0; i < wild.length; i += 37) {
     wild[i] = special[i % special.length]!;
     before[i] = special[(i + 5) % special.length]!;
   }
-  const child = { ...base, bytes: further(base, previous, 0.5, 1e-6, 3).bytes.slice() },
-    own = new Uint32Array(child.bytes.buffer);
+  const child = { ...base, bytes: further(base, previous, 0.5, 1e-6, 3).bytes.slice() };
+  const own = new Uint32Array(child.bytes.buffer);
   for (let i = 0; i < wild.length; i += 37) own[i] = wild[i]! ^ 1;
   const encoded = roundTrip(child, { base, previous });
   assert.deepEqual(encoded.against, { base: true, previous: true });
@@ -177,8 +177,8 @@ test("fine-tunes, corrections and fresh weights of any shape come back, and smal
       fc.constantFrom(1e-2, 1e-4, 1e-7),
       fc.constantFrom(0, 0.4, 0.8, 0.95, 0.999),
       (sizes, seed, step, share) => {
-        const base = weights(sizes, seed),
-          child = fineTuned(base, step, seed + 1);
+        const base = weights(sizes, seed);
+        const child = fineTuned(base, step, seed + 1);
         roundTrip(base);
         roundTrip(child, { base });
         roundTrip(further(child, base, 0.7, step / 10, seed + 2), { base: child, previous: base });
@@ -200,16 +200,16 @@ test("half precision and small integers are coded against their base", () => {
     ["I32", 0.3],
     ["U32", 0.3],
   ] as const) {
-    const draw = uniform(5),
-      base = tensorOf(dtype, [64, 64], new Uint8Array(tensorByteLength(dtype, [64, 64]))),
-      width = dtypeBits(dtype) / 8,
-      child = base.bytes.slice();
-    const view = new DataView(base.bytes.buffer),
-      own = new DataView(child.buffer);
+    const draw = uniform(5);
+    const base = tensorOf(dtype, [64, 64], new Uint8Array(tensorByteLength(dtype, [64, 64])));
+    const width = dtypeBits(dtype) / 8;
+    const child = base.bytes.slice();
+    const view = new DataView(base.bytes.buffer);
+    const own = new DataView(child.buffer);
     for (let i = 0; i < 4096; i++) {
       const float =
-          dtype === "BF16" ? 0x3c00 + Math.floor(draw() * 0x300) : 0x2800 + Math.floor(draw() * 0x1000),
-        value = width === 2 && dtype.endsWith("F16") ? float : Math.floor(draw() * 120);
+        dtype === "BF16" ? 0x3c00 + Math.floor(draw() * 0x300) : 0x2800 + Math.floor(draw() * 0x1000);
+      const value = width === 2 && dtype.endsWith("F16") ? float : Math.floor(draw() * 120);
       const moved = value + Math.floor(8 * draw()) - 4;
       if (width === 1) {
         view.setInt8(i, value);
@@ -231,14 +231,14 @@ test("half precision and small integers are coded against their base", () => {
 });
 
 test("a last layer with other classes shares the common block with its base", () => {
-  const base = weights([10, 128], 1),
-    more = weights([12, 128], 9),
-    fewer = weights([7, 128], 9);
+  const base = weights([10, 128], 1);
+  const more = weights([12, 128], 9);
+  const fewer = weights([7, 128], 9);
   more.bytes.set(fineTuned(base, 1e-5, 2).bytes, 0);
   fewer.bytes.set(fineTuned(base, 1e-5, 3).bytes.subarray(0, fewer.bytes.length), 0);
   for (const child of [more, fewer]) {
-    const encoded = roundTrip(child, { base }),
-      alone = roundTrip(child);
+    const encoded = roundTrip(child, { base });
+    const alone = roundTrip(child);
     assert.equal(encoded.code, encodingCodes.parts);
     assert.ok(
       encoded.bytes.length < 0.8 * alone.bytes.length,
@@ -257,9 +257,9 @@ test("other types and ranks are no base", () => {
 
 test("large tensors are coded in slabs; slabs that did not change cost nothing", () => {
   for (const dimensions of [[3_000_000], [3000, 1000], [2, 1_500_000]]) {
-    const base = noiseTensor("U8", dimensions, 3),
-      bytes = base.bytes.map((byte) => byte & 7),
-      from = { ...base, bytes };
+    const base = noiseTensor("U8", dimensions, 3);
+    const bytes = base.bytes.map((byte) => byte & 7);
+    const from = { ...base, bytes };
     const child = { ...base, bytes: bytes.slice() };
     child.bytes.set(
       noise(500, 4).map((byte) => byte & 7),
@@ -279,16 +279,16 @@ test("byte planes come back, and the first ones from a prefix alone", () => {
       fc.boolean(),
       fc.integer({ min: 1, max: 8 }),
       ({ dtype, shape: dimensions }, seed, based, planes) => {
-        const base = noiseTensor(dtype, dimensions, seed),
-          bytes = base.bytes.slice();
+        const base = noiseTensor(dtype, dimensions, seed);
+        const bytes = base.bytes.slice();
         for (let i = 0; i < bytes.length; i += 3) bytes[i] = bytes[i]! + 1;
-        const child = { ...base, bytes },
-          references = based ? { base } : {},
-          encoded = roundTrip(child, references, { layout: "planes" });
+        const child = { ...base, bytes };
+        const references = based ? { base } : {};
+        const encoded = roundTrip(child, references, { layout: "planes" });
         if (encoded.code !== encodingCodes.planes) return;
-        const width = dtype === "C64" ? 4 : dtypeBits(dtype) / 8,
-          kept = Math.min(planes, width),
-          prefix = wasm.planesPrefixBytes(child, encoded.bytes, kept);
+        const width = dtype === "C64" ? 4 : dtypeBits(dtype) / 8;
+        const kept = Math.min(planes, width);
+        const prefix = wasm.planesPrefixBytes(child, encoded.bytes, kept);
         const high = wasm.decodeHighPlanes(child, encoded.bytes.subarray(0, prefix), references, kept);
         assert.deepEqual(
           high,
@@ -302,9 +302,9 @@ test("byte planes come back, and the first ones from a prefix alone", () => {
 });
 
 test("planes of a fine-tune are much smaller than raw, their first bytes tiny", () => {
-  const base = weights([64, 64], 1),
-    child = fineTuned(base, 1e-4, 2),
-    { bytes } = roundTrip(child, { base }, { layout: "planes" });
+  const base = weights([64, 64], 1);
+  const child = fineTuned(base, 1e-4, 2);
+  const { bytes } = roundTrip(child, { base }, { layout: "planes" });
   assert.ok(
     bytes.length < 0.8 * child.bytes.length &&
       wasm.planesPrefixBytes(child, bytes, 1) < (0.15 * child.bytes.length) / 4,

@@ -14,8 +14,8 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { fineTuned, uniform, weights } from "../../../helpers/related-tensors.js";
 
-const wasm = createDeltaCodec(await loadDeltaKernels()),
-  plain = createDeltaCodec(plainKernels());
+const wasm = createDeltaCodec(await loadDeltaKernels());
+const plain = createDeltaCodec(plainKernels());
 const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 20_000 : 600;
 const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
@@ -119,21 +119,21 @@ describe("fixed planes", () => {
       ].map(channelsOf),
       [32, 16, 7],
     );
-    const kernel = weights([64, 64], 1),
-      { code, bytes } = roundTrip(kernel);
+    const kernel = weights([64, 64], 1);
+    const { code, bytes } = roundTrip(kernel);
     assert.equal(code, encodingCodes.fixedPlanes);
     assert.ok(
       bytes.length < 0.87 * kernel.bytes.length &&
         wasm.planesPrefixBytes(kernel, bytes, 1, code) < 0.26 * kernel.bytes.length,
       `${bytes.length}`,
     );
-    const draw = uniform(2),
-      sparse = {
-        ...kernel,
-        bytes: new Uint8Array(
-          new Float32Array(kernel.bytes.slice().buffer).map((value) => (draw() < 0.9 ? 0 : value)).buffer,
-        ),
-      };
+    const draw = uniform(2);
+    const sparse = {
+      ...kernel,
+      bytes: new Uint8Array(
+        new Float32Array(kernel.bytes.slice().buffer).map((value) => (draw() < 0.9 ? 0 : value)).buffer,
+      ),
+    };
     assert.ok(roundTrip(sparse).bytes.length < 0.2 * kernel.bytes.length);
   });
 
@@ -154,8 +154,8 @@ describe("fixed planes", () => {
       [350_003, 3],
       [2, 600_000],
     ]) {
-      const base = weights([8, 7], 4).bytes,
-        large = { dtype: "F32" as const, shape, bytes: new Uint8Array(4 * sizeOf(shape)) };
+      const base = weights([8, 7], 4).bytes;
+      const large = { dtype: "F32" as const, shape, bytes: new Uint8Array(4 * sizeOf(shape)) };
       for (let at = 0; at < large.bytes.length; at += base.length)
         large.bytes.set(base.subarray(0, Math.min(base.length, large.bytes.length - at)), at);
       const { code, bytes } = roundTrip(large);
@@ -173,8 +173,8 @@ describe("fixed planes", () => {
   });
 
   it("are no layout of vectors, other types, or parts", () => {
-    const kernel = weights([12, 8], 5),
-      { code, bytes } = roundTrip(kernel);
+    const kernel = weights([12, 8], 5);
+    const { code, bytes } = roundTrip(kernel);
     assert.equal(code, encodingCodes.fixedPlanes);
     for (const header of [
       { dtype: "F32", shape: [96] },

@@ -14,8 +14,8 @@ import { dtypeBits, type DType } from "../../../../shared/tensor/dtype.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { noiseTensor, uniform } from "../../../helpers/related-tensors.js";
 
-const wasm = createDeltaCodec(await loadDeltaKernels()),
-  plain = createDeltaCodec(plainKernels());
+const wasm = createDeltaCodec(await loadDeltaKernels());
+const plain = createDeltaCodec(plainKernels());
 const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 300;
 
 interface Case {
@@ -37,13 +37,13 @@ const cases: fc.Arbitrary<Case> = fc
     fc.array(fc.tuple(share, fc.constantFrom(1, 3, 40, 255)), { minLength: 8, maxLength: 8 }),
   )
   .map(([dtype, count, seed, based, changes]) => {
-    const base = noiseTensor(dtype, [count], seed),
-      bytes = base.bytes.slice(),
-      width = dtypeBits(dtype) / 8,
-      draw = uniform(seed + 1);
+    const base = noiseTensor(dtype, [count], seed);
+    const bytes = base.bytes.slice();
+    const width = dtypeBits(dtype) / 8;
+    const draw = uniform(seed + 1);
     for (let i = 0; i < bytes.length; i++) {
-      const [often, most] = changes[i % width]!,
-        change = draw() < often ? 1 + Math.floor(most * draw()) : 0;
+      const [often, most] = changes[i % width]!;
+      const change = draw() < often ? 1 + Math.floor(most * draw()) : 0;
       bytes[i] = (based ? bytes[i]! : 0) + change;
     }
     return { child: { ...base, bytes }, base, based };
@@ -52,16 +52,16 @@ const cases: fc.Arbitrary<Case> = fc
 test("related numbers come back from byte planes, all and the highest alone", () => {
   fc.assert(
     fc.property(cases, fc.integer({ min: 1, max: 8 }), ({ child, base, based }, planes) => {
-      const references = based ? { base } : {},
-        width = dtypeBits(child.dtype) / 8,
-        kept = Math.min(planes, width);
+      const references = based ? { base } : {};
+      const width = dtypeBits(child.dtype) / 8;
+      const kept = Math.min(planes, width);
       const [encoded, twin] = [wasm, plain].map((codec) =>
         codec.encodeTensor(child, child.bytes, references, { layout: "planes" }),
       );
       assert.deepEqual(twin, encoded, "the twins differ");
       assert.equal(encoded!.code, encodingCodes.planes);
-      const prefix = encoded!.bytes.subarray(0, wasm.planesPrefixBytes(child, encoded!.bytes, kept)),
-        high = child.bytes.map((byte, i) => (i % width >= width - kept ? byte : 0));
+      const prefix = encoded!.bytes.subarray(0, wasm.planesPrefixBytes(child, encoded!.bytes, kept));
+      const high = child.bytes.map((byte, i) => (i % width >= width - kept ? byte : 0));
       for (const codec of [wasm, plain]) {
         assert.ok(
           Buffer.from(child.bytes).equals(
@@ -86,9 +86,9 @@ test("damaged planes are refused by both, or give the same other numbers", () =>
       fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }),
       fc.boolean(),
       ({ child, base, based }, changes, cut) => {
-        const references = based ? { base } : {},
-          { code, bytes } = wasm.encodeTensor(child, child.bytes, references, { layout: "planes" }),
-          damaged = bytes.slice();
+        const references = based ? { base } : {};
+        const { code, bytes } = wasm.encodeTensor(child, child.bytes, references, { layout: "planes" });
+        const damaged = bytes.slice();
         for (const [place, value] of changes) damaged[place % bytes.length] = value;
         const given = cut ? damaged.subarray(0, changes[0]![0] % bytes.length) : damaged;
         const outcomes = [wasm, plain].map((codec) => {

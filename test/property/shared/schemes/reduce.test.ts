@@ -45,9 +45,9 @@ const tensors = fc
     kind: fc.constantFrom("noise", "few", "weights", "specials"),
   })
   .map(({ rows, columns, seed, kind }) => {
-    const header: TensorHeader = { dtype: "F32", shape: [rows, columns] },
-      draw = uniform(seed + 1),
-      normal = weights([rows, columns], seed);
+    const header: TensorHeader = { dtype: "F32", shape: [rows, columns] };
+    const draw = uniform(seed + 1);
+    const normal = weights([rows, columns], seed);
     if (kind === "noise") return { header, bytes: noiseTensor("F32", [rows, columns], seed).bytes };
     const words = wordsOf(normal.bytes);
     for (let i = 0; i < words.length; i++) {
@@ -69,8 +69,8 @@ describe("reduced tensors", () => {
         assert.ok(compact.length < bytes.length);
         assert.equal(code, schemeCodes[scheme.name]);
         assert.deepEqual(decodeScheme(header, code, compact), reduced);
-        const before = wordsOf(bytes),
-          after = wordsOf(reduced);
+        const before = wordsOf(bytes);
+        const after = wordsOf(reduced);
         before.forEach((word, i) => {
           const magnitude = word & 0x7fffffff;
           if (magnitude < 0x7f800000)
@@ -98,11 +98,11 @@ describe("reduced tensors", () => {
   });
 
   test("no number moves further than half a step of its scheme", () => {
-    const { bytes, ...header } = weights([64, 200], 5),
-      largest = Math.max(...new Float32Array(bytes.buffer).map(Math.abs));
-    const values = new Float32Array(bytes.buffer),
-      range = Math.max(...values) - Math.min(...values),
-      octave = 2 ** Math.ceil(Math.log2(largest));
+    const { bytes, ...header } = weights([64, 200], 5);
+    const largest = Math.max(...new Float32Array(bytes.buffer).map(Math.abs));
+    const values = new Float32Array(bytes.buffer);
+    const range = Math.max(...values) - Math.min(...values);
+    const octave = 2 ** Math.ceil(Math.log2(largest));
     const error = (text: string) => {
       const { reduced, code } = reduceTensor(parseScheme(text), header, bytes);
       assert.notEqual(code, 0, text);
@@ -126,8 +126,8 @@ describe("reduced tensors", () => {
   });
 
   test("few values stay exact in a coding table, whatever they are", () => {
-    const header: TensorHeader = { dtype: "F32", shape: [30, 10] },
-      bytes = bytesOf(Array.from({ length: 300 }, (_, i) => special[(i * i) % special.length]!));
+    const header: TensorHeader = { dtype: "F32", shape: [30, 10] };
+    const bytes = bytesOf(Array.from({ length: 300 }, (_, i) => special[(i * i) % special.length]!));
     for (const text of ["quantize-uniform:4", "quantize-random:4"]) {
       const { reduced, code } = reduceTensor(parseScheme(text), header, bytes);
       assert.notEqual(code, 0);
@@ -163,8 +163,8 @@ describe("reduced tensors", () => {
   });
 
   test("random tables come from the seed and the tensor, and from nothing else", () => {
-    const { bytes, ...header } = weights([64, 100], 9),
-      random = parseScheme("quantize-random:6");
+    const { bytes, ...header } = weights([64, 100], 9);
+    const random = parseScheme("quantize-random:6");
     assert.deepEqual(
       reduceTensor(random, header, bytes, { seed: "5" }),
       reduceTensor(random, header, bytes, { seed: "5" }),
@@ -176,11 +176,11 @@ describe("reduced tensors", () => {
   });
 
   test("a codec with wasm kernels writes and reads the same bytes", async () => {
-    const codec = await loadDeltaCodec(),
-      { bytes, ...header } = weights([300, 70], 11);
+    const codec = await loadDeltaCodec();
+    const { bytes, ...header } = weights([300, 70], 11);
     for (const scheme of schemes) {
-      const plain = reduceTensor(scheme, header, bytes),
-        fast = reduceTensor(scheme, header, bytes, { codec });
+      const plain = reduceTensor(scheme, header, bytes);
+      const fast = reduceTensor(scheme, header, bytes, { codec });
       assert.deepEqual(fast, plain);
       if (plain.code !== 0)
         assert.deepEqual(decodeScheme(header, plain.code, plain.bytes, codec), plain.reduced);
@@ -191,8 +191,8 @@ describe("reduced tensors", () => {
 describe("hostile compact bytes", () => {
   const mutations = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 4_000;
   test(`${mutations} mutations: the right length, or a typed error`, () => {
-    const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20261121),
-      draw = uniform(seed);
+    const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20261121);
+    const draw = uniform(seed);
     const whole = (below: number): number => Math.floor(draw() * below);
     const victims = schemes.flatMap((scheme) =>
       [
@@ -223,8 +223,8 @@ describe("hostile compact bytes", () => {
             bytes = bytes.slice(0, whole(bytes.length + 1));
             break;
           default: {
-            const at = whole(bytes.length),
-              longer = new Uint8Array(bytes.length + 1 + whole(8));
+            const at = whole(bytes.length);
+            const longer = new Uint8Array(bytes.length + 1 + whole(8));
             longer.set(bytes.subarray(0, at));
             longer.set(bytes.subarray(at), at + longer.length - bytes.length);
             bytes = longer;

@@ -85,9 +85,9 @@ test("adaptive numbers come back, also behind long carries", () => {
         { maxLength: 400 },
       ),
       (values) => {
-        const encoder = new RangeEncoder(),
-          written = newBitModel(numberContexts),
-          read = newBitModel(numberContexts);
+        const encoder = new RangeEncoder();
+        const written = newBitModel(numberContexts);
+        const read = newBitModel(numberContexts);
         for (const value of values) codeNumber(encoder, written, value);
         const decoder = new RangeDecoder(encoder.finish());
         assert.deepEqual(
@@ -113,13 +113,13 @@ test("blocks in common are cut out and put back in any rank", () => {
       fc.constantFrom(1, 2, 4),
       ([shape, other], elementBytes) => {
         const bytes = noise(
-            shape.reduce((all, size) => all * size, elementBytes),
-            5,
-          ),
-          block = commonBlock(shape, other)!;
-        const target = new Uint8Array(bytes.length),
-          own = extractBlock(bytes, shape, block, elementBytes),
-          rest = extractRest(bytes, shape, block, elementBytes);
+          shape.reduce((all, size) => all * size, elementBytes),
+          5,
+        );
+        const block = commonBlock(shape, other)!;
+        const target = new Uint8Array(bytes.length);
+        const own = extractBlock(bytes, shape, block, elementBytes);
+        const rest = extractRest(bytes, shape, block, elementBytes);
         assert.equal(own.length + rest.length, bytes.length);
         joinBlock(target, { shape, block, elementBytes }, own, rest);
         assert.deepEqual(target, bytes);

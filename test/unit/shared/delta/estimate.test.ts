@@ -17,9 +17,9 @@ test("a retrained model is not coded against another (ModelHub §V-B)", () => {
 });
 
 test("a fine-tuned one is, and with what came before where that tells something", () => {
-  const child = fineTuned(base, 1e-4, 3),
-    onward = further(child, base, 0.9, 1e-5, 4),
-    astray = fineTuned(child, 1e-4, 5);
+  const child = fineTuned(base, 1e-4, 3);
+  const onward = further(child, base, 0.9, 1e-5, 4);
+  const astray = fineTuned(child, 1e-4, 5);
   assert.equal(codec.estimate(child, child.bytes, { base }).predictor, "base");
   const { predictor, alpha64 } = codec.estimate(onward, onward.bytes, { base: child, previous: base });
   assert.equal(predictor, "extrapolated");
@@ -34,8 +34,8 @@ test("expected sizes are within an eighth of what comes out", () => {
     nearlyEqual(base, 0.4, 6),
     weights([128, 96], 2),
   ]) {
-    const { bytes } = codec.estimate(child, child.bytes, { base }),
-      encoded = codec.encodeTensor(child, child.bytes, { base });
+    const { bytes } = codec.estimate(child, child.bytes, { base });
+    const encoded = codec.encodeTensor(child, child.bytes, { base });
     assert.ok(
       Math.abs(bytes - encoded.bytes.length) < encoded.bytes.length / 8,
       `${bytes} expected, ${encoded.bytes.length} came`,
@@ -57,16 +57,16 @@ test("a partial update pays for what changed", () => {
 });
 
 test("mostly equal numbers take less than a bit each where they should", () => {
-  const large = weights([256, 256], 9),
-    most = [
-      [0.95, 0.6],
-      [0.8, 1.4],
-      [0.4, 3.8],
-    ] as const;
+  const large = weights([256, 256], 9);
+  const most = [
+    [0.95, 0.6],
+    [0.8, 1.4],
+    [0.4, 3.8],
+  ] as const;
   for (const [share, limit] of most) {
-    const child = nearlyEqual(large, share, 10),
-      encoded = codec.encodeTensor(child, child.bytes, { base: large }),
-      bits = (8 * encoded.bytes.length) / 65_536;
+    const child = nearlyEqual(large, share, 10);
+    const encoded = codec.encodeTensor(child, child.bytes, { base: large });
+    const bits = (8 * encoded.bytes.length) / 65_536;
     assert.ok(bits <= limit, `${share} equal: ${bits} bits a parameter`);
   }
 });
@@ -77,10 +77,10 @@ test("equal or not by the number's size, as training leaves them, takes less tha
     [1e-9, 1.5],
     [3e-10, 0.65],
   ] as const) {
-    const child = fineTuned(large, step, 11),
-      own = new Uint32Array(child.bytes.buffer),
-      from = new Uint32Array(large.bytes.buffer),
-      counts = new Map<number, number>();
+    const child = fineTuned(large, step, 11);
+    const own = new Uint32Array(child.bytes.buffer);
+    const from = new Uint32Array(large.bytes.buffer);
+    const counts = new Map<number, number>();
     let entropy = 0;
     own.forEach((bits, i) => {
       const k = 32 - Math.clz32(Math.abs(bits - from[i]!));

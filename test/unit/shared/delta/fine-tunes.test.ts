@@ -30,17 +30,17 @@ async function tensorsOf(name: string): Promise<ReadonlyMap<string, Tensor>> {
 
 /** Bits a parameter of a child, every tensor decoded again and compared. */
 async function bitsOf(child: string, base?: string, previous?: string): Promise<number> {
-  const codec = await loadDeltaCodec(),
-    [own, from, before] = await Promise.all([
-      tensorsOf(child),
-      base === undefined ? undefined : tensorsOf(base),
-      previous === undefined ? undefined : tensorsOf(previous),
-    ]);
-  let bytes = 0,
-    numbers = 0;
+  const codec = await loadDeltaCodec();
+  const [own, from, before] = await Promise.all([
+    tensorsOf(child),
+    base === undefined ? undefined : tensorsOf(base),
+    previous === undefined ? undefined : tensorsOf(previous),
+  ]);
+  let bytes = 0;
+  let numbers = 0;
   for (const [name, tensor] of own) {
-    const references = { base: from?.get(name), previous: before?.get(name) },
-      encoded = codec.encodeTensor(tensor, tensor.bytes, references);
+    const references = { base: from?.get(name), previous: before?.get(name) };
+    const encoded = codec.encodeTensor(tensor, tensor.bytes, references);
     assert.deepEqual(codec.requiredReferences(encoded), encoded.against);
     assert.ok(
       Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded, references, tensor.bytes.length)),
@@ -91,15 +91,15 @@ for (const whole of ["lstm-base", "mnv2-base", "lstm-adam1e-4-100", "mnv2-sgd1e-
 }
 
 test("a partial update pays for its changed tensors only", { skip }, async (context) => {
-  const codec = await loadDeltaCodec(),
-    base = await tensorsOf("mnv2-base"),
-    tuned = await tensorsOf("mnv2-sgd1e-3-100"),
-    last = new Set([...tuned.keys()].slice(-2));
-  let changed = 0,
-    unchanged = 0;
+  const codec = await loadDeltaCodec();
+  const base = await tensorsOf("mnv2-base");
+  const tuned = await tensorsOf("mnv2-sgd1e-3-100");
+  const last = new Set([...tuned.keys()].slice(-2));
+  let changed = 0;
+  let unchanged = 0;
   for (const [name, from] of base) {
-    const tensor = last.has(name) ? tuned.get(name)! : from,
-      { bytes } = codec.encodeTensor(tensor, tensor.bytes, { base: from });
+    const tensor = last.has(name) ? tuned.get(name)! : from;
+    const { bytes } = codec.encodeTensor(tensor, tensor.bytes, { base: from });
     if (last.has(name)) changed += bytes.length;
     else unchanged += bytes.length;
   }

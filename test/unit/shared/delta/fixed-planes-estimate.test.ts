@@ -14,8 +14,8 @@ function altered({ bytes, ...header }: Tensor, change: (word: number, i: number)
 }
 
 test("a sample says within two per cent how long a matrix will be, whatever its shape", () => {
-  const draw = uniform(1),
-    dense = weights([300, 200], 2);
+  const draw = uniform(1);
+  const dense = weights([300, 200], 2);
   for (const [what, tensor] of [
     ["dense", dense],
     ["few channels", weights([9000, 3], 3)],
@@ -25,8 +25,8 @@ test("a sample says within two per cent how long a matrix will be, whatever its 
     ["sparse", altered(dense, (word) => (draw() < 0.8 ? 0 : word))],
     ["unaligned", { ...dense, bytes: Uint8Array.from([0, ...dense.bytes]).subarray(1) }],
   ] as readonly (readonly [string, Tensor])[]) {
-    const { code, bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" }),
-      expected = estimateFixedPlanesBytes(tensor)!;
+    const { code, bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" });
+    const expected = estimateFixedPlanesBytes(tensor)!;
     assert.equal(code, encodingCodes.fixedPlanes, what);
     assert.ok(
       Math.abs(expected - bytes.length) < 0.02 * tensor.bytes.length,

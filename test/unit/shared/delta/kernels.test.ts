@@ -45,11 +45,11 @@ function sectionsOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
 }
 
 test("the kernels import their memory and nothing else, and bring no data that would lie on it", async () => {
-  const sections = sectionsOf(await readFile(committed)),
-    imports = 2,
-    memory = 5,
-    start = 8,
-    data = 11;
+  const sections = sectionsOf(await readFile(committed));
+  const imports = 2;
+  const memory = 5;
+  const start = 8;
+  const data = 11;
   assert.deepEqual(
     [memory, start, data].filter((id) => sections.has(id)),
     [],

@@ -251,8 +251,8 @@ describe("model.json", () => {
       },
     };
     for (let depth = 1; depth < 12; depth++) {
-      const name = `m${depth - 1}`,
-        calls = 8;
+      const name = `m${depth - 1}`;
+      const calls = 8;
       const nodes = Array.from({ length: calls }, (_, i) => [
         [i === 0 ? "in" : name, i === 0 ? 0 : i, 0, {}],
       ]);

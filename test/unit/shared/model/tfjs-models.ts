@@ -84,8 +84,8 @@ export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {
     }),
   branches: () => {
     const input = tf.input({ shape: [6] });
-    const left = tf.layers.dense({ units: 4 }).apply(input) as tf.SymbolicTensor,
-      right = tf.layers.dense({ units: 4 }).apply(input) as tf.SymbolicTensor;
+    const left = tf.layers.dense({ units: 4 }).apply(input) as tf.SymbolicTensor;
+    const right = tf.layers.dense({ units: 4 }).apply(input) as tf.SymbolicTensor;
     const joined = tf.layers.concatenate().apply([left, right]) as tf.SymbolicTensor;
     const added = tf.layers.add().apply([right, left]) as tf.SymbolicTensor;
     return tf.model({
@@ -94,8 +94,8 @@ export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {
     });
   },
   shared: () => {
-    const a = tf.input({ shape: [8, 8, 1] }),
-      b = tf.input({ shape: [8, 8, 1] });
+    const a = tf.input({ shape: [8, 8, 1] });
+    const b = tf.input({ shape: [8, 8, 1] });
     const inner = tf.sequential({
       layers: [
         tf.layers.conv2d({ filters: 2, kernelSize: 3, inputShape: [8, 8, 1] }),
@@ -119,11 +119,11 @@ export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {
    */
   overtaking: () => {
     const input = tf.input({ shape: [3] });
-    const again = tf.layers.dense({ units: 3 }),
-      between = tf.layers.dense({ units: 3 }),
-      last = tf.layers.dense({ units: 3, activation: "tanh" });
-    const first = again.apply(input) as tf.SymbolicTensor,
-      second = again.apply(between.apply(input)) as tf.SymbolicTensor;
+    const again = tf.layers.dense({ units: 3 });
+    const between = tf.layers.dense({ units: 3 });
+    const last = tf.layers.dense({ units: 3, activation: "tanh" });
+    const first = again.apply(input) as tf.SymbolicTensor;
+    const second = again.apply(between.apply(input)) as tf.SymbolicTensor;
     return tf.model({
       inputs: input,
       outputs: tf.layers
@@ -146,8 +146,8 @@ const chain =
       outputs: layers.reduce((value, layer) => layer.apply(value) as tf.SymbolicTensor, input),
     });
   };
-const image = [8, 8, 2],
-  series = [6, 3];
+const image = [8, 8, 2];
+const series = [6, 3];
 const merged = (layer: tf.layers.Layer) => (): tf.LayersModel => {
   const inputs = [tf.input({ shape: [4] }), tf.input({ shape: [4] })];
   return tf.model({ inputs, outputs: layer.apply(inputs) as tf.SymbolicTensor });

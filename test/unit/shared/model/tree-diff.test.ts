@@ -59,8 +59,8 @@ describe("cost (MM7)", () => {
 
 describe("kinds of change", () => {
   test("nothing, everything, from and to an empty model", () => {
-    const empty = opaque({}),
-      full = opaque({ a: "1", b: "2" });
+    const empty = opaque({});
+    const full = opaque({ a: "1", b: "2" });
     assert.deepEqual(told(diffTrees(full, full).changes), []);
     assert.deepEqual(told(diffTrees(empty, full).changes), ["added a", "added b"]);
     assert.deepEqual(told(diffTrees(full, empty).changes), ["removed a", "removed b"]);

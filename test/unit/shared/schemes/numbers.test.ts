@@ -62,24 +62,24 @@ describe("halves", () => {
         fc.property(words, (word) => {
           const value = numberOf(word);
           if (!Number.isFinite(value)) return;
-          const found = of(word),
-            magnitude = numberOf(to(found & 0x7fff));
+          const found = of(word);
+          const magnitude = numberOf(to(found & 0x7fff));
           assert.equal(found & signBit, (word >>> 16) & signBit, "the sign stays, also of nought");
           if (Math.abs(value) >= largest) {
             assert.equal(magnitude, largest);
             return;
           }
-          const at = found & 0x7fff,
-            near = finite.slice(Math.max(0, at - 2), at + 3);
+          const at = found & 0x7fff;
+          const near = finite.slice(Math.max(0, at - 2), at + 3);
           assert.equal(magnitude, nearestOf(near, Math.abs(value)));
         }),
         { numRuns: 3000 },
       );
       // Between each two neighbours of some hundred: the middle, and the numbers beside it.
       for (let at = 0; at + 1 < finite.length; at += 97) {
-        const middle = (finite[at]!.value + finite[at + 1]!.value) / 2,
-          word = wordOf(middle),
-          even = finite[at]!.bits % 2 === 0 ? at : at + 1;
+        const middle = (finite[at]!.value + finite[at + 1]!.value) / 2;
+        const word = wordOf(middle);
+        const even = finite[at]!.bits % 2 === 0 ? at : at + 1;
         assert.equal(numberOf(word), middle);
         assert.deepEqual(
           [word - 1, word, word + 1].map((each) => of(each >>> 0)),
@@ -92,8 +92,8 @@ describe("halves", () => {
       assert.equal(numberOf(to(of(0xff800000))), -Infinity);
       fc.assert(
         fc.property(fc.integer({ min: 1, max: 0x7fffff }), fc.boolean(), (payload, negative) => {
-          const word = (0x7f800000 | payload | (negative ? 0x80000000 : 0)) >>> 0,
-            back = to(of(word)) >>> 0;
+          const word = (0x7f800000 | payload | (negative ? 0x80000000 : 0)) >>> 0;
+          const back = to(of(word)) >>> 0;
           assert.ok(isNaNWord(back));
           assert.equal(back >>> 31, word >>> 31);
         }),
@@ -133,12 +133,12 @@ describe("grids", () => {
         fc.array(words, { minLength: 1, maxLength: 20 }),
         fc.integer({ min: 2, max: 24 }),
         (list, bits) => {
-          const all = Uint32Array.from(list),
-            grid = gridFor(all, bits),
-            multiples = toGrid(all, grid),
-            back = fromGrid(multiples, grid.exponent);
-          const unit = 2 ** grid.exponent,
-            largest = Math.max(0, ...list.map(numberOf).filter(Number.isFinite).map(Math.abs));
+          const all = Uint32Array.from(list);
+          const grid = gridFor(all, bits);
+          const multiples = toGrid(all, grid);
+          const back = fromGrid(multiples, grid.exponent);
+          const unit = 2 ** grid.exponent;
+          const largest = Math.max(0, ...list.map(numberOf).filter(Number.isFinite).map(Math.abs));
           assert.ok(
             largest < 2 ** (bits - 1) * unit && (grid.exponent === -149 || largest >= 2 ** (bits - 2) * unit),
             "the unit is as fine as the bits allow",
@@ -149,9 +149,9 @@ describe("grids", () => {
               assert.equal(multiples[i], 0);
               return;
             }
-            const exact = value / unit,
-              floor = Math.floor(exact),
-              rest = exact - floor;
+            const exact = value / unit;
+            const floor = Math.floor(exact);
+            const rest = exact - floor;
             const nearest = rest < 0.5 || (rest === 0.5 && floor % 2 === 0) ? floor : floor + 1;
             assert.equal(multiples[i], Math.max(grid.min, Math.min(grid.max, nearest)) + 0);
             assert.equal(numberOf(back[i]!), multiples[i] * unit);
@@ -164,16 +164,16 @@ describe("grids", () => {
   });
   test("the largest float32 stays finite on any grid", () => {
     for (let bits = 2; bits <= 24; bits++) {
-      const all = Uint32Array.of(0x7f7fffff, 0xff7fffff, 1),
-        grid = gridFor(all, bits),
-        back = fromGrid(toGrid(all, grid), grid.exponent);
+      const all = Uint32Array.of(0x7f7fffff, 0xff7fffff, 1);
+      const grid = gridFor(all, bits);
+      const back = fromGrid(toGrid(all, grid), grid.exponent);
       assert.ok(Array.from(back, numberOf).every(Number.isFinite), `${bits} bits`);
       assert.ok(numberOf(back[0]!) >= 2 ** 127 * (bits === 2 ? 1 : 1.5), `${bits} bits`);
     }
   });
   test("denormal numbers alone are exact where the bits reach", () => {
-    const all = Uint32Array.of(1, 2, 3, 0x80000007),
-      grid = gridFor(all, 4);
+    const all = Uint32Array.of(1, 2, 3, 0x80000007);
+    const grid = gridFor(all, 4);
     assert.equal(grid.exponent, -149);
     assert.deepEqual(fromGrid(toGrid(all, grid), grid.exponent), all);
   });
@@ -183,9 +183,9 @@ describe("grids", () => {
         fc.integer({ min: 0, max: 2 ** 24 - 1 }),
         fc.integer({ min: 0, max: 40 }),
         (value, shift) => {
-          const exact = value / 2 ** shift,
-            floor = Math.floor(exact),
-            rest = exact - floor;
+          const exact = value / 2 ** shift;
+          const floor = Math.floor(exact);
+          const rest = exact - floor;
           assert.equal(
             shiftToNearestEven(value, shift),
             rest < 0.5 || (rest === 0.5 && floor % 2 === 0) ? floor : floor + 1,
@@ -212,9 +212,9 @@ describe("coding tables", () => {
         fc.uniqueArray(fc.integer({ min: -50, max: 50 }), { minLength: 1, maxLength: 20 }),
         fc.integer({ min: -120, max: 120 }),
         (values, twice) => {
-          const table = Float32Array.from(values).sort(),
-            x = twice / 2,
-            found = nearestCode(table, x);
+          const table = Float32Array.from(values).sort();
+          const x = twice / 2;
+          const found = nearestCode(table, x);
           const distance = Math.min(...Array.from(table, (value) => Math.abs(value - x)));
           assert.equal(Math.abs(table[found]! - x), distance);
           const both = [...table.keys()].filter((code) => Math.abs(table[code]! - x) === distance);
@@ -233,8 +233,8 @@ describe("coding tables", () => {
     assert.deepEqual([...close], [1, 1 + 2 ** -23], "neighbours that fall together are one");
   });
   test("random: numbers of the tensor itself, drawn alike from one seed, else from another", () => {
-    const values = Float32Array.from({ length: 5000 }, (_, i) => (i % 1000) / 7),
-      draw = (seed: string) => randomTable(values, 64, new Streams(seed, 0).stream("t"));
+    const values = Float32Array.from({ length: 5000 }, (_, i) => (i % 1000) / 7);
+    const draw = (seed: string) => randomTable(values, 64, new Streams(seed, 0).stream("t"));
     assert.deepEqual(draw("1"), draw("1"));
     assert.notDeepEqual(draw("1"), draw("2"));
     assert.equal(draw("1").length, 64);
