@@ -5,16 +5,16 @@
  * exponent bits: intervals a factor of 4 wide. Here the first byte places a weight within 1/128 of the power
  * of two above its channel's largest.
  *
- * Lossless: three such bytes are followed by the bits of each number below them. There are as many of those as
- * the number is binary orders below the largest, so that all of it is shorter than raw without any entropy
+ * Lossless: three such bytes are followed by the bits of each number below them. There are as many of those
+ * as the number is binary orders below the largest, so that all of it is shorter than raw without any entropy
  * coder. Uses no base: it serves to get bounds from a prefix.
  *
  * Bytes: lengths of the exponents and of each of three planes as varints ‖ exponents, one of each channel
  * (biased, 1 … 254), as a segment ‖ planes, as segments (plane-segments.ts), in the context of whether the
  * magnitude in the planes above is zero ‖ for each segment the sized bits below: the remaining bits of each
- * mantissa, first bit lowest; where a number's planes are all zero, one bit whether the number is zero and, if
- * it is not, its 31 bits without sign. A prefix holds the first 1, 2 or 3 planes. Lengths come first, so that
- * a few bytes say how long each prefix is, however many channels there are.
+ * mantissa, first bit lowest; where a number's planes are all zero, one bit whether the number is zero and,
+ * if it is not, its 31 bits without sign. A prefix holds the first 1, 2 or 3 planes. Lengths come first, so
+ * that a few bytes say how long each prefix is, however many channels there are.
  */
 import type { TensorHeader } from "../tensor/tensor.js";
 import { ByteReader, ByteWriter, uninitialisedBytes } from "./bytes.js";

@@ -1,7 +1,7 @@
 /**
- * Byte planes as both encodings in planes store them: one byte of every element, in segments of 2^20 elements.
- * Each segment is rANS-coded where that pays, in two contexts: whether the element's higher bytes have any bit
- * that counts ("touched"), or none yet.
+ * Byte planes as both encodings in planes store them: one byte of every element, in segments of 2^20
+ * elements. Each segment is rANS-coded where that pays, in two contexts: whether the element's higher bytes
+ * have any bit that counts ("touched"), or none yet.
  *
  * Bytes of a segment: mode u8 (0 raw, 1 coded) ‖ sized bytes; coded: sized frequency tables ‖ stream.
  */

@@ -16,7 +16,9 @@ const anyBit = 255;
 /** Elements joined at a time: with their base they fit into a processor core's cache. */
 const joinedElements = 2 ** 15;
 
-/** Encodes all planes of elements of `width` bytes. @param base as long as `bytes`; undefined: without base */
+/**
+ * Encodes all planes of elements of `width` bytes. @param base as long as `bytes`; undefined: without base
+ */
 export function encodePlanes(
   memory: KernelMemory,
   bytes: Uint8Array,

@@ -1,6 +1,6 @@
 /**
- * What is ahead of the streams of a piece in `packed` or `close`: scales and, for contexts whose symbols do not
- * occur as often as expected, tables. All of it is range-coded, and bounded and checked when it is read.
+ * What is ahead of the streams of a piece in `packed` or `close`: scales and, for contexts whose symbols do
+ * not occur as often as expected, tables. All of it is range-coded, and bounded and checked when it is read.
  */
 import { frequencyTotal } from "./frequencies.js";
 import { isCompleteCode, soleSymbolLength, symbolCount } from "./huffman.js";

@@ -1,6 +1,6 @@
 /**
- * The architecture as a stored object: canonical JSON with its hash, read back with every check. How
- * it comes from a framework's file is model-json.ts; its order is canonical-order.ts.
+ * The architecture as a stored object: canonical JSON and its hash, fully checked when it is read.
+ * model-json.ts reads it from a framework's file; canonical-order.ts orders its layers.
  */
 import { StemmaError } from "../errors.js";
 import { isDType, tensorByteLength } from "../tensor/dtype.js";
@@ -26,7 +26,7 @@ const limits = { maxBytes: maxArchitectureBytes, maxDepth: 12 };
 export function architectureInvalid(reason: string): StemmaError<"ARCHITECTURE_INVALID"> {
   return new StemmaError(
     "ARCHITECTURE_INVALID",
-    `This is no architecture: ${reason}. Take it again from where the model was described.`,
+    `This is not an architecture: ${reason}. Take it again from where the model was described.`,
   );
 }
 
@@ -45,13 +45,13 @@ export function architectureHash(architecture: Architecture): Hash {
 }
 
 /**
- * Reads an architecture from outside: sizes first, then every layer against the allow-list. @throws
+ * Reads an architecture from outside; checks sizes first, then every layer against the allow-list. @throws
  * ARCHITECTURE_INVALID, LAYER_NOT_ALLOWED, CANONICAL_JSON_INVALID
  */
 export function decodeArchitecture(bytes: Uint8Array): Architecture {
   const value = decodeCanonical(bytes, limits) as Record<string, unknown> | null;
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw architectureInvalid("it is no object");
+    throw architectureInvalid("it is not an object");
   const { format, layers, outputs, ...rest } = value;
   if (format !== 1 || Object.keys(rest).length > 0) throw architectureInvalid("its format is unknown");
   if (!Array.isArray(layers) || !Array.isArray(outputs))
@@ -89,7 +89,7 @@ function checkArchitecture(architecture: Architecture): void {
     outputs.length > 1_000 ||
     !outputs.every((output) => isReference(output, layers.length))
   )
-    throw architectureInvalid("its outputs are none of its layers");
+    throw architectureInvalid("an output does not come from one of its layers");
   layers.forEach((layer, i) => {
     checkLayer(layer, i, layers);
   });
@@ -112,12 +112,14 @@ function checkLayer(layer: LeafLayer, index: number, layers: readonly LeafLayer[
     layer.inputs.length > 1_000 ||
     !layer.inputs.every((input) => isReference(input, index))
   )
-    fail("an input is no layer before it");
-  if ((layer.className === "InputLayer") !== (layer.inputs.length === 0)) fail("only inputs have no inputs");
+    fail("an input does not come from a layer before it");
+  if ((layer.className === "InputLayer") !== (layer.inputs.length === 0))
+    fail("a layer has no inputs if and only if it is an InputLayer");
   const config = cleanLayer(layer.className, jsonObjectOf(layer.config, fail), (reason) => {
     throw notAllowed(`layer ${index} (${layer.className.slice(0, 80)})`, reason);
   });
-  if (!sameCanonical(config, layer.config)) fail("its configuration holds names or is not clean");
+  if (!sameCanonical(config, layer.config))
+    fail("its configuration has members that are not part of a model's identity");
   if (!Array.isArray(layer.weights)) fail("it has no list of weights");
   if (layer.sharedWith !== undefined) {
     const owner = isIndex(layer.sharedWith, index) ? layers[layer.sharedWith] : undefined;
@@ -128,7 +130,7 @@ function checkLayer(layer: LeafLayer, index: number, layers: readonly LeafLayer[
       owner.className !== layer.className ||
       !sameCanonical(owner.config, layer.config)
     )
-      fail("it shares with a layer that is another");
+      fail("it shares its weights with a layer of another class or configuration");
     return;
   }
   checkWeights(layer.className, config, layer.weights, fail);
@@ -181,7 +183,7 @@ function checkWeights(
   });
 }
 
-/** Whether a shape agrees with what the configuration says of it. */
+/** Whether a shape agrees with the configuration's. */
 export function fitsForm(shape: readonly number[], form: WeightForm): boolean {
   return (
     form.shape === undefined ||
@@ -190,7 +192,10 @@ export function fitsForm(shape: readonly number[], form: WeightForm): boolean {
   );
 }
 
-/** A place in the leaf table for each weight of an architecture: canonical path, header, position. */
+/**
+ * For each weight of an architecture its slot in the leaf table: canonical path, header, layer and weight
+ * index.
+ */
 export function weightSlots(architecture: Architecture): readonly (TensorHeader & {
   readonly path: string;
   readonly layer: number;
@@ -216,14 +221,14 @@ export function weightSlots(architecture: Architecture): readonly (TensorHeader 
  * first that differs
  */
 export function checkLeavesFit(architecture: Architecture, leaves: LeafTable): void {
-  const places = weightSlots(architecture);
-  const show = (place: { path: string; dtype: string; shape: readonly number[] } | undefined): string =>
-    place === undefined ? "nothing" : `${place.path} ${place.dtype} [${place.shape.join(", ")}]`;
-  for (let i = 0; i < Math.max(places.length, leaves.length); i++) {
-    if (show(places[i]) !== show(leaves[i]))
+  const slots = weightSlots(architecture);
+  const show = (slot: { path: string; dtype: string; shape: readonly number[] } | undefined): string =>
+    slot === undefined ? "nothing" : `${slot.path} ${slot.dtype} [${slot.shape.join(", ")}]`;
+  for (let i = 0; i < Math.max(slots.length, leaves.length); i++) {
+    if (show(slots[i]) !== show(leaves[i]))
       throw new StemmaError(
         "ARCHITECTURE_MISMATCH",
-        `The tensors do not belong to this architecture: it asks for ${show(places[i])}, the model has ${show(leaves[i])}. Check that both come from one model.`,
+        `The tensors do not belong to this architecture: it asks for ${show(slots[i])}, the model has ${show(leaves[i])}. Check that both come from one model.`,
         { leaf: i },
       );
   }

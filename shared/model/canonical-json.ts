@@ -1,7 +1,7 @@
 /**
- * Canonical JSON: RFC 8785 over tagged values, so that what is hashed has one form only.
+ * Canonical JSON: RFC 8785 over tagged values, so that every value that is hashed has one form only.
  * Whole numbers up to 2^53 − 1 are JSON numbers; every other double is {"$f64":"<16 hex digits of its
- * bits>"}; a bigint is {"$i64":"<decimal>"}; a name that begins with "$" is written with one "$" more.
+ * bits>"}; a bigint is {"$i64":"<decimal>"}; a name that begins with "$" is written with a further "$".
  */
 import canonicalize from "canonicalize";
 import { StemmaError } from "../errors.js";
@@ -34,7 +34,7 @@ const maxInteger = 2n ** 64n - 1n;
 function refuse(reason: string, details: Record<string, unknown> = {}): never {
   throw new StemmaError(
     "CANONICAL_JSON_INVALID",
-    `This is no canonical JSON: ${reason}. Take the bytes as they were first written.`,
+    `This is not canonical JSON: ${reason}. Take the bytes as they were first written.`,
     details,
   );
 }
@@ -64,7 +64,7 @@ function tagged(value: CanonicalValue, depth: number, maxDepth: number): unknown
   if (Array.isArray(value))
     return (value as readonly CanonicalValue[]).map((item) => tagged(item, depth + 1, maxDepth));
   if (typeof value !== "object" || typeof (value as { toJSON?: unknown }).toJSON === "function")
-    return refuse(`a value of type ${typeof value} has no place in it`);
+    return refuse(`it cannot hold a value of type ${typeof value}`);
   const members = Object.entries(value as Readonly<Record<string, CanonicalValue | undefined>>).filter(
     ([, member]) => member !== undefined,
   );
@@ -77,7 +77,7 @@ function tagged(value: CanonicalValue, depth: number, maxDepth: number): unknown
 }
 
 /**
- * The one JSON text of a value, as UTF-8. Members that are undefined are left out. @throws
+ * The only canonical JSON text of a value, as UTF-8. Members that are undefined are left out. @throws
  * CANONICAL_JSON_INVALID
  */
 export function encodeCanonical(value: CanonicalValue, limits: CanonicalLimits = {}): Uint8Array {
@@ -119,18 +119,18 @@ function untagged(value: Json): CanonicalValue {
   );
 }
 
-/** UTF-8 bytes as text. @throws through `fail` where they are no UTF-8 */
+/** UTF-8 bytes as text. @param fail throws the caller's error for bytes that are not UTF-8 */
 export function decodeText(bytes: Uint8Array, fail: (reason: string) => never): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    return fail("its bytes are no UTF-8");
+    return fail("its bytes are not UTF-8");
   }
 }
 
 /**
- * Reads canonical JSON back. Size and depth are checked first; bytes that are not the one form of their value
- * are refused.
+ * Reads canonical JSON back. Size and depth are checked first; bytes that are not the canonical form of
+ * their value are refused.
  * @throws CANONICAL_JSON_INVALID
  */
 export function decodeCanonical(bytes: Uint8Array, limits: CanonicalLimits = {}): CanonicalValue {

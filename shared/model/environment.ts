@@ -1,6 +1,6 @@
 /**
- * The environment of a save (MM1): what it holds, how it is stored, how two of them compare, what
- * follows. Values come in as data; reading them from Node is node-environment.ts.
+ * The environment of a save (MM1): what it holds, how it is stored, how two of them compare, and what
+ * follows from that. Values come in as data; node-environment.ts reads them from Node.
  */
 import { StemmaError } from "../errors.js";
 import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
@@ -9,8 +9,8 @@ import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
 export type Environment = Readonly<Record<string, string>>;
 export interface EnvironmentVerdict {
   /**
-   * `same`: all fields equal. `compatible`: only fields differ that do not decide bits. `different`: others
-   * do.
+   * `same`: all fields are equal. `compatible`: only fields differ that do not affect a result's bits.
+   * `different`: other fields differ.
    */
   readonly verdict: "same" | "compatible" | "different";
   readonly differing: readonly {
@@ -22,7 +22,7 @@ export interface EnvironmentVerdict {
 /** What follows from the verdict. */
 export type EnvironmentPolicy = "ignore" | "report" | "refuse-different" | "refuse-any";
 
-/** What is known of a machine and its software; what is unknown is left out. */
+/** What is known of a machine and its software; unknown fields are left out. */
 export interface EnvironmentFacts {
   /** "wasm", "native", "cuda", or "none" where nothing was trained (an import). */
   readonly backend: string;
@@ -79,15 +79,15 @@ export function decodeEnvironment(bytes: Uint8Array): Environment {
   ) {
     throw new StemmaError(
       "CANONICAL_JSON_INVALID",
-      "This is no environment record: it is no list of texts of format 1. Fetch it again from where it was saved.",
+      "This is not an environment record: it is not a map of texts of format 1. Fetch it again from where it was saved.",
     );
   }
   return fields as Environment;
 }
 
 /**
- * Fields that decide bits, by backend (docs/glossary.md, "exactness class"); undefined: all of them, because the
- * backend is unknown here.
+ * The fields that affect a result's bits, by backend (docs/glossary.md, "exactness class"); undefined: all
+ * fields, because this Stemma does not know the backend.
  */
 function decidingFields(backend: string | undefined): ((field: string) => boolean) | undefined {
   const native = (field: string): boolean =>
@@ -110,8 +110,7 @@ function decidingFields(backend: string | undefined): ((field: string) => boolea
 }
 
 /**
- * Compares the environment recorded with a model and the one at hand. `same`: nothing differs; `compatible`:
- * nothing that decides bits.
+ * Compares the environment recorded with a model and that of this machine.
  */
 export function judgeEnvironment(recorded: Environment, here: Environment): EnvironmentVerdict {
   const fields = [...new Set([...Object.keys(recorded), ...Object.keys(here)])].sort();

@@ -1,5 +1,5 @@
 /**
- * The layers Stemma builds from JSON it received: models are programs, so what is not listed here is
+ * The layers Stemma builds from JSON it received: models are programs, so a layer that is not listed here is
  * refused. For each class its settings and its weights, in the order in which tfjs lists them.
  */
 import { isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
@@ -8,8 +8,8 @@ import { cleanConfig, cleanInputConfig, type ConfigFail, type ConfigValue } from
 export type LayerConfig = Readonly<Record<string, ConfigValue>>;
 
 /**
- * A weight as its layer's class defines it. A null dimension follows from the input; no shape: not known from
- * the configuration.
+ * A weight as its layer's class defines it. A null dimension depends on the layer's input; without shape: the
+ * configuration does not determine it.
  */
 export interface WeightForm {
   readonly name: string;
@@ -22,7 +22,7 @@ interface LayerClass {
   readonly weights: (config: LayerConfig) => readonly WeightForm[];
 }
 
-const none = (): readonly WeightForm[] => [];
+const noWeights = (): readonly WeightForm[] => [];
 const weight = (name: string, shape?: readonly (number | null)[]): WeightForm => ({
   name,
   trainable: true,
@@ -32,8 +32,8 @@ const count = (config: LayerConfig, key: string): number => config[key] as numbe
 const biasOf = (config: LayerConfig, extent: number | null): readonly WeightForm[] =>
   config["use_bias"] === false ? [] : [weight("bias", [extent])];
 
-/** A number for every axis: lists as they are, a single one repeated. */
-function window(config: LayerConfig, axes: number): readonly (number | null)[] {
+/** The kernel's size for every axis; a single number is repeated. */
+function kernelSize(config: LayerConfig, axes: number): readonly (number | null)[] {
   const size = config["kernel_size"];
   if (typeof size === "number") return new Array<number>(axes).fill(size);
   const list = (size ?? []) as readonly number[];
@@ -110,7 +110,7 @@ const normalization = [
 const pooling = ["pool_size", "strides", "padding", "data_format"];
 const globalPooling = ["data_format", "keepdims"];
 
-const layer = (settings: readonly string[], weights: LayerClass["weights"] = none): LayerClass => ({
+const layer = (settings: readonly string[], weights: LayerClass["weights"] = noWeights): LayerClass => ({
   settings: new Set(settings),
   weights,
 });
@@ -119,33 +119,37 @@ const affine = (config: LayerConfig): readonly WeightForm[] => [
   ...(config["center"] === false ? [] : [weight("beta")]),
 ];
 
-/** Class name → what it may have. Wrappers are beside it: they hold another layer. */
+/** Layer classes by name. Wrappers, which hold another layer, are listed in `wrapperSettings`. */
 const classes: Readonly<Record<string, LayerClass>> = {
   Dense: layer(dense, (config) => [
     weight("kernel", [null, count(config, "units")]),
     ...biasOf(config, count(config, "units")),
   ]),
   Conv1D: layer(convolution, (config) => [
-    weight("kernel", [...window(config, 1), null, count(config, "filters")]),
+    weight("kernel", [...kernelSize(config, 1), null, count(config, "filters")]),
     ...biasOf(config, count(config, "filters")),
   ]),
   Conv2D: layer(convolution, (config) => [
-    weight("kernel", [...window(config, 2), null, count(config, "filters")]),
+    weight("kernel", [...kernelSize(config, 2), null, count(config, "filters")]),
     ...biasOf(config, count(config, "filters")),
   ]),
   Conv2DTranspose: layer([...convolution, "output_padding"], (config) => [
-    weight("kernel", [...window(config, 2), count(config, "filters"), null]),
+    weight("kernel", [...kernelSize(config, 2), count(config, "filters"), null]),
     ...biasOf(config, count(config, "filters")),
   ]),
   SeparableConv2D: layer(separable, (config) => [
-    weight("depthwise_kernel", [...window(config, 2), null, (config["depth_multiplier"] ?? 1) as number]),
+    weight("depthwise_kernel", [...kernelSize(config, 2), null, (config["depth_multiplier"] ?? 1) as number]),
     weight("pointwise_kernel", [1, 1, null, count(config, "filters")]),
     ...biasOf(config, count(config, "filters")),
   ]),
   DepthwiseConv2D: layer(
     separable.filter((key) => key !== "filters"),
     (config) => [
-      weight("depthwise_kernel", [...window(config, 2), null, (config["depth_multiplier"] ?? 1) as number]),
+      weight("depthwise_kernel", [
+        ...kernelSize(config, 2),
+        null,
+        (config["depth_multiplier"] ?? 1) as number,
+      ]),
       ...biasOf(config, null),
     ],
   ),
@@ -286,7 +290,10 @@ function innerLayer(
     : fail("it holds no layer");
 }
 
-/** Weights of a cleaned layer, in tfjs's order: names as they stand after the layer's own name in a file. */
+/**
+ * Weights of a cleaned layer, in tfjs's order: names without the layer's own name, which precedes them in a
+ * file.
+ */
 export function weightForms(className: string, config: LayerConfig): readonly WeightForm[] {
   if (className === "InputLayer") return [];
   const inner = config["layer"] as { readonly class_name: string; readonly config: LayerConfig } | undefined;

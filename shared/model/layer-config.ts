@@ -1,6 +1,7 @@
 /**
  * Checks and cleans the configuration of a layer that came from outside: only known keys with values
- * of the right kind stay, names and freezing go (they are not what a model is). Knows no graph.
+ * of the right kind are kept; names and freezing are dropped, as they are not part of a model's identity.
+ * Knows no graph.
  */
 import { isJsonArray, isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
 
@@ -58,9 +59,9 @@ const orNull =
   (value) =>
     value === null || check(value);
 const listOf =
-  (check: Check, most: number): Check =>
+  (check: Check, max: number): Check =>
   (value) =>
-    isJsonArray(value) && value.length <= most && value.every(check);
+    isJsonArray(value) && value.length <= max && value.every(check);
 const oneOf =
   (...allowed: readonly (string | boolean)[]): Check =>
   (value) =>
@@ -72,7 +73,7 @@ const either =
 const extents = either(positive, listOf(positive, 3));
 const padding = either(oneOf("valid", "same", "causal"), whole, listOf(either(whole, listOf(whole, 2)), 3));
 
-/** What newer Keras writes beside class and configuration; it says where Python finds the class. */
+/** What newer Keras writes in addition to class and configuration: where Python finds the class. */
 const pythonOnly = new Set(["module", "registered_name"]);
 
 /** {class_name, config} with a known class and flat scalar configuration. */
@@ -124,7 +125,7 @@ const constraint: Check = either(
 );
 const activation: Check = (value) => typeof value === "string" && activations.has(value);
 
-/** What each key means wherever it stands; a layer class lists which of them it may have. */
+/** The check of each key's value, the same for every layer class; a class lists the keys it may have. */
 const checks: Readonly<Record<string, Check>> = {
   units: positive,
   filters: positive,
@@ -193,7 +194,7 @@ function checkOf(key: string): Check | undefined {
   return undefined;
 }
 
-/** Keys that say nothing of what the layer computes, or that the graph says better. */
+/** Keys that do not affect what the layer computes, or that the graph states. */
 const dropped = new Set(["name", "trainable", "batch_input_shape", "dtype"]);
 
 /** Canonical plain value: maps become objects, numbers, texts and lists stay. */
@@ -220,7 +221,7 @@ export function cleanConfig(
 ): Readonly<Record<string, ConfigValue>> {
   const dtype = config.get("dtype");
   if (dtype !== undefined && dtype !== null && dtype !== "float32")
-    fail(`it computes in ${JSON.stringify(dtype)}, only float32 is known`);
+    fail(`it computes in ${JSON.stringify(dtype)}, and only float32 is supported`);
   const kept: [string, ConfigValue][] = [];
   for (const [key, value] of config) {
     if (dropped.has(key)) continue;

@@ -26,13 +26,13 @@ export function decodeMetadata(bytes: Uint8Array): ModelMetadata {
 function invalid(reason: string): never {
   throw new StemmaError(
     "CANONICAL_JSON_INVALID",
-    `This is no metadata: ${reason}. Give each name a text, a number, or true or false.`,
+    `These are not metadata: ${reason}. Give each name a text, a number, or true or false.`,
   );
 }
 
 function checkFields(fields: unknown): ModelMetadata {
   if (typeof fields !== "object" || fields === null || Array.isArray(fields))
-    return invalid("it is no object");
+    return invalid("it is not an object");
   for (const [name, value] of Object.entries(fields))
     if (!["string", "number", "boolean"].includes(typeof value))
       invalid(`${JSON.stringify(name.slice(0, 80))} has a value of another kind`);

@@ -1,6 +1,6 @@
 /**
  * The graph of a tfjs topology (Sequential, Model, Functional; nested models too) as calls of leaf
- * layers: nested models are opened until only leaf layers are left (EV9), a layer that is called more
+ * layers: nested models are flattened until only leaf layers are left (EV9), and a layer that is called more
  * than once keeps one identity. Reads JSON from outside; knows nothing of weights.
  */
 import { StemmaError } from "../errors.js";
@@ -35,7 +35,7 @@ const modelClasses = new Set(["Model", "Functional", "Sequential"]);
 export function modelJsonMalformed(reason: string): StemmaError<"MODEL_JSON_MALFORMED"> {
   return new StemmaError(
     "MODEL_JSON_MALFORMED",
-    `This is no model.json of a layers model: ${reason}. Write it with tf.LayersModel.save or the tfjs converter (format tfjs_layers_model).`,
+    `This is not a model.json of a layers model: ${reason}. Write it with tf.LayersModel.save or the tfjs converter (format tfjs_layers_model).`,
   );
 }
 
@@ -60,16 +60,16 @@ interface ModelDefinition {
 type Definition = LeafDefinition | ModelDefinition;
 
 function text(value: Json | undefined, what: string): string {
-  if (typeof value !== "string" || value.length > 1_000) throw modelJsonMalformed(`${what} is no text`);
+  if (typeof value !== "string" || value.length > 1_000) throw modelJsonMalformed(`${what} is not a text`);
   return value;
 }
 function object(value: Json | undefined, what: string): JsonObject {
-  if (!isJsonObject(value)) throw modelJsonMalformed(`${what} is no object`);
+  if (!isJsonObject(value)) throw modelJsonMalformed(`${what} is not an object`);
   return value;
 }
-function list(value: Json | undefined, what: string, most: number): readonly Json[] {
-  if (!isJsonArray(value) || value.length > most)
-    throw modelJsonMalformed(`${what} is no list of at most ${most}`);
+function list(value: Json | undefined, what: string, max: number): readonly Json[] {
+  if (!isJsonArray(value) || value.length > max)
+    throw modelJsonMalformed(`${what} is not a list of at most ${max}`);
   return value;
 }
 
@@ -77,7 +77,7 @@ function reference(value: Json, what: string): LocalReference {
   const [layer, node, tensor, keywords] = list(value, what, 4);
   if (typeof layer !== "string" || !isIndex(node) || !isIndex(tensor))
     throw modelJsonMalformed(
-      `${what} names no layer, call and output (files of Keras 3 are written differently)`,
+      `${what} does not name a layer, a call and an output (Keras 3 writes files differently; export for tf.keras 2)`,
     );
   if (
     keywords !== undefined &&
@@ -91,7 +91,7 @@ function isIndex(value: Json | undefined): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < 100_000;
 }
 
-/** `input_layers` of a model with one input may stand without its outer list. */
+/** `input_layers` of a model with one input may lack the outer list. */
 function references(value: Json | undefined, what: string): readonly LocalReference[] {
   const items = list(value, what, 1_000);
   return typeof items[0] === "string" ? [reference(items, what)] : items.map((item) => reference(item, what));
@@ -157,8 +157,8 @@ class DefinitionReader {
   }
 
   /**
-   * As a chain of calls behind one input, which a Sequential may leave to its first layer's
-   * `batch_input_shape`.
+   * A Sequential as a chain of calls with one input. The input may be implied by the `batch_input_shape` of
+   * the first layer.
    */
   sequential(config: Json | undefined, depth: number): ModelDefinition {
     const settings = isJsonArray(config) ? undefined : object(config, "the model's config");
@@ -192,10 +192,10 @@ class DefinitionReader {
   }
 
   /**
-   * @param replaced whether the input is only a stand-in for what the nested model is called with, so that
-   * its shape may be unknown
+   * @param isReplaced whether what the nested model is called with replaces the input, so that its shape may
+   * be unknown
    */
-  impliedInput(entry: Json, definition: Definition, replaced: boolean): LeafDefinition {
+  impliedInput(entry: Json, definition: Definition, isReplaced: boolean): LeafDefinition {
     const config = isJsonObject(entry) ? entry.get("config") : undefined;
     const shape = isJsonObject(config) ? config.get("batch_input_shape") : undefined;
     const dtype = isJsonObject(config) ? config.get("dtype") : undefined;
@@ -205,7 +205,7 @@ class DefinitionReader {
       cleanLayer(
         "InputLayer",
         new Map<string, Json>([
-          ["batch_input_shape", shape ?? (replaced ? [null] : null)],
+          ["batch_input_shape", shape ?? (isReplaced ? [null] : null)],
           ["dtype", dtype ?? "float32"],
         ]),
         () => {
@@ -230,14 +230,13 @@ function firstInput(model: ModelDefinition): LeafDefinition | undefined {
   return layer?.kind === "leaf" ? layer : layer === undefined ? undefined : firstInput(layer);
 }
 
-/** Opens a model: every call of every layer, in nested models as often as those are called. */
+/** Flattens a model: every call of every layer, in nested models as often as those are called. */
 class Expansion {
   readonly calls: GraphCall[] = [];
-  private work = 0;
+  private attempts = 0;
 
   /**
-   * @param given what the model's inputs are, or undefined for the outermost, whose inputs are calls of their
-   * own
+   * @param given the model's inputs; undefined for the outermost model, whose inputs are calls themselves
    */
   open(model: ModelDefinition, given: readonly GraphReference[] | undefined): readonly GraphReference[] {
     if (given !== undefined && given.length !== model.inputs.length)
@@ -259,8 +258,8 @@ class Expansion {
       layer.nodes.map((inputs, node) => ({ layer, inputs, node })),
     );
     while (waiting.length > 0) {
-      const still = waiting.filter(({ layer, inputs, node }) => {
-        if (++this.work > 50_000_000)
+      const stillWaiting = waiting.filter(({ layer, inputs, node }) => {
+        if (++this.attempts > 50_000_000)
           throw modelJsonMalformed("its layers are listed in an order that takes too long to follow");
         const sources = inputs.map(resolve);
         if (!sources.every((source) => source !== undefined)) return true;
@@ -270,15 +269,16 @@ class Expansion {
         );
         return false;
       });
-      if (still.length === waiting.length)
+      if (stillWaiting.length === waiting.length)
         throw modelJsonMalformed(
-          `the inputs of the layer ${JSON.stringify(still[0]?.layer.name.slice(0, 80))} are never made`,
+          `the inputs of the layer ${JSON.stringify(stillWaiting[0]?.layer.name.slice(0, 80))} are never computed`,
         );
-      waiting = still;
+      waiting = stillWaiting;
     }
     return model.outputs.map(
       (output) =>
-        resolve(output) ?? fail(`the output ${JSON.stringify(output[0].slice(0, 80))} is no layer's`),
+        resolve(output) ??
+        fail(`the output ${JSON.stringify(output[0].slice(0, 80))} does not come from a layer`),
     );
   }
 
@@ -290,7 +290,7 @@ class Expansion {
     model.inputs.forEach(([name], slot) => {
       const layer = model.layers.find((definition) => definition.name === name);
       if (layer?.kind !== "leaf" || layer.className !== "InputLayer" || layer.nodes.length > 0)
-        throw modelJsonMalformed(`the input ${JSON.stringify(name.slice(0, 80))} is no InputLayer`);
+        throw modelJsonMalformed(`the input ${JSON.stringify(name.slice(0, 80))} is not an InputLayer`);
       bind(name, [given?.[slot] ?? this.call(layer, [])]);
     });
     const bound = new Set(model.inputs.map(([name]) => name));
@@ -304,7 +304,7 @@ class Expansion {
 
   private call(layer: LeafDefinition, inputs: readonly GraphReference[]): GraphReference {
     if (this.calls.length >= maxLayers)
-      throw modelJsonMalformed(`opened, it has more than ${maxLayers} layers`);
+      throw modelJsonMalformed(`flattened, it has more than ${maxLayers} layers`);
     const { instance, className, config, name, frozen } = layer;
     if (inputs.length === 0 && className !== "InputLayer")
       throw modelJsonMalformed(`the layer ${JSON.stringify(name.slice(0, 80))} is called without inputs`);
@@ -332,8 +332,8 @@ function fail(reason: string): never {
 }
 
 /**
- * A nested model has a node of its own ahead of its calls, which files count (Keras' `kept_nodes`); our own
- * reading of a Sequential, and some files, do not.
+ * A nested model has a node of its own before those of its calls, which files count (Keras' `kept_nodes`).
+ * Some files do not count it, nor does our reading of a Sequential.
  */
 function nodesAhead(model: ModelDefinition): ReadonlyMap<string, number> {
   const ahead = new Map<string, number>();

@@ -31,7 +31,7 @@ const manifestDtypes: Readonly<Partial<Record<DType, string>>> = {
   C64: "complex64",
 };
 
-/** Names of layers for a model that came without any: `conv2d_3`, the number being the layer's place. */
+/** Names of layers for a model that has no names: `conv2d_3`, with the layer's index as the number. */
 export function defaultLayerNames(architecture: Architecture): readonly string[] {
   return architecture.layers.map(
     ({ className }, i) => `${className.replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase()}_${i}`,
@@ -50,7 +50,7 @@ export function defaultNames(
   };
 }
 
-/** A shared layer keeps its owner's name in all its calls; names that would be twice get a number. */
+/** A shared layer keeps its owner's name in all its calls; names that would occur twice get a number. */
 function uniqueNames(architecture: Architecture, wanted: readonly string[]): readonly string[] {
   const taken = new Set<string>();
   const names: string[] = [];
@@ -59,7 +59,7 @@ function uniqueNames(architecture: Architecture, wanted: readonly string[]): rea
       names.push(names[sharedWith] as string);
       return;
     }
-    const base = wanted[i] ?? (defaultLayerNames(architecture)[i] as string);
+    const base = wanted[i] ?? defaultLayerNames(architecture)[i];
     let name = base;
     for (let n = 1; taken.has(name); n++) name = `${base}_${n}`;
     taken.add(name);
@@ -86,7 +86,7 @@ function weightNames(layer: LeafLayer, name: string, firstLeaf: string | undefin
 }
 
 /** Keras' L1 and L2 as the one regulariser that tfjs has. */
-function asTfjsKnows(value: unknown): unknown {
+function toTfjsConfig(value: unknown): unknown {
   if (Array.isArray(value) || typeof value !== "object" || value === null) return value;
   const { class_name: className, config } = value as {
     readonly class_name?: unknown;
@@ -94,7 +94,7 @@ function asTfjsKnows(value: unknown): unknown {
   };
   if (className === "L1" || className === "L2")
     return { class_name: "L1L2", config: { l1: config?.["l1"] ?? 0, l2: config?.["l2"] ?? 0 } };
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, asTfjsKnows(member)]));
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, toTfjsConfig(member)]));
 }
 
 function namedConfig(
@@ -104,7 +104,7 @@ function namedConfig(
   inner: string,
 ): Readonly<Record<string, unknown>> {
   if (layer.className === "InputLayer") return { ...layer.config, sparse: false, name };
-  const config = asTfjsKnows(layer.config) as LeafLayer["config"];
+  const config = toTfjsConfig(layer.config) as LeafLayer["config"];
   const wrapped = config["layer"] as
     { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> } | undefined;
   return {
@@ -124,7 +124,7 @@ function namedConfig(
 
 /**
  * @param weightsFile name of the file that will hold the leaves' bytes
- * @throws ARCHITECTURE_INVALID for a weight whose dtype tfjs has not
+ * @throws ARCHITECTURE_INVALID for a weight whose dtype tfjs does not have
  */
 export function writeModelJson(
   architecture: Architecture,
@@ -200,8 +200,9 @@ function manifestWeight(layer: LeafLayer, index: number, name: string): Manifest
 
 /**
  * For each layer its calls in the order in which tfjs makes them when it loads the model. It goes through the
- * layers again and again, making what calls it can, and numbers them as it goes: a later call may overtake an
- * earlier one, and references by the file's own numbers would then lead to the wrong call without an error.
+ * layers repeatedly, makes every call whose inputs exist, and numbers the calls as it goes: a later call may
+ * overtake an earlier one, and references by the file's own numbers would then lead to the wrong call without
+ * an error.
  */
 function nodesInOrderOfCreation(layers: readonly LeafLayer[]): ReadonlyMap<number, readonly number[]> {
   const nodes = new Map<number, number[]>();
@@ -210,17 +211,17 @@ function nodesInOrderOfCreation(layers: readonly LeafLayer[]): ReadonlyMap<numbe
     const owner = sharedWith ?? i;
     waiting.set(owner, [...(waiting.get(owner) ?? []), i]);
   });
-  const made = new Set<number>();
+  const created = new Set<number>();
   while (waiting.size > 0) {
     for (const [owner, calls] of [...waiting]) {
-      const still = calls.filter((call) => {
-        if (!(layers[call] as LeafLayer).inputs.every(({ layer }) => made.has(layer))) return true;
-        made.add(call);
+      const stillWaiting = calls.filter((call) => {
+        if (!(layers[call] as LeafLayer).inputs.every(({ layer }) => created.has(layer))) return true;
+        created.add(call);
         nodes.set(owner, [...(nodes.get(owner) ?? []), call]);
         return false;
       });
-      if (still.length === 0) waiting.delete(owner);
-      else waiting.set(owner, still);
+      if (stillWaiting.length === 0) waiting.delete(owner);
+      else waiting.set(owner, stillWaiting);
     }
   }
   return nodes;

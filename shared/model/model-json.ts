@@ -1,6 +1,6 @@
 /**
- * tfjs model.json → architecture in canonical order, with the names beside it. Shapes of weights come from
- * the weights manifest, or from the tensors at hand, and are checked against the configuration.
+ * tfjs model.json → architecture in canonical order, and names. Shapes of weights come from the weights
+ * manifest, or else from the tensors given, and are checked against the configuration.
  */
 import { StemmaError } from "../errors.js";
 import { tensorByteLength, type DType } from "../tensor/dtype.js";
@@ -35,9 +35,9 @@ const dtypesOfManifest: Readonly<Record<string, DType>> = {
 };
 
 /**
- * @param bytes model.json as it stands in the file, or only its `modelTopology`
- * @param tensors headers by name, for a model.json without weights manifest; where both are there the
- * manifest decides
+ * @param bytes the content of model.json, or only its `modelTopology`
+ * @param tensors headers by name, for a model.json without weights manifest; where both are there, the
+ * manifest is used
  * @throws MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH where weights do not belong to the
  * layers
  */
@@ -53,21 +53,21 @@ export function readModelJson(
   const json = parseStrictJson(text, { maxDepth: 64, maxValues: 2_000_000 }, (reason, at) => {
     throw modelJsonMalformed(`${reason} (character ${at})`);
   });
-  if (!isJsonObject(json)) throw modelJsonMalformed("it is no object");
+  if (!isJsonObject(json)) throw modelJsonMalformed("it is not an object");
   if (json.get("format") === "graph-model")
     throw modelJsonMalformed("it is a graph model, which has no layers to fine-tune");
   const { calls, outputs } = graphOfTopology(json.get("modelTopology") ?? json);
   const manifest = manifestOf(json) ?? tensors;
   if (manifest === undefined)
     throw modelJsonMalformed("it has no weightsManifest, and no tensors came with it");
-  return describe(calls, outputs, manifest);
+  return describeModel(calls, outputs, manifest);
 }
 
 /** name → header of the weights manifest; the optimiser's weights are left out. */
 function manifestOf(json: JsonObject): ReadonlyMap<string, TensorHeader> | undefined {
   const groups = json.get("weightsManifest");
   if (groups === undefined || groups === null) return undefined;
-  if (!isJsonArray(groups)) throw modelJsonMalformed("weightsManifest is no list");
+  if (!isJsonArray(groups)) throw modelJsonMalformed("weightsManifest is not a list");
   const found = new Map<string, TensorHeader>();
   for (const group of groups) {
     const weights = isJsonObject(group) ? group.get("weights") : undefined;
@@ -76,7 +76,7 @@ function manifestOf(json: JsonObject): ReadonlyMap<string, TensorHeader> | undef
       const { name, header } = manifestWeight(weight);
       if (header === undefined) continue;
       if (found.has(name))
-        throw modelJsonMalformed(`the weight ${JSON.stringify(name.slice(0, 80))} is there twice`);
+        throw modelJsonMalformed(`the weight ${JSON.stringify(name.slice(0, 80))} is listed twice`);
       found.set(name, header);
     }
   }
@@ -84,7 +84,7 @@ function manifestOf(json: JsonObject): ReadonlyMap<string, TensorHeader> | undef
 }
 
 function manifestWeight(weight: Json): { readonly name: string; readonly header: TensorHeader | undefined } {
-  if (!isJsonObject(weight)) throw modelJsonMalformed("a weight is no object");
+  if (!isJsonObject(weight)) throw modelJsonMalformed("a weight is not an object");
   const name = weight.get("name");
   const shape = weight.get("shape");
   const dtype = weight.get("dtype");
@@ -110,8 +110,8 @@ function mismatch(reason: string): StemmaError {
 }
 
 /**
- * Names under which a file may keep a layer's weight, best first (TF 2 puts a cell's name between, tfjs
- * numbers what would be twice).
+ * Names that a layer's weight may have in a file, best first (TF 2 inserts a cell's name, tfjs numbers names
+ * that would occur twice).
  */
 function candidates(
   call: GraphCall,
@@ -123,7 +123,7 @@ function candidates(
   return [...(tensors.has(exact) ? [exact] : []), ...(loose.get(exact) ?? [])];
 }
 
-/** Every reading of a file's weight name under which a layer may look for it. */
+/** The weight names of a file by the names under which a layer may look for them. */
 function looseNames(tensors: ReadonlyMap<string, TensorHeader>): ReadonlyMap<string, readonly string[]> {
   const loose = new Map<string, string[]>();
   const add = (key: string, name: string): void => {
@@ -149,7 +149,7 @@ function looseNames(tensors: ReadonlyMap<string, TensorHeader>): ReadonlyMap<str
   return loose;
 }
 
-function describe(
+function describeModel(
   calls: readonly GraphCall[],
   outputs: readonly { readonly layer: number; readonly output: number }[],
   tensors: ReadonlyMap<string, TensorHeader>,
@@ -159,14 +159,14 @@ function describe(
     const lost = calls.find((_, i) => !order.includes(i));
     throw modelJsonMalformed(`the layer ${JSON.stringify(lost?.name.slice(0, 80))} leads to no output`);
   }
-  const place = new Map(order.map((call, index) => [call, index]));
+  const canonicalIndex = new Map(order.map((call, index) => [call, index]));
   const moved = ({
     layer,
     output,
   }: {
     readonly layer: number;
     readonly output: number;
-  }): { layer: number; output: number } => ({ layer: place.get(layer) as number, output });
+  }): { layer: number; output: number } => ({ layer: canonicalIndex.get(layer) as number, output });
   const owners = new Map<number, number>();
   const loose = looseNames(tensors);
   const taken = new Set<string>();
@@ -195,10 +195,11 @@ function describe(
     });
     return { ...layer, weights };
   });
-  const left = [...tensors.keys()].find((name) => !taken.has(name));
-  if (left !== undefined) throw mismatch(`no layer has the weight ${JSON.stringify(left.slice(0, 80))}`);
+  const unused = [...tensors.keys()].find((name) => !taken.has(name));
+  if (unused !== undefined) throw mismatch(`no layer has the weight ${JSON.stringify(unused.slice(0, 80))}`);
   const architecture = { layers, outputs: outputs.map(moved) };
-  encodeArchitecture(architecture); // what would be refused when read back is refused now
+  // What would be refused when it is read back is refused now.
+  encodeArchitecture(architecture);
   return {
     architecture,
     names: {

@@ -1,13 +1,13 @@
 /**
- * What a model is, in the words the rest of Stemma uses: leaves in canonical order, an architecture
- * or none (kind `opaque`), names for display. Types only; the functions are beside it:
- * tree.ts (Merkle tree, diff), architecture.ts (flattening, hash, tfjs model.json), names.ts,
- * save-record.ts, owner-map.ts, and ../tensor (hashing, safetensors).
+ * What a model is: leaves in canonical order, an architecture (or none: kind `opaque`), and names for
+ * display. Types only. The functions on them are in tree.ts and tree-diff.ts (Merkle tree, diff),
+ * architecture.ts (checks, hash), model-json.ts (tfjs model.json), names.ts, save-record.ts, owner-map.ts,
+ * and ../tensor (hashing, safetensors).
  */
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
 
 /**
- * One weight's place in a model. `path` is "layer/weight" (decimal indices) with an architecture, else the
+ * One weight of a model. `path` is "layer/weight" (decimal indices) with an architecture, else the
  * tensor's name.
  */
 export interface Leaf extends TensorHeader {
@@ -47,7 +47,7 @@ export interface Architecture {
   readonly outputs: readonly { readonly layer: number; readonly output: number }[];
 }
 
-/** A model at hand, ready to be saved: leaves with their bytes. */
+/** A model that is ready to be saved: leaves with their bytes. */
 export interface ModelSource {
   readonly kind: "architecture" | "opaque";
   readonly architecture?: Architecture;
@@ -56,13 +56,12 @@ export interface ModelSource {
   readonly sources: readonly TensorSource[];
   readonly names: Names;
   /**
-   * Of tensors that are to be stored in another form than raw: that form, by tensor id (codes of
-   * shared/objects).
+   * The encodings of tensors that are not to be stored raw, by tensor id (with the codes of shared/objects).
    */
   readonly coded?: ReadonlyMap<Hash, { readonly code: number; readonly bytes: Uint8Array }>;
 }
 
-/** What a file or framework called the leaves; kept beside the identity and given back on recovery. */
+/** What a file or framework called the leaves; not part of its identity, and restored on recovery. */
 export interface Names {
   /** Per leaf in canonical order. */
   readonly leaves: readonly string[];
@@ -78,8 +77,8 @@ export interface Names {
   /** Display names of layers, by layer index, where an architecture is known. */
   readonly layers?: readonly string[];
   /**
-   * Layers that were frozen (`trainable` false) when the model was described: a matter of its training, not
-   * of what it is.
+   * Layers that were frozen (`trainable` false) when the model was described: this is part of its training,
+   * not of its identity.
    */
   readonly frozenLayers?: readonly number[];
 }
@@ -118,7 +117,7 @@ export interface SaveRecord {
   /** The device's own counter for this line, from 1. */
   readonly sequence: number;
   readonly bases: readonly Hash[];
-  /** What a user checked this in after; another relation than training (MH15). */
+  /** The version after which a user checked this one in; not the version it was trained from (MH15). */
   readonly successorOf?: Hash;
   readonly kind: "architecture" | "opaque";
   readonly contentId: Hash;
@@ -126,8 +125,8 @@ export interface SaveRecord {
   readonly root: Hash;
   readonly approach: Approach;
   /**
-   * The float scheme that its values went through, such as "float16" or "quantize-uniform:8"; absent: exact,
-   * as trained.
+   * The float scheme that reduced its values, such as "float16" or "quantize-uniform:8"; absent: exact, as
+   * trained.
    */
   readonly scheme?: string;
   /** Milliseconds since 1970 by the saver's clock, with the error it knows of (null: unknown). */

@@ -3,7 +3,7 @@
  * never in it.
  */
 import { StemmaError } from "../errors.js";
-import { decodeCanonical, encodeCanonical, type CanonicalValue } from "./canonical-json.js";
+import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
 import type { Names } from "./model.js";
 
 /** A names object holds at most one file header verbatim; both are bounded. */
@@ -13,7 +13,7 @@ const limits = { maxBytes: maxNamesBytes, maxDepth: 4 };
 function invalid(reason: string): never {
   throw new StemmaError(
     "NAMES_INVALID",
-    `This is no list of a model's names: ${reason}. Fetch it again from where it was saved.`,
+    `This is not a list of a model's names: ${reason}. Fetch it again from where it was saved.`,
   );
 }
 
@@ -26,7 +26,7 @@ export function encodeNames(names: Names): Uint8Array {
 /** @param leafCount leaves of the tree it belongs to. @throws NAMES_INVALID, CANONICAL_JSON_INVALID */
 export function decodeNames(bytes: Uint8Array, leafCount: number): Names {
   const value = decodeCanonical(bytes, limits);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) invalid("it is no object");
+  if (typeof value !== "object" || value === null || Array.isArray(value)) invalid("it is not an object");
   const { format, ...names } = value as Record<string, unknown>;
   if (format !== 1) invalid("its format is not 1");
   return checkNames(names, leafCount);
@@ -56,15 +56,15 @@ function checkNames(names: object, leafCount: number): Names {
       fileOrder.every((i) => i < leafCount)
     )
   )
-    invalid("its file order is no order of the leaves");
+    invalid("its file order does not list every leaf once");
   if (
     fileMetadata !== undefined &&
     !(typeof fileMetadata === "object" && fileMetadata !== null && isTextList(Object.values(fileMetadata)))
   )
     invalid("its file metadata are not all texts");
-  if (fileHeader !== undefined && typeof fileHeader !== "string") invalid("its file header is no text");
+  if (fileHeader !== undefined && typeof fileHeader !== "string") invalid("its file header is not a text");
   if (layers !== undefined && !isTextList(layers)) invalid("its layer names are not all texts");
-  if (frozenLayers !== undefined && !isIndexList(frozenLayers)) invalid("its frozen layers are no indices");
+  if (frozenLayers !== undefined && !isIndexList(frozenLayers)) invalid("its frozen layers are not indices");
   return names as unknown as Names;
 }
 

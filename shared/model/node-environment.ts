@@ -1,14 +1,14 @@
 /**
- * Reads this process's environment from Node. The thin shell of environment.ts: called by composition roots
- * only.
+ * Reads this process's environment from Node. Only composition roots call it: everything else gets the
+ * environment as data.
  */
 import { arch, cpus, release, totalmem, type } from "node:os";
 import type { Environment } from "./environment.js";
 import { captureEnvironment, type EnvironmentFacts } from "./environment.js";
 
 /**
- * What Node knows of itself and the machine, and beside it what only the caller knows (Stemma's version,
- * backend, engine, GPU).
+ * What Node reports of itself and the machine, together with what only the caller knows (Stemma's version,
+ * backend, engine, GPU), which wins where both have a field.
  */
 export function captureNodeEnvironment(known: EnvironmentFacts): Environment {
   return captureEnvironment({

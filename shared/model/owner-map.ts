@@ -1,8 +1,8 @@
 /**
  * Owner map: for each leaf the newest version that changed it, so that one lookup finds every tensor
- * and who made it, however long the chain (EV8, EV10). Stored as format u8 = 1 ‖ owner count varint ‖
- * owners, 32 bytes each ‖ run count varint ‖ runs of (length varint ‖ owner index varint). Index 0 is
- * "this version", which is never written as a hash: it is not known yet when the map is hashed.
+ * and the version it comes from, however long the chain (EV8, EV10). Stored as format u8 = 1 ‖ owner count
+ * varint ‖ owners, 32 bytes each ‖ run count varint ‖ runs of (length varint ‖ owner index varint). Index 0
+ * is "this version", which is never written as a hash: it is not known yet when the map is hashed.
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf } from "../tensor/hash.js";
@@ -22,7 +22,7 @@ export interface OwnerMap {
 function invalid(reason: string): StemmaError {
   return new StemmaError(
     "OWNER_MAP_INVALID",
-    `This is no owner map: ${reason}. Fetch it again from where it was saved.`,
+    `This is not an owner map: ${reason}. Fetch it again from where it was saved.`,
   );
 }
 
@@ -59,7 +59,7 @@ function pushVarint(into: number[], value: number): void {
   into.push(rest);
 }
 
-/** @throws OWNER_MAP_INVALID for a map that is not in its one form */
+/** @throws OWNER_MAP_INVALID for a map that is not in canonical form */
 export function encodeOwnerMap(map: OwnerMap): Uint8Array {
   checkCanonical(map);
   const runs: number[] = [];
@@ -81,10 +81,10 @@ export function encodeOwnerMap(map: OwnerMap): Uint8Array {
   );
 }
 
-/** Owners in the order of their first leaf, each there once and used. */
+/** Checks that owners are in the order of their first leaf, each listed once and used. */
 function checkCanonical(map: OwnerMap): void {
   if (map.indices.length > maxLeaves) throw invalid(`it has ${map.indices.length} leaves`);
-  if (new Set(map.owners).size !== map.owners.length) throw invalid("an owner is there twice");
+  if (new Set(map.owners).size !== map.owners.length) throw invalid("an owner is listed twice");
   let seen = 0;
   for (const index of map.indices) {
     if (!Number.isInteger(index) || index < 0 || index > seen + 1)
@@ -96,7 +96,7 @@ function checkCanonical(map: OwnerMap): void {
 }
 
 /**
- * @param leafCount leaves of the tree it belongs to; another number is refused, so nothing larger is ever
+ * @param leafCount leaves of the tree it belongs to; another number is refused, so that nothing larger is
  * allocated
  * @throws OWNER_MAP_INVALID
  */
@@ -113,7 +113,7 @@ export function decodeOwnerMap(bytes: Uint8Array, leafCount: number): OwnerMap {
       const next = byte();
       value += (next & 0x7f) * 2 ** shift;
       if (next < 0x80) {
-        if (next === 0 && shift > 0) throw invalid("a number is longer than it need be");
+        if (next === 0 && shift > 0) throw invalid("a number is not in its shortest form");
         return value;
       }
     }

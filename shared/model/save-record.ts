@@ -4,7 +4,7 @@
  * characters), and what follows from other fields is left out: `kind` is "architecture" where
  * objects.architecture is named and else "opaque", `architecture` is that or 32 zero bytes, and the
  * content id is that of architecture and root. A clock error that is not known is left out too. Bytes that
- * say these things all the same are read and checked.
+ * state these fields nevertheless are read, and the fields are checked.
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf, isHash, objectId, zeroHash } from "../tensor/hash.js";
@@ -32,7 +32,7 @@ const requiredObjects = new Set<string>(["tree", "names", "ownerMap", "environme
 function invalid(reason: string): never {
   throw new StemmaError(
     "RECORD_INVALID",
-    `This is no save record: ${reason}. Ask whoever sent it for the record again.`,
+    `This is not a save record: ${reason}. Ask its sender for the record again.`,
   );
 }
 
@@ -41,7 +41,7 @@ export function versionIdOf(recordBytes: Uint8Array): Hash {
   return objectId("record", recordBytes);
 }
 
-function short(hash: Hash): string {
+function toBase64url(hash: Hash): string {
   return Buffer.from(hashBytes(hash)).toString("base64url");
 }
 
@@ -63,16 +63,16 @@ export function encodeSaveRecord(record: SaveRecord): Uint8Array {
   const value: CanonicalValue = {
     ...plain,
     clockErrorMs: clockErrorMs ?? undefined,
-    bases: bases.map(short),
-    root: short(root),
-    successorOf: successorOf === undefined ? undefined : short(successorOf),
+    bases: bases.map(toBase64url),
+    root: toBase64url(root),
+    successorOf: successorOf === undefined ? undefined : toBase64url(successorOf),
     objects: {
       ...Object.fromEntries(
         Object.entries(hashes)
           .filter(([, hash]) => hash !== undefined)
-          .map(([field, hash]) => [field, short(hash)]),
+          .map(([field, hash]) => [field, toBase64url(hash)]),
       ),
-      attachments: attachments?.map(({ name, hash }) => ({ name, hash: short(hash) })),
+      attachments: attachments?.map(({ name, hash }) => ({ name, hash: toBase64url(hash) })),
     },
   };
   const bytes = encodeCanonical(value);
@@ -89,28 +89,28 @@ type Members = Readonly<Record<string, unknown>>;
 
 function membersOf(value: unknown, what: string, allowed: readonly string[]): Members {
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    return invalid(`${what} is no object`);
+    return invalid(`${what} is not an object`);
   for (const name of Object.keys(value))
     if (!allowed.includes(name))
       invalid(`${what} has the unknown member ${JSON.stringify(name.slice(0, 80))}`);
   return value as Members;
 }
 
-function long(value: unknown, what: string): Hash {
+function hashFromBase64url(value: unknown, what: string): Hash {
   if (typeof value === "string" && /^[0-9A-Za-z_-]{43}$/.test(value)) {
     const bytes = Buffer.from(value, "base64url");
     if (bytes.length === 32 && bytes.toString("base64url") === value) return hexOf(bytes);
   }
-  return invalid(`${what} is no hash`);
+  return invalid(`${what} is not a hash`);
 }
 
 function listOf<T>(
   value: unknown,
   what: string,
-  most: number,
+  max: number,
   read: (item: unknown, i: number) => T,
 ): readonly T[] {
-  if (!Array.isArray(value) || value.length > most) return invalid(`${what} is no list of at most ${most}`);
+  if (!Array.isArray(value) || value.length > max) return invalid(`${what} is not a list of at most ${max}`);
   return value.map(read);
 }
 
@@ -142,14 +142,14 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
   if (bytes.length > maxRecordBytes)
     throw new StemmaError(
       "RECORD_TOO_LARGE",
-      `A save record has at most ${maxRecordBytes} bytes, this one ${bytes.length}. Ask whoever sent it for the record again.`,
+      `A save record has at most ${maxRecordBytes} bytes, this one ${bytes.length}. Ask its sender for the record again.`,
       { actual: bytes.length },
     );
   const value = membersOf(decodeCanonical(bytes, { maxBytes: maxRecordBytes, maxDepth: 5 }), "it", fields);
   const objects = membersOf(value["objects"], "objects", [...objectFields, "attachments"]);
   const hashes: Record<string, Hash> = {};
   for (const field of objectFields) {
-    if (objects[field] !== undefined) hashes[field] = long(objects[field], `objects.${field}`);
+    if (objects[field] !== undefined) hashes[field] = hashFromBase64url(objects[field], `objects.${field}`);
     else if (requiredObjects.has(field)) invalid(`objects.${field} is missing`);
   }
   const attachments =
@@ -157,21 +157,26 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
       ? undefined
       : listOf(objects["attachments"], "objects.attachments", maxAttachments, (item, i) => {
           const entry = membersOf(item, `attachment ${i}`, ["name", "hash"]);
-          return { name: entry["name"] as string, hash: long(entry["hash"], `the hash of attachment ${i}`) };
+          return {
+            name: entry["name"] as string,
+            hash: hashFromBase64url(entry["hash"], `the hash of attachment ${i}`),
+          };
         });
-  const root = long(value["root"], "root");
+  const root = hashFromBase64url(value["root"], "root");
   const architecture = hashes["architecture"] ?? zeroHash;
   const record = {
     ...value,
-    bases: listOf(value["bases"], "bases", maxBases, (item, i) => long(item, `base ${i}`)),
-    ...(value["successorOf"] === undefined ? {} : { successorOf: long(value["successorOf"], "successorOf") }),
+    bases: listOf(value["bases"], "bases", maxBases, (item, i) => hashFromBase64url(item, `base ${i}`)),
+    ...(value["successorOf"] === undefined
+      ? {}
+      : { successorOf: hashFromBase64url(value["successorOf"], "successorOf") }),
     kind: value["kind"] ?? (hashes["architecture"] === undefined ? "opaque" : "architecture"),
     architecture,
     root,
     contentId:
       value["contentId"] === undefined
         ? contentId(architecture, root)
-        : long(value["contentId"], "contentId"),
+        : hashFromBase64url(value["contentId"], "contentId"),
     clockErrorMs: value["clockErrorMs"] ?? null,
     objects: { ...hashes, ...(attachments === undefined ? {} : { attachments }) },
   } as unknown as SaveRecord;
@@ -180,11 +185,11 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
 }
 
 /**
- * Names people give: shown in tables and typed in commands, so no control characters, and no ":" that parts
- * name from version.
+ * Names that people give. They are shown in tables and typed in commands, so they have no control characters,
+ * and no ":", which separates name and version.
  */
 const displayName = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}:]{1,200}$/u;
-/** Parts of a topic or a folder's name. */
+/** Names that become part of a topic or of a folder's name. */
 const label = /^[^\p{Cc}\p{Cs}\p{Z}:/\\+#.$][^\p{Cc}\p{Cs}\p{Z}:/\\+#]{0,127}$/u;
 
 /** A float scheme and its bits, such as "quantize-uniform:8". */
@@ -198,9 +203,9 @@ function checkRecord(record: SaveRecord): void {
     if (typeof record[field] !== "string" || !label.test(record[field]))
       invalid(`its ${field} is empty, too long, or has characters that no ${field} may have`);
   if (!Number.isSafeInteger(record.sequence) || record.sequence < 1)
-    invalid("its sequence is no whole number ≥ 1");
+    invalid("its sequence is not a whole number ≥ 1");
   if (!Number.isSafeInteger(record.savedAtMs) || record.savedAtMs < 0)
-    invalid("its time is no whole number of milliseconds");
+    invalid("its time is not a whole number of milliseconds");
   if (
     record.clockErrorMs !== null &&
     !(Number.isSafeInteger(record.clockErrorMs) && record.clockErrorMs >= 0)
@@ -208,7 +213,7 @@ function checkRecord(record: SaveRecord): void {
     invalid("its clock error is neither unknown nor a whole number of milliseconds");
   if (!["snapshot", "update", "provenance"].includes(record.approach)) invalid("its approach is unknown");
   if (record.scheme !== undefined && (typeof record.scheme !== "string" || !schemeLabel.test(record.scheme)))
-    invalid("its scheme is no name of one");
+    invalid("its scheme is not the name of a float scheme");
   if (record.kind !== "architecture" && record.kind !== "opaque") invalid("its kind is unknown");
   if (record.bases.length > maxBases || new Set(record.bases).size !== record.bases.length)
     invalid("a base is named twice, or there are too many");
@@ -229,8 +234,8 @@ function checkHashes(record: SaveRecord): void {
     ...record.bases,
     ...Object.values(hashes).filter((value) => value !== undefined),
   ])
-    if (!isHash(hash)) invalid("one of its hashes is none");
-  if (record.successorOf !== undefined && !isHash(record.successorOf)) invalid("successorOf is no hash");
+    if (!isHash(hash)) invalid("one of its hashes is not 64 hexadecimal digits");
+  if (record.successorOf !== undefined && !isHash(record.successorOf)) invalid("successorOf is not a hash");
   if (
     attachments.length > maxAttachments ||
     new Set(attachments.map(({ name }) => name)).size !== attachments.length

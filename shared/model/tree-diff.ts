@@ -1,7 +1,7 @@
 /**
- * What differs between two models, found from their trees alone, never from tensors: equal subtrees
- * first, then the rest by tensor id, then by name (docs/formats.md, "Trees and models"). MM7 fixes its cost:
- * the last two of 8, 64, 128 leaves changed are found with 7, 13, 15 comparisons.
+ * What differs between two models, found from their trees without reading tensors: equal subtrees
+ * are matched first, then the other leaves by tensor id, then by name (docs/formats.md, "Trees and models").
+ * MM7 fixes its cost: the last two of 8, 64, 128 leaves changed are found with 7, 13, 15 comparisons.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { zeroHash } from "../tensor/hash.js";
@@ -18,8 +18,8 @@ export interface ModelSide {
 }
 
 /**
- * `changed`: same place and shape, other bits. `renamed`: same tensor, other name. `moved`: same tensor,
- * other place. `reshaped`: other shape or dtype.
+ * `changed`: same position and shape, other bits. `renamed`: same tensor, other name. `moved`: same tensor,
+ * other position. `reshaped`: other shape or dtype.
  */
 export type ChangeKind = "changed" | "added" | "removed" | "renamed" | "moved" | "reshaped";
 
@@ -42,8 +42,7 @@ export interface TreeDiff {
   /** In the order of `a`'s leaves, then what was added. */
   readonly changes: readonly Change[];
   /**
-   * For each leaf of `b` the leaf of `a` that holds the same tensor and that it was matched with, or
-   * undefined.
+   * For each leaf of `b` the leaf of `a` with the same tensor that it was matched with, or undefined.
    */
   readonly kept: readonly (number | undefined)[];
 }
@@ -90,128 +89,151 @@ function descend(a: TreeNode, b: TreeNode, found: Descent): void {
   descend(a.right as TreeNode, b.right as TreeNode, found);
 }
 
-/** Matches the two rests by key, first come first served; what is matched leaves them. */
-function matchBy(
-  onlyA: Set<number>,
-  onlyB: Set<number>,
-  keyA: (i: number) => string | undefined,
-  keyB: (i: number) => string | undefined,
-  pair: (a: number, b: number) => void,
-): void {
+/** Indices of the leaves of both sides that have no partner yet. */
+interface Unmatched {
+  readonly a: Set<number>;
+  readonly b: Set<number>;
+}
+
+/** The key of a leaf of either side, by index; leaves without a key are not matched. */
+interface LeafKeys {
+  readonly a: (i: number) => string | undefined;
+  readonly b: (j: number) => string | undefined;
+}
+
+/** Pairs unmatched leaves with equal keys, in order, and removes them. */
+function matchBy(unmatched: Unmatched, keys: LeafKeys, pair: (i: number, j: number) => void): void {
   const waiting = new Map<string, number[]>();
-  for (const b of onlyB) {
-    const key = keyB(b);
+  for (const j of unmatched.b) {
+    const key = keys.b(j);
     if (key === undefined) continue;
     const queue = waiting.get(key);
-    if (queue === undefined) waiting.set(key, [b]);
-    else queue.push(b);
+    if (queue === undefined) waiting.set(key, [j]);
+    else queue.push(j);
   }
   for (const queue of waiting.values()) queue.reverse();
-  for (const a of onlyA) {
-    const key = keyA(a);
-    const b = key === undefined ? undefined : waiting.get(key)?.pop();
-    if (b === undefined) continue;
-    onlyA.delete(a);
-    onlyB.delete(b);
-    pair(a, b);
+  for (const i of unmatched.a) {
+    const key = keys.a(i);
+    const j = key === undefined ? undefined : waiting.get(key)?.pop();
+    if (j === undefined) continue;
+    unmatched.a.delete(i);
+    unmatched.b.delete(j);
+    pair(i, j);
   }
 }
 
 /** Which leaves differ and how. Pure; both sides in canonical order. */
 export function diffTrees(a: ModelSide, b: ModelSide): TreeDiff {
-  const treeA = merkleTree(a.leaves);
-  const treeB = merkleTree(b.leaves);
+  const found = compareTrees(a.leaves, b.leaves);
+  const { partners, kept, added } = matchLeaves(a, b, found);
+  const positional = a.architecture !== zeroHash || b.architecture !== zeroHash;
+  const changes: Change[] = [];
+  a.leaves.forEach((_, i) => {
+    const from = namedLeaf(a, i);
+    const j = partners.get(i);
+    const change = j === undefined ? removedLeaf(from) : changeOf(from, namedLeaf(b, j), positional);
+    if (change !== undefined) changes.push(change);
+  });
+  for (const j of added) {
+    const { leaf, name } = namedLeaf(b, j);
+    changes.push({ kind: "added", path: leaf.path, name, b: leaf });
+  }
+  return {
+    sameArchitecture: a.architecture === b.architecture,
+    comparisons: found.comparisons,
+    changes,
+    kept,
+  };
+}
+
+/** Equal subtrees, and the leaves outside them. */
+function compareTrees(a: LeafTable, b: LeafTable): Descent {
+  const treeA = merkleTree(a);
+  const treeB = merkleTree(b);
   const found: Descent = { comparisons: 0, onlyA: [], onlyB: [], same: [] };
   if (treeA !== undefined && treeB !== undefined) descend(treeA, treeB, found);
   else {
     all(treeA, found.onlyA);
     all(treeB, found.onlyB);
   }
-
-  const nameA = (i: number): string => a.names?.[i] ?? (a.leaves[i] as Leaf).path;
-  const nameB = (i: number): string => b.names?.[i] ?? (b.leaves[i] as Leaf).path;
-  const leafA = (i: number): Leaf => a.leaves[i] as Leaf;
-  const leafB = (i: number): Leaf => b.leaves[i] as Leaf;
-  const partner = new Map<number, number>();
-  const kept: (number | undefined)[] = b.leaves.map(() => undefined);
-  const keep = (i: number, j: number): void => {
-    partner.set(i, j);
-    kept[j] = i;
-  };
-  // Equal subtrees lie at the same place in both trees: the descent walks them in step.
-  for (const [from, to] of found.same) for (let i = from; i < to; i++) keep(i, i);
-
-  const onlyA = new Set(found.onlyA);
-  const onlyB = new Set(found.onlyB);
-  // Tensors that both rests hold: after a full fine-tune none, and three of the matchings need not look at
-  // anything.
-  const inB = new Set([...onlyB].map((j) => leafB(j).tensor));
-  const inA = new Set([...onlyA].map((i) => leafA(i).tensor));
-  const twoSided = (tensor: Hash, key: string): string | undefined =>
-    inA.has(tensor) && inB.has(tensor) ? key : undefined;
-  const byTensor = (keyOf: (leaf: Leaf, name: string) => string): void => {
-    matchBy(
-      onlyA,
-      onlyB,
-      (i) => twoSided(leafA(i).tensor, keyOf(leafA(i), nameA(i))),
-      (j) => twoSided(leafB(j).tensor, keyOf(leafB(j), nameB(j))),
-      keep,
-    );
-  };
-  // A leaf without an architecture that an insertion shifted: same path, same tensor, other index.
-  byTensor((leaf) => `${leaf.tensor} ${leaf.path}`);
-  byTensor((leaf, name) => `${leaf.tensor} ${name}`);
-  byTensor((leaf) => leaf.tensor);
-  const sameArchitecture = a.architecture === b.architecture;
-  const pair = (i: number, j: number): void => {
-    partner.set(i, j);
-  };
-  // In one architecture a place is a place; names come from a process-wide counter and may lie.
-  if (sameArchitecture)
-    matchBy(
-      onlyA,
-      onlyB,
-      (i) => leafA(i).path,
-      (j) => leafB(j).path,
-      pair,
-    );
-  matchBy(onlyA, onlyB, nameA, nameB, pair);
-  matchBy(
-    onlyA,
-    onlyB,
-    (i) => leafA(i).path,
-    (j) => leafB(j).path,
-    pair,
-  );
-
-  const changes: Change[] = [];
-  for (let i = 0; i < a.leaves.length; i++) {
-    const j = partner.get(i);
-    if (j === undefined) changes.push({ kind: "removed", path: leafA(i).path, name: nameA(i), a: leafA(i) });
-    else {
-      const change = changeOf(
-        leafA(i),
-        nameA(i),
-        leafB(j),
-        nameB(j),
-        a.architecture !== zeroHash || b.architecture !== zeroHash,
-      );
-      if (change !== undefined) changes.push(change);
-    }
-  }
-  for (const j of [...onlyB].sort((x, y) => x - y))
-    changes.push({ kind: "added", path: leafB(j).path, name: nameB(j), b: leafB(j) });
-  return { sameArchitecture, comparisons: found.comparisons, changes, kept };
+  return found;
 }
 
-function changeOf(a: Leaf, nameA: string, b: Leaf, nameB: string, positional: boolean): Change | undefined {
+interface LeafMatches {
+  /** Index in `a` → index in `b`. */
+  readonly partners: ReadonlyMap<number, number>;
+  readonly kept: TreeDiff["kept"];
+  /** Leaves of `b` without a partner, ascending. */
+  readonly added: readonly number[];
+}
+
+/** Pairs leaves by subtree, then by tensor, then by name or position. */
+function matchLeaves(a: ModelSide, b: ModelSide, found: Descent): LeafMatches {
+  const partners = new Map<number, number>();
+  const kept: (number | undefined)[] = b.leaves.map(() => undefined);
+  const pair = (i: number, j: number): void => {
+    partners.set(i, j);
+  };
+  const keep = (i: number, j: number): void => {
+    pair(i, j);
+    kept[j] = i;
+  };
+  // Equal subtrees are at the same position in both trees, because the descent walks both in step.
+  for (const [from, to] of found.same) for (let i = from; i < to; i++) keep(i, i);
+
+  const unmatched: Unmatched = { a: new Set(found.onlyA), b: new Set(found.onlyB) };
+  // Tensors that occur among the unmatched leaves of both sides. After a full fine-tune there are none, and
+  // three of the matchings have nothing to do.
+  const tensorsA = new Set(found.onlyA.map((i) => namedLeaf(a, i).leaf.tensor));
+  const tensorsB = new Set(found.onlyB.map((j) => namedLeaf(b, j).leaf.tensor));
+  const matchTensors = (keyOf: (named: NamedLeaf) => string): void => {
+    const keyIn = (side: ModelSide) => (index: number) => {
+      const named = namedLeaf(side, index);
+      const { tensor } = named.leaf;
+      return tensorsA.has(tensor) && tensorsB.has(tensor) ? keyOf(named) : undefined;
+    };
+    matchBy(unmatched, { a: keyIn(a), b: keyIn(b) }, keep);
+  };
+  const matchOthers = (keyOf: (named: NamedLeaf) => string): void => {
+    matchBy(unmatched, { a: (i) => keyOf(namedLeaf(a, i)), b: (j) => keyOf(namedLeaf(b, j)) }, pair);
+  };
+  // A leaf without an architecture that an insertion shifted: same path, same tensor, other index.
+  matchTensors(({ leaf }) => `${leaf.tensor} ${leaf.path}`);
+  matchTensors(({ leaf, name }) => `${leaf.tensor} ${name}`);
+  matchTensors(({ leaf }) => leaf.tensor);
+  // Within one architecture positions identify leaves; names come from a process-wide counter and may
+  // mislead.
+  if (a.architecture === b.architecture) matchOthers(({ leaf }) => leaf.path);
+  matchOthers(({ name }) => name);
+  matchOthers(({ leaf }) => leaf.path);
+  return { partners, kept, added: [...unmatched.b].sort((x, y) => x - y) };
+}
+
+interface NamedLeaf {
+  readonly leaf: Leaf;
+  readonly name: string;
+}
+
+function namedLeaf({ leaves, names }: ModelSide, index: number): NamedLeaf {
+  const leaf = leaves[index] as Leaf;
+  return { leaf, name: names?.[index] ?? leaf.path };
+}
+
+function removedLeaf({ leaf, name }: NamedLeaf): Change {
+  return { kind: "removed", path: leaf.path, name, a: leaf };
+}
+
+/** @param positional whether paths are positions in an architecture, not names */
+function changeOf(from: NamedLeaf, to: NamedLeaf, positional: boolean): Change | undefined {
+  const { leaf: a, name } = from;
+  const { leaf: b } = to;
   const others = {
     ...(a.path === b.path ? {} : { otherPath: b.path }),
-    ...(nameA === nameB ? {} : { otherName: nameB }),
+    ...(name === to.name ? {} : { otherName: to.name }),
   };
-  const change = (kind: ChangeKind): Change => ({ kind, path: a.path, name: nameA, ...others, a, b });
+  const change = (kind: ChangeKind): Change => ({ kind, path: a.path, name, ...others, a, b });
   if (a.tensor !== b.tensor) return change(hasSameHeader(a, b) ? "changed" : "reshaped");
-  // Without an architecture the place is the name.
+  // Without an architecture the path is the name.
   if (a.path !== b.path) return change(positional ? "moved" : "renamed");
-  return nameA === nameB ? undefined : change("renamed");
+  return name === to.name ? undefined : change("renamed");
 }

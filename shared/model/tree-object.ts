@@ -80,7 +80,7 @@ function decodeLeaf(
   let at = start + 4;
   need(at, pathBytes + 2);
   if (!isUtf8(buffer.subarray(at, at + pathBytes)))
-    throw treeMalformed(`the path of leaf ${index} is no UTF-8`);
+    throw treeMalformed(`the path of leaf ${index} is not UTF-8`);
   const path = buffer.toString("utf8", at, at + pathBytes);
   at += pathBytes;
   const dtype = dtypeOfCode(buffer[at] as number);

@@ -1,6 +1,6 @@
 /**
  * The Merkle tree over a model's leaves (RFC 6962, section 2.1, with Stemma's own leaf): hashes, order
- * of leaves, root. What differs between two trees is tree-diff.ts; the stored form is tree-object.ts.
+ * of leaves, root. tree-diff.ts compares two trees; tree-object.ts has the stored form.
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, sha256, sha256OfSmall } from "../tensor/hash.js";
@@ -20,13 +20,13 @@ export function leafPath(layer: number, weight: number): string {
   return `${layer}/${weight}`;
 }
 
-/** Indices of a positional path "layer/weight", or undefined where it is none. */
+/** Indices of a positional path "layer/weight"; undefined for any other text. */
 export function positionOf(path: string): { readonly layer: number; readonly weight: number } | undefined {
   const found = positional.exec(path);
   return found === null ? undefined : { layer: Number(found[1]), weight: Number(found[2]) };
 }
 
-/** A code unit's rank among code points: surrogates stand for what is beyond U+FFFF. */
+/** A code unit's rank among code points: surrogates represent code points beyond U+FFFF. */
 function rank(unit: number): number {
   return unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }
@@ -49,19 +49,21 @@ export function comparePaths(kind: ModelKind, a: string, b: string): number {
   const left = positionOf(a);
   const right = positionOf(b);
   if (left === undefined || right === undefined)
-    throw treeMalformed(`the path ${JSON.stringify(left === undefined ? a : b)} is no "layer/weight"`);
+    throw treeMalformed(
+      `the path ${JSON.stringify(left === undefined ? a : b)} is not of the form "layer/weight"`,
+    );
   return left.layer - right.layer || left.weight - right.weight;
 }
 
 export function treeMalformed(reason: string): StemmaError {
   return new StemmaError(
     "TREE_MALFORMED",
-    `This is no table of a model's tensors: ${reason}. Fetch it again from where it was saved.`,
+    `This is not a table of a model's leaves: ${reason}. Fetch it again from where it was saved.`,
   );
 }
 
 /**
- * Refuses leaves that are not in canonical order, are there twice, or whose paths are not of this kind.
+ * Refuses leaves that are not in canonical order, occur twice, or have paths not of this kind.
  * @throws TREE_MALFORMED
  */
 export function checkLeafOrder(kind: ModelKind, leaves: LeafTable): void {
@@ -69,16 +71,16 @@ export function checkLeafOrder(kind: ModelKind, leaves: LeafTable): void {
     throw treeMalformed(`it has ${leaves.length} leaves, more than ${maxLeaves}`);
   leaves.forEach((leaf, i) => {
     if (!isWellFormedText(leaf.path) || Buffer.byteLength(leaf.path) > maxPathBytes)
-      throw treeMalformed(`the path of leaf ${i} is no text of at most ${maxPathBytes} bytes`);
+      throw treeMalformed(`the path of leaf ${i} is not a text of at most ${maxPathBytes} bytes`);
     if (kind === "architecture" && positionOf(leaf.path) === undefined)
-      throw treeMalformed(`the path ${JSON.stringify(leaf.path)} is no "layer/weight"`);
+      throw treeMalformed(`the path ${JSON.stringify(leaf.path)} is not of the form "layer/weight"`);
     const before = leaves[i - 1];
     if (before !== undefined && comparePaths(kind, before.path, leaf.path) >= 0)
-      throw treeMalformed(`the leaf ${JSON.stringify(leaf.path)} is twice in it or out of order`);
+      throw treeMalformed(`the leaf ${JSON.stringify(leaf.path)} occurs twice or is out of order`);
   });
 }
 
-/** One piece of memory for all small hashes: each is done with before the next begins. */
+/** One buffer for all small hashes, as each is finished before the next starts. */
 const scratch = Buffer.alloc(4096);
 
 /** H(0x00 ‖ path length ‖ path ‖ tensor id), the length as u32 little-endian. */
@@ -125,20 +127,20 @@ function nodeOver(hashes: readonly Hash[], from: number, to: number): TreeNode {
   return { hash: nodeHash(left.hash, right.hash), from, to, left, right };
 }
 
-/** A save and a recovery ask for the tree of one table several times; tables never change. */
-const known = new WeakMap<LeafTable, TreeNode>();
+/** Trees already built: a save and a recovery need that of one table several times. Tables never change. */
+const knownTrees = new WeakMap<LeafTable, TreeNode>();
 
 /** The tree over leaves in canonical order; undefined for a model without tensors, whose root is H(""). */
 export function merkleTree(leaves: LeafTable): TreeNode | undefined {
   if (leaves.length === 0) return undefined;
   const tree =
-    known.get(leaves) ??
+    knownTrees.get(leaves) ??
     nodeOver(
       leaves.map((leaf) => leafHash(leaf.path, leaf.tensor)),
       0,
       leaves.length,
     );
-  known.set(leaves, tree);
+  knownTrees.set(leaves, tree);
   return tree;
 }
 

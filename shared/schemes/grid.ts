@@ -5,9 +5,9 @@
  * are aligned; x + 1.5·2^p in float32 keeps of x a multiple of its unit, and its mantissa is that multiple
  * plus half the range).
  *
- * They differ in how the multiples are stored. Fixed point stores them as one tensor of integers. A normalised
- * tensor is stored in byte planes of that mantissa, highest first: already its first byte tells 256 values
- * apart, where a float32's first byte has the sign and most of the exponent.
+ * They differ in how the multiples are stored. Fixed point stores them as one tensor of integers. A
+ * normalised tensor is stored in byte planes of that mantissa, highest first: already its first byte tells
+ * 256 values apart, where a float32's first byte has the sign and most of the exponent.
  *
  * Bytes: bits u8 ‖ exponent of the unit i16 ‖ exceptions ‖ fixed: one nested tensor of integers; normalised:
  * a nested tensor for each plane. Both zeros become +0; infinities and NaNs are exceptions.
@@ -48,7 +48,9 @@ function gridOf(bits: number, exponent: number): Grid {
   return { bits, exponent, min: -max, max };
 }
 
-/** The finest grid of so many bits that reaches the largest finite number's power of two. @param words float32 */
+/**
+ * The finest grid of so many bits that reaches the largest finite number's power of two. @param words float32
+ */
 export function gridFor(words: Uint32Array, bits: number): Grid {
   let largest = 0;
   for (const word of words) {

@@ -13,8 +13,8 @@ import type { Tensor, TensorHeader } from "../tensor/tensor.js";
 let plain: DeltaCodec | undefined;
 
 /**
- * The codec on the TypeScript kernels, which needs no loading. A caller that has the codec on the wasm kernels
- * passes that instead; both read and write the same bytes.
+ * The codec on the TypeScript kernels, which needs no loading. A caller that has the codec on the wasm
+ * kernels passes that instead; both read and write the same bytes.
  */
 export function plainCodec(): DeltaCodec {
   return (plain ??= createDeltaCodec(plainKernels()));

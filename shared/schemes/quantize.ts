@@ -2,10 +2,10 @@
  * Quantisation to at most 256 values, with a coding table and a code for each number (MH §IV-B). Uniform: the
  * table's values are at even distances from the tensor's smallest number to its largest. Random: they are the
  * tensor's own numbers, drawn from a named stream, so that values are closest where most numbers are (the
- * "Forgy" and "linear" tables of Han et al., Deep Compression, §3.2, which ModelHub cites). Each number becomes
- * the nearest value; of two equally near ones, that with the even code. A tensor with no more distinct values
- * than the table takes stays exact, including infinities and NaNs. Otherwise those are exceptions, and both
- * zeros become +0.
+ * "Forgy" and "linear" tables of Han et al., Deep Compression, §3.2, which ModelHub cites). Each number
+ * becomes the nearest value; of two equally near ones, that with the even code. A tensor with no more
+ * distinct values than the table takes stays exact, including infinities and NaNs. Otherwise those are
+ * exceptions, and both zeros become +0.
  *
  * Bytes: table kind u8 (0 range, 1 list) ‖ range: size − 1 u8, smallest and largest value as float32; list:
  * size − 1 u8, nested float32 tensor ‖ exceptions ‖ nested U8 tensor of codes, absent where the table has one

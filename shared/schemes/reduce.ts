@@ -3,8 +3,8 @@
  * decode-scheme.ts gives the numbers back. Pure; knows no store and no model.
  *
  * Schemes are for matrices (MH §IV-B speaks of float matrices). A tensor stays exact if it has another type,
- * fewer than two dimensions (biases, statistics of batch normalisation) or no elements, or if its compact form
- * would not be smaller. Tensors that stay exact are shared with the exact model, where that is stored.
+ * fewer than two dimensions (biases, statistics of batch normalisation) or no elements, or if its compact
+ * form would not be smaller. Tensors that stay exact are shared with the exact model, where that is stored.
  */
 import { ByteWriter } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
@@ -23,7 +23,8 @@ import { bytesOf, wordsOf } from "./float-words.js";
 
 export interface ReducedTensor {
   /**
-   * The tensor that a reader gets, as many bytes as before; the same object as the input where it stays exact.
+   * The tensor that a reader gets, as many bytes as before; the same object as the input where it stays
+   * exact.
    */
   readonly reduced: Uint8Array;
   /** 0 (raw) where the tensor stays exact. */
@@ -34,8 +35,8 @@ export interface ReducedTensor {
 
 export interface ReduceOptions {
   /**
-   * Decimal text of an unsigned 64-bit number, from which random tables are drawn: "0" by default. Each tensor
-   * has a stream named by its id, so that equal tensors are reduced alike.
+   * Decimal text of an unsigned 64-bit number, from which random tables are drawn: "0" by default. Each
+   * tensor has a stream named by its id, so that equal tensors are reduced alike.
    */
   readonly seed?: string;
   /** Where absent, the codec on the TypeScript kernels. */

@@ -65,7 +65,7 @@ export function parseScheme(text: string): Scheme {
   }
   throw new StemmaError(
     "USAGE",
-    `${JSON.stringify(text.slice(0, 60))} is no float scheme. Use one of ${schemeForms}.`,
+    `${JSON.stringify(text.slice(0, 60))} is not a float scheme. Use one of ${schemeForms}.`,
     { scheme: text.slice(0, 60) },
   );
 }

@@ -1,10 +1,10 @@
 /**
- * Element types of tensors: those of safetensors, with the codes that tensor ids use (docs/formats.md, "Tensors"). Bits are
- * carried, never interpreted.
+ * Element types of tensors: those of safetensors, with the codes that tensor ids use (docs/formats.md,
+ * "Tensors"). Bits are carried, never interpreted.
  */
 import { StemmaError } from "../errors.js";
 
-/** name → [code in a tensor id, bits an element]. */
+/** Name → code in a tensor id, bits of an element. */
 const table = {
   BOOL: [1, 8],
   U8: [2, 8],
@@ -75,7 +75,7 @@ export function tensorByteLength(dtype: DType, shape: readonly number[]): number
     if (!Number.isSafeInteger(dimension) || dimension < 0)
       throw new StemmaError(
         "SHAPE_INVALID",
-        `The shape [${shape.join(", ")}] has the dimension ${dimension}, which is no whole number ≥ 0. Check the file it came from.`,
+        `The shape [${shape.join(", ")}] has the dimension ${dimension}, which is not a whole number ≥ 0. Check the file it came from.`,
         { shape },
       );
     elements *= dimension;
@@ -91,7 +91,7 @@ export function tensorByteLength(dtype: DType, shape: readonly number[]): number
   if (bits % 8 !== 0)
     throw new StemmaError(
       "SHAPE_INVALID",
-      `${elements} elements of ${dtype} are ${bits} bits, no whole number of bytes. Pad the tensor to whole bytes before saving.`,
+      `${elements} elements of ${dtype} are ${bits} bits, not a whole number of bytes. Pad the tensor to whole bytes before saving.`,
       { dtype, shape },
     );
   if (bits / 8 > maxTensorBytes)

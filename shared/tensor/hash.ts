@@ -2,7 +2,7 @@
  * SHA-256 and the identities made of it: tensors and small objects. A pure function of bytes; knows no model
  * and no store.
  */
-import { createHash, hash as hashAtOnce, type Hash as NodeHash } from "node:crypto";
+import { createHash, hash as hashInOneCall, type Hash as NodeHash } from "node:crypto";
 import { dtypeCode, tensorByteLength } from "./dtype.js";
 import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "./tensor.js";
 import { StemmaError } from "../errors.js";
@@ -23,7 +23,7 @@ export function hexOf(bytes: Uint8Array): Hash {
   if (bytes.length !== 32)
     throw new StemmaError(
       "INTERNAL",
-      `A hash has 32 bytes, these are ${bytes.length}. Report this with what led to it.`,
+      `A hash has 32 bytes, not ${bytes.length}. Report this with what led to it.`,
     );
   return Buffer.from(bytes.buffer, bytes.byteOffset, 32).toString("hex") as Hash;
 }
@@ -51,12 +51,12 @@ export class Sha256 {
   }
 }
 
-/** SHA-256 of a few bytes in one call: for the many small hashes of a tree. */
+/** SHA-256 of few bytes in one call, for the many small hashes of a tree. */
 export function sha256OfSmall(bytes: Uint8Array): Hash {
-  return hashAtOnce("sha256", bytes, "hex") as Hash;
+  return hashInOneCall("sha256", bytes, "hex") as Hash;
 }
 
-/** Up to here parts are gathered and hashed in one call, which costs a third of a streaming hash. */
+/** Parts up to this size are joined and hashed in one call, at a third of the cost of a streaming hash. */
 const smallBytes = 4096;
 
 /** SHA-256 over the parts one after the other; strings as UTF-8. */
@@ -88,7 +88,7 @@ export function tensorIdPrefix(header: TensorHeader): Uint8Array {
 }
 
 /**
- * A hasher that has the tensor's header behind it and waits for its bytes. @throws SHAPE_INVALID,
+ * A hasher that has read the tensor's header and expects its bytes. @throws SHAPE_INVALID,
  * TENSOR_TOO_LARGE
  */
 export function tensorHasher(header: TensorHeader): Sha256 {

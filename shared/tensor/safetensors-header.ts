@@ -30,17 +30,17 @@ export interface SafetensorsEntry extends TensorHeader {
 }
 
 export interface SafetensorsHeader {
-  /** In the order of their bytes (of their header entries where several begin at one place). */
+  /** In the order of their bytes; in that of their header entries where several begin at one offset. */
   readonly tensors: readonly SafetensorsEntry[];
   readonly metadata: Readonly<Record<string, string>> | undefined;
-  /** The header as it stands in the file, padding included. */
+  /** The header's text as in the file, padding included. */
   readonly text: string;
 }
 
 export function safetensorsMalformed(where: string, reason: string): StemmaError<"SAFETENSORS_MALFORMED"> {
   return new StemmaError(
     "SAFETENSORS_MALFORMED",
-    `${where} is no valid safetensors file: ${reason}. Write it again with the tool it came from.`,
+    `${where} is not a valid safetensors file: ${reason}. Write it again with the tool it came from.`,
     { reason },
   );
 }
@@ -66,7 +66,7 @@ export function parseSafetensorsHeader(
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    fail("its header is no UTF-8");
+    fail("its header is not UTF-8");
   }
   if (!/\} *$/.test(text)) fail("its header does not end with } and spaces");
   const json = parseStrictJson(
@@ -74,7 +74,7 @@ export function parseSafetensorsHeader(
     { maxDepth: 3, maxValues: maxHeaderValues, wholeNumbersOnly: true },
     (reason, at) => fail(`${reason} (character ${at} of its header)`),
   );
-  const members = isJsonObject(json) ? json : fail("its header is no object");
+  const members = isJsonObject(json) ? json : fail("its header is not an object");
   const metadata = members.get(metadataName);
   const entries = [...members]
     .filter(([name]) => name !== metadataName)
@@ -87,24 +87,24 @@ export function parseSafetensorsHeader(
 type Fail = (reason: string) => never;
 
 /**
- * By place; a tensor without bytes comes before the one that begins where it lies. Equal places keep the
- * header's order.
+ * By offset; a tensor without bytes comes before the one that begins at the same offset. Equal ranges keep
+ * the header's order.
  */
 function inFileOrder(entries: readonly SafetensorsEntry[]): readonly SafetensorsEntry[] {
   return [...entries].sort((a, b) => a.begin - b.begin || a.end - b.end);
 }
 
 function metadataOf(value: Json, fail: Fail): Readonly<Record<string, string>> {
-  if (!isJsonObject(value)) return fail(`${metadataName} is no object`);
+  if (!isJsonObject(value)) return fail(`${metadataName} is not an object`);
   for (const [name, text] of value)
-    if (typeof text !== "string") fail(`${metadataName}.${name.slice(0, 80)} is no text`);
+    if (typeof text !== "string") fail(`${metadataName}.${name.slice(0, 80)} is not a text`);
   return Object.fromEntries(value) as Record<string, string>;
 }
 
 function entryOf(name: string, value: Json, fail: Fail): SafetensorsEntry {
   const shown = `the tensor ${JSON.stringify(name.slice(0, 80))}`;
   if (Buffer.byteLength(name) > maxNameBytes) fail(`${shown} has a name longer than ${maxNameBytes} bytes`);
-  if (!isJsonObject(value)) return fail(`${shown} is described by no object`);
+  if (!isJsonObject(value)) return fail(`${shown} is not described by an object`);
   for (const member of value.keys())
     if (member !== "dtype" && member !== "shape" && member !== "data_offsets")
       fail(`${shown} has the unknown member ${JSON.stringify(member.slice(0, 80))}`);
@@ -136,7 +136,7 @@ function dtypeOf(value: JsonObject, shown: string, fail: Fail): DType {
 
 function numbersOf(value: Json | undefined, shown: string, fail: Fail): readonly number[] {
   if (!isJsonArray(value) || !value.every((item) => typeof item === "number"))
-    return fail(`${shown} that is no list of whole numbers`);
+    return fail(`${shown} that is not a list of whole numbers`);
   return value;
 }
 
@@ -157,7 +157,7 @@ function checkCoverage(tensors: readonly SafetensorsEntry[], dataBytes: number, 
     );
 }
 
-/** What a writer is told of one tensor. */
+/** One tensor of a file to be written. */
 export interface SafetensorsPart extends TensorHeader {
   readonly name: string;
 }
@@ -183,12 +183,12 @@ export function safetensorsHeaderText(
   const names = new Set(parts.map(({ name }) => name));
   if (names.size !== parts.length || names.has(metadataName))
     throw safetensorsMalformed(
-      "What is to be written",
-      names.has(metadataName) ? `a tensor is called ${metadataName}` : "two tensors have one name",
+      "The file to be written",
+      names.has(metadataName) ? `a tensor is called ${metadataName}` : "two tensors have the same name",
     );
   const texts = [...names, ...Object.entries(metadata ?? {}).flat()];
   if (!texts.every(isWellFormedText))
-    throw safetensorsMalformed("What is to be written", "a name holds half a surrogate pair");
+    throw safetensorsMalformed("The file to be written", "a name holds half a surrogate pair");
   const members = offsetsOf(parts).map(
     ({ name, dtype, shape, begin, end }) =>
       `${JSON.stringify(name)}:${JSON.stringify({ dtype, shape, data_offsets: [begin, end] })}`,
@@ -199,8 +199,7 @@ export function safetensorsHeaderText(
 }
 
 /**
- * Whether a kept header describes exactly these tensors in this order and this metadata, so that it may be
- * written ahead of them.
+ * Whether a kept header describes exactly these tensors in this order, so that it can be written before them.
  */
 export function headerDescribes(text: string, parts: readonly SafetensorsPart[]): boolean {
   const wanted = offsetsOf(parts);

@@ -1,6 +1,6 @@
 /**
- * Reads safetensors files of any size through a file port: the header at once, tensors as streams. Knows no
- * model.
+ * Reads safetensors files of any size through a file port: first the header, then tensors as streams. Knows
+ * no model.
  */
 import { StemmaError } from "../errors.js";
 import type { OpenFile } from "../ports.js";
@@ -13,7 +13,7 @@ import {
 } from "./safetensors-header.js";
 import { maxChunkBytes, type TensorSource } from "./tensor.js";
 
-/** What of an open file the reader needs. */
+/** The part of an open file that the reader uses. */
 export type ByteFile = Pick<OpenFile, "read" | "size">;
 
 /** Bytes of one read. */
@@ -37,7 +37,7 @@ async function readFully(file: ByteFile, target: Uint8Array, position: number, w
     if (count === 0)
       throw new StemmaError(
         "SAFETENSORS_TRUNCATED",
-        `${where} ends at byte ${position + at}, inside what its header promises. Copy it again from where it is whole.`,
+        `${where} ends at byte ${position + at}, inside what its header promises. Copy it again from a complete one.`,
         { position: position + at },
       );
     at += count;
@@ -61,7 +61,7 @@ export async function readSafetensors(file: ByteFile, where: string): Promise<Sa
   if (dataStart > size)
     throw new StemmaError(
       "SAFETENSORS_TRUNCATED",
-      `${where} has ${size} bytes, its header alone claims ${dataStart}. Copy it again from where it is whole.`,
+      `${where} has ${size} bytes, its header alone claims ${dataStart}. Copy it again from a complete one.`,
       { size },
     );
   const bytes = new Uint8Array(dataStart - 8);

@@ -21,8 +21,8 @@ export interface NamedSource {
 export interface SafetensorsOptions {
   readonly metadata?: Readonly<Record<string, string>>;
   /**
-   * A header kept from the file these tensors came from; written verbatim where it still describes them,
-   * passed over where not.
+   * A header kept from the file that these tensors came from; written verbatim where it still describes them,
+   * else ignored.
    */
   readonly headerText?: string;
 }

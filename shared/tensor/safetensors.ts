@@ -1,4 +1,4 @@
-/** safetensors in one place for those who import it: header, reader, writer. */
+/** The interface of the safetensors modules: header, reader, writer. */
 export {
   maxHeaderBytes,
   parseSafetensorsHeader,

@@ -1,7 +1,8 @@
 /**
- * A JSON parser (RFC 8259) for text from outside: bounded in depth and number of values, refuses
- * duplicate names and lone surrogates, keeps the order of members (JavaScript objects would move
- * integer-like names to the front). Knows nothing of what the text means.
+ * A JSON parser (RFC 8259) for text from outside. Ours, because JSON.parse and the libraries around it
+ * neither bound depth and number of values before allocating, nor refuse duplicate names and lone surrogates,
+ * nor keep the order of members (JavaScript objects move integer-like names to the front). Knows nothing of
+ * what the text means.
  */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = ReadonlyMap<string, Json>;
@@ -74,19 +75,19 @@ class Parser {
       case '"':
         return this.string();
       case "t":
-        return this.word("true", true);
+        return this.literal("true", true);
       case "f":
-        return this.word("false", false);
+        return this.literal("false", false);
       case "n":
-        return this.word("null", null);
+        return this.literal("null", null);
       default:
         return this.number();
     }
   }
 
-  word<T>(word: string, value: T): T {
-    if (!this.text.startsWith(word, this.at)) this.fail("there is no JSON value", this.at);
-    this.at += word.length;
+  literal<T>(text: string, value: T): T {
+    if (!this.text.startsWith(text, this.at)) this.fail("there is no JSON value", this.at);
+    this.at += text.length;
     return value;
   }
 
@@ -139,12 +140,12 @@ class Parser {
     return plain;
   }
 
-  deeper(depth: number): void {
+  checkDepth(depth: number): void {
     if (depth > this.limits.maxDepth) this.fail(`it is nested deeper than ${this.limits.maxDepth}`, this.at);
   }
 
   array(depth: number): readonly Json[] {
-    this.deeper(depth);
+    this.checkDepth(depth);
     const items: Json[] = [];
     this.at++;
     this.skipSpace();
@@ -163,7 +164,7 @@ class Parser {
   }
 
   object(depth: number): JsonObject {
-    this.deeper(depth);
+    this.checkDepth(depth);
     const members = new Map<string, Json>();
     this.at++;
     this.skipSpace();

@@ -1,4 +1,5 @@
 /** What a tensor is: element type, shape, and bytes that may come in pieces. Knows no model. */
+import { asyncIterableOf } from "./async-iterable.js";
 import type { DType } from "./dtype.js";
 
 /** 64 lower-case hexadecimal digits: a SHA-256. */
@@ -22,15 +23,15 @@ export const maxChunkBytes = 64 * 1024 * 1024;
 
 /**
  * A tensor whose bytes come as a stream of pieces of at most `maxChunkBytes`; each call of `chunks` starts
- * afresh.
+ * from the first byte.
  */
 export interface TensorSource extends TensorHeader {
   readonly byteLength: number;
   /**
-   * The tensor's id, set only where these very bytes were hashed to it in this process's memory and are not
-   * written to any more: who stores them need not hash them again. Never set from anything received.
+   * The tensor's id, set only where exactly these bytes were hashed in this process's memory and do not
+   * change any more, so that storing them need not hash them again. Never set from anything received.
    */
-  readonly hashedId?: Hash;
+  readonly hashedId?: Hash | undefined;
   chunks(): AsyncIterable<Uint8Array>;
 }
 
@@ -40,21 +41,23 @@ export function sourceOfTensor(tensor: Tensor, hashedId?: Hash): TensorSource {
     dtype: tensor.dtype,
     shape: tensor.shape,
     byteLength: tensor.bytes.length,
-    ...(hashedId === undefined ? {} : { hashedId }),
-    async *chunks() {
-      for (let at = 0; at < tensor.bytes.length; at += maxChunkBytes)
-        yield tensor.bytes.subarray(at, at + maxChunkBytes);
-    },
+    hashedId,
+    chunks: () => asyncIterableOf(chunksOf(tensor.bytes)),
   };
+}
+
+function* chunksOf(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let offset = 0; offset < bytes.length; offset += maxChunkBytes)
+    yield bytes.subarray(offset, offset + maxChunkBytes);
 }
 
 /** Reads a whole source into memory; only for tensors known to fit. */
 export async function tensorOfSource(source: TensorSource): Promise<Tensor> {
   const bytes = new Uint8Array(source.byteLength);
-  let at = 0;
+  let offset = 0;
   for await (const chunk of source.chunks()) {
-    bytes.set(chunk, at);
-    at += chunk.length;
+    bytes.set(chunk, offset);
+    offset += chunk.length;
   }
   return { dtype: source.dtype, shape: source.shape, bytes };
 }

@@ -13,10 +13,14 @@ import { openRepository } from "../../server/repository/open-repository.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 
 const [, , from, to] = process.argv;
-if (from === undefined || to === undefined || existsSync(to)) throw new Error("Name a golden home, and a folder that does not exist yet.");
+if (from === undefined || to === undefined || existsSync(to))
+  throw new Error("Name a golden home, and a folder that does not exist yet.");
 const work = await mkdtemp(join(tmpdir(), "stemma-golden-"));
 await cp(from, join(work, "home"), { recursive: true });
-const home = await openHome(join(work, "home"), { ...nodeHomePorts(), files: nodeFiles({ fileMode: 0o644, folderMode: 0o755 }) });
+const home = await openHome(join(work, "home"), {
+  ...nodeHomePorts(),
+  files: nodeFiles({ fileMode: 0o644, folderMode: 0o755 }),
+});
 for (const fleet of await home.fleets()) {
   const repository = await openRepository(home, fleet);
   console.error(fleet, await repository.backup(resolve(to)));

@@ -18,24 +18,61 @@ import { manualClock, seededRandom } from "../helpers/manual-clock.js";
 import { nearlyEqual, noiseTensor, weights } from "../helpers/related-tensors.js";
 
 const folder = resolve(process.argv[2] ?? "");
-if (process.argv[2] === undefined || existsSync(folder)) throw new Error("Name a folder that does not exist yet.");
+if (process.argv[2] === undefined || existsSync(folder))
+  throw new Error("Name a folder that does not exist yet.");
 
-const [base, first, second, third] = [0, 1, 2, 3].map((member) => memberOf(1, member, [9, 33])) as [Tensor, Tensor, Tensor, Tensor];
+const [base, first, second, third] = [0, 1, 2, 3].map((member) => memberOf(1, member, [9, 33])) as [
+  Tensor,
+  Tensor,
+  Tensor,
+  Tensor,
+];
 // A signalling NaN, −0, an infinity and a denormal among the weights: bits that a float assignment would change.
 const odd: Tensor = { ...base, bytes: base.bytes.slice() };
 odd.bytes.set(new Uint8Array(Uint32Array.of(0x7f800001, 0x80000000, 0x7f800000, 1).buffer), 40);
-const close = nearlyEqual(base, 0.95, 3), larger = weights([12, 33], 4), half = noiseTensor("F16", [7, 5], 5), scalar = noiseTensor("I64", [], 6), empty: Tensor = { dtype: "F32", shape: [0, 3], bytes: new Uint8Array() };
+const close = nearlyEqual(base, 0.95, 3),
+  larger = weights([12, 33], 4),
+  half = noiseTensor("F16", [7, 5], 5),
+  scalar = noiseTensor("I64", [], 6),
+  empty: Tensor = { dtype: "F32", shape: [0, 3], bytes: new Uint8Array() };
 
 const packs: readonly { readonly recode: boolean; readonly tensors: readonly (Tensor | CodedTensor)[] }[] = [
   { recode: false, tensors: [base, first, scalar, empty] },
-  { recode: false, tensors: [codedAgainst(second, first, base), codedAgainst(third, second, undefined, "planes"), codedAgainst(odd, base), codedAgainst(close, base), codedAgainst(larger, base), codedAgainst(half, undefined, undefined, "planes")] },
+  {
+    recode: false,
+    tensors: [
+      codedAgainst(second, first, base),
+      codedAgainst(third, second, undefined, "planes"),
+      codedAgainst(odd, base),
+      codedAgainst(close, base),
+      codedAgainst(larger, base),
+      codedAgainst(half, undefined, undefined, "planes"),
+    ],
+  },
   { recode: true, tensors: [codedAgainst(first, base)] },
 ];
 
 await mkdir(folder, { recursive: true });
-const store = await openPackStore(nodeFiles({ fileMode: 0o644, folderMode: 0o755 }), join(folder, "packs"), { clock: manualClock(), random: seededRandom("golden packs") });
+const store = await openPackStore(nodeFiles({ fileMode: 0o644, folderMode: 0o755 }), join(folder, "packs"), {
+  clock: manualClock(),
+  random: seededRandom("golden packs"),
+});
 const written = [];
-for (const { recode, tensors } of packs) written.push({ ...await writePack(store, tensors, { recode }), recode, tensors: tensors.map((tensor) => ("code" in tensor ? { id: tensor.id, coded: true } : { id: idOfTensor(tensor), coded: false })) });
-const tensors = [...store.list()].map(({ id, header }) => ({ id, ...header, representation: store.encodingOf(id) }));
+for (const { recode, tensors } of packs)
+  written.push({
+    ...(await writePack(store, tensors, { recode })),
+    recode,
+    tensors: tensors.map((tensor) =>
+      "code" in tensor ? { id: tensor.id, coded: true } : { id: idOfTensor(tensor), coded: false },
+    ),
+  });
+const tensors = [...store.list()].map(({ id, header }) => ({
+  id,
+  ...header,
+  representation: store.encodingOf(id),
+}));
 await store.close();
-await writeFile(join(folder, "expected.json"), `${JSON.stringify({ format: 2, packs: written, tensors }, undefined, 1)}\n`);
+await writeFile(
+  join(folder, "expected.json"),
+  `${JSON.stringify({ format: 2, packs: written, tensors }, undefined, 1)}\n`,
+);

@@ -212,22 +212,24 @@ describe("fixed planes", () => {
     fc.assert(
       fc.property(
         tensors,
-        fc.nat(),
-        fc.nat(255),
-        fc.constantFrom("flip", "cut", "extend", "any"),
+        fc.record({
+          position: fc.nat(),
+          value: fc.nat(255),
+          damage: fc.constantFrom("flip", "cut", "extend", "any"),
+        }),
         fc.constantFrom(1, 2, 3, 4),
-        (tensor, place, value, how, levels) => {
+        (tensor, { position, value, damage }, levels) => {
           const { code, bytes } = roundTrip(tensor);
           if (code !== encodingCodes.fixedPlanes) return;
           const damaged =
-            how === "extend"
+            damage === "extend"
               ? Uint8Array.from([...bytes, value])
-              : how === "cut"
-                ? bytes.slice(0, place % bytes.length)
+              : damage === "cut"
+                ? bytes.slice(0, position % bytes.length)
                 : bytes.slice();
-          // Lengths and tables lie in front.
-          if (how === "flip") damaged[place % Math.min(40, bytes.length)] = value;
-          if (how === "any") damaged[place % bytes.length] = value;
+          // Lengths and tables come first.
+          if (damage === "flip") damaged[position % Math.min(40, bytes.length)] = value;
+          if (damage === "any") damaged[position % bytes.length] = value;
           const outcomes = [wasm, plain, createDeltaCodec(plainKernels())].map((codec) => {
             try {
               return levels > 3

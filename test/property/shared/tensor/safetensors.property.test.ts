@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { asyncIterableOf } from "../../../../shared/tensor/async-iterable.js";
 import { dtypeBits, dtypes, tensorByteLength } from "../../../../shared/tensor/dtype.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
@@ -49,10 +50,12 @@ test("tensors, order, metadata and root come back through a file, and the file b
           dtype: content.dtype,
           shape: content.shape,
           byteLength: content.bytes.length,
-          async *chunks() {
-            for (let at = 0; at < content.bytes.length; at += pieceBytes)
-              yield content.bytes.subarray(at, at + pieceBytes);
-          },
+          chunks: () =>
+            asyncIterableOf(
+              Array.from({ length: Math.ceil(content.bytes.length / pieceBytes) }, (_, i) =>
+                content.bytes.subarray(i * pieceBytes, (i + 1) * pieceBytes),
+              ),
+            ),
         },
       }));
       const parts: Uint8Array[] = [];

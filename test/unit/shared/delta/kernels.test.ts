@@ -14,7 +14,10 @@ const committed = join(root, "shared/delta/kernels/delta.wasm");
 test("the committed kernels are what their sources compile to, and have the pinned hash", async () => {
   const { compileKernels, hashFile } = (await import(
     pathToFileURL(join(root, "launcher/kernels.mjs")).href
-  )) as { compileKernels(name: string): Promise<Buffer>; hashFile(bytes: Uint8Array, name: string): string };
+  )) as {
+    readonly compileKernels: (name: string) => Promise<Buffer>;
+    readonly hashFile: (bytes: Uint8Array, name: string) => string;
+  };
   const bytes = await readFile(committed);
   assert.equal(createHash("sha256").update(bytes).digest("hex"), deltaHash);
   assert.equal(
@@ -44,7 +47,7 @@ function sectionsOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
   return found;
 }
 
-test("the kernels import their memory and nothing else, and bring no data that would lie on it", async () => {
+test("the kernels import their memory and nothing else, and bring no data that would overwrite it", async () => {
   const sections = sectionsOf(await readFile(committed));
   const imports = 2;
   const memory = 5;

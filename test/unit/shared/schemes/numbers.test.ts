@@ -14,7 +14,6 @@ import { nearestCode, randomTable, uniformTable } from "../../../../shared/schem
 import { isSchemeCode, parseScheme, schemeCodes, schemeText } from "../../../../shared/schemes/scheme.js";
 import { shiftToNearestEven, wordOfProduct } from "../../../../shared/schemes/float-words.js";
 import { Streams } from "../../../../shared/random/streams.js";
-import { weights } from "../../../helpers/related-tensors.js";
 
 const view = new DataView(new ArrayBuffer(4));
 const numberOf = (word: number): number => {

@@ -4,6 +4,7 @@ import { mkdtemp, open, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { asyncIterableOf } from "../../../../shared/tensor/async-iterable.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { DType } from "../../../../shared/tensor/dtype.js";
@@ -123,14 +124,12 @@ describe("safetensors", () => {
     assert.deepEqual(again.metadata, { 10: "x", 9: "y" });
   });
 
-  test("a written file says its length before, and short or long sources are refused", async () => {
+  test("the length of a file is known before it is written, and short or long sources are refused", async () => {
     const source = (given: number): TensorSource => ({
       dtype: "F32",
       shape: [2],
       byteLength: 8,
-      async *chunks() {
-        yield new Uint8Array(given);
-      },
+      chunks: () => asyncIterableOf([new Uint8Array(given)]),
     });
     const tensors = [{ name: "a", source: source(8) }];
     const written: Uint8Array[] = [];

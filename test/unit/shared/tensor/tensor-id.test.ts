@@ -1,6 +1,7 @@
 /** Tensor and object identities against golden vectors. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { asyncIterableOf } from "../../../../shared/tensor/async-iterable.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { dtypes, type DType } from "../../../../shared/tensor/dtype.js";
 import {
@@ -45,9 +46,7 @@ describe("tensor id", () => {
       dtype: "F32",
       shape: [2],
       byteLength: 8,
-      async *chunks() {
-        for (const length of pieces) yield new Uint8Array(length);
-      },
+      chunks: () => asyncIterableOf(pieces.map((length) => new Uint8Array(length))),
     });
     assert.throws(() => tensorId({ dtype: "F32", shape: [2] }, new Uint8Array(7)), mismatch);
     await assert.rejects(tensorIdOfSource(stream(4, 3)), mismatch);
