@@ -59,7 +59,7 @@ function uniqueNames(architecture: Architecture, wanted: readonly string[]): rea
       names.push(names[sharedWith] as string);
       return;
     }
-    const base = wanted[i] ?? defaultLayerNames(architecture)[i];
+    const base: string = wanted[i] ?? defaultLayerNames(architecture)[i]!;
     let name = base;
     for (let n = 1; taken.has(name); n++) name = `${base}_${n}`;
     taken.add(name);
