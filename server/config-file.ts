@@ -165,10 +165,7 @@ export const serverFileSchema = z.strictObject({
     .describe("The log, on standard error."),
   limits: z
     .strictObject({
-      ingest: ingestLimitsSchema
-        .partial()
-        .optional()
-        .describe("Limits of what the server accepts, for each fleet."),
+      ingest: ingestLimitsSchema.optional().describe("Limits of what the server accepts, for each fleet."),
       broker: brokerLimitsSchema
         .optional()
         .describe(
@@ -183,7 +180,7 @@ export type ServerFile = z.infer<typeof serverFileSchema>;
 
 /** What server.json sets: options of the server, and how it logs. */
 export interface ServerSettings {
-  readonly options: Partial<ServerOptions>;
+  readonly options: Omit<ServerOptions, "home">;
   readonly log: { readonly level?: LogLevel | undefined; readonly form?: LogForm | undefined };
 }
 

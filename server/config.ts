@@ -57,15 +57,21 @@ export interface ServerOptions {
   readonly retention?: boolean | undefined;
 }
 
-type OptionalOption = "tls" | "broker";
-
-export interface ServerConfig extends Required<
-  Omit<ServerOptions, OptionalOption | "limits" | "brokerLimits">
-> {
+/** Checked options, completed with defaults. */
+export interface ServerConfig {
+  readonly home: string;
+  readonly fleets: readonly string[];
+  readonly host: string;
+  readonly mqttPort: number;
+  readonly httpPort: number;
   readonly tls: TlsFiles | undefined;
   readonly broker: ExternalBrokerSettings | undefined;
+  readonly enrolment: EnrolmentAddresses;
+  readonly rootTopic: string;
+  readonly releaseAfter: ReleasePolicy;
   readonly limits: IngestLimits;
   readonly brokerLimits: BrokerLimits;
+  readonly retention: boolean;
 }
 
 export const defaultMqttPort = 1883;

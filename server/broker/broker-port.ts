@@ -54,7 +54,7 @@ export type BrokerEvent =
    */
   | {
       readonly type: "frame-refused";
-      readonly identity?: DeviceIdentity;
+      readonly identity?: DeviceIdentity | undefined;
       readonly address: string;
       readonly reason: string;
       readonly bytes: number;

@@ -39,7 +39,7 @@ export async function cleanDemo(home: string): Promise<boolean> {
   if ((await readFile(join(home, markName)).catch(() => undefined)) === undefined)
     throw new StemmaError(
       "USAGE",
-      `${home} is no folder of the demo (it has no ${markName}), so it is not removed. Remove it by hand if you are sure.`,
+      `${home} is not a folder of the demo (it has no ${markName}), so it is not removed. Remove it by hand if you are sure.`,
     );
   const running = await findLocalServer(join(home, "server"));
   if (running)

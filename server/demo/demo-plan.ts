@@ -8,8 +8,9 @@ export const demoFleet = "demo";
 
 /** Folders of real data that were found; absent ones are replaced by the project's own data. */
 export interface AvailableData {
-  readonly nasaBattery?: string;
-  readonly mnist?: string;
+  /** Folders; undefined where the data set is missing. */
+  readonly nasaBattery: string | undefined;
+  readonly mnist: string | undefined;
 }
 
 export interface DemoLine {

@@ -15,7 +15,8 @@ export interface LineState {
 export interface DemoState {
   readonly online: ReadonlySet<string>;
   readonly lines: ReadonlyMap<string, LineState>;
-  /** Newest last. */ readonly notes: readonly string[];
+  /** Newest last. */
+  readonly notes: readonly string[];
   readonly names: ReadonlyMap<string, string>;
 }
 
@@ -54,7 +55,7 @@ export function applyEvent(state: DemoState, event: ServerEvent): DemoState {
     case "device-disconnected":
       return { ...state, online: new Set([...state.online].filter((device) => device !== event.device)) };
     case "offered":
-      return update(state, event, () => ({ doing: "gets its initial model" }));
+      return update(state, event, () => ({ doing: "receives its initial model" }));
     case "announced":
       return update(state, event, () => ({ doing: "announced a model", transferred: 0, transferTotal: 0 }));
     case "wanted":

@@ -1,4 +1,4 @@
-/** The table at the demo's end: one row a saved version, figures that were measured in this run. */
+/** The table at the end of the demo: one row per saved version, with figures measured in this run. */
 import {
   formatBytes,
   formatDuration,
@@ -9,7 +9,7 @@ import {
 import type { ResultMetadata } from "../../shared/train/result-metadata.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerOperations } from "../api/server-operations.js";
-import { demoFleet, type DemoPlan } from "./demo-plan.js";
+import { demoFleet } from "./demo-plan.js";
 import type { FleetWatch, ReportFigures } from "./fleet-watch.js";
 import type { Proof } from "./prove-recoveries.js";
 
@@ -25,7 +25,6 @@ type MetricMetadata = Partial<ResultMetadata>;
 
 export async function demoRows(
   operations: ServerOperations,
-  plan: DemoPlan,
   watch: FleetWatch,
   proofs: readonly Proof[],
 ): Promise<DemoRow[]> {
@@ -66,7 +65,7 @@ export function describeMetric(
   return `${name} ${before.toFixed(1)} ${unit} → ${after.toFixed(1)} ${unit}`;
 }
 
-/** "75 KiB / 200 KiB (37 %)": everything that came for a version against a full snapshot of it. */
+/** "75 KiB / 200 KiB (37 %)": all bytes received for a version, compared with a full snapshot of it. */
 export function describeWire(wireBytes: number | undefined, tensorBytes: number): string {
   if (wireBytes === undefined) return `- / ${formatBytes(tensorBytes)}`;
   return `${formatBytes(wireBytes)} / ${formatBytes(tensorBytes)} (${Math.round((100 * wireBytes) / Math.max(1, tensorBytes))} %)`;
@@ -96,7 +95,10 @@ const columns: readonly Column<DemoRow>[] = [
     align: "right",
   },
   { title: "HELD-OUT: INITIAL MODEL → THIS", value: ({ metric }) => metric },
-  { title: "EXACT", value: ({ proof }) => (proof === undefined ? "not picked" : proof.exact ? "yes" : "NO") },
+  {
+    title: "EXACT",
+    value: ({ proof }) => (proof === undefined ? "not picked" : proof.exact ? "yes" : "NO"),
+  },
 ];
 
 export function printDemoTable(rows: readonly DemoRow[], proofs: readonly Proof[], output: Output): void {
@@ -118,6 +120,6 @@ export function printDemoTable(rows: readonly DemoRow[], proofs: readonly Proof[
       })),
     },
     names: rows.map(({ model }) => `${model.name}:${model.version}`),
-    text: `\n${renderTable(rows, columns)}\n${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on the device, ${proofs.length - withFile} with the recorded Merkle root.\nON THE WIRE: all that came for a version, its tensors coded against what device and server share; FULL: a snapshot of all its tensors.\nSAVE: from the announcement to the signed receipt after fsync. RECOVER: load, rebuild, check environment, verify.`,
+    text: `\n${renderTable(rows, columns)}\n${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on the device, ${proofs.length - withFile} with the recorded Merkle root.\nON THE WIRE: bytes received for a version, its tensors coded against those that device and server share.\nFULL: bytes of all its tensors.\nSAVE: from the announcement to the signed receipt after fsync. RECOVER: load, rebuild, check environment, verify.`,
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Follows the demo's fleet: folds the server's events into the screen, cuts one agent off in the middle
- * of a transfer and shows it go on, and knows when every line has done its rounds.
+ * Follows the demo's fleet: folds the server's events into the screen, kills one agent in the middle of a
+ * transfer and shows that it resumes, and reports when every line has done its rounds.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
@@ -15,14 +15,14 @@ export interface Restarter {
   restart(vehicle: DemoVehicle): StartedProcess;
 }
 
-/** What was measured of one version while it was reported. */
+/** What was measured while a version was received. */
 export interface ReportFigures {
   readonly wireBytes: number;
   readonly tensorBytes: number;
   readonly tookMs: number;
 }
 
-/** Longest time in which no model is reported or activated; a round takes seconds. */
+/** How long no model may be recorded or activated; a round takes seconds. */
 const patienceMs = 120_000;
 
 export class FleetWatch {
@@ -32,7 +32,7 @@ export class FleetWatch {
   readonly #earlier = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
   readonly figures = new Map<string, ReportFigures>();
-  /** What the cut showed, once it has happened: bytes already there when the transfer went on. */
+  /** What the killed transfer showed: bytes that had arrived when it was resumed. */
   cut: { readonly atBytes: number; readonly resumedBytes: number; readonly totalBytes: number } | undefined;
 
   constructor(
@@ -50,8 +50,8 @@ export class FleetWatch {
     this.#timer.unref();
   }
 
-  say(line: string): void {
-    this.#screen.say(`• ${line}`);
+  printLine(line: string): void {
+    this.#screen.printLine(`• ${line}`);
   }
   progress(line: string): void {
     if (!this.#fleetShown) this.output.progress(line);
@@ -65,8 +65,8 @@ export class FleetWatch {
     this.#fleetShown = false;
   }
 
-  /** A version that no event of this run will name. */
-  named(versionId: string, name: string): void {
+  /** Names a version that no event of this run will name. */
+  setName(versionId: string, name: string): void {
     this.#state = { ...this.#state, names: new Map(this.#state.names).set(versionId, name) };
   }
 
@@ -106,20 +106,20 @@ export class FleetWatch {
   #plainLine(event: ServerEvent): void {
     switch (event.event) {
       case "device-connected":
-        this.say(`${event.device} is online`);
+        this.printLine(`${event.device} is online`);
         break;
       case "recorded":
-        this.say(
+        this.printLine(
           `${event.device} ${event.line}: ${event.name}:${event.version} recorded, ${formatBytes(event.wireBytes)} on the wire of ${formatBytes(event.tensorBytes)}`,
         );
         break;
       case "activated":
-        this.say(
+        this.printLine(
           `${event.device} ${event.line}: runs ${this.#state.names.get(event.versionId) ?? event.versionId.slice(0, 8)}`,
         );
         break;
       case "refused":
-        this.say(`${event.device}: refused, ${event.message}`);
+        this.printLine(`${event.device}: refused, ${event.message}`);
         break;
       default:
         break;
@@ -145,19 +145,14 @@ export class FleetWatch {
         reject(
           new StemmaError(
             "TIMED_OUT",
-            `No vehicle has got on for ${formatDuration(patienceMs)}: ${[...missing]
-              .filter(([, count]) => count > 0)
-              .map(([key, count]) => `${key} lacks ${count} rounds`)
-              .join(
-                ", ",
-              )}. What every process said lies in the demo's logs folder; run it again, and it goes on from here.`,
+            `No vehicle has made progress for ${formatDuration(patienceMs)}: ${missingRounds(missing)}. The log of every process is in the demo's logs folder. Run the demo again, and it continues from here.`,
           ),
         );
       }, patienceMs);
-      const finish = (how: () => void): void => {
+      const finish = (settle: () => void): void => {
         clearTimeout(timer);
         this.#listeners.delete(listener);
-        how();
+        settle();
       };
       const listener = (event: ServerEvent): void => {
         if (event.event === "recorded" || event.event === "activated") timer.refresh();
@@ -187,7 +182,7 @@ export class FleetWatch {
     this.#fleetShown = false;
   }
 
-  /** Rejects when an agent ends that nobody killed. */
+  /** Rejects when an agent ends that the demo did not kill. */
   async agentFailed(agents: ReadonlyMap<string, StartedProcess>, logFolder: string): Promise<never> {
     const watched = new Set<StartedProcess>();
     return new Promise((_, reject) => {
@@ -195,15 +190,15 @@ export class FleetWatch {
         for (const agent of agents.values()) {
           if (watched.has(agent)) continue;
           watched.add(agent);
-          void agent.ended.then((how) => {
-            if (how === "SIGKILL" && this.#cutAt !== undefined) {
+          void agent.ended.then((status) => {
+            if (status === "SIGKILL" && this.#cutAt !== undefined) {
               watch();
               return;
             }
             reject(
               new StemmaError(
                 "CHECK_FAILED",
-                `The agent of ${agent.name} ended (${how}) while it was needed. What it said is in ${logFolder}/${agent.name}.log.`,
+                `The agent of ${agent.name} ended (${status}) while it was needed. Its log is ${logFolder}/${agent.name}.log.`,
               ),
             );
           });
@@ -215,6 +210,7 @@ export class FleetWatch {
   }
   #onRestart: () => void = () => undefined;
 
+  /** Where the transfer of the thin link was cut. */
   #cutAt: { readonly bytes: number; readonly transfer: string } | undefined;
   #cutOrResume(
     event: Extract<ServerEvent, { event: "transfer" }>,
@@ -233,7 +229,7 @@ export class FleetWatch {
       void agent?.ended.then(() => {
         agents.set(vehicle.device, restarter.restart(vehicle));
         this.#onRestart();
-        this.#note(`${vehicle.device} starts again`);
+        this.#note(`${vehicle.device} restarts`);
       });
       return;
     }
@@ -244,13 +240,20 @@ export class FleetWatch {
         totalBytes: event.totalBytes,
       };
       this.#note(
-        `the transfer of ${vehicle.device} goes on from ${Math.round((100 * event.resumedBytes) / event.totalBytes)} %: ${formatBytes(event.resumedBytes)} were not sent again`,
+        `the transfer of ${vehicle.device} resumes at ${Math.round((100 * event.resumedBytes) / event.totalBytes)} %: ${formatBytes(event.resumedBytes)} were not sent again`,
       );
     }
   }
 
   #note(text: string): void {
     this.#state = withNote(this.#state, text);
-    if (!this.#screen.isTerminal) this.say(text);
+    if (!this.#screen.isTerminal) this.printLine(text);
   }
+}
+
+function missingRounds(missing: ReadonlyMap<string, number>): string {
+  return [...missing]
+    .filter(([, count]) => count > 0)
+    .map(([key, count]) => `${key} lacks ${count} rounds`)
+    .join(", ");
 }

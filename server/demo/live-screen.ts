@@ -1,11 +1,13 @@
 /**
  * The demo's live screen: a row per vehicle and line on a terminal, plain lines without one. Rendering is
- * pure; drawing writes.
+ * pure; drawing writes to the stream. Fits 80 columns.
  */
 import { formatBytes } from "../../shared/cli/output.js";
 import type { DemoState, LineState } from "./demo-state.js";
 
-const width = { device: 11, line: 11, model: 24, saved: 6, wire: 22, doing: 44 } as const;
+const width = { device: 11, line: 9, model: 21, saved: 5, wire: 17 } as const;
+/** Cells of the bar that shows a transfer. */
+const barCells = 5;
 
 /** The whole screen as lines of text, without colours. */
 export function renderScreen(state: DemoState, title: string): string[] {
@@ -14,7 +16,7 @@ export function renderScreen(state: DemoState, title: string): string[] {
     pad("LINE", width.line),
     pad("RUNS", width.model),
     pad("SAVED", width.saved),
-    pad("SENT / FULL", width.wire),
+    pad("SENT/FULL", width.wire),
     "NOW",
   ].join(" ");
   const rows = [...state.lines.values()].map((line) =>
@@ -24,7 +26,7 @@ export function renderScreen(state: DemoState, title: string): string[] {
       pad(line.activeVersion, width.model),
       pad(String(line.saved), width.saved),
       pad(
-        line.fullBytes === 0 ? "-" : `${formatBytes(line.wireBytes)} / ${formatBytes(line.fullBytes)}`,
+        line.fullBytes === 0 ? "-" : `${formatBytes(line.wireBytes)}/${formatBytes(line.fullBytes)}`,
         width.wire,
       ),
       describe(line),
@@ -34,10 +36,10 @@ export function renderScreen(state: DemoState, title: string): string[] {
 }
 
 function describe(line: LineState): string {
-  if (line.transferTotal === 0) return line.doing.slice(0, width.doing);
+  if (line.transferTotal === 0) return line.doing;
   const share = Math.min(1, line.transferred / line.transferTotal);
-  const filled = Math.round(share * 16);
-  return `sends ${"█".repeat(filled)}${"░".repeat(16 - filled)} ${String(Math.round(share * 100)).padStart(3)} % of ${formatBytes(line.transferTotal)}`;
+  const filled = Math.round(share * barCells);
+  return `${"█".repeat(filled)}${"░".repeat(barCells - filled)} ${Math.round(share * 100)} % of ${formatBytes(line.transferTotal)}`;
 }
 
 function pad(text: string, length: number): string {
@@ -64,14 +66,14 @@ export class LiveScreen {
     this.#drawn = lines.length;
   }
 
-  /** A line that stays; above the live rows on a terminal. */
-  say(line: string): void {
+  /** Prints a line that stays, above the live rows on a terminal. */
+  printLine(line: string): void {
     if (this.isTerminal && this.#drawn > 0) {
       this.stream.write(`\u001b[${this.#drawn}A\r\u001b[J`);
       this.#drawn = 0;
       this.#last = "";
     }
-    // A line of progress may stand where this one goes.
+    // Overwrites a progress line that may be here.
     this.stream.write(this.isTerminal ? `\r\u001b[K${line}\n` : `${line}\n`);
   }
 }

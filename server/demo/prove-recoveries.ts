@@ -1,6 +1,4 @@
-/**
- * Recovers versions picked at random, old ones among them, and compares every bit with what the device kept.
- */
+/** Recovers the oldest, the newest and some random versions, and compares every bit with the device's file. */
 import { createHash, randomInt } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,19 +7,22 @@ import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { RecoveryReport } from "../api/version-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { DemoFolders } from "./demo-home.js";
-import { demoFleet, type DemoPlan } from "./demo-plan.js";
+import { demoFleet } from "./demo-plan.js";
 import type { FleetWatch } from "./fleet-watch.js";
 
 export interface Proof {
   readonly versionId: string;
   readonly exact: boolean;
-  /** What the bits were compared with. */ readonly comparedWith:
-    "the device's own file" | "the recorded root";
+  /** What the bits were compared with. */
+  readonly comparedWith: "the device's own file" | "the recorded root";
   readonly report?: RecoveryReport;
   readonly problem?: string;
 }
 
-/** The newest version of every line, the oldest ones, and some at random. */
+/**
+ * The oldest and the newest version of every line, and some at random.
+ * @param random a whole number from 0 to below its argument
+ */
 export function pickVersions(
   models: readonly VersionSummary[],
   random: (below: number) => number,
@@ -29,17 +30,16 @@ export function pickVersions(
 ): VersionSummary[] {
   const picked = new Map<string, VersionSummary>();
   const byLine = new Map<string, VersionSummary[]>();
-  for (const model of models)
-    byLine.set(`${model.record.device}/${model.record.line}/${model.name}`, [
-      ...(byLine.get(`${model.record.device}/${model.record.line}/${model.name}`) ?? []),
-      model,
-    ]);
+  for (const model of models) {
+    const key = `${model.record.device}/${model.record.line}/${model.name}`;
+    byLine.set(key, [...(byLine.get(key) ?? []), model]);
+  }
   for (const versions of byLine.values())
     for (const version of [versions[0], versions.at(-1)])
       if (version !== undefined) picked.set(version.versionId, version);
-  const rest = models.filter((model) => !picked.has(model.versionId));
-  for (let count = 0; count < extra && rest.length > 0; count++) {
-    const [version] = rest.splice(random(rest.length), 1);
+  const others = models.filter((model) => !picked.has(model.versionId));
+  for (let count = 0; count < extra && others.length > 0; count++) {
+    const [version] = others.splice(random(others.length), 1);
     if (version !== undefined) picked.set(version.versionId, version);
   }
   return models.filter((model) => picked.has(model.versionId));
@@ -47,7 +47,6 @@ export function pickVersions(
 
 export async function proveRecoveries(
   operations: ServerOperations,
-  plan: DemoPlan,
   folders: DemoFolders,
   watch: FleetWatch,
 ): Promise<Proof[]> {
@@ -61,13 +60,13 @@ export async function proveRecoveries(
       stream.report.catch(() => undefined);
       const recovered = await tensorDigest(stream.chunks);
       const report = await stream.report;
-      const exact = own === undefined ? report.root === model.record.root : recovered === own;
+      const isExact = own === undefined ? report.root === model.record.root : recovered === own;
       proofs.push({
         versionId: model.versionId,
-        exact,
+        exact: isExact,
         comparedWith: own === undefined ? "the recorded root" : "the device's own file",
         report,
-        problem: exact ? undefined : "bits differ",
+        ...(isExact ? {} : { problem: "bits differ" }),
       });
     } catch (error) {
       if (!isStemmaError(error)) throw error;
@@ -77,38 +76,36 @@ export async function proveRecoveries(
         comparedWith: "the recorded root",
         problem: `${error.message} [${error.code}]`,
       });
-      watch.say(`${model.name}:${model.version} was not recovered: ${error.message}`);
+      watch.printLine(`${model.name}:${model.version} was not recovered: ${error.message}`);
     }
   }
   return proofs;
 }
 
-/**
- * SHA-256 of a safetensors stream's tensor bytes in file order, past its header (which names may differ in).
- */
+/** SHA-256 of a safetensors stream's tensor bytes in file order, without the header: its names may differ. */
 async function tensorDigest(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<string> {
   const hash = createHash("sha256");
   let head = Buffer.alloc(0);
   let skip: number | undefined;
   for await (const chunk of chunks) {
-    let rest: Uint8Array = chunk;
+    let remaining: Uint8Array = chunk;
     if (skip === undefined) {
       head = Buffer.concat([head, chunk]);
       if (head.length < 8) continue;
       skip = 8 + Number(head.readBigUInt64LE(0));
-      rest = head;
+      remaining = head;
     }
     if (skip > 0) {
-      const drop = Math.min(skip, rest.length);
-      rest = rest.subarray(drop);
+      const drop = Math.min(skip, remaining.length);
+      remaining = remaining.subarray(drop);
       skip -= drop;
     }
-    hash.update(rest);
+    hash.update(remaining);
   }
   return hash.digest("hex");
 }
 
-/** The same of the file that the device itself keeps of a version, while it keeps it. */
+/** The same digest of the device's own file of a version; undefined where it no longer has one. */
 async function tensorsOnDevice(folders: DemoFolders, model: VersionSummary): Promise<string | undefined> {
   if (model.record.device === "") return undefined;
   const versions = join(folders.agents, model.record.device, "versions");

@@ -1,6 +1,6 @@
 /**
- * The main job: a server and a small fleet of agents as separate processes, from the first training to
- * exact recovery. Drives the same commands and operations that people use; knows no inside of either.
+ * `npm start`: a server and a small fleet of agents as separate processes, from the first training to
+ * exact recovery. Uses the same commands and operations that people use.
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
@@ -21,7 +21,7 @@ import {
   type DemoVehicle,
 } from "./demo-plan.js";
 import { FleetWatch } from "./fleet-watch.js";
-import { proveRecoveries } from "./prove-recoveries.js";
+import { proveRecoveries, type Proof } from "./prove-recoveries.js";
 import { demoRows, printDemoTable } from "./demo-table.js";
 
 export interface DemoOptions {
@@ -40,43 +40,33 @@ const serverProgram = join(programs, "server/cli/main.js");
 const agentProgram = join(programs, "agent/cli/main.js");
 const checkout = resolve(programs, "..");
 
+/** What the steps of the demo share once its server runs. */
+interface Demo {
+  readonly operations: ServerOperations;
+  readonly processes: ChildProcesses;
+  readonly folders: DemoFolders;
+  readonly plan: DemoPlan;
+  readonly watch: FleetWatch;
+  readonly options: DemoOptions;
+}
+
+/** @throws CHECK_FAILED, TIMED_OUT, INTERRUPTED; HOME_LOCKED where a demo runs on the home */
 export async function runDemo(options: DemoOptions): Promise<DemoReport> {
-  const began = Date.now();
+  const startedAtMs = Date.now();
   const folders = await prepareDemoHome(options.home);
   const data = await findData(resolve(process.env["STEMMA_DATA"] ?? join(checkout, "../shared/data")));
   const plan = planDemo(data, options.rounds);
   const watch = new FleetWatch(plan, options.output);
-  for (const note of plan.dataNotes) watch.say(note);
+  for (const note of plan.dataNotes) watch.printLine(note);
   const processes = new ChildProcesses(folders.logs);
   try {
     const server = await startServer(processes, folders, watch);
     const operations = await connectToServer(folders);
     try {
-      const stop = new AbortController();
-      const following = watch.follow(operations, AbortSignal.any([stop.signal, options.signal]));
-      await trainBases(operations, plan, watch, options.signal);
-      const agents = await startFleet(operations, processes, folders, plan, watch);
-      await Promise.race([
-        watch.allDone(
-          agents,
-          { restart: (vehicle) => startAgent(processes, folders, vehicle) },
-          options.signal,
-        ),
-        failed(server, "The server", folders),
-        watch.agentFailed(agents, folders.logs),
-      ]);
-      watch.say("all rounds are done; the server recovers every kind of version and compares bits");
-      const proofs = await proveRecoveries(operations, plan, folders, watch);
-      stop.abort();
-      await following;
-      const rows = await demoRows(operations, plan, watch, proofs);
-      printDemoTable(rows, proofs, options.output);
-      if (watch.cut)
-        options.output.info(
-          `kill -9 in mid-transfer: ${formatBytes(watch.cut.resumedBytes)} of ${formatBytes(watch.cut.totalBytes)} were there when it went on, and were not sent again.`,
-        );
+      const demo = { operations, processes, folders, plan, watch, options };
+      const proofs = await runRounds(demo, server);
+      await suggestNextSteps(demo, Date.now() - startedAtMs);
       const allExact = proofs.every((proof) => proof.exact);
-      await suggest(operations, options, Date.now() - began, folders);
       if (options.stay && allExact) await untilStopped(options.signal, options.output, folders);
       return { allExact };
     } finally {
@@ -86,6 +76,31 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
     watch.end();
     await processes.stopAll();
   }
+}
+
+/** Everything from the first training to the final table. */
+async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly Proof[]> {
+  const { operations, processes, folders, watch, options } = demo;
+  const stop = new AbortController();
+  const following = watch.follow(operations, AbortSignal.any([stop.signal, options.signal]));
+  await trainBases(demo);
+  const agents = await startFleet(demo);
+  const restart = (vehicle: DemoVehicle): StartedProcess => startAgent(processes, folders, vehicle);
+  await Promise.race([
+    watch.allDone(agents, { restart }, options.signal),
+    serverFailed(server, folders),
+    watch.agentFailed(agents, folders.logs),
+  ]);
+  watch.printLine("all rounds are done; the server recovers every kind of version and compares the bits");
+  const proofs = await proveRecoveries(operations, folders, watch);
+  stop.abort();
+  await following;
+  printDemoTable(await demoRows(operations, watch, proofs), proofs, options.output);
+  if (watch.cut)
+    options.output.info(
+      `kill -9 during a transfer: ${formatBytes(watch.cut.resumedBytes)} of ${formatBytes(watch.cut.totalBytes)} had arrived and were not sent again.`,
+    );
+  return proofs;
 }
 
 async function startServer(
@@ -106,7 +121,9 @@ async function startServer(
     "0",
   ]);
   const line = await server.waitFor((text) => (text.startsWith("stemma server:") ? text : undefined));
-  watch.say(`${line.replace("stemma server:", "server").replace(/, home .*/, "")}, process ${server.pid}`);
+  watch.printLine(
+    `${line.replace("stemma server:", "server").replace(/, home .*/, "")}, process ${server.pid}`,
+  );
   return server;
 }
 
@@ -120,32 +137,26 @@ async function connectToServer(folders: DemoFolders): Promise<ServerOperations> 
   return connectOperations({ socketPath: running.socketPath });
 }
 
-/** Trains what is not there from an earlier run. */
-async function trainBases(
-  operations: ServerOperations,
-  plan: DemoPlan,
-  watch: FleetWatch,
-  signal: AbortSignal,
-): Promise<void> {
+/** Trains the base models that no earlier run has trained. */
+async function trainBases(demo: Demo): Promise<void> {
+  const { operations, plan, watch } = demo;
   const known = new Set((await operations.models({ fleet: demoFleet })).map((model) => model.name));
   const registered = new Set(
     (await operations.datasets({ fleet: demoFleet })).map((dataset) => dataset.name),
   );
   for (const base of plan.bases) {
     if (known.has(base.name)) {
-      watch.say(`base model ${base.name} is there from an earlier run`);
+      watch.printLine(`base model ${base.name} was trained in an earlier run`);
       continue;
     }
-    await trainBase(operations, base, registered, watch, signal);
+    await trainBase(demo, base, registered);
   }
 }
 
 async function trainBase(
-  operations: ServerOperations,
+  { operations, watch, options: { signal } }: Demo,
   base: DemoBase,
   registered: ReadonlySet<string>,
-  watch: FleetWatch,
-  signal: AbortSignal,
 ): Promise<void> {
   if (!registered.has(base.dataName))
     await operations.addDataset({
@@ -155,7 +166,7 @@ async function trainBase(
       location: base.dataset.location ?? "",
       parameters: base.dataset.parameters,
     });
-  watch.say(`the server trains the base model ${base.name} (${base.task}) …`);
+  watch.printLine(`the server trains the base model ${base.name} (${base.task}) …`);
   const { summary, result } = await operations.train(
     {
       fleet: demoFleet,
@@ -172,36 +183,22 @@ async function trainBase(
       signal,
     },
   );
-  watch.say(
+  watch.printLine(
     `${summary.name}:${summary.version} trained in ${formatDuration(result.durationMs)}: ${result.metric.name} ${result.metric.after.toFixed(1)} ${result.metric.unit} on held-out data, ${formatBytes(summary.tensorBytes)}`,
   );
 }
 
-async function startFleet(
-  operations: ServerOperations,
-  processes: ChildProcesses,
-  folders: DemoFolders,
-  plan: DemoPlan,
-  watch: FleetWatch,
-): Promise<Map<string, StartedProcess>> {
+async function startFleet(demo: Demo): Promise<Map<string, StartedProcess>> {
+  const { operations, processes, folders, plan, watch } = demo;
   const enrolled = new Set((await operations.devices({ fleet: demoFleet })).map((device) => device.device));
   const agents = new Map<string, StartedProcess>();
   for (const { versionId, name, version } of await operations.models({ fleet: demoFleet }))
-    watch.named(versionId, `${name}:${version}`);
+    watch.setName(versionId, `${name}:${version}`);
   for (const vehicle of plan.vehicles) {
     const home = join(folders.agents, vehicle.device);
     await mkdir(home, { recursive: true });
-    if (!enrolled.has(vehicle.device)) {
-      const initial = Object.fromEntries(vehicle.lines.map((line) => [line.line, line.base]));
-      const enrolment = await operations.enroll({
-        fleet: demoFleet,
-        device: vehicle.device,
-        lines: vehicle.lines.map((line) => line.line),
-        profile: "generic",
-        initial,
-      });
-      await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment, null, 2), { mode: 0o600 });
-    } else await followServer(operations, home);
+    if (enrolled.has(vehicle.device)) await updateAddresses(operations, home);
+    else await enrol(operations, vehicle, home);
     await watch.countEarlierRounds(operations, vehicle);
     await writeFile(join(home, "profile.json"), JSON.stringify(await demoProfile(vehicle), null, 2));
     await writeFile(
@@ -217,8 +214,19 @@ async function startFleet(
   return agents;
 }
 
-/** A server of a later run has other ports; the enrolment keeps key and token. */
-async function followServer(operations: ServerOperations, home: string): Promise<void> {
+async function enrol(operations: ServerOperations, vehicle: DemoVehicle, home: string): Promise<void> {
+  const enrolment = await operations.enroll({
+    fleet: demoFleet,
+    device: vehicle.device,
+    lines: vehicle.lines.map((line) => line.line),
+    profile: "generic",
+    initial: Object.fromEntries(vehicle.lines.map((line) => [line.line, line.base])),
+  });
+  await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment, null, 2), { mode: 0o600 });
+}
+
+/** The server of a later run has other ports; the enrolment keeps its key and token. */
+async function updateAddresses(operations: ServerOperations, home: string): Promise<void> {
   const { mqttUrl, httpUrl } = await operations.health();
   const path = join(home, "enrolment.json");
   const enrolment = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
@@ -228,8 +236,8 @@ async function followServer(operations: ServerOperations, home: string): Promise
 }
 
 /**
- * The generic board with small blocks, and for one vehicle a thin link whose transfer can be cut in the
- * middle. All code what they send: the loopback alone would not make it pay.
+ * The generic profile with small blocks, and for one vehicle a thin link whose transfer can be cut in the
+ * middle. All of them code what they send, which a loopback link alone would not make worthwhile.
  */
 async function demoProfile(vehicle: DemoVehicle): Promise<Record<string, unknown>> {
   const generic = JSON.parse(
@@ -259,37 +267,34 @@ function startAgent(processes: ChildProcesses, folders: DemoFolders, vehicle: De
   ]);
 }
 
-async function failed(process: StartedProcess, what: string, { logs }: DemoFolders): Promise<never> {
-  const how = await process.ended;
+/** Rejects when the server ends. */
+async function serverFailed(server: StartedProcess, { logs }: DemoFolders): Promise<never> {
+  const status = await server.ended;
   throw new StemmaError(
     "CHECK_FAILED",
-    `${what} ended (${how}) while it was needed. What it said is in ${logs}/${process.name}.log.`,
+    `The server ended (${status}) while it was needed. Its log is ${logs}/${server.name}.log.`,
   );
 }
 
-async function suggest(
-  operations: ServerOperations,
-  { output, home }: DemoOptions,
-  tookMs: number,
-  folders: DemoFolders,
-): Promise<void> {
+/** Prints commands that look further into the demo's home. */
+async function suggestNextSteps({ operations, folders, options }: Demo, tookMs: number): Promise<void> {
+  const { output, home } = options;
   const models = await operations.models({ fleet: demoFleet });
   const newest = models.at(-1);
   const flags = `--home ${folders.server.replace(`${process.cwd()}/`, "")} --fleet ${demoFleet}`;
-  const fine = models.filter((model) => model.record.bases.length > 0);
-  const first = fine[0] ?? newest;
+  const first = models.find((model) => model.record.bases.length > 0) ?? newest;
   if (newest === undefined || first === undefined) return;
   const name = (model: typeof newest): string => `${model.name}:${model.version}`;
   output.info(
     [
       "",
-      `done in ${formatDuration(tookMs)}; everything lies in ${home}. Look further:`,
+      `done in ${formatDuration(tookMs)}; everything is in ${home}. Commands to look further:`,
       "",
       `  ./stemma model log ${name(newest)} ${flags}`,
       `  ./stemma model recover ${name(first)} --file recovered.safetensors ${flags}`,
       `  ./stemma model recover ${flags} --at ${new Date().toISOString().replace(/\.\d+Z/, "Z")}`,
       "",
-      "A model file of your own (a home of its own, no server needed):",
+      "With a model file of your own (in a home of its own, without a server):",
       "",
       "  ./stemma model import FILE.safetensors --name my-model",
       "  ./stemma model recover my-model --file back.safetensors",
@@ -299,7 +304,9 @@ async function suggest(
 }
 
 async function untilStopped(signal: AbortSignal, output: Output, folders: DemoFolders): Promise<void> {
-  output.info(`the server stays up; its agents too. Watch ${folders.logs}. Ctrl-C ends all of it.`);
+  output.info(
+    `The server and the agents keep running; their logs are in ${folders.logs}. Ctrl-C stops all of them.`,
+  );
   await new Promise<void>((resolveStop) => {
     if (signal.aborted) resolveStop();
     else

@@ -1,6 +1,6 @@
 /**
- * What a stored model is worth on named data: recovered, run by the engine in a child process on the
- * data's held-out part, measured. Saves nothing. Knows the engine's folders, nothing of TensorFlow.
+ * Measures a stored model on a named dataset: the model is recovered, and the engine runs it in a child
+ * process on the dataset's held-out part. Saves nothing.
  */
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,17 +16,20 @@ import { workFolderOf } from "../context/work-folder.js";
 import { writeModelFolder } from "../context/model-folder.js";
 import { metricOf } from "./metric.js";
 
-/** Evaluations that run at a time on one home, as with trainings. */
-const mostRunning = 2;
+/** Evaluations that run at the same time on one home. */
+const maxRunning = 2;
 const running = new WeakMap<OperationsContext, number>();
 
-/** Runs what evaluates, unless enough does already. @throws QUOTA_EXCEEDED */
-export async function oneOfFew<T>(context: OperationsContext, work: () => Promise<T>): Promise<T> {
+/** Runs an evaluation, unless the maximum number is running already. @throws QUOTA_EXCEEDED */
+export async function withinEvaluationLimit<T>(
+  context: OperationsContext,
+  work: () => Promise<T>,
+): Promise<T> {
   const now = running.get(context) ?? 0;
-  if (now >= mostRunning)
+  if (now >= maxRunning)
     throw new StemmaError(
       "QUOTA_EXCEEDED",
-      `${now} evaluations run here already, which is the limit. Ask again when one has ended.`,
+      `${now} evaluations are running already, which is the limit. Try again when one has ended.`,
       { running: now },
     );
   running.set(context, now + 1);
@@ -38,10 +41,9 @@ export async function oneOfFew<T>(context: OperationsContext, work: () => Promis
 }
 
 /**
- * @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED (also: changed
- * since it was registered),
- *   ARCHITECTURE_MISMATCH where the model does not take the data's samples, NOT_A_NUMBER, TRAINING_STOPPED
- *   when aborted, QUOTA_EXCEEDED, USAGE
+ * @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED (also where the
+ * dataset has changed since it was registered), ARCHITECTURE_MISMATCH where the model does not accept the
+ * dataset's samples, NOT_A_NUMBER, TRAINING_STOPPED when aborted, QUOTA_EXCEEDED, USAGE
  */
 export async function evaluateOnServer(
   context: OperationsContext,
@@ -50,7 +52,7 @@ export async function evaluateOnServer(
 ): Promise<EvaluationReport> {
   checkCount("--top", request.top);
   checkCount("--limit", request.limit);
-  return oneOfFew(context, () => evaluateVersion(context, request, signal));
+  return withinEvaluationLimit(context, () => evaluateVersion(context, request, signal));
 }
 
 async function evaluateVersion(
@@ -98,7 +100,7 @@ function identityOf({
   return { versionId, name, version, scheme: record.scheme ?? null };
 }
 
-/** @throws USAGE */
+/** @param option as the user wrote it. @throws USAGE */
 export function checkCount(option: string, count: number | undefined): void {
   if (count !== undefined && !(Number.isSafeInteger(count) && count >= 1 && count <= maxEvaluated))
     throw new StemmaError(

@@ -1,6 +1,6 @@
 /**
- * How an evaluation's main figure is called: as the training of the model or of an ancestor called it, else
- * by its task.
+ * Names an evaluation's main metric: as the training of the model or of its nearest ancestor named it,
+ * otherwise by the task.
  */
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import { metricValue, type Evaluation } from "../../shared/train/evaluation.js";
@@ -11,23 +11,23 @@ export interface MeasuredMetric extends Metric {
   readonly value: number;
 }
 
-/** Ancestors that are asked. */
-const mostAncestors = 100;
+/** Ancestors whose metadata is read. */
+const maxAncestors = 100;
 
 const byTask = {
   regression: { name: "mean absolute error", unit: "%", lowerIsBetter: true },
   classification: { name: "accuracy", unit: "%", lowerIsBetter: false },
 } as const satisfies Record<Evaluation["task"], Metric>;
 
-/** @returns value in the metric's unit: percentage points of error, or per cent right */
+/** @returns value in the metric's unit: percentage points of error, or per cent of correct answers */
 export async function metricOf(
   repository: Pick<FleetRepository, "lineage" | "objects">,
   { versionId }: Pick<VersionSummary, "versionId">,
   evaluation: Evaluation,
 ): Promise<MeasuredMetric> {
-  const known = byTask[evaluation.task],
-    value = metricValue(evaluation);
-  for (const { record, state } of repository.lineage(versionId).slice(0, mostAncestors)) {
+  const known = byTask[evaluation.task];
+  const value = metricValue(evaluation);
+  for (const { record, state } of repository.lineage(versionId).slice(0, maxAncestors)) {
     if (record.objects.metadata === undefined || state === "retired") continue;
     const metadata = decodeMetadata(await repository.objects.read("metadata", record.objects.metadata));
     const { "metric.name": name, "metric.unit": unit, "metric.lowerIsBetter": lowerIsBetter } = metadata;

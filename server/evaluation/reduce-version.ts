@@ -1,7 +1,8 @@
 /**
- * A smaller, lossy form of a stored model: its matrices through a float scheme, saved as a version of its own
- * with the exact one as base. Its tensors are the reduced numbers, recovered bit for bit like any; they lie
- * in the store in the scheme's compact form, and what the scheme leaves alone is shared with the exact model.
+ * A smaller, lossy form of a stored model: a float scheme reduces its matrices, and the result is saved as
+ * a version of its own with the exact one as base. Its tensors are the reduced numbers, recovered bit for
+ * bit like any others; they are stored in the scheme's compact form, and tensors that the scheme does not
+ * change are shared with the exact model.
  */
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -19,19 +20,20 @@ import { parseScheme, schemeText } from "../../shared/schemes/scheme.js";
 import { tensorId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type TensorSource } from "../../shared/tensor/tensor.js";
 import { checkExactness } from "../repository/state/exactness.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { ReduceReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 
 type Codec = Awaited<ReturnType<typeof loadDeltaCodec>>;
 
-/** One leaf as it will be stored. `stored`: bytes that a reader of the reduced model needs for it. */
+/** One leaf as it will be stored. */
 interface ReducedLeaf {
   readonly leaf: Leaf;
   readonly source: TensorSource;
   readonly coded: { readonly code: number; readonly bytes: Uint8Array } | undefined;
-  readonly stored: number;
+  /** Bytes that a reader of the reduced model needs for this leaf. */
+  readonly storedBytes: number;
   readonly rawBytes: number;
   readonly difference: Difference;
 }
@@ -45,14 +47,14 @@ export async function reduceOnServer(
   context: OperationsContext,
   request: OperationInput<"reduce">,
 ): Promise<ReduceReport> {
-  const scheme = parseScheme(request.scheme),
-    seed = checkSeed(request.seed ?? "0");
-  const repository = await context.fleets.get(request.fleet),
-    version = repository.resolve(request.model);
+  const scheme = parseScheme(request.scheme);
+  const seed = checkSeed(request.seed ?? "0");
+  const repository = await context.fleets.get(request.fleet);
+  const version = repository.resolve(request.model);
   if (version.record.scheme !== undefined)
     throw new StemmaError(
       "MODEL_REDUCED",
-      `${version.name}:${version.version} went through ${version.record.scheme} already, and two losses are not told apart any more. Reduce the exact model: see \`stemma model log ${version.name}:${version.version}\`.`,
+      `${version.name}:${version.version} is already reduced by ${version.record.scheme}, and two losses could not be told apart. Reduce the exact model: see \`stemma model log ${version.name}:${version.version}\`.`,
       { versionId: version.versionId },
     );
   checkExactness(
@@ -60,22 +62,20 @@ export async function reduceOnServer(
     request.scheme,
     repository.versions({ name: request.name, includeRetired: true }).at(-1),
   );
-  const model = await repository.recover(version.versionId),
-    codec = await loadDeltaCodec();
-  const known = new Map<Hash, ReducedLeaf>(),
-    leaves: ReducedLeaf[] = [];
+  const model = await repository.recover(version.versionId);
+  const codec = await loadDeltaCodec();
+  const reducer: Reducer = {
+    codec,
+    storedBytesOf: (tensor) => repository.objects.encodingOf(tensor)?.storedBytes,
+    reduce: (leaf, bytes) => reduceTensor(scheme, leaf, bytes, { seed, codec }),
+  };
+  const known = new Map<Hash, ReducedLeaf>();
+  const leaves: ReducedLeaf[] = [];
   for (const [i, leaf] of model.leaves.entries()) {
-    const before =
-      known.get(leaf.tensor) ??
-      (await reduceLeaf(
-        repository,
-        leaf,
-        model.sources[i] as TensorSource,
-        (bytes) => reduceTensor(scheme, leaf, bytes, { seed, codec }),
-        codec,
-      ));
-    known.set(leaf.tensor, before);
-    leaves.push({ ...before, leaf: { ...before.leaf, path: leaf.path } });
+    const reduced =
+      known.get(leaf.tensor) ?? (await reduceLeaf(leaf, model.sources[i] as TensorSource, reducer));
+    known.set(leaf.tensor, reduced);
+    leaves.push({ ...reduced, leaf: { ...reduced.leaf, path: leaf.path } });
   }
   const report = reportOf(version, schemeText(scheme), leaves);
   if (request.dryRun === true) return { ...report, summary: null, packBytes: 0 };
@@ -93,40 +93,45 @@ function checkSeed(seed: string): string {
   if (!/^(0|[1-9][0-9]{0,19})$/.test(seed) || BigInt(seed) >= 2n ** 64n)
     throw new StemmaError(
       "USAGE",
-      `--seed ${seed.slice(0, 40)} is no unsigned 64-bit number. Give it in decimal digits.`,
+      `--seed ${seed.slice(0, 40)} is not an unsigned 64-bit number. Give it in decimal digits.`,
     );
   return seed;
 }
 
+interface Reducer {
+  readonly codec: Codec;
+  /** Bytes of a tensor in the store; undefined where it is not stored. */
+  readonly storedBytesOf: (tensor: Hash) => number | undefined;
+  readonly reduce: (leaf: Leaf, bytes: Uint8Array) => ReducedTensor;
+}
+
 async function reduceLeaf(
-  repository: Pick<FleetRepository, "objects">,
   leaf: Leaf,
   source: TensorSource,
-  reduce: (bytes: Uint8Array) => ReducedTensor,
-  codec: Codec,
+  { codec, storedBytesOf, reduce }: Reducer,
 ): Promise<ReducedLeaf> {
   const exact = (): ReducedLeaf => ({
     leaf,
     source,
     coded: undefined,
     rawBytes: source.byteLength,
-    stored: repository.objects.encodingOf(leaf.tensor)?.storedBytes ?? source.byteLength,
+    storedBytes: storedBytesOf(leaf.tensor) ?? source.byteLength,
     difference: { ...noDifference, numbers: leaf.dtype === "F32" ? source.byteLength / 4 : 0 },
   });
   if (!isReducible(leaf)) return exact();
-  const { bytes } = await tensorOfSource(source),
-    { reduced, code, bytes: compact } = reduce(bytes),
-    { dtype, shape } = leaf;
+  const { bytes } = await tensorOfSource(source);
+  const { reduced, code, bytes: compact } = reduce(leaf, bytes);
+  const { dtype, shape } = leaf;
   const tensor = code === 0 ? leaf.tensor : tensorId(leaf, reduced);
-  // Numbers that the scheme keeps are the exact tensor, which is stored.
+  // The scheme changed no number: this is the exact tensor, which is stored already.
   if (tensor === leaf.tensor) return exact();
   return {
     leaf: { ...leaf, tensor },
     coded: { code, bytes: compact },
     rawBytes: bytes.length,
-    stored: compact.length,
+    storedBytes: compact.length,
     difference: differenceOf(bytes, reduced),
-    // Held compact: decoded again if anybody reads it.
+    // Kept in compact form, and decoded whenever it is read.
     source: {
       dtype,
       shape,
@@ -158,10 +163,11 @@ function reportOf(
   leaves: readonly ReducedLeaf[],
 ): Omit<ReduceReport, "summary" | "packBytes"> {
   // A tensor that several leaves share is stored once.
-  const once = [...new Map(leaves.map((each) => [each.leaf.tensor, each])).values()],
-    total = (of: (each: ReducedLeaf) => number): number => once.reduce((sum, each) => sum + of(each), 0);
-  const rawBytes = total((each) => each.rawBytes),
-    storedBytes = total((each) => each.stored);
+  const once = [...new Map(leaves.map((each) => [each.leaf.tensor, each])).values()];
+  const total = (bytesOf: (each: ReducedLeaf) => number): number =>
+    once.reduce((sum, each) => sum + bytesOf(each), 0);
+  const rawBytes = total((each) => each.rawBytes);
+  const storedBytes = total((each) => each.storedBytes);
   return {
     base: { versionId: version.versionId, name: version.name, version: version.version },
     scheme,

@@ -1,7 +1,4 @@
-/**
- * Keeps reduced models (through a float scheme, lossy) from devices, which run exact ones unless somebody
- * says otherwise. Pure.
- */
+/** Keeps reduced (lossy) models from devices, which run exact ones unless the user allows others. Pure. */
 import { StemmaError } from "../../shared/errors.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 
@@ -13,7 +10,7 @@ export function refuseReduced(
   if (record.scheme === undefined || allowed) return;
   throw new StemmaError(
     "MODEL_REDUCED",
-    `${name}:${version} is a reduced model (${record.scheme}): its numbers are not those that were trained. Name the exact one (see \`stemma model log ${name}:${version}\`), or say --allow-reduced if this one is meant.`,
+    `${name}:${version} is a reduced model (${record.scheme}): its numbers are not those that were trained. Use the exact one (see \`stemma model log ${name}:${version}\`), or pass --allow-reduced to use this one.`,
     { versionId, scheme: record.scheme },
   );
 }

@@ -19,7 +19,7 @@ import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import { firstSamples } from "../../shared/train/evaluation.js";
 import type { DatasetReference } from "../../shared/train/training.js";
-import { checkCount, oneOfFew } from "../evaluation/evaluate-on-server.js";
+import { checkCount, withinEvaluationLimit } from "../evaluation/evaluate-on-server.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
@@ -52,7 +52,7 @@ export async function progressiveOnServer(
     throw new StemmaError("USAGE", `${tops.length} sizes of answers are asked for; 1 to ${mostTops} may be.`);
   for (const top of tops) checkCount("--top", top);
   checkCount("--limit", request.limit);
-  return oneOfFew(context, () => evaluateVersion(context, { ...request, tops }, signal));
+  return withinEvaluationLimit(context, () => evaluateVersion(context, { ...request, tops }, signal));
 }
 
 async function evaluateVersion(

@@ -1,7 +1,6 @@
 /**
- * Training on the server (U2's first half): the engine that devices use, in a child process, from a
- * stored base or afresh; the result is saved with its lineage, measurements, checkpoints and
- * provenance. Knows the engine's folders, nothing of TensorFlow.
+ * Training on the server: the engine that devices use, in a child process, from a stored base model or
+ * from scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
  */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -44,7 +43,7 @@ export async function trainOnServer(
       parameters: request.parameters ?? {},
       dataset,
       seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),
-      // How often this name was trained here before (ME9).
+      // How many versions of this name exist: part of the random streams' names (ME9).
       invocation: repository.versions({ name: request.name, includeRetired: true }).length,
       ...(base === undefined
         ? {}
@@ -66,13 +65,13 @@ export async function trainOnServer(
       });
     const outcome = await trainInChild(job, {
       workFolder,
-      signal,
+      ...(signal === undefined ? {} : { signal }),
       onProgress: (progress) => {
         emit("running", progress);
         onProgress?.(progressOf(progress));
       },
     });
-    const summary = await saveOutcome(repository, request.name, base, job, outcome);
+    const summary = await saveOutcome(repository, { name: request.name, base, job, outcome });
     (await live?.fleet(request.fleet))?.saved(summary.versionId);
     emit("done");
     return { summary, result: outcome.result };
@@ -81,29 +80,34 @@ export async function trainOnServer(
   }
 }
 
-/** 63 bits: what fits every reader of decimal numbers. */
+/** 63 random bits in decimal: every reader of 64-bit numbers accepts them, signed or unsigned. */
 function drawSeed(bytes: Uint8Array): string {
   return (Buffer.from(bytes).readBigUInt64LE(0) >> 1n).toString();
 }
 
 function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress): TrainProgress {
-  const where =
+  const position =
     epoch === undefined ? phase : `${phase}: epoch ${epoch}${epochs === undefined ? "" : ` of ${epochs}`}`;
-  const how = loss === undefined ? "" : `, loss ${loss.toPrecision(4)}`;
+  const lossText = loss === undefined ? "" : `, loss ${loss.toPrecision(4)}`;
   return {
     state: "running",
-    line: `${where}${how}`,
+    line: `${position}${lossText}`,
     ...(iteration === undefined ? {} : { iteration }),
     ...(loss === undefined ? {} : { loss }),
   };
 }
 
+interface FinishedTraining {
+  /** Name of the new version. */
+  readonly name: string;
+  readonly base: VersionSummary | undefined;
+  readonly job: TrainingJob;
+  readonly outcome: TrainingOutcome;
+}
+
 async function saveOutcome(
   repository: FleetRepository,
-  name: string,
-  base: VersionSummary | undefined,
-  job: TrainingJob,
-  outcome: TrainingOutcome,
+  { name, base, job, outcome }: FinishedTraining,
 ): Promise<VersionSummary> {
   const { result } = outcome;
   const files = nodeFiles();
@@ -136,14 +140,7 @@ async function saveOutcome(
       metadata: { ...metadataOfResult(result) },
       ...(outcome.checkpointFiles.length === 0
         ? {}
-        : {
-            attachments: await Promise.all(
-              outcome.checkpointFiles.map(async (path, index) => ({
-                name: `checkpoint-${index + 1}.safetensors`,
-                bytes: await readFile(path),
-              })),
-            ),
-          }),
+        : { attachments: await readCheckpoints(outcome.checkpointFiles) }),
     });
     return report.summary;
   } finally {
@@ -151,7 +148,18 @@ async function saveOutcome(
   }
 }
 
-/** Canonical where its numbers allow it, so that equal measurements are one object. */
+async function readCheckpoints(
+  paths: readonly string[],
+): Promise<{ readonly name: string; readonly bytes: Uint8Array }[]> {
+  return Promise.all(
+    paths.map(async (path, index) => ({
+      name: `checkpoint-${index + 1}.safetensors`,
+      bytes: await readFile(path),
+    })),
+  );
+}
+
+/** Canonical JSON where its numbers allow it, so that equal measurements are one stored object. */
 function encodeJson(value: unknown): Uint8Array {
   try {
     return encodeCanonical(JSON.parse(JSON.stringify(value)) as CanonicalValue);
