@@ -1,7 +1,7 @@
 /** Measures how good a model's outputs are on samples (ME4: evaluations are records of their own). Pure. */
 import type { SamplePart, SampleSet } from "./datasets/dataset.js";
 
-export interface RegressionEvaluation {
+interface RegressionEvaluation {
   readonly task: "regression";
   readonly samples: number;
   /** In the target's unit, like the root mean square error. */
@@ -11,7 +11,7 @@ export interface RegressionEvaluation {
   readonly r2: number | null;
 }
 
-export interface ClassificationEvaluation {
+interface ClassificationEvaluation {
   readonly task: "classification";
   readonly samples: number;
   readonly correct: number;

@@ -29,7 +29,7 @@ export interface FitHooks {
   ): Promise<void>;
 }
 
-export interface FitInputs {
+interface FitInputs {
   readonly tf: TensorFlow;
   /** Trained in place. */
   readonly model: Trainable;

@@ -7,7 +7,7 @@ import { adagradStep, adamStep, momentumStep, rmsPropStep, sgdStep } from "./ker
 import type { TensorFlow, TfTensor, TfVariable } from "./tensorflow.js";
 
 export const optimizerNames = ["sgd", "momentum", "rmsprop", "adagrad", "adam"] as const;
-export type OptimizerName = (typeof optimizerNames)[number];
+type OptimizerName = (typeof optimizerNames)[number];
 
 export interface OptimizerSettings {
   readonly name: OptimizerName;

@@ -25,7 +25,7 @@ export function lossFunctionFor(model: Trainable, name: LossName): LossFunction 
   };
 }
 
-export interface LossSettings {
+interface LossSettings {
   readonly tf: TensorFlow;
   readonly model: Trainable;
   readonly samples: SampleSet;

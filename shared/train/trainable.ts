@@ -10,7 +10,7 @@ import { constructLayer, type ConstructionOptions } from "./layer-construction.j
 import type { TensorFlow, TfLayer, TfLayersModel, TfTensor, TfVariable } from "./tensorflow.js";
 
 /** A weight of the model in training. */
-export interface TrainableWeight {
+interface TrainableWeight {
   /** "layer/weight" in canonical order. */
   readonly path: string;
   /** Index of its layer in the architecture. */
@@ -22,7 +22,7 @@ export interface TrainableWeight {
   readonly trainable: boolean;
 }
 
-export interface TrainableOptions extends ConstructionOptions {
+interface TrainableOptions extends ConstructionOptions {
   /**
    * Fuses batch norms with the activations that follow, where the backend offers that; the bits do not
    * change.

@@ -5,7 +5,7 @@
 import { StemmaError } from "../../errors.js";
 import type { WasmModule } from "../kernels/kernel-registry.js";
 
-export interface MemoryGuard {
+interface MemoryGuard {
   /** Bytes allocated from JavaScript now: tensors and scratch memory. */
   readonly allocatedBytes: () => number;
   /** Restores the module's own allocator. */

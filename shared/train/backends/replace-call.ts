@@ -13,7 +13,7 @@ export type LayerCall = (
   inputs: Tensor | Tensor[],
   kwargs: { training?: boolean },
 ) => Tensor | Tensor[];
-export type Prototype = Omit<Layer, "call"> & { call: LayerCall };
+type Prototype = Omit<Layer, "call"> & { call: LayerCall };
 
 /** The layer's input: the only tensor, or the first of a list. */
 export const firstInput = (inputs: Tensor | Tensor[]): Tensor =>

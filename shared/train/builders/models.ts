@@ -7,7 +7,7 @@ import type { StoredModel } from "../recipes/recipe.js";
 import type { Streams } from "../../random/streams.js";
 import { GraphBuilder, type NodeId } from "./graph-builder.js";
 
-export interface SequenceRegressorOptions {
+interface SequenceRegressorOptions {
   readonly kind: "LSTM" | "GRU";
   /** [steps, features] */
   readonly inputShape: readonly number[];
@@ -64,7 +64,7 @@ function imageSides(inputShape: readonly number[]): readonly [number, number, nu
   return [height, width, channels];
 }
 
-export interface SmallConvolutionalOptions {
+interface SmallConvolutionalOptions {
   /** [height, width, channels] */
   readonly inputShape: readonly number[];
   /** Filters of the first convolution; the second has twice as many. */

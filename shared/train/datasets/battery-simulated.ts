@@ -158,10 +158,7 @@ export function simulateCell(
  */
 export const batterySimulated: DatasetReader = {
   name: "battery-simulated",
-  title: "simulated ageing cells: state of health from windows of discharge cycles",
-  task: "regression",
   needsLocation: false,
-  requiredFiles: [],
   read(reference) {
     const parameters = new ParameterReader("battery-simulated", reference.parameters);
     const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);

@@ -5,7 +5,7 @@
  */
 import { Streams } from "../../random/streams.js";
 
-export interface Camera {
+interface Camera {
   /** Tangent of half the angle of rotation. */
   readonly halfTangent: number;
   /** Passes of a 3 × 3 binomial filter. */
@@ -29,7 +29,7 @@ export function cameraOf(number: number): Camera {
   };
 }
 
-export interface Image {
+interface Image {
   readonly width: number;
   readonly height: number;
   /** width × height numbers. */

@@ -41,13 +41,8 @@ export type DatasetParameters = DatasetReference["parameters"];
 
 export interface DatasetReader {
   readonly name: string;
-  /** One line of help text. */
-  readonly title: string;
-  readonly task: SampleSet["task"];
   /** Whether the reference must have a `location` (a folder). */
   readonly needsLocation: boolean;
-  /** Names of the files that must be in the location. */
-  readonly requiredFiles: readonly string[];
   /**
    * Reads and checks the samples.
    * @throws DATASET_MALFORMED, DATASET_EMPTY, RECIPE_PARAMETERS_INVALID, FILE_MISSING

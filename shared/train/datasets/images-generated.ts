@@ -156,10 +156,7 @@ export function generateImages(seed: string, count: number): LabelledImages {
  */
 export const imagesGenerated: DatasetReader = {
   name: "images-generated",
-  title: "drawn images of ten signs, each vehicle with its own camera",
-  task: "classification",
   needsLocation: false,
-  requiredFiles: [],
   read(reference) {
     const parameters = new ParameterReader("images-generated", reference.parameters);
     const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);

@@ -58,10 +58,7 @@ export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxAr
  */
 export const mnist: DatasetReader = {
   name: "mnist",
-  title: "handwritten digits (MNIST), each vehicle with its own camera",
-  task: "classification",
   needsLocation: true,
-  requiredFiles: [imageFile, labelFile],
   async read(reference, files) {
     const parameters = new ParameterReader("mnist", reference.parameters);
     const vehicle = parameters.whole("vehicle", 0, 0, 2 ** 31);

@@ -80,10 +80,7 @@ export function parseDischargeCsv(bytes: Uint8Array, where: string): DischargeCy
 /** Parameters: `cells` (names, default B0005 and B0006), and those of windowOptions. */
 export const nasaBattery: DatasetReader = {
   name: "nasa-battery",
-  title: "NASA's ageing 18650 cells: state of health from windows of discharge cycles",
-  task: "regression",
   needsLocation: true,
-  requiredFiles: ["B0005.csv", "B0006.csv", "B0007.csv", "B0018.csv"],
   async read(reference, files) {
     const parameters = new ParameterReader("nasa-battery", reference.parameters);
     const cells = parameters.texts("cells", ["B0005", "B0006"], /^B[0-9]{4}$/, 64);

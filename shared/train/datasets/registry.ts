@@ -9,7 +9,7 @@ import { nasaBattery } from "./nasa-battery.js";
 import { sampleSetHash } from "./sample-set.js";
 import { samples } from "./samples.js";
 
-export const datasetReaders: readonly DatasetReader[] = [
+const datasetReaders: readonly DatasetReader[] = [
   nasaBattery,
   batterySimulated,
   mnist,
@@ -56,15 +56,4 @@ export async function loadDataset(reference: DatasetReference, files: DatasetFil
       { expected: reference.hash, actual: hash },
     );
   return { set, hash };
-}
-
-/** Whether the files of a reader lie in a folder. */
-export async function isDatasetIn(
-  reader: DatasetReader,
-  folder: string,
-  files: DatasetFiles,
-): Promise<boolean> {
-  for (const name of reader.requiredFiles)
-    if ((await files.stat(`${folder}/${name}`)) === undefined) return false;
-  return true;
 }

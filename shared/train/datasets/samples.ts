@@ -37,10 +37,7 @@ interface Pin {
  */
 export const samples: DatasetReader = {
   name: "samples",
-  title: "samples that a device collected",
-  task: "regression",
   needsLocation: true,
-  requiredFiles: [],
   async read(reference, files) {
     const parameters = new ParameterReader("samples", reference.parameters);
     const task = parameters.oneOf("task", "regression", ["regression", "classification"] as const);

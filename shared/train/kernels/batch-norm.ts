@@ -19,7 +19,7 @@ const backward = "StemmaBatchNormGradient";
 const sums = "StemmaBatchNormSums";
 const scale = "StemmaScaleColumns";
 
-export interface BatchNormInputs {
+interface BatchNormInputs {
   /** [..., C] */
   readonly x: Tensor;
   /** [C]; null stands for ones. */

@@ -25,7 +25,7 @@ export interface WasmModule {
 }
 
 export type Attributes = Readonly<Record<string, unknown>>;
-export interface KernelCall<Inputs extends Record<string, TensorInfo | undefined>, Attrs> {
+interface KernelCall<Inputs extends Record<string, TensorInfo | undefined>, Attrs> {
   readonly inputs: Inputs;
   readonly backend: WasmBackend;
   readonly attrs: Attrs;

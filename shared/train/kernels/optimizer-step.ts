@@ -8,22 +8,22 @@ import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
 
 /** Settings of a step. The kernels round these numbers to float32. */
-export interface SgdRates {
+interface SgdRates {
   readonly learningRate: number;
 }
-export interface MomentumRates extends SgdRates {
+interface MomentumRates extends SgdRates {
   readonly momentum: number;
   readonly nesterov: boolean;
 }
-export interface AdagradRates extends SgdRates {
+interface AdagradRates extends SgdRates {
   readonly epsilon: number;
 }
-export interface RmsPropRates extends SgdRates {
+interface RmsPropRates extends SgdRates {
   readonly decay: number;
   readonly momentum: number;
   readonly epsilon: number;
 }
-export interface AdamRates extends SgdRates {
+interface AdamRates extends SgdRates {
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
@@ -37,11 +37,11 @@ export interface StepInputs {
   readonly weight: Tensor;
   readonly gradient: Tensor;
 }
-export interface AccumulatorInputs extends StepInputs {
+interface AccumulatorInputs extends StepInputs {
   readonly accumulator: Tensor;
 }
-export interface RmsPropInputs extends StepInputs, RmsPropState {}
-export interface AdamInputs extends StepInputs {
+interface RmsPropInputs extends StepInputs, RmsPropState {}
+interface AdamInputs extends StepInputs {
   /** Running means of the gradient and of its square. */
   readonly first: Tensor;
   readonly second: Tensor;
@@ -94,7 +94,7 @@ export function adagradStep(
   return { weight: next!, accumulator: nextAccumulator! };
 }
 
-export interface RmsPropState {
+interface RmsPropState {
   readonly meanSquare: Tensor;
   readonly moment: Tensor;
   /** Only when centred. */

@@ -22,7 +22,7 @@ export function recipeByName(name: string): Recipe {
 }
 
 /** A recipe as commands and the API list it. */
-export interface RecipeSummary {
+interface RecipeSummary {
   readonly name: string;
   readonly version: number;
   readonly description: string;

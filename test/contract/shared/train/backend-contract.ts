@@ -1,6 +1,6 @@
 /**
- * What every training backend must do, whatever computes: implementations call `backendContract` with a way
- * to start themselves.
+ * The contract of training backends. The test of an implementation calls `backendContract` with a function that
+ * starts it.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -10,7 +10,7 @@ import type { StartedBackend } from "../../../../shared/train/backends/wasm.js";
 
 type Tf = StartedBackend["tf"];
 
-/** Numbers in −1 … 1 from exact integer steps: the same on every machine. */
+/** Numbers from −1 to 1 by integer arithmetic, the same on every machine. */
 function values(count: number, seed: number): Float32Array {
   let state = seed >>> 0;
   return Float32Array.from({ length: count }, () => {
@@ -20,8 +20,8 @@ function values(count: number, seed: number): Float32Array {
 }
 
 /**
- * A convolution, a pool and a dense layer, five steps of gradient descent. Returns the losses and the
- * weights' bits.
+ * Trains a convolution, a pooling and a dense layer for five steps of gradient descent. Returns the losses and
+ * the bits of the weights.
  */
 function train(tf: Tf): { losses: number[]; bits: string } {
   const kernel = tf.tidy(() => tf.variable(tf.tensor4d(values(3 * 3 * 2 * 5, 1), [3, 3, 2, 5])));
@@ -54,13 +54,13 @@ function train(tf: Tf): { losses: number[]; bits: string } {
   return { losses, bits };
 }
 
-/** @param start starts the backend in this process, with a memory bound in MiB where one is given */
+/** @param start starts the backend in this process, with a memory limit in MiB where one is given */
 export function backendContract(
   name: string,
   start: (memoryLimitMb?: number) => Promise<StartedBackend>,
 ): void {
   describe(`training backend contract: ${name}`, () => {
-    const using = async (
+    const withBackend = async (
       body: (backend: StartedBackend) => void | Promise<void>,
       memoryLimitMb?: number,
     ): Promise<void> => {
@@ -72,10 +72,10 @@ export function backendContract(
       }
     };
 
-    it("learns, and gives the same bits for the same training, also after it was closed", async () => {
+    it("learns, and gives the same bits for the same training, also after a restart", async () => {
       const runs: ReturnType<typeof train>[] = [];
       for (let run = 0; run < 2; run++)
-        await using(({ tf }) => {
+        await withBackend(({ tf }) => {
           runs.push(train(tf));
           runs.push(train(tf));
         });
@@ -85,14 +85,14 @@ export function backendContract(
     });
 
     it("agrees with the cpu backend within rounding", async () => {
-      let ours: number[] = [];
-      await using(({ tf }) => {
-        ours = train(tf).losses;
+      let losses: number[] = [];
+      await withBackend(({ tf }) => {
+        losses = train(tf).losses;
       });
       const tf = await import("@tensorflow/tfjs");
       await tf.setBackend("cpu");
       const reference = train(tf).losses;
-      ours.forEach((loss, step) => {
+      losses.forEach((loss, step) => {
         assert.ok(
           Math.abs(loss - reference[step]!) <= 1e-4 * Math.abs(reference[step]!),
           `step ${step}: ${loss} against ${reference[step]}`,
@@ -101,7 +101,7 @@ export function backendContract(
     });
 
     it("leaks no tensors and counts what is allocated", async () => {
-      await using(({ tf, allocatedBytes }) => {
+      await withBackend(({ tf, allocatedBytes }) => {
         train(tf);
         const before = tf.memory().numTensors;
         const bytes = allocatedBytes();
@@ -111,8 +111,8 @@ export function backendContract(
       });
     });
 
-    it("passes a NaN on, so that the loop can refuse it", async () => {
-      await using(({ tf }) => {
+    it("keeps a NaN, so that the training loop can reject it", async () => {
+      await withBackend(({ tf }) => {
         for (const op of [
           tf.relu,
           tf.relu6,
@@ -125,8 +125,8 @@ export function backendContract(
       });
     });
 
-    it("ends with MEMORY_EXHAUSTED, never with tensors on top of each other", async () => {
-      await using(({ tf }) => {
+    it("throws MEMORY_EXHAUSTED and does not overwrite tensors", async () => {
+      await withBackend(({ tf }) => {
         assert.throws(
           () => tf.tidy(() => tf.ones([2048, 2048])),
           (error) => isStemmaError(error, "MEMORY_EXHAUSTED"),

@@ -1,9 +1,7 @@
 import { startWasmBackend } from "../../../../shared/train/backends/wasm.js";
 import { backendContract } from "./backend-contract.js";
 
-backendContract("wasm", (memoryLimitMb) =>
-  startWasmBackend(memoryLimitMb === undefined ? {} : { memoryLimitMb }),
-);
+backendContract("wasm", (memoryLimitMb) => startWasmBackend({ memoryLimitMb }));
 backendContract("wasm without fused kernels", (memoryLimitMb) =>
-  startWasmBackend({ fused: false, ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }) }),
+  startWasmBackend({ fused: false, memoryLimitMb }),
 );

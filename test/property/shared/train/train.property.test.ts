@@ -1,4 +1,4 @@
-/** Properties of what training is built from: streams, sample segments, readers under damage. */
+/** Properties of random streams, sample segments and readers of damaged files. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -34,7 +34,7 @@ const arbitrarySample = fc
     values: Float32Array.from(values),
   }));
 
-/** Throws only what it should. */
+/** Asserts that `read` returns or throws a StemmaError. */
 function refusesOrReads(read: () => unknown): boolean {
   try {
     read();
@@ -108,7 +108,7 @@ describe("training properties", () => {
     );
   });
 
-  it("a segment cut anywhere gives a prefix of its samples, and says where it is good", () => {
+  it("a segment cut anywhere gives a prefix of its samples, and reports its good bytes", () => {
     fc.assert(
       fc.property(fc.array(arbitrarySample, { minLength: 1, maxLength: 5 }), fc.nat(), (samples, cut) => {
         const whole = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]);
@@ -125,7 +125,7 @@ describe("training properties", () => {
     );
   });
 
-  it("no damage to a file gets past a reader as anything but a typed error", () => {
+  it("a reader rejects a damaged file with a typed error only", () => {
     const segment = Buffer.concat([
       segmentMagic,
       encodeSample({

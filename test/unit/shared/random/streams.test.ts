@@ -30,7 +30,7 @@ describe("random streams", () => {
       assert.notDeepEqual(other, reference);
   });
 
-  it("do not disturb each other", () => {
+  it("are independent of each other", () => {
     const alone = new Streams("7", 0);
     const mixed = new Streams("7", 0);
     const expected = Array.from({ length: 5 }, () => alone.stream("a").word());
@@ -41,7 +41,7 @@ describe("random streams", () => {
     assert.deepEqual(actual, expected);
   });
 
-  it("go on from recorded counts", () => {
+  it("continue from recorded counts", () => {
     const whole = new Streams("9", 3);
     whole.stream("order").permutation(100);
     whole.stream("noise").normal();
@@ -89,7 +89,7 @@ describe("random streams", () => {
     assert.ok(values.every((value) => Math.fround(value) === value));
   });
 
-  it("draw whole numbers without a gap and permutations without a loss", () => {
+  it("draw all whole numbers below the bound, and permutations of all indices", () => {
     const stream = new Streams("3", 0).stream("integers");
     const counts = new Array<number>(6).fill(0);
     for (let i = 0; i < 6000; i++) counts[stream.integer(6)]!++;
@@ -104,13 +104,13 @@ describe("random streams", () => {
     assert.equal(stream.permutation(0).length, 0);
   });
 
-  it("have golden numbers that no change may move", () => {
+  it("have golden numbers that may never change", () => {
     const stream = new Streams("18446744073709551615", 2).stream("golden");
     assert.deepEqual([stream.word(), stream.uniform(), stream.integer(1000), stream.normal()], goldenNumbers);
     assert.equal(stream.count, goldenCount);
   });
 
-  it("refuse seeds, invocations and bounds that are none", () => {
+  it("reject invalid seeds, invocations and bounds", () => {
     for (const seed of ["-1", "", "01", "1.5", "18446744073709551616", "x"])
       assert.throws(
         () => new Streams(seed, 0),

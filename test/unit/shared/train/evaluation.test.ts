@@ -1,5 +1,4 @@
-// What an evaluation says of outputs: top-k with ties as the arg-max has them, parts cut to a limit, jobs
-// that are checked.
+// Evaluations of outputs: top-k with ties as in the arg-max, parts limited to some samples, checked jobs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -30,7 +30,7 @@ describe("learning-rate schedules", () => {
       [0.25, 0.5, 0.75, 1, 1, 1],
     );
   });
-  it("refuse rates that are none", () => {
+  it("reject rates that are negative or not finite", () => {
     for (const rate of [-1, NaN, Infinity])
       assert.throws(
         () => learningRates({ name: "constant", rate }, 1, 1),

@@ -79,7 +79,7 @@ const textbook: Readonly<Record<string, (count: number, w: number, goal: number)
 
 describe("optimisers", () => {
   for (const name of optimizerNames) {
-    it(`${name} does what its textbook says`, () => {
+    it(`${name} follows its published formula`, () => {
       const variable = tf.variable(tf.tensor1d(start));
       const optimizer = new Optimizer(tf, { name }, [{ path: "0/0", variable }]);
       steps(optimizer, variable, 7);
@@ -102,7 +102,7 @@ describe("optimisers", () => {
     { name: "rmsprop", centered: true, momentum: 0.5 },
   ];
   for (const settings of variants) {
-    it(`${JSON.stringify(settings)} goes on from its saved state with the same bits`, () => {
+    it(`${JSON.stringify(settings)} continues from its saved state with the same bits`, () => {
       const whole = tf.variable(tf.tensor1d(start));
       const straight = new Optimizer(tf, settings, [{ path: "0/0", variable: whole }]);
       steps(straight, whole, 3);
@@ -169,7 +169,7 @@ describe("optimisers", () => {
     variable.dispose();
   });
 
-  it("refuse adadelta and adamax with the reason, and what is unknown", () => {
+  it("reject adadelta and adamax with the reason, and unknown names", () => {
     for (const [name, reason] of [
       ["adadelta", /plain SGD/],
       ["Adamax", /cannot be read/],

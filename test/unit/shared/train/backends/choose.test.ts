@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chooseBackend } from "../../../../../shared/train/backends/choose.js";
 
-test("wasm trains, and says why native does not", () => {
+test("wasm is chosen, with the reason why native is not", () => {
   assert.deepEqual(chooseBackend({ preferred: "wasm" }), {
     backend: "wasm",
     reason: "the profile asks for wasm",

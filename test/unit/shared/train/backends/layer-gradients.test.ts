@@ -313,7 +313,7 @@ for (const fused of [true, false]) {
   });
 }
 
-/** What tfjs cannot do on any backend, done by other means: the same function built from what it can. */
+/** Compares a layer that tfjs cannot differentiate on any backend with the same function of other layers. */
 function assertSameLayer(
   tf: Tf,
   shape: number[],
@@ -352,7 +352,7 @@ function assertSameLayer(
   assert.equal(tf.memory().numTensors, before);
 }
 
-describe("what tfjs cannot do", () => {
+describe("layers that tfjs cannot differentiate", () => {
   before(async () => {
     started = await startWasmBackend();
   });

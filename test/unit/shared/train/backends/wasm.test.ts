@@ -19,16 +19,12 @@ const installed = createRequire(import.meta.url).resolve(
 const kernels = fileURLToPath(new URL("../../../../../shared/train/kernels/kernels.wasm", import.meta.url));
 const trainer = fileURLToPath(new URL("train-a-little.js", import.meta.url));
 
-test("one at a time, and closing gives everything back", async () => {
+test("only one runs at a time, and closing restores everything", async () => {
   const listeners = (): number[] =>
     ["uncaughtException", "unhandledRejection"].map((event) => process.listenerCount(event));
   const before = listeners();
   const { tf, close } = await startWasmBackend();
-  assert.deepEqual(
-    listeners(),
-    before,
-    "tfjs's start code hangs handlers on the process that hide where an error came from",
-  );
+  assert.deepEqual(listeners(), before, "tfjs's start code adds handlers that hide the origin of an error");
   await assert.rejects(startWasmBackend(), (error) => isStemmaError(error, "BACKEND_UNAVAILABLE"));
   assert.equal(tf.getBackend(), "wasm");
   assert.ok(tf.getKernel("StemmaBatchNorm", "wasm"));
@@ -44,7 +40,7 @@ test("one at a time, and closing gives everything back", async () => {
   assert.deepEqual(listeners(), before);
 });
 
-test("gradients on another backend are tfjs's own while ours runs", async () => {
+test("gradients on another backend stay tfjs's own while the wasm backend runs", async () => {
   const { tf, close } = await startWasmBackend();
   await tf.setBackend("cpu");
   tf.tidy(() =>
@@ -61,7 +57,7 @@ test("gradients on another backend are tfjs's own while ours runs", async () => 
   close();
 });
 
-test("memory ends with an error and not with tensors on top of each other", async () => {
+test("exhausted memory is an error and does not overwrite tensors", async () => {
   const { tf, close, allocatedBytes } = await startWasmBackend({ memoryLimitMb: 4 });
   const held = tf.ones([512, 1024]);
   assert.ok(allocatedBytes() >= 2 ** 21);
@@ -74,7 +70,7 @@ test("memory ends with an error and not with tensors on top of each other", asyn
   close();
 });
 
-test("kernels other than the committed ones are refused, and so is an incomplete folder", async () => {
+test("kernels other than the committed ones are rejected, and so is an incomplete folder", async () => {
   const folder = await mkdtemp(join(tmpdir(), "stemma-kernels-"));
   try {
     await copyFile(installed, join(folder, wasmFiles.backend));
@@ -99,7 +95,7 @@ test("kernels other than the committed ones are refused, and so is an incomplete
   }
 });
 
-test("operations without a kernel or a gradient are refused by name", async () => {
+test("operations without a kernel or a gradient are rejected by name", async () => {
   const { tf, close } = await startWasmBackend();
   const refused =
     (operation: string) =>
@@ -124,8 +120,8 @@ test("operations without a kernel or a gradient are refused by name", async () =
 });
 
 /**
- * Of train-a-little. Changes only where somebody means to change the kernels' arithmetic, and with it what
- * old records replay to.
+ * The hash that train-a-little prints. It may change only with a deliberate change of the kernels' arithmetic,
+ * after which old records replay to other bits.
  */
 const goldenTraining = "6739e42eb5751a150f302274663bd455b66ebca98da8ce3b0e388259bc285df5";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Rank, Tensor1D, Tensor4D } from "@tensorflow/tfjs";
+import type { Rank, Tensor4D } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import { assertSameAsCpu, tensorOf, weighed } from "./compare-with-cpu.js";
 

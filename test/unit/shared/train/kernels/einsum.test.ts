@@ -27,14 +27,13 @@ const cases: readonly [string, number[], number[]?][] = [
 ];
 
 for (const [equation, a, b] of cases) {
-  test(`${equation}: the sum, and gradients that change it as they say`, async () => {
+  test(`${equation}: the sum and its gradients`, async () => {
     const { tf } = started;
     const shapes = b ? [a, b] : [a];
     await assertSameAsCpu(tf, equation, () =>
       tf.einsum(equation, ...shapes.map((shape, i) => tensorOf(tf, shape, i + 1))),
     );
-    // the sum is linear in each operand: replacing an operand by any other changes it by gradient ·
-    // difference
+    // The sum is linear in each operand: replacing an operand changes it by gradient · difference.
     tf.tidy(() => {
       const operands = shapes.map((shape, i) => tensorOf(tf, shape, i + 1));
       const value = (...xs: typeof operands): (typeof operands)[0] =>
@@ -50,7 +49,7 @@ for (const [equation, a, b] of cases) {
   });
 }
 
-test("equations that are no plain sums of products are refused", () => {
+test("unsupported equations are rejected", () => {
   for (const [text, ranks] of [
     ["ii->i", [2]],
     ["...ij->ij", [3]],

@@ -74,7 +74,7 @@ test("batches are broadcast", async () => {
   }
 });
 
-test("a reshaped view of an operand is multiplied as what it is", async () => {
+test("a reshaped view of an operand is multiplied with its own shape", async () => {
   const { tf } = started;
   await assertSameAsCpu(tf, "views", () => {
     const w: Tensor2D = tensorOf(tf, [3, 4], 1);

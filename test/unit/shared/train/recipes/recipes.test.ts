@@ -1,5 +1,6 @@
 /**
- * What recipes promise: checked parameters, and that every vehicle's held-out metric improves over the base.
+ * The promises of recipes: checked parameters, and a held-out metric that improves over the base for every
+ * vehicle.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -49,7 +50,7 @@ function train(
   );
 }
 
-/** Base training must learn, each vehicle must gain. Prints what it measured. */
+/** Asserts that base training learns and fine-tuning improves each vehicle; prints the metrics. */
 async function gains(
   recipe: string,
   base: DatasetReference,
@@ -90,7 +91,7 @@ const digits = (vehicle: number): DatasetReference => ({
 });
 
 describe("recipes", () => {
-  it("have names of their own, versions, and defaults that they accept themselves", () => {
+  it("have unique names, versions, and valid defaults", () => {
     assert.equal(new Set(recipes.map(({ name }) => name)).size, recipes.length);
     for (const recipe of recipes)
       for (const fineTuning of [false, true]) {
@@ -106,7 +107,7 @@ describe("recipes", () => {
       recipes.map(({ name, version }) => [name, version]),
     );
   });
-  it("refuse what they do not know", () => {
+  it("reject unknown and invalid parameters", () => {
     const refused = (passed: Parameters): void => {
       assert.throws(
         () => recipeByName("battery-soh").resolve(passed, true),
@@ -134,14 +135,14 @@ describe("recipes", () => {
     const { epochs, patience } = recipeByName("battery-soh").resolve({}, true);
     assert.deepEqual({ epochs, patience }, { epochs: 50, patience: 5 });
   });
-  it("battery-soh: simulated vehicles gain", () =>
+  it("battery-soh: simulated vehicles improve", () =>
     gains("battery-soh", simulated(0), [1, 2, 3, 4].map(simulated)));
-  it("battery-soh-gru: simulated vehicles gain", () =>
+  it("battery-soh-gru: simulated vehicles improve", () =>
     gains("battery-soh-gru", simulated(0), [1, 2].map(simulated)));
-  it("battery-soh: NASA's cells gain", { skip: real("nasa-battery") }, () =>
+  it("battery-soh: NASA's cells improve", { skip: real("nasa-battery") }, () =>
     gains("battery-soh", nasa("B0005", "B0006"), [nasa("B0007"), nasa("B0018")]),
   );
-  it("image-classify: vehicles with generated pictures gain", () =>
+  it("image-classify: vehicles with generated images improve", () =>
     gains("image-classify", generated(0), [1, 2].map(generated)));
   it(
     "image-classify: vehicles with MNIST gain, with the head alone",
@@ -149,7 +150,7 @@ describe("recipes", () => {
     () => gains("image-classify", digits(0), [1, 2, 3].map(digits), { trainable: "head" }),
   );
   it(
-    "image-classify: vehicles with MNIST gain",
+    "image-classify: vehicles with MNIST improve",
     { skip: real("mnist") || (full ? false : "a long one: set STEMMA_TEST_FULL=1") },
     () => gains("image-classify", digits(0), [1, 2, 3].map(digits)),
   );
