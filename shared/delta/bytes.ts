@@ -1,5 +1,5 @@
 /**
- * Little-endian fields, varints and length-prefixed pieces of a coded tensor; the reader checks every length.
+ * Little-endian fields, varints and length-prefixed bytes of an encoding; the reader checks every length.
  * Knows no format.
  */
 import { encodingMalformed } from "./encoding-malformed.js";
@@ -7,7 +7,7 @@ import { encodingMalformed } from "./encoding-malformed.js";
 export class ByteWriter {
   readonly #parts: Uint8Array[] = [];
   length = 0;
-  /** Copied by `finish` only: what is given must not change before. */
+  /** Copied only by `finish`, until which the bytes must not change. */
   bytes(bytes: Uint8Array): void {
     this.#parts.push(bytes);
     this.length += bytes.length;
@@ -40,7 +40,7 @@ export class ByteWriter {
   }
 }
 
-/** @throws DELTA_MALFORMED wherever more is asked for than there is */
+/** Every method throws DELTA_MALFORMED where the bytes end too early. */
 export class ByteReader {
   #at = 0;
   constructor(readonly bytes: Uint8Array) {}
@@ -67,7 +67,7 @@ export class ByteReader {
       value += (byte & 127) * factor;
       if (byte < 128) return value;
     }
-    throw encodingMalformed("a length is longer than any may be");
+    throw encodingMalformed("a length has more than six bytes");
   }
   sized(): Uint8Array {
     return this.take(this.varint());
@@ -77,7 +77,7 @@ export class ByteReader {
   }
 }
 
-/** Memory of one's own that is about to be filled to its end; not cleared, which takes longer than a copy. */
+/** Memory that the caller fills completely; it is not cleared, which would take longer than a copy. */
 export function uninitialisedBytes(length: number): Uint8Array {
   const { buffer } = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer, 0, length);

@@ -1,6 +1,6 @@
 /**
- * Which contexts get tables of their own, and which of the two coders is the smaller, from how often each
- * symbol occurred. Pure.
+ * Which contexts get tables of their own, and which of the two coders is smaller, from how often each symbol
+ * occurred. Pure.
  */
 import { normaliseFrequencies } from "./frequencies.js";
 import { huffmanLengths, soleSymbolLength, symbolCount } from "./huffman.js";
@@ -9,7 +9,7 @@ import { contextCount, type OwnTables } from "./side-information.js";
 import type { ExpectedTables } from "./kernel-memory.js";
 
 export interface TableChoice {
-  /** Whether the asymmetric coder is to be used; then `frequencies` has rows, else `lengths`. */
+  /** Whether rANS is to be used; then `frequencies` has rows, else `lengths`. */
   readonly isClose: boolean;
   readonly lengths: OwnTables<Uint8Array>;
   readonly frequencies: OwnTables<Uint16Array>;
@@ -21,14 +21,14 @@ export interface TableChoice {
 const rowBits = 6;
 const lengthBits = 2.5;
 const frequencyBits = 6;
-/** What a row must save besides, for the time that its table takes. */
+/** Bits that a table must save beyond its own, for the time that it takes. */
 const timeBits = 64;
-/** Below so many numbers a context's own table is not tried. */
-const leastCount = 64;
-/** The asymmetric coder is slower: taken for at least so much. */
-const closeGain = 0.985;
+/** A context with fewer numbers gets no table of its own. */
+const minCount = 64;
+/** rANS is slower: used where it leaves at most this share of the bits. */
+const maxCloseShare = 0.985;
 
-/** A context whose commonest symbol has less than this share gains nothing worth counting below a bit. */
+/** Where the commonest symbol has a smaller share, rANS is taken to save 1 %, without counting. */
 const peak = 0.35;
 const flatGain = 0.99;
 
@@ -49,7 +49,7 @@ export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected:
     const packed = cheaper(
       rowBits + lengthBits * used,
       codeBits(row, expected.lengths[context]!),
-      total >= leastCount ? ownLengths(row) : undefined,
+      total >= minCount ? ownLengths(row) : undefined,
     );
     packedBits += packed.bits;
     lengths[context] = packed.row;
@@ -58,7 +58,7 @@ export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected:
         ? flatGain * packed.bits
         : closeRow(row, total, used, expected.frequencies[context]!).bits;
   }
-  if (open + closeBits >= closeGain * (open + packedBits))
+  if (open + closeBits >= maxCloseShare * (open + packedBits))
     return { isClose: false, lengths, frequencies: [], bits: open + packedBits };
   return chooseClose(counts, totals, expected, open);
 }
@@ -97,7 +97,7 @@ function closeRow(
   return cheaper(
     rowBits + frequencyBits * used,
     shareBits(row, expected),
-    total >= leastCount ? ownFrequencies(row) : undefined,
+    total >= minCount ? ownFrequencies(row) : undefined,
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * What the codec gives and takes: a tensor's encoding by code and bytes, and what it was coded against.
- * The codes are the ones a pack's entry and a transfer's manifest carry; they never change their meaning.
+ * What the codec reads and writes: a tensor's encoding by code and bytes, and the references it needs. Pack
+ * entries and transfer manifests carry these codes; a code never changes its meaning.
  */
 import type { Tensor, TensorHeader } from "../tensor/tensor.js";
 
@@ -11,13 +11,13 @@ export const encodingCodes = {
   equal: 1,
   /** Huffman-coded symbols and open bits, of differences from a prediction or of exponents. */
   packed: 2,
-  /** The same symbols by an entropy coder that goes below a bit: where most numbers are equal. */
+  /** The same symbols by rANS, which codes a symbol in less than a bit: where most numbers are equal. */
   close: 3,
   /** Byte planes, highest first, each readable without those below it. */
   planes: 4,
   /**
-   * Several encodings one after the other: slabs of a large tensor, or the block it has in common with its
-   * base and the rest.
+   * Several encodings one after the other: of the slabs of a large tensor, or of the block that it has in
+   * common with its base and of the rest.
    */
   parts: 5,
   /**
@@ -33,8 +33,8 @@ export function isEncodingCode(code: number): code is EncodingCode {
 }
 
 /**
- * What a tensor may be coded against: its base (an ancestor's or a sibling's tensor), and another point of
- * the same training, before the base or after it: the prediction lies on the line through both.
+ * What a tensor may be encoded against: its base (an ancestor's or a sibling's tensor), and another point of
+ * the same training, before the base or after it: the prediction is on the line through both.
  */
 export interface References {
   readonly base?: Tensor | undefined;
@@ -44,7 +44,7 @@ export interface References {
 export interface EncodedTensor {
   readonly code: EncodingCode;
   readonly bytes: Uint8Array;
-  /** What `decodeTensor` will need again. */
+  /** The references that `decodeTensor` needs. */
   readonly against: { readonly base: boolean; readonly previous: boolean };
 }
 
@@ -53,8 +53,8 @@ export type Predictor = "none" | "base" | "extrapolated";
 
 export interface EncodeOptions {
   /**
-   * "planes" keeps high-order bytes readable alone; "fixed" does so in fixed planes, against no base, and
-   * gives planes for what has no place in those; "packed", the default, is smallest.
+   * "packed", the default, is smallest. "planes" keeps high-order bytes readable alone. "fixed" does so in
+   * fixed planes, without base, and gives planes for tensors that cannot be stored in those.
    */
   readonly layout?: "packed" | "planes" | "fixed";
 }

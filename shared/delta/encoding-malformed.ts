@@ -4,7 +4,7 @@ import { StemmaError } from "../errors.js";
 export function encodingMalformed(reason: string): StemmaError<"DELTA_MALFORMED"> {
   return new StemmaError(
     "DELTA_MALFORMED",
-    `This is no coded tensor: ${reason}. Fetch it again, or recover the model from another copy.`,
+    `This is not the encoding of a tensor: ${reason}. Fetch it again, or recover the model from another copy.`,
     { reason },
   );
 }

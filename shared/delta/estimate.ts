@@ -1,6 +1,6 @@
 /**
- * How a tensor is best predicted and about how small it gets, from a sample of at most 4096 numbers:
- * nothing is tried on the whole. Deterministic; writes nothing.
+ * How a tensor is best predicted and about how small it gets, from a sample of at most 4096 numbers: nothing
+ * is tried on all of it. Deterministic; writes nothing.
  */
 import type { Predictor } from "./encoded.js";
 import { halfToSingle } from "./kernels/plain-lanes.js";
@@ -12,16 +12,17 @@ const runLength = 32;
 const minSampleNumbers = 256;
 export const maxSampleNumbers = 4096;
 /**
- * A difference must save so much against coding the tensor alone (retrained models: it does not, ModelHub
- * §V-B), an extrapolation against the plain base.
+ * A difference must leave at most this share of the bits of the tensor alone (for retrained models it does
+ * not, ModelHub §V-B), an extrapolation of those of the plain base.
  */
 const differenceGain = 0.98;
 const extrapolationGain = 0.995;
 /**
- * Contexts of size or none is a question only where so many numbers are equal; sizes must tell enough. What a
- * context's symbol costs in a table, in bits.
+ * Whether contexts depend on a number's size is decided only where at least `minEqual` of the numbers equal
+ * their prediction; contexts by size must leave at most `sizeGain` of the bits. `tableBits` is what a symbol
+ * of a context costs in a table.
  */
-const leastEqual = 0.1;
+const minEqual = 0.1;
 const sizeGain = 0.93;
 const tableBits = 6;
 
@@ -29,8 +30,8 @@ export interface Estimate {
   readonly predictor: Predictor;
   readonly alpha64: number;
   /**
-   * Differences are so many units in the last place whatever the number's size (rounding), not of one size
-   * (training).
+   * Whether differences are a number of units in the last place whatever the number's size, as rounding makes
+   * them; else they are of one size, as training makes them.
    */
   readonly inUnits: boolean;
   /** Expected bits a number. */
@@ -40,8 +41,8 @@ export interface Estimate {
 }
 
 /** Numbers of the sample as 32-bit lanes; all of a small tensor. */
-function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, least: number): Int32Array {
-  const runs = Math.ceil(Math.max(least, Math.min(maxSampleNumbers, count / 64)) / runLength);
+function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, minimum: number): Int32Array {
+  const runs = Math.ceil(Math.max(minimum, Math.min(maxSampleNumbers, count / 64)) / runLength);
   const all = count <= runs * runLength;
   const lanes = new Int32Array(all ? count : runs * runLength);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -75,7 +76,7 @@ function laneAt(view: DataView, { widening, bytes }: NumberKind, at: number): nu
   }
 }
 
-/** Keys of what a tally distinguishes: escapes by exponent, then magnitudes, then equality. */
+/** Keys that a tally counts: escapes by exponent, then magnitudes, then equality. */
 const magnitudeKeys = 256;
 const equalKey = 767;
 const keys = 768;
@@ -83,7 +84,7 @@ const keys = 768;
 /** log2 of what a sample can count. */
 const logarithms = Float64Array.from({ length: maxSampleNumbers + 1 }, (_, count) => roughLog2(count));
 
-/** Bits a number by the entropy of what is distinguished, plus the bits left open. */
+/** Bits a number: the entropy of its key, plus the bits that the key leaves open. */
 class Tally {
   readonly #counts = new Uint32Array(keys);
   #open = 0;
@@ -113,7 +114,7 @@ class Tally {
   }
 }
 
-// Cleared at every use: an estimate a tensor would else leave arrays behind.
+// Shared and cleared at every use, so that an estimate allocates no arrays.
 const bySize = new Tally();
 const byUnits = new Tally();
 
@@ -159,7 +160,7 @@ function differenceCost(
     );
   }
   const share = equal / Math.max(1, child.length);
-  if (!isFloat || prediction === undefined || share < leastEqual)
+  if (!isFloat || prediction === undefined || share < minEqual)
     return { bits: isFloat ? bySize.bits : byUnits.bits, units: false, equal: share };
   const sized = costBySize(prediction, count);
   const units = byUnits.bits + (tableBits * byUnits.used) / count;
@@ -170,8 +171,9 @@ function differenceCost(
 const lengths = new Uint8Array(maxSampleNumbers);
 
 /**
- * Bits a number where contexts know the prediction's exponent, what the tables cost included: whether a
- * number is equal depends on its size then. Few samples a cell flatter an entropy (Miller and Madow's term).
+ * Bits a number where contexts know the prediction's exponent, including the tables: then whether a
+ * number equals its prediction depends on its size. Few samples a cell flatter an entropy (Miller and Madow's
+ * term).
  */
 function costBySize(prediction: Int32Array, count: number): number {
   const cells = new Map<number, number>();
@@ -199,9 +201,9 @@ function aloneCost(child: Int32Array, kind: NumberKind): number {
 }
 
 function openAlone(child: Int32Array, { isFloat, shift }: NumberKind): number {
-  let noughts = 0;
-  for (const own of child) if (own === 0) noughts++;
-  return isFloat ? (24 - shift) * (1 - noughts / Math.max(1, child.length)) : 0;
+  let zeros = 0;
+  for (const own of child) if (own === 0) zeros++;
+  return isFloat ? (24 - shift) * (1 - zeros / Math.max(1, child.length)) : 0;
 }
 
 const words = new Int32Array(1);
@@ -211,7 +213,10 @@ function valueOf(lane: number): number {
   return word[0]!;
 }
 
-/** alpha·64 of the least squares fit of child − base by base − previous; what is not finite is left out. */
+/**
+ * alpha·64 of the least squares fit of child − base by base − previous; numbers that are not finite are left
+ * out.
+ */
 export function fitAlpha64(child: Int32Array, base: Int32Array, previous: Int32Array): number {
   let uu = 0;
   let uv = 0;
@@ -257,7 +262,7 @@ export function estimateNumbers(
     const from = sampleOf(base, kind, count, minimum);
     const plain = differenceCost(child, from, kind, count);
     // Tables matter where numbers cost little: that takes a closer look.
-    if (plain.equal >= leastEqual && child.length < Math.min(count, maxSampleNumbers))
+    if (plain.equal >= minEqual && child.length < Math.min(count, maxSampleNumbers))
       return estimateNumbers(kind, count, { bytes, base, previous }, maxSampleNumbers);
     let difference: Estimate = {
       predictor: "base",
@@ -280,7 +285,8 @@ export function estimateNumbers(
           equalShare: further.equal,
         };
     }
-    // Alone, all but noughts keep their mantissa: where that is dear enough, nothing need be counted.
+    // Alone, all numbers but zeros keep their mantissa: where those bits are more already, nothing is
+    // counted.
     if (
       difference.bitsPerNumber < differenceGain * openAlone(child, kind) ||
       difference.bitsPerNumber < differenceGain * aloneCost(child, kind)

@@ -16,8 +16,8 @@ function exponentOf(word: number): number {
 }
 
 /**
- * @returns undefined where it would not lie in fixed planes: it has a NaN or an infinity, denormals (in the
- * sample) that have no place in them, or would not be shorter than raw
+ * @returns undefined where it could not be stored in fixed planes (a NaN, an infinity, or in the sample a
+ * denormal too large for its channel), or would not be shorter than raw
  */
 export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
   if (!isFixedKind(tensor)) return undefined;

@@ -1,10 +1,13 @@
 /**
- * Frequencies of 11 bits for the asymmetric coder, by context, and the tables that the kernels read.
+ * Frequencies of 11 bits for the rANS coder, by context, and the tables that the kernels read.
  * Deterministic; knows no tensors.
  */
 export const frequencyTotal = 2048;
 
-/** Frequencies that add up to 2048, at least 1 for whatever occurs; all 0 where nothing does. */
+/**
+ * Scales counts to frequencies that add up to 2048, at least 1 for every symbol that occurs; all 0 where none
+ * occurs.
+ */
 export function normaliseFrequencies(counts: ArrayLike<number>, out: Uint16Array): void {
   let total = 0;
   let largest = 0;
@@ -20,7 +23,7 @@ export function normaliseFrequencies(counts: ArrayLike<number>, out: Uint16Array
     out[s] = Math.max(1, Math.floor((counts[s]! * frequencyTotal) / total + 0.5));
     sum += out[s]!;
   }
-  // What rounding left over or took too much goes to the commonest, as far as it lasts, then to the next.
+  // The rounding error goes to the commonest symbol, as far as its frequency allows, then to the next.
   while (sum !== frequencyTotal) {
     const change = Math.max(frequencyTotal - sum, 1 - out[largest]!);
     out[largest] = out[largest]! + change;

@@ -3,9 +3,9 @@
  * tensors.
  */
 export const symbolCount = 64;
-/** Longest code. */
+/** Bits of the longest code. */
 export const maxCodeLength = 10;
-/** In a row of lengths: the only symbol of its context, coded by no bits at all. */
+/** In a row of lengths: the only symbol of its context, which takes no bits. */
 export const soleSymbolLength = 11;
 
 const parents = new Int32Array(2 * symbolCount);
@@ -102,7 +102,7 @@ export interface SymbolDefinition {
 
 /**
  * Writes one context's coding row from complete lengths; the kernels' `decodingRow` is its counterpart. Codes
- * lie with their first bit lowest, as they are read.
+ * are stored with their first bit lowest, as they are read.
  */
 export function writeCodingRow(
   lengths: Uint8Array,
@@ -121,11 +121,11 @@ export function writeCodingRow(
   if (sole >= 0) row[sole] = codingExtras(meanings[sole]!);
 }
 
-/** The part of a coding entry that says what follows the code. */
+/** The part of a coding entry that defines what follows the code. */
 export function codingExtras({ width, kind }: SymbolDefinition): number {
   return (width << 20) | (kind << 28);
 }
-/** The same of a decoding entry, to which the kernels add the code's length. */
+/** The same for a decoding entry, to which the kernels add the code's length. */
 export function decodingExtras({ width, kind, high }: SymbolDefinition): number {
   return (width << 4) | (width << 10) | (high << 16) | (kind << 24);
 }

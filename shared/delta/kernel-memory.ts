@@ -1,6 +1,6 @@
 /**
- * Where things lie in the kernels' memory: tables at the bottom, kept from call to call, then one piece's
- * arrays. Knows no format.
+ * What is where in the kernels' memory: tables first, kept from call to call, then the arrays of one piece or
+ * segment. Knows no format.
  */
 import { normaliseFrequencies, writeFrequencyTables, writePlaneTable } from "./frequencies.js";
 import {
@@ -33,7 +33,9 @@ const expectedAt = decoding + 2 * decodingBytes;
 const expectedBytes = 2 * codingBytes + decodingBytes + 256;
 const piecesAt = expectedAt + slots * expectedBytes;
 
-/** What is expected of an alphabet: rows by context, and where its tables lie. */
+/**
+ * The tables of an alphabet's expected frequencies: rows by context, and byte offsets of the kernels' tables.
+ */
 export interface ExpectedTables {
   readonly symbols: readonly SymbolDefinition[];
   readonly lengths: readonly Uint8Array[];
@@ -50,7 +52,7 @@ export interface PieceArrays {
   readonly heap: Heap;
   readonly base: number;
   readonly previous: number;
-  /** Where `previous` was, once there is a prediction. */
+  /** In the array of `previous`, which is not needed any more once there is a prediction. */
   readonly folded: number;
   readonly child: number;
   readonly prediction: number;
@@ -59,10 +61,10 @@ export interface PieceArrays {
   readonly rows: number;
   readonly columns: number;
   readonly inner: number;
-  /** Two places for streams, each a little longer than the numbers' lanes or what was asked for. */
+  /** Two arrays for streams, each a little longer than the numbers' lanes or than asked for. */
   readonly stream: number;
   readonly secondStream: number;
-  /** Half of either place: enough for half of its numbers, at 42 bits each. */
+  /** Half of either array: enough for half of its numbers, at 42 bits each. */
   readonly halfStream: number;
 }
 
@@ -78,7 +80,7 @@ export interface PlaneArrays {
   readonly state: number;
   readonly exponents: number;
   readonly indices: number;
-  /** A place for streams, a little longer than the elements' or what was asked for. */
+  /** An array for streams, a little longer than the elements or than asked for. */
   readonly stream: number;
   readonly streamEnd: number;
 }
@@ -86,8 +88,7 @@ export interface PlaneArrays {
 export class KernelMemory {
   readonly #expected = new Map<number, ExpectedTables>();
   /**
-   * What lies in the coding and the decoding table: the expected rows of which place, and which contexts have
-   * others.
+   * What the coding and the decoding table hold.
    */
   readonly #holds = [new Held(), new Held()] as const;
   constructor(readonly kernels: DeltaKernels) {
@@ -101,8 +102,7 @@ export class KernelMemory {
   readonly decoding = decoding;
 
   /**
-   * Room for a piece of `count` numbers and `streamBytes` of streams. What an earlier piece left there may
-   * still be there.
+   * Arrays for a piece of `count` numbers and `streamBytes` of streams. They are not cleared.
    */
   pieceArrays(count: number, view: View, streamBytes: number): PieceArrays {
     const lanes = 4 * count;
@@ -138,8 +138,7 @@ export class KernelMemory {
   }
 
   /**
-   * Room for `length` elements of `width` bytes in planes. What an earlier piece left there may still be
-   * there.
+   * Arrays for `length` elements of `width` bytes in planes. They are not cleared.
    */
   planeArrays(length: number, width: number, channels: number, streamBytes: number): PlaneArrays {
     const stride = aligned(length);
@@ -166,7 +165,7 @@ export class KernelMemory {
     };
   }
 
-  /** Made at first use. */
+  /** The expected tables of an alphabet, built at first use. */
   expected(alphabet: Alphabet, shift: number): ExpectedTables {
     const slot = (alphabet === "differences" ? 0 : 3) + (shift === 0 ? 0 : shift === 13 ? 1 : 2);
     let found = this.#expected.get(slot);
@@ -178,13 +177,13 @@ export class KernelMemory {
   #prepare(alphabet: Alphabet, shift: number, at: number): ExpectedTables {
     const { u32 } = this.kernels.reserve(piecesAt);
     const symbols = symbolDefinitions(alphabet, shift);
-    const places = {
+    const offsets = {
       coding: at,
       decoding: at + codingBytes,
       extraCoding: at + codingBytes + decodingBytes,
       extraDecoding: at + 2 * codingBytes + decodingBytes,
     };
-    rowOf(u32, places.extraDecoding, 0, symbolCount).set(symbols.map(decodingExtras));
+    rowOf(u32, offsets.extraDecoding, 0, symbolCount).set(symbols.map(decodingExtras));
     const lengths: Uint8Array[] = [];
     const frequencies: Uint16Array[] = [];
     for (let context = 0; context < contextCount; context++) {
@@ -195,42 +194,42 @@ export class KernelMemory {
       normaliseFrequencies(counts, shares);
       lengths.push(row);
       frequencies.push(shares);
-      writeCodingRow(row, symbols, rowOf(u32, places.coding, context, symbolCount));
-      this.#decodingRow(row, places.extraDecoding, places.decoding, context);
-      rowOf(u32, places.extraCoding, context, symbolCount).set(symbols.map(codingExtras));
+      writeCodingRow(row, symbols, rowOf(u32, offsets.coding, context, symbolCount));
+      this.#decodingRow(row, offsets.extraDecoding, offsets.decoding, context);
+      rowOf(u32, offsets.extraCoding, context, symbolCount).set(symbols.map(codingExtras));
     }
-    return { symbols, lengths, frequencies, ...places };
+    return { symbols, lengths, frequencies, ...offsets };
   }
 
   /**
-   * This tensor's own rows among the expected ones; returns where the table lies. The place keeps the
+   * Writes a piece's own rows over the expected ones; returns the table's byte offset. The table keeps the
    * expected rows of the last alphabet, so that only what differs is written.
    */
   codeTables(own: readonly (Uint8Array | undefined)[], expected: ExpectedTables, decode: boolean): number {
     if (own.every((row) => row === undefined)) return decode ? expected.decoding : expected.coding;
     const { u32 } = this.kernels.reserve(piecesAt);
     const width = decode ? 1024 : symbolCount;
-    const place = decode ? decoding : coding;
+    const table = decode ? decoding : coding;
     const from = decode ? expected.decoding : expected.coding;
     const holds = this.#holds[decode ? 1 : 0];
     if (holds.expected !== from) {
-      u32.copyWithin(place >> 2, from >> 2, (from >> 2) + contextCount * width);
+      u32.copyWithin(table >> 2, from >> 2, (from >> 2) + contextCount * width);
       holds.own.fill(0);
       holds.expected = from;
     }
     for (let context = 0; context < contextCount; context++) {
       const row = own[context];
-      if (row !== undefined && decode) this.#decodingRow(row, expected.extraDecoding, place, context);
-      else if (row !== undefined) writeCodingRow(row, expected.symbols, rowOf(u32, place, context, width));
+      if (row !== undefined && decode) this.#decodingRow(row, expected.extraDecoding, table, context);
+      else if (row !== undefined) writeCodingRow(row, expected.symbols, rowOf(u32, table, context, width));
       else if (holds.own[context] === 1)
         u32.copyWithin(
-          (place >> 2) + context * width,
+          (table >> 2) + context * width,
           (from >> 2) + context * width,
           (from >> 2) + (context + 1) * width,
         );
       holds.own[context] = row === undefined ? 0 : 1;
     }
-    return place;
+    return table;
   }
 
   #decodingRow(lengths: Uint8Array, definitions: number, table: number, context: number): void {
@@ -239,7 +238,8 @@ export class KernelMemory {
   }
 
   /**
-   * Coding or decoding tables of the asymmetric coder, own rows before expected ones; returns where they lie.
+   * Writes rANS tables for coding or decoding, own rows where there are any, else expected ones; returns
+   * their byte offset.
    */
   frequencyTables(
     own: readonly (Uint16Array | undefined)[],
@@ -248,20 +248,20 @@ export class KernelMemory {
     { alphabetSize = symbolCount }: { readonly alphabetSize?: number } = {},
   ): number {
     const { u32 } = this.kernels.reserve(piecesAt);
-    const place = decode ? decoding : coding;
+    const table = decode ? decoding : coding;
     this.#holds[decode ? 1 : 0].expected = 0;
     for (let context = 0; context < Math.max(own.length, expected.length); context++) {
       const row = own[context] ?? expected[context];
-      const target = rowOf(u32, place, context, decode ? 2048 : alphabetSize);
+      const target = rowOf(u32, table, context, decode ? 2048 : alphabetSize);
       if (row === undefined) target.fill(0);
       else writeFrequencyTables(row, decode ? undefined : target, decode ? target : undefined);
     }
-    return place;
+    return table;
   }
 
   /**
-   * The decoding tables of byte planes, one behind the other, each of a row for both contexts (without one:
-   * nought); returns where they lie.
+   * Writes the decoding tables of byte planes one behind the other, each with a row for both contexts (zeros
+   * where there is none); returns their byte offset.
    */
   planeTables(planes: readonly { readonly rows: readonly Uint16Array[]; readonly mask: number }[]): number {
     const { u32 } = this.kernels.reserve(piecesAt);
@@ -284,7 +284,10 @@ function rowOf(u32: Uint32Array, table: number, context: number, width: number):
   return u32.subarray(from, from + width);
 }
 
-/** What a table's place holds: the expected rows of which place, and which contexts have others. */
+/**
+ * What a table holds: a copy of the expected rows from which offset, and which contexts have rows of their
+ * own.
+ */
 class Held {
   expected = 0;
   readonly own = new Uint8Array(contextCount);

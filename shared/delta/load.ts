@@ -1,6 +1,6 @@
 /**
- * The codec with the kernels this machine can run: WebAssembly with SIMD, else their twin in TypeScript. The
- * one file here that reads another.
+ * The codec with the kernels that this machine can run: WebAssembly with SIMD, else their twin in TypeScript.
+ * Only this module reads a file.
  */
 import { readFile } from "node:fs/promises";
 import { isStemmaError } from "../errors.js";

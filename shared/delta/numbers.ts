@@ -1,5 +1,6 @@
 /**
- * Element types as the coder sees them: 32-bit lanes of floats or integers, or bytes it leaves alone. Knows
+ * Element types as the codec sees them: 32-bit lanes of floats or integers, or bytes that it does not
+ * interpret. Knows
  * no tensors' contents.
  */
 import { dtypeBits, type DType } from "../tensor/dtype.js";
@@ -9,7 +10,7 @@ export interface NumberKind {
   /** Kernel kind of `widen` and `narrow`; 0: the lanes are the bytes. */
   readonly widening: number;
   readonly isFloat: boolean;
-  /** Low bits of a lane that are always nought. */
+  /** Low bits of a lane that are always zero. */
   readonly shift: 0 | 13 | 16;
   /** Bytes a number has in the tensor. */
   readonly bytes: 1 | 2 | 4;
@@ -32,12 +33,12 @@ const kinds: Partial<Record<DType, NumberKind>> = {
   F8_E8M0: { widening: 1, isFloat: false, shift: 0, bytes: 1 },
 };
 
-/** undefined: a type whose tensors are kept as they are (or equal). */
+/** undefined: a type whose numbers are not coded as such. */
 export function numberKind(dtype: DType): NumberKind | undefined {
   return kinds[dtype];
 }
 
-/** Bytes of one element as byte planes see it; 0 where an element is no whole number of bytes. */
+/** Bytes of one element as byte planes see it; 0 where an element is not a whole number of bytes. */
 export function planeBytes(dtype: DType): number {
   const bits = dtype === "C64" ? 32 : dtypeBits(dtype);
   return bits % 8 === 0 ? bits / 8 : 0;
@@ -50,8 +51,8 @@ export interface View {
   readonly inner: number;
 }
 
-/** Below this many numbers a tensor is one row: scales would cost more than they tell. */
-const leastStructured = 256;
+/** Tensors of fewer numbers are one row: scales would cost more than they save. */
+const minStructuredNumbers = 256;
 
 /**
  * The grouping of a shape into three runs of dimensions with the fewest rows + columns + inner elements; the
@@ -59,7 +60,7 @@ const leastStructured = 256;
  */
 export function viewOf(shape: readonly number[], count: number): View {
   const flat = { rows: 1, columns: 1, inner: count };
-  if (shape.length < 2 || count < leastStructured) return flat;
+  if (shape.length < 2 || count < minStructuredNumbers) return flat;
   const product = (from: number, to: number): number =>
     shape.slice(from, to).reduce((all, size) => all * size, 1);
   let best: View = flat;
@@ -77,11 +78,12 @@ export function viewOf(shape: readonly number[], count: number): View {
   return best;
 }
 
+/** Mantissas of 2^(1/8), 2^(3/8), 2^(5/8), 2^(7/8). */
 const eighths = [759_250, 2_490_073, 4_548_381, 6_996_169] as const;
 const single = new Float32Array(1);
 const singleBits = new Uint32Array(single.buffer);
 
-/** 4 · log2(x), rounded, by integer arithmetic (thresholds 2^(1/8), 2^(3/8), …); −600 for nought. */
+/** 4 · log2(x), rounded, by integer arithmetic (thresholds 2^(1/8), 2^(3/8), …); −600 for zero. */
 export function quarterOctaves(x: number): number {
   single[0] = x;
   const bits = singleBits[0]!;
@@ -93,8 +95,7 @@ export function quarterOctaves(x: number): number {
 }
 
 /**
- * log2 for estimates, within 0.001, the same on every machine: exponent, then four squarings' worth of a
- * rational.
+ * log2 for estimates, within 0.001, the same on every machine: the exponent, and a series for the mantissa.
  */
 export function roughLog2(x: number): number {
   single[0] = x;

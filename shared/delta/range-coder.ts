@@ -1,12 +1,12 @@
 /**
  * Adaptive binary range coder (as in LZMA: 11-bit probabilities, carry by cache) for side information:
- * scales and tables, a small part of a tensor, coded without tables of their own. Knows no tensors.
+ * scales and tables, a small part of an encoding, coded without tables of their own. Knows no tensors.
  */
 const probabilityBits = 11;
 const adaptation = 4;
 const half = 1 << (probabilityBits - 1);
 
-/** Bits of adaptive numbers: each keeps its own probabilities. */
+/** The probability of a zero bit in each context, adapted with every bit. */
 export type BitModel = Uint16Array;
 export function newBitModel(contexts: number): BitModel {
   return new Uint16Array(contexts).fill(half);
@@ -20,8 +20,8 @@ export interface BitCoder {
 }
 
 /**
- * Codes a whole number of either sign, small ones cheaply: sign and bit length adaptively, the bits below the
- * second highest evenly. @param at where its contexts begin in the model
+ * Codes a whole number of either sign, small ones in few bits: sign and bit length adaptively, the bits below
+ * the second highest evenly. @param at where its contexts begin in the model
  */
 export function codeNumber(coder: BitCoder, model: BitModel, value: number, at = 0): number {
   const folded = value < 0 ? -2 * value : 2 * value + 1;
@@ -75,7 +75,7 @@ export class RangeEncoder implements BitCoder {
     this.#low = (this.#low % 0x1000000) * 256;
   }
 
-  /** All bytes, without the noughts at the end, which a decoder supplies. */
+  /** All bytes without the zeros at the end, which a decoder adds. */
   finish(): Uint8Array {
     for (let i = 0; i < 5; i++) this.#shift();
     let length = this.#bytes.length;

@@ -1,6 +1,6 @@
 /**
  * How large differences are by row, column and inner element, in quarter octaves against the tensor's
- * mean: what the encoder measures and a decoder is told. Knows no streams.
+ * mean: the encoder measures them, and the decoder reads them. Knows no streams.
  */
 import { quarterOctaves, roughLog2, type View } from "./numbers.js";
 
@@ -9,7 +9,7 @@ export interface Scales {
   readonly mean: number;
   /**
    * Quarter octaves above the mean, by row, column, inner element; undefined where they would cost more than
-   * they tell.
+   * they save.
    */
   readonly rows: Int8Array | undefined;
   readonly columns: Int8Array | undefined;
@@ -17,10 +17,10 @@ export interface Scales {
 }
 
 export const maxScale = 100;
-/** A vector takes time too. */
-const leastGain = 1.25;
+/** A vector must save this many times its size, because it also takes time. */
+const minGain = 1.25;
 
-/** Mean magnitudes as scales; `sums` are float32 sums over what the vector's element stands for. */
+/** Mean magnitudes as scales, from float32 sums over each row, column and inner element. */
 export function scalesOf(
   view: View,
   rowSums: Float32Array,
@@ -61,5 +61,5 @@ function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array |
   const variance = second / sums.length - average * average;
   const saved = 0.5 * roughLog2(1 + Math.max(0, variance - 1.2 / each) / 1.7) * each;
   const cost = 2 + 0.5 * roughLog2(1 + 16 * variance);
-  return saved > leastGain * cost ? vector : undefined;
+  return saved > minGain * cost ? vector : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The two alphabets of 64 symbols, differences and exponents: what each symbol says, and how often to expect
- * it where no table was sent.
+ * The two alphabets of 64 symbols, differences and exponents: what each symbol stands for, and how often to
+ * expect it where no table was sent.
  */
 import { symbolCount, type SymbolDefinition } from "./huffman.js";
 
@@ -9,7 +9,7 @@ export type Alphabet = "differences" | "exponents";
 const rawBits: SymbolDefinition = { width: 32, kind: 2, high: 0 };
 export const rawEscape = 62;
 
-/** @param shift low bits of a lane that are nought */
+/** @param shift low bits of a lane that are always zero */
 export function symbolDefinitions(alphabet: Alphabet, shift: number): readonly SymbolDefinition[] {
   const mantissa = (j: number): SymbolDefinition => ({ width: 24 - shift, kind: 1, high: j });
   return Array.from({ length: symbolCount }, (_, s): SymbolDefinition => {
@@ -29,8 +29,8 @@ function halfOctaves(i: number): number {
 
 /**
  * Expected share of every symbol in a context, of 2^16, at least 1: magnitudes with the survival function
- * (3m / (3m + x))^4, m the mean that the context stands for. Heavy-tailed, since one scale covers numbers
- * of several.
+ * (3m / (3m + x))^4, m the mean that the context stands for. Heavy-tailed, because the numbers of one context
+ * differ in scale.
  */
 export function expectedCounts(alphabet: Alphabet, context: number): Float64Array {
   const counts = new Float64Array(symbolCount).fill(1);
@@ -55,7 +55,7 @@ export function expectedCounts(alphabet: Alphabet, context: number): Float64Arra
     add(2 * k, low - 0.5, low + width - 0.5);
     if (k > 1) add(2 * k + 1, low + width - 0.5, 2 * low - 0.5);
   }
-  // A number that changes its sign is small against the change: the middle escapes.
+  // A number that changes its sign is small against its difference; the middle escapes cover these.
   for (let j = 0; j < 12; j++) counts[50 + j] = j < 8 ? total / 128 : total / 512;
   return counts;
 }

@@ -1,4 +1,4 @@
-/** How far reduced numbers lie from the exact ones. Pure. */
+/** How far reduced numbers are from the exact ones. Pure. */
 import { isFiniteWord, wordsOf } from "./float-words.js";
 
 /** Over numbers that are finite on both sides, in float64. */
@@ -33,7 +33,7 @@ export function differenceOf(exact: Uint8Array, reduced: Uint8Array): Difference
   return { numbers, changed, largest, mean: numbers === 0 ? 0 : sum / numbers };
 }
 
-/** Of several tensors together. */
+/** The difference over several tensors. */
 export function joinDifferences(all: readonly Difference[]): Difference {
   return all.reduce((a, b) => {
     const numbers = a.numbers + b.numbers;

@@ -1,9 +1,9 @@
-/** Infinities and NaNs among numbers whose scheme knows none: kept with their place and all their bits. */
+/** Infinities and NaNs in a scheme that has only finite numbers: kept with their index and all their bits. */
 import { ByteWriter, type ByteReader } from "../delta/bytes.js";
 import { encodingMalformed } from "../delta/encoding-malformed.js";
 import { isFiniteWord } from "./float-words.js";
 
-/** count ‖ each: numbers since the one before, both varints ‖ its 4 bytes. */
+/** Bytes: count varint ‖ for each: numbers since the one before as a varint ‖ its 4 bytes. */
 export function writeExceptions(out: ByteWriter, words: Uint32Array): void {
   const list = new ByteWriter();
   let count = 0;
@@ -25,7 +25,7 @@ export interface Exception {
   readonly word: number;
 }
 
-/** @throws DELTA_MALFORMED for places outside the tensor and numbers that are no exception */
+/** @throws DELTA_MALFORMED for indices outside the tensor and for finite numbers */
 export function readExceptions(reader: ByteReader, count: number): readonly Exception[] {
   const found: Exception[] = [];
   const listed = reader.varint();
@@ -34,7 +34,7 @@ export function readExceptions(reader: ByteReader, count: number): readonly Exce
     const [a, b, c, d] = reader.take(4) as unknown as readonly [number, number, number, number];
     const word = (a | (b << 8) | (c << 16) | (d << 24)) >>> 0;
     if (index >= count || isFiniteWord(word))
-      throw encodingMalformed("it lists an infinity or NaN where none can be");
+      throw encodingMalformed("it lists an infinity or NaN outside the tensor, or a finite number as one");
     found.push({ index, word });
     next = index + 1;
   }

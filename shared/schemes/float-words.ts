@@ -49,7 +49,7 @@ export function shiftToNearestEven(value: number, shift: number): number {
 
 /**
  * The word of integer · 2^exponent, where that is a float32 exactly: |integer| < 2^24, the product below
- * 2^128 and a multiple of 2^−149. Nought is +0.
+ * 2^128 and a multiple of 2^−149. Zero becomes +0.
  */
 export function wordOfProduct(integer: number, exponent: number): number {
   if (integer === 0) return 0;

@@ -1,13 +1,13 @@
 /**
  * IEEE binary16 and bfloat16: the nearest number of fewer bits, ties to even. Finite numbers beyond the
  * largest become the largest, not infinity: one infinite weight makes every output of a model infinite or
- * NaN. Infinities, signs of nought and the highest bits of a NaN stay; a NaN stays one.
+ * NaN. Infinities, signs of zero and the highest bits of a NaN stay; a NaN stays one.
  */
 import { halfToSingle } from "../delta/kernels/plain-lanes.js";
 import { infinity, magnitudeMask, shiftToNearestEven, significand, unitExponent } from "./float-words.js";
 
 const largestHalf = 0x7bff;
-const largestBrain = 0x7f7f;
+const largestBfloat16 = 0x7f7f;
 
 /** A float32's bits as those of a binary16. */
 export function singleToHalf(word: number): number {
@@ -24,6 +24,7 @@ export function singleToHalf(word: number): number {
   return sign | Math.min(rounded, largestHalf);
 }
 
+/** A float32's bits as those of a bfloat16. */
 export function singleToBfloat16(word: number): number {
   const sign = (word >>> 16) & 0x8000;
   const magnitude = word & magnitudeMask;
@@ -32,11 +33,12 @@ export function singleToBfloat16(word: number): number {
   const kept = magnitude >>> 16;
   const rest = magnitude & 0xffff;
   return (
-    sign | Math.min(kept + (rest > 0x8000 || (rest === 0x8000 && (kept & 1) === 1) ? 1 : 0), largestBrain)
+    sign | Math.min(kept + (rest > 0x8000 || (rest === 0x8000 && (kept & 1) === 1) ? 1 : 0), largestBfloat16)
   );
 }
 
 export { halfToSingle };
-export function bfloat16ToSingle(brain: number): number {
-  return (brain << 16) >>> 0;
+
+export function bfloat16ToSingle(bits: number): number {
+  return (bits << 16) >>> 0;
 }

@@ -1,12 +1,12 @@
 /**
  * Float schemes (ModelHub §IV-B "Float Data Type Schemes", MH6): lossy forms of float32 tensors that a user
- * may choose for what needs no exactness. Their names, their bits, and the codes under which their bytes lie
- * in packs. A reduced model is a version of its own: what it holds is what the scheme makes of the numbers.
+ * may choose where exactness is not needed. Their names, their bits, and the codes under which packs store
+ * them. A reduced model is a version of its own, which holds what the scheme makes of the numbers.
  */
 import { StemmaError } from "../errors.js";
 
 /**
- * What a pack's entry carries; the numbers never change their meaning (0 to 15 are those of shared/delta).
+ * The codes in pack entries, which never change their meaning (0 to 15 are those of shared/delta).
  */
 export const schemeCodes = {
   float16: 16,
@@ -19,17 +19,17 @@ export const schemeCodes = {
 export type SchemeName = keyof typeof schemeCodes;
 export type SchemeCode = (typeof schemeCodes)[SchemeName];
 
-/** `bits`: of a number; 16 for the two that are types of their own. */
 export interface Scheme {
   readonly name: SchemeName;
+  /** Bits of a number; 16 for float16 and bfloat16. */
   readonly bits: number;
 }
 
 /**
- * Fewest and most bits where they can be chosen: a sign and one bit; the 24 that float32 has; what a code of
- * one byte tells apart.
+ * Smallest and largest number of bits where it can be chosen: at least a sign and one bit, at most the 24
+ * that float32 has; for quantisation, codes of one byte.
  */
-const choices: Readonly<Record<SchemeName, readonly [least: number, most: number] | undefined>> = {
+const choices: Readonly<Record<SchemeName, readonly [min: number, max: number] | undefined>> = {
   float16: undefined,
   bfloat16: undefined,
   fixed: [2, 24],

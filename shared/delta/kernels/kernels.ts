@@ -1,6 +1,6 @@
 /**
- * What the codec needs done to many numbers at once, over byte offsets into one memory: by delta.wasm or
- * by its twin in TypeScript, which leave the same bytes. What each does is written in assembly/. Knows no
+ * What the codec does to many numbers at a time, over byte offsets into one memory: by delta.wasm, or by its
+ * twin in TypeScript, which writes the same bytes. The sources in assembly/ document each function. Knows no
  * tensors and no format.
  */
 
@@ -152,7 +152,7 @@ export interface KernelFunctions {
 
 export interface DeltaKernels extends KernelFunctions {
   readonly name: "wasm" | "plain";
-  /** The memory, at least `bytes` long; what it held stays. */
+  /** The memory, at least `bytes` long; its content is kept. */
   reserve(bytes: number): Heap;
 }
 

@@ -60,7 +60,7 @@ export function narrow(
 }
 
 /**
- * base + alpha · (base − previous), each operation rounded to float32; base where that is no finite number.
+ * base + alpha · (base − previous), each operation rounded to float32; the base where that is not finite.
  */
 export function predict(
   { f32, u32 }: Heap,

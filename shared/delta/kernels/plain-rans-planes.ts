@@ -1,6 +1,6 @@
 /** Twin of assembly/rans-planes.ts: what plain-rans.ts decodes, for byte planes. */
 import type { Heap } from "./kernels.js";
-import { least } from "./plain-rans.js";
+import { minState } from "./plain-rans.js";
 
 interface Stream {
   x: number;
@@ -19,7 +19,7 @@ function open({ u8 }: Heap, start: number, end: number): Stream | undefined {
 }
 
 function isDone({ x, y, at, end }: Stream): boolean {
-  return x === least && y === least && at === end;
+  return x === minState && y === minState && at === end;
 }
 
 export function ransDecodeOne(
@@ -40,7 +40,7 @@ export function ransDecodeOne(
     const entry = u32[t + ((u8[state + i]! << 11) | (x & 2047))]!;
     u8[plane + i] = entry >>> 11;
     let next = Math.imul(entry >>> 20, x >>> 11) + (entry & 2047);
-    if (next < least) {
+    if (next < minState) {
       if (at + 2 > end) return -1;
       next = (next << 16) | u8[at]! | (u8[at + 1]! << 8);
       at += 2;
@@ -76,12 +76,12 @@ export function ransDecodeTwo(
     u8[planes + stride + i] = two >>> 11;
     let next = Math.imul(one >>> 20, x >>> 11) + (one & 2047);
     let below = Math.imul(two >>> 20, v >>> 11) + (two & 2047);
-    if (next < least) {
+    if (next < minState) {
       if (at + 2 > first.end) return -1;
       next = (next << 16) | u8[at]! | (u8[at + 1]! << 8);
       at += 2;
     }
-    if (below < least) {
+    if (below < minState) {
       if (from + 2 > second.end) return -1;
       below = (below << 16) | u8[from]! | (u8[from + 1]! << 8);
       from += 2;
@@ -114,7 +114,7 @@ export function ransDecodeMostlyZero(
     u8[out + i] = entry >>> 11;
     let next =
       slot < share ? Math.imul(share, x >>> 11) + slot : Math.imul(entry >>> 20, x >>> 11) + (entry & 2047);
-    if (next < least) {
+    if (next < minState) {
       if (at + 2 > end) return -1;
       next = (next << 16) | u8[at]! | (u8[at + 1]! << 8);
       at += 2;

@@ -1,7 +1,7 @@
 /** Twin of assembly/rans.ts: symbols worth less than a bit. */
 import type { Heap } from "./kernels.js";
 
-export const least = 1 << 15;
+export const minState = 1 << 15;
 
 export function ransEncode(
   { u16, u32, u8 }: Heap,
@@ -13,8 +13,8 @@ export function ransEncode(
 ): number {
   const s = indices >> 1;
   const t = table >> 2;
-  let x = least;
-  let y = least;
+  let x = minState;
+  let y = minState;
   let o = end;
   for (let i = n - 1; i >= 0; i--) {
     const entry = u32[t + u16[s + i]!]!;
@@ -61,7 +61,7 @@ export function ransDecode(
     if (entry === 0) return -1;
     u8[out + i] = entry >>> 23;
     let next = Math.imul((entry >>> 11) & 4095, x >>> 11) + (entry & 2047);
-    if (next < least) {
+    if (next < minState) {
       if (p + 2 > end) return -1;
       next = (next << 16) | u8[p]! | (u8[p + 1]! << 8);
       p += 2;
@@ -69,5 +69,5 @@ export function ransDecode(
     x = y;
     y = next;
   }
-  return x === least && y === least && p === end ? 0 : -1;
+  return x === minState && y === minState && p === end ? 0 : -1;
 }

@@ -7,7 +7,7 @@ import * as fixed from "./plain-fixed.js";
 import * as lanes from "./plain-lanes.js";
 import { packBits } from "./plain-pack.js";
 import * as planes from "./plain-planes.js";
-import * as abreast from "./plain-rans-planes.js";
+import * as planeCoders from "./plain-rans-planes.js";
 import { ransDecode, ransEncode } from "./plain-rans.js";
 import { differenceSymbols, exponentSymbols } from "./plain-symbols.js";
 import { decodingRow, rowTotals } from "./plain-tables.js";
@@ -40,9 +40,9 @@ export function plainKernels(): DeltaKernels {
     unpackExtras: (...args) => unpackExtras(heap, ...args),
     ransEncode: (...args) => ransEncode(heap, ...args),
     ransDecode: (...args) => ransDecode(heap, ...args),
-    ransDecodeOne: (...args) => abreast.ransDecodeOne(heap, ...args),
-    ransDecodeTwo: (...args) => abreast.ransDecodeTwo(heap, ...args),
-    ransDecodeMostlyZero: (...args) => abreast.ransDecodeMostlyZero(heap, ...args),
+    ransDecodeOne: (...args) => planeCoders.ransDecodeOne(heap, ...args),
+    ransDecodeTwo: (...args) => planeCoders.ransDecodeTwo(heap, ...args),
+    ransDecodeMostlyZero: (...args) => planeCoders.ransDecodeMostlyZero(heap, ...args),
     markTouched: (...args) => planes.markTouched(heap, ...args),
     joinPlanes: (...args) => planes.joinPlanes(heap, ...args),
     splitPlanes: (...args) => planes.splitPlanes(heap, ...args),

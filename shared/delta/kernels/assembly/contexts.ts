@@ -11,7 +11,7 @@
 }
 
 // The tensor is rows × columns × inner; sums are float32, in four lanes along `inner` and then pairwise.
-// inners = 0: not wanted. Sums of columns and inner elements are added to what is there.
+// innerSums = 0: not wanted. Sums of columns and inner elements are added to what is there.
 export function magnitudes(prediction: usize, child: usize, rows: i32, columns: i32, inner: i32, rowSums: usize, columnSums: usize, innerSums: usize, integers: i32): void {
   const whole = <usize>(inner & ~3) << 2, end = <usize>inner << 2, endless = f32x4.splat(Infinity);
   let p = prediction, c = child;
@@ -46,7 +46,7 @@ export function magnitudes(prediction: usize, child: usize, rows: i32, columns: 
 }
 
 // context = (row + column + inner scale - 4 * exponent of the prediction) / 2, within 0 … 63.
-// exponentMask: 255 for floats predicted from something, else 0. innerScales = 0: all nought.
+// exponentMask: 255 for floats predicted from something, else 0. innerScales = 0: all zero.
 export function contexts(prediction: usize, rows: i32, columns: i32, inner: i32, rowScales: usize, columnScales: usize, innerScales: usize, exponentMask: i32, out: usize): void {
   const mask = i32x4.splat(exponentMask), least = i32x4.splat(0), most = i32x4.splat(63);
   const whole = inner & ~3;

@@ -51,7 +51,7 @@ export function fixedJoin(planes: usize, stride: usize, n: usize, first: usize, 
     const window = load<u64>(stream + (at >> 3)) >> <u64>(at & 7);
     let magnitude: u32;
     if (top != 0) {
-      // The mantissa's first bit stands where the number's exponent puts it.
+      // The position of the mantissa's first bit is determined by the number's exponent.
       const below = clz<u32>(top) - 8, exponent = <i32>load<u8>(exponents + channel) - <i32>below + 1;
       if (exponent < 1) return -1;
       magnitude = (<u32>exponent << 23) | (((top << below) | (<u32>window & ((1 << below) - 1))) & 0x7fffff);

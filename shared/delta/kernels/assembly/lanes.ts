@@ -40,7 +40,7 @@ export function narrow(source: usize, target: usize, count: usize, kind: i32): v
   }
 }
 
-// base + alpha * (base - previous), each operation rounded to float32; where that is no finite number, base.
+// base + alpha * (base - previous), each operation rounded to float32; the base where that is not finite.
 export function predict(base: usize, previous: usize, count: usize, alpha: f32, out: usize): void {
   const exponent = i32x4.splat(0x7f800000), factor = f32x4.splat(alpha);
   let i: usize = 0;

@@ -15,7 +15,7 @@
 
 @inline function bitsOf(entry: u32): u32 { return ((entry >> 16) & 15) + ((entry >> 20) & 63); }
 
-// Two streams, of the first n/2 numbers and of the rest, at once, for the processor to overlap; stores the
+// Two streams, of the first n/2 numbers and of the rest, written together, for the processor to overlap; stores the
 // bits of each. Up to 8 bytes after a stream's last are written over.
 export function packBits(indices: usize, folded: usize, child: usize, n: usize, shift: i32, table: usize, first: usize, second: usize, bitCounts: usize): void {
   const half = n >> 1, indices2 = indices + (half << 1), folded2 = folded + (half << 2), child2 = child + (half << 2);

@@ -1,4 +1,4 @@
-// Byte planes, one byte of every element each, and elements. Plane p (the highest first) lies `stride` bytes behind the one before.
+// Byte planes, one byte of every element each, and elements. Plane p (the highest first) starts `stride` bytes after the one before.
 
 @inline function mix16(low: v128, high: v128): v128 { return v128.shuffle<i16>(low, high, 0, 8, 1, 9, 2, 10, 3, 11); }
 @inline function put(out: usize, base: usize, at: usize, value: v128, mask: v128): void {
@@ -13,7 +13,7 @@ export function markTouched(plane: usize, n: usize, mask: i32, state: usize): vo
   for (; i < n; i++) if ((<i32>load<u8>(plane + i) & mask) != 0) store<u8>(state + i, 1);
 }
 
-// Elements of `width` bytes from their first `known` planes, the bytes below nought; to each known byte its base's is added (base 0: there is none).
+// Elements of `width` bytes from their first `known` planes, the bytes below zero; to each known byte its base's is added (base 0: there is none).
 export function joinPlanes(planes: usize, stride: usize, n: usize, width: usize, known: usize, base: usize, out: usize): void {
   let i: usize = 0;
   if (width == 4) {

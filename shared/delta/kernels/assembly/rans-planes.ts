@@ -1,8 +1,8 @@
-// What rans.ts decodes, for byte planes: several streams abreast, because one alone keeps the processor waiting
+// What rans.ts decodes, for byte planes: several streams at a time, because one alone keeps the processor waiting
 // for its own state; and one of which nearly every symbol is the same.
 import { states } from "./rans";
 
-// A refill without a branch that no processor could foresee: all bits where the state is too small, else none.
+// A refill without the branch that no processor could predict: all bits where the state is too small, else none.
 @inline function wants(state: u32): u32 { return <u32>(<i32>(state - states) >> 31); }
 @inline function refilled(state: u32, want: u32, at: usize): u32 { return (state << (want & 16)) | (<u32>load<u16>(at) & want); }
 // The same in fewer steps one after the other, and more in all: for a stream by itself.
@@ -14,8 +14,8 @@ import { states } from "./rans";
 const stretch: usize = 32;
 
 // Two planes, the second in the context of state and of the first. An entry: slot in its symbol | symbol << 11 |
-// whether it is one that counts for the context below << 19 | frequency << 20, by context << 11 | slot; none is nought, and
-// the second's table lies 4096 entries behind the first's. `streams`: start and end of each; at most 64 bytes
+// whether it is one that counts for the context below << 19 | frequency << 20, by context << 11 | slot; none is zero, and
+// the second's table starts 4096 entries after the first's. `streams`: start and end of each; at most 64 bytes
 // are read beyond them. Returns 0; -1 where one is damaged.
 export function ransDecodeTwo(state: usize, n: usize, table: usize, streams: usize, planes: usize, stride: usize): i32 {
   let p = <usize>load<u32>(streams), q = <usize>load<u32>(streams + 8);

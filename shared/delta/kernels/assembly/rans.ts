@@ -1,4 +1,4 @@
-// Range asymmetric numeral systems (Duda 2013), for symbols worth less than a bit: two states in turn,
+// Range asymmetric numeral systems (Duda 2013), for symbols worth less than a bit: two alternating states,
 // 11-bit frequencies, states of 2^15 … 2^31 refilled by 16 bits.
 export const states: u32 = 1 << 15;
 

@@ -1,9 +1,9 @@
 // A symbol for every number, and how often each occurs in each context. Index = context << 6 | symbol.
 //
-// Differences: d = ordered(child) - ordered(prediction), both without their `shift` low bits, which say nothing;
+// Differences: d = ordered(child) - ordered(prediction), both without their `shift` low bits, which carry no information;
 // k = bit length of |d|; symbol = 2k + (the bit below the highest). From `limit` on, escapes: 50 + j
 // where the child's exponent is emax - j, j < 12, else 62 (all 32 bits follow). `folded` gets |d| and, lowest, d's sign.
-// Exponents: symbol = emax - exponent, below 62; 62 = plus nought; 63 = all 32 bits follow.
+// Exponents: symbol = emax - exponent, below 62; 62 = plus zero; 63 = all 32 bits follow.
 import { ordered } from "./order";
 
 @inline function escape(child: u32, emax: i32): u32 {
