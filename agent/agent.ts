@@ -1,59 +1,32 @@
 /**
- * The agent's parts wired to each other: what follows from a receipt, an offer, a training, a command.
- * Every part has its own file; this one only knows who has to hear of what. main.ts makes the ports.
+ * The agent: what follows from a receipt, an offer, a training, a command, and what it does regularly.
+ * compose-agent.ts connects its parts.
  */
-import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
-import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import type { Hash } from "../shared/tensor/tensor.js";
-import { chooseBackend } from "../shared/train/backends/choose.js";
-import type { trainInChild } from "../shared/train/train-in-child.js";
-import type { Enrolment } from "../shared/trust/enrolment.js";
-import { oldestProtocolVersion } from "../shared/wire/limits.js";
-import type { Block, Command, CommandResult, ManifestPart, Offer } from "../shared/wire/messages.js";
-import { judgeDisk, usedBytes, type DiskUse } from "./resources/disk-budget.js";
-import { ClockError } from "./session/clock-error.js";
-import type { AgentConfig } from "./settings/config.js";
-import { CurrentStore } from "./current/current-store.js";
-import { Intake } from "./intake/intake.js";
+import type { Offer, Receipt } from "../shared/wire/messages.js";
+import { BackgroundTasks } from "./background-tasks.js";
+import {
+  backendOf,
+  composeAgent,
+  inboxOf,
+  type AgentParts,
+  type AgentReactions,
+  type AgentServices,
+} from "./compose-agent.js";
+import type { Intake, Taken } from "./intake/intake.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
-import { Activator } from "./lines/activator.js";
-import { Link } from "./link/link.js";
-import { mqttOptionsOf } from "./link/mqtt-options.js";
-import { Pacer } from "./link/pacer.js";
-import { SessionCounter } from "./link/session-counter.js";
-import { Downloads } from "./offers/downloads.js";
-import { Offers } from "./offers/offers.js";
-import { Outbox } from "./outbox/outbox.js";
-import { pinnedSamples, unreleased } from "./outbox/outbox-state.js";
-import { UploadCoding } from "./outbox/upload-coding.js";
-import { Uploads } from "./outbox/uploads.js";
-import type { Profile } from "./settings/profile.js";
-import { Conversation } from "./session/conversation.js";
+import { unreleased } from "./outbox/outbox-state.js";
+import { usedBytes } from "./resources/disk-budget.js";
+import { runServerCommand } from "./server-commands.js";
 import { lineStatus, type AgentStatus } from "./status.js";
-import { Trainer, type Trained, type TrainingRequest } from "./trainer/trainer.js";
-
-export interface AgentParts {
-  readonly home: string;
-  readonly version: string;
-  readonly enrolment: Enrolment;
-  readonly config: AgentConfig;
-  readonly profile: Profile;
-  readonly files: Files;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: Log;
-  readonly train: typeof trainInChild;
-  readonly runtime: string;
-  /** The outbox can take nothing any more; the agent has to be started again. */
-  readonly onFatal: (error: StemmaError) => void;
-  readonly utcOffsetMinutes: () => number;
-}
+import type { Trained, TrainingRequest } from "./trainer/trainer.js";
 
 const housekeepingMs = 30_000;
 const offerRetryMs = 60_000;
-const oldTransferMs = 7 * 24 * 3_600_000;
-/** Offers that trying again does not help. */
+/** Longest text of an event, in UTF-16 code units. */
+const maxEventLength = 2000;
+/** Errors after which the same offer cannot succeed. */
 const finalOfferErrors = new Set([
   "SIGNATURE_INVALID",
   "LINE_UNKNOWN",
@@ -65,254 +38,101 @@ const finalOfferErrors = new Set([
   "INTERRUPTED",
 ]);
 
+/** The folder of the model that a line runs; null while it has none. */
+export interface CurrentFolder {
+  readonly line: string;
+  readonly versionId: Hash | null;
+  readonly folder: string | null;
+}
+
 export class Agent {
-  readonly #clockError = new ClockError();
-  readonly #link: Link;
-  readonly #conversation: Conversation;
-  readonly #uploads: Uploads;
-  readonly #downloads: Downloads;
-  readonly #offers: Offers;
-  readonly #activator: Activator;
-  readonly #trainer: Trainer;
-  readonly #pacer: Pacer;
-  readonly #cancels = new Set<() => void>();
-  #stopping = false;
+  readonly #tasks: BackgroundTasks;
+  #services!: AgentServices;
 
-  private constructor(
-    private readonly parts: AgentParts,
-    counter: SessionCounter,
-    private readonly outbox: Outbox,
-    private readonly current: CurrentStore,
-    private readonly intakes: ReadonlyMap<string, Intake>,
-  ) {
-    const { profile, enrolment, clock, log, files, home } = parts;
-    const shared = {
-      files,
-      home,
-      profile,
-      enrolment,
-      outbox,
-      clock,
-      log,
-      diskUse: () => this.#diskUse(),
-      clockErrorMs: () => this.#clockError.errorMs(clock.monotonic()),
-    };
-    this.#pacer = new Pacer(profile.link.bytesPerSecond, clock.monotonic());
-    this.#link = new Link(
-      { enrolment, counter, clock, random: parts.random, log, mqtt: mqttOptionsOf(profile) },
-      {
-        onOpen: (session) => {
-          log.info("connected", { session, text: `connected in session ${session}` });
-          this.#conversation.onOpen(session);
-          this.#downloads.reconnected();
-        },
-        onClosed: () => {
-          this.#conversation.onClosed();
-        },
-        onMessage: (envelope) => {
-          this.#conversation.receive(envelope);
-        },
-        onBlock: (transfer, block) => {
-          this.#downloads.onBlock(transfer, block);
-        },
-      },
-    );
-    this.#uploads = new Uploads({
-      objects: outbox.objects,
-      clock,
-      log,
-      blockBytes: profile.link.blockBytes,
-      coding: new UploadCoding({
-        objects: outbox.objects,
-        files,
-        folder: join(home, "transfers"),
-        clock,
-        log,
-        link: profile.link,
-        memoryLimitMb: profile.training.memoryLimitMb,
-        mayTake: async (bytes) => judgeDisk(profile.disk, await this.#diskUse(), "report", bytes).allowed,
-      }),
-      send: (transfer, message) => this.#sendPaced(transfer, message),
+  private constructor(private readonly parts: AgentParts) {
+    this.#tasks = new BackgroundTasks(parts.clock, (error) => {
+      if (isStemmaError(error)) this.#report("failed", `${error.message} [${error.code}]`, "");
+      else parts.log.error("failed", { text: (error as Error).stack ?? String(error) });
     });
-    this.#downloads = new Downloads({
-      files,
-      folder: join(home, "transfers"),
-      clock,
-      blockBytes: profile.link.blockBytes,
-      window: profile.link.window,
-      send: (body) => this.#link.send(body),
-    });
-    this.#offers = new Offers({ ...shared, downloads: this.#downloads });
-    this.#activator = new Activator({ ...shared, current, session: () => this.#link.session });
-    this.#conversation = new Conversation(
-      {
-        enrolment,
-        outbox,
-        uploads: this.#uploads,
-        clock,
-        clockError: this.#clockError,
-        log,
-        birth: () => ({
-          agentVersion: parts.version,
-          profile: profile.name,
-          runtime: `${parts.runtime}; ${this.backend}`,
-          oldestProtocol: oldestProtocolVersion,
-        }),
-        send: (body, options) => this.#link.send(body, options),
-        onNotAdmitted: (why) => {
-          this.#link.refuse(why);
-        },
-      },
-      {
-        onReceipt: (line, receipt) => {
-          this.#later(() => this.#onReceipt(line, receipt.kind));
-        },
-        onOffer: (offer, isEcho) => {
-          if (isEcho) this.#conversation.onOutboxChange();
-          else this.#later(() => this.#onOffer(offer));
-        },
-        onManifest: (part) => {
-          this.#downloads.onManifest(part);
-        },
-        onTransferRefused: (transfer, error) => this.#downloads.onRefused(transfer, error),
-        onCommand: (command) => this.#command(command),
-        onEvent: (name, text, line) => {
-          this.#tell(name, text, line);
-        },
-      },
-    );
-    this.#trainer = new Trainer({
-      ...shared,
-      config: parts.config,
-      activator: this.#activator,
-      intakes,
-      train: parts.train,
-      version: parts.version,
-      isOnline: () => this.#conversation.isWelcomed,
-      utcOffsetMinutes: parts.utcOffsetMinutes,
-      onTrained: (line) => {
-        this.#later(async () => {
-          await this.#activator.activateNewest(line);
-        });
-      },
-      onEvent: (name, text, line) => {
-        this.#tell(name, text, line);
-      },
-    });
-    this.#cancels.add(
-      outbox.onChange(() => {
-        this.#conversation.onOutboxChange();
-      }),
-    );
   }
 
+  /** Opens the agent's stores; nothing runs before `start`. @throws OUTBOX_CORRUPT, CONFIG_INVALID */
   static async open(parts: AgentParts): Promise<Agent> {
-    const { files, home, clock, random, log, profile, enrolment } = parts;
-    await clearOldTransfers(files, join(home, "transfers"), clock.now());
-    await UploadCoding.clear(files, join(home, "transfers"));
-    const counter = await SessionCounter.open(files, home);
-    const outbox = await Outbox.open({
-      files,
-      folder: join(home, "outbox"),
-      clock,
-      random,
-      log,
-      onFatal: parts.onFatal,
-    });
-    const current = await CurrentStore.open(files, home, clock);
-    const intakes = new Map<string, Intake>();
-    for (const line of enrolment.lines) {
-      intakes.set(
-        line,
-        await Intake.open({
-          files,
-          folder: join(home, "samples", line),
-          line,
-          limits: profile.samples,
-          clock,
-          log,
-          pins: () => pinnedSamples(outbox.state, line),
-        }),
-      );
-      await files.makeFolder(inboxOf(parts, line));
-    }
-    return new Agent(parts, counter, outbox, current, intakes);
+    const agent = new Agent(parts);
+    const services = await composeAgent(parts, agent.#reactions());
+    agent.#services = services;
+    agent.#tasks.addCancel(
+      services.outbox.onChange(() => {
+        services.conversation.onOutboxChange();
+      }),
+    );
+    return agent;
   }
 
-  /** Which backend trains here, and why. */
-  get backend(): string {
-    const choice = chooseBackend({ preferred: this.parts.profile.training.backends[0] });
-    return `${choice.backend}: ${choice.reason}`;
-  }
-
-  /** Puts everything where the last run left it, then connects, watches and trains. */
+  /** Restores the state of the last run, then connects, watches folders and trains. @throws CONFIG_INVALID */
   async start(): Promise<void> {
     const { enrolment, log, profile, config } = this.parts;
+    const { activator, link, trainer } = this.#services;
     log.info("started", {
       fleet: enrolment.fleet,
       device: enrolment.device,
-      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${this.backend}`,
+      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${backendOf(this.parts)}`,
     });
-    for (const line of Object.keys(config.lines))
-      if (!enrolment.lines.includes(line))
-        throw new StemmaError(
-          "CONFIG_INVALID",
-          `agent.json sets the line "${line}" (lines.${line}), and this device was enrolled with ${enrolment.lines.join(", ")}. Remove it there, or enrol the device again with that line.`,
-          { line },
-        );
-    await this.#activator.reconcile(enrolment.lines);
+    this.#checkLines();
+    await activator.reconcile(enrolment.lines);
     for (const line of enrolment.lines)
-      await this.#activator.activateNewest(line).catch((error: unknown) => {
-        this.#tell("activation-failed", (error as Error).message, line);
+      await activator.activateNewest(line).catch((error: unknown) => {
+        this.#report("activation-failed", (error as Error).message, line);
       });
     await this.#housekeeping();
-    this.#link.start();
-    await this.#trainer.start();
-    this.#repeat(config.watchSeconds * 1000, () => this.#watch());
-    this.#repeat(housekeepingMs, () => this.#housekeeping());
+    link.start();
+    await trainer.start();
+    this.#tasks.repeat(config.watchSeconds * 1000, () => this.#scanInboxes());
+    this.#tasks.repeat(housekeepingMs, () => this.#housekeeping());
   }
 
-  /** Ends all work; what was acknowledged stays, what was under way goes on at the next start. */
+  /** Ends all work. What was acknowledged is kept; what was under way is continued at the next start. */
   async stop(): Promise<void> {
-    if (this.#stopping) return;
-    this.#stopping = true;
-    for (const cancel of this.#cancels) cancel();
-    this.#downloads.stop();
-    await this.#trainer.stop();
-    await this.#link.stop();
-    this.#conversation.onClosed();
-    await this.#conversation.idle();
-    await this.#uploads.stop();
-    await this.#activator.idle();
-    for (const intake of this.intakes.values()) await intake.close();
-    await this.outbox.close();
-    this.parts.log.info("stopped", { text: "stopped; everything reported or not is kept" });
+    if (this.#tasks.isStopped) return;
+    this.#tasks.stop();
+    const { downloads, trainer, link, conversation, uploads, activator, intakes, outbox } = this.#services;
+    downloads.stop();
+    await trainer.stop();
+    await link.stop();
+    conversation.onClosed();
+    await conversation.idle();
+    await uploads.stop();
+    await activator.idle();
+    for (const intake of intakes.values()) await intake.close();
+    await outbox.close();
+    this.parts.log.info("stopped", { text: "stopped; all models and samples are kept" });
   }
 
   async status(): Promise<AgentStatus> {
     const { enrolment, profile } = this.parts;
-    const { state } = this.outbox;
+    const { outbox, link, conversation, trainer, uploads, intakes, diskUse } = this.#services;
+    const { state } = outbox;
     return {
       fleet: enrolment.fleet,
       device: enrolment.device,
       profile: profile.name,
-      backend: this.backend,
+      backend: backendOf(this.parts),
       link: {
-        phase: this.#link.phase,
-        session: this.#link.session,
-        welcomed: this.#conversation.isWelcomed,
-        lastError: this.#link.lastError,
+        phase: link.phase,
+        session: link.session,
+        welcomed: conversation.isWelcomed,
+        lastError: link.lastError,
       },
-      training: this.#trainer.running ?? null,
-      uploads: this.#uploads.progress(),
+      training: trainer.running ?? null,
+      uploads: uploads.progress(),
       unreleased: unreleased(state).length,
-      disk: { usedBytes: usedBytes(await this.#diskUse()), budgetBytes: profile.disk.budgetBytes },
+      disk: { usedBytes: usedBytes(await diskUse()), budgetBytes: profile.disk.budgetBytes },
       lines: enrolment.lines.map((line) =>
         lineStatus(
           state,
           line,
-          (versionId) => this.#conversation.attempt(versionId),
-          this.intakes.get(line)?.status() ?? null,
+          (versionId) => conversation.attempt(versionId),
+          intakes.get(line)?.status() ?? null,
         ),
       ),
     };
@@ -320,209 +140,138 @@ export class Agent {
 
   /** Fine-tunes a line now; resolves with the new model. */
   train(line: string, request?: TrainingRequest): Promise<Trained> {
-    return this.#trainer.request(line, request);
-  }
-  activate(line: string, versionId: Hash): Promise<void> {
-    return this.#activator.activate(this.#line(line), versionId);
-  }
-  takeSamples(line: string, samples: readonly unknown[], batch?: string): ReturnType<Intake["append"]> {
-    const intake = this.intakes.get(this.#line(line));
-    if (intake === undefined) throw this.#unknownLine(line);
-    return intake.append(samples, batch).then((taken) => {
-      this.#trainer.wake();
-      return taken;
-    });
+    return this.#services.trainer.request(line, request);
   }
 
-  /**
-   * Where the model that a line runs lies now; readers that hold it open longer use current/read-current.ts.
-   */
-  currentFolder(line: string): {
-    readonly line: string;
-    readonly versionId: Hash | null;
-    readonly folder: string | null;
-  } {
-    const base = this.#activator.base(this.#line(line));
+  /** Switches a line to a version that is on this device. @throws LINE_UNKNOWN, MODEL_NOT_FOUND */
+  async activate(line: string, versionId: Hash): Promise<void> {
+    await this.#services.activator.activate(this.#requireLine(line), versionId);
+  }
+
+  /** Adds samples to a line; resolves once they are durable. @throws LINE_UNKNOWN, SAMPLE_INVALID, SAMPLE_QUOTA */
+  async takeSamples(line: string, samples: readonly unknown[], batch?: string): Promise<Taken> {
+    const taken = await this.#requireIntake(line).append(samples, batch);
+    this.#services.trainer.wake();
+    return taken;
+  }
+
+  /** The folder of the line's current model. A reader that keeps it open uses current/read-current.ts. */
+  currentFolder(line: string): CurrentFolder {
+    const base = this.#services.activator.base(this.#requireLine(line));
     return { line, versionId: base?.versionId ?? null, folder: base?.folder ?? null };
   }
 
-  #line(line: string): string {
-    if (!this.parts.enrolment.lines.includes(line)) throw this.#unknownLine(line);
-    return line;
-  }
-  #unknownLine(line: string): StemmaError {
-    return new StemmaError(
-      "LINE_UNKNOWN",
-      `This device has no line "${line}"; it has ${this.parts.enrolment.lines.join(", ")}. Name one of these.`,
-      { line },
-    );
+  #reactions(): AgentReactions {
+    return {
+      onReceipt: (line, kind) => {
+        this.#tasks.run(() => this.#onReceipt(line, kind));
+      },
+      onOffer: (offer) => {
+        this.#tasks.run(() => this.#onOffer(offer));
+      },
+      onCommand: (command) =>
+        runServerCommand(command, {
+          status: () => this.status(),
+          train: (line, request) => {
+            this.#requireLine(line);
+            this.#services.trainer.recipeOf(line, request);
+            this.train(line, request).catch(() => undefined); // A failure is reported as an event.
+          },
+          activate: (line, versionId) => this.activate(line, versionId),
+        }),
+      onTrained: (line) => {
+        this.#tasks.run(async () => {
+          await this.#services.activator.activateNewest(line);
+        });
+      },
+      report: (name, text, line) => {
+        this.#report(name, text, line);
+      },
+    };
   }
 
-  async #onReceipt(line: string, kind: "recorded" | "stored" | "released"): Promise<void> {
-    const { profile } = this.parts;
-    await this.#activator.activateNewest(line);
-    if (kind === "released") await this.#forget(profile);
-    this.#trainer.wake();
-  }
-
-  async #forget(profile: Profile): Promise<void> {
-    const gone = await this.outbox.forget(profile.disk.keepLast, profile.save.releasedWhen);
-    if (gone.length > 0)
-      this.parts.log.info("forgotten", {
-        versions: gone,
-        text: `${gone.length} released ${gone.length === 1 ? "model is" : "models are"} deleted here; the server has ${gone.length === 1 ? "it" : "them"}`,
-      });
+  async #onReceipt(line: string, kind: Receipt["kind"]): Promise<void> {
+    await this.#services.activator.activateNewest(line);
+    if (kind === "released") await this.#forget();
+    this.#services.trainer.wake();
   }
 
   async #onOffer(offer: Offer): Promise<void> {
+    const { offers, activator, trainer } = this.#services;
     try {
-      await this.#offers.take(offer);
-      await this.#activator.activate(offer.line, offer.versionId);
-      this.#trainer.wake();
+      await offers.take(offer);
+      await activator.activate(offer.line, offer.versionId);
+      trainer.wake();
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       if (error.code === "INTERRUPTED") return;
-      this.#tell(
+      this.#report(
         "offer-failed",
-        `the offered model ${offer.name}:${offer.version} could not be taken: ${error.message}`,
+        `the offered model ${offer.name}:${offer.version} could not be installed: ${error.message}`,
         offer.line,
       );
-      if (!finalOfferErrors.has(error.code)) this.#after(offerRetryMs, () => this.#onOffer(offer));
+      if (!finalOfferErrors.has(error.code)) this.#tasks.runAfter(offerRetryMs, () => this.#onOffer(offer));
     }
   }
 
-  /** Commands of the server's: answered when they have begun, not when they are done. */
-  async #command(command: Command): Promise<CommandResult> {
-    const body = parseCommand(command);
-    switch (command.name) {
-      case "report": {
-        // One word: the newest versions of each line.
-        const status = await this.status();
-        return answer({
-          ...status,
-          lines: status.lines.map((line) => ({ ...line, versions: line.versions.slice(-8) })),
-        });
-      }
-      case "train": {
-        const line = this.#line(String(body["line"] ?? ""));
-        const request: TrainingRequest = {
-          recipe: body["recipe"] as string | undefined,
-          parameters: body["parameters"] as TrainingRequest["parameters"],
-        };
-        this.#trainer.recipeOf(line, request);
-        this.train(line, request).catch(() => undefined); // told as an event
-        return answer({ line, message: `${line} trains as soon as it can` });
-      }
-      case "activate": {
-        await this.activate(String(body["line"] ?? ""), String(body["versionId"] ?? "") as Hash);
-        return answer({ line: body["line"], versionId: body["versionId"] });
-      }
-      default:
-        return {
-          type: "commandResult",
-          code: "USAGE",
-          json: JSON.stringify({
-            message: `This agent knows the commands report, train and activate, not "${command.name.slice(0, 40)}".`,
-          }),
-        };
-    }
-  }
-
-  async #sendPaced(transfer: string, message: ManifestPart | Block): Promise<boolean> {
-    if (message.type === "manifest") return this.#link.send(message);
-    const { clock } = this.parts;
-    const waitMs = this.#pacer.book(message.data.length, clock.monotonic());
-    if (waitMs > 0)
-      await new Promise<void>((resolve) => {
-        clock.after(waitMs, resolve);
-      });
-    return await this.#link.sendBlock(transfer, message);
-  }
-
-  async #watch(): Promise<void> {
+  async #scanInboxes(): Promise<void> {
     const { files, log, enrolment } = this.parts;
     for (const line of enrolment.lines) {
-      const intake = this.intakes.get(line);
-      if (intake !== undefined && (await takeFolderIn(files, inboxOf(this.parts, line), intake, log)) > 0)
-        this.#trainer.wake();
+      const added = await takeFolderIn(files, inboxOf(this.parts, line), this.#requireIntake(line), log);
+      if (added > 0) this.#services.trainer.wake();
     }
   }
 
   async #housekeeping(): Promise<void> {
-    await this.#forget(this.parts.profile);
-    const base = this.#trainer.running?.base;
-    await this.#activator.sweep(new Set(base === undefined ? [] : [base]));
+    const { trainer, activator } = this.#services;
+    await this.#forget();
+    const base = trainer.running?.base;
+    await activator.sweep(new Set(base === undefined ? [] : [base]));
   }
 
-  async #diskUse(): Promise<DiskUse> {
-    const { files, home } = this.parts;
-    const { packs, journal } = await this.outbox.bytes();
-    const samples = [...this.intakes.values()].reduce((sum, intake) => sum + intake.status().bytes, 0);
-    let transfers = 0;
-    for (const name of await files.list(join(home, "transfers")))
-      transfers += (await files.stat(join(home, "transfers", name)))?.size ?? 0;
-    return {
-      packs,
-      journal,
-      samples,
-      transfers,
-      versions: await this.current.bytes(),
-      free: await files.freeBytes(home),
-    };
+  /** Deletes released models that the profile does not keep. */
+  async #forget(): Promise<void> {
+    const { disk, save } = this.parts.profile;
+    const versions = await this.#services.outbox.forget(disk.keepLast, save.releasedWhen);
+    if (versions.length === 0) return;
+    const isOne = versions.length === 1;
+    this.parts.log.info("forgotten", {
+      versions,
+      text: `${versions.length} released ${isOne ? "model is" : "models are"} deleted here; the server has ${isOne ? "it" : "them"}`,
+    });
   }
 
-  /** For people here, and for those who watch the fleet. */
-  #tell(name: string, text: string, line: string): void {
+  #checkLines(): void {
+    const { enrolment, config } = this.parts;
+    for (const line of Object.keys(config.lines))
+      if (!enrolment.lines.includes(line))
+        throw new StemmaError(
+          "CONFIG_INVALID",
+          `agent.json sets the line "${line}" (lines.${line}), and this device was enrolled with ${enrolment.lines.join(", ")}. Remove it there, or enrol the device again with that line.`,
+          { line },
+        );
+  }
+
+  /** @throws LINE_UNKNOWN */
+  #requireLine(line: string): string {
+    const { lines } = this.parts.enrolment;
+    if (!lines.includes(line))
+      throw new StemmaError(
+        "LINE_UNKNOWN",
+        `This device has no line "${line}"; it has ${lines.join(", ")}. Name one of these.`,
+        { line },
+      );
+    return line;
+  }
+
+  #requireIntake(line: string): Intake {
+    const intake = this.#services.intakes.get(this.#requireLine(line));
+    if (intake === undefined) throw new StemmaError("INTERNAL", `The line "${line}" collects no samples.`);
+    return intake;
+  }
+
+  #report(name: string, text: string, line: string): void {
     this.parts.log.warn(name, { line, text });
-    this.#link.send({ type: "event", name, text: text.slice(0, 2000), line });
+    this.#services.link.send({ type: "event", name, text: text.slice(0, maxEventLength), line });
   }
-
-  #later(action: () => Promise<void>): void {
-    action().catch((error: unknown) => {
-      if (this.#stopping) return;
-      if (isStemmaError(error)) this.#tell("failed", `${error.message} [${error.code}]`, "");
-      else this.parts.log.error("failed", { text: (error as Error).stack ?? String(error) });
-    });
-  }
-
-  #after(delayMs: number, action: () => Promise<void>): void {
-    const cancel = this.parts.clock.after(delayMs, () => {
-      this.#cancels.delete(cancel);
-      if (!this.#stopping) this.#later(action);
-    });
-    this.#cancels.add(cancel);
-  }
-
-  #repeat(everyMs: number, action: () => Promise<void>): void {
-    this.#after(everyMs, async () => {
-      try {
-        await action();
-      } finally {
-        if (!this.#stopping) this.#repeat(everyMs, action);
-      }
-    });
-  }
-}
-
-/** Downloads that nobody has gone on with for a week. */
-async function clearOldTransfers(files: Files, folder: string, nowMs: number): Promise<void> {
-  for (const name of await files.list(folder)) {
-    const stat = await files.stat(join(folder, name));
-    if (stat !== undefined && nowMs - stat.modifiedMs > oldTransferMs) await files.remove(join(folder, name));
-  }
-}
-
-function inboxOf({ config, home }: AgentParts, line: string): string {
-  return config.lines[line]?.watch ?? join(home, "inbox", line);
-}
-
-function parseCommand({ json }: Command): Readonly<Record<string, unknown>> {
-  const value: unknown = json === "" ? {} : JSON.parse(json);
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new StemmaError("USAGE", "A command's body is one JSON object. Correct it and send it again.");
-  return value as Record<string, unknown>;
-}
-
-function answer(value: unknown): CommandResult {
-  return { type: "commandResult", code: "", json: JSON.stringify(value) };
 }

@@ -1,0 +1,313 @@
+/** The agent's parts, connected: which part hears of what happens in which other. main.ts makes the ports. */
+import { join } from "node:path";
+import type { StemmaError } from "../shared/errors.js";
+import type { Clock, Files, Log, Random } from "../shared/ports.js";
+import { chooseBackend } from "../shared/train/backends/choose.js";
+import type { trainInChild } from "../shared/train/train-in-child.js";
+import type { Enrolment } from "../shared/trust/enrolment.js";
+import { oldestProtocolVersion } from "../shared/wire/limits.js";
+import type { Block, Command, CommandResult, ManifestPart, Offer, Receipt } from "../shared/wire/messages.js";
+import { CurrentStore } from "./current/current-store.js";
+import { Intake } from "./intake/intake.js";
+import { Activator } from "./lines/activator.js";
+import { Link } from "./link/link.js";
+import { mqttOptionsOf } from "./link/mqtt-options.js";
+import { Pacer } from "./link/pacer.js";
+import { SessionCounter } from "./link/session-counter.js";
+import { Downloads } from "./offers/downloads.js";
+import { Offers } from "./offers/offers.js";
+import { Outbox } from "./outbox/outbox.js";
+import { pinnedSamples } from "./outbox/outbox-state.js";
+import { UploadCoding } from "./outbox/upload-coding.js";
+import { Uploads } from "./outbox/uploads.js";
+import { judgeDisk, type DiskUse } from "./resources/disk-budget.js";
+import { ClockError } from "./session/clock-error.js";
+import { Conversation } from "./session/conversation.js";
+import type { AgentConfig } from "./settings/config.js";
+import type { Profile } from "./settings/profile.js";
+import { Trainer } from "./trainer/trainer.js";
+
+export interface AgentParts {
+  readonly home: string;
+  readonly version: string;
+  readonly enrolment: Enrolment;
+  readonly config: AgentConfig;
+  readonly profile: Profile;
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly train: typeof trainInChild;
+  readonly runtime: string;
+  /** The outbox cannot keep anything any more; the agent has to be started again. */
+  readonly onFatal: (error: StemmaError) => void;
+  readonly utcOffsetMinutes: () => number;
+}
+
+/** What the agent does when something happens in one of its parts. */
+export interface AgentReactions {
+  /** A receipt of one of this line's versions is in the outbox. */
+  onReceipt(line: string, kind: Receipt["kind"]): void;
+  onOffer(offer: Offer): void;
+  onCommand(command: Command): Promise<CommandResult>;
+  /** A fine-tuned model of this line is in the outbox. */
+  onTrained(line: string): void;
+  /** Reports an event to people here and to those who watch the fleet. */
+  report(name: string, text: string, line: string): void;
+}
+
+/** What is on the disk: outbox, installed versions, samples of each line, session counter. */
+interface Stores {
+  readonly counter: SessionCounter;
+  readonly outbox: Outbox;
+  readonly current: CurrentStore;
+  readonly intakes: ReadonlyMap<string, Intake>;
+}
+
+export interface AgentServices extends Omit<Stores, "counter"> {
+  readonly link: Link;
+  readonly conversation: Conversation;
+  readonly uploads: Uploads;
+  readonly downloads: Downloads;
+  readonly offers: Offers;
+  readonly activator: Activator;
+  readonly trainer: Trainer;
+  diskUse(): Promise<DiskUse>;
+}
+
+/** A download that was not continued for so long is removed. */
+const oldTransferMs = 7 * 24 * 3_600_000;
+
+const transfersOf = ({ home }: Pick<AgentParts, "home">): string => join(home, "transfers");
+
+/** The folder whose files are read as samples of a line. */
+export function inboxOf({ config, home }: Pick<AgentParts, "config" | "home">, line: string): string {
+  return config.lines[line]?.watch ?? join(home, "inbox", line);
+}
+
+/** The backend that trains on this device, and why. */
+export function backendOf({ profile }: Pick<AgentParts, "profile">): string {
+  const choice = chooseBackend({ preferred: profile.training.backends[0] });
+  return `${choice.backend}: ${choice.reason}`;
+}
+
+/** Opens what is on the disk and connects everything. Nothing runs yet. */
+export async function composeAgent(parts: AgentParts, reactions: AgentReactions): Promise<AgentServices> {
+  const { files, home, profile, enrolment, clock, log } = parts;
+  const stores = await openStores(parts);
+  const { outbox, current, intakes } = stores;
+  const clockError = new ClockError();
+  const diskUse = (): Promise<DiskUse> => measureDisk(parts, stores);
+  const common = {
+    files,
+    home,
+    profile,
+    enrolment,
+    outbox,
+    clock,
+    log,
+    diskUse,
+    clockErrorMs: () => clockError.errorMs(clock.monotonic()),
+  };
+  const link = composeLink(parts, stores.counter, {
+    conversation: () => conversation,
+    downloads: () => downloads,
+  });
+  const uploads = composeUploads(parts, stores, link, diskUse);
+  const downloads = new Downloads({
+    files,
+    folder: transfersOf(parts),
+    clock,
+    blockBytes: profile.link.blockBytes,
+    window: profile.link.window,
+    send: (body) => link.send(body),
+  });
+  const conversation = composeConversation(parts, reactions, {
+    outbox,
+    uploads,
+    downloads,
+    link,
+    clockError,
+  });
+  const activator = new Activator({ ...common, current, session: () => link.session });
+  const trainer = new Trainer({
+    ...common,
+    config: parts.config,
+    activator,
+    intakes,
+    train: parts.train,
+    version: parts.version,
+    isOnline: () => conversation.isWelcomed,
+    utcOffsetMinutes: parts.utcOffsetMinutes,
+    onTrained: (line) => {
+      reactions.onTrained(line);
+    },
+    onEvent: (name, text, line) => {
+      reactions.report(name, text, line);
+    },
+  });
+  const offers = new Offers({ ...common, downloads });
+  return {
+    outbox,
+    current,
+    intakes,
+    link,
+    conversation,
+    uploads,
+    downloads,
+    offers,
+    activator,
+    trainer,
+    diskUse,
+  };
+}
+
+async function openStores(parts: AgentParts): Promise<Stores> {
+  const { files, home, clock, random, log, profile, enrolment, onFatal } = parts;
+  await clearOldTransfers(files, transfersOf(parts), clock.now());
+  await UploadCoding.clear(files, transfersOf(parts));
+  const counter = await SessionCounter.open(files, home);
+  const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random, log, onFatal });
+  const current = await CurrentStore.open(files, home, clock);
+  const intakes = new Map<string, Intake>();
+  for (const line of enrolment.lines) {
+    const intake = await Intake.open({
+      files,
+      folder: join(home, "samples", line),
+      line,
+      limits: profile.samples,
+      clock,
+      log,
+      pins: () => pinnedSamples(outbox.state, line),
+    });
+    intakes.set(line, intake);
+    await files.makeFolder(inboxOf(parts, line));
+  }
+  return { counter, outbox, current, intakes };
+}
+
+async function clearOldTransfers(files: Files, folder: string, nowMs: number): Promise<void> {
+  for (const name of await files.list(folder)) {
+    const stat = await files.stat(join(folder, name));
+    if (stat !== undefined && nowMs - stat.modifiedMs > oldTransferMs) await files.remove(join(folder, name));
+  }
+}
+
+async function measureDisk(parts: AgentParts, { outbox, current, intakes }: Stores): Promise<DiskUse> {
+  const { files, home } = parts;
+  const { packs, journal } = await outbox.bytes();
+  const samples = [...intakes.values()].reduce((sum, intake) => sum + intake.status().bytes, 0);
+  let transfers = 0;
+  for (const name of await files.list(transfersOf(parts)))
+    transfers += (await files.stat(join(transfersOf(parts), name)))?.size ?? 0;
+  const versions = await current.bytes();
+  const free = await files.freeBytes(home);
+  return { packs, journal, samples, transfers, versions, free };
+}
+
+/** The link calls parts that need the link themselves, so they come as functions. */
+function composeLink(
+  { enrolment, profile, clock, random, log }: AgentParts,
+  counter: SessionCounter,
+  later: { conversation(): Conversation; downloads(): Downloads },
+): Link {
+  return new Link(
+    { enrolment, counter, clock, random, log, mqtt: mqttOptionsOf(profile) },
+    {
+      onOpen: (session) => {
+        log.info("connected", { session, text: `connected in session ${session}` });
+        later.conversation().onOpen(session);
+        later.downloads().reconnected();
+      },
+      onClosed: () => {
+        later.conversation().onClosed();
+      },
+      onMessage: (envelope) => {
+        later.conversation().receive(envelope);
+      },
+      onBlock: (transfer, block) => {
+        later.downloads().onBlock(transfer, block);
+      },
+    },
+  );
+}
+
+function composeUploads(
+  parts: AgentParts,
+  { outbox }: Stores,
+  link: Link,
+  diskUse: () => Promise<DiskUse>,
+): Uploads {
+  const { files, profile, clock, log } = parts;
+  const { objects } = outbox;
+  const pacer = new Pacer(profile.link.bytesPerSecond, clock.monotonic());
+  const coding = new UploadCoding({
+    objects,
+    files,
+    folder: transfersOf(parts),
+    clock,
+    log,
+    link: profile.link,
+    memoryLimitMb: profile.training.memoryLimitMb,
+    mayTake: async (bytes) => judgeDisk(profile.disk, await diskUse(), "report", bytes).allowed,
+  });
+  const send = async (transfer: string, message: ManifestPart | Block): Promise<boolean> => {
+    if (message.type === "manifest") return link.send(message);
+    const waitMs = pacer.book(message.data.length, clock.monotonic());
+    if (waitMs > 0)
+      await new Promise<void>((resolve) => {
+        clock.after(waitMs, resolve);
+      });
+    return await link.sendBlock(transfer, message);
+  };
+  return new Uploads({ objects, clock, log, blockBytes: profile.link.blockBytes, coding, send });
+}
+
+function composeConversation(
+  parts: AgentParts,
+  reactions: AgentReactions,
+  services: Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> & {
+    readonly clockError: ClockError;
+  },
+): Conversation {
+  const { enrolment, clock, log, profile } = parts;
+  const { outbox, uploads, downloads, link, clockError } = services;
+  const conversation = new Conversation(
+    {
+      enrolment,
+      outbox,
+      uploads,
+      clock,
+      clockError,
+      log,
+      birth: () => ({
+        agentVersion: parts.version,
+        profile: profile.name,
+        runtime: `${parts.runtime}; ${backendOf(parts)}`,
+        oldestProtocol: oldestProtocolVersion,
+      }),
+      send: (body, options) => link.send(body, options),
+      onNotAdmitted: (reason) => {
+        link.refuse(reason);
+      },
+    },
+    {
+      onReceipt: (line, receipt) => {
+        reactions.onReceipt(line, receipt.kind);
+      },
+      onOffer: (offer, isEcho) => {
+        if (isEcho) conversation.onOutboxChange();
+        else reactions.onOffer(offer);
+      },
+      onManifest: (part) => {
+        downloads.onManifest(part);
+      },
+      onTransferRefused: (transfer, error) => downloads.onRefused(transfer, error),
+      onCommand: (command) => reactions.onCommand(command),
+      onEvent: (name, text, line) => {
+        reactions.report(name, text, line);
+      },
+    },
+  );
+  return conversation;
+}

@@ -1,0 +1,68 @@
+/** The commands that the server sends to a device: report, train, activate. */
+import { StemmaError } from "../shared/errors.js";
+import { isHash } from "../shared/tensor/hash.js";
+import type { Hash } from "../shared/tensor/tensor.js";
+import type { Command, CommandResult } from "../shared/wire/messages.js";
+import type { AgentStatus } from "./status.js";
+import type { TrainingRequest } from "./trainer/trainer.js";
+
+/** What the commands need of the agent. */
+export interface CommandTarget {
+  status(): Promise<AgentStatus>;
+  /** Starts a training; does not wait for it. @throws LINE_UNKNOWN, TRAINING_REFUSED */
+  train(line: string, request: TrainingRequest): void;
+  activate(line: string, versionId: Hash): Promise<void>;
+}
+
+/** A report has to fit into one message: it names this many of the newest versions of each line. */
+const reportedVersions = 8;
+
+/** Runs a command. A training is answered when it is requested, not when it is done. */
+export async function runServerCommand(command: Command, target: CommandTarget): Promise<CommandResult> {
+  const body = parseBody(command);
+  const line = textOf(body["line"]);
+  switch (command.name) {
+    case "report": {
+      const status = await target.status();
+      const lines = status.lines.map((one) => ({ ...one, versions: one.versions.slice(-reportedVersions) }));
+      return resultOf({ ...status, lines });
+    }
+    case "train":
+      target.train(line, {
+        recipe: body["recipe"] as string | undefined,
+        parameters: body["parameters"] as TrainingRequest["parameters"],
+      });
+      return resultOf({ line, message: `${line} trains as soon as it can` });
+    case "activate": {
+      const versionId = body["versionId"];
+      if (!isHash(versionId))
+        throw new StemmaError("MODEL_NOT_FOUND", "The command names no version id of 64 hexadecimal digits.");
+      await target.activate(line, versionId);
+      return resultOf({ line, versionId });
+    }
+    default:
+      return {
+        type: "commandResult",
+        code: "USAGE",
+        json: JSON.stringify({
+          message: `This agent knows the commands report, train and activate, not "${command.name.slice(0, 40)}".`,
+        }),
+      };
+  }
+}
+
+/** @throws USAGE where the body is not a JSON object */
+function parseBody({ json }: Command): Readonly<Record<string, unknown>> {
+  const value: unknown = json === "" ? {} : JSON.parse(json);
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new StemmaError("USAGE", "A command's body is one JSON object. Correct it and send it again.");
+  return value as Record<string, unknown>;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function resultOf(value: unknown): CommandResult {
+  return { type: "commandResult", code: "", json: JSON.stringify(value) };
+}
