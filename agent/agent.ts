@@ -20,7 +20,8 @@ import { unreleased } from "./outbox/outbox-state.js";
 import { usedBytes } from "./resources/disk-budget.js";
 import { runServerCommand } from "./server-commands.js";
 import { lineStatus, type AgentStatus } from "./status.js";
-import type { Trained, TrainingRequest } from "./trainer/trainer.js";
+import type { Trained } from "./trainer/save-result.js";
+import type { TrainingRequest } from "./trainer/training-job.js";
 
 const housekeepingMs = 30_000;
 const offerRetryMs = 60_000;
@@ -110,7 +111,7 @@ export class Agent {
 
   async status(): Promise<AgentStatus> {
     const { enrolment, profile } = this.parts;
-    const { outbox, link, conversation, trainer, uploads, intakes, diskUse } = this.#services;
+    const { outbox, link, conversation, trainer, uploads, intakes } = this.#services;
     const { state } = outbox;
     return {
       fleet: enrolment.fleet,
@@ -126,7 +127,7 @@ export class Agent {
       training: trainer.running ?? null,
       uploads: uploads.progress(),
       unreleased: unreleased(state).length,
-      disk: { usedBytes: usedBytes(await diskUse()), budgetBytes: profile.disk.budgetBytes },
+      disk: { usedBytes: usedBytes(await this.#services.diskUse()), budgetBytes: profile.disk.budgetBytes },
       lines: enrolment.lines.map((line) =>
         lineStatus(
           state,

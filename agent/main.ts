@@ -21,7 +21,8 @@ import { makeRunFolder, openAgentHome, writeRunFile } from "./home/agent-home.js
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
 import { loadProfile, parseProfile, type Profile } from "./settings/profile.js";
 import type { AgentStatus } from "./status.js";
-import type { Trained, TrainingRequest } from "./trainer/trainer.js";
+import type { Trained } from "./trainer/save-result.js";
+import type { TrainingRequest } from "./trainer/training-job.js";
 
 export interface AgentOptions {
   /** The agent's own folder; created when missing. One agent per folder. */

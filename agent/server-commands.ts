@@ -4,7 +4,7 @@ import { isHash } from "../shared/tensor/hash.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { Command, CommandResult } from "../shared/wire/messages.js";
 import type { AgentStatus } from "./status.js";
-import type { TrainingRequest } from "./trainer/trainer.js";
+import type { TrainingRequest } from "./trainer/training-job.js";
 
 /** What the commands need of the agent. */
 export interface CommandTarget {

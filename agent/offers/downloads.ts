@@ -42,17 +42,18 @@ export interface DownloadsOptions {
   readonly clock: Clock;
   readonly blockBytes: number;
   readonly window: number;
-  /** False when no session is open: asked again when one is. */
+  /** False when no session is open: the message is sent again when one is. */
   send(body: Fetch | BlockRequest | TransferDone): boolean;
 }
 
 /**
- * A stream that is whole: the wanted objects one after the other. Every block fits its manifest; the ids are
- * still to be checked.
+ * A complete stream: the wanted objects one after the other. Every block fits its manifest; the ids are still to
+ * be checked.
  */
 export interface Download {
   readonly refs: readonly ObjectRef[];
-  /** One an object, or none where all is raw. */ readonly encodings: readonly Encoding[];
+  /** One per object, or none where all is raw. */
+  readonly encodings: readonly Encoding[];
   readonly read: ReadRange;
   done(): Promise<void>;
 }
@@ -65,16 +66,16 @@ export interface DownloadTerms {
 
 interface Running {
   readonly receiver: RunningReceiver;
-  fetches(): readonly Fetch[];
-  cancel(error: StemmaError): void;
+  readonly fetches: () => readonly Fetch[];
+  readonly cancel: (error: StemmaError) => void;
 }
 
-/** References in one Fetch: 32 bytes each and their heads stay far below a word. */
+/** Objects in one fetch: 32 bytes each and their headers stay far below the limit of a message. */
 const refsPerFetch = 1000;
-/** Blocks between two durable notes of how far a download is. */
-const noteEvery = 16;
+/** Blocks between two durable saves of a download's state. */
+const blocksPerSave = 16;
 
-/** The same wanted things by the same terms have the same transfer, also after a restart. */
+/** The same objects by the same terms have the same transfer id, also after a restart. */
 export function transferOf(
   versionId: Hash,
   refs: readonly ObjectRef[],
@@ -87,7 +88,7 @@ export function transferOf(
   ).slice(0, 32);
 }
 
-/** A stream that is not the one begun, or is no stream at all: what came of it is of no use. */
+/** The stream is not the one that was begun, or it is malformed: what came of it is of no use. */
 const uselessCodes = new Set(["TRANSFER_MANIFEST_INVALID", "DELTA_CODE_UNKNOWN", "BLOCK_HASH_MISMATCH"]);
 
 export class Downloads {
@@ -99,14 +100,14 @@ export class Downloads {
 
   /**
    * Fetches these objects of a version; resolves when all their blocks are here.
-   * @param mostBytes the most that objects of unknown size may take in all
+   * @param maxUnknownBytes upper bound for all objects of unknown size together
    * @param terms what tensors may be coded against; absent: everything comes raw
    * @throws the receiver's typed errors; DISK_FULL
    */
   async fetch(
     versionId: Hash,
     refs: readonly ObjectRef[],
-    mostBytes: number,
+    maxUnknownBytes: number,
     terms?: DownloadTerms,
   ): Promise<Download> {
     const { files, folder, blockBytes, window } = this.options;
@@ -116,7 +117,7 @@ export class Downloads {
     const statePath = join(folder, `${transfer}.json`);
     const state = await this.#readState(statePath, path);
     const file = await files.open(path, "append");
-    let sinceNote = 0;
+    let blocksSinceSave = 0;
     // One note after the other: blocks are written side by side, and a note is a file of one name.
     const notes = new SerialQueue();
     const note = async (): Promise<void> => {
@@ -144,7 +145,7 @@ export class Downloads {
         window,
         objects: refs.length,
         rawBytes,
-        maxBytes: Math.max(maxEncodedBytes(rawBytes), mostBytes),
+        maxBytes: Math.max(maxEncodedBytes(rawBytes), maxUnknownBytes),
         maxBlockBytes: Math.max(blockBytes, minBlockBytes),
         checkEncoding: checks,
       },
@@ -156,8 +157,8 @@ export class Downloads {
         },
         write: async (offset, bytes) => {
           await file.write(bytes, offset);
-          if (++sinceNote < noteEvery) return;
-          sinceNote = 0;
+          if (++blocksSinceSave < blocksPerSave) return;
+          blocksSinceSave = 0;
           await notes.run(note);
         },
       },
@@ -166,10 +167,8 @@ export class Downloads {
     try {
       const fetches = (): readonly Fetch[] =>
         fetchesOf(
-          versionId,
-          transfer,
+          { versionId, transfer, blockBytes },
           refs,
-          blockBytes,
           codingTerms(terms, receiver.machine.progress.byteLength),
         );
       const encodings = await this.#finish(transfer, receiver, fetches);
@@ -205,14 +204,14 @@ export class Downloads {
   onBlock(transfer: string, block: Block): void {
     this.#running.get(transfer)?.receiver.onBlock(block);
   }
-  /** The server will not serve this transfer. */
+  /** The server refuses to serve this transfer. Returns whether it is under way here. */
   onRefused(transfer: string, error: StemmaError): boolean {
     const running = this.#running.get(transfer);
     running?.cancel(error);
     return running !== undefined;
   }
 
-  /** A session is open: says again what is fetched, then goes on. */
+  /** A session is open: sends the fetches again, then continues. */
   reconnected(): void {
     for (const { receiver, fetches } of this.#running.values()) {
       for (const fetch of fetches()) this.options.send(fetch);
@@ -261,27 +260,24 @@ function codingTerms(terms: DownloadTerms | undefined, streamBytes: number | und
     : { codec: codecFormat, references: terms.references, ...(streamBytes !== undefined && { streamBytes }) };
 }
 
+/** The fetch for a list of objects, in as many messages as it needs. */
 function fetchesOf(
-  versionId: Hash,
-  transfer: string,
+  header: Pick<Fetch, "versionId" | "transfer" | "blockBytes">,
   refs: readonly ObjectRef[],
-  blockBytes: number,
   coding: CodingTerms,
 ): readonly Fetch[] {
   const parts = Math.max(1, Math.ceil(refs.length / refsPerFetch));
   return Array.from({ length: parts }, (_, part): Fetch => ({
     type: "fetch",
-    versionId,
-    transfer,
+    ...header,
     objects: refs.slice(part * refsPerFetch, (part + 1) * refsPerFetch),
-    blockBytes,
     part,
     parts,
     ...coding,
   }));
 }
 
-/** The sizes of small objects as the sender's encodings say them; tensors keep those that they decode to. */
+/** The objects with the sizes that the encodings state for small objects; tensors keep their decoded sizes. */
 function sized(refs: readonly ObjectRef[], encodings: readonly Encoding[]): readonly ObjectRef[] {
   return refs.map((ref, at) =>
     ref.kind === "tensor" ? ref : { ...ref, byteLength: encodings[at]?.byteLength ?? ref.byteLength },
@@ -295,7 +291,7 @@ function readerOf(file: OpenFile): ReadRange {
   };
 }
 
-/** Goes on from the kept state, or from the beginning where that state does not fit. */
+/** Continues from the saved state, or starts from the beginning where that state does not fit. */
 function startReceiver(
   options: ReceiverOptions,
   ports: ReceiverPorts,

@@ -1,6 +1,6 @@
 /**
- * Models from the server, from offer to a version of this device's outbox: checked against the pinned
- * key, fetched as far as lacking, verified, kept. Activation is the caller's.
+ * Models from the server, from the offer to a version in this device's outbox: checked against the pinned key,
+ * missing parts fetched, verified, kept. The caller activates them.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -37,9 +37,9 @@ export interface OffersOptions {
   readonly diskUse: () => Promise<DiskUse>;
 }
 
-/** While a download runs, what it may be coded against stays: a day, or until the agent stops. */
+/** Milliseconds that versions stay which a running download may be coded against; at most until the agent stops. */
 const leaseMs = 24 * 3_600_000;
-/** The tensors can be had raw. */
+/** Errors of a coded download after which the tensors are fetched raw. */
 const notDecodable = new Set([
   "DELTA_MALFORMED",
   "DELTA_REFERENCE_MISSING",
@@ -48,8 +48,18 @@ const notDecodable = new Set([
   "OBJECT_HASH_MISMATCH",
   "TRANSFER_MANIFEST_INVALID",
 ]);
-/** Most that the small objects of one offer may take. */
+/** Upper bound for the small objects of one offer together. */
 const maxSmallBytes = 64 * 1024 * 1024;
+
+/** An offered version whose leaves are known and checked. */
+interface OfferedVersion {
+  readonly offer: Offer;
+  readonly leaves: LeafTable;
+  /** Its small objects that are not in the store. */
+  readonly carried: SmallObjects;
+  /** Bytes of all its tensors. */
+  readonly tensorBytes: number;
+}
 
 export class Offers {
   readonly #taking = new Map<string, Promise<void>>();
@@ -66,7 +76,7 @@ export class Offers {
     const key = `${offer.line} ${offer.versionId}`;
     const running = this.#taking.get(key);
     if (running !== undefined) return running;
-    // One after the other: two lines given the same model fetch it once.
+    // Serially: two lines that are offered the same model fetch it once.
     const taking = this.#queue
       .run(() => this.#take(offer))
       .finally(() => {
@@ -98,12 +108,12 @@ export class Offers {
         `The offered model ${offer.name}:${offer.version} does not fit: ${verdict.reason}. Free some space or raise the profile's disk budget.`,
         { versionId: offer.versionId },
       );
-    await this.#fetchTensors(offer, record, leaves, carried, bytes);
+    await this.#fetchTensors({ offer, leaves, carried, tensorBytes: bytes }, record);
     log.info("fetched", {
       line: offer.line,
       version: offer.versionId,
       bytes,
-      text: `${offer.name}:${offer.version} is here, whole`,
+      text: `${offer.name}:${offer.version} is complete on this device`,
     });
   }
 
@@ -124,59 +134,36 @@ export class Offers {
     }
   }
 
-  async #fetchTensors(
-    offer: Offer,
-    record: SaveRecord,
-    leaves: LeafTable,
-    carried: SmallObjects,
-    tensorBytes: number,
-  ): Promise<void> {
-    const { outbox } = this.options;
+  async #fetchTensors(offered: OfferedVersion, record: SaveRecord): Promise<void> {
+    const { outbox, downloads, profile } = this.options;
+    const { offer, leaves } = offered;
     const refs = lackingTensors(leaves, outbox.objects);
     const shared = await sharedVersions(outbox, offer.line, record);
     const lease = outbox.objects.lease(shared.tensors, leaseMs);
     try {
       const decision = decideDownloadCoding(
-        this.options.profile.link,
+        profile.link,
         refs.reduce((sum, { byteLength }) => sum + byteLength, 0),
         refs.length,
         shared.references.length > 0,
       );
-      if (
-        refs.length > 0 &&
-        decision.coded &&
-        (await this.#tryCoded(offer, leaves, carried, tensorBytes, refs, shared))
-      )
-        return;
-      await this.#keep(
-        offer,
-        leaves,
-        carried,
-        tensorBytes,
-        refs.length === 0 ? undefined : await this.options.downloads.fetch(offer.versionId, refs, 0),
-      );
+      if (refs.length > 0 && decision.coded && (await this.#tryCoded(offered, refs, shared))) return;
+      const download = refs.length === 0 ? undefined : await downloads.fetch(offer.versionId, refs, 0);
+      await this.#keep(offered, download);
     } finally {
       outbox.objects.release(lease.id);
     }
   }
 
-  /** False where what came cannot be decoded here: then it is fetched raw. */
+  /** False where the stream cannot be decoded here: then the tensors are fetched raw. */
   async #tryCoded(
-    offer: Offer,
-    leaves: LeafTable,
-    carried: SmallObjects,
-    tensorBytes: number,
+    offered: OfferedVersion,
     refs: readonly ObjectRef[],
     terms: DownloadTerms,
   ): Promise<boolean> {
+    const { offer } = offered;
     try {
-      await this.#keep(
-        offer,
-        leaves,
-        carried,
-        tensorBytes,
-        await this.options.downloads.fetch(offer.versionId, refs, 0, terms),
-      );
+      await this.#keep(offered, await this.options.downloads.fetch(offer.versionId, refs, 0, terms));
       return true;
     } catch (error) {
       if (!isStemmaError(error) || !notDecodable.has(error.code)) throw error;
@@ -184,17 +171,15 @@ export class Offers {
         line: offer.line,
         version: offer.versionId,
         code: error.code,
-        text: `${offer.name}:${offer.version} came coded and cannot be decoded: ${error.message} It is fetched raw.`,
+        text: `${offer.name}:${offer.version} cannot be decoded: ${error.message} It is fetched raw.`,
       });
       return false;
     }
   }
 
+  /** Puts an offered version into the outbox. @param download its missing tensors; undefined: none is missing */
   async #keep(
-    offer: Offer,
-    leaves: LeafTable,
-    carried: SmallObjects,
-    tensorBytes: number,
+    { offer, leaves, carried, tensorBytes }: OfferedVersion,
     download: Download | undefined,
   ): Promise<void> {
     const { outbox, clock } = this.options;
@@ -227,7 +212,7 @@ export class Offers {
           for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);
           await pack.put("record", offer.record);
           if (download === undefined) return;
-          // The pack hashes what it writes and refuses another tensor than the one named.
+          // The pack hashes what it writes and refuses a tensor with another id.
           const objects = objectsOfStream(
             download.refs,
             (id) => headers.get(id) ?? noTensors(),
@@ -236,7 +221,7 @@ export class Offers {
           );
           for await (const object of objects) {
             if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
-            // Decoded: a coded copy would keep what it was coded against on a disk that is to forget it.
+            // Decoded: a coded copy would keep its references on a disk that is to forget them.
             if (object.kind === "coded")
               await pack.putTensor(
                 sourceOfTensor({ ...object.header, bytes: await decodeCoded(outbox.objects, coder, object) }),

@@ -1,14 +1,13 @@
 /**
- * What is said in a session: birth, then everything the server does not know, its wants answered, its
- * receipts verified and kept. Every word of the server's may be lost, doubled or late. Knows the
- * outbox, the link as a function, and what to tell the agent; no files, no sockets.
+ * One session with the server: birth, announcements, answers to its wants, its receipts verified and kept. Every
+ * message of the server may be lost, duplicated or late. Knows the outbox, and the link as a function; no
+ * files, no sockets.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { keyOfSeed, type Signer } from "../../shared/trust/keys.js";
 import { verifyHead, verifyReceipt } from "../../shared/trust/signatures.js";
 import type {
   BodyOf,
@@ -21,25 +20,17 @@ import type {
   Offer,
   Receipt,
   Refusal,
-  Want,
   Welcome,
 } from "../../shared/wire/messages.js";
 import type { ClockError } from "./clock-error.js";
-import { activationsToReport } from "../lines/activation.js";
-import { announcementOf } from "../outbox/announcement.js";
-import {
-  afterAnnouncing,
-  afterAnswer,
-  decideAnnouncements,
-  type Answer,
-  type Attempt,
-  type Attempts,
-} from "../outbox/announcer.js";
+import type { Answer, Attempt } from "../outbox/announcer.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion, lostByRestore, unreleased } from "../outbox/outbox-state.js";
 import type { Uploads } from "../outbox/uploads.js";
+import { Announcements } from "./announcements.js";
 import { judgeHistory } from "./server-history.js";
-import { WantParts } from "./want-parts.js";
+import { WakeTimer } from "./wake-timer.js";
+import { movingMs, WantAnswers } from "./want-answers.js";
 
 export interface ConversationOptions {
   readonly enrolment: Enrolment;
@@ -51,59 +42,78 @@ export interface ConversationOptions {
   /** The parts of a birth that the outbox does not know. */
   readonly birth: () => Pick<Birth, "agentVersion" | "profile" | "runtime" | "oldestProtocol">;
   send(body: Body, options?: { readonly correlation?: string }): boolean;
-  /** The server will not have this device for now. */
-  onNotAdmitted(why: string): void;
+  /** The server does not admit this device for now. */
+  onNotAdmitted(reason: string): void;
 }
 
 export interface ConversationHandlers {
   /** A receipt of one of this line's versions is kept. */
   onReceipt(line: string, receipt: Receipt): void;
   /**
-   * `isEcho`: the server does not know yet that the line ran this version already; no order to go back to it.
+   * `isEcho`: the server does not know yet that the line has run this version; it does not ask to go back to it.
    */
   onOffer(offer: Offer, isEcho: boolean): void;
   onManifest(part: BodyOf<"manifest">): void;
-  /** The server will not serve a transfer. Returns whether it was one of ours. */
+  /** The server refuses to serve a transfer. Returns whether it was a download of this device. */
   onTransferRefused(transfer: string, error: StemmaError): boolean;
   onCommand(command: Command): Promise<CommandResult>;
-  /** Something to tell a person and the server: refused, lost, distrusted. */
+  /** Something that a person and the server should know: refused, lost, distrusted. */
   onEvent(name: string, text: string, line: string): void;
 }
 
-/** For so long after a welcome an offer may have been made before the server heard what this device ran. */
+/** For so many ms after a welcome, an offer may be older than what this device reported of its versions. */
 const echoMs = 60_000;
-/** A birth without a welcome is repeated after this long. */
+/** Milliseconds after which a birth without a welcome is repeated. */
 const welcomeMs = 30_000;
-/** A version whose blocks move is left alone for this long after the last request. */
-const movingMs = 60_000;
-/** After a receipt: when to ask again for the next one. */
+/** Milliseconds after a receipt until the version is announced again, in case the next receipt was lost. */
 const nextReceiptMs = 120_000;
 
 export class Conversation {
-  readonly #device: Signer;
-  readonly #wants = new WantParts();
+  readonly #wants: WantAnswers;
+  readonly #announcements: Announcements;
+  readonly #timer: WakeTimer;
   #session = 0;
   #open = false;
   #welcomed = false;
   #distrusted = false;
-  #attempts: Attempts = new Map();
-  #known = new Map<string, LineHead>();
-  /** Activations of each line that this session has told or need not tell. */
-  readonly #reported = new Map<string, number>();
-  /** What lines had run at the welcome and the server did not know of. */
-  #untold: ReadonlySet<Hash> = new Set();
+  /** Versions that lines had run at the welcome and the server did not know of. */
+  #unreported: ReadonlySet<Hash> = new Set();
   #welcomedAtMs = 0;
   #bornAtMs = 0;
-  #wakeAtMs = Infinity;
-  #cancelWake: (() => void) | undefined;
-  /** Words are handled one after the other; a journal write in between keeps its order. */
+  /** Messages are handled serially, so that journal writes keep their order. */
   readonly #queue = new SerialQueue();
 
   constructor(
     private readonly options: ConversationOptions,
     private readonly handlers: ConversationHandlers,
   ) {
-    this.#device = keyOfSeed(options.enrolment.deviceSeed);
+    const { enrolment, outbox, clock, log } = options;
+    this.#timer = new WakeTimer(clock, () => {
+      this.#enqueue(() => this.#wake());
+    });
+    this.#announcements = new Announcements({
+      enrolment,
+      outbox,
+      clock,
+      log,
+      send: (body) => options.send(body),
+      wakeAt: (atMs) => {
+        this.#wakeAt(atMs);
+      },
+      onEvent: (name, text, line) => {
+        handlers.onEvent(name, text, line);
+      },
+    });
+    this.#wants = new WantAnswers({
+      outbox,
+      uploads: options.uploads,
+      announcements: this.#announcements,
+      log,
+      send: (body, sendOptions) => options.send(body, sendOptions),
+      onEvent: (name, text, line) => {
+        handlers.onEvent(name, text, line);
+      },
+    });
   }
 
   get isWelcomed(): boolean {
@@ -111,7 +121,7 @@ export class Conversation {
   }
   /** What became of a version's announcement in this session. */
   attempt(versionId: Hash): Attempt | undefined {
-    return this.#attempts.get(versionId);
+    return this.#announcements.attempt(versionId);
   }
 
   onOpen(session: number): void {
@@ -119,31 +129,28 @@ export class Conversation {
     this.#open = true;
     this.#welcomed = false;
     this.#distrusted = false;
-    this.#attempts = new Map();
-    this.#known = new Map();
-    this.#reported.clear();
+    this.#announcements.reset();
     this.#wants.clear();
     this.options.uploads.reconnected();
-    this.#sayBirth();
+    this.#sendBirth();
   }
 
   onClosed(): void {
     this.#open = false;
     this.#welcomed = false;
-    this.#cancelWake?.();
-    this.#wakeAtMs = Infinity;
+    this.#timer.clear();
   }
 
-  /** Something changed in the outbox: whatever is due is said. */
+  /** The outbox changed: announces what is due. */
   onOutboxChange(): void {
     this.#enqueue(() => this.#announceDue());
   }
 
   receive(envelope: Envelope): void {
-    this.#enqueue(() => this.#hear(envelope));
+    this.#enqueue(() => this.#handle(envelope));
   }
 
-  /** Resolves when all that was heard has been handled. */
+  /** Resolves when everything received so far has been handled. */
   async idle(): Promise<void> {
     await this.#queue.idle();
   }
@@ -156,15 +163,15 @@ export class Conversation {
     });
   }
 
-  async #hear({ body, correlation, session }: Envelope): Promise<void> {
+  async #handle({ body, correlation, session }: Envelope): Promise<void> {
     if (!this.#open || session !== this.#session) return;
     switch (body.type) {
       case "welcome":
         return this.#welcome(body);
       case "want":
-        return this.#want(body, correlation);
+        return this.#wants.answer(body, correlation);
       case "blockRequest":
-        this.#blocksAsked(body);
+        this.#onBlockRequest(body);
         return;
       case "receipt":
         return this.#receipt(body);
@@ -184,13 +191,13 @@ export class Conversation {
       case "command":
         this.#command(body, correlation);
         return;
-      // What only a device says means nothing here.
+      // Messages that only a device sends have no meaning here.
       default:
         return;
     }
   }
 
-  #sayBirth(): void {
+  #sendBirth(): void {
     const { outbox, clock, clockError, birth } = this.options;
     const { state } = outbox;
     this.#bornAtMs = clock.monotonic();
@@ -200,14 +207,13 @@ export class Conversation {
       versionId: outbox.newest(line)?.versionId,
       activeVersionId: activeVersion(state, line),
     }));
-    const waiting = unreleased(state).length;
     this.options.send({
       type: "birth",
       ...birth(),
       heads,
       seenJournalLength: state.seen?.length ?? 0,
       seenJournalChain: state.seen?.chain,
-      unreleased: waiting,
+      unreleased: unreleased(state).length,
       clockMs: Math.round(clock.now()),
       clockErrorMs: clockError.errorMs(clock.monotonic()),
     });
@@ -232,7 +238,6 @@ export class Conversation {
         length: welcome.head.length,
         chain: welcome.head.chain,
       });
-    this.#known = new Map(welcome.known.map((head) => [head.line, head]));
     if (!this.#welcomed)
       log.info("welcomed", {
         session: this.#session,
@@ -240,14 +245,7 @@ export class Conversation {
       });
     this.#welcomed = true;
     this.#welcomedAtMs = clock.monotonic();
-    this.#untold = new Set(
-      enrolment.lines.flatMap((line) =>
-        activationsToReport(outbox.state, line, this.#known.get(line)?.activeVersionId).map(
-          ({ versionId }) => versionId,
-        ),
-      ),
-    );
-    this.#reported.clear();
+    this.#unreported = this.#announcements.serverKnows(welcome.known);
     await this.#announceDue();
   }
 
@@ -268,113 +266,19 @@ export class Conversation {
       );
   }
 
-  /** Announces what is due, tells activations, sets the alarm. */
   async #announceDue(): Promise<void> {
-    const { outbox, clock } = this.options;
-    if (!this.isWelcomed || this.#distrusted) return;
-    this.#reportActivations();
-    const { now } = decideAnnouncements(outbox.state, this.#attempts, clock.monotonic());
-    for (const versionId of now) await this.#announce(versionId);
-    const { wakeAtMs } = decideAnnouncements(outbox.state, this.#attempts, clock.monotonic());
-    if (wakeAtMs !== undefined) this.#wakeAt(wakeAtMs);
-  }
-
-  async #announce(versionId: Hash): Promise<void> {
-    const { outbox, clock, log } = this.options;
-    const entry = outbox.entry(versionId);
-    this.#attempts = afterAnnouncing(this.#attempts, versionId, clock.monotonic());
-    try {
-      const announce = await announcementOf(outbox.objects, versionId, this.#device);
-      if (this.options.send(announce) && entry?.standing === "pending")
-        log.info("announced", {
-          line: entry.line,
-          version: versionId,
-          sequence: entry.sequence,
-          bytes: announce.tensorBytes,
-          text: `${entry.line} announces model ${entry.sequence} (${versionId.slice(0, 12)})`,
-        });
-    } catch (error) {
-      if (!isStemmaError(error)) throw error;
-      this.#attempts = afterAnswer(this.#attempts, versionId, { phase: "refused" }, clock.monotonic());
-      this.handlers.onEvent(
-        "model-damaged",
-        `the model ${versionId} cannot be announced: ${error.message}`,
-        entry?.line ?? "",
-      );
-    }
-  }
-
-  #reportActivations(): void {
-    const { outbox, enrolment } = this.options;
-    for (const line of enrolment.lines) {
-      const due = activationsToReport(outbox.state, line, this.#known.get(line)?.activeVersionId);
-      for (const { versionId, atMs, clockErrorMs } of due.slice(this.#reported.get(line) ?? 0))
-        this.options.send({ type: "activated", versionId, line, atMs, clockErrorMs });
-      this.#reported.set(line, due.length);
-    }
+    if (this.isWelcomed && !this.#distrusted) await this.#announcements.announceDue();
   }
 
   #isEcho({ line, versionId }: Offer): boolean {
     const { outbox, clock } = this.options;
     return (
       activeVersion(outbox.state, line) === versionId ||
-      (this.#untold.has(versionId) && clock.monotonic() - this.#welcomedAtMs < echoMs)
+      (this.#unreported.has(versionId) && clock.monotonic() - this.#welcomedAtMs < echoMs)
     );
   }
 
-  async #want(part: Want, correlation: string): Promise<void> {
-    const want = this.#wants.join(part);
-    if (want === undefined) return;
-    const { outbox, uploads, log } = this.options;
-    const entry = outbox.entry(want.versionId);
-    if (entry === undefined || entry.forgotten) {
-      this.#refuse("MODEL_NOT_FOUND", `This device has no version ${want.versionId}.`, want, correlation);
-      return;
-    }
-    if (want.reason === "base") return this.#wantBase(want, correlation);
-    try {
-      await uploads.begin(want);
-      this.#answered(want.versionId, { phase: "moving", retryInMs: movingMs });
-      log.debug("wanted", {
-        line: entry.line,
-        version: want.versionId,
-        reason: want.reason,
-        transfer: want.transfer,
-      });
-    } catch (error) {
-      if (!isStemmaError(error)) throw error;
-      this.#refuse(error.code, error.message, want, correlation);
-      this.handlers.onEvent(
-        "model-damaged",
-        `the server wants the model ${want.versionId}, and it cannot be read here: ${error.message}`,
-        entry.line,
-      );
-    }
-  }
-
-  /**
-   * The server lacks bases: those that are here and not on their way are announced; of the others it is told,
-   * and takes the child whole.
-   */
-  async #wantBase(want: Want, correlation: string): Promise<void> {
-    const { outbox } = this.options;
-    this.#answered(want.versionId, { phase: "parked" });
-    for (const base of want.bases) {
-      const entry = outbox.entry(base);
-      if (entry?.origin === "trained" && !entry.forgotten) {
-        if (entry.standing !== "pending" || this.#attempts.get(base) === undefined)
-          await this.#announce(base);
-      } else
-        this.#refuse(
-          "BASE_MISSING",
-          `The base ${base} is not on this device any more, or was never its own.`,
-          want,
-          correlation,
-        );
-    }
-  }
-
-  #blocksAsked(request: BodyOf<"blockRequest">): void {
+  #onBlockRequest(request: BodyOf<"blockRequest">): void {
     const { uploads } = this.options;
     if (!uploads.onRequest(request)) return;
     const moving = uploads.progress().find(({ transfer }) => transfer === request.transfer);
@@ -467,7 +371,7 @@ export class Conversation {
   }
 
   #command(command: Command, correlation: string): void {
-    // Not in the queue: a training takes long, and the server waits for the word that it has begun.
+    // Not in the queue: a command may take long, and the messages behind it must not wait.
     this.handlers.onCommand(command).then(
       (result) => {
         this.options.send(result, { correlation });
@@ -485,41 +389,17 @@ export class Conversation {
     );
   }
 
-  #refuse(code: string, message: string, want: Want, correlation: string): void {
-    this.options.send(
-      {
-        type: "refusal",
-        code,
-        message,
-        versionId: want.versionId,
-        transfer: want.transfer,
-        retry: false,
-        retryAfterMs: 0,
-      },
-      { correlation },
-    );
-  }
-
   #answered(versionId: Hash, answer: Answer): void {
-    const { clock } = this.options;
-    this.#attempts = afterAnswer(this.#attempts, versionId, answer, clock.monotonic());
-    this.#wakeAt(this.#attempts.get(versionId)?.retryAtMs ?? clock.monotonic());
+    this.#announcements.answered(versionId, answer);
   }
 
   #wakeAt(atMs: number): void {
-    const { clock } = this.options;
-    if (!this.#open || (atMs >= this.#wakeAtMs && this.#wakeAtMs > clock.monotonic())) return;
-    this.#cancelWake?.();
-    this.#wakeAtMs = atMs;
-    this.#cancelWake = clock.after(Math.max(0, atMs - clock.monotonic()), () => {
-      this.#wakeAtMs = Infinity;
-      this.#enqueue(() => this.#wake());
-    });
+    if (this.#open) this.#timer.set(atMs);
   }
 
   async #wake(): Promise<void> {
     if (!this.#open) return;
     if (this.#welcomed || this.#distrusted) return this.#announceDue();
-    this.#sayBirth();
+    this.#sendBirth();
   }
 }

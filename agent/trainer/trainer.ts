@@ -1,43 +1,23 @@
 /**
- * Fine-tunes lines when they are due or asked for: job from the line's settings and its active model,
- * training in a child process, result into the outbox. One training at a time. Knows no wire.
+ * Fine-tunes lines when they are due or requested, one training at a time: training-job.ts prepares the job, a
+ * child process trains, save-result.ts puts the result into the outbox. Knows no wire.
  */
-import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import { decodeArchitecture } from "../../shared/model/architecture.js";
-import { decodeNames } from "../../shared/model/names.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
-import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { trainInChild, TrainingOutcome } from "../../shared/train/train-in-child.js";
-import { environmentOfTraining } from "../../shared/train/training-environment.js";
-import { metadataOfResult } from "../../shared/train/result-metadata.js";
-import type { DatasetReference, TrainingJob, TrainingProgress } from "../../shared/train/training.js";
+import type { trainInChild } from "../../shared/train/train-in-child.js";
+import type { TrainingProgress } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
-import type { AgentConfig, LineConfig } from "../settings/config.js";
+import type { AgentConfig } from "../settings/config.js";
 import type { Intake } from "../intake/intake.js";
 import type { Activator } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Profile } from "../settings/profile.js";
 import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
-import { settingsOf } from "./training-settings.js";
-
-export interface TrainingRequest {
-  readonly recipe?: string;
-  readonly parameters?: Readonly<Record<string, string | number | boolean>>;
-}
-export interface Trained {
-  readonly versionId: Hash;
-  readonly sequence: number;
-  readonly metric: {
-    readonly name: string;
-    readonly unit: string;
-    readonly before: number;
-    readonly after: number;
-  };
-}
+import { saveResult, type Trained } from "./save-result.js";
+import { isOwnSamples, prepareJob, recipeOf, type TrainingRequest } from "./training-job.js";
 
 export interface TrainerOptions {
   readonly files: Files;
@@ -65,19 +45,20 @@ export interface Running {
   readonly line: string;
   readonly invocation: number;
   readonly because: string;
-  /** Its slot stays as long as the training runs. */ readonly base: Hash;
+  /** Version that is trained from; it stays installed as long as the training runs. */
+  readonly base: Hash;
   readonly progress: TrainingProgress | undefined;
 }
 interface Asked {
   readonly line: string;
   readonly request: TrainingRequest;
-  resolve(trained: Trained): void;
-  reject(error: unknown): void;
+  readonly resolve: (trained: Trained) => void;
+  readonly reject: (error: unknown) => void;
 }
 
-/** How often schedules are looked at: short ones need it often. */
+/** Milliseconds between two checks of the schedules; short schedules need short checks. */
 const checkMs = { short: 500, long: 15_000 };
-/** A scheduled training waits this long for the receipt of the one before, while the server answers. */
+/** Milliseconds that a scheduled training waits for the receipt of the one before, while the server answers. */
 const receiptPatienceMs = 10 * 60_000;
 
 export class Trainer {
@@ -87,7 +68,7 @@ export class Trainer {
   #loop: Promise<void> | undefined;
   #cancelCheck: (() => void) | undefined;
   #stopped = false;
-  readonly #toldReason = new Map<string, string>();
+  readonly #reportedReason = new Map<string, string>();
   /** Scheduled trainings that failed in a row, and when the next may be tried. */
   readonly #failures = new Map<string, { readonly count: number; readonly retryAtMs: number }>();
 
@@ -97,7 +78,7 @@ export class Trainer {
     return this.#running;
   }
 
-  /** Clears what an interrupted training left, and looks at the schedules from now on. */
+  /** Removes what an interrupted training left, and checks the schedules from now on. */
   async start(): Promise<void> {
     await this.options.files.remove(join(this.options.home, "work"));
     this.wake();
@@ -118,7 +99,7 @@ export class Trainer {
       );
     if (this.#stopped)
       return Promise.reject(
-        new StemmaError("INTERRUPTED", "The agent is stopping; ask again when it is started."),
+        new StemmaError("INTERRUPTED", "The agent is stopping; request it again after the next start."),
       );
     return new Promise((resolve, reject) => {
       this.#asked.push({ line, request, resolve, reject });
@@ -126,19 +107,12 @@ export class Trainer {
     });
   }
 
-  /** What a line would be trained with. @throws TRAINING_REFUSED where nothing says it */
+  /** The recipe that a line would be trained with. @throws TRAINING_REFUSED where none is set */
   recipeOf(line: string, request: TrainingRequest): string {
-    const recipe = request.recipe ?? this.options.config.lines[line]?.recipe;
-    if (recipe === undefined)
-      throw new StemmaError(
-        "TRAINING_REFUSED",
-        `No recipe is set for the line ${line}. Name one with the request, or in the device's agent.json under lines.${line}.recipe.`,
-        { line },
-      );
-    return recipe;
+    return recipeOf(this.options.config, line, request);
   }
 
-  /** Something changed: looks at once. */
+  /** Something changed: checks the schedules now. */
   wake(): void {
     if (this.#stopped || this.#loop !== undefined) return;
     this.#cancelCheck?.();
@@ -168,7 +142,7 @@ export class Trainer {
       reject(
         new StemmaError(
           "INTERRUPTED",
-          "The agent stopped before this training began; ask again when it is started.",
+          "The agent stopped before this training began; request it again after the next start.",
         ),
       );
   }
@@ -197,11 +171,11 @@ export class Trainer {
         }
         const decision = await this.#decide(line, false);
         if (!decision.train) {
-          this.#tellWhyNot(line, decision);
+          this.#reportRefusal(line, decision);
           continue;
         }
         worked = true;
-        this.#toldReason.delete(line);
+        this.#reportedReason.delete(line);
         await this.#train(line, decision.because, {}).then(
           () => {
             this.#failures.delete(line);
@@ -267,10 +241,10 @@ export class Trainer {
     });
   }
 
-  /** The disk limit is news once; the others are no news. */
-  #tellWhyNot(line: string, decision: Extract<ScheduleDecision, { train: false }>): void {
-    const before = this.#toldReason.get(line);
-    this.#toldReason.set(line, decision.because);
+  /** A full disk is reported once; the other reasons are not reported. */
+  #reportRefusal(line: string, decision: Extract<ScheduleDecision, { train: false }>): void {
+    const before = this.#reportedReason.get(line);
+    this.#reportedReason.set(line, decision.because);
     if (decision.because === "disk" && before !== "disk")
       this.options.onEvent(
         "training-stopped",
@@ -279,7 +253,7 @@ export class Trainer {
       );
   }
 
-  /** What failed before it was counted (no samples, a full disk) would be due again at once. */
+  /** A training that failed before it was counted (no samples, a full disk) would be due again immediately. */
   #pause(line: string): void {
     const count = (this.#failures.get(line)?.count ?? 0) + 1;
     this.#failures.set(line, {
@@ -310,8 +284,8 @@ export class Trainer {
         { line },
       );
     const invocation = (outbox.state.lines.get(line)?.trainings ?? 0) + 1;
-    const { job, samples } = await this.#job(line, base, request, invocation);
-    // Counted before it begins: a training that fails has used its random streams up.
+    const { job, samples } = await prepareJob(this.options, { line, base, request, invocation });
+    // Counted before it starts: a training that fails has used its random streams.
     await outbox.append({
       type: "training",
       atMs: Math.round(clock.now()),
@@ -340,7 +314,9 @@ export class Trainer {
           this.#progress(progress);
         },
       });
-      return await this.#save(line, base.versionId, outcome, samples);
+      const trained = await saveResult(this.options, { line, base: base.versionId, outcome, samples });
+      this.options.onTrained(line, trained);
+      return trained;
     } finally {
       this.#running = undefined;
       await files.remove(workFolder);
@@ -350,159 +326,4 @@ export class Trainer {
   #progress(progress: TrainingProgress): void {
     if (this.#running !== undefined) this.#running = { ...this.#running, progress };
   }
-
-  async #job(
-    line: string,
-    base: { readonly versionId: Hash; readonly folder: string },
-    request: TrainingRequest,
-    invocation: number,
-  ): Promise<{
-    readonly job: TrainingJob;
-    readonly samples: { readonly from: number; readonly to: number } | null;
-  }> {
-    const { config, profile, enrolment } = this.options;
-    const settings = config.lines[line];
-    const recipe = this.recipeOf(line, request);
-    const { dataset, samples } = await this.#dataset(line, settings?.dataset);
-    const job: TrainingJob = {
-      format: 1,
-      recipe,
-      parameters: {
-        ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}),
-        ...request.parameters,
-      },
-      dataset,
-      seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
-      invocation,
-      base: { folder: base.folder, versionId: base.versionId },
-      memoryLimitMb: settingsOf(profile).memoryLimitMb,
-      threads: settingsOf(profile).threads,
-    };
-    return { job, samples };
-  }
-
-  /**
-   * The line's own samples unless its settings name other data; own samples are pinned to what is there now.
-   */
-  async #dataset(
-    line: string,
-    set: LineConfig["dataset"],
-  ): Promise<{
-    readonly dataset: DatasetReference;
-    readonly samples: { readonly from: number; readonly to: number } | null;
-  }> {
-    if (set !== undefined && !isOwnSamples(set)) return { dataset: set, samples: null };
-    const intake = this.options.intakes.get(line);
-    if (intake === undefined)
-      throw new StemmaError(
-        "TRAINING_REFUSED",
-        `The line ${line} collects no samples and its settings name no dataset. Set lines.${line}.dataset in agent.json.`,
-        { line },
-      );
-    const { segments, range } = await intake.snapshot();
-    if (segments.length === 0)
-      throw new StemmaError(
-        "DATASET_EMPTY",
-        `The line ${line} has no samples yet. Send some with \`stemma agent samples\`, or put files into its inbox.`,
-        { line },
-      );
-    return {
-      dataset: { reader: "samples", location: intake.folder, parameters: { ...set?.parameters, segments } },
-      samples: range,
-    };
-  }
-
-  async #save(
-    line: string,
-    base: Hash,
-    outcome: TrainingOutcome,
-    samples: { readonly from: number; readonly to: number } | null,
-  ): Promise<Trained> {
-    const { outbox, files, profile, enrolment, config } = this.options;
-    const { record } = await outbox.record(base);
-    const leaves = await outbox.leaves(record);
-    const names = decodeNames(await outbox.objects.read("names", record.objects.names), leaves.length);
-    const file = await files.open(outcome.modelFile, "read");
-    try {
-      const architecture = decodeArchitecture(await files.read(outcome.architectureFile));
-      // The base's names, so that a fine-tuned model goes by the names its base came with.
-      const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
-        architecture: { architecture, names },
-      });
-      const verdict = judgeDisk(
-        profile.disk,
-        await this.options.diskUse(),
-        "report",
-        model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0),
-      );
-      if (!verdict.allowed)
-        throw new StemmaError(
-          "DISK_BUDGET_EXHAUSTED",
-          `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; nothing kept before is.`,
-          { line },
-        );
-      const { result } = outcome;
-      const saved = await outbox.saveTrained(model, {
-        name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
-        fleet: enrolment.fleet,
-        device: enrolment.device,
-        line,
-        base,
-        approach: settingsOf(profile).approach,
-        clockErrorMs: this.options.clockErrorMs(),
-        metric: result.metric,
-        samples,
-        metadata: { ...metadataOfResult(result) },
-        measurements: json(result.measurements),
-        provenance: json(result.provenance),
-        environment: environmentOfTraining(result, this.options.version, profile.training.threads),
-        attachments: await Promise.all(
-          outcome.checkpointFiles.map(async (path) => ({
-            name: path.slice(path.lastIndexOf("/") + 1),
-            bytes: await files.read(path),
-          })),
-        ),
-      });
-      const { before, after, unit, name } = result.metric;
-      this.options.log.info("trained", {
-        line,
-        version: saved.versionId,
-        sequence: saved.record.sequence,
-        metric: name,
-        before,
-        after,
-        unit,
-        newBytes: saved.newTensorBytes,
-        tensorBytes: saved.tensorBytes,
-        ms: Math.round(result.durationMs),
-        text: `${line} trained model ${saved.record.sequence}: ${name} ${before.toFixed(2)} → ${after.toFixed(2)} ${unit}`,
-      });
-      const done = { versionId: saved.versionId, sequence: saved.record.sequence, metric: result.metric };
-      this.options.onTrained(line, done);
-      return done;
-    } finally {
-      await file.close();
-    }
-  }
-}
-
-function json(value: unknown): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(value));
-}
-
-/**
- * A line's own seed: nobody has to choose one, no two lines share one, and it is the same after a
- * reinstallation.
- */
-export function seedOf(fleet: string, device: string, line: string): string {
-  return createHash("sha256")
-    .update(`stemma-seed ${fleet}\0${device}\0${line}`)
-    .digest()
-    .readBigUInt64LE(0)
-    .toString();
-}
-
-/** Nothing else is named. */
-function isOwnSamples(set: LineConfig["dataset"]): boolean {
-  return set === undefined || (set.reader === "samples" && set.location === undefined);
 }

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { Output } from "../../../shared/cli/output.js";
-import type { Trained } from "../../trainer/trainer.js";
+import type { Trained } from "../../trainer/save-result.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
 
 const trainingTimeoutMs = 24 * 3600_000;

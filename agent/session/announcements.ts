@@ -1,0 +1,126 @@
+/**
+ * What a session announces: versions that the server has not confirmed, activations that it does not know. Keeps
+ * what became of each announcement; a new session starts from nothing. Knows the link as a function.
+ */
+import { isStemmaError } from "../../shared/errors.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { keyOfSeed, type Signer } from "../../shared/trust/keys.js";
+import type { Body, LineHead } from "../../shared/wire/messages.js";
+import { activationsToReport } from "../lines/activation.js";
+import { announcementOf } from "../outbox/announcement.js";
+import {
+  afterAnnouncing,
+  afterAnswer,
+  decideAnnouncements,
+  type Answer,
+  type Attempt,
+  type Attempts,
+} from "../outbox/announcer.js";
+import type { Outbox } from "../outbox/outbox.js";
+
+export interface AnnouncementsOptions {
+  readonly enrolment: Enrolment;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** False when no session is open. */
+  send(body: Body): boolean;
+  /** Asks to be called again (`announceDue`) at a monotonic time. */
+  wakeAt(atMs: number): void;
+  onEvent(name: string, text: string, line: string): void;
+}
+
+export class Announcements {
+  readonly #device: Signer;
+  #attempts: Attempts = new Map();
+  /** What the server knew of each line at the welcome. */
+  #known = new Map<string, LineHead>();
+  /** Number of each line's activations that this session has reported. */
+  readonly #reported = new Map<string, number>();
+
+  constructor(private readonly options: AnnouncementsOptions) {
+    this.#device = keyOfSeed(options.enrolment.deviceSeed);
+  }
+
+  /** A session starts. */
+  reset(): void {
+    this.#attempts = new Map();
+    this.#known = new Map();
+    this.#reported.clear();
+  }
+
+  /**
+   * The server states what it knows of each line.
+   * @returns versions that lines have run and the server does not know of
+   */
+  serverKnows(heads: readonly LineHead[]): ReadonlySet<Hash> {
+    this.#known = new Map(heads.map((head) => [head.line, head]));
+    this.#reported.clear();
+    const { lines } = this.options.enrolment;
+    return new Set(
+      lines.flatMap((line) => this.#activationsOf(line).map((activation) => activation.versionId)),
+    );
+  }
+
+  /** What became of a version's announcement in this session. */
+  attempt(versionId: Hash): Attempt | undefined {
+    return this.#attempts.get(versionId);
+  }
+
+  /** The server answered about a version: it is announced again later, unless something else is heard. */
+  answered(versionId: Hash, answer: Answer): void {
+    const { clock } = this.options;
+    this.#attempts = afterAnswer(this.#attempts, versionId, answer, clock.monotonic());
+    this.options.wakeAt(this.#attempts.get(versionId)?.retryAtMs ?? clock.monotonic());
+  }
+
+  /** Reports activations, announces every version that is due, and asks to be called when the next one is. */
+  async announceDue(): Promise<void> {
+    const { outbox, clock } = this.options;
+    this.#reportActivations();
+    const { now } = decideAnnouncements(outbox.state, this.#attempts, clock.monotonic());
+    for (const versionId of now) await this.announce(versionId);
+    const { wakeAtMs } = decideAnnouncements(outbox.state, this.#attempts, clock.monotonic());
+    if (wakeAtMs !== undefined) this.options.wakeAt(wakeAtMs);
+  }
+
+  async announce(versionId: Hash): Promise<void> {
+    const { outbox, clock, log } = this.options;
+    const entry = outbox.entry(versionId);
+    this.#attempts = afterAnnouncing(this.#attempts, versionId, clock.monotonic());
+    try {
+      const announce = await announcementOf(outbox.objects, versionId, this.#device);
+      if (this.options.send(announce) && entry?.standing === "pending")
+        log.info("announced", {
+          line: entry.line,
+          version: versionId,
+          sequence: entry.sequence,
+          bytes: announce.tensorBytes,
+          text: `${entry.line} announces model ${entry.sequence} (${versionId.slice(0, 12)})`,
+        });
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      this.#attempts = afterAnswer(this.#attempts, versionId, { phase: "refused" }, clock.monotonic());
+      this.options.onEvent(
+        "model-damaged",
+        `the model ${versionId} cannot be announced: ${error.message}`,
+        entry?.line ?? "",
+      );
+    }
+  }
+
+  #reportActivations(): void {
+    for (const line of this.options.enrolment.lines) {
+      const due = this.#activationsOf(line);
+      for (const { versionId, atMs, clockErrorMs } of due.slice(this.#reported.get(line) ?? 0))
+        this.options.send({ type: "activated", versionId, line, atMs, clockErrorMs });
+      this.#reported.set(line, due.length);
+    }
+  }
+
+  #activationsOf(line: string): ReturnType<typeof activationsToReport> {
+    return activationsToReport(this.options.outbox.state, line, this.#known.get(line)?.activeVersionId);
+  }
+}

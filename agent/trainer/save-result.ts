@@ -1,0 +1,126 @@
+/** Saves what a training produced: the model against its base, with its measurements and provenance. */
+import { StemmaError } from "../../shared/errors.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { decodeNames } from "../../shared/model/names.js";
+import type { Files, Log } from "../../shared/ports.js";
+import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import type { SavedModel } from "../../shared/save/save-model.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { metadataOfResult } from "../../shared/train/result-metadata.js";
+import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
+import { environmentOfTraining } from "../../shared/train/training-environment.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type { Outbox } from "../outbox/outbox.js";
+import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import type { AgentConfig } from "../settings/config.js";
+import type { Profile } from "../settings/profile.js";
+import type { PreparedJob } from "./training-job.js";
+import { settingsOf } from "./training-settings.js";
+
+export interface Trained {
+  readonly versionId: Hash;
+  readonly sequence: number;
+  readonly metric: {
+    readonly name: string;
+    readonly unit: string;
+    readonly before: number;
+    readonly after: number;
+  };
+}
+
+export interface SaveResultOptions {
+  readonly outbox: Outbox;
+  readonly files: Files;
+  readonly profile: Profile;
+  readonly enrolment: Enrolment;
+  readonly config: AgentConfig;
+  readonly log: Log;
+  /** Version of this program. */
+  readonly version: string;
+  readonly diskUse: () => Promise<DiskUse>;
+  readonly clockErrorMs: () => number | null;
+}
+
+export interface TrainingResultOf extends Pick<PreparedJob, "samples"> {
+  readonly line: string;
+  readonly base: Hash;
+  readonly outcome: TrainingOutcome;
+}
+
+/** Puts a training's result into the outbox. @throws DISK_BUDGET_EXHAUSTED, then nothing is kept of it */
+export async function saveResult(
+  options: SaveResultOptions,
+  { line, base, outcome, samples }: TrainingResultOf,
+): Promise<Trained> {
+  const { outbox, files, profile, enrolment, config } = options;
+  const { record } = await outbox.record(base);
+  const leaves = await outbox.leaves(record);
+  const names = decodeNames(await outbox.objects.read("names", record.objects.names), leaves.length);
+  const file = await files.open(outcome.modelFile, "read");
+  try {
+    const architecture = decodeArchitecture(await files.read(outcome.architectureFile));
+    // The base's names, so that a fine-tuned model goes by the names its base came with.
+    const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
+      architecture: { architecture, names },
+    });
+    const verdict = judgeDisk(
+      profile.disk,
+      await options.diskUse(),
+      "report",
+      model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0),
+    );
+    if (!verdict.allowed)
+      throw new StemmaError(
+        "DISK_BUDGET_EXHAUSTED",
+        `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; nothing kept before is.`,
+        { line },
+      );
+    const { result } = outcome;
+    const saved = await outbox.saveTrained(model, {
+      name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
+      fleet: enrolment.fleet,
+      device: enrolment.device,
+      line,
+      base,
+      approach: settingsOf(profile).approach,
+      clockErrorMs: options.clockErrorMs(),
+      metric: result.metric,
+      samples,
+      metadata: { ...metadataOfResult(result) },
+      measurements: json(result.measurements),
+      provenance: json(result.provenance),
+      environment: environmentOfTraining(result, options.version, profile.training.threads),
+      attachments: await Promise.all(
+        outcome.checkpointFiles.map(async (path) => ({
+          name: path.slice(path.lastIndexOf("/") + 1),
+          bytes: await files.read(path),
+        })),
+      ),
+    });
+    logTrained(options.log, line, saved, result);
+    return { versionId: saved.versionId, sequence: saved.record.sequence, metric: result.metric };
+  } finally {
+    await file.close();
+  }
+}
+
+function logTrained(log: Log, line: string, saved: SavedModel, result: TrainingOutcome["result"]): void {
+  const { before, after, unit, name } = result.metric;
+  log.info("trained", {
+    line,
+    version: saved.versionId,
+    sequence: saved.record.sequence,
+    metric: name,
+    before,
+    after,
+    unit,
+    newBytes: saved.newTensorBytes,
+    tensorBytes: saved.tensorBytes,
+    ms: Math.round(result.durationMs),
+    text: `${line} trained model ${saved.record.sequence}: ${name} ${before.toFixed(2)} → ${after.toFixed(2)} ${unit}`,
+  });
+}
+
+function json(value: unknown): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
+}

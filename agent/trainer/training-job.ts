@@ -1,0 +1,120 @@
+/** The job of one training: recipe, parameters, data, seed and limits, from a line's settings and the request. */
+import { createHash } from "node:crypto";
+import { StemmaError } from "../../shared/errors.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type { Intake } from "../intake/intake.js";
+import type { AgentConfig, LineConfig } from "../settings/config.js";
+import type { Profile } from "../settings/profile.js";
+import { settingsOf } from "./training-settings.js";
+
+export interface TrainingRequest {
+  readonly recipe?: string | undefined;
+  readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
+}
+
+export interface JobOptions {
+  readonly config: AgentConfig;
+  readonly profile: Profile;
+  readonly enrolment: Enrolment;
+  readonly intakes: ReadonlyMap<string, Intake>;
+}
+
+export interface JobRequest {
+  readonly line: string;
+  readonly base: { readonly versionId: Hash; readonly folder: string };
+  readonly request: TrainingRequest;
+  /** Number of the line's trainings, this one included. */
+  readonly invocation: number;
+}
+
+export interface PreparedJob {
+  readonly job: TrainingJob;
+  /** Samples to keep until the new version is released; null for other data. */
+  readonly samples: { readonly from: number; readonly to: number } | null;
+}
+
+/** The recipe that a line is trained with. @throws TRAINING_REFUSED where none is set */
+export function recipeOf(config: AgentConfig, line: string, request: TrainingRequest): string {
+  const recipe = request.recipe ?? config.lines[line]?.recipe;
+  if (recipe === undefined)
+    throw new StemmaError(
+      "TRAINING_REFUSED",
+      `No recipe is set for the line ${line}. Name one with the request, or in the device's agent.json under lines.${line}.recipe.`,
+      { line },
+    );
+  return recipe;
+}
+
+/** The job of a line's next training. @throws TRAINING_REFUSED, DATASET_EMPTY */
+export async function prepareJob(
+  options: JobOptions,
+  { line, base, request, invocation }: JobRequest,
+): Promise<PreparedJob> {
+  const { config, profile, enrolment } = options;
+  const settings = config.lines[line];
+  const recipe = recipeOf(config, line, request);
+  const { dataset, samples } = await datasetOf(options, line, settings?.dataset);
+  const job: TrainingJob = {
+    format: 1,
+    recipe,
+    parameters: {
+      ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}),
+      ...request.parameters,
+    },
+    dataset,
+    seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
+    invocation,
+    base: { folder: base.folder, versionId: base.versionId },
+    memoryLimitMb: settingsOf(profile).memoryLimitMb,
+    threads: settingsOf(profile).threads,
+  };
+  return { job, samples };
+}
+
+/**
+ * The line's own samples, unless its settings name other data. Own samples are pinned to those that exist now.
+ */
+async function datasetOf(
+  { intakes }: JobOptions,
+  line: string,
+  set: LineConfig["dataset"],
+): Promise<Pick<PreparedJob, "samples"> & { readonly dataset: DatasetReference }> {
+  if (set !== undefined && !isOwnSamples(set)) return { dataset: set, samples: null };
+  const intake = intakes.get(line);
+  if (intake === undefined)
+    throw new StemmaError(
+      "TRAINING_REFUSED",
+      `The line ${line} collects no samples and its settings name no dataset. Set lines.${line}.dataset in agent.json.`,
+      { line },
+    );
+  const { segments, range } = await intake.snapshot();
+  if (segments.length === 0)
+    throw new StemmaError(
+      "DATASET_EMPTY",
+      `The line ${line} has no samples yet. Send some with \`stemma agent samples\`, or put files into its inbox.`,
+      { line },
+    );
+  return {
+    dataset: { reader: "samples", location: intake.folder, parameters: { ...set?.parameters, segments } },
+    samples: range,
+  };
+}
+
+/**
+ * The default seed of a line: derived from its names, so no two lines share one and it survives a reinstallation.
+ * Decimal, 64 bits.
+ */
+function seedOf(fleet: string, device: string, line: string): string {
+  return createHash("sha256")
+    .update(`stemma-seed ${fleet}\0${device}\0${line}`)
+    .digest()
+    .readBigUInt64LE(0)
+    .toString();
+}
+
+/** Whether a line trains on the samples that it collects itself. */
+export function isOwnSamples(set: LineConfig["dataset"]): boolean {
+  return set === undefined || (set.reader === "samples" && set.location === undefined);
+}
