@@ -9,7 +9,7 @@ import { profileSchema } from "../../../agent/settings/profile.js";
 import { parseServerFile, serverFileJsonSchema } from "../../../server/config-file.js";
 import { isErrorCode, StemmaError } from "../../../shared/errors.js";
 import { listRecipes } from "../../../shared/train/recipes/registry.js";
-import { anchorsOf, codeBlocksOf, readPage, repositoryRoot } from "../../helpers/markdown.js";
+import { anchorsOf, codeBlocksOf, markdownPages, readPage, repositoryRoot } from "../../helpers/markdown.js";
 
 interface JsonSchema {
   readonly description?: string;
@@ -159,9 +159,13 @@ test("the examples of settings are valid", () => {
     codeBlocksOf(readPage(page))
       .filter(({ info }) => info.startsWith("json"))
       .map(({ text }) => text);
-  const agent = [...examplesOf("docs/reference/agent.md"), ...examplesOf("docs/getting-started.md")];
-  const server = examplesOf("docs/reference/server-json.md");
-  assert.ok(agent.length > 1 && server.length > 0);
+  const agent = [
+    read("examples/agent.json"),
+    ...examplesOf("docs/reference/agent.md"),
+    ...examplesOf("docs/getting-started.md"),
+  ];
+  const server = [read("examples/server.json"), ...examplesOf("docs/reference/server-json.md")];
+  assert.ok(agent.length > 2 && server.length > 1);
   for (const text of agent) parseConfig(JSON.parse(text), "the example");
   for (const text of server) parseServerFile(new TextEncoder().encode(text), "the example");
 });
@@ -181,5 +185,16 @@ test("every page and section that a comment cites exists", () => {
         return isHeading || isTerm ? [] : [`${path}: docs/${page}, "${title}"`];
       }),
     );
+  assert.deepEqual(missing, []);
+});
+
+test("every file that a page names exists", () => {
+  const path = /`((?:agent|server|shared|test|launcher|examples|firmware-profiles)\/[\w./-]+)`/g;
+  const pages = markdownPages().filter((page) => page !== "ARCHITECTURE.md");
+  const missing = pages.flatMap((page) =>
+    [...readPage(page).matchAll(path)].flatMap(([, name = ""]) =>
+      existsSync(join(repositoryRoot, name)) ? [] : [`${page}: ${name}`],
+    ),
+  );
   assert.deepEqual(missing, []);
 });
