@@ -72,8 +72,8 @@ const exponential = (x: number): number => 1 / (1 + Math.exp(-x));
 const scale = 1.0507009873554805,
   scaleBelow = scale * 1.6732632423543772;
 /**
- * Formed so that slopes near nought, of intervals that reach far, lose no digits. The points right and left
- * of nought of a slope that depends on the distance alone.
+ * Formed so that slopes near zero, of intervals that reach far, lose no digits. The points right and left
+ * of zero of a slope that depends on the distance alone.
  */
 const bothSides = (x: number): readonly number[] => [x, -x];
 
@@ -120,7 +120,7 @@ export const activations = {
 /** relu clipped at `top`. */
 export const clippedRelu = ramp;
 
-/** Below nought multiplied by `slope`, 0 … 1; two roundings, of the slope and of the product. */
+/** Below zero multiplied by `slope`, 0 … 1; two roundings, of the slope and of the product. */
 export function leakyRelu(slope: number): Activation {
   return {
     exact: false,

@@ -46,10 +46,11 @@ type Make = (place: Place) => readonly BoundLayer[];
 const named = (list: Readonly<Record<string, Activation>>, name: string): Activation | undefined =>
   Object.hasOwn(list, name) ? list[name] : undefined;
 
-/** Nothing for "linear". */
+/** The layers of an activation; none for "linear". */
 function activate(shape: Shape, name: unknown): readonly BoundLayer[] {
   if (name === undefined || name === null || name === "linear") return [];
-  const key = String(name).replace(/_+(\w)/g, (_match, letter: string) => letter.toUpperCase());
+  if (typeof name !== "string") throw unsupported("an activation that is not a name");
+  const key = name.replace(/_+(\w)/g, (_match, letter: string) => letter.toUpperCase());
   if (key === "softmax") return [new SoftmaxLayer(shape)];
   const activation = named(activations, key);
   if (activation === undefined) throw unsupported(`the activation ${key}`);

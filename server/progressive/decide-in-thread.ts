@@ -1,6 +1,6 @@
 /** Decides levels in a thread of their own, so that who serves goes on. */
 import { Worker } from "node:worker_threads";
-import { isErrorCode, StemmaError } from "../../shared/errors.js";
+import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { DecideLevel, LevelAnswers } from "./decide-level.js";
 import type { FromDecideThread } from "./decide-thread.js";
 
@@ -48,7 +48,7 @@ export function decideInThread(signal?: AbortSignal): DecideLevel {
 }
 
 function stopped({ reason }: AbortSignal): StemmaError {
-  return reason instanceof StemmaError
+  return isStemmaError(reason)
     ? reason
     : new StemmaError(
         "INTERRUPTED",

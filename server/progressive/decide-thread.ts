@@ -11,24 +11,24 @@ export type FromDecideThread =
   | { readonly done: number; readonly of: number }
   | { readonly error: { readonly code: string | undefined; readonly message: string } };
 
-/** Samples between two words of how far it is. */
-const everySamples = 10;
+/** Samples between two progress messages. */
+const samplesPerProgress = 10;
 
 parentPort?.once("message", (job: LevelJob) => {
-  const say = (message: FromDecideThread): void => {
+  const post = (message: FromDecideThread): void => {
     parentPort?.postMessage(message);
   };
   decideLevel(job, (done, of) => {
-    if (done % everySamples === 0 || done === of) say({ done, of });
+    if (done % samplesPerProgress === 0 || done === of) post({ done, of });
   }).then(
     (answers) => {
-      say({ answers });
+      post({ answers });
     },
     (error: unknown) => {
-      say({
+      post({
         error:
           error instanceof StemmaError
-            ? { code: error.code, message: error.message }
+            ? { code: String(error.code), message: error.message }
             : {
                 code: undefined,
                 message: error instanceof Error ? (error.stack ?? error.message) : String(error),

@@ -23,7 +23,7 @@ export interface WindowForm {
   readonly padding: "same" | "valid";
 }
 
-/** One axis: how many outputs, and what lies ahead of the first input. */
+/** One axis: the number of outputs, and the padding before the first input. */
 function axisOf(
   extent: number,
   size: number,

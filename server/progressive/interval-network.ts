@@ -56,10 +56,10 @@ function least({ low, high }: Bounds, coefficients: Float64Array): Constant {
 }
 
 /**
- * A lower bound of output[first] − output[second] of a step; see leastOf. −Infinity where nothing can be
+ * A lower bound of output[first] − output[second] of a step; see minValueOf. −Infinity where nothing can be
  * said.
  */
-export function leastLead(
+export function minLead(
   network: IntervalNetwork,
   passage: Passage,
   from: number,
@@ -72,14 +72,14 @@ export function leastLead(
   const start = new Float64Array(target.low.length);
   start[first] = 1;
   start[second] = -1;
-  return leastOf(network, passage, from, start, enough);
+  return minValueOf(network, passage, from, start, enough);
 }
 
 /**
  * A lower bound of Σ start·output of a step whose bounds are numbers; the best of those met on the way back,
  * which ends where one exceeds `enough`. `start` is used up.
  */
-export function leastOf(
+export function minValueOf(
   { steps }: IntervalNetwork,
   passage: Passage,
   from: number,

@@ -7,12 +7,12 @@ import { newBounds, setBounds, sizeOf, type Bounds } from "./bounds.js";
 import { gamma, guard, underflow, unit } from "./rounding.js";
 
 /**
- * Every output element is one input element, or nought: flatten, reshape, permute, pad, crop, repeat,
+ * Every output element is one input element, or zero: flatten, reshape, permute, pad, crop, repeat,
  * concatenate.
  */
 export class RoutingLayer implements BoundLayer {
   /**
-   * @param sources of each output element its index in all inputs one after the other; −1 for nought;
+   * @param sources of each output element its index in all inputs one after the other; −1 for zero;
    * undefined for the first input as it is
    */
   constructor(
@@ -155,7 +155,7 @@ function stridesOf(shape: readonly number[]): number[] {
 }
 
 /**
- * Sources of an output whose element at `place` is the input's at `from(place)`, or nought where that gives
+ * Sources of an output whose element at `place` is the input's at `from(place)`, or zero where that gives
  * undefined.
  */
 export function routeBy(

@@ -28,7 +28,7 @@ export function pairOf(
   const value = config[key];
   if (value === undefined || value === null) return otherwise;
   const list = (Array.isArray(value) ? value : [value]) as readonly number[];
-  // One axis lies in the rows of a picture of one column.
+  // One axis is stored as the rows of an image of one column.
   return axes === 1 ? [list[0]!, 1] : [list[0]!, list[1] ?? list[0]!];
 }
 

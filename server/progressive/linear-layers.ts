@@ -1,6 +1,6 @@
 /**
  * Dense layers and convolutions over bounds, in midpoint–radius form: with weights w ± r and inputs x ± s
- * (|x| + s ≤ a) the exact sum lies within Σ|w|·s + Σ r·a of Σ w·x, and the computed one within γ(n)·Σ(|w| +
+ * (|x| + s ≤ a) the exact sum is within Σ|w|·s + Σ r·a of Σ w·x, and the computed one within γ(n)·Σ(|w| +
  * r)·a of that (rounding.ts). Three products an element instead of the four corners of an interval product,
  * of which the last two need one pass: (r + γ(|w| + r))·a. Rump, Fast and parallel interval arithmetic, BIT
  * 39 (1999).
@@ -56,7 +56,7 @@ export class SummingLayer implements BoundLayer {
   readonly #start: Float64Array;
   readonly #startError: Float64Array;
 
-  /** @param kernel [window, inputs, outputs], whatever its shape says @param bias [outputs] */
+  /** @param kernel [window, inputs, outputs], whatever its own shape @param bias [outputs] */
   constructor(
     readonly shape: readonly number[],
     private readonly windows: Windows,
@@ -99,7 +99,7 @@ export class SummingLayer implements BoundLayer {
           const m = mid[i]!,
             a = reach[i]!,
             r = radius[i]!;
-          // Nought times a finite weight is nought, without rounding.
+          // Zero times a finite weight is zero, without rounding.
           if (a === 0 && kernel.finite) continue;
           if (r === 0)
             for (let j = 0; j < outputs; j++) {
@@ -150,7 +150,7 @@ export class SummingLayer implements BoundLayer {
             for (const j of only) into![i]! += mid[w + j]! * coefficients[base + j]!;
             continue;
           }
-          // Four sums at once: one alone waits for each of its additions.
+          // Four sums in parallel: a single one waits for each of its additions.
           let a = 0,
             b = 0,
             c = 0,
@@ -170,7 +170,7 @@ export class SummingLayer implements BoundLayer {
   }
 }
 
-/** Bias and slack of one position's outputs. @returns how many coefficients are not nought */
+/** Bias and slack of one position's outputs. @returns how many coefficients are not zero */
 function addConstants(
   coefficients: Float64Array,
   base: number,

@@ -31,9 +31,9 @@ import type { ProgressiveEvaluationReport, ProgressiveEvaluationRequest } from "
 import { allPlanes } from "./weight-bounds.js";
 import { fixedReader, storedReader, type WeightReader } from "./weight-reader.js";
 
-/** Most sizes of answers that may be asked for at once. */
+/** How many sizes of answers one request may name. */
 const mostTops = 10;
-/** What takes no more than a page of the disk is read whole at once: no layout has it in planes. */
+/** A tensor of at most one disk page is read completely: no encoding stores it in planes. */
 const pageBytes = 4096;
 
 /**
@@ -85,7 +85,7 @@ async function evaluateVersion(
       compare: check,
       decide: decideInThread(signal),
       weights: layout === "fixed" ? await fixedLayout(repository, leaves) : storedLayout(repository, leaves),
-      forward: forwardInChild(repository, version, dataset, part.count, workFolder, signal),
+      forward: forwardInChild({ repository, version, dataset, limit: part.count, workFolder, signal }),
     });
     const different = report.tops.find(({ equal }) => equal === false);
     if (different !== undefined)
@@ -130,7 +130,7 @@ async function architectureOf(
   if (record.objects.architecture === undefined)
     throw new StemmaError(
       "MODEL_OPAQUE",
-      `${name}:${version} was imported without an architecture, so nothing says how its tensors make a network. Import it again with --arch model.json.`,
+      `${name}:${version} was imported without an architecture, so how its tensors form a network is unknown. Import it again with --arch model.json.`,
       { versionId },
     );
   return decodeArchitecture(await repository.objects.read("architecture", record.objects.architecture));
@@ -159,22 +159,33 @@ function storedBytesOf(objects: Pick<ObjectReader, "encodingOf">, id: Hash): num
   const needed = new Set([id]);
   let bytes = 0;
   for (const each of needed) {
-    const lies = objects.encodingOf(each);
-    bytes += lies?.storedBytes ?? 0;
-    for (const reference of [lies?.base, lies?.previous]) if (reference !== undefined) needed.add(reference);
+    const encoding = objects.encodingOf(each);
+    bytes += encoding?.storedBytes ?? 0;
+    for (const reference of [encoding?.base, encoding?.previous])
+      if (reference !== undefined) needed.add(reference);
   }
   return bytes;
 }
 
-/** All samples at once, so that each is in the batch it would be in without progress. */
-function forwardInChild(
-  repository: FleetRepository,
-  version: VersionSummary,
-  dataset: DatasetReference,
-  limit: number,
-  workFolder: string,
-  signal?: AbortSignal,
-): ForwardPass {
+interface ForwardParts {
+  readonly repository: FleetRepository;
+  readonly version: VersionSummary;
+  readonly dataset: DatasetReference;
+  /** How many samples are evaluated. */
+  readonly limit: number;
+  readonly workFolder: string;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Runs all samples in one pass, so that each is in the same batch as in an ordinary evaluation. */
+function forwardInChild({
+  repository,
+  version,
+  dataset,
+  limit,
+  workFolder,
+  signal,
+}: ForwardParts): ForwardPass {
   return async (samples) => {
     const job: EvaluationJob = {
       format: 1,
@@ -186,9 +197,11 @@ function forwardInChild(
       evaluate: { limit, outputs: true },
     };
     await evaluateInChild(job, { workFolder, ...(signal === undefined ? {} : { signal }) });
-    const bytes = await readFile(join(workFolder, "result", outputsFile)),
-      outputs = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)),
-      width = outputs.length / limit;
+    const bytes = await readFile(join(workFolder, "result", outputsFile));
+    const outputs = new Float32Array(
+      bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength),
+    );
+    const width = outputs.length / limit;
     const rows = new Float32Array(samples.length * width);
     samples.forEach((sample, row) => {
       rows.set(outputs.subarray(sample * width, (sample + 1) * width), row * width);

@@ -4,7 +4,7 @@
  * is done only where first-order errors leave room for an answer. Knows no levels.
  */
 import { isExact, newBounds, type Bounds } from "./bounds.js";
-import { leastOf, type IntervalNetwork, type Passage } from "./interval-network.js";
+import { minValueOf, type IntervalNetwork, type Passage } from "./interval-network.js";
 import type { Passed } from "./bound-layer.js";
 import { SummingLayer } from "./linear-layers.js";
 
@@ -50,7 +50,7 @@ function tightenedBounds(network: IntervalNetwork, passage: Passage, step: numbe
     const bound = (sign: 1 | -1): number => {
       const start = new Float64Array(low.length);
       start[neuron] = sign;
-      return leastOf(network, passage, step, start, Infinity);
+      return minValueOf(network, passage, step, start, Infinity);
     };
     // What is anything stays anything: NaN is neither larger nor smaller.
     out.low[neuron] = Math.max(low[neuron]!, bound(1));

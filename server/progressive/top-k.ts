@@ -4,7 +4,7 @@
  * bound above the (k+1)-th upper bound); ties and NaN are not.
  */
 import { hasAnything } from "./bounds.js";
-import { firstOrderLead, leastLead, type IntervalNetwork, type Passage } from "./interval-network.js";
+import { firstOrderLead, minLead, type IntervalNetwork, type Passage } from "./interval-network.js";
 
 export interface TopK {
   /** Classes, the largest first where `ordered`, else by number. */
@@ -27,7 +27,7 @@ export function topOf(outputs: ArrayLike<number>, k: number): TopK | undefined {
 }
 
 /**
- * Whether a decided answer says what the full one says: the same set, and the same order where it claims one.
+ * Whether a decided answer agrees with the full one: the same set, and the same order where it claims one.
  */
 export function agrees(decided: TopK, full: TopK | undefined): boolean {
   if (full === undefined || decided.classes.length !== full.classes.length) return false;
@@ -93,7 +93,7 @@ function decideBy(network: IntervalNetwork, passage: Passage, k: number): TopK |
   // The hardest pair first: where it stays open, the rest need not be asked.
   open.sort(([i, j], [a, b]) => low[i]! - high[j]! - (low[a]! - high[b]!));
   const leads = (i: number, j: number): boolean =>
-    leastLead(network, passage, network.ranking, i, j, lead) > lead;
+    minLead(network, passage, network.ranking, i, j, lead) > lead;
   if (open.length > mostPairs || !open.every(([i, j]) => leads(i, j))) return undefined;
   const ordered = inside.every(
     (each, at) => at === 0 || exceeds(inside[at - 1]!, each) || (k <= 5 && leads(inside[at - 1]!, each)),

@@ -20,7 +20,7 @@ export interface WeightBounds {
 }
 
 /**
- * @param bytes little-endian float32, the lowest 4 − planes bytes of each element nought (whatever they hold
+ * @param bytes little-endian float32, the lowest 4 − planes bytes of each element zero (whatever they hold
  * is ignored)
  * @param planes how many of the highest bytes are known, 1 … 4
  * @throws TENSOR_SIZE_MISMATCH

@@ -44,7 +44,7 @@ export interface StoredWeights {
   /** Stored bytes that the whole tensor takes, those of what it is coded against included. */
   storedBytes(leaf: number): number;
   /**
-   * The tensor with only its highest `planes` bytes an element, the others nought, and the stored bytes that
+   * The tensor with only its highest `planes` bytes an element, the others zero, and the stored bytes that
    * had to be read. `known`: how many bytes an element has, where that is more.
    */
   readHighPlanes(

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
 import { compileNetwork } from "../../../../server/progressive/compile-network.js";
-import { leastLead, pass } from "../../../../server/progressive/interval-network.js";
+import { minLead, pass } from "../../../../server/progressive/interval-network.js";
 import {
   evaluateProgressively,
   type ProgressiveRequest,
@@ -128,7 +128,7 @@ describe("progressive evaluation, against the real forward pass", () => {
             });
             for (let i = 0; i < row.length; i++) {
               const j = (i + 1) % row.length,
-                lead = leastLead(network, passage, network.ranking, i, j, Infinity);
+                lead = minLead(network, passage, network.ranking, i, j, Infinity);
               assert.ok(
                 lead <= row[i]! - row[j]! || lead === -Infinity,
                 `seed ${seed}, ${planes} bytes, sample ${sample}: output ${i} leads ${j} by ${row[i]! - row[j]!}, less than ${lead}`,

@@ -14,7 +14,7 @@ import {
 import type { Constant } from "../../../../server/progressive/bound-layer.js";
 import type { Bounds } from "../../../../server/progressive/bounds.js";
 import { boundedLayers, compileNetwork } from "../../../../server/progressive/compile-network.js";
-import { leastLead, pass } from "../../../../server/progressive/interval-network.js";
+import { minLead, pass } from "../../../../server/progressive/interval-network.js";
 import { MaxPoolingLayer } from "../../../../server/progressive/pooling-layers.js";
 import { windowsOf } from "../../../../server/progressive/geometry.js";
 import { functionError } from "../../../../server/progressive/rounding.js";
@@ -259,7 +259,7 @@ describe("decisions", () => {
     const passage = pass(network, [1, 1]),
       { low, high } = passage[network.ranking]!.out;
     assert.ok(low[0]! < high[1]!, "their bounds overlap");
-    assert.ok(Math.abs(leastLead(network, passage, network.ranking, 0, 1, Infinity) - 0.5) < 1e-3);
+    assert.ok(Math.abs(minLead(network, passage, network.ranking, 0, 1, Infinity) - 0.5) < 1e-3);
     assert.deepEqual(decideTop(network, passage, 1), { classes: [0], ordered: true });
   });
 
