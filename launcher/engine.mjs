@@ -122,6 +122,6 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = process.argv.slice(2).find((argument) => !argument.startsWith("--"));
   const { id } = await buildEngine(folder === undefined ? {} : { folder: resolve(folder) });
   if (process.argv.includes("--accept"))
-    await writeFile(join(ownRoot, "shared/train/engine-id.json"), `${JSON.stringify({ id })}\n`);
+    await writeFile(join(ownRoot, "shared/train/engine-id.json"), `{ "id": "${id}" }\n`);
   console.log(id);
 }

@@ -53,7 +53,8 @@ for (const kind of ["nearest", "bilinear"] as const) {
           );
         for (const channels of [5, 8]) {
           await assertSameAsCpu(tf, kind, () => resize(tensorOf(tf, [3, ...from, channels], 1)));
-          // The image is linear in its source. The cpu backend cannot be the reference: it confuses the images of a batch.
+          // The image is linear in its source. The cpu backend cannot be the reference: it confuses the
+          // images of a batch.
           tf.tidy(() => {
             const [x, other] = [
               tensorOf(tf, [3, ...from, channels], 1),
