@@ -11,7 +11,8 @@ import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js
 
 export interface GlobalOptions {
   readonly home: string;
-  readonly server?: string;
+  /** URL of a running server; absent: the home on this machine. */
+  readonly server: string | undefined;
   readonly fleet: string;
   readonly output: OutputForm;
   readonly verbose: boolean;

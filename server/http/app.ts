@@ -1,5 +1,5 @@
 /**
- * The HTTP door: the operations as JSON routes, one application for TCP (bearer token) and one for
+ * The HTTP interface: the operations as JSON routes, one application for TCP (bearer token) and one for
  * the local socket (trusted by the socket file's permission). Limits bodies and times; turns typed
  * errors into answers. Knows the operations, not what is behind them.
  */
@@ -60,17 +60,22 @@ export function buildHttpApp(
     done(null, payload),
   );
   if (access !== "trusted") {
-    app.addHook("onRequest", async (request) => {
-      if (request.routeOptions.url === operationTable.health.path) return;
-      if (!bearerMatches(request.headers.authorization, access.token))
-        throw new StemmaError(
+    app.addHook("onRequest", (request, _reply, done) => {
+      const isOpen = request.routeOptions.url === operationTable.health.path;
+      if (isOpen || bearerMatches(request.headers.authorization, access.token)) {
+        done();
+        return;
+      }
+      done(
+        new StemmaError(
           "TOKEN_INVALID",
           "This server's HTTP port asks for its bearer token. It is in the file http-token of the server's home; give it in STEMMA_TOKEN, or work on the server's own machine with --home.",
-        );
+        ),
+      );
     });
   }
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-    // fastify's own refusals (malformed JSON, a body over the limit) are the asker's fault; everything else
+    // fastify's own refusals (malformed JSON, a body over the limit) are the client's fault; everything else
     // untyped is ours.
     const status = error.statusCode ?? 500;
     const shown =
@@ -78,7 +83,7 @@ export function buildHttpApp(
         ? error
         : new StemmaError(
             status === 413 ? "SIZE_OVER_LIMIT" : "HTTP_REQUEST_INVALID",
-            `${error.message}. Look at the request and send it again.`,
+            `${error.message}. Correct the request and send it again.`,
             {},
           );
     if (httpStatusOf(shown) >= 500)
@@ -102,7 +107,7 @@ export function buildHttpApp(
         ),
       );
   });
-  // To who has no token it says that it lives, and nothing of where and what.
+  // A client without the token learns that the server runs, not where or what.
   app.get(operationTable.health.path, async (request) => {
     const health = await parts.operations.health();
     return access === "trusted" || bearerMatches(request.headers.authorization, access.token)

@@ -25,43 +25,43 @@ export function encodeImportOptions(options: ImportOptions): Uint8Array {
   return frame;
 }
 
-/** Splits a body into its options and the rest. @throws HTTP_REQUEST_INVALID, SIZE_OVER_LIMIT */
+/** Splits a body into its options and the file. @throws HTTP_REQUEST_INVALID, SIZE_OVER_LIMIT */
 export async function decodeImport(
   fleet: string,
   body: AsyncIterable<Uint8Array>,
 ): Promise<{ readonly options: ImportOptions; readonly file: AsyncIterable<Uint8Array> }> {
   const reader = body[Symbol.asyncIterator]();
   let held: Buffer = Buffer.alloc(0);
-  const need = async (count: number): Promise<void> => {
+  const readAtLeast = async (count: number): Promise<void> => {
     while (held.length < count) {
-      const { done, value } = await reader.next();
-      if (done === true)
+      const next = await reader.next();
+      if (next.done === true)
         throw new StemmaError(
           "HTTP_REQUEST_INVALID",
-          `The import ended after ${held.length} bytes, before its options were whole. Send it again with the stemma command, or as plain safetensors with ?name=.`,
+          `The import ended after ${held.length} bytes, before its options were complete. Send it again with the stemma command, or as plain safetensors with ?name=.`,
         );
       held =
         held.length === 0
-          ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-          : Buffer.concat([held, value]);
+          ? Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength)
+          : Buffer.concat([held, next.value]);
     }
   };
-  await need(4);
+  await readAtLeast(4);
   const length = held.readUInt32LE(0);
   if (length > maxImportOptionsBytes)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
-      `The import's options claim ${length} bytes; ${maxImportOptionsBytes} are allowed. Leave large attachments out.`,
+      `The import's options have ${length} bytes by their own account; at most ${maxImportOptionsBytes} are allowed. Leave large attachments out.`,
       { length },
     );
-  await need(4 + length);
+  await readAtLeast(4 + length);
   let json: unknown;
   try {
     json = JSON.parse(held.toString("utf8", 4, 4 + length));
   } catch (cause) {
     throw new StemmaError(
       "HTTP_REQUEST_INVALID",
-      "The import's options are no JSON. Send it again with the stemma command, or as plain safetensors with ?name=.",
+      "The import's options are not JSON. Send it again with the stemma command, or as plain safetensors with ?name=.",
       { cause },
     );
   }
@@ -90,9 +90,9 @@ export async function decodeImport(
     file: (async function* () {
       if (first.length > 0) yield first;
       for (;;) {
-        const { done, value } = await reader.next();
-        if (done === true) return;
-        yield value;
+        const next = await reader.next();
+        if (next.done === true) return;
+        yield next.value;
       }
     })(),
   };

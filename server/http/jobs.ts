@@ -1,6 +1,6 @@
 /**
- * Long work that was started over HTTP: it outlives the request, and whoever asks polls. A bounded table;
- * finished jobs make room for new ones. Knows neither HTTP nor what the work is.
+ * Long work that was started over HTTP: it outlives the request, and clients poll it. The table of jobs is
+ * bounded; finished jobs are dropped for new ones. Knows neither HTTP nor what the work is.
  */
 import { randomUUID } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
@@ -25,7 +25,11 @@ export interface JobKind<Request, Progress, Report> {
   readonly what: string;
   /** What to look at where a job is no longer known. */
   readonly hint: string;
-  run(request: Request, onProgress: (progress: Progress) => void, signal: AbortSignal): Promise<Report>;
+  readonly run: (
+    request: Request,
+    onProgress: (progress: Progress) => void,
+    signal: AbortSignal,
+  ) => Promise<Report>;
   readonly clock: Pick<Clock, "now">;
   /** Running jobs at a time, and jobs remembered in all. */
   readonly limits: { readonly running: number; readonly kept: number };

@@ -41,14 +41,14 @@ function valuesOfQuery(schema: z.ZodObject, query: unknown): unknown {
   if (typeof query !== "object" || query === null) return query;
   return Object.fromEntries(
     Object.entries(query).map(([name, value]) => {
-      const member = schema.shape[name];
-      return [name, member === undefined ? (value as unknown) : valueOfQuery(plainSchema(member), value)];
+      const member = (schema.shape as Readonly<Record<string, z.core.$ZodType>>)[name];
+      return [name, member === undefined ? (value as unknown) : valueOfQuery(withoutOptional(member), value)];
     }),
   );
 }
 
-function plainSchema(schema: z.core.$ZodType): z.core.$ZodType {
-  return schema instanceof z.ZodOptional ? plainSchema(schema.unwrap()) : schema;
+function withoutOptional(schema: z.core.$ZodType): z.core.$ZodType {
+  return schema instanceof z.ZodOptional ? withoutOptional(schema.unwrap()) : schema;
 }
 
 function valueOfQuery(schema: z.core.$ZodType, value: unknown): unknown {

@@ -3,7 +3,7 @@
  * typed errors; knows no operations.
  */
 import { Agent, errors, type Dispatcher } from "undici";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { errorOfAnswer } from "./error-body.js";
 
 /** Where a server is: its local socket, or a URL with its bearer token. */
@@ -129,7 +129,7 @@ function headersOf({ token }: ServerAddress, { json, body }: ServerRequest): Rec
 }
 
 function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaError {
-  if (cause instanceof StemmaError && signal?.aborted !== true) return cause;
+  if (isStemmaError(cause) && signal?.aborted !== true) return cause;
   if (signal?.aborted === true)
     return new StemmaError("INTERRUPTED", "The request was interrupted.", { cause });
   if (

@@ -5,6 +5,7 @@ import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { openArchive } from "../archive/archive.js";
 import type { ApplyProgress } from "../archive/apply-plan.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { withoutUndefined } from "./without-undefined.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { workFolderOf } from "../context/work-folder.js";
 
@@ -27,18 +28,16 @@ export function archiveOperations({
   });
   return {
     planStorage: async ({ fleet, ...options }, { onProgress, signal } = {}) =>
-      archive.plan(await fleets.get(fleet), { ...options, onProgress, signal }),
+      archive.plan(await fleets.get(fleet), withoutUndefined({ ...options, onProgress, signal })),
     applyStorage: async (
       { fleet, plan: given, dryRun, diskBytes, timeMs, ...options },
       { onProgress, signal } = {},
     ) => {
       const repository = await fleets.get(fleet);
-      const plan = given ?? (await archive.plan(repository, { ...options, onProgress, signal }));
+      const plan =
+        given ?? (await archive.plan(repository, withoutUndefined({ ...options, onProgress, signal })));
       const report = await archive.apply(repository, plan, {
-        dryRun,
-        diskBytes,
-        timeMs,
-        signal,
+        ...withoutUndefined({ dryRun, diskBytes, timeMs, signal }),
         onProgress: (progress) => {
           onProgress?.(lineOf(progress));
         },

@@ -50,7 +50,7 @@ export async function importModel(
       );
       return options.dryRun === true
         ? await reportDry(repository, model, base)
-        : await save(context, repository, model, base, options);
+        : await save(context, repository, { model, base }, options);
     } finally {
       await file.close();
     }
@@ -97,11 +97,9 @@ function totalBytes(model: ModelSource): number {
 async function save(
   { live }: OperationsContext,
   repository: FleetRepository,
-  model: ModelSource,
-  base: VersionSummary | undefined,
-  options: ImportOptions,
+  { model, base }: { readonly model: ModelSource; readonly base: VersionSummary | undefined },
+  { name, device, line, metadata, attachments }: ImportOptions,
 ): Promise<ImportReport> {
-  const { name, device, line, metadata, attachments } = options;
   const report = await repository.save(model, {
     name,
     ...(device === undefined ? {} : { device }),

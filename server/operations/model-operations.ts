@@ -171,12 +171,13 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
 }
 
 async function contentOf(
-  { objects, leaves: leavesOf, get }: FleetRepository,
+  repository: FleetRepository,
   { record, versionId }: VersionSummary,
 ): Promise<
   Pick<ModelDescription, "leaves" | "layers" | "environment" | "measurements" | "metadata" | "provenance">
 > {
-  const leaves = await leavesOf(versionId);
+  const { objects } = repository;
+  const leaves = await repository.leaves(versionId);
   const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
   const owners = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
   const { architecture, environment, measurements, metadata, provenance } = record.objects;
@@ -189,7 +190,7 @@ async function contentOf(
   return {
     leaves: leaves.map(({ path, dtype, shape }, index) => {
       const owner = ownerOf(owners, index, versionId);
-      const known = get(owner);
+      const known = repository.get(owner);
       return {
         path,
         name: names.leaves[index] ?? path,

@@ -5,6 +5,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RetentionReport } from "../api/storage-schemas.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { withoutUndefined } from "./without-undefined.js";
 
 type RetentionOperations = Pick<
   ServerOperations,
@@ -18,7 +19,10 @@ export function retentionOperations(context: OperationsContext): RetentionOperat
     setRetention: async ({ fleet, scope, rule, by }) =>
       (await fleets.get(fleet)).retention.set(scope, rule, by),
     forecastRetention: async ({ fleet, ...options }) =>
-      (await fleets.get(fleet)).retention.forecast({ ...options, busy: await underWayIn(context, fleet) }),
+      (await fleets.get(fleet)).retention.forecast({
+        ...withoutUndefined(options),
+        busy: await underWayIn(context, fleet),
+      }),
     applyRetention: (input) => applyRetention(context, input),
   };
 }

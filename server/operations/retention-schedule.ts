@@ -9,7 +9,7 @@ import type { ServerOperations } from "../api/server-operations.js";
 
 export interface RetentionScheduleParts {
   readonly operations: Pick<ServerOperations, "retention" | "applyRetention">;
-  fleets(): Promise<readonly string[]>;
+  readonly fleets: () => Promise<readonly string[]>;
   readonly clock: Pick<Clock, "after">;
   readonly log: Log;
   readonly firstMs?: number;

@@ -3,6 +3,7 @@ import { isAbsolute } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { withoutUndefined } from "./without-undefined.js";
 
 type StorageOperations = Pick<
   ServerOperations,
@@ -12,7 +13,7 @@ type StorageOperations = Pick<
 export function storageOperations({ fleets, live }: OperationsContext): StorageOperations {
   return {
     stats: async ({ fleet }) => (await fleets.get(fleet)).stats(),
-    check: async ({ fleet, ...options }) => (await fleets.get(fleet)).check(options),
+    check: async ({ fleet, ...options }) => (await fleets.get(fleet)).check(withoutUndefined(options)),
     planCollection: async ({ fleet }) => (await fleets.get(fleet)).planCollection(),
     collect: async ({ fleet, ...plan }) => (await fleets.get(fleet)).collect(plan),
     reindex: async ({ fleet }) => (await fleets.get(fleet)).reindex(),

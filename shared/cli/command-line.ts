@@ -1,7 +1,10 @@
 /** What every command line of Stemma does alike: assignments as arguments, errors as text and exit status. */
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
 
-/** Prints an error for a person (or as JSON for `-o json`) and returns the exit status. */
+/**
+ * Prints an error for a person (or as JSON for `-o json`) and returns the exit status. With `verbose`, and for
+ * errors without a code, its stack and those of its causes follow.
+ */
 export function reportError(error: unknown, form: string | undefined, verbose: boolean): number {
   const known = isStemmaError(error);
   const code = known ? error.code : "INTERNAL";
@@ -11,12 +14,23 @@ export function reportError(error: unknown, form: string | undefined, verbose: b
       `${JSON.stringify({ error: { code, message, details: known ? error.details : {} } })}\n`,
     );
   else process.stderr.write(`stemma: ${message} [${code}]\n`);
-  if ((verbose || !known) && error instanceof Error && error.stack !== undefined) {
-    process.stderr.write(`${error.stack}\n`);
-    if (error.cause instanceof Error)
-      process.stderr.write(`caused by ${error.cause.stack ?? error.cause.message}\n`);
-  }
+  if (verbose || !known) process.stderr.write(describeCauses(error));
   return known ? error.exitStatus : exitStatus.failed;
+}
+
+/** Causes of causes end here at the latest: one could be its own. */
+const maxCauses = 10;
+
+/** The error's stack, and those of its causes. */
+function describeCauses(error: unknown): string {
+  const lines: string[] = [];
+  let next = error;
+  for (let depth = 0; depth <= maxCauses && next !== undefined; depth++) {
+    const text = next instanceof Error ? (next.stack ?? next.message) : String(next);
+    lines.push(depth === 0 ? text : `caused by ${text}`);
+    next = next instanceof Error ? next.cause : undefined;
+  }
+  return `${lines.join("\n")}\n`;
 }
 
 /** Parses repeated `--set key=value`. Numbers and true/false become such. @throws USAGE */
@@ -24,7 +38,7 @@ export function parseAssignments(pairs: readonly string[]): Record<string, strin
   return Object.fromEntries(
     pairs.map((pair) => {
       const at = pair.indexOf("=");
-      if (at < 1) throw new StemmaError("USAGE", `"${pair}" is no assignment. Write it as key=value.`);
+      if (at < 1) throw new StemmaError("USAGE", `"${pair}" is not an assignment. Write it as key=value.`);
       return [pair.slice(0, at), typedValue(pair.slice(at + 1))];
     }),
   );

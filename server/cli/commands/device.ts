@@ -10,7 +10,7 @@ import { withContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatTime } from "../../../shared/cli/output.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
-import { nameOf } from "./model-read.js";
+import { nameOf } from "../version-text.js";
 
 /** Profiles that come with Stemma; a device may have others. */
 const profiles = new URL("../../../firmware-profiles/", import.meta.url);
@@ -28,6 +28,15 @@ interface EnrolChoices {
   readonly allowReduced: boolean;
   readonly dryRun: boolean;
 }
+
+/** What commander passes to the action of `device assign`. */
+type AssignArguments = [
+  name: string,
+  line: string,
+  model: string,
+  choices: { readonly allowReduced: boolean; readonly dryRun: boolean },
+  command: Command,
+];
 
 export function addDeviceCommands(program: Command): void {
   const device = program.command("device").description("enrol devices and see what they run");
@@ -160,10 +169,10 @@ export function addDeviceCommands(program: Command): void {
     .description("cut a device off: its token and key open nothing any more; its models stay")
     .action(async (name: string, choices: { because: string; dryRun: boolean }, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const door = await operations();
-        await door.device({ fleet: options.fleet, device: name });
+        const opened = await operations();
+        await opened.device({ fleet: options.fleet, device: name });
         if (!choices.dryRun)
-          await door.revoke({ fleet: options.fleet, device: name, because: choices.because });
+          await opened.revoke({ fleet: options.fleet, device: name, because: choices.because });
         output.print({
           data: { device: name, revoked: !choices.dryRun },
           names: [name],
@@ -180,33 +189,26 @@ export function addDeviceCommands(program: Command): void {
     .option("--allow-reduced", "the model may be a reduced (lossy) one", false)
     .option("--dry-run", "only check that both exist", false)
     .description("give a model to a device's line, as initial model or update")
-    .action(
-      async (
-        name: string,
-        line: string,
-        model: string,
-        choices: { allowReduced: boolean; dryRun: boolean },
-        command: Command,
-      ) =>
-        withContext(command, async ({ output, operations, options }) => {
-          const door = await operations();
-          if (choices.dryRun) await door.device({ fleet: options.fleet, device: name });
-          const summary = choices.dryRun
-            ? await door.model({ fleet: options.fleet, model })
-            : await door.assign({
-                fleet: options.fleet,
-                device: name,
-                line,
-                model,
-                allowReduced: choices.allowReduced,
-              });
-          refuseReduced(summary, choices.allowReduced);
-          output.print({
-            data: summary,
-            names: [nameOf(summary)],
-            text: `${choices.dryRun ? "would assign" : "assigned"} ${nameOf(summary)} to ${line} of ${name}`,
-          });
-        }),
+    .action(async (...[name, line, model, choices, command]: AssignArguments) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const opened = await operations();
+        if (choices.dryRun) await opened.device({ fleet: options.fleet, device: name });
+        const summary = choices.dryRun
+          ? await opened.model({ fleet: options.fleet, model })
+          : await opened.assign({
+              fleet: options.fleet,
+              device: name,
+              line,
+              model,
+              allowReduced: choices.allowReduced,
+            });
+        refuseReduced(summary, choices.allowReduced);
+        output.print({
+          data: summary,
+          names: [nameOf(summary)],
+          text: `${choices.dryRun ? "would assign" : "assigned"} ${nameOf(summary)} to ${line} of ${name}`,
+        });
+      }),
     );
 
   device

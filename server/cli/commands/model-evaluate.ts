@@ -7,7 +7,7 @@ import type { EvaluationReport } from "../../api/evaluation-schemas.js";
 import { progressiveLayouts } from "../../progressive/progressive-request.js";
 import type { LevelReport } from "../../progressive/progressive-evaluation.js";
 import { withContext, type CommandContext } from "../context.js";
-import { nameOf } from "./model-read.js";
+import { nameOf } from "../version-text.js";
 
 interface EvaluateChoices {
   readonly data: string;

@@ -5,7 +5,7 @@ import type { VersionSummary } from "../../repository/fleet-repository.js";
 import { checkHoldable, describeHold } from "../../repository/state/hold.js";
 import { withContext } from "../context.js";
 import { whoAmI } from "../who.js";
-import { nameOf } from "./model-read.js";
+import { nameOf } from "../version-text.js";
 
 interface HoldChoices {
   readonly because: string;

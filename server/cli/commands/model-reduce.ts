@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { formatBytes } from "../../../shared/cli/output.js";
 import type { ReduceReport } from "../../api/evaluation-schemas.js";
 import { withContext } from "../context.js";
-import { nameOf } from "./model-read.js";
+import { nameOf } from "../version-text.js";
 
 interface ReduceChoices {
   readonly scheme: string;
@@ -41,7 +41,14 @@ export function addModelReduceCommand(model: Command): void {
       withContext(command, async ({ output, operations, options }) => {
         const report = await (
           await operations()
-        ).reduce({ fleet: options.fleet, model: reference, ...choices });
+        ).reduce({
+          fleet: options.fleet,
+          model: reference,
+          scheme: choices.scheme,
+          name: choices.name,
+          seed: choices.seed,
+          dryRun: choices.dryRun,
+        });
         output.print({
           data: report,
           names: report.summary === null ? [] : [nameOf(report.summary)],

@@ -8,7 +8,7 @@ import { maxChunkBytes } from "../../../shared/tensor/tensor.js";
 import { withContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
-import { nameOf } from "./model-read.js";
+import { nameOf } from "../version-text.js";
 
 interface ImportChoices {
   readonly name: string;

@@ -3,15 +3,31 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import type { StorageStats } from "../../api/storage-schemas.js";
+import { operationTable } from "../../api/operation-table.js";
+import type { CallOutput } from "../../api/server-operations.js";
 import { withContext } from "../context.js";
-import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import { inputOption } from "../input-option.js";
+import { formatBytes, formatTime, type Answer } from "../../../shared/cli/output.js";
 import { addStoragePlanCommands } from "./storage-plan.js";
 import { addStorageRetentionCommands } from "./storage-retention.js";
 
-/** How much of the tensors lies coded, and what that saves. */
+/** How many tensors are stored encoded, and what that saves. */
 function codedText({ tensors, storedBytes, byteLength, deepest }: StorageStats["coded"]): string {
   if (tensors === 0) return "none of the tensors (stemma storage plan shows what coding them would save)";
   return `${tensors} of the tensors: ${formatBytes(byteLength)} in ${formatBytes(storedBytes)}, up to ${deepest} others decoded before one`;
+}
+
+type Problems = CallOutput<"check">["problems"];
+
+function problemTable(rows: Problems): NonNullable<Answer<Problems[number]>["table"]> {
+  return {
+    rows,
+    columns: [
+      { title: "WHAT", value: (row) => row.what },
+      { title: "ID", value: (row) => row.id.slice(0, 16) },
+      { title: "PROBLEM", value: (row) => row.message },
+    ],
+  };
 }
 
 export function addStorageCommands(program: Command): void {
@@ -44,26 +60,16 @@ export function addStorageCommands(program: Command): void {
 
   storage
     .command("check")
-    .option("--sample <n>", "hash only this many objects, picked at random", Number)
+    .addOption(inputOption("--sample <n>", operationTable.check.body.shape.sample))
     .description("read everything that is stored and compare it with its hashes; find what is missing")
-    .action(async (choices: { sample?: number }, command: Command) =>
+    .action(async ({ sample }: { sample?: number }, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const report = await (await operations()).check({ fleet: options.fleet, ...choices });
+        const report = await (await operations()).check({ fleet: options.fleet, sample });
         if (report.problems.length > 0) process.exitCode = exitStatus.verification;
         output.print({
           data: report,
           names: report.problems.map((problem) => problem.id),
-          table:
-            report.problems.length === 0
-              ? undefined
-              : {
-                  rows: report.problems,
-                  columns: [
-                    { title: "WHAT", value: (row) => row.what },
-                    { title: "ID", value: (row) => row.id.slice(0, 16) },
-                    { title: "PROBLEM", value: (row) => row.message },
-                  ],
-                },
+          ...(report.problems.length === 0 ? {} : { table: problemTable(report.problems) }),
           text: `${report.versions} versions, ${report.objects} objects, ${formatBytes(report.bytes)} read: ${report.problems.length === 0 ? "everything is whole" : `${report.problems.length} problems`}`,
         });
       }),
@@ -75,8 +81,8 @@ export function addStorageCommands(program: Command): void {
     .description("free what no model refers to any more (retire models first: stemma model rm)")
     .action(async (choices: { dryRun: boolean }, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
-        const door = await operations();
-        const plan = await door.planCollection({ fleet: options.fleet });
+        const opened = await operations();
+        const plan = await opened.planCollection({ fleet: options.fleet });
         const predicted = plan.bytesBefore - plan.bytesAfter;
         const shown = `${plan.dead.length} objects in ${plan.deletePacks.length + plan.repackPacks.length} packs (${plan.repackPacks.length} rewritten)`;
         // Superseded copies are garbage although nothing is dead.
@@ -89,7 +95,7 @@ export function addStorageCommands(program: Command): void {
           });
           return;
         }
-        const { freedBytes } = await door.collect({ fleet: options.fleet, ...plan });
+        const { freedBytes } = await opened.collect({ fleet: options.fleet, ...plan });
         output.print({
           data: { plan, freedBytes },
           names: plan.dead.map((dead) => dead.id),

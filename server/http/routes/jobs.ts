@@ -3,6 +3,7 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { fleetParams, shortText } from "../../api/fields.js";
 import { operationTable } from "../../api/operation-table.js";
+import { maxPlanBytes } from "../../api/storage-schemas.js";
 import { readArchivePlan } from "../../archive/archive-plan.js";
 import type { ArchiveJobs } from "../archive-jobs.js";
 import type { Jobs } from "../jobs.js";
@@ -13,20 +14,20 @@ const jobParams = z.object({ ...fleetParams, job: shortText });
 
 export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs): void {
   const { train } = operationTable;
-  app.post(train.path, async (request, reply) =>
-    reply.status(202).send(jobs.start(readInput(train, request))),
+  app.post(train.path, (request, reply) => reply.status(202).send(jobs.start(readInput(train, request))));
+  app.get(train.jobsPath, ({ params }, reply) =>
+    reply.send(jobs.list(parse(z.object(fleetParams), params).fleet)),
   );
-  app.get(train.jobsPath, async ({ params }) => jobs.list(parse(z.object(fleetParams), params).fleet));
   addJobRoutes(app, train.jobsPath, jobs);
 }
 
 export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs): void {
   const { planStorage, applyStorage } = operationTable;
-  app.post(planStorage.path, async (request, reply) => {
+  app.post(planStorage.path, (request, reply) => {
     const input = readInput(planStorage, request);
     return reply.status(202).send(jobs.start({ name: "plan", fleet: input.fleet, input }));
   });
-  app.post(applyStorage.path, { bodyLimit: applyStorage.maxBodyBytes }, async (request, reply) => {
+  app.post(applyStorage.path, { bodyLimit: maxPlanBytes }, (request, reply) => {
     const { plan, ...options } = readInput(applyStorage, request);
     const input = plan === undefined || plan === null ? options : { ...options, plan: readArchivePlan(plan) };
     return reply.status(202).send(jobs.start({ name: "apply", fleet: input.fleet, input }));
@@ -40,12 +41,12 @@ function addJobRoutes<Request, Progress, Report>(
   jobs: Jobs<Request, Progress, Report>,
 ): void {
   const path = `${jobsPath}/:job`;
-  app.get(path, async ({ params }) => {
+  app.get(path, ({ params }, reply) => {
     const { fleet, job } = parse(jobParams, params);
-    return jobs.get(fleet, job);
+    return reply.send(jobs.get(fleet, job));
   });
-  app.delete(path, async ({ params }) => {
+  app.delete(path, ({ params }, reply) => {
     const { fleet, job } = parse(jobParams, params);
-    return jobs.cancel(fleet, job);
+    return reply.send(jobs.cancel(fleet, job));
   });
 }

@@ -5,6 +5,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import { startServer } from "../../../../server/main.js";
 import { connectOperations } from "../../../../server/http/client.js";
@@ -27,8 +28,9 @@ async function fileOf(tensors: Readonly<Record<string, Uint8Array>>): Promise<Bu
   for await (const chunk of safetensorsChunks(sources)) pieces.push(Buffer.from(chunk));
   return Buffer.concat(pieces);
 }
-async function* inPieces(bytes: Uint8Array, size = 10_000): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+function inPieces(bytes: Uint8Array, size = 10_000): AsyncIterable<Uint8Array> {
+  const count = Math.ceil(bytes.length / size);
+  return Readable.from(Array.from({ length: count }, (_, at) => bytes.subarray(at * size, (at + 1) * size)));
 }
 const imports = (file: Buffer): { byteLength: number; chunks: AsyncIterable<Uint8Array> } => ({
   byteLength: file.length,

@@ -1,5 +1,6 @@
 /** Holds, retention and what is left of a retired version, through every door of a server; its events. */
 import assert from "node:assert/strict";
+import { Readable } from "node:stream";
 import { test } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { readHttpToken } from "../../../../server/http/token.js";
@@ -23,9 +24,7 @@ async function importNoise(door: ServerOperations, name: string, seed: number): 
   await door.import(
     {
       byteLength: file.length,
-      chunks: (async function* () {
-        yield file;
-      })(),
+      chunks: Readable.from([file]),
     },
     { fleet: testFleet, name },
   );

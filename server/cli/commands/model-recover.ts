@@ -1,0 +1,173 @@
+/** `stemma model recover` (also `export`): a model as a file, or what a whole fleet ran at a moment. */
+import { basename, dirname, join, resolve } from "node:path";
+import { Option, type Command } from "commander";
+import { StemmaError } from "../../../shared/errors.js";
+import { writeDurably } from "../../../shared/files/durable-write.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
+import { operationTable } from "../../api/operation-table.js";
+import type { OperationInput, RecoveryStream } from "../../api/server-operations.js";
+import type { RecoveryForm, RecoveryReport } from "../../api/version-schemas.js";
+import { withContext, type CommandContext } from "../context.js";
+import { inputOption } from "../input-option.js";
+import { refuseExisting, writeStreamDurably } from "../stream-file.js";
+import { nameOf } from "../version-text.js";
+import { recoverFleet } from "./recover-fleet.js";
+
+interface RecoverChoices {
+  readonly file?: string;
+  readonly at?: string;
+  readonly folder?: string;
+  readonly form: RecoveryForm;
+  readonly environment: NonNullable<OperationInput<"recover">["environment"]>;
+  readonly force: boolean;
+}
+
+const help = `
+Without --file and --folder the model is recovered and verified, and nothing is written.
+
+  stemma model recover pack-soh --file soh.safetensors
+  stemma model recover pack-soh --form tfjs --folder web     web/model.json and web/weights.bin, for tf.loadLayersModel
+  stemma model recover --fleet cars --at 2026-11-21T09:30:00Z --folder then
+`;
+
+export function addModelRecoverCommands(model: Command): void {
+  const { shape } = operationTable.recover.query;
+  for (const verb of ["recover", "export"] as const) {
+    model
+      .command(verb, { hidden: verb === "export" })
+      .argument("[model]")
+      .description("recover a model bit for bit, or what a whole fleet ran at a moment")
+      .option("--file <path>", "write the model to this file (form tfjs: its model.json)")
+      .option("--force", "overwrite a file that exists", false)
+      .option(
+        "--at <time>",
+        "with --fleet and no model: what every device ran at this moment (2026-11-21T09:30:00Z)",
+      )
+      .addOption(
+        new Option(
+          "--folder <dir>",
+          "with --at: write every model that ran below this folder; with --form tfjs: write model.json and weights.bin there",
+        ),
+      )
+      .addOption(
+        inputOption(
+          "--form <form>",
+          shape.form,
+          "safetensors, or tfjs: a model.json and its weights (models with an architecture only)",
+        ).default("safetensors"),
+      )
+      .addOption(inputOption("--environment <policy>", shape.environment).default("report"))
+      .addHelpText("after", help)
+      .action(async (reference: string | undefined, choices: RecoverChoices, command: Command) =>
+        withContext(command, (context) => recoverCommand(reference, choices, context)),
+      );
+  }
+}
+
+async function recoverCommand(
+  reference: string | undefined,
+  choices: RecoverChoices,
+  context: CommandContext,
+): Promise<void> {
+  if (reference === undefined) {
+    if (choices.at === undefined || choices.form === "tfjs")
+      throw new StemmaError(
+        "USAGE",
+        "Name a model to recover, or a moment with --fleet F --at TIME to recover what a whole fleet ran (as safetensors).",
+      );
+    return recoverFleet({ ...choices, at: choices.at }, context);
+  }
+  return choices.form === "tfjs"
+    ? recoverForTfjs(reference, choices, context)
+    : recoverFile(reference, choices, context);
+}
+
+async function recoverFile(
+  reference: string,
+  { file, environment, force }: RecoverChoices,
+  context: CommandContext,
+): Promise<void> {
+  const { operations, options } = context;
+  const path = file === undefined ? undefined : resolve(file);
+  if (path !== undefined) await refuseExisting(path, force);
+  const stream = await (await operations()).recover({ fleet: options.fleet, model: reference, environment });
+  const report = await writeStream(context, reference, stream, { path, overwrite: force });
+  printReport(context, report, path);
+}
+
+/** Writes the weights first: a model.json that exists has its weights beside it. */
+async function recoverForTfjs(
+  reference: string,
+  { file, folder, environment, force }: RecoverChoices,
+  context: CommandContext,
+): Promise<void> {
+  const paths = tfjsPaths(file, folder);
+  for (const path of Object.values(paths)) await refuseExisting(path, force);
+  const { operations, options } = context;
+  const opened = await operations();
+  const stream = await opened.recover({ fleet: options.fleet, model: reference, environment, form: "tfjs" });
+  const { versionId } = stream.expected;
+  const json = await opened.modelJson({
+    fleet: options.fleet,
+    // The version that is being recovered: a name may point to a newer one by now.
+    model: versionId,
+    weightsFile: basename(paths.weights),
+  });
+  const report = await writeStream(context, reference, stream, { path: paths.weights, overwrite: force });
+  await writeDurably(nodeFiles(), paths.json, Buffer.from(`${JSON.stringify(json)}\n`));
+  printReport(context, report, paths.json);
+}
+
+/** @throws USAGE where neither or both are given */
+function tfjsPaths(
+  file: string | undefined,
+  folder: string | undefined,
+): { readonly json: string; readonly weights: string } {
+  if ((file === undefined) === (folder === undefined))
+    throw new StemmaError(
+      "USAGE",
+      "--form tfjs writes two files. Name their folder with --folder DIR, or the model.json with --file PATH.",
+    );
+  if (folder !== undefined)
+    return { json: resolve(folder, "model.json"), weights: resolve(folder, "weights.bin") };
+  const json = resolve(file ?? "");
+  const stem = basename(json, ".json").replace(/[^\w.-]/g, "_");
+  return { json, weights: join(dirname(json), `${stem}.weights.bin`) };
+}
+
+async function writeStream(
+  { output }: CommandContext,
+  reference: string,
+  stream: RecoveryStream,
+  { path, overwrite }: { readonly path: string | undefined; readonly overwrite: boolean },
+): Promise<RecoveryReport> {
+  const report = await writeStreamDurably(stream, path, { overwrite }, (bytes) => {
+    output.progress(`recovering ${reference}: ${formatBytes(bytes)} of ${formatBytes(stream.byteLength)}`);
+  });
+  output.endProgress();
+  return report;
+}
+
+function printReport({ output }: CommandContext, report: RecoveryReport, path: string | undefined): void {
+  if (report.scheme !== undefined)
+    output.info(
+      `stemma: note: ${nameOf(report)} is a reduced model (${report.scheme}): these are its own numbers, bit for bit, and not those that were trained`,
+    );
+  output.print({
+    data: { ...report, file: path ?? null },
+    names: [report.versionId],
+    text: describeRecovery(report, path),
+  });
+}
+
+function describeRecovery(report: RecoveryReport, path: string | undefined): string {
+  const { steps, environment } = report;
+  const differing = environment.differing.map(({ field }) => field).join(", ");
+  return [
+    `${nameOf(report)} recovered exactly: ${report.tensors} tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
+    `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
+    `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
+    ...(path === undefined ? [] : [`written to ${path}`]),
+  ].join("\n");
+}

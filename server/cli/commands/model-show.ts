@@ -1,0 +1,139 @@
+/** `stemma model show|log|diff`: what is known of models, without their tensors. */
+import type { Command } from "commander";
+import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import type { Measurement } from "../../../shared/train/training.js";
+import type { ModelDescription } from "../../api/version-schemas.js";
+import type { ModelDiff } from "../../repository/fleet-repository.js";
+import { describeHold } from "../../repository/state/hold.js";
+import { withContext } from "../context.js";
+import { nameOf, stateOf, versionColumns } from "../version-text.js";
+
+export function addModelShowCommands(model: Command): void {
+  model
+    .command("show")
+    .argument("<model>", "name, name:version, name:tag or id")
+    .description("describe one model: layers, sizes, lineage, measurements, environment")
+    .action(showCommand);
+  model
+    .command("log")
+    .argument("<model>")
+    .description("the models this one was trained from, newest first")
+    .action(async (reference: string, _: unknown, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const rows = await (await operations()).log({ fleet: options.fleet, model: reference });
+        output.print({ data: rows, names: rows.map(nameOf), table: { rows, columns: versionColumns } });
+      }),
+    );
+  model
+    .command("diff")
+    .argument("<a>")
+    .argument("<b>")
+    .description("which layers differ between two models (no tensor is read)")
+    .action(diffCommand);
+}
+
+async function showCommand(reference: string, _: unknown, command: Command): Promise<void> {
+  await withContext(command, async ({ output, operations, options }) => {
+    const description = await (await operations()).model({ fleet: options.fleet, model: reference });
+    const facts = factsOf(description);
+    const width = Math.max(...facts.map(([key]) => key.length));
+    output.print({
+      data: description,
+      names: [description.versionId],
+      table: {
+        rows: description.leaves,
+        columns: [
+          { title: "TENSOR", value: (leaf) => leaf.name },
+          { title: "TYPE", value: (leaf) => leaf.dtype },
+          { title: "SHAPE", value: (leaf) => `[${leaf.shape.join(", ")}]` },
+          { title: "BYTES", value: (leaf) => formatBytes(leaf.bytes), align: "right" },
+          { title: "LAST CHANGED IN", value: (leaf) => nameOf(leaf.owner) },
+        ],
+        empty:
+          description.retired === undefined
+            ? "no tensors"
+            : "retired: its name, parents and times are kept, its tensors are not",
+      },
+      text: facts.map(([key, value]) => `${key.padEnd(width)}  ${value}`).join("\n"),
+    });
+  });
+}
+
+function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
+  const { record, hold, retired, measurements } = description;
+  const isExact = record.scheme === undefined;
+  return [
+    ["model", nameOf(description)],
+    ["id", description.versionId],
+    ["content", record.contentId],
+    ["root", record.root],
+    ["kind", record.kind],
+    ...fact(
+      "scheme",
+      record.scheme && `${record.scheme}: reduced, its numbers are not those that were trained`,
+    ),
+    ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`],
+    ["state", stateOf(description)],
+    ...fact("held", hold && describeHold(hold)),
+    ...fact("retired", retired && `${formatTime(retired.atMs)}: ${retired.because}`),
+    [isExact ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"],
+    ["derived", description.derived.map(nameOf).join(", ") || "-"],
+    ["saved", formatTime(record.savedAtMs)],
+    ["recorded", formatTime(description.recordedAtMs)],
+    [
+      "size",
+      `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`,
+    ],
+    ...fact("measured", measurements && describeMeasurements(measurements)),
+    ["environment", describeEnvironment(description.environment)],
+    ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
+  ];
+}
+
+/** One line, or none where there is nothing to show. */
+function fact(key: string, value: string | undefined): readonly (readonly [string, string])[] {
+  return value === undefined ? [] : [[key, value]];
+}
+
+function describeEnvironment(environment: ModelDescription["environment"]): string {
+  const fields = Object.entries(environment).map(
+    ([key, value]) => `${key} ${key === "engine" ? value.slice(0, 12) : value}`,
+  );
+  return fields.join(", ") || "-";
+}
+
+function describeMeasurements(measurements: readonly Measurement[]): string {
+  const [first, last] = [measurements[0], measurements.at(-1)];
+  const course =
+    first === undefined || last === undefined
+      ? ""
+      : `, loss ${first.loss.toPrecision(3)} at iteration ${first.iteration} → ${last.loss.toPrecision(3)} at ${last.iteration}`;
+  return `${measurements.length} times${course} (all with -o json)`;
+}
+
+async function diffCommand(a: string, b: string, _: unknown, command: Command): Promise<void> {
+  await withContext(command, async ({ output, operations, options }) => {
+    const diff = await (await operations()).diff({ fleet: options.fleet, a, b });
+    output.print({
+      data: diff,
+      names: diff.changes.map((change) => change.name),
+      table: {
+        rows: diff.changes,
+        columns: [
+          { title: "CHANGE", value: (row) => row.kind },
+          { title: "TENSOR", value: (row) => row.name },
+          { title: "WAS", value: (row) => (row.a ? `${row.a.dtype} [${row.a.shape.join(", ")}]` : "-") },
+          { title: "IS", value: (row) => (row.b ? `${row.b.dtype} [${row.b.shape.join(", ")}]` : "-") },
+          { title: "OTHER NAME", value: (row) => row.otherName },
+        ],
+        empty: "the two models have the same tensors",
+      },
+      text: `${describeArchitectures(diff)}; ${diff.comparisons} hashes compared`,
+    });
+  });
+}
+
+function describeArchitectures({ sameArchitecture, opaque }: ModelDiff): string {
+  if (opaque) return "no architecture is known of either: tensors are compared by name";
+  return sameArchitecture ? "same architecture" : "different architectures";
+}

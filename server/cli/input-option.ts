@@ -1,0 +1,38 @@
+/** Options of commands that are checked by the table of operations (server/api). */
+import { Option } from "commander";
+import { z } from "zod";
+import { StemmaError } from "../../shared/errors.js";
+
+/**
+ * An option whose value is a member of an operation's input: its text is read as that member's type and
+ * checked by its schema, and the schema describes it in the help.
+ * @throws USAGE when the command line is read, where the schema refuses the value
+ */
+export function inputOption(
+  flags: string,
+  schema: z.ZodType,
+  description = schema.description ?? "",
+): Option {
+  const name = flags.split(/[ ,]/)[0] ?? flags;
+  return new Option(flags, describeChoices(schema, description)).argParser((text: string) => {
+    const checked = schema.safeParse(isNumber(schema) && text.trim() !== "" ? Number(text) : text);
+    if (checked.success) return checked.data;
+    const reason = checked.error.issues[0]?.message ?? "invalid";
+    throw new StemmaError("USAGE", `${name} ${text} is not valid: ${reason}. See --help for what it takes.`);
+  });
+}
+
+function describeChoices(schema: z.ZodType, description: string): string {
+  const inner = withoutOptional(schema);
+  return inner instanceof z.ZodEnum && !description.includes("(")
+    ? `${description}: ${inner.options.join(", ")}`
+    : description;
+}
+
+function isNumber(schema: z.ZodType): boolean {
+  return withoutOptional(schema) instanceof z.ZodNumber;
+}
+
+function withoutOptional(schema: z.core.$ZodType): z.core.$ZodType {
+  return schema instanceof z.ZodOptional ? withoutOptional(schema.unwrap()) : schema;
+}

@@ -1,0 +1,34 @@
+/** Versions of models as tables and lines show them. */
+import { formatBytes, formatTime, type Column } from "../../shared/cli/output.js";
+import type { RecoveryReport } from "../api/version-schemas.js";
+import type { VersionSummary } from "../repository/fleet-repository.js";
+
+export function nameOf(version: { readonly name: string; readonly version: number }): string {
+  return `${version.name}:${version.version}`;
+}
+
+/** "released #best held". */
+export function stateOf({ state, tags, held }: Pick<VersionSummary, "state" | "tags" | "held">): string {
+  return [state, ...tags.map((tag) => `#${tag}`), ...(held ? ["held"] : [])].join(" ");
+}
+
+/** Whether a recovered model is exact. A reduced one is what was recorded, but not what was trained. */
+export function exactnessOf(report: Pick<RecoveryReport, "scheme"> | undefined): string {
+  return report?.scheme === undefined ? "yes" : `yes, reduced (${report.scheme})`;
+}
+
+export const versionColumns: readonly Column<VersionSummary>[] = [
+  { title: "MODEL", value: (row) => nameOf(row) },
+  { title: "ID", value: (row) => row.versionId.slice(0, 12) },
+  { title: "DEVICE", value: (row) => row.record.device || "-" },
+  { title: "LINE", value: (row) => row.record.line || "-" },
+  {
+    title: "APPROACH",
+    value: (row) =>
+      row.record.scheme === undefined ? row.record.approach : `${row.record.approach}, ${row.record.scheme}`,
+  },
+  { title: "SIZE", value: (row) => formatBytes(row.tensorBytes), align: "right" },
+  { title: "NEW", value: (row) => formatBytes(row.ownBytes), align: "right" },
+  { title: "STATE", value: (row) => stateOf(row) },
+  { title: "SAVED", value: (row) => formatTime(row.record.savedAtMs) },
+];

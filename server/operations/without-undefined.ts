@@ -1,0 +1,8 @@
+/** Members that are undefined, left out: over HTTP they are absent, and callers in this process may pass them. */
+export function withoutUndefined<T extends object>(
+  members: T,
+): { readonly [Key in keyof T]: Exclude<T[Key], undefined> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
+    [Key in keyof T]: Exclude<T[Key], undefined>;
+  };
+}
