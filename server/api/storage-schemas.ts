@@ -1,7 +1,7 @@
 /** Storage, its collection, retention and planning: what these operations take and what they answer. */
 import { z } from "zod";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
-import type { ApplyReport } from "../archive/apply-plan.js";
+import type { ApplyReport } from "../archive/plan-application.js";
 import type { ArchivePlan } from "../archive/archive-plan.js";
 import type { CheckReport } from "../repository/fleet-repository.js";
 import type { RetentionForecast, RetentionSetting } from "../repository/retention/fleet-retention.js";

@@ -1,6 +1,6 @@
 /**
- * Codes tensors for the archive: a small one at once, a large one in a thread, so that nobody who is served
- * waits for it.
+ * Encodes tensors for the archive: small ones in this thread, large ones in another, so that encoding does not
+ * block the server.
  */
 import type { EncodedTensor, References } from "../../shared/delta/encoded.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
@@ -8,20 +8,20 @@ import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tens
 import type { ArchiveEncoding } from "./archive-plan.js";
 
 export interface ArchiveCoder {
-  /** Gives its arguments away: they may not be read afterwards. */
+  /** Takes over its arguments: the caller must not read them afterwards. */
   encode(tensor: Tensor, references: References, layout: ArchiveEncoding): Promise<EncodedTensor>;
   close(): Promise<void>;
 }
 
-/** Coding takes about 8 ms a megabyte on a slow machine: up to this much is done without a thread. */
-const inlineBytes = 4 * 1024 * 1024;
+/** Larger tensors are encoded in a thread: encoding takes about 8 ms per MB on a slow machine. */
+const defaultInlineBytes = 4 * 1024 * 1024;
 
-export function archiveCoder(mostInlineBytes = inlineBytes): ArchiveCoder {
+export function archiveCoder(maxInlineBytes = defaultInlineBytes): ArchiveCoder {
   const here = openTensorCoder(0);
   let thread: TensorCoder | undefined;
   return {
     encode: (tensor, references, layout) =>
-      (tensor.bytes.length <= mostInlineBytes
+      (tensor.bytes.length <= maxInlineBytes
         ? here
         : (thread ??= openTensorCoder(Number.POSITIVE_INFINITY))
       ).encode(tensor, references, { layout }),

@@ -1,6 +1,6 @@
 /**
- * A storage plan for a fleet as data: what the planner decided, for which versions, by which measured rates.
- * Shown, kept as a file, read back from wherever it was, and checked against itself before it is used.
+ * A fleet's storage plan as data: the planner's decisions, the versions they are for, and the measured rates
+ * behind them. Shown, saved as a file, and read back; checked before it is used, wherever it comes from.
  */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
@@ -13,12 +13,13 @@ import { ratesSchema, type ArchiveRates } from "./archive-rates.js";
 export const archivePlanFormat = 1;
 export const archiveEncodings = ["packed", "planes", "fixed"] as const;
 /**
- * `packed` is smallest; `planes` keeps the high-order bytes of every number readable alone; `fixed` does so
- * with float32 matrices in fixed planes, by which evaluation is certain of more with fewer bytes.
+ * `packed` is smallest. `planes` stores the high-order bytes of every number so that they can be read alone.
+ * `fixed` does so for float32 matrices in fixed planes, from which progressive evaluation gets tighter bounds
+ * for the same bytes.
  */
 export type ArchiveEncoding = (typeof archiveEncodings)[number];
 
-/** Tensors and bytes (with their entries in an index) of one kind of edge. */
+/** Tensors of one kind of edge, and their stored bytes with index entries. */
 export interface KindSummary {
   readonly kind: string;
   readonly tensors: number;
@@ -31,25 +32,25 @@ export interface RecreationSummary {
 export interface ArchiveSummary {
   readonly versions: number;
   readonly tensors: number;
-  /** Tensors that could not be read: they, or the versions that have them, are left as they are. */
+  /** Tensors that could not be read. They, or their versions, are left as they are. */
   readonly unreadable: number;
-  /** Bytes of the tensors as they are in memory, each distinct one once. */
+  /** Bytes of the distinct tensors in memory. */
   readonly tensorBytes: number;
-  /** Bytes stored for them, with index entries, now and as planned. */
+  /** Stored bytes of the tensors with their index entries, now and as planned. */
   readonly bytesNow: number;
   readonly bytesPlanned: number;
-  /** What is to be written anew: tensors, and bytes in their new form. */
+  /** Tensors to rewrite, and their bytes once rewritten. */
   readonly rewrittenTensors: number;
   readonly rewrittenBytes: number;
   readonly kinds: readonly KindSummary[];
   /**
-   * What a version costs to rebuild: all stored for speed (the ratio's 1.0), as it lies now (null where that
-   * was not asked or cannot be said), and as planned.
+   * Recreation costs of versions, in µs: stored for speed (a ratio of 1), as stored now (null where some tensor
+   * cannot stay as it is), and as planned.
    */
   readonly materialised: RecreationSummary;
   readonly now: RecreationSummary | null;
   readonly planned: RecreationSummary;
-  /** Bytes that the disk must have free beside the store while the plan is applied, at most. */
+  /** Free bytes that the disk needs while the plan is applied, at most. */
   readonly diskNeeded: number;
 }
 
@@ -59,21 +60,21 @@ export interface ArchivePlan {
   readonly madeAtMs: number;
   readonly layout: ArchiveEncoding;
   readonly scheme: PlanningScheme;
-  /** α of every version's budget; null: none. */
+  /** α of every version's recreation budget; null where there is no budget. */
   readonly ratio: number | null;
   readonly rates: ArchiveRates;
   readonly summary: ArchiveSummary;
   readonly plan: StoragePlan;
-  /** By snapshot: its tensors, as places in `plan.vertices`. */
+  /** For each snapshot its tensors, as indices into `plan.vertices`. */
   readonly members: readonly (readonly number[])[];
 }
 
 const cost = z.number().nonnegative();
 const count = z.number().int().nonnegative();
 const id = z.string().regex(/^[0-9a-f]{64}$/);
-const word = z.string().min(1).max(64);
+const identifier = z.string().min(1).max(64);
 const scheme = z.enum(planningSchemes);
-const detail = z.record(word, z.union([z.string().max(256), z.number(), z.boolean(), z.null()]));
+const detail = z.record(identifier, z.union([z.string().max(256), z.number(), z.boolean(), z.null()]));
 const maxVertices = 2_000_000;
 const recreation = z.object({ largestUs: cost, meanUs: cost });
 const storagePlan = z.object({
@@ -92,7 +93,7 @@ const storagePlan = z.object({
       z.object({
         vertex: id,
         from: id.nullable(),
-        kind: word,
+        kind: identifier,
         storageCost: cost,
         recreationCost: cost,
         detail: detail.optional(),
@@ -122,7 +123,7 @@ const archivePlan = z.object({
     bytesPlanned: cost,
     rewrittenTensors: count,
     rewrittenBytes: cost,
-    kinds: z.array(z.object({ kind: word, tensors: count, storedBytes: cost })).max(64),
+    kinds: z.array(z.object({ kind: identifier, tensors: count, storedBytes: cost })).max(64),
     materialised: recreation,
     now: recreation.nullable(),
     planned: recreation,
@@ -132,34 +133,37 @@ const archivePlan = z.object({
   members: z.array(z.array(count)).max(maxVertices),
 });
 
-/** Largest plan that is read, as a file or as the body of a request. */
+/** Size limit of a plan that is read from a file or a request body. */
 export const maxPlanBytes = 256 * 1024 * 1024;
 
 /**
- * A plan from outside.
- * @throws PLAN_INVALID where it is none, or contradicts itself
+ * Reads a plan from outside.
+ * @throws PLAN_INVALID where it is malformed or contradicts itself
  */
 export function readArchivePlan(value: unknown): ArchivePlan {
   const parsed = archivePlan.safeParse(value);
   if (!parsed.success)
     throw new StemmaError(
       "PLAN_INVALID",
-      `This is no storage plan that can be used: ${z.prettifyError(parsed.error).split("\n").slice(0, 4).join(" ")}. Make one with \`stemma storage plan --out FILE\`.`,
+      `This is not a valid storage plan: ${z.prettifyError(parsed.error).split("\n").slice(0, 4).join(" ")}. Make one with \`stemma storage plan --out FILE\`.`,
     );
   const plan: ArchivePlan = parsed.data;
   checkArchivePlan(plan);
   return plan;
 }
 
-/** Everything is stored once, in no circle, sums as stated, budgets kept. @throws PLAN_INVALID */
+/**
+ * Checks that every tensor is stored once, without cycles, and that the stated sums and budgets hold.
+ * @throws PLAN_INVALID
+ */
 export function checkArchivePlan({ plan, members }: ArchivePlan): void {
   if (
     members.length !== plan.snapshots.length ||
-    members.some((own) => own.some((at) => at >= plan.vertices.length))
+    members.some((own) => own.some((index) => index >= plan.vertices.length))
   ) {
     throw new StemmaError(
       "PLAN_INVALID",
-      "The storage plan cannot be used: it does not say which tensors its versions have. Plan again.",
+      "The storage plan cannot be used: it does not list the tensors of its versions. Plan again.",
     );
   }
   try {
@@ -176,7 +180,7 @@ export function checkArchivePlan({ plan, members }: ArchivePlan): void {
         })),
         snapshots: plan.snapshots.map(({ snapshot }, s) => ({
           id: snapshot,
-          members: members[s]!.map((at) => plan.vertices[at]!.vertex),
+          members: members[s]!.map((index) => plan.vertices[index]!.vertex),
         })),
       }),
       plan,
@@ -188,7 +192,7 @@ export function checkArchivePlan({ plan, members }: ArchivePlan): void {
   }
 }
 
-/** What a planned tensor is to be predicted with beside its base. */
+/** The second tensor, besides its base, that a planned tensor is predicted with. */
 export function previousOf(vertex: {
   readonly detail?: StoragePlan["vertices"][number]["detail"];
 }): Hash | undefined {

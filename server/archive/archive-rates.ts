@@ -1,7 +1,6 @@
 /**
- * What reading, hashing and decoding cost on this machine, measured on data of its own,
- * and the costs of edges that follow. Costs are microseconds and bytes; they are compared with one another,
- * and nothing else is promised of them.
+ * What reading, hashing and decoding cost on this machine, measured on generated data, and the recreation costs
+ * of edges that follow. Costs are microseconds; they serve to compare edges and predict no exact time.
  */
 import { z } from "zod";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
@@ -9,11 +8,11 @@ import { tensorHasher } from "../../shared/tensor/hash.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import type { Clock } from "../../shared/ports.js";
 
-/** Microseconds for a byte read or hashed, for a number decoded, and for anything done at all. */
+/** Microseconds per byte read or hashed, per number decoded, and per object handled. */
 export interface ArchiveRates {
   readonly readUsPerByte: number;
   readonly hashUsPerByte: number;
-  /** Coded alone, against a base, and on the line through base and previous. */
+  /** Encoded without base, against a base, and predicted on the line through previous and base. */
   readonly aloneUsPerNumber: number;
   readonly deltaUsPerNumber: number;
   readonly extrapolatedUsPerNumber: number;
@@ -32,11 +31,11 @@ export const ratesSchema = z.object({
 });
 const ratesFormat = 1;
 
-/** Rates as a file keeps them. */
+/** The bytes of a rates file (docs/formats.md). */
 export function encodeRates(rates: ArchiveRates, machine: string): Uint8Array {
   return Buffer.from(`${JSON.stringify({ format: ratesFormat, machine, rates })}\n`);
 }
-/** undefined: no rates, or another machine's. Never throws. */
+/** Undefined where the file is malformed, or another machine's. Never throws. */
 export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | undefined {
   let value: unknown;
   try {
@@ -50,21 +49,18 @@ export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | 
   return parsed.success ? parsed.data.rates : undefined;
 }
 
-/**
- * Numbers of the tensors that are timed, and how often; the fastest counts, because others work on this
- * machine too.
- */
+/** Size and rounds of the timed work. The fastest round counts, because other programs run on the machine. */
 const timedNumbers = 2 ** 17;
 const smallNumbers = 64;
 const rounds = 15;
 
 /**
- * @param readUsPerByte of the disk, past its cache: a model that is seldom recovered is not in it
+ * @param readUsPerByte measured past the disk's cache: models that are seldom recovered are not cached
  */
 export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: number): ArchiveRates {
-  const base = walk(timedNumbers, undefined, 1);
-  const child = walk(timedNumbers, base, 2);
-  const further = walk(timedNumbers, child, 3);
+  const base = randomWeights(timedNumbers, undefined, 1);
+  const child = randomWeights(timedNumbers, base, 2);
+  const further = randomWeights(timedNumbers, child, 3);
   const perNumber = (
     references: { readonly base?: Tensor; readonly previous?: Tensor },
     tensor: Tensor,
@@ -77,7 +73,7 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
       }) / timedNumbers
     );
   };
-  const small = walk(smallNumbers, undefined, 4);
+  const small = randomWeights(smallNumbers, undefined, 4);
   const encodedSmall = codec.encodeTensor(small, small.bytes);
   const deltaUsPerNumber = perNumber({ base }, child);
   const hashUs = fastest(clock, () => {
@@ -88,8 +84,7 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
     hashUsPerByte: hashUs / base.bytes.length,
     aloneUsPerNumber: perNumber({}, child),
     deltaUsPerNumber,
-    // It does all that the other does, and more: what a busy moment says otherwise must not make it the
-    // cheaper one.
+    // Extrapolation includes all the work of a delta: a busy moment must not make it look cheaper.
     extrapolatedUsPerNumber: Math.max(deltaUsPerNumber, perNumber({ base: child, previous: base }, further)),
     planesUsPerByte: perNumber({ base }, child, "planes") / 4,
     objectUs: fastest(clock, () => {
@@ -105,12 +100,12 @@ function fastest(clock: Clock, work: () => void): number {
     work();
     best = Math.min(best, clock.monotonic() - startMs);
   }
-  // A clock that stands still must not make anything free.
+  // A clock that does not advance must not make anything free.
   return Math.max(best * 1000, 0.01);
 }
 
-/** Weights about a tenth in size, or a step of training away from others. */
-function walk(count: number, from: Tensor | undefined, seed: number): Tensor {
+/** Weights of about 0.1, or of about one training step away from `from`. */
+function randomWeights(count: number, from: Tensor | undefined, seed: number): Tensor {
   const values = new Float32Array(count);
   const before = from === undefined ? undefined : new Float32Array(from.bytes.buffer);
   let state = seed;
@@ -122,7 +117,7 @@ function walk(count: number, from: Tensor | undefined, seed: number): Tensor {
   return { dtype: "F32", shape: [count / 64, 64], bytes: new Uint8Array(values.buffer) };
 }
 
-/** How a tensor would lie: its stored bytes, and what decoding asks for. */
+/** How a tensor would be stored, and what decoding it would take. */
 export interface EdgeMeasure {
   readonly storedBytes: number;
   readonly byteLength: number;
@@ -132,8 +127,8 @@ export interface EdgeMeasure {
 }
 
 /**
- * Microseconds to rebuild a tensor by an edge: what is read, what is decoded. A tensor that is handed out is
- * hashed once, however long its path; every path begins at exactly one edge from nothing, so that bears it.
+ * Microseconds to recreate a tensor by an edge: reading and decoding. A recovered tensor is hashed once,
+ * however long its path; every path begins with exactly one edge from nothing, so that edge bears the cost.
  */
 export function recreationUs(
   rates: ArchiveRates,

@@ -1,7 +1,6 @@
 /**
- * The archive of a home's fleets: plans and applies, one at a time in a fleet. What it measures of the
- * machine it measures once and keeps: plans made by other figures every time would move tensors to and fro.
- * The shell around the parts beside it.
+ * The archive of a home's fleets: makes and applies storage plans, one at a time per fleet. The machine's rates
+ * are measured once and kept: plans made with different rates each time would rewrite tensors back and forth.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
@@ -9,7 +8,8 @@ import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files } from "../../shared/ports.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { applyPlan, type ApplyOptions, type ApplyReport } from "./apply-plan.js";
+import { applyPlan } from "./apply-plan.js";
+import type { ApplyOptions, ApplyReport } from "./plan-application.js";
 import type { ArchivePlan } from "./archive-plan.js";
 import { decodeRates, encodeRates, measureRates, type ArchiveRates } from "./archive-rates.js";
 import { measureDiskUsPerByte } from "./measure-disk.js";
@@ -19,11 +19,11 @@ import { archiveCoder } from "./archive-coder.js";
 export interface ArchivePorts {
   readonly clock: Clock;
   readonly files: Files;
-  /** A folder on the stores' disk for what is measured; it exists when it is asked for. */
+  /** Makes and returns a folder on the stores' disk, for the file that measures it. */
   readonly workFolder: () => Promise<string>;
-  /** Where measured rates are kept; disposable. */
+  /** File of the measured rates; disposable. */
   readonly ratesPath: string;
-  /** Names the machine: rates of another are not used. */
+  /** Name of this machine: rates measured on another are not used. */
   readonly machine: string;
   readonly freeBytes: () => Promise<number>;
 }
@@ -46,7 +46,7 @@ export function openArchive({
   const busy = new Set<string>();
   let codec: Promise<DeltaCodec> | undefined;
   const loadCodec = (): Promise<DeltaCodec> => (codec ??= loadDeltaCodec());
-  const kept = async (): Promise<ArchiveRates | undefined> => {
+  const keptRates = async (): Promise<ArchiveRates | undefined> => {
     const found = await files.stat(ratesPath);
     return found?.kind === "file" && found.size < 65_536
       ? decodeRates(await files.read(ratesPath), machine)
@@ -61,11 +61,11 @@ export function openArchive({
     await writeDurably(files, ratesPath, encodeRates(rates, machine));
     return rates;
   };
-  const alone = async <T>(fleet: string, work: () => Promise<T>): Promise<T> => {
+  const exclusively = async <T>(fleet: string, work: () => Promise<T>): Promise<T> => {
     if (busy.has(fleet))
       throw new StemmaError(
         "QUOTA_EXCEEDED",
-        `The storage of ${fleet} is being planned or written anew already. Wait for that to end, or stop it.`,
+        `The storage of ${fleet} is already being planned or rewritten. Wait until that ends, or stop it.`,
         { fleet },
       );
     busy.add(fleet);
@@ -76,9 +76,9 @@ export function openArchive({
     }
   };
   return {
-    plan: (repository, { readBytesPerSecond, measure: anew = false, ...options }) =>
-      alone(repository.fleet, async () => {
-        const measured = (anew ? undefined : await kept()) ?? (await measure());
+    plan: (repository, { readBytesPerSecond, measure: mustMeasure = false, ...options }) =>
+      exclusively(repository.fleet, async () => {
+        const measured = (mustMeasure ? undefined : await keptRates()) ?? (await measure());
         const rates =
           readBytesPerSecond === undefined
             ? measured
@@ -91,7 +91,7 @@ export function openArchive({
         );
       }),
     apply: (repository, plan, options) =>
-      alone(repository.fleet, async () => {
+      exclusively(repository.fleet, async () => {
         if (plan.fleet !== repository.fleet)
           throw new StemmaError(
             "PLAN_INVALID",

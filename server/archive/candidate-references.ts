@@ -1,7 +1,7 @@
 /**
- * Which tensors a tensor may be coded against: found by comparing the trees of versions, so that nothing is
- * read to find them. Ancestors, descendants, siblings and neighbours in a line, at the same place in the
- * model (by path where the architectures agree, by name else), a few for each. Pure; knows no store.
+ * Finds the tensors that a tensor may be encoded against, by comparing the trees of versions; no tensor is
+ * read. Candidates are a few ancestors, descendants, siblings and neighbours in a series, at the same position
+ * in the model (by path where the architectures agree, else by name). Pure; knows no store.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 
@@ -13,22 +13,22 @@ export interface ArchiveLeaf {
 /** A version whose tensors are kept. */
 export interface ArchiveVersion {
   readonly versionId: Hash;
-  /** For people: name:version. */
+  /** name:version, for messages. */
   readonly label: string;
   readonly bases: readonly Hash[];
-  /** Versions of one series follow each other: a line of a device, or a name. */
+  /** Versions of one device, line and name form a series. */
   readonly series: string;
-  /** Place in the journal. */
+  /** Position in the journal. */
   readonly position: number;
   readonly architecture: Hash;
   readonly leaves: readonly ArchiveLeaf[];
 }
-/** Where something lies that is known by its lineage alone, because its tensors are gone. */
+/** Bases of a version of which only the lineage is known, because its tensors are gone. */
 export type Lineage = (versionId: Hash) => readonly Hash[];
 
 export const relations = ["ancestor", "descendant", "sibling", "neighbour"] as const;
 export type Relation = (typeof relations)[number];
-/** `to` may be coded against `from`, and predicted on the line through `from` and `previous`. */
+/** `to` may be encoded against `from`, or predicted on the line through `previous` and `from`. */
 export interface CandidateReference {
   readonly to: Hash;
   readonly from: Hash;
@@ -36,7 +36,7 @@ export interface CandidateReference {
   readonly relation: Relation;
 }
 
-/** Candidates of one tensor, in all and of each relation. */
+/** Candidates of one tensor, in total and per relation. */
 export const maxCandidates = 8;
 const maxByRelation: Readonly<Record<Relation, number>> = {
   ancestor: 3,
@@ -44,11 +44,11 @@ const maxByRelation: Readonly<Record<Relation, number>> = {
   sibling: 3,
   neighbour: 2,
 };
-/** How far back a changed tensor is looked for. */
+/** Versions to go back in search of a changed tensor. */
 const maxSteps = 64;
 const siblingsEachSide = 2;
 
-/** Candidates of every tensor, the likeliest first. */
+/** Candidates of every tensor, likeliest first. */
 export function candidateReferences(
   versions: readonly ArchiveVersion[],
   lineage: Lineage = () => [],
@@ -58,12 +58,12 @@ export function candidateReferences(
   return finder.found();
 }
 
-/** Finds the leaf of one version that stands where a leaf of another does. */
+/** Finds the tensor at the position in one version that a leaf has in another. */
 class LeafIndex {
   private readonly byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
   private readonly byName = new Map<Hash, ReadonlyMap<string, Hash>>();
-  at(version: ArchiveVersion, leaf: ArchiveLeaf, as: ArchiveVersion): Hash | undefined {
-    const byPath = version.architecture === as.architecture;
+  find(version: ArchiveVersion, leaf: ArchiveLeaf, owner: ArchiveVersion): Hash | undefined {
+    const byPath = version.architecture === owner.architecture;
     const index = byPath ? this.byPath : this.byName;
     let places = index.get(version.versionId);
     if (places === undefined)
@@ -79,7 +79,7 @@ class Finder {
   private readonly byId: ReadonlyMap<Hash, ArchiveVersion>;
   private readonly children = new Map<Hash, ArchiveVersion[]>();
   private readonly series = new Map<string, ArchiveVersion[]>();
-  private readonly places = new LeafIndex();
+  private readonly leaves = new LeafIndex();
   private readonly candidates = new Map<Hash, CandidateReference[]>();
 
   constructor(
@@ -101,21 +101,21 @@ class Finder {
       for (const { sibling, base } of siblings)
         this.add({
           to: leaf.tensor,
-          from: this.places.at(sibling, leaf, version),
-          previous: base && this.places.at(base, leaf, version),
+          from: this.leaves.find(sibling, leaf, version),
+          previous: base && this.leaves.find(base, leaf, version),
           relation: "sibling",
         });
       for (const neighbour of neighbours)
         this.add({
           to: leaf.tensor,
-          from: this.places.at(neighbour, leaf, version),
+          from: this.leaves.find(neighbour, leaf, version),
           previous: undefined,
           relation: "neighbour",
         });
     }
   }
 
-  /** Through the nearest version back that has another tensor here, and the next one before that. */
+  /** Adds the nearest earlier tensor at this position that differs, and the next one before it. */
   private addAncestors(version: ArchiveVersion, leaf: ArchiveLeaf): void {
     for (const base of version.bases) {
       const [nearest, before, further] = this.changesBefore(base, leaf, version);
@@ -123,20 +123,20 @@ class Finder {
       this.add({ to: leaf.tensor, from: nearest, previous: before, relation: "ancestor" });
       if (before === undefined) continue;
       this.add({ to: leaf.tensor, from: before, previous: further, relation: "ancestor" });
-      // The other way round too: the newest may be the one that is kept for speed.
+      // Also in the other direction: the newest version may be the one that is stored for speed.
       this.add({ to: before, from: nearest, previous: leaf.tensor, relation: "descendant" });
     }
   }
 
-  /** The tensors that stood here before, nearest first, each another than the one after it; three at most. */
-  private changesBefore(base: Hash, leaf: ArchiveLeaf, as: ArchiveVersion): readonly Hash[] {
+  /** Up to three earlier tensors at this position, nearest first, each different from the one after it. */
+  private changesBefore(base: Hash, leaf: ArchiveLeaf, owner: ArchiveVersion): readonly Hash[] {
     const found: Hash[] = [];
     let last = leaf.tensor;
     let at: Hash | undefined = base;
     for (let step = 0; at !== undefined && step < maxSteps && found.length < 3; step++) {
       const version = this.byId.get(at);
-      const tensor = version === undefined ? undefined : this.places.at(version, leaf, as);
-      // Who did not train this tensor has nothing to add: its base did, and is asked for itself.
+      const tensor = version === undefined ? undefined : this.leaves.find(version, leaf, owner);
+      // A version that inherited this tensor adds nothing: the version that trained it is visited too.
       if (step === 0 && tensor === leaf.tensor) return found;
       if (tensor !== undefined && tensor !== last) {
         found.push(tensor);
@@ -175,7 +175,7 @@ class Finder {
     if (relation === "ancestor") this.put({ to: from, from: to, relation: "descendant" });
   }
 
-  /** Once a pair: what is known of a previous is added to it. */
+  /** Keeps one candidate per pair; a previous tensor that becomes known is added to it. */
   private put(candidate: CandidateReference): void {
     let own = this.candidates.get(candidate.to);
     if (own === undefined) this.candidates.set(candidate.to, (own = []));
@@ -205,7 +205,7 @@ function push<Key, Value>(rows: Map<Key, Value[]>, key: Key, value: Value): void
   else row.push(value);
 }
 
-/** The versions beside one in an ordered row, nearest first. */
+/** The versions next to one in an ordered row, nearest first. */
 function nearestInRow(
   row: readonly ArchiveVersion[],
   version: ArchiveVersion,

@@ -1,10 +1,10 @@
 /**
- * Which tensor is coded against which while a plan is applied, so that no step, and no crash between two,
- * leaves a tensor that is rebuilt through itself or by a longer chain than the store reads. Pure bookkeeping.
+ * Tracks which tensor is encoded against which while a plan is applied, so that no step, and no crash between
+ * two steps, leaves a cycle or a chain longer than the store decodes. Pure.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-/** What a tensor is coded against; nothing where it is decoded from its own bytes. */
+/** The tensors that a tensor is encoded against; none where its own bytes are enough to decode it. */
 export interface CodedAgainst {
   readonly base?: Hash | undefined;
   readonly previous?: Hash | undefined;
@@ -15,7 +15,7 @@ export class ChainGuard {
   private readonly dependants = new Map<Hash, Set<Hash>>();
   constructor(private readonly maxDepth: number) {}
 
-  /** The tensor lies in this form now. */
+  /** Notes that the tensor is stored in this form now. */
   set(id: Hash, form: CodedAgainst): void {
     for (const source of this.sourcesOf(id)) this.dependants.get(source)?.delete(id);
     this.forms.set(id, { base: form.base, previous: form.previous });
@@ -34,11 +34,11 @@ export class ChainGuard {
     return [base, previous].filter((source) => source !== undefined);
   }
 
-  /** How many tensors must be decoded before this one. */
+  /** Length of the longest chain of tensors that must be decoded before this one. */
   depth(id: Hash, known = new Map<Hash, number>()): number {
     const found = known.get(id);
     if (found !== undefined) return found;
-    // Should there be a circle after all, it counts as too deep and not for ever.
+    // A cycle, should there be one after all, counts as infinitely deep; the search still ends.
     known.set(id, Number.POSITIVE_INFINITY);
     const depth = this.sourcesOf(id).reduce(
       (most, source) => Math.max(most, 1 + this.depth(source, known)),
@@ -48,7 +48,7 @@ export class ChainGuard {
     return depth;
   }
 
-  /** How many tensors are decoded one after the other above this one, at most. */
+  /** Length of the longest chain of tensors that are decoded after this one and need it. */
   height(id: Hash, known = new Map<Hash, number>()): number {
     const found = known.get(id);
     if (found !== undefined) return found;
@@ -60,7 +60,7 @@ export class ChainGuard {
     return height;
   }
 
-  /** Whether `id` is `source` or needed to decode it. */
+  /** Whether `id` is `source`, or is needed to decode it. */
   isNeeded(id: Hash, source: Hash, seen = new Set<Hash>()): boolean {
     if (id === source) return true;
     if (seen.has(source)) return false;
@@ -68,7 +68,7 @@ export class ChainGuard {
     return this.sourcesOf(source).some((next) => this.isNeeded(id, next, seen));
   }
 
-  /** Whether the tensor can take this form now, with everything that is coded against it as it is. */
+  /** Whether the tensor can be stored in this form now, while the tensors encoded against it stay as they are. */
   admits(id: Hash, { base, previous }: CodedAgainst): boolean {
     const sources = [base, previous].filter((source) => source !== undefined);
     if (sources.some((source) => this.isNeeded(id, source))) return false;

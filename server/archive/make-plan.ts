@@ -1,6 +1,6 @@
 /**
- * Makes the plan of a measured graph: the planner's best, in a form that packs can hold, unless what lies
- * there is nearly as good with a few changes. Pure but for the clock that bounds the search.
+ * Makes the plan for a measured graph: the planner's best tree in a form that packs can hold, unless the current
+ * storage with a few changes is nearly as good. Pure except for the clock that bounds the search.
  */
 import type { Clock } from "../../shared/ports.js";
 import { isWithin, limitsOf } from "../planner/budgets.js";
@@ -22,30 +22,32 @@ import { settleTree } from "./settle-tree.js";
 
 export interface PlanRequest {
   readonly scheme: PlanningScheme;
-  /** α; null: none. */
+  /** α of every snapshot's budget; null for no budget. */
   readonly ratio: number | null;
   /**
-   * How long better plans are looked for; as long again at most for bringing them into a form that can be
-   * written.
+   * Time to search for better plans; bringing them into a form that can be written takes at most as long
+   * again.
    */
   readonly timeLimitMs: number;
-  /** Tensors to decode before any other one, at most. */
+  /** Longest chain of tensors to decode before another one. */
   readonly maxDepth: number;
 }
-/**
- * Costs of every snapshot under the plan's scheme: stored for speed, and as it lies now (null where some
- * tensor cannot stay as it lies).
- */
 export interface PlanResult {
   readonly plan: StoragePlan;
+  /** For each snapshot its tensors, as indices into `plan.vertices`. */
   readonly members: readonly (readonly number[])[];
+  /** Recreation cost of each snapshot, in µs, when stored for speed. */
   readonly leastCosts: readonly number[];
+  /** The same as stored now; null where some tensor cannot stay as it is. */
   readonly currentCosts: readonly number[] | null;
 }
 
-/** Everything is not rearranged for less than this share: estimates and measured rates move by as much. */
+/**
+ * The plan stays close to the current storage unless another tree saves more than this share: estimates and
+ * measured rates vary by as much.
+ */
 const rearrangingShare = 0.02;
-/** … and not rearranged in another way where that writes nearly as much. */
+/** … and only where staying close writes less than this share of the bytes that the other tree writes. */
 const writtenShare = 0.5;
 
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID */
@@ -75,14 +77,14 @@ export function makePlan(
       ...(scheme === "parallel" ? { snapshotsOnce: graph.members } : {}),
     });
   const storage = (tree: ParentEdges): number => new StorageTree(graph, tree).storageCost;
-  // What the planner found leans on predictions that may not stand together; what was found without any has
-  // room for those that do.
+  // The planner's tree may use predictions that cannot all be written together. A tree that was found without
+  // any has room for those that can.
   const first = settle(checkPlan(graph, found));
   const second = settle(repair(plainTree(graph)));
   const settled =
     isWithinBudgets(graph, second, budgets, scheme) && storage(second) < storage(first) ? second : first;
-  const lies = currentTree(graph);
-  const near = lies === undefined ? undefined : settle(repair(lies));
+  const current = currentTree(graph);
+  const near = current === undefined ? undefined : settle(repair(current));
   const isNearEnough =
     near !== undefined &&
     isWithinBudgets(graph, near, budgets, scheme) &&
@@ -95,11 +97,13 @@ export function makePlan(
     members: membersOf(graph, plan),
     leastCosts: [...snapshotCosts(graph, minRecreationCosts(graph), scheme)],
     currentCosts:
-      lies === undefined ? null : [...snapshotCosts(graph, new StorageTree(graph, lies).recreation, scheme)],
+      current === undefined
+        ? null
+        : [...snapshotCosts(graph, new StorageTree(graph, current).recreation, scheme)],
   };
 }
 
-/** The tree that is cheapest to store where nothing is predicted with a second tensor. */
+/** The tree cheapest to store of those without predictions from a second tensor. */
 function plainTree(graph: StorageGraph): ParentEdges {
   return minimumArborescence(graph, {
     first: graph.storage,
@@ -119,7 +123,7 @@ function isWithinBudgets(
   );
 }
 
-/** Bytes that are to be written for a tree. */
+/** Bytes to write for a tree. */
 function writtenBytes(graph: StorageGraph, edges: ParentEdges): number {
   return edges.reduce(
     (sum, edge) => (edge < 0 || graph.kinds[edge] === "current" ? sum : sum + graph.storage[edge]!),
@@ -127,25 +131,25 @@ function writtenBytes(graph: StorageGraph, edges: ParentEdges): number {
   );
 }
 
-/** How everything lies; undefined where some tensor cannot stay so. */
+/** The tree of the current storage; undefined where some tensor cannot stay as it is. */
 function currentTree(graph: StorageGraph): ParentEdges | undefined {
-  const lies = new Int32Array(graph.vertexCount).fill(-1);
+  const edges = new Int32Array(graph.vertexCount).fill(-1);
   graph.kinds.forEach((kind, edge) => {
-    if (kind === "current") lies[graph.to[edge]!] = edge;
+    if (kind === "current") edges[graph.to[edge]!] = edge;
   });
-  return lies.indexOf(-1, 1) >= 0 || new StorageTree(graph, lies).subtree(0).length < graph.vertexCount
+  return edges.indexOf(-1, 1) >= 0 || new StorageTree(graph, edges).subtree(0).length < graph.vertexCount
     ? undefined
-    : lies;
+    : edges;
 }
 
 function membersOf(
   { snapshotIds, members, vertexIds }: StorageGraph,
   { vertices }: StoragePlan,
 ): readonly (readonly number[])[] {
-  const place = new Map(vertices.map(({ vertex }, at) => [vertex, at]));
+  const indexOf = new Map(vertices.map(({ vertex }, index) => [vertex, index]));
   return snapshotIds.map((_, s) =>
     Array.from(members.items.subarray(members.start[s], members.start[s + 1]), (v) =>
-      place.get(vertexIds[v]!)!,
+      indexOf.get(vertexIds[v]!)!,
     ),
   );
 }

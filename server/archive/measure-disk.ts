@@ -1,6 +1,6 @@
 /**
- * How fast the disk of a folder gives bytes that no cache holds: a file of its own, written durably and read
- * past the cache where the system can.
+ * Measures how fast a folder's disk reads bytes that are not cached: writes a temporary file durably and reads
+ * it past the cache where the system can.
  */
 import { constants } from "node:fs";
 import { open, rm } from "node:fs/promises";
@@ -10,12 +10,12 @@ import type { Clock } from "../../shared/ports.js";
 const blockBytes = 1024 * 1024;
 const blocks = 8;
 const rounds = 2;
-/** Names of two processes must not meet; the folder is one process's own, so a count does. */
+/** Makes file names unique within the process; the process id does between processes. */
 let measured = 0;
 
 /**
- * Microseconds a byte. Where the disk cannot be read past its cache (a file system in memory), the cache's
- * own speed. @throws the file system's errors where the folder cannot be written
+ * Microseconds per byte. Where the cache cannot be bypassed (a file system in memory), the cache's own speed.
+ * @throws the file system's errors where the folder cannot be written
  */
 export async function measureDiskUsPerByte(folder: string, clock: Clock): Promise<number> {
   const path = join(folder, `disk-speed-${process.pid}-${measured++}`);
@@ -39,7 +39,7 @@ export async function measureDiskUsPerByte(folder: string, clock: Clock): Promis
 }
 
 async function timeReading(path: string, clock: Clock, flags: number): Promise<number | undefined> {
-  // Reads past the cache want memory that begins at a page, which that of a WebAssembly memory does.
+  // Reading past the cache needs memory aligned to a page, which a WebAssembly memory is.
   const target = new Uint8Array(new WebAssembly.Memory({ initial: blockBytes / 65_536 }).buffer);
   const file = await open(path, flags).catch(() => undefined);
   if (file === undefined) return undefined;

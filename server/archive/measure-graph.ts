@@ -1,7 +1,7 @@
 /**
- * The storage graph of a fleet: a vertex for every distinct tensor that is kept, a snapshot for every
- * version, and whatever edges the sources know. Reads every tensor once for its sample, place by place, so
- * that what is compared is read together; lets others have their turn between tensors.
+ * Measures a fleet's storage graph: a vertex for every distinct kept tensor, a snapshot for every version, and
+ * the edges that the sources find. Reads every tensor once for its sample, position by position in the models,
+ * so that tensors to be compared are read close together. Yields to other work between tensors.
  */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
@@ -10,13 +10,8 @@ import type { ArchiveEncoding } from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
 import { candidateReferences, type ArchiveVersion } from "./candidate-references.js";
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
-import {
-  unreadableEdge,
-  defaultEdgeSources,
-  isAboutOneTensor,
-  type EdgeContext,
-  type EdgeSource,
-} from "./storage-edges.js";
+import { unreadableEdge, defaultEdgeSources } from "./storage-edges.js";
+import { isAboutOneTensor, type EdgeContext, type EdgeSource } from "./edge-costs.js";
 import { tensorSamples } from "./tensor-samples.js";
 
 export interface MeasureOptions {
@@ -24,14 +19,15 @@ export interface MeasureOptions {
   readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
   readonly rates: ArchiveRates;
   readonly sources?: readonly EdgeSource[];
-  /** Longest time a stretch of estimating may take before others have a turn. */
+  /** Whether other work should run before the next tensor. */
   readonly shouldYield: () => boolean;
   readonly onProgress?: (done: number, total: number) => void;
   readonly signal?: AbortSignal;
 }
 
 /**
- * `unmeasured`: tensors that could not be read. @throws FILE_FAILED where the disk fails; the signal's reason
+ * `unmeasured` lists the tensors that could not be read.
+ * @throws FILE_FAILED where the disk fails; the signal's reason
  */
 export async function measureGraph(
   objects: Pick<ArchiveSource["objects"], "openTensor">,
@@ -53,12 +49,12 @@ export async function measureGraph(
   const edges: EdgeInput[] = [];
   const unmeasured: Hash[] = [];
   const order = byPosition(versions);
-  for (const [at, id] of order.entries()) {
+  for (const [index, id] of order.entries()) {
     signal?.throwIfAborted();
     const tensor = tensors.get(id)!;
     edges.push(...(await edgesOf(context, tensor, sources, unmeasured)));
     if (shouldYield()) {
-      onProgress?.(at + 1, order.length);
+      onProgress?.(index + 1, order.length);
       await new Promise(setImmediate);
     }
   }
@@ -74,8 +70,8 @@ export async function measureGraph(
 }
 
 /**
- * A tensor that is damaged, or was collected meanwhile, keeps nobody from planning the others: it stays as it
- * lies.
+ * A tensor that is damaged, or was collected meanwhile, does not prevent planning the others: it stays as it
+ * is.
  */
 async function edgesOf(
   context: EdgeContext,
@@ -94,15 +90,15 @@ async function edgesOf(
   }
 }
 
-/** Every tensor once: place by place in the models, versions in the order they came. */
+/** Every tensor once: by position in the models, and there by the order of the versions. */
 function byPosition(versions: readonly ArchiveVersion[]): readonly Hash[] {
-  const places = new Map<string, Set<Hash>>();
+  const positions = new Map<string, Set<Hash>>();
   for (const { leaves } of [...versions].sort((a, b) => a.position - b.position)) {
     for (const { path, tensor } of leaves) {
-      let place = places.get(path);
-      if (place === undefined) places.set(path, (place = new Set()));
-      place.add(tensor);
+      const tensors = positions.get(path);
+      if (tensors === undefined) positions.set(path, new Set([tensor]));
+      else tensors.add(tensor);
     }
   }
-  return [...new Set([...places.values()].flatMap((place) => [...place]))];
+  return [...new Set([...positions.values()].flatMap((tensors) => [...tensors]))];
 }

@@ -1,6 +1,6 @@
 /**
- * What a plan leaves to be done in a store as it is now: what to write anew and in which order, what is done
- * already, what the plan no longer fits. Pure over what the store says.
+ * Compares a plan with the store as it is now: tensors to rewrite and in which order, tensors that are done,
+ * tensors that the plan no longer fits. Pure, given the store's answers.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
@@ -8,9 +8,9 @@ import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-s
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { PlannedVertex } from "../planner/storage-plan.js";
 import { previousOf, type ArchiveEncoding, type ArchivePlan } from "./archive-plan.js";
-import { edgeKinds } from "./storage-edges.js";
+import { edgeKinds } from "./edge-costs.js";
 
-/** One tensor to be written anew. */
+/** One tensor to rewrite. */
 export interface ApplyItem {
   readonly id: Hash;
   readonly kind: string;
@@ -18,24 +18,26 @@ export interface ApplyItem {
   readonly previous?: Hash;
   readonly plannedBytes: number;
 }
-/** A tensor that the plan no longer fits: it stays as it is. */
+
+/** A tensor that the plan no longer fits; it stays as it is. */
 export interface StaleTensor {
   readonly tensor: Hash;
   readonly code: "PLAN_STALE";
   readonly message: string;
 }
+
 export interface PendingWork {
-  /** What is coded against another of these after it. */
+  /** A tensor comes after those that it is encoded against. */
   readonly items: readonly ApplyItem[];
-  /** Tensors that stay as they lie, and those that lie as planned already. */
+  /** Tensors that the plan keeps as they are, and those that are stored as planned already. */
   readonly kept: number;
   readonly done: number;
   readonly stale: readonly StaleTensor[];
-  /** Tensors that are kept and that the plan does not know: they came after it. */
+  /** Kept tensors that came after the plan was made. */
   readonly unplanned: number;
 }
 
-/** Kinds that can be written here; other sources of edges bring who writes theirs. */
+/** Kinds of edges that can be written here. */
 const writable: ReadonlySet<string> = new Set([
   edgeKinds.raw,
   edgeKinds.packed,
@@ -52,7 +54,7 @@ export function encodingOfKind(kind: string): ArchiveEncoding {
       : "packed";
 }
 
-/** Whether a tensor lies as planned. An encoder may have found less to refer to than it was offered. */
+/** Whether a tensor is stored as planned. */
 function isStoredAsPlanned(
   { code, base, previous }: TensorEncoding,
   { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem,
@@ -69,8 +71,8 @@ function isStoredAsPlanned(
 }
 
 /**
- * @param kept tensors that kept versions have now
- * @throws PLAN_INVALID where the plan has a kind of edge that nobody here can write
+ * @param kept ids of the objects that kept versions need now
+ * @throws PLAN_INVALID where the plan has a kind of edge that cannot be written here
  */
 export function findPendingWork(
   { plan, members }: ArchivePlan,
@@ -96,12 +98,12 @@ export function findPendingWork(
         { kind: vertex.kind },
       );
     const item = itemOf(vertex);
-    const lies = objects.encodingOf(item.id);
-    if (lies === undefined || !kept.has(item.id))
-      refuse(item.id, "no version that is kept has this tensor any more, or it cannot be read");
+    const current = objects.encodingOf(item.id);
+    if (current === undefined || !kept.has(item.id))
+      refuse(item.id, "no kept version has this tensor any more, or it cannot be read");
     else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id)))
-      refuse(item.id, "what it was to be coded against is gone");
-    else if (isStoredAsPlanned(lies, item)) done++;
+      refuse(item.id, "a tensor that it was to be encoded against is gone");
+    else if (isStoredAsPlanned(current, item)) done++;
     else items.set(item.id, item);
   }
   const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
@@ -122,8 +124,8 @@ function itemOf(vertex: PlannedVertex): ApplyItem {
 }
 
 /**
- * Version after version, because what was saved together lies together and its pack can go as a whole; what
- * an item is coded against before it.
+ * Version by version, because tensors that were saved together share a pack, which can then be dropped as a
+ * whole; a tensor's base before the tensor.
  */
 function inWritingOrder(
   items: ReadonlyMap<Hash, ApplyItem>,
@@ -144,7 +146,7 @@ function inWritingOrder(
     }
     for (const item of waiting.reverse()) ordered.add(item);
   };
-  for (const own of members) for (const at of own) add(items.get(vertices[at]!.vertex as Hash));
+  for (const indices of members) for (const index of indices) add(items.get(vertices[index]!.vertex as Hash));
   for (const item of items.values()) add(item);
   return [...ordered];
 }

@@ -1,13 +1,10 @@
-/**
- * Plans a fleet's storage: reads what is kept, measures the graph, plans in a thread, sums up. Changes
- * nothing.
- */
+/** Plans a fleet's storage: reads the kept versions, measures the graph, plans in a thread. Changes nothing. */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { maxChainDepth } from "../../shared/objects/object-store.js";
 import type { Clock } from "../../shared/ports.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
 import type { StoragePlan } from "../planner/storage-plan.js";
-import { applyDefaults } from "./apply-plan.js";
+import { applyDefaults } from "./plan-application.js";
 import {
   archivePlanFormat,
   type ArchiveEncoding,
@@ -21,7 +18,7 @@ import { measureGraph } from "./measure-graph.js";
 import { planInWorker } from "./plan-in-worker.js";
 import type { PlanResult } from "./make-plan.js";
 import { readArchive, type ArchiveContent, type ArchiveSource } from "./read-versions.js";
-import { edgeKinds, entryBytes, type EdgeSource } from "./storage-edges.js";
+import { edgeKinds, entryBytes, type EdgeSource } from "./edge-costs.js";
 
 export interface PlanTools {
   readonly codec: DeltaCodec;
@@ -29,11 +26,11 @@ export interface PlanTools {
   readonly clock: Clock;
 }
 export interface PlanArchiveOptions {
-  /** α: what a version may cost to rebuild, against all stored for speed; null: whatever it costs. */
+  /** α: the recreation cost that a version may have, relative to storage for speed; null for no bound. */
   readonly ratio: number | null;
   readonly scheme?: PlanningScheme;
   readonly layout?: ArchiveEncoding;
-  /** How long better plans are looked for. */
+  /** Time to search for better plans. */
   readonly timeLimitMs?: number;
   readonly sources?: readonly EdgeSource[];
   readonly signal?: AbortSignal;
@@ -41,11 +38,12 @@ export interface PlanArchiveOptions {
 }
 
 /**
- * Chains are planned shorter than a store reads, so that what devices send coded against the newest has room.
+ * Chains are planned shorter than the store allows, so that uploads encoded against the newest version still
+ * fit.
  */
 export const maxPlannedDepth = Math.floor((3 * maxChainDepth) / 4);
 const defaultTimeLimitMs = 10_000;
-/** Estimating gives way to others after this. */
+/** Estimating yields to other work after this time. */
 const maxBlockingMs = 8;
 
 /** @throws BUDGET_UNREACHABLE, COLLECTION_REFUSED where a kept version cannot be read, the signal's reason */
@@ -129,8 +127,8 @@ function summarise(
     materialised: recreationOf(leastCosts),
     now: currentCosts === null ? null : recreationOf(currentCosts),
     planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),
-    // New copies between two collections, and about as much again for packs that are rewritten because some
-    // of them stays.
+    // New copies between two collections, and about as much again for packs that a collection rewrites because
+    // some of their objects stay.
     diskNeeded: 2 * Math.min(rewrittenBytes, applyDefaults.collectBytes + applyDefaults.batchBytes),
   };
 }

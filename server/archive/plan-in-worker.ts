@@ -1,4 +1,4 @@
-/** Plans in a thread of its own, so that who serves goes on; hands the graph over in pieces. */
+/** Plans in a thread of its own, so that the server is not blocked. Sends the graph to it in parts. */
 import { Worker } from "node:worker_threads";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import type { StorageGraphInput } from "../planner/storage-graph.js";
@@ -10,7 +10,7 @@ const edgesPerMessage = 4000;
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID, the signal's reason */
 export async function planInWorker(
   { vertices, edges, snapshots }: StorageGraphInput,
-  question: PlanRequest,
+  request: PlanRequest,
   {
     signal,
     onProgress,
@@ -18,10 +18,10 @@ export async function planInWorker(
 ): Promise<PlanResult> {
   signal?.throwIfAborted();
   const worker = new Worker(new URL("plan-worker.js", import.meta.url));
-  const answered = new Promise<PlanResult>((resolve, reject) => {
+  const result = new Promise<PlanResult>((resolve, reject) => {
     worker.on("message", (message: FromPlanWorker) => {
       if ("progress" in message) onProgress?.(message.progress);
-      else if ("answer" in message) resolve(message.answer);
+      else if ("result" in message) resolve(message.result);
       else reject(errorOf(message.error));
     });
     worker.on("error", reject);
@@ -29,7 +29,7 @@ export async function planInWorker(
       reject(
         new StemmaError(
           "INTERNAL",
-          "The thread that plans the storage ended without a plan. Plan again, with a shorter time or fewer versions if memory is short.",
+          "The planning thread ended without a plan. Plan again; if memory is short, with a shorter time or fewer versions.",
         ),
       );
     });
@@ -41,17 +41,17 @@ export async function planInWorker(
       { once: true },
     );
   });
-  answered.catch(() => undefined);
-  const say = (message: ToPlanWorker): void => {
+  result.catch(() => undefined);
+  const send = (message: ToPlanWorker): void => {
     worker.postMessage(message);
   };
   try {
-    for (let at = 0; at < edges.length && signal?.aborted !== true; at += edgesPerMessage) {
-      say({ edges: edges.slice(at, at + edgesPerMessage) });
+    for (let start = 0; start < edges.length && signal?.aborted !== true; start += edgesPerMessage) {
+      send({ edges: edges.slice(start, start + edgesPerMessage) });
       await new Promise(setImmediate);
     }
-    say({ vertices, snapshots, question });
-    return await answered;
+    send({ vertices, snapshots, request });
+    return await result;
   } finally {
     await worker.terminate();
   }

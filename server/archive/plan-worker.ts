@@ -1,22 +1,20 @@
-/**
- * The thread in which plans are made: planning computes for seconds without a pause. Takes a graph in pieces.
- */
+/** The planning thread: planning computes for seconds without a pause. Receives the graph in parts. */
 import { parentPort } from "node:worker_threads";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import { makePlan, type PlanResult, type PlanRequest } from "./make-plan.js";
 
-/** To the worker: edges in pieces, then what is asked. */
+/** To the worker: edges in parts, then the request. */
 export type ToPlanWorker =
   | { readonly edges: readonly EdgeInput[] }
   | {
       readonly vertices: StorageGraphInput["vertices"];
       readonly snapshots: StorageGraphInput["snapshots"];
-      readonly question: PlanRequest;
+      readonly request: PlanRequest;
     };
 export type FromPlanWorker =
-  | { readonly answer: PlanResult }
+  | { readonly result: PlanResult }
   | { readonly progress: string }
   | {
       readonly error: {
@@ -28,7 +26,7 @@ export type FromPlanWorker =
 
 const port = parentPort;
 const edges: EdgeInput[] = [];
-const say = (message: FromPlanWorker): void => {
+const send = (message: FromPlanWorker): void => {
   port?.postMessage(message);
 };
 port?.on("message", (message: ToPlanWorker) => {
@@ -36,15 +34,15 @@ port?.on("message", (message: ToPlanWorker) => {
     for (const edge of message.edges) edges.push(edge);
     return;
   }
-  const { vertices, snapshots, question } = message;
+  const { vertices, snapshots, request } = message;
   try {
-    say({
-      answer: makePlan({ vertices, edges, snapshots }, question, nodeClock(), (progress) => {
-        say({ progress });
+    send({
+      result: makePlan({ vertices, edges, snapshots }, request, nodeClock(), (progress) => {
+        send({ progress });
       }),
     });
   } catch (error) {
-    say({
+    send({
       error:
         error instanceof StemmaError
           ? {

@@ -1,6 +1,6 @@
 /**
- * What a fleet keeps, as planning sees it: versions with their leaves, and every distinct tensor with how it
- * lies now. Reads trees and names, no tensor.
+ * Reads what planning needs of a fleet: the kept versions with their leaves, and every distinct tensor with its
+ * current encoding. Reads trees and names, no tensor.
  */
 import { decodeNames } from "../../shared/model/names.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
@@ -9,7 +9,7 @@ import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ArchiveVersion, Lineage } from "./candidate-references.js";
 
-/** What of a repository planning asks. */
+/** The part of a repository that planning uses. */
 export type ArchiveSource = Pick<FleetRepository, "versions" | "liveObjects"> & {
   readonly objects: Pick<ObjectReader, "read" | "stat" | "has" | "encodingOf" | "openTensor">;
 };
@@ -24,19 +24,19 @@ export interface ArchiveContent {
   readonly versions: readonly ArchiveVersion[];
   readonly tensors: ReadonlyMap<Hash, ArchiveTensor>;
   /**
-   * Tensors that kept versions name and the store cannot decode now: they stay as they are, and so do their
-   * versions.
+   * Tensors of kept versions that the store cannot decode now. They stay as they are, as do all tensors of
+   * their versions.
    */
   readonly unreadable: readonly Hash[];
   readonly lineage: Lineage;
 }
 
-/** So many versions are read between two looks at what else is to be done. */
+/** Versions that are read before other work may run. */
 const versionsBetweenYields = 16;
 
 /**
- * Reads all versions that are kept. A version with a tensor that cannot be decoded now is left out: its cost
- * cannot be told.
+ * Reads all kept versions. A version with a tensor that cannot be decoded now is left out: its recreation cost
+ * is unknown.
  * @throws COLLECTION_REFUSED where a kept version's tree cannot be read
  */
 export async function readArchive(source: ArchiveSource): Promise<ArchiveContent> {
@@ -45,7 +45,7 @@ export async function readArchive(source: ArchiveSource): Promise<ArchiveContent
   const tensors = new Map<Hash, ArchiveTensor>();
   const unreadable = new Set<Hash>();
   const versions: ArchiveVersion[] = [];
-  let turn = 0;
+  let readCount = 0;
   for (const summary of summaries) {
     // A retired version is kept where it is held or in use; then its tree is live.
     if (!live.has(summary.record.objects.tree)) continue;
@@ -56,7 +56,7 @@ export async function readArchive(source: ArchiveSource): Promise<ArchiveContent
         .every(Boolean)
     )
       versions.push(version);
-    if (++turn % versionsBetweenYields === 0) await new Promise(setImmediate);
+    if (++readCount % versionsBetweenYields === 0) await new Promise(setImmediate);
   }
   const needed = new Set(versions.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor)));
   for (const id of tensors.keys()) if (!needed.has(id)) tensors.delete(id);

@@ -1,8 +1,9 @@
 /**
- * Brings a planned tree into a form that packs can hold and that is worth writing. The planner knows edges
- * from one source; a tensor that is predicted with a previous one needs that too, so it must be coded below
- * it: then it is there when it is needed, and nothing is rebuilt through itself. No chain is longer than is
- * planned for; what gains next to nothing stays as it lies. Budgets that were kept are kept. Pure.
+ * Brings a planned tree into a form that packs can hold and that is worth writing. The planner's edges have one
+ * source each; a tensor that is predicted with a second, previous one needs that too. So the source must be
+ * below the previous tensor in the tree: then it is decoded when it is needed, and there are no cycles. No
+ * chain is longer than allowed, and a tensor that would gain next to nothing stays as it is. Budgets that held
+ * before hold afterwards. Pure.
  */
 import { limitsOf, LimitMeter } from "../planner/budgets.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
@@ -11,21 +12,20 @@ import { StorageTree } from "../planner/storage-tree.js";
 import { previousOf } from "./archive-plan.js";
 
 /**
- * A tensor is written anew for speed, or where that saves more than this share of its bytes: estimates are no
- * better.
+ * A tensor is rewritten for speed, or to save more than this share of its bytes: estimates are no more precise.
  */
 const worthwhileShare = 0.02;
-/** Rounds of improving at most; each one but the last gains something. */
+/** Rounds of improvement, at most; each but the last gains something. */
 const maxRounds = 12;
 const repairRounds = 4;
 
 export interface SettleOptions {
-  /** Of every snapshot, Infinity where there is none; and the scheme they are meant under. */
+  /** Budget of every snapshot under the scheme; Infinity where there is none. */
   readonly budgets: Float64Array;
   readonly scheme: PlanningScheme;
-  /** Tensors to decode before any other one, at most. */
+  /** Longest chain of tensors to decode before another one. */
   readonly maxDepth: number;
-  /** Ends improving early; what is returned can be written all the same. */
+  /** Ends the improvement early; the returned tree can still be written. */
   readonly isTimeUp?: () => boolean;
 }
 
@@ -45,7 +45,7 @@ export function settleTree(
 class Settler {
   private readonly tree: StorageTree;
   private readonly meter: LimitMeter;
-  /** By edge: the vertex it predicts with besides its source; −1: none. */
+  /** For each edge the second vertex that it predicts with; −1 for none. */
   private readonly previous: Int32Array;
   private readonly maxDepth: number;
   private readonly isTimeUp: () => boolean;
@@ -60,7 +60,7 @@ class Settler {
     this.maxDepth = maxDepth;
     this.isTimeUp = isTimeUp;
     const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
-    // A previous tensor that is no vertex can be above nothing: such an edge is never sound.
+    // A previous tensor that is not a vertex cannot be above the source: such an edge is never sound.
     this.previous = Int32Array.from(graph.details, (detail) => {
       const id = previousOf({ detail });
       return id === undefined ? -1 : (number.get(id) ?? graph.vertexCount);
@@ -86,22 +86,22 @@ class Settler {
   }
 
   /**
-   * What cannot be as it is goes to the cheapest place where it can. That place may have to move itself
-   * later, so this is done some rounds; whoever still cannot be in the last one is stored from nothing. Then
-   * all can: from parents to children, whether a tensor can be depends on what is above it alone, and that is
-   * settled.
+   * Moves every vertex whose edge is unsound, or whose chain is too long, to its cheapest valid edge. The new
+   * source may have to move in its turn, so this takes some rounds. Vertices that are still invalid after the
+   * last are materialized. Then all are valid: parents are handled before children, and whether a vertex is
+   * valid depends only on the vertices above it.
    */
   repair(): void {
     for (let round = 0; round < repairRounds; round++) if (!this.repairAll((v) => this.bestEdge(v))) return;
     this.repairAll((v) => this.materializedEdge(v));
   }
 
-  /** Parents first. Returns whether anything had to move. */
-  private repairAll(wayFor: (v: number) => number): boolean {
+  /** Handles parents first. Returns whether any vertex moved. */
+  private repairAll(edgeFor: (v: number) => number): boolean {
     let moved = false;
     for (const v of this.tree.subtree(0).slice(1)) {
       if (this.isSound(v, this.tree.parentEdge[v]!) && this.depth(v) <= this.maxDepth) continue;
-      this.meter.move(v, wayFor(v));
+      this.meter.move(v, edgeFor(v));
       moved = true;
     }
     return moved;
@@ -118,10 +118,7 @@ class Settler {
     );
   }
 
-  /**
-   * Moves single tensors to where they are stored in less, as long as there are any and nothing below them
-   * suffers.
-   */
+  /** Moves single vertices to edges that store them in fewer bytes, as long as every vertex stays valid. */
   improve(): void {
     const { graph, tree } = this;
     for (let round = 0, moved = true; moved && round < maxRounds; round++) {
@@ -148,10 +145,7 @@ class Settler {
     return Array.from(items.subarray(start[v], start[v + 1]));
   }
 
-  /**
-   * Whether the source is not rebuilt through v, and what it is predicted with is needed for the source
-   * already.
-   */
+  /** Whether the source is not recreated through v, and is itself recreated through the edge's previous vertex. */
   private isSound(v: number, edge: number): boolean {
     const source = this.graph.from[edge]!;
     const previous = this.previous[edge]!;
@@ -162,7 +156,7 @@ class Settler {
     );
   }
 
-  /** Tensors to decode before v. */
+  /** Number of vertices to decode before v. */
   private depth(v: number): number {
     let depth = -1;
     for (let at = v; at > 0; at = this.tree.parent(at)) depth++;
@@ -179,13 +173,13 @@ class Settler {
     return isFine;
   }
 
-  /** The one that costs least to rebuild: no budget that can be kept is broken by it. */
+  /** The edge from nothing that is cheapest to recreate by: it breaks no budget that can be kept. */
   private materializedEdge(v: number): number {
     const { graph } = this;
-    const ways = this.edgesInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);
-    return ways.reduce(
+    const edges = this.edgesInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);
+    return edges.reduce(
       (best, edge) => (graph.recreation[edge]! < graph.recreation[best]! ? edge : best),
-      ways[0]!,
+      edges[0]!,
     );
   }
 }

@@ -1,16 +1,16 @@
 /**
- * Samples of stored tensors: runs of neighbouring elements at places that only type and shape decide, so
- * that the samples of two versions of a weight stand beside each other. Each tensor is read once as a rule;
- * what is held is bounded.
+ * Samples of stored tensors: runs of neighbouring elements at positions that depend only on type and length, so
+ * that the samples of two versions of a weight can be compared. As a rule each tensor is read once; the memory
+ * for samples is bounded.
  */
 import { dtypeBits, type DType } from "../../shared/tensor/dtype.js";
 import type { Hash, Tensor, TensorSource } from "../../shared/tensor/tensor.js";
 
-/** Elements of a sample, in runs; smaller tensors are their own sample. */
+/** Elements of a sample; smaller tensors are their own sample. */
 export const sampleElements = 16_384;
 const runElements = 64;
 
-/** Whether samples of a type can be taken: elements are whole bytes. */
+/** Whether tensors of a type can be sampled: their elements must be whole bytes. */
 export function isSampled(dtype: DType): boolean {
   return dtypeBits(dtype) % 8 === 0;
 }
@@ -28,7 +28,7 @@ export function sampleRanges(
   });
 }
 
-/** Cuts the sample out of a tensor that passes by in pieces. */
+/** Takes the sample out of a tensor that is read in chunks. */
 export async function sampleOf(
   source: Pick<TensorSource, "dtype" | "shape" | "byteLength" | "chunks">,
 ): Promise<Tensor> {
@@ -62,7 +62,7 @@ export interface TensorSamples {
 
 const defaultHeldBytes = 128 * 1024 * 1024;
 
-/** Samples of a store's tensors, the ones asked for last held. */
+/** Samples of a store's tensors; the most recently used are kept, up to `heldBytes`. */
 export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defaultHeldBytes): TensorSamples {
   const held = new Map<Hash, Tensor>();
   let bytes = 0;

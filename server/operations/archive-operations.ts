@@ -3,7 +3,7 @@ import { cpus, hostname } from "node:os";
 import { join } from "node:path";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { openArchive } from "../archive/archive.js";
-import type { ApplyProgress } from "../archive/apply-plan.js";
+import type { ApplyProgress } from "../archive/plan-application.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { withoutUndefined } from "./without-undefined.js";
 import type { ServerOperations } from "../api/server-operations.js";

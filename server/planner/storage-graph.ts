@@ -17,7 +17,7 @@ export interface VertexInput {
 }
 export interface EdgeInput {
   /** The vertex from which the target is rebuilt; absent: from nothing (materialised). */
-  readonly from?: string;
+  readonly from?: string | undefined;
   readonly to: string;
   /** How it is stored: `raw`, `delta`, `planes`, `remote`, `replay`, …; any word. */
   readonly kind: string;
@@ -25,7 +25,7 @@ export interface EdgeInput {
   readonly storageCost: number;
   /** Cost to rebuild the target once the source is there, as a rule microseconds; finite, not negative. */
   readonly recreationCost: number;
-  readonly detail?: EdgeDetail;
+  readonly detail?: EdgeDetail | undefined;
 }
 /** Vertices that are retrieved together. A vertex may be in several. */
 export interface SnapshotInput {

@@ -25,7 +25,7 @@ export interface PlannedVertex {
   readonly kind: string;
   readonly storageCost: number;
   readonly recreationCost: number;
-  readonly detail?: EdgeDetail;
+  readonly detail?: EdgeDetail | undefined;
 }
 export interface PlannedSnapshot {
   readonly snapshot: string;

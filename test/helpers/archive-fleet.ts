@@ -4,7 +4,8 @@
  */
 import type { ArchiveRates } from "../../server/archive/archive-rates.js";
 import { planArchive, type PlanArchiveOptions } from "../../server/archive/plan-archive.js";
-import { applyPlan, type ApplyOptions, type ApplyReport } from "../../server/archive/apply-plan.js";
+import { applyPlan } from "../../server/archive/apply-plan.js";
+import type { ApplyOptions, ApplyReport } from "../../server/archive/plan-application.js";
 import type { ArchivePlan } from "../../server/archive/archive-plan.js";
 import { archiveCoder } from "../../server/archive/archive-coder.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";

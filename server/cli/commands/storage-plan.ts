@@ -6,7 +6,7 @@ import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { formatBytes, formatDuration, type Output } from "../../../shared/cli/output.js";
-import type { ApplyReport } from "../../archive/apply-plan.js";
+import type { ApplyReport } from "../../archive/plan-application.js";
 import {
   archiveEncodings,
   maxPlanBytes,

@@ -1,0 +1,168 @@
+/**
+ * Edges that store a tensor as a difference from another one. Found among the candidates that the versions'
+ * trees give; a sample decides which are worth it.
+ */
+import { commonBlock, extractBlock } from "../../shared/delta/common-block.js";
+import { encodingCodes } from "../../shared/delta/encoded.js";
+import { numberKind } from "../../shared/delta/numbers.js";
+import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
+import type { EdgeInput } from "../planner/storage-graph.js";
+import type { CandidateReference } from "./candidate-references.js";
+import {
+  edgeKinds,
+  edgeOf,
+  estimateSample,
+  isAboutOneTensor,
+  isCodable,
+  planesShare,
+  scaledBytes,
+  sideBytes,
+  worthwhileShare,
+  type EdgeContext,
+  type EdgeSource,
+} from "./edge-costs.js";
+import type { ArchiveTensor } from "./read-versions.js";
+import { sampleOf } from "./tensor-samples.js";
+import { wantedEncodingOf } from "./wanted-encoding.js";
+
+/**
+ * The difference from each candidate for which a sample promises a gain (models that were retrained from
+ * scratch promise none, ModelHub §V-B).
+ */
+export const deltaEdges: EdgeSource = async (context, tensor) => {
+  if (!isCodable(tensor)) return [];
+  const edges: EdgeInput[] = [];
+  for (const candidate of context.candidates(tensor.id)) {
+    const base = context.tensor(candidate.from);
+    if (base === undefined || base.header.dtype !== tensor.header.dtype || !isCodable(base)) continue;
+    try {
+      edges.push(
+        ...(isSameShape(base.header, tensor.header)
+          ? await sameShapeEdges(context, tensor, candidate)
+          : await blockEdges(context, tensor, base)),
+      );
+    } catch (error) {
+      // A damaged candidate is no reason to leave this tensor out.
+      if (!isAboutOneTensor(error)) throw error;
+    }
+  }
+  return edges;
+};
+
+function isSameShape(a: TensorHeader, b: TensorHeader): boolean {
+  return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
+}
+
+/** With the candidate as base, and also predicted along the line through its previous tensor and itself. */
+async function sameShapeEdges(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  candidate: CandidateReference,
+): Promise<readonly EdgeInput[]> {
+  const { layout } = await wantedEncodingOf(context, tensor);
+  if (layout === "fixed") return [];
+  const previous = layout === "planes" ? undefined : usablePrevious(context, tensor, candidate.previous);
+  const pair: SampledPair = {
+    inPlanes: layout === "planes",
+    baseId: candidate.from,
+    sample: await context.samples.get(tensor.id),
+    base: await context.samples.get(candidate.from),
+  };
+  const edges = [deltaEdge(context, tensor, pair)];
+  if (previous !== undefined) {
+    const sample = await context.samples.get(previous);
+    edges.push(deltaEdge(context, tensor, pair, { id: previous, sample }));
+  }
+  return edges.filter((edge) => edge !== undefined);
+}
+
+/** The second tensor of a prediction must have the same type and shape. */
+function usablePrevious(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  previous: Hash | undefined,
+): Hash | undefined {
+  const known = previous === undefined ? undefined : context.tensor(previous);
+  if (known === undefined || known.header.dtype !== tensor.header.dtype) return undefined;
+  return isSameShape(known.header, tensor.header) ? known.id : undefined;
+}
+
+interface SampledPair {
+  readonly inPlanes: boolean;
+  readonly baseId: Hash;
+  /** Samples of the tensor and of its base. */
+  readonly sample: Tensor;
+  readonly base: Tensor;
+}
+
+function deltaEdge(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  { inPlanes, baseId, sample, base }: SampledPair,
+  previous?: { readonly id: Hash; readonly sample: Tensor },
+): EdgeInput | undefined {
+  const { current } = tensor;
+  const isStoredSo =
+    current.base === baseId &&
+    current.previous === previous?.id &&
+    (current.code === encodingCodes.planes) === inPlanes;
+  if (isStoredSo) return undefined;
+  const { bytes, predictor } = estimateSample(context, sample, { base, previous: previous?.sample });
+  if (predictor !== (previous === undefined ? "base" : "extrapolated")) return undefined;
+  const storedBytes =
+    scaledBytes(bytes, sample, tensor.byteLength) * (inPlanes ? planesShare : 1) +
+    sideBytes(tensor.byteLength);
+  if (storedBytes > worthwhileShare * tensor.byteLength) return undefined;
+  return edgeOf(context, tensor, {
+    kind: inPlanes ? edgeKinds.deltaPlanes : edgeKinds.delta,
+    storedBytes,
+    decoding: inPlanes ? "planes" : previous === undefined ? "delta" : "extrapolated",
+    base: baseId,
+    previous: previous?.id,
+  });
+}
+
+/** Larger tensors are not compared by a block, because both are read completely for it. */
+const maxBlockTensorBytes = 64 * 1024 * 1024;
+
+/**
+ * The difference from a tensor of another shape (a last layer that was replaced, ModelHub footnote 3): the
+ * block that both have is encoded as a difference, the other numbers without a base.
+ */
+async function blockEdges(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  base: ArchiveTensor,
+): Promise<readonly EdgeInput[]> {
+  const { dtype, shape } = tensor.header;
+  const block = commonBlock(shape, base.header.shape);
+  if (context.layout !== "packed" || block === undefined || numberKind(dtype) === undefined) return [];
+  if (Math.max(tensor.byteLength, base.byteLength) > maxBlockTensorBytes) return [];
+  if (tensor.current.base === base.id) return [];
+  const blockBytes = tensorByteLength(dtype, block);
+  const sample = await sampleBlock(await context.load(tensor.id), block);
+  const baseSample = await sampleBlock(await context.load(base.id), block);
+  const inBlock = context.codec.estimate(sample, sample.bytes, { base: baseSample });
+  if (inBlock.predictor !== "base") return [];
+  const wholeSample = await context.samples.get(tensor.id);
+  const outside = context.codec.estimate(wholeSample, wholeSample.bytes);
+  const storedBytes =
+    scaledBytes(inBlock.bytes, sample, blockBytes) +
+    scaledBytes(outside.bytes, wholeSample, tensor.byteLength - blockBytes) +
+    2 * sideBytes(tensor.byteLength);
+  if (storedBytes > worthwhileShare * tensor.byteLength) return [];
+  return [edgeOf(context, tensor, { kind: edgeKinds.delta, storedBytes, decoding: "delta", base: base.id })];
+}
+
+async function sampleBlock({ dtype, shape, bytes }: Tensor, block: readonly number[]): Promise<Tensor> {
+  const blockBytes = extractBlock(bytes, shape, block, dtypeBits(dtype) / 8);
+  return await sampleOf({
+    dtype,
+    shape: block,
+    byteLength: blockBytes.length,
+    chunks: async function* () {
+      yield await Promise.resolve(blockBytes);
+    },
+  });
+}

@@ -1,0 +1,134 @@
+/**
+ * Edges of an archive's storage graph: their kinds, what the functions that make them get, and what an edge
+ * costs. Costs are estimated from samples; no tensor is encoded to find them.
+ */
+import type { DeltaCodec } from "../../shared/delta/codec.js";
+import type { Predictor } from "../../shared/delta/encoded.js";
+import { numberKind } from "../../shared/delta/numbers.js";
+import { StemmaError, type ErrorCode } from "../../shared/errors.js";
+import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
+import { indexEntryBytes } from "../../shared/objects/pack-format.js";
+import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
+import type { EdgeInput } from "../planner/storage-graph.js";
+import type { ArchiveEncoding } from "./archive-plan.js";
+import { recreationUs, type ArchiveRates, type EdgeMeasure } from "./archive-rates.js";
+import type { CandidateReference } from "./candidate-references.js";
+import type { ArchiveTensor } from "./read-versions.js";
+import { isSampled, type TensorSamples } from "./tensor-samples.js";
+
+/** Kinds of the edges made here. `delta-planes`: byte planes of the difference. `fixed`: fixed planes. */
+export const edgeKinds = {
+  current: "current",
+  raw: "raw",
+  packed: "packed",
+  planes: "planes",
+  fixed: "fixed",
+  delta: "delta",
+  deltaPlanes: "delta-planes",
+} as const;
+
+export interface EdgeContext {
+  readonly layout: ArchiveEncoding;
+  readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
+  readonly rates: ArchiveRates;
+  readonly samples: TensorSamples;
+  readonly tensor: (id: Hash) => ArchiveTensor | undefined;
+  readonly candidates: (id: Hash) => readonly CandidateReference[];
+  /** Reads a complete tensor, where a sample is not enough. */
+  readonly load: (id: Hash) => Promise<Tensor>;
+}
+
+/**
+ * Finds ways to store one tensor. The planner takes any edges; the code that applies a plan must know their
+ * kinds.
+ */
+export type EdgeSource = (
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+) => Promise<readonly EdgeInput[]> | readonly EdgeInput[];
+
+/** Bytes of a tensor's entry in a pack's index, with the ids of the tensors that it is encoded against. */
+export function entryBytes(
+  header: TensorHeader,
+  { base, previous }: { readonly base?: Hash | undefined; readonly previous?: Hash | undefined } = {},
+): number {
+  return indexEntryBytes({ header, ...(base && { base }), ...(previous && { previous }) }, 2);
+}
+
+/** Bytes of tables and headers, which an estimate from a sample does not count (measured: 10 to 60, by size). */
+export function sideBytes(byteLength: number): number {
+  return 10 + Math.min(80, byteLength / 64);
+}
+
+/** An encoding that takes more than this share of the raw bytes is not worth decoding. */
+export const worthwhileShare = 0.98;
+/** Byte planes are a little longer than the packed encoding (measured: 1 to 5 %). */
+export const planesShare = 1.03;
+
+export function isCodable({ header: { dtype }, byteLength }: ArchiveTensor): boolean {
+  return byteLength > 0 && byteLength <= maxCodedTensorBytes && isSampled(dtype);
+}
+
+/** One way to store a tensor, before it is priced. */
+export interface StorageWay {
+  readonly kind: string;
+  /** Without the index entry. */
+  readonly storedBytes: number;
+  readonly decoding: EdgeMeasure["decoding"];
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
+}
+
+/** The edge for one way to store a tensor, with its storage cost in bytes and recreation cost in µs. */
+export function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, way: StorageWay): EdgeInput {
+  const { kind, storedBytes, decoding, base, previous } = way;
+  return {
+    to: tensor.id,
+    kind,
+    from: base,
+    detail: previous === undefined ? undefined : { previous },
+    storageCost: Math.ceil(storedBytes) + entryBytes(tensor.header, { base, previous }),
+    recreationCost: recreationUs(rates, {
+      storedBytes,
+      byteLength: tensor.byteLength,
+      numbers: tensor.byteLength / (numberKind(tensor.header.dtype)?.bytes ?? 1),
+      decoding,
+      from: base === undefined ? "nothing" : "tensor",
+    }),
+  };
+}
+
+/**
+ * Estimates a sample's encoded bytes. Types whose numbers the codec does not know are encoded in planes; their
+ * sample is encoded in fact.
+ */
+export function estimateSample(
+  { codec }: EdgeContext,
+  sample: Tensor,
+  references: { readonly base?: Tensor | undefined; readonly previous?: Tensor | undefined } = {},
+): { readonly bytes: number; readonly predictor: Predictor } {
+  if (numberKind(sample.dtype) !== undefined) return codec.estimate(sample, sample.bytes, references);
+  const { bytes, against } = codec.encodeTensor(sample, sample.bytes, references);
+  return { bytes: bytes.length, predictor: against.base ? "base" : "none" };
+}
+
+/** A sample's encoded bytes, scaled up to the tensor that it was taken from. */
+export function scaledBytes(bytes: number, sample: Tensor, byteLength: number): number {
+  return sample.bytes.length === 0 ? 0 : (bytes / sample.bytes.length) * byteLength;
+}
+
+const tensorErrors: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "OBJECT_MISSING",
+  "OBJECT_HASH_MISMATCH",
+  "PACK_CORRUPT",
+  "REFERENCE_MISSING",
+  "DELTA_MALFORMED",
+  "DELTA_CODE_UNKNOWN",
+  "DELTA_REFERENCE_MISSING",
+  "FILE_MISSING",
+]);
+
+/** Whether an error means that one tensor is damaged or gone, and not that the disk fails. */
+export function isAboutOneTensor(error: unknown): boolean {
+  return error instanceof StemmaError && tensorErrors.has(error.code);
+}

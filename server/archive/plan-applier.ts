@@ -1,0 +1,294 @@
+import { encodingCodes } from "../../shared/delta/encoded.js";
+import { StemmaError, isStemmaError, type ErrorCode } from "../../shared/errors.js";
+import {
+  maxChainDepth,
+  type CodedTensor,
+  type PackWriter,
+  type TensorEncoding,
+} from "../../shared/objects/object-store.js";
+import { tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
+import { applyDefaults, type ApplyOptions, type ApplyParts, type ApplyReport } from "./plan-application.js";
+import { ChainGuard } from "./chain-guard.js";
+import { edgeKinds, entryBytes } from "./edge-costs.js";
+import { encodingOfKind, type ApplyItem, type StaleTensor } from "./pending-work.js";
+
+/** Bytes that must stay free on the disk for other saves. */
+const reserveBytes = 64 * 1024 * 1024;
+const leaseMs = 60 * 60 * 1000;
+/** A collection's plan is stale where versions were recorded meanwhile; then it is made again. */
+const maxCollectAttempts = 3;
+
+/** Tensors that are written into one pack. */
+interface Batch {
+  readonly writer: PackWriter;
+  readonly ids: Set<Hash>;
+  readonly before: Map<Hash, TensorEncoding>;
+  readonly leases: string[];
+  bytes: number;
+}
+type Outcome = "written" | "not-smaller" | "deferred";
+
+/**
+ * Carries out pending work of one application: tensor by tensor into a batch, each batch committed as one
+ * pack, superseded copies collected in between.
+ */
+export class PlanApplier {
+  readonly counts = { rewritten: 0, writtenBytes: 0, packs: 0, freedBytes: 0 };
+  readonly stale: StaleTensor[] = [];
+  readonly failed: { readonly tensor: Hash; readonly code: ErrorCode; readonly message: string }[] = [];
+  stopped: ApplyReport["stopped"] = null;
+  readonly #guard = new ChainGuard(maxChainDepth);
+  readonly #endMs: number;
+  #batch: Batch | undefined;
+  /** Bytes of new copies whose superseded ones were not collected yet. */
+  #uncollectedBytes = 0;
+  #total = 0;
+  /** Items that would be neither smaller nor faster to read by themselves. */
+  readonly #gainless = new Set<ApplyItem>();
+  /** Whether items are written although they gain nothing. */
+  #isForced = false;
+
+  constructor(
+    private readonly parts: ApplyParts,
+    private readonly options: ApplyOptions,
+  ) {
+    this.#endMs = parts.clock.monotonic() + (options.timeMs ?? Number.POSITIVE_INFINITY);
+    for (const { id, kind } of parts.target.objects.list()) {
+      const encoding = kind === "tensor" ? parts.target.objects.encodingOf(id) : undefined;
+      if (encoding !== undefined) this.#guard.set(id, encoding);
+    }
+  }
+
+  get notSmaller(): number {
+    return this.#gainless.size;
+  }
+
+  async run(items: readonly ApplyItem[]): Promise<void> {
+    this.#total = items.length;
+    try {
+      const deferred = await this.#writeAll(items);
+      // An item that gains nothing by itself may keep another, which gains, from being written.
+      if (deferred.length > 0 && this.#gainless.size > 0 && this.stopped === null) {
+        this.#isForced = true;
+        await this.#writeAll([...this.#gainless, ...deferred]);
+      }
+      await this.#commit();
+    } catch (error) {
+      await this.#abort();
+      if (!isStemmaError(error, "DISK_FULL")) throw error;
+      this.stopped = "disk";
+    }
+    if (this.#uncollectedBytes > 0) await this.#collect();
+  }
+
+  /**
+   * Writes the items in passes: an item that would make a chain too long is tried again after others have
+   * been written. Returns the items that no pass could write.
+   */
+  async #writeAll(items: readonly ApplyItem[]): Promise<readonly ApplyItem[]> {
+    let deferred = items;
+    let previousCount = -1;
+    while (deferred.length > 0 && deferred.length !== previousCount && this.stopped === null) {
+      previousCount = deferred.length;
+      deferred = await this.#writePass(deferred);
+    }
+    return deferred;
+  }
+
+  /** Returns the items to try again. */
+  async #writePass(items: readonly ApplyItem[]): Promise<readonly ApplyItem[]> {
+    const deferred: ApplyItem[] = [];
+    for (const item of items) {
+      if (!(await this.#canContinue())) return [];
+      const outcome = await this.#write(item).catch((error: unknown) => this.#noteFailure(item, error));
+      if (outcome === "deferred") deferred.push(item);
+      if (outcome === "not-smaller") this.#gainless.add(item);
+      else if (outcome === "written") this.#gainless.delete(item);
+      this.options.onProgress?.({
+        done: this.counts.rewritten + this.#gainless.size + (this.#batch?.ids.size ?? 0),
+        total: this.#total,
+        writtenBytes: this.counts.writtenBytes,
+        step: "writing",
+      });
+      await new Promise(setImmediate);
+    }
+    return deferred;
+  }
+
+  async #canContinue(): Promise<boolean> {
+    const {
+      batchBytes = applyDefaults.batchBytes,
+      collectBytes = applyDefaults.collectBytes,
+      diskBytes = Number.POSITIVE_INFINITY,
+      signal,
+    } = this.options;
+    if (this.#batch !== undefined && this.#batch.bytes >= Math.min(batchBytes, diskBytes))
+      await this.#commit();
+    if (
+      this.#uncollectedBytes > 0 &&
+      this.#uncollectedBytes + (this.#batch?.bytes ?? 0) >= Math.min(collectBytes, diskBytes)
+    ) {
+      await this.#commit();
+      await this.#collect();
+    }
+    if (signal?.aborted === true) this.stopped = "interrupted";
+    else if (this.parts.clock.monotonic() >= this.#endMs) this.stopped = "time";
+    else if (
+      this.#uncollectedBytes >= diskBytes ||
+      (this.#batch === undefined && (await this.parts.freeBytes()) < batchBytes + reserveBytes)
+    )
+      this.stopped = "disk";
+    return this.stopped === null;
+  }
+
+  /** Damage and concurrent changes concern one tensor; a failing disk concerns all. @throws the latter */
+  #noteFailure(item: ApplyItem, error: unknown): undefined {
+    if (
+      !(error instanceof StemmaError) ||
+      ["FILE_FAILED", "DISK_FULL", "STORE_FAILED", "INTERNAL"].includes(error.code)
+    )
+      throw error;
+    if (error.code === "REFERENCE_MISSING" || error.code === "OBJECT_MISSING")
+      this.stale.push({
+        tensor: item.id,
+        code: "PLAN_STALE",
+        message:
+          "the tensor, or one that it was to be encoded against, was collected while the plan was applied",
+      });
+    else this.failed.push({ tensor: item.id, code: error.code, message: error.message });
+    return undefined;
+  }
+
+  async #write(item: ApplyItem): Promise<Outcome> {
+    const { objects } = this.parts.target;
+    const { id, base, previous } = item;
+    if (!this.#guard.admits(id, { base, previous })) return "deferred";
+    const needed = [id, base, previous].filter((one) => one !== undefined);
+    const lease = objects.lease(needed, leaseMs);
+    let batch: Batch | undefined;
+    try {
+      if (needed.some((one) => !objects.has(one)))
+        throw new StemmaError(
+          "OBJECT_MISSING",
+          `The tensor ${id}, or one that it is to be encoded against, was collected. Plan again.`,
+        );
+      const current = objects.encodingOf(id);
+      const coded = await this.#encode(item);
+      if (current !== undefined && !this.#isForced && isNotWorthwhile(current, coded, item, this.#guard))
+        return "not-smaller";
+      batch = await this.#put(coded, current);
+      return "written";
+    } finally {
+      if (batch === undefined) objects.release(lease.id);
+      else batch.leases.push(lease.id);
+    }
+  }
+
+  /** The encoder may use fewer references than it is offered. */
+  async #encode({ id, kind, base, previous }: ApplyItem): Promise<CodedTensor> {
+    const load = async (one: Hash): Promise<Tensor> =>
+      tensorOfSource(this.parts.target.objects.openTensor(one));
+    const tensor = await load(id);
+    const header = { dtype: tensor.dtype, shape: tensor.shape };
+    if (kind === edgeKinds.raw) return { id, header, code: encodingCodes.raw, bytes: tensor.bytes };
+    const references = {
+      base: base === undefined ? undefined : await load(base),
+      previous: previous === undefined ? undefined : await load(previous),
+    };
+    const { code, bytes, against } = await this.parts.coder.encode(tensor, references, encodingOfKind(kind));
+    return {
+      id,
+      header,
+      code,
+      bytes,
+      ...(against.base ? { base } : {}),
+      ...(against.previous ? { previous } : {}),
+    };
+  }
+
+  async #put(coded: CodedTensor, current: TensorEncoding | undefined): Promise<Batch> {
+    const batch = (this.#batch ??= {
+      writer: await this.parts.target.objects.begin({ recode: true }),
+      ids: new Set(),
+      before: new Map(),
+      leases: [],
+      bytes: 0,
+    });
+    await batch.writer.putCoded(coded);
+    if (current !== undefined) batch.before.set(coded.id, current);
+    batch.ids.add(coded.id);
+    batch.bytes += coded.bytes.length + entryBytes(coded.header, coded);
+    this.#guard.set(coded.id, coded);
+    return batch;
+  }
+
+  async #commit(): Promise<void> {
+    const batch = this.#batch;
+    if (batch === undefined) return;
+    const { bytes } = await batch.writer.commit();
+    this.#batch = undefined;
+    for (const lease of batch.leases) this.parts.target.objects.release(lease);
+    this.counts.rewritten += batch.ids.size;
+    this.counts.writtenBytes += bytes;
+    this.counts.packs++;
+    this.#uncollectedBytes += bytes;
+    const { pauseMs = applyDefaults.pauseMs } = this.options;
+    if (pauseMs > 0)
+      await new Promise<void>((resolve) => {
+        this.parts.clock.after(pauseMs, resolve);
+      });
+  }
+
+  async #abort(): Promise<void> {
+    const batch = this.#batch;
+    if (batch === undefined) return;
+    this.#batch = undefined;
+    await batch.writer.abort();
+    for (const lease of batch.leases) this.parts.target.objects.release(lease);
+    for (const [id, encoding] of batch.before) this.#guard.set(id, encoding);
+  }
+
+  /**
+   * Drops superseded copies. Where a collection is refused, their bytes stay on the disk and count against its
+   * budget until a later one.
+   */
+  async #collect(): Promise<void> {
+    const { target } = this.parts;
+    this.options.onProgress?.({
+      done: this.counts.rewritten + this.#gainless.size,
+      total: this.#total,
+      writtenBytes: this.counts.writtenBytes,
+      step: "collecting",
+    });
+    for (let attempt = 0; attempt < maxCollectAttempts; attempt++) {
+      try {
+        const { freedBytes } = await target.collect(await target.planCollection());
+        this.counts.freedBytes += freedBytes;
+        this.#uncollectedBytes = 0;
+        return;
+      } catch (error) {
+        if (isStemmaError(error, "COLLECTION_REFUSED") || isStemmaError(error, "DISK_FULL")) return;
+        if (!isStemmaError(error, "PLAN_STALE")) throw error;
+      }
+    }
+  }
+}
+
+/** A tensor is rewritten to be smaller, to be decoded through fewer others, or to have another encoding. */
+function isNotWorthwhile(
+  current: TensorEncoding,
+  coded: CodedTensor,
+  { kind, id }: ApplyItem,
+  guard: ChainGuard,
+): boolean {
+  if (kind === edgeKinds.raw) return false;
+  const isOtherEncoding =
+    encodingOfKind(kind) === "packed"
+      ? current.code === encodingCodes.fixedPlanes
+      : current.code !== coded.code;
+  if (isOtherEncoding) return false;
+  const sources = [coded.base, coded.previous].filter((source) => source !== undefined);
+  const depth = Math.max(0, ...sources.map((source) => 1 + guard.depth(source)));
+  const newBytes = coded.bytes.length + entryBytes(coded.header, coded);
+  return depth >= guard.depth(id) && newBytes >= current.storedBytes + entryBytes(coded.header, current);
+}
