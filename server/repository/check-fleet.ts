@@ -1,6 +1,6 @@
 /**
- * Checks what lies on the disk: the journal's chain, every version's record, tree and small objects,
- * the presence of every tensor, and the bytes of all objects or of a sample. Reports; repairs nothing.
+ * Checks what is on disk: the journal's chain, every version's record, tree and small objects, the presence of
+ * every tensor, and the bytes of all objects or of a sample. Reports problems and repairs nothing.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { StoredObject } from "../../shared/objects/object-store.js";
@@ -19,12 +19,12 @@ function problemOf(what: string, id: string, error: unknown): Problem {
   return { what: isStemmaError(error) ? `${what}: ${error.code}` : what, id, message };
 }
 
-/** @param sample how many objects to read and hash; all when absent */
+/** @param sample number of objects to read and hash; all when absent */
 export async function checkFleet(
   context: RepositoryContext,
   { sample }: { readonly sample?: number } = {},
 ): Promise<CheckReport> {
-  // A collection in between would make present things absent.
+  // A collection in between would remove objects that were listed.
   return await context.maintenanceQueue.run(async () => {
     const problems: Problem[] = [];
     await checkJournal(context, problems);
@@ -45,7 +45,7 @@ async function checkJournal(
 ): Promise<void> {
   let length = 0;
   let chain = "";
-  // Seen before the entries are read: what is appended meanwhile may or may not be among them.
+  // Taken before the entries are read: entries appended meanwhile may or may not be among them.
   const head = journal.head();
   try {
     for await (const entry of journal.entries()) {
@@ -66,7 +66,7 @@ async function checkJournal(
     problems.push({
       what: "facts",
       id: fleet,
-      message: `${state.ignoredFacts} facts speak of versions or devices that the journal does not know; they were passed over. Report this.`,
+      message: `${state.ignoredFacts} facts refer to versions or devices that the journal does not know; they were ignored. Report this.`,
     });
 }
 
@@ -102,7 +102,7 @@ async function checkOne(
   }
 }
 
-/** Not there, damaged, or coded against what is. */
+/** The reason why a tensor cannot be read: it is missing or damaged, or one that it is encoded against is. */
 function unreadableError(objects: Pick<PackStore, "openTensor" | "problems">, tensor: Hash): StemmaError {
   const known = objects.problems().find(({ id }) => id === tensor);
   if (known !== undefined) return known.error;
@@ -125,8 +125,8 @@ async function checkObjects(
   problems: Problem[],
   reported: ReadonlySet<Hash>,
 ): Promise<{ readonly objects: number; readonly bytes: number }> {
-  // A leftover that nothing can read any more, and nothing needs, goes with the next collection; what is
-  // damaged keeps collections from running.
+  // Objects that cannot be read and are not needed go with the next collection and are not checked. Damaged
+  // ones are: they keep collections from running.
   const damaged = new Set(objects.problems().map(({ id }) => id));
   const all = [...objects.list()].filter(({ id }) => objects.has(id) || damaged.has(id));
   const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
@@ -144,7 +144,7 @@ async function checkObjects(
   return { objects: chosen.length, bytes };
 }
 
-/** `count` of the objects, each as likely as another. */
+/** Draws `count` of the objects, each equally likely. */
 function drawSample(random: Random, all: readonly StoredObject[], count: number): readonly StoredObject[] {
   const pool = [...all];
   for (let at = 0; at < count; at++) {

@@ -1,13 +1,11 @@
-/** Collection for a fleet: what is live, plan, execution. The store does the moving and deleting. */
+/** Garbage collection of a fleet: live objects, plan, execution. The store moves and deletes. */
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectKind } from "../../shared/model/model.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 
-/**
- * Kinds that other things than versions may need (replays, recipes by hash): never collected by this release.
- */
+/** Kinds that are needed by more than versions (replays, recipes by hash); never collected by this release. */
 const pinnedKinds: ReadonlySet<ObjectKind | "tensor"> = new Set(["engine", "recipe", "dataset"]);
 
 function liveNow(
@@ -19,12 +17,12 @@ function liveNow(
   return live;
 }
 
-/** @throws COLLECTION_REFUSED where a fact that cannot be read may keep something */
+/** @throws COLLECTION_REFUSED where the journal has facts of unknown types, which may keep objects */
 export function refuseUnknownFacts({ state, fleet }: RepositoryContext): void {
   if (state.unknownFacts > 0)
     throw new StemmaError(
       "COLLECTION_REFUSED",
-      `The journal of ${fleet} has ${state.unknownFacts} facts that this Stemma does not know; they may keep something. Collect with the newer Stemma that wrote them.`,
+      `The journal of ${fleet} has ${state.unknownFacts} facts of types that this Stemma does not know; they may keep objects. Collect with the newer Stemma that wrote them.`,
       { unknown: state.unknownFacts },
     );
 }
@@ -40,7 +38,7 @@ export async function planCollection(context: RepositoryContext): Promise<Collec
   return context.objects.planCollection(await liveObjects(context));
 }
 
-/** What a collection would do once these versions were retired. @throws COLLECTION_REFUSED */
+/** Plans a collection as if these versions were retired. @throws COLLECTION_REFUSED */
 export async function planCollectionWithout(
   context: RepositoryContext,
   retired: readonly Hash[],
@@ -58,8 +56,8 @@ export async function collect(
   return await context.maintenanceQueue.run(async () => {
     refuseUnknownFacts(context);
     await context.references.settle();
-    // Asked again under the store's lock: what was recorded since is counted, because its fact was applied
-    // under that lock.
+    // Live objects are computed again under the store's lock, so that versions recorded since count: their facts
+    // were applied under that lock.
     return await context.objects.collect(plan, () => liveNow(context));
   });
 }

@@ -11,7 +11,7 @@ import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { applyFact, nextVersionNumber, type FleetState } from "./state/state.js";
 
-/** What a submission sees while its batch is put together. */
+/** What a submission sees while its batch is assembled. */
 export interface Draft {
   readonly state: FleetState;
   /** Reserves the next number of a name; earlier submissions of the batch count. */
@@ -30,7 +30,7 @@ export interface Submission {
   decide(draft: Draft): readonly Fact[];
   /** Runs after the facts were applied, before anything else is decided. */
   readonly onApplied?: (positions: readonly number[]) => void;
-  /** Decided against a state in which nothing else is in flight (retirement against assignment). */
+  /** Decided while nothing else is in flight, as a retirement must not overtake an assignment. */
   readonly isExclusive?: boolean;
 }
 
@@ -39,7 +39,7 @@ interface PendingSubmission extends Submission {
   reject(error: unknown): void;
 }
 
-/** Facts in one batch at most, so that one fsync never waits for a huge write. */
+/** Submissions in one batch, so that one fsync never waits for a huge write. */
 const maxBatchSubmissions = 1024;
 
 export class CommitQueue {
@@ -65,12 +65,12 @@ export class CommitQueue {
   }
 
   async #drain(): Promise<void> {
-    // A turn of the event loop lets everybody who is about to submit join the first batch.
+    // After one turn of the event loop, submissions made in this turn share the first batch.
     await new Promise<void>((resolve) => {
       setImmediate(resolve);
     });
     while (this.#waiting.length > 0) await this.#write(this.#takeBatch());
-    // In the same turn as the last look at the queue: nobody can join in between and be forgotten.
+    // In the same turn as the last check of the queue, so that no submission in between is missed.
     this.#draining = undefined;
   }
 
@@ -94,10 +94,10 @@ export class CommitQueue {
         });
         return;
       } catch (error) {
-        // A collection came between the look and the lock: whoever lost something is told, the others go on.
+        // A collection ran between the check and the lock: only submissions that lost an object are refused.
         if (isStemmaError(error, "REFERENCE_MISSING") && !open.every((one) => isPresent(this.objects, one)))
           continue;
-        // Whoever was refused or answered already stays so; a promise settles once.
+        // Submissions that were settled before are not affected: a promise settles once.
         for (const one of open) one.reject(error);
         return;
       }
@@ -149,13 +149,13 @@ export class CommitQueue {
     accepted: readonly { readonly one: PendingSubmission; readonly facts: readonly Fact[] }[],
     positions: readonly number[],
   ): void {
-    let at = 0;
+    let start = 0;
     for (const { one, facts } of accepted) {
-      const own = positions.slice(at, at + facts.length);
+      const own = positions.slice(start, start + facts.length);
       facts.forEach((fact, index) => {
         applyFact(this.state, own[index] as number, fact);
       });
-      at += facts.length;
+      start += facts.length;
       one.onApplied?.(own);
       one.resolve(own);
     }

@@ -1,9 +1,8 @@
 /**
- * The repository port: one fleet's models, lineage and storage, with or without a running server
- * around it. Types only; the implementation is beside it (open-repository.ts). Commands, HTTP and
- * ingest speak to this and to nothing below it.
+ * The repository port: one fleet's models, lineage and storage, with or without a running server. Types only;
+ * open-repository.ts implements it. Commands, HTTP and ingest use this port and nothing below it.
  */
-import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
@@ -15,7 +14,7 @@ import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-s
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 
-/** One version as the catalog knows it. */
+/** One version, as listings show it. */
 export interface VersionSummary {
   readonly versionId: Hash;
   readonly name: string;
@@ -26,11 +25,12 @@ export interface VersionSummary {
   readonly state: VersionStateName;
   readonly tags: readonly string[];
   readonly held: boolean;
-  /** Who holds it and why. */
+  /** The hold: by whom, since when and why. */
   readonly hold?: Hold;
   readonly retired?: { readonly atMs: number; readonly because: string };
-  /** Bytes of all tensors, and of those that this version brought into the store. */
+  /** Bytes of all tensors. */
   readonly tensorBytes: number;
+  /** Bytes of the tensors that this version added and did not inherit. */
   readonly ownBytes: number;
 }
 
@@ -38,11 +38,11 @@ export interface SaveOptions {
   readonly name: string;
   readonly device?: string;
   readonly line?: string;
-  /** Version ids; the first is the one compared with. */
+  /** Version ids; the model is compared with the first. */
   readonly bases?: readonly Hash[];
   readonly successorOf?: Hash;
   readonly approach?: "snapshot" | "update";
-  /** The float scheme that the tensors went through; absent: exact. */
+  /** The float scheme that reduced the tensors; absent for an exact model. */
   readonly scheme?: string;
   readonly environment?: Readonly<Record<string, string>>;
   readonly measurements?: Uint8Array;
@@ -55,7 +55,8 @@ export interface SaveOptions {
 export interface SaveReport {
   readonly summary: VersionSummary;
   readonly approach: "snapshot" | "update";
-  /** record + fact + new owner map (FORMATS). */ readonly overheadBytes: number;
+  /** Bytes of the record, its fact and the new owner map (docs/formats.md). */
+  readonly overheadBytes: number;
   readonly newTensorBytes: number;
   readonly packBytes: number;
   readonly steps: { readonly extractMs: number; readonly persistMs: number };
@@ -101,7 +102,7 @@ export interface DeviceSummary {
   >;
 }
 
-/** What a device ran at a moment, or unknown (MM12). */
+/** The version that a device ran at a moment, or unknown (MM12). */
 export interface FleetMoment {
   readonly device: string;
   readonly line: string;
@@ -133,8 +134,8 @@ export interface FleetRepository {
   readonly journal: Journal;
 
   /**
-   * Model references: name, name:version, name:tag, version id or prefix of ≥ 8 hex digits. @throws
-   * MODEL_NOT_FOUND, MODEL_AMBIGUOUS
+   * Finds a version by reference: name, name:version, name:tag, version id or a prefix of ≥ 8 hex digits.
+   * @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED
    */
   resolve(reference: string): VersionSummary;
   get(versionId: Hash): VersionSummary | undefined;
@@ -150,13 +151,13 @@ export interface FleetRepository {
 
   save(model: ModelSource, options: SaveOptions): Promise<SaveReport>;
   /**
-   * The other door, used by ingest: the objects are in the store, the record bytes are as received
-   * (best put in the same pack as kind "record"; a pack of its own is written when the store lacks them).
-   * Appends the fact under the collection lock; the same record again is answered by the same summary.
+   * Records a version whose objects are in the store already; used by ingest. The record bytes are kept as
+   * received (best put into the same pack as kind "record"; they get a pack of their own where the store lacks
+   * them). Appends the fact under the collection lock; recording again returns the same summary.
    * @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID, REFERENCE_MISSING, ROOT_MISMATCH
    */
   record(recordBytes: Uint8Array): Promise<VersionSummary>;
-  /** Decodes the model from disk and compares roots; appends `stored`. */
+  /** Reads the model back from disk, compares the roots and appends the fact `stored`. */
   confirmStored(versionId: Hash): Promise<VersionSummary>;
   release(versionId: Hash, because: string): Promise<VersionSummary>;
 
@@ -173,23 +174,23 @@ export interface FleetRepository {
   list(query: VersionQuery): Promise<VersionPage>;
 
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
-  /** @throws MODEL_HELD, MODEL_IN_USE (assigned to or active on a device) */
+  /** @throws MODEL_HELD, MODEL_IN_USE where it is assigned to or active on a device */
   retire(versionId: Hash, because: string): Promise<void>;
-  /** What `retire` would refuse now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
+  /** Throws what `retire` would throw now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
   checkRetirable(versionId: Hash): void;
-  /** `by`: who, as they name themselves. @throws MODEL_HELD where it is held already, MODEL_RETIRED */
+  /** `by` names the person or program. @throws MODEL_HELD where it is held already, MODEL_RETIRED */
   hold(versionId: Hash, because: string, by?: string): Promise<void>;
   unhold(versionId: Hash, because: string, by?: string): Promise<void>;
-  /** Rules by which versions are retired as they grow old. */
+  /** Rules that retire versions by age. */
   readonly retention: FleetRetention;
-  /** Journal position up to which a backup exists (entries before it are in it); 0 without one. */
+  /** Journal position up to which a backup exists (it has the entries before it); 0 without one. */
   backedUpTo(): number;
-  /** Where this store was restored to, when its last start of history was a restore; null otherwise. */
+  /** Position and time of the last restore; null where the fleet was never restored. */
   restoredTo(): { readonly position: number; readonly atMs: number } | null;
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   assignment(device: string, line: string): Hash | undefined;
-  /** Whether the version was ever assigned to the device: it may have it, whatever it runs now. */
+  /** Whether the version was ever assigned to the device: then the device may still have it. */
   wasAssigned(device: string, versionId: Hash): boolean;
   datasets(): readonly DatasetState[];
   /** Appends any other fact and applies it to the state. */
@@ -201,17 +202,17 @@ export interface FleetRepository {
   collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
   check(options?: { readonly sample?: number }): Promise<CheckReport>;
   reindex(): Promise<{ readonly versions: number }>;
-  /**
-   * `coded`: tensors that do not lie raw, their bytes on disk and in full, and how many others the deepest of
-   * them needs one after the other.
-   */
+  /** What the fleet takes on disk. */
   stats(): Promise<{
     readonly versions: number;
     readonly tensors: number;
+    /** Tensors that are not stored raw. */
     readonly coded: {
       readonly tensors: number;
       readonly storedBytes: number;
+      /** Bytes of the decoded tensors. */
       readonly byteLength: number;
+      /** Length of the longest chain of tensors to decode before another one. */
       readonly deepest: number;
     };
     readonly objects: number;
@@ -223,5 +224,3 @@ export interface FleetRepository {
   backup(folder: string): Promise<{ readonly position: number; readonly bytes: number }>;
   close(): Promise<void>;
 }
-
-export type { TensorSource };

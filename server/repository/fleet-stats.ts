@@ -1,4 +1,4 @@
-/** What a fleet takes on disk, beside what snapshots of every version would take. */
+/** What a fleet takes on disk, compared with snapshots of every version. */
 import { rawEncodingCode } from "../../shared/objects/pack-format.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";

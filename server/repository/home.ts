@@ -1,11 +1,11 @@
 /**
- * Stemma's own folder: where fleets, key, lock and run folder lie, and that one process writes it.
- * Knows the layout and nothing of what a fleet holds (open-repository.ts opens those).
+ * The home: Stemma's own folder with fleets, key, lock and run folder, written by one process at a time.
+ * Knows the folder's structure and not what is in a fleet (open-repository.ts opens fleets).
  *
  *     format.json             {"kind":"stemma-home","format":1}
- *     lock                    one writer
+ *     lock                    held by the one process that writes the home
  *     server-key.json         Ed25519, made with the home; signs journal heads and receipts
- *     run.json                where the run folder is (short, for socket paths under 100 bytes)
+ *     run.json                the run folder's path (short, for socket paths under 100 bytes)
  *     fleets/<fleet>/packs    objects      fleets/<fleet>/journal   facts
  */
 import { tmpdir } from "node:os";
@@ -28,8 +28,8 @@ export interface HomePorts {
   /** Of this process; recorded with models that are imported or trained here. */
   readonly environment?: Environment;
   /**
-   * Takes the one writer's lock of a folder; absent where nothing else can reach the files (memory). @throws
-   * HOME_LOCKED
+   * Takes the writer's lock of a folder; absent where no other process can reach the files (in memory).
+   * @throws HOME_LOCKED
    */
   readonly lock?: (home: string) => Promise<{ release(): Promise<void> }>;
 }
@@ -62,7 +62,7 @@ const socketName = "server.sock";
 /** Longer socket paths are truncated silently by the operating system. */
 export const maxSocketPathBytes = 99;
 
-/** Where the home is: `--home`, else STEMMA_HOME, else ~/.stemma. */
+/** The home's path: `--home`, else STEMMA_HOME, else ~/.stemma. */
 export function homePathOf(
   option: string | undefined,
   environment: Readonly<Record<string, string | undefined>>,
@@ -79,7 +79,7 @@ export function homePathOf(
 export async function openHome(path: string, ports: HomePorts): Promise<Home> {
   const { files } = ports;
   await makeFolderDurably(files, path);
-  // Before the lock: nothing is put into a folder that is no home.
+  // Before the lock: nothing is written into a folder that is not a home.
   const isNew = await checkFormat(files, path);
   const lock = await ports.lock?.(path);
   try {
@@ -116,10 +116,10 @@ function formatPath(home: string): string {
   return join(home, "format.json");
 }
 
-/** What a home consists of; temporary and lock files aside. */
+/** Names in a home, besides temporary and lock files. */
 const homeNames = new Set(["format.json", "server-key.json", "run.json", "run", "fleets"]);
 
-/** The first thing in a folder that is no part of a home, or undefined. */
+/** A name in the folder that does not belong to a home, or undefined. */
 export async function findForeignName(files: Files, home: string): Promise<string | undefined> {
   return (await files.list(home)).find(
     (name) => !homeNames.has(name) && !name.startsWith("lock") && !name.endsWith(".tmp"),
@@ -135,7 +135,7 @@ async function checkFormat(files: Files, home: string): Promise<boolean> {
     if (stray !== undefined)
       throw new StemmaError(
         "HOME_FORMAT_UNKNOWN",
-        `${home} is not empty (${stray} lies in it) and is no home of Stemma. Choose another folder with --home.`,
+        `${home} is not empty (it contains ${stray}) and is not a home of Stemma. Choose another folder with --home.`,
         { home },
       );
     return true;
@@ -157,8 +157,8 @@ async function checkFormat(files: Files, home: string): Promise<boolean> {
 }
 
 /**
- * The run folder that an earlier start recorded; undefined where none did. Needs no lock: commands ask a live
- * server through it.
+ * The run folder that an earlier start recorded; undefined where there is none. Needs no lock: commands reach a
+ * running server through it.
  */
 export async function readRunFolder(files: Files, home: string): Promise<string | undefined> {
   try {
@@ -170,7 +170,7 @@ export async function readRunFolder(files: Files, home: string): Promise<string 
   }
 }
 
-/** Where the local socket of the home's server is, if one ever ran. */
+/** Path of the local socket of the home's server, if a server ever ran. */
 export async function socketPathOf(files: Files, home: string): Promise<string | undefined> {
   const folder = await readRunFolder(files, home);
   return folder === undefined ? undefined : join(folder, socketName);

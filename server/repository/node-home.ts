@@ -1,4 +1,4 @@
-/** Homes on this machine's disk: the ports that a server or a command opens one with. */
+/** Homes on this machine's disk, as servers and commands open them. */
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
 import { lockHome } from "../../shared/files/home-lock.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -13,7 +13,7 @@ export function nodeHomePorts(log?: Log): HomePorts {
     clock: nodeClock(),
     random: nodeRandom(),
     lock: lockHome,
-    // Backend "none": nothing is trained here; a training names its own environment.
+    // Backend "none": this process trains nothing; a training records its own environment.
     environment: captureNodeEnvironment({ backend: "none", stemma: programVersion() }),
     ...(log === undefined ? {} : { log }),
   };

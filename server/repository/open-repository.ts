@@ -1,6 +1,6 @@
 /**
- * Opens one fleet of a home: packs, journal, the state folded from it, and everything a
- * FleetRepository answers. What each answer takes lies in the files beside this one.
+ * Opens one fleet of a home: packs, journal, and the state folded from it. Composes the FleetRepository from
+ * the functions of this folder.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -50,7 +50,7 @@ export async function openRepository(home: Home, fleet: string): Promise<FleetRe
   return await openRepositoryIn(home, fleet, home.fleetFolder(fleet));
 }
 
-/** As openRepository, for a fleet that lies in another folder of the home while it is restored. */
+/** As openRepository, for a fleet that is in another folder of the home while it is restored. */
 export async function openRepositoryIn(home: Home, fleet: string, folder: string): Promise<FleetRepository> {
   const context = await openContext(home, fleet, folder);
   return repositoryOf(context, home);
@@ -126,7 +126,7 @@ async function openContext(
   }
 }
 
-/** What lies between a pack's commit and the fact that refers to it, at most. */
+/** Longest time between a pack's commit and the fact that refers to it; collections wait for it. */
 const recordGraceMs = 60_000;
 
 function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {

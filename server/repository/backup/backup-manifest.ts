@@ -1,6 +1,4 @@
-/**
- * What a backup folder says of itself, one manifest a fleet. Pure but for reading and writing that one file.
- */
+/** The manifest of a fleet's backup: its schema, and reading and writing its file. */
 import { join } from "node:path";
 import { z } from "zod";
 import { StemmaError } from "../../../shared/errors.js";
@@ -16,7 +14,7 @@ export interface BackedUpPack {
   readonly sha256: Hash;
 }
 
-/** Written last, so that a backup that was cut short is the one before it. */
+/** Written last: a backup that was interrupted leaves the manifest of the one before. */
 export interface BackupManifest {
   readonly kind: "stemma-backup";
   readonly format: 1;
@@ -29,7 +27,7 @@ export interface BackupManifest {
   readonly packs: readonly BackedUpPack[];
 }
 
-const hash = z.custom<Hash>(isHash, "no hash");
+const hash = z.custom<Hash>(isHash, "not a hash");
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const schema: z.ZodType<BackupManifest> = z.object({
   kind: z.literal("stemma-backup"),
@@ -66,7 +64,7 @@ function manifestPath(fleetFolder: string): string {
 }
 const maxManifestBytes = 2 ** 31 - 1;
 
-/** Undefined where no backup was finished. @throws BACKUP_INVALID */
+/** Undefined where no backup was completed. @throws BACKUP_INVALID */
 export async function readManifest(files: Files, fleetFolder: string): Promise<BackupManifest | undefined> {
   const path = manifestPath(fleetFolder);
   const stat = await files.stat(path);
@@ -74,7 +72,7 @@ export async function readManifest(files: Files, fleetFolder: string): Promise<B
   const invalid = (cause: unknown): StemmaError =>
     new StemmaError(
       "BACKUP_INVALID",
-      `${path} is no backup manifest of format 1. Use another folder, or the Stemma that wrote it.`,
+      `${path} is not a backup manifest of format 1. Use another folder, or the Stemma that wrote it.`,
       { path, cause },
     );
   if (stat.size > maxManifestBytes) throw invalid("too long");

@@ -1,8 +1,8 @@
 /**
- * Backs a fleet up while it is served. The journal's position is taken first and the packs are listed
- * after it, so every fact in the copy has its objects there; no collection runs meanwhile. The
- * manifest is written last: what is cut short leaves the backup before it valid. A second backup into
- * the same folder copies new packs only.
+ * Backs up a fleet while it is served. The journal's position is taken first and the packs are listed after it,
+ * so every fact in the copy has its objects there; no collection runs meanwhile. The manifest is written last:
+ * an interrupted backup leaves the previous one valid. A second backup into the same folder copies only new
+ * packs.
  *
  *     server-key.json                        signs heads and receipts: keep the backup as safe as the home
  *     fleets/<fleet>/backup.json             manifest
@@ -25,8 +25,8 @@ import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { keyPath } from "../home.js";
 
 /**
- * See FleetRepository.backup. `bytes` counts what was copied this time. @throws BACKUP_INVALID, DISK_FULL,
- * FILE_FAILED
+ * See FleetRepository.backup. `bytes` counts the bytes copied by this call.
+ * @throws BACKUP_INVALID, DISK_FULL, FILE_FAILED
  */
 export async function backupFleet(
   context: RepositoryContext,
@@ -37,7 +37,7 @@ export async function backupFleet(
   if (inside === "" || (!inside.startsWith("..") && !inside.startsWith(sep)))
     throw new StemmaError(
       "BACKUP_INVALID",
-      `${folder} lies inside the home that it is to back up. Choose a folder elsewhere, best on another disk.`,
+      `${folder} is inside the home that is to be backed up. Choose a folder elsewhere, best on another disk.`,
       { folder },
     );
   return await context.maintenanceQueue.run(async () => {
@@ -73,8 +73,7 @@ export async function backupFleet(
 }
 
 /**
- * A folder keeps one history: overwriting another's with this one's would destroy a backup that may be the
- * only copy.
+ * A folder keeps backups of one history: overwriting another history would destroy what may be its only copy.
  */
 async function refuseOtherHistory(
   { journal, fleet }: RepositoryContext,
@@ -112,7 +111,7 @@ async function copyPacks(
       const name = basename(path);
       const before = known.get(name);
       const to = join(target, "packs", name);
-      // Packs never change under their name, so one that is there whole is there.
+      // A pack's content never changes under its name, so a complete one need not be copied again.
       if (before !== undefined && before.bytes === bytes && (await files.stat(to))?.size === bytes)
         return before;
       const copy = await copyFile(files, path, to);

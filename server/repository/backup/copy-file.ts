@@ -1,12 +1,10 @@
-/**
- * Copies a file in pieces, hashing on the way, so that it is whole and durable under its name or not there.
- */
+/** Copies a file in chunks, hashing it. Under its name the copy is either complete and durable, or absent. */
 import type { Files, OpenFile } from "../../../shared/ports.js";
 import { Sha256 } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
 const chunkBytes = 4 * 1024 * 1024;
-/** Files copied at once: their fsyncs share the disk's own commits. */
+/** Files copied concurrently: their fsyncs share the disk's commits. */
 export const maxConcurrentCopies = 16;
 
 export interface CopiedFile {
@@ -14,12 +12,12 @@ export interface CopiedFile {
   readonly sha256: Hash;
 }
 
-/** Reads a whole file through `use`, piece by piece; the piece is reused. */
+/** Passes a file's bytes to `use` chunk by chunk, in a buffer that is reused; returns the length. */
 export async function readChunks(
   file: OpenFile,
-  use: (piece: Uint8Array, position: number) => Promise<void> | void,
+  use: (chunk: Uint8Array, position: number) => Promise<void> | void,
 ): Promise<number> {
-  // Most packs are small, and many are copied at once.
+  // Small buffers for small files: most packs are small, and many are copied concurrently.
   const buffer = new Uint8Array(Math.max(1, Math.min(chunkBytes, await file.size())));
   let position = 0;
   for (;;) {

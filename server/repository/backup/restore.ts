@@ -1,8 +1,7 @@
 /**
- * Restores a backup into an empty home. Everything is verified before anything is written: pack
- * hashes, the journal's chain, its head's signature. The fleet appears under its name only when it is
- * whole and its journal says, as its next fact, where it was restored to; devices announce again
- * everything after that.
+ * Restores a backup into an empty home. Everything is verified before anything is written: the packs' hashes,
+ * the journal's chain, its head's signature. A fleet appears under its name only when it is complete and its
+ * journal has, as its next fact, the position it was restored to; devices announce everything after that again.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
@@ -40,7 +39,7 @@ export async function verifyBackup(files: Files, folder: string): Promise<readon
     if (manifest.fleet !== fleet)
       throw new StemmaError(
         "BACKUP_INVALID",
-        `${from} says that it is of the fleet ${JSON.stringify(manifest.fleet)}. Give the folder its name back.`,
+        `The backup in ${from} is of the fleet ${JSON.stringify(manifest.fleet)}. Rename the folder to that name.`,
         { folder: from },
       );
     await verifyFleet(files, folder, from, manifest);
@@ -49,7 +48,7 @@ export async function verifyBackup(files: Files, folder: string): Promise<readon
   if (manifests.length === 0)
     throw new StemmaError(
       "BACKUP_INVALID",
-      `${folder} holds no finished backup. Name the folder that was given to \`stemma storage backup\`.`,
+      `${folder} does not contain a complete backup. Name the folder that was given to \`stemma storage backup\`.`,
       { folder },
     );
   return manifests;
@@ -66,7 +65,7 @@ async function verifyFleet(
   if (length !== head.length)
     throw new StemmaError(
       "BACKUP_INVALID",
-      `The journal in ${from} has ${length} facts, its manifest says ${head.length}. Use another backup.`,
+      `The journal in ${from} has ${length} facts, but its manifest states ${head.length}. Use another backup.`,
       { folder: from },
     );
   await mapConcurrent(packs, maxConcurrentCopies, async ({ name, bytes, sha256 }) => {
@@ -82,7 +81,7 @@ async function verifyFleet(
 }
 
 /**
- * @throws BACKUP_INVALID where the target is not empty or the backup is not whole
+ * @throws BACKUP_INVALID where the target is not empty or the backup is incomplete
  */
 export async function restoreBackup(
   folder: string,
@@ -106,7 +105,7 @@ export async function restoreBackup(
   }
 }
 
-/** What an unfinished restore left behind is no filling. */
+/** Leftovers of an interrupted restore do not count. @throws BACKUP_INVALID */
 async function refuseNonEmptyHome(files: Files, home: string): Promise<void> {
   const stray = (await findForeignName(files, home)) ?? (await files.list(join(home, "fleets"))).find(isName);
   if (stray !== undefined)
@@ -169,12 +168,12 @@ async function recordRestore(
         `The journal of ${fleet} does not lead to the head that was backed up. Use another backup.`,
         { fleet },
       );
-    // Every byte was hashed above; this asks whether everything that the facts refer to is among them.
+    // Every byte was hashed above; this checks that everything the facts refer to is present.
     const [problem] = (await repository.check({ sample: 0 })).problems;
     if (problem !== undefined)
       throw new StemmaError(
         "BACKUP_INVALID",
-        `The backup of ${fleet} is not whole: ${problem.message} Use another backup.`,
+        `The backup of ${fleet} is incomplete: ${problem.message} Use another backup.`,
         { fleet, problem },
       );
     await repository.append({ type: "restored", atMs, position: head.length, lostFrom: null });

@@ -1,8 +1,8 @@
-/** The retention port of a fleet: what may be asked and what is answered, as plain values. Types only. */
+/** The retention port of a fleet. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { KeepReason, RetentionScope } from "./retention-plan.js";
 
-/** A rule that is set, in its full wording. */
+/** A rule that is set, with its complete text. */
 export interface RetentionSetting {
   readonly scope: RetentionScope;
   readonly rule: string;
@@ -10,7 +10,7 @@ export interface RetentionSetting {
   readonly by?: string;
 }
 
-/** A version, and why it goes or stays. */
+/** A version, and why it is retired or kept. */
 export interface Fate {
   readonly versionId: Hash;
   readonly name: string;
@@ -26,15 +26,16 @@ export interface Fate {
 export interface RetentionForecast {
   readonly nowMs: number;
   readonly settings: readonly RetentionSetting[];
-  /** How many stay, by reason. */
+  /** Number of kept versions by reason. */
   readonly kept: Readonly<Partial<Record<KeepReason, number>>>;
-  /** Everything that stays, where it was asked for. */
+  /** The kept versions, where `listKept` is set. */
   readonly keep?: readonly (Fate & { readonly reason: KeepReason })[];
   readonly retire: readonly Fate[];
   /** Bytes of all packs now. */
   readonly bytesBefore: number;
-  /** What a collection after this retirement would free, and what one would free already. */
+  /** Bytes that a collection after this retirement would free. */
   readonly freedBytes: number;
+  /** Bytes that a collection would free now. */
   readonly freeableBytes: number;
 }
 
@@ -45,20 +46,20 @@ export interface RetentionOutcome {
 }
 
 export interface RetentionOptions {
-  /** As if this rule were set (null: lifted). */
+  /** Plans as if this rule were set, or removed where `rule` is null. */
   readonly trying?: { readonly scope: RetentionScope; readonly rule: string | null };
-  /** Versions that something under way relies on, and what; asked when it is decided. */
+  /** Versions that running work needs, with the reason; called when the plan is made. */
   readonly busy?: () => ReadonlyMap<Hash, string>;
   readonly listKept?: boolean;
-  /** Facts that go to the journal together, 2048 unless said: saves wait no longer than for these. */
+  /** Facts appended in one batch, which delays saves; 2048 when absent. */
   readonly batchSize?: number;
 }
 
 export interface FleetRetention {
   settings(): readonly RetentionSetting[];
   /**
-   * Sets or (null) lifts a scope's rule; answers all that hold then. @throws RETENTION_RULE_INVALID,
-   * NAME_INVALID, NOT_FOUND
+   * Sets a scope's rule, or removes it (null); returns all rules that hold then.
+   * @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to remove
    */
   set(scope: RetentionScope, rule: string | null, by?: string): Promise<readonly RetentionSetting[]>;
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */

@@ -1,19 +1,19 @@
 /**
- * Which versions retention rules keep and which they retire: a pure function of versions, rules and the
- * time. Knows no store, no journal; what it says is done by retention.ts.
+ * Plans which versions retention rules keep and which they retire: a pure function of versions, rules and time.
+ * Knows no store and no journal; retention.ts applies the plan.
  *
- * What never goes, whatever a rule says: heads, holds, tags, what a device runs or was given last, what
- * a device has not been allowed to forget, what something here is being received or made from, and
- * what the repository would refuse to retire.
+ * Kept whatever the rule: heads, holds, tags, versions that a device runs or was assigned last, versions that a
+ * device was not yet allowed to delete, versions that running work needs, and versions that the repository
+ * would refuse to retire.
  *
- * Properties (tested): retiring what is said, all or any part of it, changes nothing else of the plan;
- * what goes at one moment goes at every later one. Both hold because the *oldest* version of a period
- * is the one that stays: nothing that grows old later can take its place.
+ * Properties (tested): retiring any part of the plan does not change the rest of it, and a version that is
+ * retired at one time is retired at every later time. Both hold because the *oldest* version of a period
+ * is kept: no version that ages later can take its place.
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { ageMs, periodName, printAge, type RetentionRule, type ThinningStage } from "./retention-rules.js";
 
-/** Where a rule holds. A name's rule goes before its line's, a line's before the fleet's. */
+/** Where a rule holds. A name's rule takes precedence over its line's, and a line's over the fleet's. */
 export type RetentionScope =
   | { readonly of: "fleet" }
   | { readonly of: "line"; readonly line: string }
@@ -23,7 +23,7 @@ export interface ScopedRule {
   readonly rule: RetentionRule;
 }
 
-/** A version that is not retired, as far as retention goes. */
+/** What retention needs to know of a version that is not retired. */
 export interface RetainableVersion {
   readonly versionId: Hash;
   readonly name: string;
@@ -32,13 +32,13 @@ export interface RetainableVersion {
   readonly line: string;
   /** Journal order. */
   readonly position: number;
-  /** Server clock: a device's own may be wrong. */
+  /** By the server's clock: a device's own may be wrong. */
   readonly recordedAtMs: number;
   readonly bases: readonly Hash[];
   readonly tags: readonly string[];
-  /** Given to a device, now or before. */
+  /** Whether it was ever assigned to a device. */
   readonly distributed: boolean;
-  /** Why it cannot be retired now, for reasons outside of every rule. */
+  /** Why it cannot be retired now, whatever the rule. */
   readonly needed?: {
     readonly reason: "held" | "in-use" | "unreleased" | "busy" | "refused";
     readonly because: string;
@@ -95,7 +95,7 @@ export function printScope(scope: RetentionScope): string {
       : `the name ${scope.name}`;
 }
 
-/** Both lists in journal order; together every version once. */
+/** Both lists are in journal order and together contain every version once. */
 export function planRetention<Version extends RetainableVersion>(
   versions: readonly Version[],
   rules: readonly ScopedRule[],
@@ -103,7 +103,7 @@ export function planRetention<Version extends RetainableVersion>(
 ): RetentionPlan<Version> {
   const keep = new Map<Hash, Kept<Version>>();
   const retire = new Map<Hash, Retired<Version>>();
-  for (const series of seriesOf(versions)) judgeSeries(series, rules, nowMs, keep, retire);
+  for (const series of seriesOf(versions)) judgeSeries(series, { rules, nowMs, keep, retire });
   keepBases(versions, rules, keep, retire);
   const inOrder = [...versions].sort(byPosition);
   return {
@@ -117,8 +117,8 @@ function byPosition(a: RetainableVersion, b: RetainableVersion): number {
 }
 
 /**
- * Versions of one device, line and name belong together: each such series has its head and is thinned by
- * itself.
+ * The versions of one device, line and name form a series. Each series has its own head and is thinned
+ * separately.
  */
 function seriesOf<Version extends RetainableVersion>(versions: readonly Version[]): Iterable<Version[]> {
   const all = new Map<string, Version[]>();
@@ -131,12 +131,17 @@ function seriesOf<Version extends RetainableVersion>(versions: readonly Version[
   return all.values();
 }
 
+interface Judgement<Version> {
+  readonly rules: readonly ScopedRule[];
+  readonly nowMs: number;
+  /** Filled by the judgement. */
+  readonly keep: Map<Hash, Kept<Version>>;
+  readonly retire: Map<Hash, Retired<Version>>;
+}
+
 function judgeSeries<Version extends RetainableVersion>(
   series: Version[],
-  rules: readonly ScopedRule[],
-  nowMs: number,
-  keep: Map<Hash, Kept<Version>>,
-  retire: Map<Hash, Retired<Version>>,
+  { rules, nowMs, keep, retire }: Judgement<Version>,
 ): void {
   series.sort(byPosition);
   const head = series.at(-1);
@@ -170,7 +175,7 @@ function reasonBeforeRules(
   return version === head ? { reason: "head", because: "the newest of its line and name" } : undefined;
 }
 
-/** What a rule says of each version of a series by age alone. */
+/** A rule's verdict on each version of a series, by age alone. */
 function judgeByAge<Version extends RetainableVersion>(
   series: readonly Version[],
   { whole, stages }: RetentionRule,
@@ -194,7 +199,7 @@ function judgeByAge<Version extends RetainableVersion>(
         ? { goes: whole.count === 0 ? "nothing in its rule keeps it" : `older than ${printAge(whole)}` }
         : { reason: "young", because: `not older than ${printAge(whole)}` },
     );
-  // Oldest first; positions decide where clocks do not.
+  // Oldest first; positions decide between equal times.
   let candidates = series.filter(isOld).sort((a, b) => a.recordedAtMs - b.recordedAtMs || byPosition(a, b));
   for (const stage of stages) {
     const survivors = thin(candidates, stage, verdicts);
@@ -206,7 +211,7 @@ function judgeByAge<Version extends RetainableVersion>(
   return verdicts;
 }
 
-/** The oldest of each period stays. Candidates come oldest first. */
+/** Keeps the oldest version of each period and returns these. Candidates are ordered oldest first. */
 function thin<Version extends RetainableVersion>(
   candidates: readonly Version[],
   { every }: ThinningStage,
@@ -224,7 +229,7 @@ function thin<Version extends RetainableVersion>(
   return [...oldest.values()];
 }
 
-/** Bases of what is kept stay where their rule says so: one step, or a head would keep its whole ancestry. */
+/** Keeps direct bases of kept versions where their rule demands it; all ancestors would be too many. */
 function keepBases<Version extends RetainableVersion>(
   versions: readonly Version[],
   rules: readonly ScopedRule[],
@@ -245,6 +250,6 @@ function keepBases<Version extends RetainableVersion>(
       });
     }
   }
-  // Only now: a base that stays for its child keeps no base of its own.
+  // Added last: a base that is kept for its child does not keep its own base.
   for (const kept of saved) keep.set(kept.version.versionId, kept);
 }

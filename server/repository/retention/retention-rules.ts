@@ -1,6 +1,6 @@
 /**
- * The language of retention rules: read, checked, printed. Pure text to data and back; what a rule does
- * to versions is retention-plan.ts.
+ * The language of retention rules: parsing, checking and printing. Pure; retention-plan.ts applies rules to
+ * versions.
  *
  *     RULE    = [ WHAT "for ever" [","] "else" ] REST   |   "for ever"
  *     WHAT    = "heads" | "holds" | "tags" | "bases" | "release bases"      joined by "," and "and"
@@ -9,10 +9,10 @@
  *     AGE     = NUMBER ("hours" | "days" | "weeks" | "months" | "years")
  *     PERIOD  = "hour" | "day" | "week" | "month" | "year"
  *
- * "heads, release bases and holds for ever, else 90 days, then one a week": everything stays for 90
- * days; of what is older one version a week stays. Heads, holds and tags stay whatever a rule says; the
- * printed rule names them, so that nobody has to know. An age's month is 30 days and its year 365;
- * periods are those of the UTC calendar, a week begins on Monday.
+ * "heads, release bases and holds for ever, else 90 days, then one a week": every version is kept for 90 days;
+ * of older ones one version a week is kept. Heads, holds and tags are kept whatever the rule; the printed rule
+ * names them for clarity. As an age a month is 30 days and a year 365 (so the package ms, with years of 365.25
+ * days and no months, cannot parse ages); periods are those of the UTC calendar, weeks begin on Monday.
  */
 import { StemmaError } from "../../../shared/errors.js";
 
@@ -25,22 +25,22 @@ export interface Age {
   readonly unit: Period;
 }
 
-/** From here on one version a period stays; `until` an age, or for ever. */
+/** From here on one version per period is kept, until an age or, with null, for ever. */
 export interface ThinningStage {
   readonly every: Period;
   readonly until: Age | null;
 }
 
 export interface RetentionRule {
-  /** What a kept version was trained from directly stays with it. */
+  /** Whether the direct bases of kept versions are kept. */
   readonly bases: boolean;
-  /** What was ever given to a device stays. */
+  /** Whether versions that were ever assigned to a device are kept. */
   readonly releaseBases: boolean;
-  /** What is not older stays; null: everything stays for ever. */
+  /** Versions up to this age are kept; null keeps every version for ever. */
   readonly whole: Age | null;
   /**
-   * What is older is thinned, each stage among what the one before left; what is older than the last one's
-   * `until` goes.
+   * Older versions are thinned, each stage working on those that the one before kept. Versions older than the
+   * last stage's `until` are retired.
    */
   readonly stages: readonly ThinningStage[];
 }
@@ -67,19 +67,19 @@ const example = '"heads, release bases and holds for ever, else 90 days, then on
 function invalid(text: string, why: string): StemmaError {
   return new StemmaError(
     "RETENTION_RULE_INVALID",
-    `The retention rule ${JSON.stringify(text.slice(0, 200))} cannot be read: ${why}. A rule is, for example, ${example}; \`stemma storage retention set --help\` has the whole language.`,
+    `The retention rule ${JSON.stringify(text.slice(0, 200))} is invalid: ${why}. A valid rule is, for example, ${example}; \`stemma storage retention set --help\` describes the language.`,
     { rule: text.slice(0, maxRuleLength) },
   );
 }
 
-/** Reads words one by one; commas and line ends mean nothing but a pause. */
+/** Reads a rule word by word; commas are words, line ends are spaces. */
 class RuleReader {
   readonly #words: readonly string[];
   #at = 0;
   constructor(readonly text: string) {
     if (text.length > maxRuleLength) throw invalid(text, `it is longer than ${maxRuleLength} characters`);
     const strange = /[^a-z0-9,\s]/i.exec(text);
-    if (strange !== null) throw invalid(text, `${JSON.stringify(strange[0])} has no meaning in it`);
+    if (strange !== null) throw invalid(text, `${JSON.stringify(strange[0])} is not allowed in it`);
     this.#words =
       text
         .toLowerCase()
@@ -93,7 +93,7 @@ class RuleReader {
   peek(ahead = 0): string | undefined {
     return this.#words[this.#at + ahead];
   }
-  /** Takes these words where they come next. */
+  /** Consumes these words if they are next. */
   take(...words: readonly string[]): boolean {
     if (!words.every((word, index) => this.peek(index) === word)) return false;
     this.#at += words.length;
@@ -112,7 +112,7 @@ class RuleReader {
   }
 }
 
-/** @throws RETENTION_RULE_INVALID saying what is wrong and how a rule reads */
+/** @throws RETENTION_RULE_INVALID with the reason and an example of a valid rule */
 export function parseRetentionRule(text: string): RetentionRule {
   const words = new RuleReader(text);
   const everything: RetentionRule = { bases: false, releaseBases: false, whole: null, stages: [] };
@@ -179,7 +179,7 @@ function readAge(words: RuleReader): Age {
   if (unit === undefined) throw words.fail("hours, days, weeks, months or years");
   words.next();
   if (count * periodMs[unit] > maxAgeMs)
-    throw invalid(words.text, `${count} ${unit}s is more than 1000 years; say "for ever"`);
+    throw invalid(words.text, `${count} ${unit}s is more than 1000 years; write "for ever"`);
   return { count, unit };
 }
 
@@ -187,7 +187,7 @@ function periodOf(word: string | undefined): Period | undefined {
   return periods.find((period) => word === period || word === `${period}s`);
 }
 
-/** Each stage begins where the one before ends. */
+/** Each stage begins where the one before ends. @throws RETENTION_RULE_INVALID */
 function checkOrder(text: string, { whole, stages }: Pick<RetentionRule, "whole" | "stages">): void {
   let before = whole;
   stages.forEach(({ until }, index) => {
@@ -195,7 +195,7 @@ function checkOrder(text: string, { whole, stages }: Pick<RetentionRule, "whole"
       if (index < stages.length - 1)
         throw invalid(
           text,
-          `after "one a ${stages[index]?.every}" nothing can follow, unless that stage says until when`,
+          `after "one a ${stages[index]?.every}" nothing can follow, unless that stage has an "until"`,
         );
       return;
     }
@@ -209,7 +209,7 @@ export function printAge({ count, unit }: Age): string {
   return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
-/** The rule in full; reading it again gives the same rule. */
+/** The complete text of a rule; parsing it gives the same rule. */
 export function printRetentionRule({ bases, releaseBases, whole, stages }: RetentionRule): string {
   if (whole === null) return "for ever";
   const named = ["heads", "holds", ...(bases ? ["bases"] : []), ...(releaseBases ? ["release bases"] : [])];
@@ -225,7 +225,7 @@ export function printRetentionRule({ bases, releaseBases, whole, stages }: Reten
 }
 
 /**
- * Name of the period of the UTC calendar that a moment lies in: "2026-11-21T09", "2026-11-21", "2026-W47",
+ * Name of the period of the UTC calendar that a moment is in: "2026-11-21T09", "2026-11-21", "2026-W47",
  * "2026-11", "2026".
  */
 export function periodName(every: Period, atMs: number): string {

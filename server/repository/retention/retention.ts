@@ -1,7 +1,7 @@
 /**
- * Retention of one fleet: rules as facts, the plan over the fleet's state, what it would free, and its
- * application through the commit queue. What stays and what goes is decided in retention-plan.ts;
- * space is freed by collection, not here.
+ * Retention of one fleet: rules as facts, the plan over the fleet's state, the bytes it would free, and its
+ * application through the commit queue. retention-plan.ts decides which versions are kept; collection, not
+ * retention, frees the space.
  */
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -31,7 +31,7 @@ import {
 import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
 import { retentionKey, versionsInUse, type RetentionState, type VersionState } from "../state/state.js";
 
-/** A version as the plan sees it, and the state it was made from. */
+/** A version as the plan sees it, with the state that it was made from. */
 interface Candidate extends RetainableVersion {
   readonly state: VersionState;
 }
@@ -68,7 +68,7 @@ function settingsOf({ state }: RepositoryContext): readonly RetentionSetting[] {
     );
 }
 
-/** @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to lift */
+/** @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to remove */
 async function setRetention(
   context: RepositoryContext,
   scope: RetentionScope,
@@ -89,7 +89,7 @@ async function setRetention(
   return settingsOf(context);
 }
 
-/** The rules that hold, with one of them changed where that is only tried. @throws RETENTION_RULE_INVALID */
+/** The rules that hold, with the one to try in place of its own. @throws RETENTION_RULE_INVALID */
 function rulesOf(context: RepositoryContext, trying: RetentionOptions["trying"]): readonly ScopedRule[] {
   const rules = new Map<string, ScopedRule>();
   for (const { scope, rule } of settingsOf(context)) {
@@ -99,7 +99,7 @@ function rulesOf(context: RepositoryContext, trying: RetentionOptions["trying"])
       throw isStemmaError(cause)
         ? new StemmaError(
             "RETENTION_RULE_INVALID",
-            `The rule of ${printScope(scope)}, ${JSON.stringify(rule)}, was set by a newer Stemma and cannot be read by this one, so nothing is retired. Use the newer one, or set the rule anew.`,
+            `The rule of ${printScope(scope)}, ${JSON.stringify(rule)}, was set by a newer Stemma and cannot be read by this one, so nothing is retired. Use the newer one, or set the rule again.`,
             { cause, scope },
           )
         : cause;
@@ -146,7 +146,7 @@ function candidateOf(
     recordedAtMs,
     tags: [...tags],
     distributed: context.state.distributed.has(versionId),
-    // A version whose record cannot be read is a series of its own: it takes nobody's place.
+    // A version whose record cannot be read is a series of its own: it replaces no other version.
     device: record?.device ?? `\0${versionId}`,
     line: record?.line ?? "",
     bases: record?.bases ?? [],
@@ -154,7 +154,7 @@ function candidateOf(
   };
 }
 
-/** Why a version stays whatever a rule says. */
+/** Why a version is kept whatever the rule. */
 function neededBecause(
   { state, records }: RepositoryContext,
   version: VersionState,
@@ -169,10 +169,10 @@ function neededBecause(
   if (record === undefined)
     return { reason: "refused", because: "its record cannot be read; see stemma storage check" };
   if (record.device !== ownDevice && version.released === undefined && state.devices.has(record.device))
-    return { reason: "unreleased", because: `${record.device} was not yet told that it may delete it` };
+    return { reason: "unreleased", because: `${record.device} may not delete it yet` };
   const busy = underWay.get(versionId);
   if (busy !== undefined) return { reason: "busy", because: busy };
-  // Whatever else the repository would refuse.
+  // Any other reason for which the repository would refuse.
   try {
     checkRetirable(state, versionId, inUse);
     return undefined;
@@ -204,8 +204,8 @@ function reasonOf({ scope, because }: Retired<Candidate>): string {
 }
 
 /**
- * What would go now, and what a collection after it would free: the store's own plan over what would
- * still be needed, so shared tensors, leases, packs and codings count as they will.
+ * The versions that would be retired now, and the bytes that a collection after it would free. The store plans
+ * that collection, so shared tensors, leases, packs and encodings count as they would then.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED
  */
 async function forecastRetention(
@@ -236,9 +236,9 @@ async function forecastRetention(
 }
 
 /**
- * Retires what the rules say. Each batch is decided alone against the state it is appended to: what was
- * held, tagged, assigned or activated meanwhile stays. A crash leaves some retired and the rest to the
- * next application, which ends where this one would have.
+ * Retires versions by the rules. Each batch is decided exclusively, against the state that it is appended to:
+ * versions that were held, tagged, assigned or activated meanwhile are kept. After a crash the next application
+ * retires the rest, with the same result.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED where facts of a newer Stemma may keep something
  */
 async function applyRetention(

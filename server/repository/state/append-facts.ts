@@ -1,6 +1,6 @@
 /**
- * Facts from outside this room (ingest, commands): checked against the state, then appended. What a
- * fact would make untrue later is refused here, so that the fold never has to.
+ * Appends facts of callers (ingest, commands) after checking them against the state. Facts that contradict the
+ * state are refused here, so that the fold over the journal never has to refuse one.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
@@ -70,7 +70,7 @@ function requireDevice(state: FleetState, device: string): void {
   if (!state.devices.has(device))
     throw new StemmaError(
       "DEVICE_UNKNOWN",
-      `No device ${JSON.stringify(device.slice(0, 80))} was ever enrolled in this fleet. \`stemma device list\` shows who was.`,
+      `No device ${JSON.stringify(device.slice(0, 80))} was ever enrolled in this fleet. \`stemma device list\` shows the devices.`,
       { device },
     );
 }
@@ -115,7 +115,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "assigned":
       requireDevice(state, fact.device);
       return requireNotRetired(state, recordedHere, fact.versionId, "assigned");
-    // A device may report what it activated before its version was recorded here: true all the same.
+    // A device may report an activation before its version is recorded here; the fact is true nevertheless.
     case "revoked":
     case "quarantined":
     case "session":
@@ -141,11 +141,14 @@ function checkRetention({ line, name, rule }: FactOf<"retention">): void {
     );
   if (line !== null) checkName("line", line);
   if (name !== null) checkName("model", name);
-  // Read here too: what is in the journal for ever must be readable by who applies it.
+  // Parsed before it is kept: a rule in the journal must be readable when it is applied.
   if (rule !== null) parseRetentionRule(rule);
 }
 
-/** @param inUse as versionsInUse gives it, where the caller asks for many versions */
+/**
+ * @param inUse result of versionsInUse, for callers that check many versions
+ * @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE
+ */
 export function checkRetirable(
   state: FleetState,
   versionId: Hash,

@@ -1,12 +1,11 @@
 /**
- * Which version each line of each device ran at a moment (MM12): decided from `activated` facts
- * alone, and `unknown` wherever clocks, their errors or silence leave it open. Pure.
+ * Finds the version that each line of each device ran at a moment (MM12), from `activated` facts alone. The
+ * answer is `unknown` where clock errors or missing reports leave it open. Pure.
  *
- * An activation happened somewhere in an interval (device clock ± error, not after the server heard
- * of it). Two activations of a line are certainly in order when their sessions differ, when their
- * intervals do not touch, or when arrival and device clock agree within a session. Certain order
- * tightens the intervals. A version is the answer when no other can have been the last one activated.
- * The server's clock is the fleet's reference time.
+ * An activation happened within an interval: device clock ± error, and not after the server received it. Two
+ * activations of a line are certainly in order when their sessions differ, when their intervals do not touch,
+ * or when arrival and device clock agree within a session. A certain order narrows the intervals. A version is
+ * the answer when no other can have been the last one activated. The server's clock is the reference time.
  */
 import type { FleetMoment } from "../fleet-repository.js";
 import { activationInterval, type ActivationState, type DeviceState, type FleetState } from "./state.js";
@@ -39,7 +38,7 @@ function lineAsOf(
     why,
     ...(uncertainMs === undefined ? {} : { uncertainMs }),
   });
-  if (atMs > nowMs) return unknown("this moment has not come yet");
+  if (atMs > nowMs) return unknown("this moment is in the future");
   const history = activations.get(line) ?? [];
   if (history.length === 0) return unknown("no activation was ever reported");
   const spans = narrowIntervals(relevantHistory(history, atMs));
@@ -47,7 +46,7 @@ function lineAsOf(
     (span) =>
       span.from <= atMs && !spans.some((other) => other.until <= atMs && isCertainlyBefore(span, other)),
   );
-  if (candidates.length === 0) return unknown("nothing was reported as active this early");
+  if (candidates.length === 0) return unknown("the first reported activation is later");
   const versions = new Set(candidates.map(({ activation }) => activation.versionId));
   const certain = candidates.filter((span) => span.until <= atMs);
   const widest = candidates.reduce((most, span) => Math.max(most, span.until - span.from), 0);
@@ -77,12 +76,12 @@ function lineAsOf(
   };
 }
 
-/** Histories up to this length are compared as a whole, each with each. */
+/** Activations of a history that are compared with one another; of a longer history only the relevant ones are. */
 const maxComparedActivations = 500;
 
 /**
- * Of a long history what can matter at the moment: nothing that is surely before something that had
- * surely happened. Less to compare can only make the answer less certain, never another.
+ * The part of a long history that matters at the moment: without activations that are certainly before one that
+ * had certainly happened. Comparing fewer can make the answer less certain, but never a different one.
  */
 function relevantHistory(history: readonly ActivationState[], atMs: number): readonly ActivationState[] {
   if (history.length <= maxComparedActivations) return history;
@@ -112,7 +111,7 @@ interface ActivationInterval {
   readonly until: number;
 }
 
-/** Narrows each interval by what is certainly before and after it. */
+/** Narrows each interval by the activations that are certainly before and after it. */
 function narrowIntervals(history: readonly ActivationState[]): readonly ActivationInterval[] {
   const spans = history.map((activation) => ({ activation, ...activationInterval(activation) }));
   return spans.map((span) => {

@@ -1,4 +1,4 @@
-/** A device as it is shown. Pure. */
+/** Summarises a device for listings. Pure. */
 import type { DeviceSummary } from "../fleet-repository.js";
 import { newestActivation, type DeviceState } from "./state.js";
 

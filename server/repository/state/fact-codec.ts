@@ -1,7 +1,7 @@
 /**
- * Facts as journal bytes: JSON with fixed members in a fixed order, hashes as base64url, checked on the way
- * in and out (hexadecimal ones are read too). A fact of a type this release does not know is kept as it is
- * (state.ts says what follows).
+ * Encodes facts as journal bytes: JSON with fixed members in a fixed order, hashes as base64url (hexadecimal
+ * ones are read too), checked when written and when read. A fact of a type that this release does not know is
+ * kept as it is (see state.ts).
  */
 import { z } from "zod";
 import { StemmaError } from "../../../shared/errors.js";
@@ -11,7 +11,7 @@ import { hashBytes, hexOf, isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
 const shortHash = /^[0-9A-Za-z_-]{43}$/;
-/** 32 bytes have 256 bits and 43 characters 258: the last one's spare bits are nought. */
+/** 32 bytes have 256 bits and 43 characters 258: the spare bits of the last one are zero. */
 function isShortHash(value: unknown): value is string {
   return (
     typeof value === "string" &&
@@ -21,19 +21,19 @@ function isShortHash(value: unknown): value is string {
 }
 const hash = z.preprocess(
   (value) => (isShortHash(value) ? hexOf(Buffer.from(value, "base64url")) : value),
-  z.custom<Hash>(isHash, "no hash"),
+  z.custom<Hash>(isHash, "not a hash"),
 );
 const text = z.string().max(4096);
 const time = z.number().min(-8.64e15).max(8.64e15);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const at = { atMs: time };
-/** What a dataset's reader is told; few and short. */
+/** Parameters of a dataset's reader; few and short. */
 const readerParameters = z
   .record(text, z.union([text, z.number(), z.boolean(), z.array(text).max(4096)]))
   .refine((all) => Object.keys(all).length <= 64, "more than 64 parameters");
 const about = { ...at, versionId: hash, because: text };
 
-/** One shape a type; members in the order in which they are written. */
+/** One schema per type; members in the order in which they are written. */
 const factSchemas = {
   recorded: {
     ...at,
@@ -91,7 +91,7 @@ const factSchemas = {
 } satisfies Record<Fact["type"], z.ZodRawShape>;
 
 /**
- * What is written has no member that would be lost on reading; what is read may have members that a newer
+ * Written facts have no unknown members, which reading would lose; read facts may have members that a newer
  * release added.
  */
 const writeSchemas = new Map<string, z.ZodType>(
@@ -113,7 +113,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 function invalid(why: string, cause?: unknown): StemmaError {
   return new StemmaError(
     "FACT_INVALID",
-    `A fact cannot be kept or read: ${why}. Report this with what led to it.`,
+    `A fact cannot be written or read: ${why}. Report this with the steps that led to it.`,
     { cause },
   );
 }
@@ -146,7 +146,7 @@ export const factCodec: FactCodec<Fact> = {
     try {
       value = JSON.parse(decoder.decode(bytes));
     } catch (cause) {
-      throw invalid("its bytes are no JSON", cause);
+      throw invalid("its bytes are not JSON", cause);
     }
     if (typeof value !== "object" || value === null || typeof (value as { type?: unknown }).type !== "string")
       throw invalid("it has no type");

@@ -1,4 +1,4 @@
-/** Holds in words, and when a version may be held. Pure. */
+/** Holds: their description, and which versions may be held. Pure. */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -13,7 +13,7 @@ export function describeHold({ atMs, because, by }: Hold): string {
   return `${by === undefined ? "" : `by ${by} `}since ${new Date(atMs).toISOString().slice(0, 16).replace("T", " ")}Z${because === "" ? "" : `: ${because}`}`;
 }
 
-/** One person's hold is not replaced by another's. @throws MODEL_RETIRED, MODEL_HELD */
+/** A hold is not replaced by another. @throws MODEL_RETIRED, MODEL_HELD */
 export function checkHoldable(version: {
   readonly versionId: Hash;
   readonly name: string;
@@ -32,7 +32,7 @@ export function checkHoldable(version: {
   if (version.hold !== undefined)
     throw new StemmaError(
       "MODEL_HELD",
-      `${name} is held already, ${describeHold(version.hold)}. That stays as it is; to give another reason, let it go first: stemma model unhold ${name} --because TEXT.`,
+      `${name} is held already, ${describeHold(version.hold)}. That hold stays; to replace it, remove it first: stemma model unhold ${name} --because TEXT.`,
       { versionId },
     );
 }

@@ -1,7 +1,4 @@
-/**
- * Which names fleets, devices, models and tags may have, and how a model reference is read.
- * Pure text; knows no store.
- */
+/** The names that fleets, devices, models and tags may have, and the parts of a model reference. Pure. */
 import { StemmaError } from "../../../shared/errors.js";
 import { isName } from "../../../shared/wire/topics.js";
 
@@ -10,11 +7,11 @@ export const ownDevice = "server";
 /** Their line. */
 export const ownLine = "models";
 
-/** Models and tags: printable, no colon (it separates name and version), no space or slash at either end. */
+/** Models, lines, tags and datasets: printable, without a colon, which separates name and version. */
 const modelPattern = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}:]{1,200}$/u;
 
 const rules = {
-  place: 'use 1 to 64 letters, digits, "-" and "_", beginning with a letter or digit',
+  identifier: 'use 1 to 64 letters, digits, "-" and "_", beginning with a letter or digit',
   model: 'use 1 to 200 printable characters without ":", and no space or "/" at either end',
 } as const;
 
@@ -23,14 +20,14 @@ export function checkName(
   what: "fleet" | "device" | "line" | "model" | "tag" | "dataset",
   name: string,
 ): string {
-  const isPlace = what === "fleet" || what === "device";
-  const valid = isPlace
+  const isIdentifier = what === "fleet" || what === "device";
+  const valid = isIdentifier
     ? isName(name)
     : modelPattern.test(name) && name.trim() === name && !name.startsWith("/") && !name.endsWith("/");
   if (!valid)
     throw new StemmaError(
       "NAME_INVALID",
-      `${JSON.stringify(name.slice(0, 80))} cannot name a ${what}: ${isPlace ? rules.place : rules.model}.`,
+      `${JSON.stringify(name.slice(0, 80))} is not a valid name of a ${what}: ${isIdentifier ? rules.identifier : rules.model}.`,
       { what, name: name.slice(0, 80) },
     );
   return name;
@@ -54,7 +51,7 @@ export function checkDeviceName(device: string): string {
   if (device === ownDevice)
     throw new StemmaError(
       "NAME_INVALID",
-      `The name ${JSON.stringify(ownDevice)} stands for models that were made here. Give the device another one.`,
+      `The name ${JSON.stringify(ownDevice)} is reserved for models that the server made. Choose another name for the device.`,
       { device },
     );
   return device;
@@ -78,7 +75,7 @@ export function parseModelReference(reference: string): ModelReferenceText {
     : { kind: "tag", name, tag: rest };
 }
 
-/** Whether text may be a version id or a prefix of one (FORMATS: 8 hexadecimal digits or more). */
+/** Whether text may be a version id or a prefix of one: 8 to 64 hexadecimal digits. */
 export function isIdPrefix(text: string): boolean {
   return /^[0-9a-f]{8,64}$/.test(text);
 }

@@ -1,8 +1,8 @@
 /**
- * Save records of a fleet in one file, so that opening reads one file and not one a version.
- * Disposable, and never trusted: a record is taken from it only where its bytes hash to the version id.
- * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Appended to without fsync; a torn
- * end is written over.
+ * Keeps a fleet's save records in one file, so that opening reads one file instead of one per version.
+ * Disposable and never trusted: a record is used only where its bytes hash to the version id.
+ * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Appended to without fsync; a torn end
+ * is overwritten.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
@@ -15,18 +15,19 @@ import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 
 const magic = Buffer.from("STEMRECC");
 const head = Buffer.concat([magic, Buffer.of(1, 0, 0, 0)]);
-/** Beyond this the records are read from the packs. */
+/** Records beyond this are read from the packs. */
 const maxCacheBytes = 1024 * 1024 * 1024;
-/** Records kept back until they are written together. */
+/** Records that are collected in memory before they are written together. */
 const flushRecords = 256;
 const maxConcurrentReads = 32;
 
 export interface DecodedCache {
   readonly records: Map<Hash, Uint8Array>;
-  /** Where the last whole record ends; 0 where there is no cache. */ readonly end: number;
+  /** End of the last complete record, in bytes; 0 where there is no cache. */
+  readonly end: number;
 }
 
-/** Whatever can be read of a cache. Never throws. */
+/** Decodes the readable part of a cache. Never throws. */
 export function decodeRecordCache(file: Uint8Array): DecodedCache {
   const records = new Map<Hash, Uint8Array>();
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
@@ -72,7 +73,7 @@ export class RecordCache {
       try {
         decoded = decodeRecordCache(await files.read(path));
       } catch {
-        /* As if there were none. */
+        /* an unreadable cache is no cache */
       }
     return { cache: new RecordCache(files, path, decoded.end), records: decoded.records };
   }
@@ -82,7 +83,7 @@ export class RecordCache {
     if (this.#pending.length >= flushRecords) void this.flush();
   }
 
-  /** Writes what is kept back. Never rejects: what is not in the cache is read from the packs. */
+  /** Writes the collected records. Never rejects: records that are not in the cache are read from the packs. */
   flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
@@ -111,8 +112,8 @@ export interface LoadedRecords {
 }
 
 /**
- * Records of the versions, from the cache where it has them, else from the packs. One damaged record does not
- * keep the others from being served.
+ * Loads the records of the versions, from the cache where it has them, else from the packs. A damaged record
+ * does not prevent the others from being served.
  */
 export async function loadRecords(
   files: Files,
@@ -127,7 +128,7 @@ export async function loadRecords(
     maxConcurrentReads,
     async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
       try {
-        // What the store has lost is damage even where the cache remembers it.
+        // A record that the store has lost is damage, even where the cache has it.
         const known = objects.has(versionId) ? cached.get(versionId) : undefined;
         const bytes = known ?? (await objects.read("record", versionId));
         if (known === undefined) cache.add(bytes);

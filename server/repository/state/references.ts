@@ -1,8 +1,8 @@
 /**
- * What must stay: counts of references from versions to objects (EV7: one for every tensor of a
- * version, inherited ones too). Built when first asked for, from the trees in the store, and kept up
- * with what is recorded; `settle` brings it in line with the state. Save records stay for ever, so
- * that names, parents and times outlive a retirement.
+ * Finds the objects that must stay, by counting references from versions to objects (EV7: one for every tensor
+ * of a version, inherited ones too). Built at first use from the trees in the store and updated as versions are
+ * recorded; `settle` brings it up to date with the state. Save records are never collected, so that names,
+ * parents and times outlive a retirement.
  */
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -21,7 +21,7 @@ export async function readLeaves(
   return decodeTree(await objects.read("tree", record.objects.tree)).leaves;
 }
 
-/** Versions whose objects must stay: what is not retired, and what is held or in use although it is. */
+/** Versions whose objects must stay: all that are not retired, and retired ones that are held or in use. */
 export function keptVersions(state: FleetState): ReadonlySet<Hash> {
   const inUse = versionsInUse(state);
   const kept = new Set<Hash>();
@@ -43,17 +43,14 @@ export class ReferenceIndex {
     private readonly records: ReadonlyMap<Hash, SaveRecord>,
   ) {}
 
-  /**
-   * A version was just recorded; its leaves are at hand. Nothing happens before the index was first asked
-   * for.
-   */
+  /** Counts a version that was just recorded. Does nothing before the index is first used. */
   add(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
     if (this.#inUse) this.#count(versionId, record, leaves);
   }
 
   /**
-   * Counts what the state keeps, no more and no less. @throws COLLECTION_REFUSED when a kept version cannot
-   * be read
+   * Counts exactly the versions that the state keeps.
+   * @throws COLLECTION_REFUSED where a kept version cannot be read
    */
   async settle(): Promise<void> {
     this.#inUse = true;
@@ -68,14 +65,14 @@ export class ReferenceIndex {
       this.#count(versionId, record, leaves);
     }
     for (const versionId of this.#counted) {
-      // What is not retired was recorded while this looked; it stays counted.
+      // A version that is not retired was recorded meanwhile; it stays counted.
       if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
       const { record, leaves } = await this.#read(versionId);
       this.#discount(versionId, record, leaves);
     }
   }
 
-  /** As of now, without waiting; call `settle` before. */
+  /** Live objects as of now, without waiting; call `settle` before. */
   live(): ReadonlySet<Hash> {
     const live = new Set<Hash>(this.#counts.keys());
     for (const versionId of this.state.versions.keys()) live.add(versionId);
@@ -111,7 +108,7 @@ export class ReferenceIndex {
     } catch (cause) {
       throw new StemmaError(
         "COLLECTION_REFUSED",
-        `What ${versionId} needs cannot be read, so nothing can be called garbage. Run \`stemma storage check\` and restore it, or retire that version.`,
+        `The objects that ${versionId} needs cannot be determined, so nothing can be collected. Run \`stemma storage check\` and restore it, or retire that version.`,
         { versionId, cause },
       );
     }

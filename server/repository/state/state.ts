@@ -6,10 +6,10 @@
  * - a version's number is the count of its name's `recorded` facts up to it; numbers never go back or change
  * - the same record again changes nothing, nor does an activation that repeats the last one of its line
  * - `retired` and `released` are final; `stored` follows `recorded`; a fact about a version that is not
- *   recorded changes nothing and is counted in `ignored`
+ *   recorded changes nothing and is counted in `ignoredFacts`
  * - facts of a type that this release does not know (written by a newer one of the same journal format)
- *   change nothing and are counted in `unknown`: everything can be read, and nothing may be deleted
- *   while there are any, because such a fact may keep something (see collection.ts)
+ *   change nothing and are counted in `unknownFacts`: everything can be read, and nothing may be deleted
+ *   while there are any, because such a fact may keep an object (see collection.ts)
  */
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { Hold } from "./hold.js";
@@ -54,9 +54,9 @@ export interface DeviceState {
   session: number;
   /** Line → activations in journal order. */
   readonly activations: Map<string, ActivationState[]>;
-  /** Line → version given to it by the server. */
+  /** Line → version that the server assigned to it. */
   readonly assignments: Map<string, Hash>;
-  /** Everything that was ever assigned to it. */
+  /** Versions that were ever assigned to it. */
   readonly everAssigned: Set<Hash>;
 }
 
@@ -68,7 +68,7 @@ export interface DatasetState {
   readonly hash: Hash | null;
 }
 
-/** A retention rule as it was set; `rule` is text that retention-rules.ts reads. */
+/** A retention rule as it was set; retention-rules.ts parses the text of `rule`. */
 export interface RetentionState {
   readonly line: string | null;
   readonly name: string | null;
@@ -87,9 +87,9 @@ export interface FleetState {
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
   readonly datasets: Map<string, DatasetState>;
-  /** Versions that were given to a device, now or before. */
+  /** Versions that were ever assigned to a device. */
   readonly distributed: Set<Hash>;
-  /** Scope (see retentionKey) → the rule that holds there. */
+  /** Scope (see retentionKey) → its rule. */
   readonly retention: Map<string, RetentionState>;
   readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
   readonly restores: {
@@ -308,8 +308,8 @@ function applyActivated(state: FleetState, position: number, fact: FactOf<"activ
   changeDevice(state, fact.device, (device) => {
     let history = device.activations.get(fact.line);
     if (history === undefined) device.activations.set(fact.line, (history = []));
-    // Only what repeats the last one is surely no news: a clock that was set back can give an old time to a
-    // new activation.
+    // Only an exact repetition of the last one is ignored: a clock that was set back can give a new activation
+    // an older time.
     const last = history.at(-1);
     if (
       last !== undefined &&
@@ -329,14 +329,14 @@ function applyActivated(state: FleetState, position: number, fact: FactOf<"activ
   });
 }
 
-/** Entries before this position lie in a backup; what a store was restored from is one too. */
+/** Entries before this position are in a backup; the backup that a fleet was restored from counts. */
 export function backedUpTo(state: FleetState): number {
   return [...state.backups, ...state.restores].reduce((most, { position }) => Math.max(most, position), 0);
 }
 
 /**
- * Versions that devices run or were given, newest state of each line; devices that were revoked no longer
- * count.
+ * Versions that are assigned to, or active on, a line of a device, with the text of that use. Revoked devices do
+ * not count.
  */
 export function versionsInUse(state: FleetState): Map<Hash, string> {
   const inUse = new Map<Hash, string>();
@@ -353,8 +353,8 @@ export function versionsInUse(state: FleetState): Map<Hash, string> {
 }
 
 /**
- * When an activation can have happened, by the device's clock, its error and the moment the server heard of
- * it.
+ * The interval in which an activation can have happened, from the device's clock, its error and the time at
+ * which the server received it; in ms of the server's clock.
  */
 export function activationInterval(activation: ActivationState): {
   readonly from: number;
@@ -363,13 +363,12 @@ export function activationInterval(activation: ActivationState): {
   const { deviceAtMs, deviceClockErrorMs, serverAtMs } = activation;
   if (deviceClockErrorMs === null) return { from: -Infinity, until: serverAtMs };
   const until = Math.min(deviceAtMs + deviceClockErrorMs, serverAtMs);
-  // A device clock that claims to be surely ahead of the server's contradicts it: only the server's word is
-  // left.
+  // A device clock that is certainly ahead of the server's contradicts it: then only the server's time counts.
   const from = deviceAtMs - deviceClockErrorMs;
   return from > serverAtMs ? { from: -Infinity, until: serverAtMs } : { from, until };
 }
 
-/** The activation that happened last: by session, then by clocks where they decide, then by arrival. */
+/** The last activation: by session, then by the clocks where they decide, then by arrival. */
 export function newestActivation(history: readonly ActivationState[]): ActivationState | undefined {
   return history.reduce<ActivationState | undefined>(
     (newest, next) => (newest === undefined || !isEarlier(next, newest) ? next : newest),
@@ -377,7 +376,7 @@ export function newestActivation(history: readonly ActivationState[]): Activatio
   );
 }
 
-/** `next` came later in the journal than `newest`. */
+/** Whether `next`, which is later in the journal, happened before `newest`. */
 function isEarlier(next: ActivationState, newest: ActivationState): boolean {
   if (next.session !== newest.session) return next.session < newest.session;
   return activationInterval(next).until < activationInterval(newest).from;

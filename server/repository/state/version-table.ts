@@ -1,6 +1,6 @@
 /**
- * Versions as they are asked for: by id, reference, filter, lineage. Joins the fleet's state with the
- * save records in memory. Pure lookups; knows no files.
+ * Looks versions up by id, reference, filter or lineage, joining the fleet's state with the save records in
+ * memory. Pure; knows no files.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
@@ -47,15 +47,15 @@ export function findVersion(table: VersionTable, versionId: Hash): VersionSummar
   const version = table.state.versions.get(versionId);
   if (version === undefined) return undefined;
   const record = table.records.get(versionId);
-  if (record === undefined)
-    throw (
-      table.damaged.get(versionId) ??
-      new StemmaError(
-        "OBJECT_MISSING",
-        `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
-        { id: versionId },
-      )
+  if (record === undefined) {
+    const damage = table.damaged.get(versionId);
+    if (damage instanceof Error) throw damage;
+    throw new StemmaError(
+      "OBJECT_MISSING",
+      `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
+      { id: versionId },
     );
+  }
   return summaryOf(version, record);
 }
 
@@ -75,8 +75,8 @@ function notFound(reference: string): StemmaError {
 }
 
 /**
- * Names come first: a name may consist of hexadecimal digits, an id is never a name's only way in. @throws
- * MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED
+ * Resolves a reference: names first, then ids. A name may itself look like an id.
+ * @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED
  */
 export function resolveReference(table: VersionTable, reference: string): VersionSummary {
   const byName = resolveByName(table, reference);
@@ -109,13 +109,13 @@ function resolveByName({ state }: VersionTable, reference: string): Hash | undef
   if (newest === undefined)
     throw new StemmaError(
       "MODEL_RETIRED",
-      `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show\` with name:version shows what is still known of one.`,
+      `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show NAME:VERSION\` shows what is still known about one.`,
       { name: parsed.name },
     );
   return newest.versionId;
 }
 
-/** Puts a version under its device; versions come in journal order. */
+/** Adds a version to its device's; call in journal order. */
 export function indexByDevice(
   byDevice: Map<string, VersionState[]>,
   version: VersionState,
@@ -155,8 +155,7 @@ export function listVersions(
 }
 
 /**
- * From the version back through its first bases and then the others, each once, as far as they are known
- * here.
+ * The version and its ancestors, each once, first bases before the others, as far as they are known here.
  */
 export function lineageOf(table: VersionTable, versionId: Hash): readonly VersionSummary[] {
   const found: VersionSummary[] = [];

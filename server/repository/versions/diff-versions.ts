@@ -1,4 +1,4 @@
-/** What differs between two versions: trees and names are read, tensors are not (MM7). */
+/** Diffs two versions from their trees and names, without reading tensors (MM7). */
 import { decodeNames } from "../../../shared/model/names.js";
 import { diffTrees, type ModelSide } from "../../../shared/model/tree-diff.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -29,7 +29,7 @@ async function sideOf(context: RepositoryContext, versionId: Hash): Promise<Mode
   return { architecture: record.architecture, leaves, names: names.leaves };
 }
 
-/** A version whose objects must still be there. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
+/** A version that is not retired, so that its objects are in the store. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
 export function requireKept(context: RepositoryContext, versionId: Hash): VersionSummary {
   const version = requireVersion(context, versionId);
   const retired = context.state.versions.get(versionId)?.retired;

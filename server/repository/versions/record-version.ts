@@ -1,6 +1,6 @@
 /**
- * Recording: everything a save record refers to is checked, then its fact goes to the journal. After
- * this, and not before, anybody may be told that the version exists.
+ * Records a version: checks everything its save record refers to, then appends its fact to the journal. Only
+ * after this may the version be announced or acknowledged.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
@@ -32,8 +32,8 @@ export interface CheckedVersion {
 }
 
 /**
- * Reads what a record refers to, tensors aside, and checks that it fits together: tree and root,
- * owner map, names, environment, architecture, metadata.
+ * Reads what a record refers to, except tensors, and checks that it is consistent: tree and root, owner map,
+ * names, environment, architecture, metadata.
  * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, ROOT_MISMATCH, and the decoders' errors
  */
 export async function checkVersion(
@@ -47,7 +47,7 @@ export async function checkVersion(
   if (kind !== record.kind || root !== record.root) {
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `The tree of ${versionId} has the root ${root.slice(0, 16)}… of kind ${kind}; its save record says ${record.root.slice(0, 16)}… of kind ${record.kind}. Ask who sent it to save the model again.`,
+      `The tree of ${versionId} has the root ${root.slice(0, 16)}… of kind ${kind}; its save record states ${record.root.slice(0, 16)}… of kind ${record.kind}. Have the sender save the model again.`,
       { versionId, expected: record.root, actual: root },
     );
   }
@@ -80,7 +80,7 @@ export async function recordVersion(
   if (record.fleet !== context.fleet)
     throw new StemmaError(
       "IDENTITY_FOREIGN",
-      `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. Crossing a fleet's border is an explicit import.`,
+      `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. To copy a model to another fleet, import it there.`,
       { fleet: record.fleet },
     );
   checkName("model", record.name);
@@ -88,7 +88,7 @@ export async function recordVersion(
   return await appendRecorded(context, checked, recordBytes);
 }
 
-/** The fact that a version exists. It names no pack: packs are rewritten. */
+/** The fact that a version exists. It does not name packs, because packs are rewritten. */
 export function recordedFact(
   atMs: number,
   { versionId, record, tensorBytes, ownBytes }: Omit<CheckedVersion, "leaves">,
@@ -105,7 +105,7 @@ export function recordedFact(
   };
 }
 
-/** Appends the fact of a version that was checked, or made here. @throws REFERENCE_MISSING */
+/** Appends the fact of a version that was checked, or saved here. @throws REFERENCE_MISSING */
 export async function appendRecorded(
   context: RepositoryContext,
   checked: CheckedVersion,
@@ -151,7 +151,7 @@ export function sequenceKey({ device, line }: { readonly device: string; readonl
   return `${device}\0${line}`;
 }
 
-/** The next save of a line goes on after the highest sequence seen. */
+/** Notes a record's sequence: the next save of its line continues after the highest one. */
 export function noteSequence(sequences: Map<string, number>, record: SaveRecord): void {
   const key = sequenceKey(record);
   sequences.set(key, Math.max(sequences.get(key) ?? 0, record.sequence));

@@ -11,8 +11,9 @@ import type { VersionSummary } from "../fleet-repository.js";
 import { requireVersion } from "../state/version-table.js";
 
 export interface RecoverVersionOptions {
-  readonly environment?: EnvironmentPolicy;
-  readonly here?: Readonly<Record<string, string>>;
+  readonly environment?: EnvironmentPolicy | undefined;
+  /** The environment to compare with; this process's when absent. */
+  readonly here?: Readonly<Record<string, string>> | undefined;
 }
 
 /** See FleetRepository.recover. */
@@ -29,7 +30,7 @@ export async function recoverVersion(
 }
 
 /**
- * Reads the version back from disk, hashes every byte, compares the root, and says so in the journal.
+ * Reads the version back from disk, hashes every byte, compares the root and appends the fact `stored`.
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, ROOT_MISMATCH, OBJECT_HASH_MISMATCH
  */
 export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
@@ -43,7 +44,7 @@ export async function confirmStored(context: RepositoryContext, versionId: Hash)
   if (verifiedRoot !== record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `${version.name}:${version.version} was read back with the root ${verifiedRoot}, recorded is ${record.root}. Run \`stemma storage check\`.`,
+      `${version.name}:${version.version} was read back with the root ${verifiedRoot}, but ${record.root} is recorded. Run \`stemma storage check\`.`,
       { expected: record.root, actual: verifiedRoot },
     );
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
@@ -51,8 +52,8 @@ export async function confirmStored(context: RepositoryContext, versionId: Hash)
 }
 
 /**
- * The policy's conditions hold: from now on the device may forget it. @throws MODEL_NOT_FOUND, NOT_ALLOWED
- * before it is stored
+ * Appends the fact `released`: the release policy's conditions hold, and the device may delete its copy.
+ * @throws MODEL_NOT_FOUND, NOT_ALLOWED before it is stored
  */
 export async function releaseVersion(
   context: RepositoryContext,

@@ -1,4 +1,4 @@
-/** Saving a model that is at hand: pack, then fact, then the report. */
+/** Saves a model that this process has: writes its pack, then its fact, then reports. */
 import { StemmaError } from "../../../shared/errors.js";
 import type { ModelSource } from "../../../shared/model/model.js";
 import type { SaveBase } from "../../../shared/save/plan-save.js";
@@ -12,7 +12,7 @@ import { checkName, ownDevice, ownLine } from "../state/naming.js";
 import { appendRecorded, recordedFact, sequenceKey } from "./record-version.js";
 import { requireVersion } from "../state/version-table.js";
 
-/** How long a save may take before collection no longer minds it; then recording it finds what is missing. */
+/** After this time a collection may take a save's objects; recording then fails with REFERENCE_MISSING. */
 const saveLeaseMs = 60 * 60 * 1000;
 
 /** See FleetRepository.save. */
@@ -26,8 +26,8 @@ export async function saveVersion(
   checkExactness(options.name, options.scheme, newest && requireVersion(context, newest.versionId));
   const bases = await loadBases(context, options.bases ?? []);
   if (options.successorOf !== undefined) requireVersion(context, options.successorOf);
-  // What the store has already is not written again, so it must not be collected before the fact says it is
-  // needed.
+  // Tensors that the store has are not written again, so they must not be collected before the fact refers to
+  // them.
   const lease = context.objects.lease(
     [...model.leaves, ...bases.flatMap(({ leaves }) => leaves)]
       .map(({ tensor }) => tensor)
@@ -48,7 +48,7 @@ async function loadBases(context: RepositoryContext, bases: readonly Hash[]): Pr
       if (base.state === "retired")
         throw new StemmaError(
           "MODEL_RETIRED",
-          `The base ${base.name}:${base.version} is retired, so there is nothing left to compare with. Name another base, or none.`,
+          `The base ${base.name}:${base.version} is retired, so its tensors are gone and nothing can be compared with it. Name another base, or none.`,
           { versionId },
         );
       return await loadSaveBase(context.objects, versionId);
@@ -117,8 +117,7 @@ function factBytes(
 }
 
 /**
- * Saves of one line that run at once each get a number of their own; one that fails leaves a gap, which means
- * nothing.
+ * Concurrent saves of one line each get their own number. A failed save leaves a gap, which has no meaning.
  */
 function takeSequence({ sequences }: RepositoryContext, device: string, line: string): number {
   const key = sequenceKey({ device, line });
