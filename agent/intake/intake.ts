@@ -26,8 +26,10 @@ export interface IntakeStatus {
   readonly heldOut: number;
   readonly bytes: number;
   readonly segments: number;
-  /** Segments with a torn or damaged record: what follows it there is not read. */ readonly damaged: number;
-  /** One past the newest index. */ readonly end: number;
+  /** Segments with a torn or damaged record: what follows it there is not read. */
+  readonly damaged: number;
+  /** One past the newest index. */
+  readonly end: number;
 }
 export interface Taken {
   readonly accepted: number;

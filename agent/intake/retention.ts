@@ -4,7 +4,8 @@ export interface SegmentInfo {
   readonly name: string;
   readonly bytes: number;
   readonly firstIndex: number;
-  /** One past the last. */ readonly endIndex: number;
+  /** One past the last. */
+  readonly endIndex: number;
   readonly newestMs: number;
 }
 /** Samples that a pending training needs to be repeated. */
@@ -15,7 +16,8 @@ export interface Pin {
 
 export interface Retention {
   readonly drop: readonly string[];
-  /** Bytes that stay. */ readonly bytes: number;
+  /** Bytes that stay. */
+  readonly bytes: number;
 }
 
 /**

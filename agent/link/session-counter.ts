@@ -1,6 +1,6 @@
 /**
  * The session counter: one more for each CONNECT, durable before it, so that no two sessions of a
- * device ever carry the same number (FORMATS "Wire"). Also which session was last accepted.
+ * device ever carry the same number (docs/formats.md, "Wire"). Also which session was last accepted.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";

@@ -5,7 +5,8 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 interface At {
-  /** Device clock, ms since 1970. */ readonly atMs: number;
+  /** Device clock, ms since 1970. */
+  readonly atMs: number;
 }
 
 export type AgentFact =

@@ -28,8 +28,8 @@ export function retryDelayMs(count: number): number {
 
 export interface Announcing {
   readonly now: readonly Hash[];
-  /** When to ask again, monotonic; undefined: only when something changes. */ readonly wakeAtMs:
-    number | undefined;
+  /** When to ask again, monotonic; undefined: only when something changes. */
+  readonly wakeAtMs: number | undefined;
 }
 
 export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowMs: number): Announcing {

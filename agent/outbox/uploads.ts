@@ -37,7 +37,8 @@ export interface UploadsOptions {
 export interface UploadProgress {
   readonly versionId: Hash;
   readonly transfer: string;
-  /** 0 while it is being coded. */ readonly byteLength: number;
+  /** 0 while it is being coded. */
+  readonly byteLength: number;
   readonly sentBytes: number;
 }
 

@@ -75,7 +75,8 @@ export interface KeptVersion {
   readonly sequence: number;
   readonly released: boolean;
   readonly active: boolean;
-  /** Another kept version lacks this one as its parked base or awaits it. */ readonly needed: boolean;
+  /** Another kept version lacks this one as its parked base or awaits it. */
+  readonly needed: boolean;
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Who may connect: a device of this fleet with its token, in a session that no clone has (FORMATS,
+ * Who may connect: a device of this fleet with its token, in a session that no clone has (docs/formats.md,
  * "Session counter"). What is accepted is a fact before the broker answers. Knows no sockets.
  */
 import { isStemmaError } from "../../shared/errors.js";

@@ -29,8 +29,8 @@ export interface RefusalDetails {
   readonly message: string;
   readonly versionId?: Hash;
   readonly transfer?: string;
-  /** Milliseconds after which the device may try the same again; undefined: never. */ readonly retryAfterMs?:
-    number | undefined;
+  /** Milliseconds after which the device may try the same again; undefined: never. */
+  readonly retryAfterMs?: number | undefined;
 }
 
 interface PublishTarget {

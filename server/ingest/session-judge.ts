@@ -1,5 +1,5 @@
 /**
- * Which of two connections that say they are the same device is it (FORMATS, "Session counter").
+ * Which of two connections that say they are the same device is it (docs/formats.md, "Session counter").
  * A device counts its CONNECTs and fsyncs the counter before each. Pure; the server keeps the history.
  */
 
