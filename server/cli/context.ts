@@ -1,5 +1,5 @@
 /**
- * What every command shares: global options, the door to the operations (a running server, or the
+ * What every command shares: global options, and the operations (of a running server, or of the
  * home in this process).
  */
 import { homedir } from "node:os";
@@ -41,7 +41,7 @@ export function globalOptionsOf(command: Command): GlobalOptions {
   }>();
   const form = options.output ?? "table";
   if (!(outputForms as readonly string[]).includes(form))
-    throw new StemmaError("USAGE", `-o ${form} is no output form. Use one of ${outputForms.join(", ")}.`);
+    throw new StemmaError("USAGE", `-o ${form} is not an output form. Use one of ${outputForms.join(", ")}.`);
   return {
     home: resolve(options.home ?? process.env["STEMMA_HOME"] ?? join(homedir(), ".stemma")),
     server: options.server ?? process.env["STEMMA_SERVER"],

@@ -68,7 +68,7 @@ export function buildProgram(): Command {
   return program;
 }
 
-/** Global options on every command, and the same manner of failing. */
+/** Global options on every command, and the same handling of errors. */
 function decorate(command: Command): void {
   if (command.commands.length === 0) addGlobalOptions(command);
   command.exitOverride();
@@ -86,7 +86,7 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   }
 }
 
-// A reader that goes away (| head) is no error of ours.
+// A reader that closes the pipe (| head) is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(exitStatus.done);
   throw error;

@@ -8,12 +8,12 @@ import type { RecoveryStream } from "../api/server-operations.js";
 function exists(path: string): StemmaError {
   return new StemmaError(
     "FILE_EXISTS",
-    `${path} is there already, and was left as it is. Name another file, or write over it with --force.`,
+    `${path} exists already, and was left as it is. Name another file, or overwrite it with --force.`,
     { path },
   );
 }
 
-/** Before anything is recovered for nothing. @throws FILE_EXISTS, USAGE where a folder bears the name */
+/** Refuses early, before anything is recovered. @throws FILE_EXISTS, USAGE where it is a folder */
 export async function refuseExisting(path: string, overwrite: boolean): Promise<void> {
   const found = await lstat(path).catch(() => undefined);
   if (found?.isDirectory() === true)
@@ -22,10 +22,10 @@ export async function refuseExisting(path: string, overwrite: boolean): Promise<
 }
 
 /**
- * Writes under a temporary name, waits for the verification, then renames: a wrong or half model never
- * bears the name asked for, and a file that bears it already is replaced whole or not at all. With no
+ * Writes under a temporary name, waits for the verification, then renames: a wrong or partial model
+ * never has that name, and a file that has it already is replaced completely or not at all. With no
  * path the bytes are only read and verified.
- * @throws FILE_EXISTS where `overwrite` is not said and the name was taken meanwhile
+ * @throws FILE_EXISTS without `overwrite`, where the name was taken meanwhile
  */
 export async function writeStreamDurably(
   stream: RecoveryStream,
@@ -69,7 +69,7 @@ async function renameToFree(temporary: string, path: string): Promise<void> {
     await link(temporary, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
-    // A file system without hard links: the look a moment before must do.
+    // A file system without hard links: the check a moment before must do.
     await refuseExisting(path, false);
     await rename(temporary, path);
     return;

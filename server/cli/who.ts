@@ -1,4 +1,4 @@
-/** Who sits at the command line, as the machine knows them. */
+/** The user at the command line, as the machine knows them. */
 import { hostname, userInfo } from "node:os";
 
 /**
@@ -11,7 +11,7 @@ export function whoAmI(): string {
   try {
     user = userInfo().username;
   } catch {
-    /* the environment's word stands */
+    /* the name from the environment stays */
   }
   return `${user}@${hostname()}`.slice(0, 256);
 }

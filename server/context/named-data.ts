@@ -1,4 +1,4 @@
-/** Finds a fleet's named data, and says of it what a training or an evaluation is told. */
+/** Finds a fleet's named data, and describes it for a training or an evaluation. */
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { DatasetReference } from "../../shared/train/training.js";
@@ -21,7 +21,7 @@ export async function requireDataset(
   return found;
 }
 
-/** What a training is told of named data. */
+/** Named data as a training refers to it. */
 export function referenceOf({ kind, location, parameters, hash }: DatasetSummary): DatasetReference {
   return {
     reader: kind,

@@ -8,7 +8,7 @@ import type { Home } from "../repository/home.js";
 import { openRepository } from "../repository/open-repository.js";
 
 export interface OpenFleets {
-  /** @throws NOT_FOUND where the home has no such fleet, and `create` is not said */
+  /** @throws NOT_FOUND where the home has no such fleet and `create` is not set */
   get(fleet: string, options?: { readonly create?: boolean }): Promise<FleetRepository>;
   /** Those that are open now. */
   opened(): readonly FleetRepository[];
@@ -24,7 +24,7 @@ export function openFleets(home: Home): OpenFleets {
       const names = await home.fleets();
       throw new StemmaError(
         "NOT_FOUND",
-        `The home ${home.path} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or begin this one with an import or an enrolment.`,
+        `The home ${home.path} has no fleet "${fleet}" (${names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`}). Name another with --fleet, or start this one with an import or an enrolment.`,
         { fleet },
       );
     }

@@ -49,14 +49,14 @@ export function httpStatusOf(error: unknown): number {
   }
 }
 
-/** Body for an error. Untyped errors say INTERNAL and nothing of the server's inside. */
+/** Body for an error. Untyped errors become INTERNAL and reveal nothing of the server. */
 export function errorBodyOf(error: unknown): ErrorBody {
   if (isStemmaError(error))
     return { code: error.code, message: error.message, details: plainDetails(error.details) };
   return {
     code: "INTERNAL",
     message:
-      "The server failed inside while answering this request. Its log names the cause; try again, and report it if it stays.",
+      "The server failed while answering this request. Its log names the cause; try again, and report it if it stays.",
     details: {},
   };
 }
@@ -75,7 +75,7 @@ function plainDetails(details: Readonly<Record<string, unknown>>): Record<string
   return plain;
 }
 
-/** The typed error an answer carries; an answer that is none of ours becomes SERVER_UNREACHABLE. */
+/** The typed error an answer carries; an answer that is not from a Stemma server becomes SERVER_UNREACHABLE. */
 export function errorOfAnswer(status: number, body: Uint8Array, where: string): StemmaError {
   try {
     const parsed = JSON.parse(Buffer.from(body).toString("utf8")) as Partial<ErrorBody> | null;
@@ -92,7 +92,7 @@ export function errorOfAnswer(status: number, body: Uint8Array, where: string): 
       );
     }
   } catch {
-    /* not JSON: said below */
+    /* not JSON: refused below */
   }
   return new StemmaError(
     "SERVER_UNREACHABLE",

@@ -59,7 +59,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     if (live === undefined)
       throw new StemmaError(
         "SERVER_UNREACHABLE",
-        "A device can only be asked through a running server, and none runs on this home. Start one with `stemma server`.",
+        "Devices can be reached through a running server only, and none runs on this home. Start one with `stemma server`.",
       );
     requireDevice(await fleets.get(fleet), device);
     const liveFleet = await live.fleet(fleet);

@@ -18,7 +18,7 @@ import type { ImportReport } from "../api/version-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 
-/** What must stay free on the disk beside an import. */
+/** What must stay free on the disk during an import. */
 const reserveBytes = 64 * 1024 * 1024;
 
 /**
@@ -82,7 +82,7 @@ async function receive(
     if (byteLength >= 0 && at !== byteLength)
       throw new StemmaError(
         "SAFETENSORS_TRUNCATED",
-        `${at} of ${byteLength} bytes of the import came. Send the file again.`,
+        `${at} of ${byteLength} bytes of the import arrived. Send the file again.`,
         { expected: byteLength, actual: at },
       );
   } finally {

@@ -81,7 +81,7 @@ async function* weightsChunks(sources: RecoveredModel["sources"]): AsyncGenerato
 }
 
 /**
- * Recovers, and hashes once more what would be handed out, without handing it out. @throws ROOT_MISMATCH and
+ * Recovers, and hashes again what would be returned, without returning it. @throws ROOT_MISMATCH and
  * what recovery throws
  */
 export async function verifyModel(
@@ -101,7 +101,7 @@ export async function verifyModel(
   if (root !== summary.record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `What was recovered of ${summary.name}:${summary.version} has the root ${root.slice(0, 16)}…, recorded is ${summary.record.root.slice(0, 16)}…. Restore its objects from a backup; \`stemma storage check\` says what else is damaged.`,
+      `What was recovered of ${summary.name}:${summary.version} has the root ${root.slice(0, 16)}…, recorded is ${summary.record.root.slice(0, 16)}…. Restore its objects from a backup; \`stemma storage check\` reports what else is damaged.`,
       { expected: summary.record.root, actual: root },
     );
   return reportOf(summary, model);

@@ -1,6 +1,6 @@
 /**
  * Applies retention rules to every fleet, an hour after the start and once a day from then on. Knows no
- * rules: it asks which fleets have some. What fails is logged and tried again the next day.
+ * rules: it asks which fleets have some. What fails is logged and retried the next day.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
@@ -54,7 +54,7 @@ export function startRetentionSchedule({
       try {
         if ((await operations.retention({ fleet })).length === 0) continue;
         const { retired, kept } = await operations.applyRetention({ fleet });
-        // What was retired is an event too, and told as that.
+        // What was retired is reported as an event, too.
         log.debug("retention-applied", { fleet, retired: retired.length, kept });
       } catch (error) {
         log.error("retention-failed", { fleet, ...describe(error) });

@@ -35,7 +35,7 @@ export function addBenchCommand(program: Command): void {
           if (known.length === 0)
             throw new StemmaError(
               "NOT_FOUND",
-              "No benchmarks lie beside this program; they are part of a checkout. Run it there.",
+              "There are no benchmarks beside this program; they are part of a checkout. Run it there.",
             );
           if (name === undefined) {
             output.print({

@@ -77,7 +77,7 @@ async function evaluateProgressively(
   if (layout !== undefined && known === undefined)
     throw new StemmaError(
       "USAGE",
-      `--layout ${layout} is none. Use one of ${progressiveLayouts.join(", ")}.`,
+      `--layout ${layout} is not valid. Use one of ${progressiveLayouts.join(", ")}.`,
     );
   const report = await (
     await operations()

@@ -201,7 +201,7 @@ async function statFile(path: string): Promise<{ size: number }> {
   const found = await stat(path).catch((cause: unknown) => {
     throw missing(path, cause);
   });
-  if (!found.isFile()) throw new StemmaError("USAGE", `${path} is no file. Name one .safetensors file.`);
+  if (!found.isFile()) throw new StemmaError("USAGE", `${path} is not a file. Name one .safetensors file.`);
   return found;
 }
 async function readText(path: string): Promise<string> {

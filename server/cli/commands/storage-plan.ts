@@ -168,9 +168,15 @@ function planOptionsOf({
   measure,
 }: PlanChoices): Omit<OperationInput<"planStorage">, "fleet"> {
   if (!(planningSchemes as readonly string[]).includes(scheme))
-    throw new StemmaError("USAGE", `--scheme ${scheme} is none. Use one of ${planningSchemes.join(", ")}.`);
+    throw new StemmaError(
+      "USAGE",
+      `--scheme ${scheme} is not valid. Use one of ${planningSchemes.join(", ")}.`,
+    );
   if (!(archiveEncodings as readonly string[]).includes(layout))
-    throw new StemmaError("USAGE", `--layout ${layout} is none. Use one of ${archiveEncodings.join(", ")}.`);
+    throw new StemmaError(
+      "USAGE",
+      `--layout ${layout} is not valid. Use one of ${archiveEncodings.join(", ")}.`,
+    );
   return {
     ratio: parseRatio(budget),
     ...(measure ? { measure } : {}),
@@ -186,7 +192,7 @@ export function parseRatio(text: string): number | null {
   if (text === "none") return null;
   const ratio = Number(/^(\d+(?:\.\d+)?)x?$/.exec(text)?.[1] ?? Number.NaN);
   if (!(ratio >= 1 && ratio <= 1e6))
-    throw new StemmaError("USAGE", `--budget ${text} is no ratio. Write it as 1.6x (1 or more), or none.`);
+    throw new StemmaError("USAGE", `--budget ${text} is not a ratio. Write it as 1.6x (1 or more), or none.`);
   return ratio;
 }
 
@@ -207,7 +213,7 @@ export function parseBytes(text: string): number {
   const [, number, unit] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text) ?? [],
     bytes = Math.round(Number(number) * (byteUnits[unit ?? "?"] ?? Number.NaN));
   if (!(bytes >= 1) || !Number.isSafeInteger(bytes))
-    throw new StemmaError("USAGE", `"${text}" is no size. Write it as 500MB or 2GiB.`);
+    throw new StemmaError("USAGE", `"${text}" is not a size. Write it as 500MB or 2GiB.`);
   return bytes;
 }
 
@@ -217,7 +223,7 @@ export function parseDuration(text: string): number {
   const [, number, unit] = /^(\d+(?:\.\d+)?)\s*([a-z]+)$/.exec(text) ?? [],
     ms = Math.round(Number(number) * (timeUnits[unit ?? "?"] ?? Number.NaN));
   if (!(ms >= 1) || !Number.isSafeInteger(ms))
-    throw new StemmaError("USAGE", `"${text}" is no duration. Write it as 30s, 10m or 2h.`);
+    throw new StemmaError("USAGE", `"${text}" is not a duration. Write it as 30s, 10m or 2h.`);
   return ms;
 }
 
@@ -239,7 +245,7 @@ async function readPlan(path: string): Promise<ArchivePlan> {
   } catch (cause) {
     throw new StemmaError(
       "PLAN_INVALID",
-      `${path} is no storage plan: it is no JSON. Make one with \`stemma storage plan --out FILE\`.`,
+      `${path} is not a storage plan: it is not JSON. Make one with \`stemma storage plan --out FILE\`.`,
       { cause },
     );
   }
