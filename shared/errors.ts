@@ -1,6 +1,5 @@
 /**
- * Every error Stemma throws on purpose. One union of codes per area, and one table that gives each
- * code its exit status. Knows nothing of the areas themselves.
+ * Every error that Stemma throws on purpose: the codes by area, each with its exit status. Knows nothing of the areas themselves.
  */
 
 /** Exit statuses of the command line (a documented promise). */
@@ -17,7 +16,7 @@ export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
 
 const { failed, usage, notFound, verification, partly, timedOut } = exitStatus;
 
-/** Area by area: code → exit status. A new code is one line here; the union types follow. */
+/** Code → exit status, by area. A new code is one line here; the type `ErrorCode` follows. */
 const tensorCodes = {
   DTYPE_UNKNOWN: failed,
   SHAPE_INVALID: failed,
@@ -113,7 +112,6 @@ const wireCodes = {
   ANNOUNCE_INVALID: failed,
   BASE_MISSING: notFound,
   QUOTA_EXCEEDED: failed,
-  SESSION_STALE: failed,
   DEVICE_QUARANTINED: failed,
 } as const;
 const trustCodes = {
@@ -128,7 +126,6 @@ const trustCodes = {
 const serverCodes = {
   PORT_TAKEN: failed,
   SERVER_UNREACHABLE: failed,
-  CATALOG_STALE: failed,
   HTTP_REQUEST_INVALID: usage,
   NOT_ALLOWED: failed,
   BACKUP_INVALID: failed,
@@ -184,20 +181,6 @@ const codes = {
   ...commandCodes,
 } as const;
 
-export type TensorErrorCode = keyof typeof tensorCodes;
-export type ModelErrorCode = keyof typeof modelCodes;
-export type ObjectErrorCode = keyof typeof objectCodes;
-export type JournalErrorCode = keyof typeof journalCodes;
-export type FileErrorCode = keyof typeof fileCodes;
-export type RecoverErrorCode = keyof typeof recoverCodes;
-export type TrainErrorCode = keyof typeof trainCodes;
-export type WireErrorCode = keyof typeof wireCodes;
-export type TrustErrorCode = keyof typeof trustCodes;
-export type ServerErrorCode = keyof typeof serverCodes;
-export type AgentErrorCode = keyof typeof agentCodes;
-export type DeltaErrorCode = keyof typeof deltaCodes;
-export type PlannerErrorCode = keyof typeof plannerCodes;
-export type CommandErrorCode = keyof typeof commandCodes;
 export type ErrorCode = keyof typeof codes;
 
 export interface StemmaErrorDetails {

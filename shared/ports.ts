@@ -1,14 +1,14 @@
 /**
  * The ports through which the core reaches the world: time, randomness, files, log. Implementations
- * live in shared/files (Node, memory, recording, faulty) and in the composition roots of agent and
- * server; pure code takes these as parameters and never imports an implementation.
+ * live in shared/files and shared/adapters, for tests in test/helpers; pure code takes the ports as parameters
+ * and never imports an implementation.
  */
 
-/** Wall and monotonic time. Tests drive it by hand. */
+/** Wall and monotonic time. Tests set it by hand. */
 export interface Clock {
   /** Milliseconds since 1970 UTC; may jump. */
   now(): number;
-  /** Milliseconds of a clock that never jumps; its origin means nothing. */
+  /** Milliseconds of a clock that never jumps; its origin is arbitrary. */
   monotonic(): number;
   /** Calls back once after `delayMs`; the returned function cancels. */
   after(delayMs: number, callback: () => void): () => void;
@@ -33,7 +33,7 @@ export type OpenMode =
   | "read" //       must exist
   | "update" //     must exist, read and write
   | "create" //     must not exist, read and write
-  | "append"; //    created when missing; read and write, the caller gives positions
+  | "append"; //    created when missing; read and write at any position
 
 export interface FileStat {
   readonly kind: "file" | "folder" | "link";
@@ -57,8 +57,8 @@ export interface OpenFile {
 }
 
 /**
- * Files and folders. Paths are absolute. Missing things throw FILE_MISSING; everything else FILE_FAILED or
- * DISK_FULL.
+ * Files and folders. Paths are absolute. A missing file or folder throws FILE_MISSING; other failures
+ * FILE_FAILED or DISK_FULL.
  */
 export interface Files {
   open(path: string, mode: OpenMode): Promise<OpenFile>;
@@ -69,7 +69,7 @@ export interface Files {
   /** Creates a folder and its parents. Not durable until the parent folder is synced. */
   makeFolder(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Removes a file, link or folder tree; a missing one is no error. */
+  /** Removes a file, link or folder tree; a missing one is not an error. */
   remove(path: string): Promise<void>;
   /** Atomically makes `path` a symbolic link to the relative `target`, replacing what was there. */
   replaceLink(target: string, path: string): Promise<void>;

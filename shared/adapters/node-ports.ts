@@ -20,7 +20,7 @@ export function nodeRandom(): Random {
   return { bytes: (count) => randomBytes(count) };
 }
 
-/** A log that says nothing. */
+/** A log that drops everything. */
 export function silentLog(): Log {
   const log: Log = {
     debug: () => undefined,

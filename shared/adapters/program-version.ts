@@ -1,12 +1,12 @@
 /** The version of this build, from its package.json. */
 import { readFileSync } from "node:fs";
 
-let known: string | undefined;
+let version: string | undefined;
 
-/** "0.1.0" and the like; read once. */
+/** Such as "0.1.0". The file is read once. */
 export function programVersion(): string {
-  known ??= (
+  version ??= (
     JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string }
   ).version;
-  return known;
+  return version;
 }

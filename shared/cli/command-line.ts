@@ -1,4 +1,4 @@
-/** What every command line of Stemma does alike: assignments as arguments, errors as text and exit status. */
+/** What all command lines of Stemma share: assignments as arguments, errors as text and exit status. */
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
 
 /**
@@ -33,7 +33,7 @@ function describeCauses(error: unknown): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** Parses repeated `--set key=value`. Numbers and true/false become such. @throws USAGE */
+/** Parses repeated `--set key=value`. Numbers and true/false become values of their types. @throws USAGE */
 export function parseAssignments(pairs: readonly string[]): Record<string, string | number | boolean> {
   return Object.fromEntries(
     pairs.map((pair) => {
@@ -43,10 +43,12 @@ export function parseAssignments(pairs: readonly string[]): Record<string, strin
     }),
   );
 }
+
 function typedValue(text: string): string | number | boolean {
   if (text === "true" || text === "false") return text === "true";
   return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 }
+/** For repeatable options: adds one more value. */
 export function appendValue(value: string, all: readonly string[]): string[] {
   return [...all, value];
 }

@@ -1,9 +1,6 @@
-/**
- * Ends a process whose parent has gone: started by the demo or a test, it leaves no orphan even when the
- * parent is killed.
- */
+/** Ends a process when its parent has ended, so that the demo and tests leave no orphans even when killed. */
 
-/** When STEMMA_EXIT_WITH_STDIN is set, the end of standard input is taken for SIGTERM. */
+/** When STEMMA_EXIT_WITH_STDIN is set, the end of standard input acts as SIGTERM. */
 export function exitWithParent(environment: NodeJS.ProcessEnv = process.env): void {
   if (environment["STEMMA_EXIT_WITH_STDIN"] !== "1") return;
   process.stdin.on("end", () => {

@@ -1,6 +1,6 @@
 /**
- * How commands speak: data on stdout in the form asked for (table, json, yaml, name), everything else
- * on stderr; progress only on a terminal. Knows no command.
+ * The output of commands: data on stdout in the chosen form (table, json, yaml, name), everything else on
+ * stderr; progress only on a terminal. Knows no command.
  */
 import Table from "cli-table3";
 import { stringify } from "yaml";
@@ -16,7 +16,7 @@ export interface Column<Row> {
   readonly align?: "left" | "right";
 }
 
-/** What a command has to say: data for programs, and how people see it. */
+/** The result of a command: data for programs, and its form for people. */
 export interface Answer<Row = unknown> {
   /** For json and yaml. */
   readonly data: unknown;
@@ -79,9 +79,9 @@ export class Output {
   }
 }
 
-/** Control characters but line feeds, and those that turn the direction of writing. */
+/** Control characters except line feeds, and those that change the direction of text. */
 const unprintable = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-/** Names come from files and devices: what would steer the terminal is written out ("\u{1b}"). */
+/** Escapes characters that control a terminal ("\u{1b}"): names come from files and devices. */
 export function printable(text: string): string {
   return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
 }
@@ -161,13 +161,13 @@ export function formatTime(ms: number): string {
     .replace(/\.\d+Z$/, "Z");
 }
 
-/** Reads a moment: ISO 8601, or milliseconds since 1970. @throws USAGE */
+/** Parses a time: ISO 8601, or milliseconds since 1970. @throws USAGE */
 export function parseTime(text: string): number {
   const ms = /^\d{10,16}$/.test(text) ? Number(text) : Date.parse(text);
   if (Number.isNaN(ms))
     throw new StemmaError(
       "USAGE",
-      `"${text}" is no moment. Write it as 2026-11-21T09:30:00Z, or as milliseconds since 1970.`,
+      `"${text}" is not a time. Write it as 2026-11-21T09:30:00Z, or as milliseconds since 1970.`,
     );
   return ms;
 }

@@ -1,17 +1,17 @@
 /**
- * A little room on the disk, kept for the day when there is none: a file that is given up so that what
- * frees space (retiring, collecting) can take the lock and write its few bytes. Touches this machine
- * directly, as the lock beside it does. Losing it does no harm.
+ * A small file that reserves disk space: on a full disk it is removed, so that a command that frees space
+ * (retiring, collecting) can take the lock and write its few bytes. Uses node:fs directly, as the lock does.
+ * Losing the reserve does no harm.
  */
 import { rename, rm, stat, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
 const reserveBytes = 512 * 1024;
-/** It is only taken from a disk that has plenty more. */
-const leastFreeBytes = 16 * reserveBytes;
+/** The reserve is only made on a disk with at least this much free space. */
+const minFreeBytes = 16 * reserveBytes;
 const reserveName = "reserve";
 
-/** Gives the reserve up. Returns whether there was one. */
+/** Removes the reserve. Returns whether there was one. */
 export async function claimReserve(folder: string): Promise<boolean> {
   try {
     await rm(join(folder, reserveName));
@@ -21,10 +21,10 @@ export async function claimReserve(folder: string): Promise<boolean> {
   }
 }
 
-/** Puts a reserve into the folder where there is none and the disk has room. Never fails. */
+/** Makes the reserve in the folder if there is none and the disk has space. Never throws. */
 export async function keepReserve(folder: string): Promise<void> {
-  const path = join(folder, reserveName),
-    temporary = `${path}.tmp`;
+  const path = join(folder, reserveName);
+  const temporary = `${path}.tmp`;
   try {
     if (
       await stat(path).then(
@@ -34,7 +34,7 @@ export async function keepReserve(folder: string): Promise<void> {
     )
       return;
     const { bavail, bsize } = await statfs(folder);
-    if (bavail * bsize < leastFreeBytes) return;
+    if (bavail * bsize < minFreeBytes) return;
     await writeFile(temporary, new Uint8Array(reserveBytes), { mode: 0o600 });
     await rename(temporary, path);
   } catch {

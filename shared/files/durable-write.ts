@@ -1,11 +1,11 @@
-/** The one way small files are written so that a crash leaves the old or the new one, never a mix. */
+/** Writes small files so that a crash leaves the old or the new one, never a mix. */
 import { dirname } from "node:path";
 import type { Files } from "../ports.js";
 
 /**
- * Writes a whole file durably: temporary name → write → fsync → rename → fsync of the folder.
- * When this resolves, the file survives a crash. When it rejects, the old content (or none) is there, or
- * the new one whole; never a mix. One writer at a time for each path.
+ * Writes a file durably: temporary name → write → fsync → rename → fsync of the folder. When this resolves, the
+ * file survives a crash. When it rejects, the file has its old content (or is still missing) or all of the new
+ * content. One writer at a time per path.
  */
 export async function writeDurably(files: Files, path: string, bytes: Uint8Array): Promise<void> {
   const temporary = `${path}.tmp`;
@@ -20,7 +20,7 @@ export async function writeDurably(files: Files, path: string, bytes: Uint8Array
     }
     await files.rename(temporary, path);
   } catch (error) {
-    // A full disk must not be kept full by what could not be finished.
+    // A file that could not be finished must not keep the disk full.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   }

@@ -1,8 +1,8 @@
 /**
- * Turns what the operating system says about a file into a typed error that keeps it as cause. Knows no store
+ * Turns an operating system error about a file into a typed error that keeps it as its cause. Knows no store
  * and no journal.
  */
-import { StemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 
 const advice: Readonly<Record<string, string>> = {
   ENOSPC: "Free some space on this disk (or raise the quota) and try again.",
@@ -11,7 +11,7 @@ const advice: Readonly<Record<string, string>> = {
   EACCES: "Check the owner and permissions of this path.",
   EPERM: "Check the owner and permissions of this path.",
   EROFS: "The file system is mounted read-only; mount it writable or choose another home.",
-  EEXIST: "Something with this name is already there; look at it before removing it.",
+  EEXIST: "A file or folder of this name exists already; look at it before removing it.",
   ENAMETOOLONG: "Choose a shorter path.",
   EMFILE: "Raise the limit of open files (ulimit -n) and try again.",
   EIO: "The disk reports an input/output error: check it (dmesg, smartctl) before trusting it again.",
@@ -25,7 +25,7 @@ export function systemCode(error: unknown): string | undefined {
 
 /** FILE_MISSING for ENOENT and ENOTDIR, DISK_FULL for ENOSPC and EDQUOT, PATH_TOO_LONG, else FILE_FAILED. */
 export function fileError(error: unknown, action: string, path: string): StemmaError {
-  if (error instanceof StemmaError) return error;
+  if (isStemmaError(error)) return error;
   const system = systemCode(error) ?? "unknown error";
   const code =
     system === "ENOENT" || system === "ENOTDIR"

@@ -1,14 +1,14 @@
 /**
- * One writer for a home. Touches this machine directly (processes, a socket), for no file
- * port can say whether another process lives.
+ * The lock of a home: one writing process at a time. Uses processes and sockets of this machine directly,
+ * because a file port cannot find out whether another process is alive.
  *
- * Who wants the lock puts a claim of its own into `<home>/lock/`, whole at once, and then looks at all
- * claims: where another one's process lives, it withdraws. Of two that claim at the same time each sees
- * the other or is seen, so never do both pass; both may withdraw, and try again. Claims of dead
- * processes are removed on the way, so nothing that was killed keeps a home shut.
+ * A process that wants the lock puts its claim into `<home>/lock/` by a rename, and then reads all claims. If
+ * the process of another claim is alive, it withdraws. Of two that claim at the same time at least one sees
+ * the other, so both never succeed; both may withdraw and retry. Claims of dead processes are removed, so a
+ * killed process does not keep a home locked.
  *
- * Beside the claims lies a reserve (disk-reserve.ts): on a full disk it makes room for the claim, so that
- * what frees space can still run.
+ * The folder also has a reserve of disk space (disk-reserve.ts): on a full disk it makes room for the claim,
+ * so that commands that free space can run. (docs/formats.md, "Home")
  */
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, readdir, readlink, rename, rm, writeFile } from "node:fs/promises";
@@ -16,16 +16,16 @@ import { createConnection, createServer, type Server } from "node:net";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { StemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import { claimReserve, keepReserve } from "./disk-reserve.js";
 import { fileError, systemCode } from "./file-error.js";
 
-/** Who holds a home. */
+/** The process that holds a home. */
 export interface LockHolder {
   readonly pid: number;
   /**
-   * Kernel's start time of the process where it can be told (Linux), so that a reused pid is not taken for
-   * the holder.
+   * The kernel's start time of the process (Linux; "" elsewhere), so that another process with a reused pid is
+   * not mistaken for the holder.
    */
   readonly started: string;
   readonly host: string;
@@ -33,7 +33,7 @@ export interface LockHolder {
   readonly processNamespace: string;
   readonly command: string;
   readonly sinceMs: number;
-  /** A socket that the holder listens on, in the lock folder; "" where its path would be too long. */
+  /** Name of the socket in the lock folder that the holder listens on; "" where its path would be too long. */
   readonly socket: string;
 }
 
@@ -42,11 +42,11 @@ export interface HomeLock {
   release(): Promise<void>;
 }
 
-/** Longer socket paths are cut silently by some systems (FORMATS, Home). */
+/** Some systems silently cut longer socket paths (docs/formats.md, "Home"). */
 const maxSocketPathBytes = 99;
 const claimSuffix = ".claim";
 const maxClaimBytes = 64 * 1024;
-const attempts = 8;
+const maxAttempts = 8;
 
 async function textOf(path: string): Promise<string> {
   try {
@@ -57,8 +57,8 @@ async function textOf(path: string): Promise<string> {
 }
 
 /**
- * Field 22 of /proc/<pid>/stat: start in clock ticks since boot; "" where the system does not tell. The name
- * in field 2 may hold spaces and brackets.
+ * Field 22 of /proc/<pid>/stat: start in clock ticks since boot; "" where the system has no such file. The
+ * name in field 2 may contain spaces and brackets.
  */
 async function startOf(pid: number | "self"): Promise<string> {
   const stat = await textOf(`/proc/${pid}/stat`);
@@ -86,8 +86,8 @@ function listen(path: string): Promise<Server> {
   });
 }
 
-/** Whether somebody listens. A busy process need not answer: the kernel connects for it. */
-function answers(path: string): Promise<boolean> {
+/** Whether a process listens on a socket. It need not be idle: the kernel accepts the connection. */
+function isListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createConnection(path);
     const end = (alive: boolean): void => {
@@ -108,14 +108,14 @@ function processExists(pid: number): boolean {
   }
 }
 
-/** `alive`, `dead`, or `unknown` where it is another machine's. */
+/** Whether a holder is alive; `unknown` where it is on another machine. */
 async function judge(
   holder: LockHolder,
   self: LockHolder,
   folder: string,
 ): Promise<"alive" | "dead" | "unknown"> {
   if (holder.boot !== self.boot) return holder.host === self.host ? "dead" : "unknown";
-  if (holder.socket !== "") return (await answers(join(folder, holder.socket))) ? "alive" : "dead";
+  if (holder.socket !== "") return (await isListening(join(folder, holder.socket))) ? "alive" : "dead";
   if (holder.processNamespace !== self.processNamespace)
     return holder.host === self.host ? "dead" : "unknown";
   if (!processExists(holder.pid)) return "dead";
@@ -126,10 +126,10 @@ async function judge(
 function parseHolder(text: string): LockHolder | undefined {
   try {
     const value = JSON.parse(text) as Record<string, unknown>;
-    const words = ["started", "host", "boot", "processNamespace", "command", "socket"].every(
+    const hasTexts = ["started", "host", "boot", "processNamespace", "command", "socket"].every(
       (field) => typeof value[field] === "string",
     );
-    return words &&
+    return hasTexts &&
       Number.isSafeInteger(value["pid"]) &&
       (value["pid"] as number) > 0 &&
       typeof value["sinceMs"] === "number" &&
@@ -156,17 +156,17 @@ function locked(home: string, holder: LockHolder, state: "alive" | "unknown", pa
   return state === "alive"
     ? new StemmaError(
         "HOME_LOCKED",
-        `${home} is in use by process ${holder.pid} (${holder.command}) since ${since}. Stop it first, give the command to it (--server), or use another --home.`,
+        `${home} is in use by process ${holder.pid} (${holder.command}) since ${since}. Stop it first, send the command to it (--server), or use another --home.`,
         { home, holder },
       )
     : new StemmaError(
         "HOME_LOCKED",
-        `${home} was taken by process ${holder.pid} on the machine ${holder.host} (${holder.command}) at ${since}; from here it cannot be told whether that still runs. If it does not, remove ${path} and try again.`,
+        `${home} was taken by process ${holder.pid} on the machine ${holder.host} (${holder.command}) at ${since}. Whether that process still runs cannot be checked from here. If it does not, remove ${path} and try again.`,
         { home, holder },
       );
 }
 
-/** The claim of somebody else who may live, after removing the claims of the dead. */
+/** A claim of another process that is or may be alive. Removes the claims of dead processes. */
 async function otherHolder(
   folder: string,
   own: string,
@@ -179,8 +179,8 @@ async function otherHolder(
     const path = join(folder, name);
     const holder = await readClaim(path);
     if (holder === "gone") continue;
-    // A claim appears whole; one that cannot be read was damaged later, by a crash of the machine, and its
-    // process with it.
+    // A claim appears by a rename, complete. One that cannot be parsed was damaged by a crash of the machine,
+    // which also ended its process.
     const state = holder === undefined ? "dead" : await judge(holder, self, folder);
     if (holder !== undefined && state !== "dead") return { holder, state, path };
     await rm(path, { force: true });
@@ -203,13 +203,13 @@ async function describeSelf(folder: string, nonce: string): Promise<LockHolder> 
   };
 }
 
-/** Puts up a claim and keeps it where nobody else has one. */
-async function attempt(home: string, folder: string): Promise<HomeLock> {
+/** Makes a claim, and keeps it if no other live process has one. */
+async function tryLock(home: string, folder: string): Promise<HomeLock> {
   const nonce = randomBytes(6).toString("hex");
   const self = await describeSelf(folder, nonce);
   const claim = `${nonce}${claimSuffix}`;
   const temporary = join(folder, `${nonce}.tmp`);
-  // Listening begins before the claim shows, so that nobody finds it deaf and takes it for dead.
+  // Listen before the claim appears, so that this process is never mistaken for dead.
   const server =
     self.socket === ""
       ? undefined
@@ -235,7 +235,7 @@ async function attempt(home: string, folder: string): Promise<HomeLock> {
     await rename(temporary, join(folder, claim));
     const other = await otherHolder(folder, claim, self);
     if (other !== undefined) throw locked(home, other.holder, other.state, other.path);
-    // Who needed it leaves it to the work that is to come, and puts it back in the end.
+    // A process that needed the reserve leaves its space to the work that follows, and restores it on release.
     if (!claimedReserve) await keepReserve(folder);
     return {
       holder: self,
@@ -251,7 +251,7 @@ async function attempt(home: string, folder: string): Promise<HomeLock> {
 }
 
 /**
- * Takes the one writer's lock of a home, making the folder when missing.
+ * Takes the lock of a home, making the folder when missing.
  * @throws HOME_LOCKED naming the process that holds it; FILE_FAILED
  */
 export async function lockHome(home: string): Promise<HomeLock> {
@@ -263,10 +263,10 @@ export async function lockHome(home: string): Promise<HomeLock> {
   }
   for (let tried = 1; ; tried++) {
     try {
-      return await attempt(home, folder);
+      return await tryLock(home, folder);
     } catch (error) {
-      // Two that claim at once may both withdraw: a holder that is gone a moment later was such a one.
-      if (!(error instanceof StemmaError) || error.code !== "HOME_LOCKED" || tried === attempts) throw error;
+      // Two processes that claim at the same time may both withdraw, so the holder may be gone a moment later.
+      if (!isStemmaError(error, "HOME_LOCKED") || tried === maxAttempts) throw error;
       await delay(5 + (randomBytes(1)[0] as number) / 8);
     }
   }

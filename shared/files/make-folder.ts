@@ -1,16 +1,14 @@
-/** Makes a folder so that it survives a crash. */
+/** Creates folders that survive a crash. */
 import { dirname } from "node:path";
-import { StemmaError } from "../errors.js";
+import { isStemmaError } from "../errors.js";
 import type { Files } from "../ports.js";
 
-/**
- * What a folder above says that is not ours to open or to fsync: then it is not one that we have just made.
- */
-const foreign = new Set(["EACCES", "EPERM", "EINVAL", "EROFS"]);
+/** Errors of a parent folder that this user may not open or fsync: then Stemma has not just created it. */
+const notOurs = new Set(["EACCES", "EPERM", "EINVAL", "EROFS"]);
 
 /**
- * Creates `path` and its missing parents, and fsyncs every folder above it, also where all were there
- * already: an earlier attempt may have made them and died, or failed, before its fsync.
+ * Creates `path` and its missing parents, and fsyncs every folder above it, even those that exist already: an
+ * earlier attempt may have created them and ended before its fsync.
  */
 export async function makeFolderDurably(files: Files, path: string): Promise<void> {
   await files.makeFolder(path);
@@ -18,7 +16,7 @@ export async function makeFolderDurably(files: Files, path: string): Promise<voi
     try {
       await files.syncFolder(parent);
     } catch (error) {
-      if (!(error instanceof StemmaError) || !foreign.has(String(error.details["system"]))) throw error;
+      if (!isStemmaError(error) || !notOurs.has(String(error.details["system"]))) throw error;
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The file port on a real disk: node:fs with write loops, fsync and typed errors. The only file of this room
- * that touches the disk, beside the home lock.
+ * The file port on a real disk: node:fs with write loops, fsync and typed errors. Only this file, the home
+ * lock and its disk reserve use node:fs.
  */
 import { constants } from "node:fs";
 import {
@@ -34,6 +34,7 @@ const flags: Readonly<Record<OpenMode, number>> = {
 class NodeOpenFile implements OpenFile {
   readonly #handle: FileHandle;
   readonly #path: string;
+
   constructor(handle: FileHandle, path: string) {
     this.#handle = handle;
     this.#path = path;
@@ -79,7 +80,7 @@ class NodeOpenFile implements OpenFile {
     try {
       return (await this.#handle.stat()).size;
     } catch (error) {
-      throw fileError(error, "ask the size of", this.#path);
+      throw fileError(error, "get the size of", this.#path);
     }
   }
   async truncate(size: number): Promise<void> {
@@ -123,7 +124,7 @@ async function statNode(path: string): Promise<FileStat | undefined> {
     };
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return undefined;
-    throw fileError(error, "look at", path);
+    throw fileError(error, "get the status of", path);
   }
 }
 
@@ -189,8 +190,8 @@ export interface NodeFilesOptions {
    * Permissions of new files and folders, before the umask. Default 0o600 and 0o700: homes hold keys and
    * models.
    */
-  readonly fileMode?: number;
-  readonly folderMode?: number;
+  readonly fileMode?: number | undefined;
+  readonly folderMode?: number | undefined;
 }
 
 /** Files on this machine's disk. New files are private to the user unless `options` says otherwise. */
@@ -201,7 +202,7 @@ export function nodeFiles(options: NodeFilesOptions = {}): Files {
     async read(path) {
       try {
         const bytes = await readFile(path);
-        // A plain array, as in memory: a Buffer's slice shares what others copy.
+        // A plain array, as the files in memory return: slice() of a Buffer would not copy.
         return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
       } catch (error) {
         throw fileError(error, "read", path);
@@ -226,7 +227,7 @@ export function nodeFiles(options: NodeFilesOptions = {}): Files {
         const found = await statfs(path);
         return found.bavail * found.bsize;
       } catch (error) {
-        throw fileError(error, "ask the free space of", path);
+        throw fileError(error, "get the free space of", path);
       }
     },
   };

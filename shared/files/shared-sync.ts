@@ -1,8 +1,8 @@
-/** One fsync for everybody who waits: calls that arrive while one is running share the next. */
+/** Shares fsyncs: calls that arrive while one is running share the next one. */
 
 /**
- * Returns a function that resolves once an fsync that began after its call has ended. A failure
- * reaches everyone who shared it; whoever calls later starts afresh.
+ * Returns a function that resolves once an fsync that started after its call has ended. All calls that share a
+ * failing fsync reject; later calls start a new one.
  */
 export function sharedSync(sync: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined;

@@ -1,6 +1,6 @@
 /**
- * Recovers a model from an object store in MMlib's four steps (MM1), each timed: load, rebuild, check
- * the environment, verify. What it returns has the recorded Merkle root, or it throws (first law).
+ * Recovers a model from an object store in MMlib's four steps (MM1), each timed: load, rebuild, check the
+ * environment, verify. The returned model has the recorded Merkle root; otherwise this throws.
  */
 import { StemmaError } from "../errors.js";
 import { checkLeavesFit, decodeArchitecture } from "../model/architecture.js";
@@ -22,27 +22,27 @@ import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js"
 
 export interface RecoverOptions {
   readonly policy?: EnvironmentPolicy;
-  /** The environment at hand. */
+  /** The environment to compare with. Default: the recorded one. */
   readonly here?: Environment;
   /**
    * Models up to this size are returned in memory, read and hashed once; larger ones are hashed in a first
    * pass and stream from the store, hashed again as they are read.
    */
   readonly holdBytes?: number;
-  /** Proves what lies on the disk: nothing that was decoded of these tensors before counts. */
+  /** Reads everything from the disk without any cache, to prove what is stored. */
   readonly fromDisk?: boolean;
 }
 
 const defaultHoldBytes = 512 * 1024 * 1024;
 
-/** Sums the time between its marks, one step each. */
+/** Adds up the time of each step. */
 class StepTimer {
   private last: number;
   readonly steps = { loadMs: 0, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 };
   constructor(private readonly clock: Clock) {
     this.last = clock.monotonic();
   }
-  /** What passed since the last mark belongs to this step. */
+  /** Adds the time since the last mark to this step. */
   mark(step: keyof StepTimer["steps"]): void {
     const now = this.clock.monotonic();
     this.steps[step] += now - this.last;
@@ -55,7 +55,7 @@ export async function readRecord(store: ObjectReader, versionId: Hash): Promise<
   return decodeSaveRecord(await store.read("record", versionId));
 }
 
-/** Reads record, tree and owner map, and plans. @throws what resolveRecovery and the store throw */
+/** Reads record, tree and owner map, and plans the recovery. @throws what resolveRecovery and the store throw */
 export async function planRecovery(
   store: ObjectReader,
   versionId: Hash,
@@ -65,12 +65,12 @@ export async function planRecovery(
     store.read("tree", record.objects.tree),
     store.read("owner-map", record.objects.ownerMap),
   ]);
-  const tree = decodeTree(treeBytes),
-    ownerMap = decodeOwnerMap(ownerMapBytes, tree.leaves.length);
+  const tree = decodeTree(treeBytes);
+  const ownerMap = decodeOwnerMap(ownerMapBytes, tree.leaves.length);
   return {
     record,
     leaves: tree.leaves,
-    plan: resolveRecovery(versionId, record, tree, ownerMap, (tensor) => store.has(tensor)),
+    plan: resolveRecovery({ versionId, record, tree, ownerMap }, (tensor) => store.has(tensor)),
   };
 }
 
@@ -132,103 +132,105 @@ interface Reading {
   readonly store: ObjectReader;
   readonly record: SaveRecord;
   readonly timer: StepTimer;
-  /** Keeps what is read in memory. */ readonly hold: boolean;
+  /** Keep the tensors in memory. */
+  readonly hold: boolean;
   readonly fromDisk: boolean;
 }
 
-/** Tensors that are under way at a time, and the bytes that are read and decoded for them in all. */
-const mostUnderWay = 1024;
-const mostUnderWayBytes = 96 * 1024 * 1024;
-/** Asked for in one turn of the event loop. */
-const askedAtOnce = 16;
+/** Reads that run concurrently, and the bytes that are read and decoded for all of them. */
+const maxConcurrentReads = 1024;
+const maxConcurrentBytes = 96 * 1024 * 1024;
+/** Reads that start in one turn of the event loop. */
+const startsPerTurn = 16;
 
 /**
- * Reads and hashes every tensor once (one that several leaves hold, once for all), then the root over what
- * was read. Many are under way at a time, so that a store fetches small neighbours together and decodes
- * beside it. Of several that cannot be had the first leaf is named.
+ * Reads and hashes every tensor once, even if several leaves share it, and compares the root. Many reads run
+ * concurrently, so that a store can read small neighbours together and decode meanwhile. If several fail, the
+ * error of the first leaf is thrown.
  */
 async function readVerified(
   how: Reading,
   leaves: LeafTable,
 ): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
   const { record, timer } = how;
-  const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()],
-    places = new Map(unique.map(({ tensor }, place) => [tensor, place]));
-  const done = new Map<Hash, TensorSource>(),
-    underWay = new Set<Promise<void>>();
-  const failed: { place: number; error?: unknown } = { place: unique.length };
-  let bytes = 0,
-    asked = 0;
+  const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()];
+  const positions = new Map(unique.map(({ tensor }, position) => [tensor, position]));
+  const done = new Map<Hash, TensorSource>();
+  const running = new Set<Promise<void>>();
+  const failed: { position: number; error?: unknown } = { position: unique.length };
+  let bytes = 0;
+  let started = 0;
   /** Never rejects. */
-  const read = async (leaf: Leaf, place: number): Promise<void> => {
+  const read = async (leaf: Leaf, position: number): Promise<void> => {
     try {
-      const source = await readTensor(how, leaf, () => failed.place < place);
+      const source = await readTensor(how, leaf, () => failed.position < position);
       if (source !== undefined) done.set(leaf.tensor, source);
     } catch (error) {
-      if (place < failed.place) {
-        failed.place = place;
+      if (position < failed.position) {
+        failed.position = position;
         failed.error = error;
       }
     }
   };
   for (const { leaf, workBytes } of longestFirst(how.store, unique)) {
-    const place = places.get(leaf.tensor) as number;
-    while (underWay.size >= mostUnderWay || (underWay.size > 0 && bytes >= mostUnderWayBytes))
-      await Promise.race(underWay);
-    if (failed.place < place) continue;
+    const position = positions.get(leaf.tensor) as number;
+    while (running.size >= maxConcurrentReads || (running.size > 0 && bytes >= maxConcurrentBytes))
+      await Promise.race(running);
+    if (failed.position < position) continue;
     bytes += workBytes;
-    const reading: Promise<void> = read(leaf, place).finally(() => {
+    const reading: Promise<void> = read(leaf, position).finally(() => {
       bytes -= workBytes;
-      underWay.delete(reading);
+      running.delete(reading);
     });
-    underWay.add(reading);
-    // What was asked for first goes on to be decoded while the rest is asked for.
-    if (++asked % askedAtOnce === 0)
+    running.add(reading);
+    // Decoding of the first tensors starts before all reads have been started.
+    if (++started % startsPerTurn === 0)
       await new Promise((resolve) => {
         setImmediate(resolve);
       });
   }
-  await Promise.all(underWay);
-  if (failed.place < unique.length) throw failed.error;
+  await Promise.all(running);
+  if (failed.position < unique.length) throw failed.error;
   if (done.size !== unique.length)
     throw new StemmaError(
       "INTERNAL",
-      `Of ${unique.length} tensors of ${record.name} only ${done.size} were read, and nothing says why. Report this with what led to it.`,
+      `Of ${unique.length} tensors of ${record.name} only ${done.size} were read, without an error. Report this with what led to it.`,
     );
   const verifiedRoot = treeRoot(leaves);
   timer.mark("verifyMs");
   if (verifiedRoot !== record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `What was read has the root ${verifiedRoot}, the record names ${record.root}. Check the store, and fetch the version again.`,
+      `The tensors that were read have the root ${verifiedRoot}, but the record has ${record.root}. Check the store, and fetch the version again.`,
       { expected: record.root, actual: verifiedRoot },
     );
   return { sources: leaves.map(({ tensor }) => done.get(tensor) as TensorSource), verifiedRoot };
 }
 
-/** Decoding this much takes as long as reading all else of a common model. */
+/** Decoding this much takes as long as reading the rest of a common model. */
 const longDecodingBytes = 1024 * 1024;
 
-/** A tensor to be read. `workBytes`: its own, and what is read and decoded on the way to it. */
+/** A tensor to read. */
 interface Work {
   readonly leaf: Leaf;
+  /** Its own bytes, and those that are read and decoded for it. */
   readonly workBytes: number;
   readonly decodingBytes: number;
 }
 
-/** What takes long to decode first, that the rest is read and hashed meanwhile; all else as it lies. */
+/** Tensors that take long to decode come first; the others are read and hashed meanwhile, in their order. */
 function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Work[] {
   const works = leaves.map((leaf): Work => {
     const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
-    let storedBytes = 0,
-      decodingBytes = 0;
+    let storedBytes = 0;
+    let decodingBytes = 0;
     for (
-      let lies = store.encodingOf(leaf.tensor);
-      lies !== undefined;
-      lies = lies.base === undefined ? undefined : store.encodingOf(lies.base)
+      let encoding = store.encodingOf(leaf.tensor);
+      encoding !== undefined;
+      encoding = encoding.base === undefined ? undefined : store.encodingOf(encoding.base)
     ) {
-      storedBytes += lies.storedBytes;
-      if (lies.code !== 0) decodingBytes += byteLength;
+      storedBytes += encoding.storedBytes;
+      if (encoding.code !== 0) decodingBytes += byteLength;
     }
     return { leaf, workBytes: storedBytes + Math.max(byteLength, decodingBytes), decodingBytes };
   });
@@ -236,24 +238,27 @@ function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Wo
   return works.toSorted((a, b) => rank(b) - rank(a));
 }
 
-/** Reads a tensor and hashes it. undefined where it is not wanted any more. */
+/** Reads and hashes a tensor. Undefined where it is not needed any more. */
 async function readTensor(
   how: Reading,
   leaf: Leaf,
   isStopped: () => boolean,
 ): Promise<TensorSource | undefined> {
-  const { record, hold, timer } = how,
-    source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
-  const whole = await source.readAll(),
-    hasher = tensorHasher(leaf);
-  if (whole !== undefined) {
+  const { record, hold, timer } = how;
+  const source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
+  const all = await source.readAll();
+  const hasher = tensorHasher(leaf);
+  if (all !== undefined) {
     timer.mark("loadMs");
-    // What was decoded is handed out as it is: it is nobody else's.
-    hasher.update(whole);
-    return finished(how, leaf, whole.length, hasher.digest(), hold ? whole : undefined);
+    hasher.update(all);
+    return verifiedSource(how, leaf, {
+      byteLength: all.length,
+      id: hasher.digest(),
+      held: hold ? all : undefined,
+    });
   }
-  const byteLength = tensorByteLength(leaf.dtype, leaf.shape),
-    held = hold ? unfilled(byteLength) : undefined;
+  const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+  const held = hold ? unfilled(byteLength) : undefined;
   let at = 0;
   for await (const piece of source.chunks()) {
     if (isStopped()) return undefined;
@@ -262,41 +267,44 @@ async function readTensor(
     held?.set(piece, at);
     at += piece.length;
     timer.mark("loadMs");
-    // What is handed out is what is hashed.
+    // Hash the copy that is returned.
     hasher.update(held === undefined ? piece : held.subarray(at - piece.length, at));
     timer.mark("verifyMs");
   }
   timer.mark("loadMs");
-  return finished(how, leaf, at, hasher.digest(), held);
+  return verifiedSource(how, leaf, { byteLength: at, id: hasher.digest(), held });
 }
 
-/**
- * Compares what was read with what is recorded. `held`: its bytes, unless it is too large a model to be kept
- * in memory.
- */
-function finished(
+/** What was read of a tensor. */
+interface ReadTensor {
+  readonly byteLength: number;
+  readonly id: Hash;
+  /** Its bytes, unless the model is too large to be kept in memory. */
+  readonly held: Uint8Array | undefined;
+}
+
+/** Compares a tensor with the recorded one. @throws ROOT_MISMATCH */
+function verifiedSource(
   { store, record, timer }: Reading,
   leaf: Leaf,
-  bytesRead: number,
-  actual: Hash,
-  held: Uint8Array | undefined,
+  { byteLength: bytesRead, id: actual, held }: ReadTensor,
 ): TensorSource {
   timer.mark("verifyMs");
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
   if (bytesRead !== byteLength)
     throw otherTensor(record, leaf, `it has ${bytesRead} bytes, not ${byteLength}`);
   if (actual !== leaf.tensor)
-    throw otherTensor(record, leaf, `its bytes have the id ${actual}, recorded is ${leaf.tensor}`, {
+    throw otherTensor(record, leaf, `its bytes have the id ${actual}, but ${leaf.tensor} is recorded`, {
       actual,
     });
   const header = { dtype: leaf.dtype, shape: leaf.shape };
-  // A large tensor is read again by whoever wants it, and the store verifies that reading.
+  // A tensor of a large model is read again by the caller, and the store verifies that read.
   return held === undefined
     ? { ...store.openTensor(leaf.tensor), ...header }
     : sourceOfTensor({ ...header, bytes: held });
 }
 
-/** Memory that is not cleared first, because all of it is read over; its own, not a piece of Node's pool. */
+/** A buffer of its own (not of Node's pool) that is not zeroed, because all of it is overwritten. */
 function unfilled(length: number): Uint8Array {
   const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer, byteOffset, length);

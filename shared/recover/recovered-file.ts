@@ -1,12 +1,12 @@
 /**
- * A recovered model as the file it came from: same tensors, order, metadata; the very same bytes where its
- * header was kept.
+ * A recovered model as the file it came from: the same tensors, order and metadata, and the same bytes where
+ * its header was kept.
  */
 import type { RecoveredModel } from "./recovery.js";
 import type { NamedSource, SafetensorsOptions } from "../tensor/safetensors-writer.js";
 import { leafOrderOfFile } from "../model/names.js";
 
-/** What `safetensorsChunks` and `writeSafetensors` are given to write it. */
+/** The arguments for `safetensorsChunks` and `writeSafetensors`. */
 export function safetensorsOfModel(model: Pick<RecoveredModel, "names" | "sources">): {
   readonly tensors: readonly NamedSource[];
   readonly options: SafetensorsOptions;

@@ -5,7 +5,7 @@ import type { Architecture, LeafTable, Names, SaveRecord } from "../model/model.
 import type { EnvironmentVerdict } from "../model/environment.js";
 
 export interface RecoverySteps {
-  /** Milliseconds each. */ readonly loadMs: number;
+  readonly loadMs: number;
   readonly rebuildMs: number;
   readonly checkEnvironmentMs: number;
   readonly verifyMs: number;
@@ -23,8 +23,7 @@ export interface RecoveredModel {
   readonly steps: RecoverySteps;
   readonly byteLength: number;
   /**
-   * The Merkle root that was recomputed from the bytes; equal to record.root, or recovery has thrown
-   * ROOT_MISMATCH.
+   * The Merkle root recomputed from the bytes. Always equal to record.root: else recovery throws ROOT_MISMATCH.
    */
   readonly verifiedRoot: Hash;
 }

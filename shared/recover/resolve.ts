@@ -1,6 +1,6 @@
 /**
- * Plans a recovery: what has to be read, who owns it, what is missing. Pure, over a record and the small
- * objects it names.
+ * Plans a recovery: what has to be read, which version owns it, what is missing. Pure: takes a record and the
+ * small objects it names.
  */
 import { StemmaError } from "../errors.js";
 import type { LeafTable, SaveRecord } from "../model/model.js";
@@ -19,37 +19,42 @@ export interface PlannedTensor {
 
 export interface RecoveryPlan {
   readonly versionId: Hash;
-  /** One a leaf, in canonical order. Each is one look-up, however long the chain of bases (EV8). */
+  /** One per leaf, in canonical order. Each takes one look-up, however long the chain of bases (EV8). */
   readonly tensors: readonly PlannedTensor[];
-  /** Versions that contributed, this one among them. */
+  /** Versions that own a tensor of this one; usually itself too. */
   readonly owners: ReadonlySet<Hash>;
   readonly byteLength: number;
   /** Tensors that the store does not have. */
   readonly missing: readonly PlannedTensor[];
 }
 
+/** A version's record, and the small objects of it that a plan needs. */
+export interface VersionObjects {
+  readonly versionId: Hash;
+  readonly record: SaveRecord;
+  readonly tree: { readonly kind: ModelKind; readonly leaves: LeafTable };
+  readonly ownerMap: OwnerMap;
+}
+
 /**
  * @param has whether the store holds a tensor
- * @throws ROOT_MISMATCH where the tree is not the record's, TREE_MALFORMED where its kind is not
+ * @throws ROOT_MISMATCH where the tree's root is not the record's, TREE_MALFORMED where its kind is not
  */
 export function resolveRecovery(
-  versionId: Hash,
-  record: SaveRecord,
-  tree: { readonly kind: ModelKind; readonly leaves: LeafTable },
-  ownerMap: OwnerMap,
+  { versionId, record, tree, ownerMap }: VersionObjects,
   has: (tensor: Hash) => boolean,
 ): RecoveryPlan {
   if (tree.kind !== record.kind)
     throw new StemmaError(
       "TREE_MALFORMED",
-      `Version ${versionId} is of kind ${record.kind}, its tree of kind ${tree.kind}. Check the store.`,
+      `Version ${versionId} is of kind ${record.kind}, but its tree of kind ${tree.kind}. Check the store.`,
       { versionId },
     );
   const root = treeRoot(tree.leaves);
   if (root !== record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `The tree of version ${versionId} has the root ${root}, its record names ${record.root}. Check the store, and fetch the version again.`,
+      `The tree of version ${versionId} has the root ${root}, but its record has ${record.root}. Check the store, and fetch the version again.`,
       { expected: record.root, actual: root },
     );
   const tensors = tree.leaves.map(({ path, dtype, shape, tensor }, leaf): PlannedTensor => ({
@@ -74,7 +79,7 @@ export function refuseMissing(plan: RecoveryPlan): void {
   if (first === undefined) return;
   throw new StemmaError(
     "RECOVERY_INCOMPLETE",
-    `${plan.missing.length} of ${plan.tensors.length} tensors of version ${plan.versionId} are not in the store, ${JSON.stringify(first.path)} first (${first.tensor}). Run storage check, and restore them from a backup or the device.`,
+    `${plan.missing.length} of ${plan.tensors.length} tensors of version ${plan.versionId} are not in the store; the first is ${JSON.stringify(first.path)} (${first.tensor}). Run storage check, and restore them from a backup or the device.`,
     { missing: plan.missing.map(({ tensor }) => tensor) },
   );
 }

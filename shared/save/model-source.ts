@@ -1,6 +1,6 @@
 /**
- * Makes models ready to be saved: from tensors at hand, or from a safetensors file with or without a
- * model.json. Hashes every tensor once.
+ * Prepares models to be saved: from tensors in memory, or from a safetensors file with or without a model.json.
+ * Hashes every tensor once.
  */
 import { StemmaError } from "../errors.js";
 import { weightSlots } from "../model/architecture.js";
@@ -20,8 +20,8 @@ export const heldModelBytes = 256 * 1024 * 1024;
 const maxKeptHeader = 16 * 1024 * 1024;
 
 /**
- * The tensors of a file with their ids. A small file is read at once, front to back; a large one tensor by
- * tensor, and once more when it is saved.
+ * The tensors of a file with their ids. A small file is read once, sequentially; a large one tensor by tensor,
+ * and again when it is saved.
  */
 async function hashedTensors(
   file: SafetensorsFile,
@@ -51,8 +51,8 @@ function mismatch(reason: string): StemmaError {
 }
 
 /**
- * A model with an architecture from its tensors in canonical order. Takes the tensors over: their bytes must
- * not change any more.
+ * A model with an architecture, from its tensors in canonical order. The bytes of the tensors must not change
+ * any more.
  * @throws ARCHITECTURE_MISMATCH, TENSOR_SIZE_MISMATCH
  */
 export function modelSourceOfTensors(
@@ -60,15 +60,15 @@ export function modelSourceOfTensors(
   tensors: readonly Tensor[],
   names: Names = defaultNames(architecture),
 ): ModelSource {
-  const places = weightSlots(architecture);
-  if (places.length !== tensors.length)
-    throw mismatch(`it has ${places.length} weights, there are ${tensors.length} tensors`);
-  const leaves = places.map((place, i): Leaf => {
+  const slots = weightSlots(architecture);
+  if (slots.length !== tensors.length)
+    throw mismatch(`it has ${slots.length} weights, but there are ${tensors.length} tensors`);
+  const leaves = slots.map((slot, i): Leaf => {
     const tensor = tensors[i] as Tensor;
-    if (!hasSameHeader(place, tensor))
-      throw mismatch(`the weight ${place.path} (${place.name}) has another type or shape`);
+    if (!hasSameHeader(slot, tensor))
+      throw mismatch(`the weight ${slot.path} (${slot.name}) has another type or shape`);
     return {
-      path: place.path,
+      path: slot.path,
       dtype: tensor.dtype,
       shape: tensor.shape,
       tensor: tensorId(tensor, tensor.bytes),
@@ -84,8 +84,8 @@ export function modelSourceOfTensors(
 }
 
 /**
- * A model of kind `opaque` from named tensors in the order of their file. Takes the tensors over: their bytes
- * must not change any more. @throws TENSOR_SIZE_MISMATCH
+ * A model of kind `opaque`, from named tensors in the order of their file. The bytes of the tensors must not
+ * change any more. @throws TENSOR_SIZE_MISMATCH
  */
 export function opaqueModelSource(
   tensors: readonly (Tensor & { readonly name: string })[],
@@ -117,19 +117,19 @@ export function opaqueModelSource(
   };
 }
 
-/** @param order for each leaf its place in the file. Left out where the file has canonical order. */
+/** @param order the position in the file of each leaf. Returns {} where the file has canonical order. */
 function fileOrderOf(order: readonly number[]): { readonly fileOrder?: readonly number[] } {
   const fileOrder = new Array<number>(order.length);
-  order.forEach((place, leaf) => {
-    fileOrder[place] = leaf;
+  order.forEach((position, leaf) => {
+    fileOrder[position] = leaf;
   });
-  return fileOrder.every((leaf, place) => leaf === place) ? {} : { fileOrder };
+  return fileOrder.every((leaf, position) => leaf === position) ? {} : { fileOrder };
 }
 
-/** The header verbatim, where order and metadata alone would not give it back byte for byte. */
+/** The header verbatim, where order and metadata are not enough to write it again byte for byte. */
 function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
   const { text, tensors, metadata } = file;
-  // Canonical JSON keeps the metadata sorted; files of safetensors' own library have them in any order.
+  // Stored as canonical JSON, metadata are sorted; in files of the safetensors library they have any order.
   const kept = metadata && Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)));
   return text === safetensorsHeaderText(tensors, kept) || text.length > maxKeptHeader
     ? {}
@@ -138,10 +138,10 @@ function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
 
 export interface ImportOptions {
   /** Bytes of the model's model.json; without it the model is of kind `opaque`. */
-  readonly modelJson?: Uint8Array;
+  readonly modelJson?: Uint8Array | undefined;
   /**
-   * The model's architecture where it is known in Stemma's own form. Tensors are found by `names`; or by
-   * path, where all are called by their paths: then the model goes by `names` all the same.
+   * The model's architecture, where it is known in Stemma's form. Tensors are found by `names`, or by path where
+   * all tensors of the file are named by their paths; the saved model has `names` in both cases.
    */
   readonly architecture?: { readonly architecture: Architecture; readonly names?: Names };
 }
@@ -159,7 +159,7 @@ export async function modelSourceOfSafetensors(
   options: ImportOptions = {},
 ): Promise<ModelSource> {
   const opened = await readSafetensors(file, where);
-  const byName = new Map(opened.tensors.map((tensor, place) => [tensor.name, { tensor, place }]));
+  const byName = new Map(opened.tensors.map((tensor, position) => [tensor.name, { tensor, position }]));
   const described =
     options.architecture ??
     (options.modelJson === undefined
@@ -176,8 +176,8 @@ export async function modelSourceOfSafetensors(
       ? opaqueLeaves(opened)
       : architectureLeaves(described.architecture, byPath ? undefined : given, byName);
   const tensors = await hashedTensors(opened);
-  const leaves: Leaf[] = [],
-    sources: TensorSource[] = [];
+  const leaves: Leaf[] = [];
+  const sources: TensorSource[] = [];
   for (const { path, tensor } of wanted) {
     const { id, source } = tensors.get(tensor.name) as { readonly id: Hash; readonly source: TensorSource };
     leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
@@ -186,7 +186,7 @@ export async function modelSourceOfSafetensors(
   const ofFile: Names = {
     ...given,
     leaves: wanted.map(({ tensor }) => tensor.name),
-    ...fileOrderOf(wanted.map(({ tensor }) => byName.get(tensor.name)?.place as number)),
+    ...fileOrderOf(wanted.map(({ tensor }) => byName.get(tensor.name)?.position as number)),
     ...(opened.metadata === undefined ? {} : { fileMetadata: opened.metadata }),
     ...keptHeader(opened),
   };
@@ -216,15 +216,15 @@ function architectureLeaves(
   names: Names | undefined,
   byName: ReadonlyMap<string, { readonly tensor: SafetensorsEntry }>,
 ): readonly WantedLeaf[] {
-  const leaves = weightSlots(architecture).map((place, i) => {
-    const name = names?.leaves[i] ?? place.path;
+  const leaves = weightSlots(architecture).map((slot, i) => {
+    const name = names?.leaves[i] ?? slot.path;
     const found = byName.get(name)?.tensor;
     if (found === undefined) throw mismatch(`the file has no tensor ${JSON.stringify(name.slice(0, 80))}`);
-    if (!hasSameHeader(found, place))
+    if (!hasSameHeader(found, slot))
       throw mismatch(
-        `${JSON.stringify(name.slice(0, 80))} is ${found.dtype} [${found.shape.join(", ")}], the architecture asks for ${place.dtype} [${place.shape.join(", ")}]`,
+        `${JSON.stringify(name.slice(0, 80))} is ${found.dtype} [${found.shape.join(", ")}], the architecture needs ${slot.dtype} [${slot.shape.join(", ")}]`,
       );
-    return { path: place.path, tensor: found };
+    return { path: slot.path, tensor: found };
   });
   if (leaves.length !== byName.size) {
     const used = new Set(leaves.map(({ tensor }) => tensor.name));

@@ -1,6 +1,6 @@
 /**
- * Decides how a model is saved against its base: what changed (from trees alone, never by recovering
- * the base), the approach, who owns each tensor. Pure; reads no store.
+ * Plans how a model is saved against its base: what changed (from the trees alone, without recovering the
+ * base), the approach, and the owner of each tensor. Pure; reads no store.
  */
 import type { Approach, LeafTable } from "../model/model.js";
 import { ownedByThis, ownerMapOf, ownerOf, type OwnerMap } from "../model/owner-map.js";
@@ -25,14 +25,13 @@ export interface SavePlan {
 }
 
 /**
- * `update` where something is inherited from the base, else `snapshot`, unless asked for otherwise.
- * A tensor that only moved or was renamed is inherited: nobody changed it. A reshaped one (MH18) is new and
- * kept whole.
+ * The approach is `requested`, or else `update` where a tensor is inherited from the base and `snapshot` where
+ * none is. A tensor that only moved or was renamed is inherited. A reshaped one (MH18) is new.
  */
 export function planSave(
   model: { readonly architecture: Hash; readonly leaves: LeafTable },
   base: SaveBase | undefined,
-  asked?: "snapshot" | "update",
+  requested?: "snapshot" | "update",
 ): SavePlan {
   if (base === undefined)
     return {
@@ -51,9 +50,9 @@ export function planSave(
     }
     return ownerOf(base.ownerMap, from, base.versionId);
   });
-  const inherited = changed.length < model.leaves.length || model.leaves.length === 0;
+  const inheritsAny = changed.length < model.leaves.length || model.leaves.length === 0;
   return {
-    approach: asked ?? (inherited ? "update" : "snapshot"),
+    approach: requested ?? (inheritsAny ? "update" : "snapshot"),
     changed,
     ownerMap: ownerMapOf(owners),
     diff,

@@ -1,6 +1,6 @@
 /**
  * Saves a model into an object store: one pack with the tensors the store lacks, the small objects and
- * the record. The journal's fact is the caller's, after this has returned (order of writing).
+ * the record. The caller appends the journal's fact after this has returned (order of writing).
  */
 import { StemmaError } from "../errors.js";
 import { encodeArchitecture } from "../model/architecture.js";
@@ -25,7 +25,7 @@ export interface SaveModelOptions {
   readonly device: string;
   readonly line: string;
   readonly sequence: number;
-  /** The first is the one compared with. */
+  /** The model is compared with the first one. */
   readonly bases?: readonly SaveBase[];
   readonly successorOf?: Hash;
   readonly approach?: "snapshot" | "update";
@@ -51,14 +51,14 @@ export interface SavedModel {
   /** Bytes of the tensors that the store did not have. */
   readonly newTensorBytes: number;
   readonly tensorBytes: number;
-  /** Of these the journal's fact is still to come (FORMATS, "Stores under 1 kB"). */
+  /** Sizes for statistics (docs/formats.md, "Record"). */
   readonly recordBytesLength: number;
   readonly ownerMapBytes: number;
   readonly steps: { readonly extractMs: number; readonly persistMs: number };
 }
 
 /**
- * What `planSave` needs of a version that the store holds; reads its record, tree and owner map, no tensor.
+ * What `planSave` needs of a version in the store. Reads its record, tree and owner map, but no tensor.
  * @throws OBJECT_MISSING
  */
 export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promise<SaveBase> {
@@ -88,9 +88,9 @@ export async function saveModel(
     );
   const architectureBytes =
     model.architecture === undefined ? undefined : encodeArchitecture(model.architecture);
-  const treeBytes = encodeTree(model.kind, model.leaves),
-    namesBytes = encodeNames(model.names),
-    environmentBytes = encodeEnvironment(options.environment);
+  const treeBytes = encodeTree(model.kind, model.leaves);
+  const namesBytes = encodeNames(model.names);
+  const environmentBytes = encodeEnvironment(options.environment);
   const metadataBytes = options.metadata === undefined ? undefined : encodeMetadata(options.metadata);
   const root = treeRoot(model.leaves);
   const pack = await store.begin();
@@ -157,7 +157,7 @@ export async function saveModel(
       steps: { extractMs, persistMs: clock.monotonic() - started - extractMs },
     };
   } catch (error) {
-    // What went wrong first is what the caller must hear.
+    // The caller must get the first error, not one of the abort.
     await pack.abort().catch(() => undefined);
     throw error;
   }
@@ -167,7 +167,7 @@ function sum(sources: readonly TensorSource[]): number {
   return sources.reduce((total, { byteLength }) => total + byteLength, 0);
 }
 
-/** Streams what the store lacks; what it has is only pinned by the pack, unread. Returns the new bytes. */
+/** Streams the tensors that the store lacks; the others are only pinned. Returns the bytes of the new ones. */
 async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSource): Promise<number> {
   const done = new Set<Hash>();
   let bytes = 0;

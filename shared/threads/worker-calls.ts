@@ -1,6 +1,6 @@
 /**
- * Calls to a worker thread, answered one after the other in their order, errors with their codes. Knows
- * nothing of what is asked.
+ * Calls to a worker thread, answered in the order of the calls; errors keep their codes. Knows nothing of the
+ * work. (docs/adr/0013-worker-threads.md)
  */
 import { parentPort, Worker } from "node:worker_threads";
 import { isErrorCode, isStemmaError, StemmaError } from "../errors.js";
@@ -21,7 +21,7 @@ export class WorkerCalls<Call, Result> {
   #failure: StemmaError | undefined;
   #isReady = false;
 
-  /** @param work what the thread does, for errors: "codes tensors" */
+  /** @param work what the thread does, for error messages: "encodes tensors" */
   constructor(script: URL, work: string) {
     this.#worker = new Worker(script);
     this.#worker.on("message", (message: FromThread<Result>) => {
@@ -49,31 +49,32 @@ export class WorkerCalls<Call, Result> {
       );
     });
     this.#worker.on("exit", () => {
-      this.#fail(new StemmaError("INTERRUPTED", `The thread that ${work} was ended.`));
+      this.#fail(new StemmaError("INTERRUPTED", `The thread that ${work} was ended. Try again.`));
     });
     this.#worker.unref();
   }
 
-  /** Whether the thread has loaded what it needs. */
+  /** Whether the thread has loaded its script and takes calls. */
   get isReady(): boolean {
     return this.#isReady;
   }
-  /** What ended the thread, if anything did: every further call fails with it. */
+  /** The error that ended the thread, if any: every further call fails with it. */
   get failure(): StemmaError | undefined {
     return this.#failure;
   }
 
   /**
-   * @param moved given away, not copied. @throws what the thread's work throws; INTERNAL, INTERRUPTED where
-   * the thread ended; DataCloneError for what was given away before
+   * @param moved buffers that are moved, not copied
+   * @throws what the thread's work throws; INTERNAL, INTERRUPTED where the thread ended; DataCloneError for a
+   * buffer that was moved before
    */
   call(call: Call, moved: readonly ArrayBuffer[]): Promise<Result> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise<Result>((resolve, reject) => {
-      // Where this throws no answer comes, and nobody may wait for one: the next would get another's.
+      // First: where this throws, no answer will come, and a pending call would get the answer of the next one.
       this.#worker.postMessage(call, moved);
       this.#pending.push({ resolve, reject });
-      // While a call waits for its answer the process does not end.
+      // The process must not end while a call is pending.
       this.#worker.ref();
     });
   }
@@ -88,7 +89,7 @@ export class WorkerCalls<Call, Result> {
   }
 }
 
-/** In the thread: answers every call. @param bytesOf what of a result is handed over, not copied */
+/** In the thread: answers every call. @param bytesOf the arrays of a result that are moved, not copied */
 export function answerCalls<Call, Result>(
   perform: (call: Call) => Result,
   bytesOf: (result: Result) => readonly Uint8Array[],
@@ -113,7 +114,7 @@ export function answerCalls<Call, Result>(
   port.postMessage({ ready: true } satisfies FromThread<Result>);
 }
 
-/** Buffers that belong to one array alone; views of others are copied. */
+/** The buffers that can be moved: those that one array fills. Views of larger buffers are copied. */
 export function movable(arrays: readonly Uint8Array[]): ArrayBuffer[] {
   return [
     ...new Set(

@@ -1,7 +1,8 @@
 /**
  * Keeps decoding off the event loop: small jobs are decoded inline, larger ones in threads that all stores of
  * a process share. Threads start after some work and end when idle. Jobs are decoded inline as long as no
- * thread is ready, and where threads fail. docs/adr has the reasons for threads of our own (worker threads).
+ * thread is ready, and where threads fail. Why these threads
+ * are our own: docs/adr/0013-worker-threads.md.
  */
 import { availableParallelism } from "node:os";
 import { movable, WorkerCalls } from "../../threads/worker-calls.js";
