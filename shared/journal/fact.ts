@@ -1,14 +1,15 @@
-/** The facts a journal keeps: everything that is true and may change over time. Types only. */
+/** The facts of a journal: everything that changes over time. Types only. (docs/formats.md, "Facts") */
 import type { Hash } from "../tensor/tensor.js";
 
 interface At {
-  /** Server (or local) clock, ms since 1970. */ readonly atMs: number;
+  /** Clock of the server (or agent), milliseconds since 1970. */
+  readonly atMs: number;
 }
 
 export type Fact =
   /**
-   * A version exists: its record and every object it needs lie in the store. `version` is the counter per
-   * (fleet, name).
+   * A version exists: its record and every object it needs are in the store. `version` counts per (fleet,
+   * name).
    */
   | (At & {
       readonly type: "recorded";
@@ -16,15 +17,14 @@ export type Fact =
       readonly name: string;
       readonly version: number;
       /**
-       * Bytes of all tensors, and of those that the owner map gives to this version; absent where there are
-       * none.
+       * Bytes of all tensors, and of those that this version owns by the owner map; absent where there are none.
        */
       readonly tensorBytes?: number;
       readonly ownBytes?: number;
     })
-  /** The server decoded the model from what it wrote and found its root. */
+  /** The server has read the stored model back and verified its root. */
   | (At & { readonly type: "stored"; readonly versionId: Hash })
-  /** The policy's conditions hold: the device may delete its copy. */
+  /** The conditions of the release policy are met: the device may delete its copy. */
   | (At & { readonly type: "released"; readonly versionId: Hash; readonly because: string })
   | (At & {
       readonly type: "activated";
@@ -42,7 +42,7 @@ export type Fact =
       readonly tag: string;
       readonly versionId: Hash | null;
     })
-  /** `by`: who said so, as they named themselves. */
+  /** `by`: the person, as they named themselves. */
   | (At & {
       readonly type: "held" | "unheld";
       readonly versionId: Hash;
@@ -50,8 +50,8 @@ export type Fact =
       readonly by?: string;
     })
   /**
-   * A retention rule of the fleet, or of one line or one name in it (never both); the latest of a scope
-   * holds, null lifts it.
+   * A retention rule of the fleet, or of one line or one name in it (never both); the latest one of a
+   * scope applies, null removes it.
    */
   | (At & {
       readonly type: "retention";
@@ -88,7 +88,7 @@ export type Fact =
       readonly removed?: boolean;
     })
   | (At & { readonly type: "backup"; readonly position: number; readonly location: string })
-  /** This store was restored to an older state: devices announce again everything after `position`. */
+  /** This store was restored to an older state: devices announce everything after `position` again. */
   | (At & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });
 
 export type FactType = Fact["type"];

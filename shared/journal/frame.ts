@@ -1,6 +1,6 @@
 /**
- * How entries lie in a segment file of the journal, and how a damaged one is judged. Pure: bytes in,
- * entries or a verdict out.
+ * How entries are stored in a segment file of the journal, and how damage is told apart from a torn tail. Pure.
+ * (docs/formats.md, "Journal")
  *
  * Segment (format 1): header of 64 bytes = "STEMMAJL", format u32, crc u32 of the rest of the header,
  * position of its first entry u64, chain hash before it, zeros. Then frames: magic u32, payload length
@@ -14,11 +14,10 @@ import type { Hash } from "../tensor/tensor.js";
 
 export const segmentHeaderBytes = 64;
 export const frameHeaderBytes = 24;
-/** Longest entry; anything bigger belongs into the object store. */
+/** Longest entry; anything larger belongs in the object store. */
 export const maxEntryBytes = 1024 * 1024;
 /**
- * Longest segment that is read back: far above what is ever written, so that a hostile file is not taken into
- * memory.
+ * Longest segment that is read: far above what is ever written. A hostile file is not read into memory.
  */
 export const maxSegmentFileBytes = 1024 * 1024 * 1024;
 
@@ -52,7 +51,7 @@ export function decodeSegmentHeader(bytes: Uint8Array, path: string): SegmentHea
     );
   if (bytes.length < segmentHeaderBytes) throw corrupt("is shorter than its header");
   if (!segmentMagic.every((byte, i) => bytes[i] === byte))
-    throw corrupt("does not begin as a journal segment does");
+    throw corrupt("does not start like a journal segment");
   const view = new DataView(bytes.buffer, bytes.byteOffset, segmentHeaderBytes);
   const format = view.getUint32(8, true);
   if (format !== segmentFormat)
@@ -99,7 +98,7 @@ export interface Frame {
   readonly end: number;
 }
 
-/** The whole frame at `at`, or undefined where there is none. */
+/** The complete frame at `at`, or undefined where there is none. */
 export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
   if (at + frameHeaderBytes > bytes.length) return undefined;
   for (let i = 0; i < frameMagic.length; i++) if (bytes[at + i] !== frameMagic[i]) return undefined;
@@ -117,8 +116,8 @@ export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
 }
 
 /**
- * Whether something after `from` proves that the entry at `position`, which cannot be read, had been
- * fsynced: a whole frame of a later group. A group is written only once the one before it is durable.
+ * Whether the entry at `position`, which cannot be read, had been fsynced: proven by a complete frame of a later
+ * group after `from`, because a group is written only once the one before it is durable.
  */
 export function laterGroupExists(bytes: Uint8Array, from: number, position: number): boolean {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

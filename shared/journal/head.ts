@@ -1,8 +1,7 @@
 /**
- * The small file that keeps a journal's newest head. It is disposable (a head can be computed again
- * from the entries); it says up to where entries were durable, so that a damaged entry below it is told
- * apart from a torn tail. Two slots are written in turn and never fsynced but on closing: a torn slot
- * leaves the other.
+ * The small file with a journal's newest head. It is disposable (a head can be computed from the entries). It
+ * states how many entries were durable, so that a damaged entry below that is told apart from a torn tail. Two
+ * slots are written alternately and fsynced only on closing: a torn slot leaves the other intact.
  */
 import { crc32 } from "node:zlib";
 import { hashBytes, hexOf } from "../tensor/hash.js";
@@ -72,7 +71,7 @@ function decodeHeadSlot(slot: Uint8Array): KeptHead | undefined {
   };
 }
 
-/** The newest whole head of a head file. */
+/** The newest intact head of a head file. */
 export function newestHead(file: Uint8Array): KeptHead | undefined {
   const heads = [0, headSlotBytes]
     .map((at) => decodeHeadSlot(file.subarray(at, at + headSlotBytes)))

@@ -6,14 +6,17 @@ import type { Hash } from "../tensor/tensor.js";
 import type { Fact } from "./fact.js";
 
 export interface JournalEntry<F = Fact> {
-  /** From 0. */ readonly position: number;
+  /** From 0. */
+  readonly position: number;
   readonly fact: F;
-  /** H(previous chain ‖ entry bytes). */ readonly chain: Hash;
+  /** H(previous chain ‖ entry bytes). */
+  readonly chain: Hash;
 }
 export interface JournalHead {
   readonly length: number;
   readonly chain: Hash;
-  /** RFC 6962 root over the entries' bytes. */ readonly root: Hash;
+  /** RFC 6962 root over the entries' bytes. */
+  readonly root: Hash;
 }
 export interface SignedHead extends JournalHead {
   readonly publicKey: string;
@@ -31,7 +34,7 @@ export interface HeadSigner {
   verify?(message: Uint8Array, signature: string): boolean;
 }
 
-/** How facts become entry bytes. `decode` gets what `encode` gave. */
+/** Encodes facts as entry bytes and back. */
 export interface FactCodec<F> {
   encode(fact: F): Uint8Array;
   decode(bytes: Uint8Array): F;
@@ -39,10 +42,11 @@ export interface FactCodec<F> {
 
 /** What opening found and repaired. */
 export interface JournalOpening {
-  /** Entries there were. */ readonly length: number;
+  /** Number of entries. */
+  readonly length: number;
   /**
-   * Bytes of a torn, never acknowledged tail that were cut off; 0 as a rule. They are kept beside the log in
-   * a `torn-…` file.
+   * Bytes of a torn, never acknowledged tail that were cut off; usually 0. They are kept in a file `torn-…` in the
+   * journal's folder.
    */
   readonly tornBytes: number;
 }
@@ -50,12 +54,12 @@ export interface JournalOpening {
 export interface Journal<F = Fact> {
   /**
    * Appends facts together (all or none survive a crash); resolves with their positions once they are fsynced
-   * (appends in flight share one fsync). After any fsync error: JOURNAL_STOPPED for ever, until reopened. A
+   * (appends in flight share one fsync). After an fsync error every append rejects with JOURNAL_STOPPED until the journal is reopened. A
    * full disk rejects with DISK_FULL and leaves the journal usable. @throws FACT_INVALID, DISK_FULL,
    * JOURNAL_STOPPED
    */
   append(facts: readonly F[]): Promise<readonly number[]>;
-  /** What is durable, from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening */
+  /** The durable entries from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening */
   entries(from?: number): AsyncIterable<JournalEntry<F>>;
   /** Over durable entries only. */
   head(): JournalHead;

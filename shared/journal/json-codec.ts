@@ -1,10 +1,10 @@
-/** Facts as JSON text: what the journal uses unless told otherwise. */
+/** Facts as JSON text: the journal's default codec. */
 import type { FactCodec } from "./journal.js";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 const encoder = new TextEncoder();
 
-/** `decode(encode(fact))` gives back every fact that is plain JSON (no undefined, NaN or Infinity in it). */
+/** For facts that are plain JSON (without undefined, NaN or Infinity). */
 export function jsonCodec<F>(): FactCodec<F> {
   return {
     encode: (fact) => encoder.encode(JSON.stringify(fact)),

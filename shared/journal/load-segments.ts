@@ -1,5 +1,5 @@
 /**
- * Reads a journal's segments back, verifies every chain hash, and decides what a damaged end is: torn (never
+ * Reads a journal's segments, verifies every chain hash, and decides whether a damaged end is torn (never
  * acknowledged) or corrupt.
  */
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import {
 import type { KeptHead } from "./head.js";
 import { MerkleLog, logLeaf } from "./merkle-log.js";
 
-/** What is behind the first entry of a fleet's journal. */
+/** The chain hash before the first entry. */
 export const firstChain = zeroHash;
 
 /** chain = H(previous chain ‖ entry bytes). */
@@ -50,9 +50,9 @@ export interface LoadedJournal {
   readonly length: number;
   readonly chain: Hash;
   readonly log: MerkleLog;
-  /** Size that the last segment ought to have: where its last whole append ends. */
+  /** Where the last complete append ends in the last segment. */
   readonly lastSegmentBytes: number;
-  /** What lies behind that in the last segment, never acknowledged. */
+  /** What follows it in the last segment; never acknowledged. */
   readonly torn: Uint8Array;
 }
 
@@ -61,15 +61,14 @@ export async function readSegment(files: Files, path: string): Promise<Uint8Arra
   if (size > maxSegmentFileBytes)
     throw new StemmaError(
       "JOURNAL_CORRUPT",
-      `The journal segment ${path} claims ${size} bytes, more than any that is ever written. Restore it from a backup; nothing was changed.`,
+      `The journal segment ${path} has ${size} bytes, more than is ever written. Restore it from a backup; nothing was changed.`,
       { path, size },
     );
   return files.read(path);
 }
 
 /**
- * Walks over the entries of all segments in order; keeps the state that the end of the last whole append
- * leaves.
+ * Reads the entries of all segments in order; its state is the one after the last complete append.
  */
 class Loader {
   readonly #head: KeptHead | undefined;
@@ -108,13 +107,13 @@ class Loader {
     if (hexOf(chain) !== this.#head.chain || log.root() !== this.#head.root)
       throw new StemmaError(
         "JOURNAL_CORRUPT",
-        `The journal's first ${length} entries are not those its head was made over: its history was changed. Restore the journal from a backup; nothing was changed.`,
+        `The journal's first ${length} entries are not those of its head: its history was changed. Restore the journal from a backup; nothing was changed.`,
         { length },
       );
     this.#headChecked = true;
   }
 
-  /** Takes in one segment; returns where its last whole append ends. */
+  /** Adds one segment; returns where its last complete append ends. */
   segment(bytes: Uint8Array, path: string, isLast: boolean): number {
     let end = segmentHeaderBytes;
     let at = end;
@@ -138,7 +137,7 @@ class Loader {
         this.#log = log.fork();
       }
     }
-    if (end !== bytes.length) this.#judge(bytes, at, path, position, isLast);
+    if (end !== bytes.length) this.#requireTornTail(bytes, at, { path, position, isLast });
     return end;
   }
 
@@ -149,19 +148,27 @@ class Loader {
   }
 
   /**
-   * Something behind the last whole append cannot be read: throws unless it is a torn tail that nobody was
-   * told of.
+   * The bytes after the last complete append cannot be read. @throws JOURNAL_CORRUPT unless they are a torn tail
+   * that was never acknowledged
    */
-  #judge(bytes: Uint8Array, at: number, path: string, position: number, isLast: boolean): void {
-    if (!isLast) throw this.#corrupt(path, position, "another segment follows, so it had been written whole");
+  #requireTornTail(
+    bytes: Uint8Array,
+    at: number,
+    {
+      path,
+      position,
+      isLast,
+    }: { readonly path: string; readonly position: number; readonly isLast: boolean },
+  ): void {
+    if (!isLast) throw this.#corrupt(path, position, "another segment follows, so it had been complete");
     if (this.#head !== undefined && this.#head.length > this.#length)
       throw this.#corrupt(
         path,
         position,
-        `the journal's head says that ${this.#head.length} entries were durable`,
+        `${this.#head.length} entries were durable according to the journal's head`,
       );
     if (laterGroupExists(bytes, at, position))
-      throw this.#corrupt(path, position, "later entries are whole, so it had been durable");
+      throw this.#corrupt(path, position, "later entries are intact, so it had been durable");
   }
 }
 
@@ -183,7 +190,7 @@ export async function loadSegments(
     if (first !== header.first || first !== loader.length || header.chain !== loader.chain)
       throw new StemmaError(
         "JOURNAL_CORRUPT",
-        `The journal segment ${path} does not go on where the one before ends (entry ${loader.length}): a segment is missing or was exchanged. Restore the journal from a backup; nothing was changed.`,
+        `The journal segment ${path} does not continue the one before (entry ${loader.length}): a segment is missing or was replaced. Restore the journal from a backup; nothing was changed.`,
         { path, expected: loader.length, actual: header.first },
       );
     lastSegmentBytes = loader.segment(bytes, path, i === segments.length - 1);
@@ -192,7 +199,7 @@ export async function loadSegments(
   if (head !== undefined && !loader.headChecked)
     throw new StemmaError(
       "JOURNAL_CORRUPT",
-      `The journal in ${folder} has ${loader.length} entries, its head was made over ${head.length}: its end is missing. Restore the journal from a backup; nothing was changed.`,
+      `The journal in ${folder} has ${loader.length} entries, but its head counts ${head.length}: its end is missing. Restore the journal from a backup; nothing was changed.`,
       { expected: head.length, actual: loader.length },
     );
   return { segments, length: loader.length, chain: loader.chain, log: loader.log, lastSegmentBytes, torn };

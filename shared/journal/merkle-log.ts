@@ -1,6 +1,6 @@
 /**
- * The RFC 6962 tree over a growing list of byte strings: its root kept up to date as leaves come
- * (section 2.1), and proofs that a leaf is in it (section 2.1.1). Pure; knows no journal.
+ * The RFC 6962 tree over a growing list of byte strings: its root (section 2.1), and proofs that a leaf is in it
+ * (section 2.1.1). Pure; knows no journal.
  */
 import { Sha256, hashBytes, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -40,7 +40,7 @@ export class MerkleLog {
     this.#length++;
   }
 
-  /** A copy that grows on its own. */
+  /** An independent copy. */
   fork(): MerkleLog {
     const copy = new MerkleLog();
     copy.#length = this.#length;

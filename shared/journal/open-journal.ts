@@ -1,10 +1,10 @@
 /**
- * The journal on files: group commit, torn tails, signed heads. Knows nothing of what the facts mean.
+ * The journal on files: group commit, torn tails, signed heads. Does not know what the facts mean.
  *
- * A group is everything that was appended while the one before was being fsynced. It is written with
- * one call and fsynced once; only then its appends resolve, and only then the next group is written.
- * So everything before a group's first entry is durable by the time the group reaches the disk, which
- * is how a torn tail is told apart from damage (frame.ts, load-segments.ts).
+ * A group is everything that was appended while the group before was being fsynced. It is written with one call
+ * and fsynced once; then its appends resolve and the next group is written. So everything before a group's
+ * first entry is durable when the group reaches the disk. That distinguishes a torn tail from damage (frame.ts,
+ * load-segments.ts).
  */
 import { join } from "node:path";
 import { StemmaError, isStemmaError } from "../errors.js";
@@ -45,19 +45,19 @@ import { MerkleLog, inclusionProof, logLeaf } from "./merkle-log.js";
 import { headMessage } from "./head-message.js";
 
 export interface JournalOptions<F> {
-  readonly signer?: HeadSigner;
+  readonly signer?: HeadSigner | undefined;
   /** JSON text when absent. */
-  readonly codec?: FactCodec<F>;
+  readonly codec?: FactCodec<F> | undefined;
   /** A new segment file begins once the last is this long. */
-  readonly segmentBytes?: number;
+  readonly segmentBytes?: number | undefined;
 }
 
-/** A journal on files, and what only those who keep it need. */
+/** A journal on files, with what only its owner needs. */
 export interface FileJournal<F = Fact> extends Journal<F> {
   readonly opening: JournalOpening;
   /**
-   * Bytes of an entry as they were appended, and proof that they are in the log of the present head. @throws
-   * FACT_INVALID for a position that is not there
+   * The bytes of an entry, and the proof that they are in the log of the present head (merkle-log.ts verifies it).
+   * @throws FACT_INVALID for a position that does not exist
    */
   prove(
     position: number,
@@ -74,12 +74,22 @@ export interface FileJournal<F = Fact> extends Journal<F> {
 interface Waiting {
   readonly payloads: readonly Uint8Array[];
   readonly bytes: number;
-  resolve(positions: readonly number[]): void;
-  reject(error: unknown): void;
+  readonly resolve: (positions: readonly number[]) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 const headName = "head";
 const maxGroupBytes = 8 * 1024 * 1024;
+
+interface OpenedParts<F> {
+  readonly files: Files;
+  readonly folder: string;
+  readonly options: JournalOptions<F>;
+  readonly loaded: LoadedJournal;
+  /** The last segment. */
+  readonly file: OpenFile;
+  readonly headFile: OpenFile;
+}
 
 class OpenedJournal<F> implements FileJournal<F> {
   readonly opening: JournalOpening;
@@ -101,21 +111,15 @@ class OpenedJournal<F> implements FileJournal<F> {
   #headSlot = 0;
   #closed = false;
 
-  constructor(
-    files: Files,
-    folder: string,
-    options: JournalOptions<F>,
-    loaded: LoadedJournal,
-    open: { readonly file: OpenFile; readonly headFile: OpenFile },
-  ) {
+  constructor({ files, folder, options, loaded, file, headFile }: OpenedParts<F>) {
     this.#files = files;
     this.#folder = folder;
     this.#codec = options.codec ?? jsonCodec<F>();
     this.#signer = options.signer;
     this.#segmentBytes = options.segmentBytes ?? 16 * 1024 * 1024;
     this.#segments = [...loaded.segments];
-    this.#file = open.file;
-    this.#headFile = open.headFile;
+    this.#file = file;
+    this.#headFile = headFile;
     this.#fileBytes = loaded.lastSegmentBytes;
     this.#length = loaded.length;
     this.#chain = hashBytes(loaded.chain);
@@ -145,14 +149,14 @@ class OpenedJournal<F> implements FileJournal<F> {
     } catch (error) {
       throw new StemmaError(
         "FACT_INVALID",
-        "A fact could not be turned into bytes; nothing was appended. See the cause.",
+        "A fact could not be encoded; nothing was appended. See the cause.",
         { cause: error },
       );
     }
     if (payload.length === 0 || payload.length > maxEntryBytes)
       throw new StemmaError(
         "FACT_INVALID",
-        `A fact takes ${payload.length} bytes; 1 to ${maxEntryBytes} are allowed. Put what is big into the object store and name its hash.`,
+        `A fact takes ${payload.length} bytes; 1 to ${maxEntryBytes} are allowed. Put large data into the object store and store its hash.`,
         { bytes: payload.length },
       );
     return payload;
@@ -161,13 +165,13 @@ class OpenedJournal<F> implements FileJournal<F> {
   #refusal(): StemmaError {
     return new StemmaError(
       "JOURNAL_STOPPED",
-      `The journal in ${this.#folder} takes no more facts: ${this.#stopped?.message ?? "it was closed"} Restart to open and verify it again.`,
+      `The journal in ${this.#folder} accepts no more facts: ${this.#stopped?.message ?? "it was closed"} Restart to open and verify it again.`,
       { cause: this.#stopped },
     );
   }
 
   async #flush(): Promise<void> {
-    // Whoever appends in the same turn shares the group.
+    // Appends of the same turn share the group.
     await Promise.resolve();
     while (this.#queue.length > 0) {
       const group: Waiting[] = [];
@@ -183,15 +187,15 @@ class OpenedJournal<F> implements FileJournal<F> {
       if (this.#stopped === undefined) await this.#commit(group);
       else for (const waiting of group) waiting.reject(this.#refusal());
     }
-    // In the same turn as the last look at the queue: an append after this starts the next flush.
+    // No await since the queue was found empty: an append after this starts the next flush.
     this.#flushing = undefined;
   }
 
-  /** Writes and fsyncs one group, then tells everybody. Never throws. */
+  /** Writes and fsyncs one group, then settles its appends. Never throws. */
   async #commit(group: readonly Waiting[]): Promise<void> {
     const first = this.#length;
     try {
-      if (this.#fileBytes >= this.#segmentBytes) await this.#roll();
+      if (this.#fileBytes >= this.#segmentBytes) await this.#startSegment();
       const frames: FrameToWrite[] = group.flatMap(({ payloads }) =>
         payloads.map((payload, i) => ({ payload, following: payloads.length - 1 - i })),
       );
@@ -213,12 +217,12 @@ class OpenedJournal<F> implements FileJournal<F> {
     }
     let position = first;
     for (const { payloads, resolve } of group) resolve(payloads.map(() => position++));
-    await this.#keepHead();
+    await this.#writeHead();
   }
 
   /**
-   * Writes and fsyncs. A write that fails for want of space is taken back, so that the journal goes on;
-   * anything else stops it.
+   * Writes and fsyncs. A write that fails because the disk is full is undone, and the journal stays usable; any
+   * other failure stops it.
    */
   async #write(bytes: Uint8Array): Promise<void> {
     try {
@@ -236,7 +240,7 @@ class OpenedJournal<F> implements FileJournal<F> {
       }
       throw error;
     }
-    // After a failed fsync the kernel may have dropped the pages and call them clean: what is on the disk is
+    // After a failed fsync the kernel may have dropped the pages and marked them clean: what is on the disk is
     // unknown until it is read again.
     try {
       await this.#file.sync();
@@ -253,7 +257,7 @@ class OpenedJournal<F> implements FileJournal<F> {
         : new StemmaError("JOURNAL_STOPPED", "An unexpected error ended the journal.", { cause: error });
   }
 
-  async #roll(): Promise<void> {
+  async #startSegment(): Promise<void> {
     const path = join(this.#folder, segmentName(this.#length));
     let file: OpenFile;
     try {
@@ -264,8 +268,7 @@ class OpenedJournal<F> implements FileJournal<F> {
       );
       file = await this.#files.open(path, "update");
     } catch (error) {
-      // The old segment is whole and nothing more goes into it: for want of space only this group fails, and
-      // the next one rolls again.
+      // The old segment is complete. On a full disk only this group fails, and the next one tries again.
       if (!isStemmaError(error, "DISK_FULL")) this.#stop(error);
       throw error;
     }
@@ -275,8 +278,8 @@ class OpenedJournal<F> implements FileJournal<F> {
     this.#segments.push({ first: this.#length, path });
   }
 
-  /** Notes the head without fsync: it only ever says less than what is true. A failure loses nothing. */
-  async #keepHead(): Promise<void> {
+  /** Writes the head without fsync: a head may be older than the entries. A failure loses nothing. */
+  async #writeHead(): Promise<void> {
     try {
       const { publicKey, signature } =
         this.#signer === undefined ? { publicKey: "", signature: "" } : this.signedHead();
@@ -286,7 +289,7 @@ class OpenedJournal<F> implements FileJournal<F> {
         this.#headSlot * headSlotBytes,
       );
     } catch {
-      /* The next group notes it again; a head that stays behind only says less. */
+      /* The next group writes it again. */
     }
   }
 
@@ -305,7 +308,7 @@ class OpenedJournal<F> implements FileJournal<F> {
         if (frame === undefined)
           throw new StemmaError(
             "JOURNAL_CORRUPT",
-            `The journal segment ${segment.path} was whole when it was opened and is damaged now at entry ${position}. Check the disk and restore the journal from a backup.`,
+            `The journal segment ${segment.path} was intact when it was opened and is damaged now at entry ${position}. Check the disk and restore the journal from a backup.`,
             { path: segment.path, position },
           );
         chain = nextChain(chain, frame.payload);
@@ -323,7 +326,7 @@ class OpenedJournal<F> implements FileJournal<F> {
       } catch (error) {
         throw new StemmaError(
           "FACT_INVALID",
-          `Entry ${position} of the journal in ${this.#folder} is whole but no fact that this Stemma can read. A newer Stemma may have written it; use that one.`,
+          `Entry ${position} of the journal in ${this.#folder} is intact but not a fact that this Stemma can read. A newer Stemma may have written it; use that one.`,
           { cause: error, position },
         );
       }
@@ -366,7 +369,7 @@ class OpenedJournal<F> implements FileJournal<F> {
     if (length > this.#length)
       throw new StemmaError(
         "FACT_INVALID",
-        `The journal has ${this.#length} entries, ${length} were to be copied.`,
+        `The journal has ${this.#length} entries; ${length} cannot be copied.`,
         { length },
       );
     let bytes = 0;
@@ -380,7 +383,7 @@ class OpenedJournal<F> implements FileJournal<F> {
         if (frame === undefined)
           throw new StemmaError(
             "JOURNAL_CORRUPT",
-            `The journal segment ${segment.path} was whole when it was opened and is damaged now at entry ${position}. Check the disk.`,
+            `The journal segment ${segment.path} was intact when it was opened and is damaged now at entry ${position}. Check the disk.`,
             { path: segment.path, position },
           );
         at = frame.end;
@@ -420,14 +423,14 @@ async function readHead(
   if (kept.publicKey === signer.publicKey && signer.verify(headMessage(kept), kept.signature)) return kept;
   throw new StemmaError(
     "HEAD_SIGNATURE_INVALID",
-    `The journal head in ${path} is not signed with this server's key. If the key was replaced on purpose, remove that file (it is made again); else restore the journal from a backup.`,
+    `The journal head in ${path} is not signed with this server's key. If the key was replaced on purpose, remove that file (it is written again); else restore the journal from a backup.`,
     { path },
   );
 }
 
 /**
- * Makes the disk agree with what was loaded: the torn tail goes (kept aside where there is room), everything
- * left is fsynced.
+ * Makes the disk agree with what was loaded: cuts off the torn tail (copied to a file where there is space), and
+ * fsyncs the rest.
  */
 async function settle(files: Files, folder: string, loaded: LoadedJournal): Promise<OpenFile> {
   const last = loaded.segments[loaded.segments.length - 1] as Segment;
@@ -437,7 +440,7 @@ async function settle(files: Files, folder: string, loaded: LoadedJournal): Prom
       await writeDurably(files, join(folder, `torn-${loaded.length}`), loaded.torn).catch(() => undefined);
       await file.truncate(loaded.lastSegmentBytes);
     }
-    // An earlier process may have died between its write and its fsync: what was read here must not vanish
+    // An earlier process may have died between its write and its fsync: what was read here must not disappear
     // later.
     await file.sync();
     await files.syncFolder(folder);
@@ -450,7 +453,7 @@ async function settle(files: Files, folder: string, loaded: LoadedJournal): Prom
 
 /**
  * Opens the journal in `folder`, creating it when missing. Every entry is read and its chain hash
- * checked; a torn tail that nobody was told of is cut off, anything else that does not fit is an error.
+ * checked; a torn tail that was never acknowledged is cut off; any other damage is an error.
  * One process at a time (see lockHome).
  * @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN, HEAD_SIGNATURE_INVALID, FILE_FAILED, DISK_FULL
  */
@@ -472,10 +475,8 @@ export async function openJournal<F = Fact>(
   }
   const file = await settle(files, folder, loaded);
   try {
-    return new OpenedJournal(files, folder, options, loaded, {
-      file,
-      headFile: await files.open(headPath, "append"),
-    });
+    const headFile = await files.open(headPath, "append");
+    return new OpenedJournal({ files, folder, options, loaded, file, headFile });
   } catch (error) {
     await file.close();
     throw error;

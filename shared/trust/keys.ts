@@ -1,6 +1,6 @@
 /**
- * Ed25519 keys (RFC 8032): made from 32 random bytes, kept in a file of this user's, and used to
- * sign. Keys and signatures are lower-case hex. What is signed is said in signatures.ts.
+ * Ed25519 keys (RFC 8032): made of 32 random bytes, kept in a file that only this user can read, and used to
+ * sign. Keys and signatures are lower-case hex. signatures.ts defines what is signed.
  */
 import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from "node:crypto";
 import { z } from "zod";
@@ -17,7 +17,8 @@ export interface Signer {
 }
 /** A signer whose seed can be written to a file. */
 export interface PrivateKey extends Signer {
-  /** 64 lower-case hex digits. Never logged. */ readonly seed: string;
+  /** 64 lower-case hex digits. Never logged. */
+  readonly seed: string;
 }
 
 /** DER around the raw bytes (RFC 8410): PKCS #8 of a private key, SubjectPublicKeyInfo of a public one. */
@@ -46,7 +47,7 @@ export function generateKey(random: Random): PrivateKey {
   return keyOfSeed(Buffer.from(random.bytes(32)).toString("hex"));
 }
 
-/** Imported public keys; a server verifies the same few thousand devices over and over. */
+/** Imported public keys: a server verifies signatures of the same few thousand devices. */
 const publicKeys = new Map<string, KeyObject>();
 const maxCachedKeys = 4096;
 function publicKeyObject(publicKey: string): KeyObject | undefined {
@@ -66,8 +67,8 @@ function publicKeyObject(publicKey: string): KeyObject | undefined {
 }
 
 /**
- * Whether `signature` (raw 64 bytes, or 128 hex digits) is the key's over the message. Malformed keys and
- * signatures are simply not valid.
+ * Whether `signature` (64 raw bytes, or 128 hex digits) is this key's signature of the message. False for
+ * malformed keys and signatures.
  */
 export function isSignatureValid(
   publicKey: string,
@@ -109,7 +110,7 @@ export async function loadKey(files: Files, path: string): Promise<PrivateKey> {
   const invalid = (cause?: unknown): StemmaError =>
     new StemmaError(
       "KEY_INVALID",
-      `The key file ${path} is damaged or of another format. Restore it from a backup; a new key would not be trusted by who has pinned the old one.`,
+      `The key file ${path} is damaged or of another format. Restore it from a backup; a new key would not be trusted by devices that have pinned the old one.`,
       { path, cause },
     );
   const parsed = keyFile.safeParse(parseJson(await files.read(path)));
@@ -119,7 +120,7 @@ export async function loadKey(files: Files, path: string): Promise<PrivateKey> {
   return key;
 }
 
-/** The key at `path`, made first where there is none. */
+/** The key at `path`; generates and saves one where there is none. */
 export async function loadOrMakeKey(files: Files, path: string, random: Random): Promise<PrivateKey> {
   if ((await files.stat(path)) !== undefined) return await loadKey(files, path);
   const key = generateKey(random);
@@ -127,7 +128,7 @@ export async function loadOrMakeKey(files: Files, path: string, random: Random):
   return key;
 }
 
-/** JSON of a small file; undefined where it is none. */
+/** Parses the JSON of a small file; undefined where it is malformed or larger than 1 MiB. */
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length > 1024 * 1024) return undefined;
   try {

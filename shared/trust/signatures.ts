@@ -1,7 +1,7 @@
 /**
- * What is signed, and over which bytes. Every kind has its own domain, so that a signature of one
- * kind can never pass as another; texts carry their length, so that no two values share bytes.
- * Pure; the keys come in.
+ * What is signed, and its bytes. Every kind has its own domain, so that a signature of one kind is never valid
+ * for another; texts carry their length, so that different values have different bytes. Pure: callers pass
+ * the keys. (docs/formats.md, "Signatures")
  */
 import { StemmaError } from "../errors.js";
 import { headMessage } from "../journal/head-message.js";
@@ -33,17 +33,17 @@ function u64(value: number): Buffer {
 const hash = (value: Hash): Buffer => Buffer.from(value, "hex");
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 
-function check(publicKey: string, message: Uint8Array, signature: string, what: string): void {
+function check(publicKey: string, message: Uint8Array, signature: string, subject: string): void {
   if (!isSignatureValid(publicKey, message, signature)) {
     throw new StemmaError(
       "SIGNATURE_INVALID",
-      `The signature of ${what} is not by the key ${publicKey.slice(0, 16)}…. It was altered on the way, or made by somebody else; it is ignored.`,
-      { what, publicKey },
+      `The signature of ${subject} was not made with the key ${publicKey.slice(0, 16)}…. It was altered on the way, or made with another key; it is ignored.`,
+      { what: subject, publicKey },
     );
   }
 }
 
-// Announcements: a device says that this version is its own.
+// Announcements: a device declares that a version is its own.
 
 /** "stemma-announce-1\0" ‖ version id. */
 function announceMessage(versionId: Hash): Buffer {
@@ -57,7 +57,7 @@ export function verifyAnnounce(publicKey: string, versionId: Hash, signature: st
   check(publicKey, announceMessage(versionId), signature, `the announcement of ${versionId}`);
 }
 
-// Offers: the server gives this version to this device's line.
+// Offers: the server offers a version to a line of a device.
 
 export interface OfferSubject {
   readonly fleet: string;
@@ -105,12 +105,12 @@ export function verifyHead(publicKey: string, head: SignedHead): void {
   if (head.publicKey === publicKey && isSignatureValid(publicKey, headMessage(head), head.signature)) return;
   throw new StemmaError(
     "HEAD_SIGNATURE_INVALID",
-    `A journal head of length ${head.length} is not signed by the server's key ${publicKey.slice(0, 16)}…. It was altered, or another server answers; it is ignored.`,
+    `A journal head of length ${head.length} is not signed by the server's key ${publicKey.slice(0, 16)}…. It was altered, or comes from another server; it is ignored.`,
     { length: head.length, publicKey },
   );
 }
 
-// Receipts: the server's word on a version, bound to device and session.
+// Receipts: the server confirms the state of a version, bound to device and session.
 
 export type UnsignedReceipt = Omit<Receipt, "type" | "publicKey" | "signature">;
 const kindNumbers = { recorded: 0, stored: 1, released: 2 } as const;
@@ -148,7 +148,7 @@ export function signReceipt(server: Signer, receipt: UnsignedReceipt): Receipt {
   };
 }
 
-/** Who a receipt must be for; `session` is left out where an older session's receipt is as good. */
+/** What a receipt must match. `session` is absent where a receipt of an older session is accepted too. */
 export interface ReceiptReader {
   readonly serverPublicKey: string;
   readonly fleet: string;
@@ -156,7 +156,7 @@ export interface ReceiptReader {
   readonly session?: number;
 }
 /**
- * Checks that this is the pinned server's word to this device.
+ * Checks that the pinned server made this receipt for this device.
  * @throws RECEIPT_INVALID
  */
 export function verifyReceipt(reader: ReceiptReader, receipt: Receipt): void {
@@ -173,5 +173,5 @@ export function verifyReceipt(reader: ReceiptReader, receipt: Receipt): void {
   if (reader.session !== undefined && receipt.session !== reader.session)
     throw reject(`belongs to session ${receipt.session}`);
   if (!isSignatureValid(reader.serverPublicKey, receiptMessage(receipt), receipt.signature))
-    throw reject("has a signature that does not fit");
+    throw reject("has an invalid signature");
 }

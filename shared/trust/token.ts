@@ -1,6 +1,6 @@
 /**
- * The token that opens a device's MQTT connection until certificates do: 256 random bits, of which
- * the server keeps only a hash. A plain SHA-256 is enough, because there is nothing to guess.
+ * The token that authenticates a device's MQTT connection: 256 random bits, of which the server keeps only a
+ * hash. A plain SHA-256 is enough, because 256 random bits cannot be guessed.
  */
 import { timingSafeEqual } from "node:crypto";
 import { sha256 } from "../tensor/hash.js";
@@ -11,7 +11,7 @@ export function generateToken(random: Random): string {
   return `stemma_${Buffer.from(random.bytes(32)).toString("base64url")}`;
 }
 
-/** What the server keeps: H("stemma-token-1\0" ‖ token), lower-case hex. */
+/** The hash that the server keeps: H("stemma-token-1\0" ‖ token), lower-case hex. */
 export function hashToken(token: string): string {
   return sha256("stemma-token-1\0", token);
 }

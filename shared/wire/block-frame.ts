@@ -1,18 +1,18 @@
 /**
- * Room before a block's bytes, so that its envelope can be written in front of them instead of
- * copying them into another buffer. A large transfer would otherwise copy every byte once more.
+ * Reserves space in front of a block's bytes, so that its envelope can be written there. Without it every byte
+ * of a transfer would be copied once more.
  */
 
-/** Enough for every header without a correlation. */
+/** Enough for any header without a correlation. */
 const headroomBytes = 128;
 /**
- * Buffers whose room is still free: each is used once, so that a message on its way is never written over.
+ * Buffers whose space is unused: each is used once, so that a message that is being sent is never overwritten.
  */
 const free = new WeakSet<ArrayBufferLike>();
 
-/** Bytes for a block to be read into; encodeEnvelope writes the header in front of them once. */
+/** A buffer to read a block into; encodeEnvelope writes the header in front of it once. */
 export function allocateBlock(byteLength: number): Uint8Array {
-  // not Buffer.allocUnsafe's shared pool: the room must belong to this block alone
+  // Not Buffer.allocUnsafe: its shared pool has no space of this block's own.
   const buffer = Buffer.allocUnsafeSlow(headroomBytes + byteLength);
   free.add(buffer.buffer);
   return buffer.subarray(headroomBytes);
@@ -26,9 +26,8 @@ function varint(value: number): number[] {
 }
 
 /**
- * The same bytes as the generated encoder makes for an envelope whose body is this block: `header` (fields 1
- * to 5), then field 17 with the index (1) and the data (2). Undefined where the data has no room in front of
- * it.
+ * The same bytes as the generated encoder writes for an envelope with this block: `header` (fields 1 to 5), then
+ * field 17 with the index (1) and the data (2). Undefined where the data has no free space in front of it.
  */
 export function frameBlock(header: Uint8Array, index: number, data: Uint8Array): Uint8Array | undefined {
   if (data.length === 0 || data.byteOffset !== headroomBytes || !free.has(data.buffer)) return undefined;

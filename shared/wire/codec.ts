@@ -1,7 +1,7 @@
 /**
- * Envelopes to bytes and back: one table of message kinds, encode and decode side by side. Every
- * bound is checked before the generated decoder allocates; unknown fields are ignored; whatever is
- * wrong is a typed error. Knows nothing of topics, keys or who may say what.
+ * Encodes and decodes envelopes by one table of message types. Every bound is checked before the generated
+ * decoder allocates; unknown fields are ignored; malformed messages are typed errors. Knows no topics, keys or
+ * permissions. (docs/protocol.md)
  */
 import { StemmaError } from "../errors.js";
 import { objectKinds } from "../model/model.js";
@@ -21,7 +21,7 @@ import {
   oldestProtocolVersion,
   protocolVersion,
 } from "./limits.js";
-import type * as words from "./messages.js";
+import type * as messages from "./messages.js";
 import { stemma } from "./generated/stemma-protocol.js";
 
 const shortText = field.text(256);
@@ -32,16 +32,16 @@ const transferOrNone = field.matching(
   "16 to 32 lower-case hex digits, or nothing",
   true,
 );
-const wordBytes = field.bytes(maxMessageBytes);
+const messageBytes = field.bytes(maxMessageBytes);
 
-const lineHead = field.message<words.LineHead>({
+const lineHead = field.message<messages.LineHead>({
   line: shortText,
   sequence: field.u64,
   versionId: field.optionalHash,
   activeVersionId: field.optionalHash,
 });
 const head = field.optional(
-  field.message<words.WireHead>({
+  field.message<messages.WireHead>({
     length: field.u64,
     chain: field.hash,
     root: field.hash,
@@ -49,27 +49,30 @@ const head = field.optional(
     signature: field.signature,
   }),
 );
-const smallObject = field.message<words.SmallObject>({ kind: field.oneOf(objectKinds), data: wordBytes });
-const objectRef = field.message<words.ObjectRef>({
+const smallObject = field.message<messages.SmallObject>({
+  kind: field.oneOf(objectKinds),
+  data: messageBytes,
+});
+const objectRef = field.message<messages.ObjectRef>({
   kind: field.oneOf([...objectKinds, "tensor"] as const),
   id: field.hash,
   byteLength: field.u64,
 });
-const encoding = field.message<words.Encoding>({
+const encoding = field.message<messages.Encoding>({
   code: field.u32,
   byteLength: field.u64,
   against: field.optionalHash,
   previous: field.optionalHash,
 });
-const codingTerms: Fields<words.CodingTerms> = {
+const codingTerms: Fields<messages.CodingTerms> = {
   codec: field.nonZero(field.u32),
   references: field.nonEmpty(field.list(field.hash, maxReferences)),
   streamBytes: field.nonZero(field.u64),
 };
 const indices = field.list(field.u32, maxListLength);
 
-/** Every kind of word, by its name in the envelope. */
-const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } = {
+/** Every type of message, by its name in the envelope. */
+const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Type>> } = {
   state: { online: field.flag, previousSession: field.u64 },
   birth: {
     agentVersion: shortText,
@@ -95,7 +98,7 @@ const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } 
     window: field.u32,
   },
   announce: {
-    record: wordBytes,
+    record: messageBytes,
     signature: field.signature,
     objects: field.list(smallObject),
     tensorBytes: field.u64,
@@ -150,7 +153,7 @@ const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } 
   offer: {
     line: shortText,
     versionId: field.hash,
-    record: wordBytes,
+    record: messageBytes,
     objects: field.list(smallObject),
     signature: field.signature,
     name: shortText,
@@ -172,10 +175,10 @@ const bodies: { readonly [Type in words.BodyType]: Fields<words.BodyOf<Type>> } 
   event: { name: shortText, text: longText, line: shortText },
 };
 
-/** Kinds of bodies, for tests and for who counts them. */
-export const bodyTypes = Object.keys(bodies) as words.BodyType[];
+/** All types of messages. */
+export const bodyTypes = Object.keys(bodies) as messages.BodyType[];
 
-const envelopeFields: Fields<Omit<words.Envelope, "body">> = {
+const envelopeFields: Fields<Omit<messages.Envelope, "body">> = {
   protocol: field.u32,
   session: field.u64,
   sequence: field.u64,
@@ -183,35 +186,35 @@ const envelopeFields: Fields<Omit<words.Envelope, "body">> = {
   expiresMs: field.u32,
 };
 
-/** Most bytes an envelope of this kind may take. */
-export function maxEnvelopeBytes(type: words.BodyType): number {
+/** The largest envelope of this type, in bytes. */
+export function maxEnvelopeBytes(type: messages.BodyType): number {
   return type === "block" ? maxBlockBytes + blockOverheadBytes : maxMessageBytes;
 }
 
-function fieldsOf<Type extends words.BodyType>(type: Type): Fields<words.Body> {
+function fieldsOf<Type extends messages.BodyType>(type: Type): Fields<messages.Body> {
   return bodies[type];
 }
 
 /**
  * Bytes of an envelope, ready to publish.
- * @throws ENVELOPE_MALFORMED where a value is outside its bounds, ENVELOPE_TOO_LARGE where a word is longer
+ * @throws ENVELOPE_MALFORMED where a value is outside its bounds, ENVELOPE_TOO_LARGE where a message is longer
  * than 64 KiB (send it as blocks)
  */
-export function encodeEnvelope(envelope: words.Envelope): Uint8Array {
+export function encodeEnvelope(envelope: messages.Envelope): Uint8Array {
   const { type } = envelope.body;
   if (!Object.hasOwn(bodies, type)) throw field.malformed("body", `is of the unknown type ${String(type)}`);
   const encoded = encodeChecked(envelope, type);
-  const most = maxEnvelopeBytes(type);
-  if (encoded.length > most)
+  const maxBytes = maxEnvelopeBytes(type);
+  if (encoded.length > maxBytes)
     throw new StemmaError(
       "ENVELOPE_TOO_LARGE",
-      `A ${type} of ${encoded.length} bytes is longer than the ${most} allowed. Send its content as blocks, or in parts.`,
-      { type, bytes: encoded.length, most },
+      `A ${type} of ${encoded.length} bytes is longer than the ${maxBytes} allowed. Send its content as blocks, or in parts.`,
+      { type, bytes: encoded.length, most: maxBytes },
     );
   return encoded;
 }
 
-function encodeChecked(envelope: words.Envelope, type: words.BodyType): Uint8Array {
+function encodeChecked(envelope: messages.Envelope, type: messages.BodyType): Uint8Array {
   const header = field.encodeFields(envelopeFields, envelope, "envelope");
   const body = field.encodeFields(fieldsOf(type), envelope.body, type);
   const framed =
@@ -226,14 +229,14 @@ function encodePlain(plain: Record<string, unknown>): Uint8Array {
 
 /**
  * The envelope in received bytes. Byte fields are views of `bytes`.
- * @param maxBytes the limit of the topic it came on: `maxMessageBytes`, or a block's size plus
+ * @param maxBytes the limit of its topic: `maxMessageBytes`, or a block's size plus
  * `blockOverheadBytes`
  * @throws ENVELOPE_TOO_LARGE, ENVELOPE_MALFORMED, PROTOCOL_VERSION_UNSUPPORTED
  */
 export function decodeEnvelope(
   bytes: Uint8Array,
   { maxBytes = maxMessageBytes }: { readonly maxBytes?: number } = {},
-): words.Envelope {
+): messages.Envelope {
   if (bytes.length > maxBytes)
     throw new StemmaError(
       "ENVELOPE_TOO_LARGE",
@@ -244,13 +247,14 @@ export function decodeEnvelope(
   if (protocol < oldestProtocolVersion || protocol > protocolVersion) {
     throw new StemmaError(
       "PROTOCOL_VERSION_UNSUPPORTED",
-      `A message speaks protocol ${protocol}; this program speaks ${oldestProtocolVersion} to ${protocolVersion}. Update the older side.`,
+      `A message has protocol version ${protocol}; this program supports ${oldestProtocolVersion} to ${protocolVersion}. Update the older side.`,
       { protocol },
     );
   }
   const plain = decodePlain(bytes);
   const type = bodyTypes.find((one) => Object.hasOwn(plain, one));
-  if (type === undefined) throw field.malformed("body", "is missing or of a kind this version does not know");
+  if (type === undefined)
+    throw field.malformed("body", "is missing or of a type that this version does not know");
   if (bytes.length > maxEnvelopeBytes(type))
     throw new StemmaError(
       "ENVELOPE_TOO_LARGE",
@@ -260,9 +264,9 @@ export function decodeEnvelope(
   const body = {
     type,
     ...field.decodeFields(fieldsOf(type), (plain as unknown as Record<string, object>)[type] as object, type),
-  } as words.Body;
+  } as messages.Body;
   return {
-    ...field.decodeFields<Omit<words.Envelope, "body">>(envelopeFields, plain, "envelope"),
+    ...field.decodeFields<Omit<messages.Envelope, "body">>(envelopeFields, plain, "envelope"),
     body,
   };
 }
@@ -273,7 +277,7 @@ function decodePlain(bytes: Uint8Array): stemma.v1.Envelope {
   } catch (cause) {
     throw new StemmaError(
       "ENVELOPE_MALFORMED",
-      "A message is no envelope of Stemma's protocol. The sender is broken, hostile or of another version; the message is ignored.",
+      "A message is not an envelope of Stemma's protocol. The sender is broken, hostile or of another version; the message is ignored.",
       { cause },
     );
   }

@@ -1,33 +1,33 @@
 /**
- * How one field of a word crosses between a plain value and its protobuf form, both directions side
- * by side, with the bound that a received value must keep. Knows no message.
+ * Codecs of single fields: from a plain value to its protobuf form and back, with the bounds that a received
+ * value must keep. Knows no message.
  */
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
 import { maxListLength } from "./limits.js";
 
 /**
- * One field: `encode` gives what protobufjs writes, `decode` checks what it read. Both throw
+ * One field: `encode` returns what protobufjs writes, `decode` checks what it has read. Both throw
  * ENVELOPE_MALFORMED.
  */
 export interface Field<Value> {
   encode(value: Value, name: string): unknown;
   decode(value: unknown, name: string): Value;
 }
-/** A codec for every property of a message (its `type` is given by the envelope). */
+/** A codec for every property of a message (its `type` is in the envelope). */
 export type Fields<Message> = { readonly [Name in keyof Omit<Message, "type">]-?: Field<Message[Name]> };
 
-export function malformed(name: string, what: string): StemmaError<"ENVELOPE_MALFORMED"> {
+export function malformed(name: string, problem: string): StemmaError<"ENVELOPE_MALFORMED"> {
   return new StemmaError(
     "ENVELOPE_MALFORMED",
-    `The field ${name} of a message ${what}. The sender is broken, hostile or of another version; the message is ignored.`,
+    `The field ${name} of a message ${problem}. The sender is broken, hostile or of another version; the message is ignored.`,
     { field: name },
   );
 }
 
 function numberOf(value: unknown, name: string): number {
   if (typeof value === "number") return value;
-  // protobufjs reads 64-bit integers as Long where that package is there
+  // protobufjs reads 64-bit integers as Long where that package is installed.
   if (
     typeof value === "object" &&
     value !== null &&
@@ -35,7 +35,7 @@ function numberOf(value: unknown, name: string): number {
     typeof value.toNumber === "function"
   )
     return (value.toNumber as () => number)();
-  throw malformed(name, "is no number");
+  throw malformed(name, "is not a number");
 }
 
 function integer(low: number, high: number): Field<number> {
@@ -47,7 +47,7 @@ function integer(low: number, high: number): Field<number> {
   return { encode: check, decode: (value, name) => check(numberOf(value, name), name) };
 }
 export const u32 = integer(0, 2 ** 32 - 1);
-/** A uint64 held to what JavaScript counts exactly. */
+/** A uint64 within the integers that JavaScript represents exactly. */
 export const u64 = integer(0, Number.MAX_SAFE_INTEGER);
 export const i64 = integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 /** −1 on the wire is null, "unknown". */
@@ -61,7 +61,7 @@ export const errorMs: Field<number | null> = {
 export const flag: Field<boolean> = {
   encode: (value) => value,
   decode: (value, name) => {
-    if (typeof value !== "boolean") throw malformed(name, "is no truth value");
+    if (typeof value !== "boolean") throw malformed(name, "is not a boolean");
     return value;
   },
 };
@@ -70,7 +70,7 @@ export const flag: Field<boolean> = {
 export function text(maxLength: number): Field<string> {
   const check = (value: unknown, name: string): string => {
     if (typeof value !== "string" || value.length > maxLength)
-      throw malformed(name, `is no text of at most ${maxLength} characters`);
+      throw malformed(name, `is not a text of at most ${maxLength} characters`);
     if (value.includes("\0") || /\p{Surrogate}/u.test(value))
       throw malformed(name, "has a character that is not allowed");
     return value;
@@ -114,20 +114,20 @@ export function hex(length: number): Field<string> {
 export const hash = hex(32) as unknown as Field<Hash>;
 export const signature = hex(64);
 export const publicKey = hex(32);
-/** Not there: no bytes. */
+/** Absent: no bytes. */
 export const optionalHash: Field<Hash | undefined> = {
   encode: (value, name) => (value === undefined ? new Uint8Array(0) : hash.encode(value, name)),
   decode: (value, name) => (bytesOf(value, name).length === 0 ? undefined : hash.decode(value, name)),
 };
 
-/** Not there: nought, as protobuf has it. */
+/** Absent: zero, as in protobuf. */
 export function nonZero(field: Field<number>): Field<number | undefined> {
   return {
     encode: (value, name) => field.encode(value ?? 0, name),
     decode: (value, name) => field.decode(value, name) || undefined,
   };
 }
-/** Not there: an empty list. */
+/** Absent: an empty list. */
 export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly Value[] | undefined> {
   return {
     encode: (value, name) => field.encode(value ?? [], name),
@@ -138,7 +138,7 @@ export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly 
   };
 }
 
-/** Many hashes in one run of bytes. */
+/** Many hashes, concatenated. */
 export function hashes(maxCount: number): Field<readonly Hash[]> {
   return {
     encode: (value, name) => {
@@ -148,7 +148,7 @@ export function hashes(maxCount: number): Field<readonly Hash[]> {
     decode: (value, name) => {
       const data = bytesOf(value, name);
       if (data.length % 32 !== 0 || data.length / 32 > maxCount)
-        throw malformed(name, `has ${data.length} bytes, not whole hashes up to ${maxCount}`);
+        throw malformed(name, `has ${data.length} bytes, not 32 for each of at most ${maxCount} hashes`);
       return Array.from(
         { length: data.length / 32 },
         (_, at) => bufferOf(data.subarray(at * 32, at * 32 + 32)).toString("hex") as Hash,
@@ -160,7 +160,7 @@ export function hashes(maxCount: number): Field<readonly Hash[]> {
 export function list<Value>(item: Field<Value>, maxLength = maxListLength): Field<readonly Value[]> {
   const check = (value: unknown, name: string): readonly unknown[] => {
     if (!Array.isArray(value) || value.length > maxLength)
-      throw malformed(name, `is no list of at most ${maxLength}`);
+      throw malformed(name, `is not a list of at most ${maxLength} items`);
     return value;
   };
   return {
@@ -172,35 +172,39 @@ export function list<Value>(item: Field<Value>, maxLength = maxListLength): Fiel
   };
 }
 
-/** An enumeration: its place in `names` is its number on the wire. */
+/** An enumeration: the position in `names` is the number on the wire. */
 export function choice<const Names extends readonly string[]>(names: Names): Field<Names[number]> {
   return {
     encode: (value, name) => {
       const at = names.indexOf(value);
-      if (at < 0) throw malformed(name, `is ${value}, none of ${names.join(", ")}`);
+      if (at < 0) throw malformed(name, `is ${value}, not one of ${names.join(", ")}`);
       return at;
     },
     decode: (value, name) => {
       const found = names[numberOf(value, name)];
-      if (found === undefined) throw malformed(name, `is ${String(value)}, none of 0 to ${names.length - 1}`);
+      if (found === undefined)
+        throw malformed(name, `is ${String(value)}, not one of 0 to ${names.length - 1}`);
       return found;
     },
   };
 }
-/** A word out of a fixed list, as text on the wire. */
+/** A value of a fixed list, as text on the wire. */
 export function oneOf<const Names extends readonly string[]>(names: Names): Field<Names[number]> {
   const check = (value: unknown, name: string): Names[number] => {
     if (typeof value !== "string" || !names.includes(value))
-      throw malformed(name, `is ${JSON.stringify(String(value).slice(0, 40))}, none of ${names.join(", ")}`);
+      throw malformed(
+        name,
+        `is ${JSON.stringify(String(value).slice(0, 40))}, not one of ${names.join(", ")}`,
+      );
     return value;
   };
   return { encode: check, decode: check };
 }
 /** Text of a fixed pattern; `allowEmpty` for a field that may be absent. */
-export function matching(pattern: RegExp, what: string, allowEmpty = false): Field<string> {
+export function matching(pattern: RegExp, description: string, allowEmpty = false): Field<string> {
   const check = (value: unknown, name: string): string => {
     if (typeof value !== "string" || !((allowEmpty && value === "") || pattern.test(value)))
-      throw malformed(name, `is not ${what}`);
+      throw malformed(name, `is not ${description}`);
     return value;
   };
   return { encode: check, decode: check };
@@ -240,7 +244,7 @@ export function message<Message extends object>(fields: Fields<Message>): Field<
   return {
     encode: (value, name) => encodeFields(fields, value, name),
     decode: (value, name) => {
-      if (typeof value !== "object" || value === null) throw malformed(name, "is no message");
+      if (typeof value !== "object" || value === null) throw malformed(name, "is not a message");
       return decodeFields(fields, value, name) as Message;
     },
   };

@@ -1,27 +1,27 @@
 /**
- * The words of the protocol as plain values: what stemma.proto says, with hashes as hex, counts as
- * safe integers and absent things as `undefined` or `null`. Types only; codec.ts turns them into bytes.
+ * The messages of the protocol as plain values: those of stemma.proto, with hashes as hex, counts as safe
+ * integers and absent values as `undefined` or `null`. Types only; codec.ts encodes them. (docs/protocol.md)
  */
 import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 
 export interface Envelope {
-  /** 1. */
+  /** The protocol version: 1. */
   readonly protocol: number;
-  /** The device's session counter (up), or the one that is answered (down). */
+  /** The device's session counter; messages of the server repeat it. */
   readonly session: number;
   /** Counts this sender's messages in this session. */
   readonly sequence: number;
-  /** Chosen by who asks, echoed by who answers; "" for none. */
+  /** Chosen by the sender of a request and repeated in its answer; "" for none. */
   readonly correlation: string;
-  /** Relative to arrival; 0 = never. */
+  /** Milliseconds after arrival; 0: never. */
   readonly expiresMs: number;
   readonly body: Body;
 }
 
 /**
- * Retained on `state`; also the will, so that CONNECT already tells the session. `previousSession`: of the
- * last accepted CONNECT, 0 = unknown.
+ * Retained on the topic `state`; also the MQTT will, so that CONNECT already carries the session.
+ * `previousSession`: that of the last accepted CONNECT, 0: unknown.
  */
 export interface State {
   readonly type: "state";
@@ -94,7 +94,7 @@ export interface Want extends CodingTerms {
   readonly objects: readonly ObjectRef[];
   readonly bases: readonly Hash[];
   readonly blockBytes: number;
-  /** Part `part` of `parts` of one list, cut where it is longer than a word; the reader joins them. */
+  /** This is part `part` of `parts` of one list, which is split where it is longer than a message. */
   readonly part: number;
   readonly parts: number;
   readonly more: boolean;
@@ -102,22 +102,22 @@ export interface Want extends CodingTerms {
   readonly tensorIndices: readonly number[];
 }
 /**
- * What the receiver of a stream says of coded tensors, in every part of its want or fetch; all absent where a
- * peer knows only raw ones.
+ * What the receiver of a stream accepts of coded tensors, in every part of its want or fetch. All absent where
+ * a peer knows only raw tensors.
  */
 export interface CodingTerms {
   /** Newest format of tensor coding that the receiver decodes; absent: raw only. */
   readonly codec?: number;
   /**
-   * Versions that the receiver holds whole and keeps for this transfer: their tensors may be coded against.
+   * Versions that the receiver has completely and keeps for this transfer: tensors may be coded against theirs.
    */
   readonly references?: readonly Hash[];
-  /** A transfer that goes on: the length that its manifest declared. */
+  /** Of a resumed transfer: the length that its manifest declared. */
   readonly streamBytes?: number;
 }
 /**
- * How an object of the stream is coded: 0 = raw. `byteLength` in the stream; `against`, `previous`: the
- * tensors it was coded against.
+ * How an object of the stream is encoded. `code` 0: raw; `byteLength`: its length in the stream; `against`,
+ * `previous`: the tensors it is coded against.
  */
 export interface Encoding {
   readonly code: number;

@@ -1,7 +1,7 @@
 /**
- * A walk over protobuf bytes before the generated decoder sees them: counts fields and bounds depth
- * without allocating, so that 64 KiB of hostile bytes cannot become megabytes of objects. Knows the
- * shape of an envelope only as far as counting needs.
+ * Scans protobuf bytes before the generated decoder does: counts fields and bounds the depth without allocating,
+ * so that 64 KiB of hostile bytes cannot become megabytes of objects. Knows of an envelope only what counting
+ * needs.
  */
 import { malformed } from "./fields.js";
 import { maxFieldsPerMessage } from "./limits.js";
@@ -10,7 +10,7 @@ import { maxFieldsPerMessage } from "./limits.js";
 const protocolField = 1;
 const firstBody = 10;
 const lastBody = 99;
-/** A header of five fields, a body, and room for headers of later versions. */
+/** A header of five fields, a body, and some fields of later versions. */
 const maxEnvelopeFields = 16;
 
 interface Cursor {
@@ -19,7 +19,7 @@ interface Cursor {
   readonly end: number;
 }
 
-/** An unsigned varint; the value is exact below 2^53, else merely large. */
+/** An unsigned varint; the value is exact below 2^53, else only approximate. */
 function varint(cursor: Cursor): number {
   let value = 0;
   for (let shift = 0; shift < 10; shift++) {
@@ -32,8 +32,8 @@ function varint(cursor: Cursor): number {
 }
 
 /**
- * Skips a field's value; returns where a length-delimited one begins, and the value of a varint. Groups do
- * not exist in proto3 and are refused.
+ * Skips a field's value. Returns where a length-delimited one begins, or the value of a varint. Groups, which
+ * proto3 does not have, are refused.
  */
 function skipValue(cursor: Cursor, wireType: number): { readonly value: number; readonly from: number } {
   const from = cursor.at;

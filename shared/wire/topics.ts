@@ -1,14 +1,14 @@
 /**
- * Topics: <root>/v1/<fleet>/<device>/…, built and taken apart in one place. At most seven slashes,
- * no dots (NATS refuses them), names from one alphabet, so that no name can widen a topic. The line
- * is inside the message.
+ * Builds and parses topics: <root>/v1/<fleet>/<device>/… They have at most seven slashes, no dots (NATS refuses
+ * them) and names of one alphabet, so that no name can widen a topic. The line is inside the message.
+ * (docs/protocol.md, "Topics")
  */
 import { StemmaError } from "../errors.js";
 import { maxNameLength } from "./limits.js";
 
 export const defaultRoot = "stemma";
 
-/** What a topic of a device is for. `up` is what the device says, `down` what the server says. */
+/** The purpose of a device's topic. `up`: messages of the device; `down`: messages of the server. */
 export type Channel =
   | { readonly kind: "state" | "birth" | "up" | "down" }
   | { readonly kind: "block-up" | "block-down"; readonly transfer: string };
@@ -16,12 +16,12 @@ export type Topic = { readonly root: string; readonly fleet: string; readonly de
 
 /**
  * Fleets, devices and the levels of a root: letters, digits, `-` and `_`, beginning with a letter or digit,
- * at most 64. A subset of what the wire could carry (no dots, +, #, /, NUL), so that a name is also a safe
- * file and client id.
+ * at most 64. Stricter than MQTT requires (no dots, +, #, /, NUL), so that a name is also safe as a file name and
+ * client id.
  */
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 const transferPattern = /^[0-9a-f]{16,32}$/;
-/** <root> may have two levels: two and six more make seven slashes. */
+/** The root may have two levels: with six more levels, that makes seven slashes. */
 const maxRootLevels = 2;
 
 export function isName(name: string): boolean {
@@ -32,12 +32,12 @@ export function isTransferId(transfer: string): boolean {
 }
 
 /** @throws TOPIC_INVALID */
-export function checkName(name: string, what: string): string {
+export function checkName(name: string, subject: string): string {
   if (!isName(name))
     throw new StemmaError(
       "TOPIC_INVALID",
-      `The ${what} ${JSON.stringify(name.slice(0, 80))} is no name: use letters, digits, "-" and "_", beginning with a letter or digit, at most ${maxNameLength} of them.`,
-      { what, name: name.slice(0, 80) },
+      `The ${subject} ${JSON.stringify(name.slice(0, 80))} is not a valid name: use at most ${maxNameLength} letters, digits, "-" and "_", starting with a letter or digit.`,
+      { what: subject, name: name.slice(0, 80) },
     );
   return name;
 }
@@ -69,7 +69,7 @@ export function buildTopic(topic: Topic): string {
   return `${base}/block/${topic.kind === "block-up" ? "up" : "down"}/${topic.transfer}`;
 }
 
-/** Everything of one device is below this. @throws TOPIC_INVALID */
+/** The prefix of all topics of a device. @throws TOPIC_INVALID */
 export function deviceTopic(root: string, fleet: string, device: string): string {
   return `${checkRoot(root)}/v1/${checkName(fleet, "fleet")}/${checkName(device, "device")}`;
 }
@@ -88,7 +88,7 @@ function channelOf(levels: readonly string[]): Channel | undefined {
       : undefined;
 }
 
-/** A topic below this root taken apart; undefined where it is none of ours. Never throws. */
+/** Parses a topic below this root; undefined where it is not one of Stemma's. Never throws. */
 export function parseTopic(root: string, topic: string): Topic | undefined {
   if (topic.length > 512 || !topic.startsWith(`${root}/v1/`)) return undefined;
   const [fleet, device, ...tail] = topic.slice(root.length + 4).split("/", 8);
@@ -97,12 +97,12 @@ export function parseTopic(root: string, topic: string): Topic | undefined {
   return channel === undefined ? undefined : { root, fleet, device, ...channel };
 }
 
-/** The filters a device subscribes to, and the only ones it may. */
+/** The topic filters that a device subscribes to; it may use no others. */
 export function deviceSubscriptions(root: string, fleet: string, device: string): readonly string[] {
   const base = deviceTopic(root, fleet, device);
   return [`${base}/down/words`, `${base}/block/down/+`];
 }
-/** The filters a server behind an external broker subscribes to for one fleet. */
+/** The topic filters that a server behind an external broker subscribes to for one fleet. */
 export function fleetSubscriptions(root: string, fleet: string): readonly string[] {
   const base = `${checkRoot(root)}/v1/${checkName(fleet, "fleet")}/+`;
   return [`${base}/state`, `${base}/birth`, `${base}/up/words`, `${base}/block/up/+`];

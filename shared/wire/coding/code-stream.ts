@@ -1,7 +1,7 @@
 /**
- * Codes the tensors of a stream one after the other, so that at most one and what it is coded against
- * are in memory. The same tensors, references and codec give the same stream: a transfer goes on after
- * a restart of the sender. What does not get shorter is sent raw from the store.
+ * Encodes the tensors of a stream one after the other, so that only one and what it is coded against are in
+ * memory. The same tensors, references and codec give the same stream, so a transfer can resume after the
+ * sender has restarted. A tensor that would not get shorter is sent raw from the store.
  */
 import { encodingCodes } from "../../delta/encoded.js";
 import { StemmaError } from "../../errors.js";
@@ -22,7 +22,7 @@ export interface CodingWork {
   readonly coder: TensorCoder;
   /** Larger tensors are sent raw; never more than the protocol allows. */
   readonly maxTensorBytes: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface CodedStream {
@@ -32,16 +32,15 @@ export interface CodedStream {
 }
 
 /**
- * @throws OBJECT_MISSING where a tensor is not here; INTERRUPTED when the signal came; DISK_FULL; what the
- * coder throws
+ * @throws OBJECT_MISSING for a missing tensor; INTERRUPTED after the signal; DISK_FULL; what the coder throws
  */
 export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<CodedStream> {
-  const objects: StreamObject[] = [],
-    encodings: Encoding[] = [];
+  const objects: StreamObject[] = [];
+  const encodings: Encoding[] = [];
   let byteLength = 0;
   for (const tensor of work.tensors) {
     if (work.signal?.aborted === true)
-      throw new StemmaError("INTERRUPTED", "The transfer ended while its tensors were coded.");
+      throw new StemmaError("INTERRUPTED", "The transfer ended while its tensors were being encoded.");
     const { object, encoding } = await codeTensor(work, tensor, spool);
     objects.push(object);
     encodings.push(encoding);
@@ -55,17 +54,14 @@ async function codeTensor(
   id: Hash,
   spool: CodingSpool,
 ): Promise<{ readonly object: StreamObject; readonly encoding: Encoding }> {
-  // The receiver hashes what it gets: once more here would be for nothing.
+  // Not verified here: the receiver hashes what it gets.
   const source = work.objects.openTensor(id, { verify: false });
   const raw = { object: source, encoding: { code: encodingCodes.raw, byteLength: source.byteLength } };
   if (!mayBeCoded(work, source.byteLength)) return raw;
   const found = work.references.get(id) ?? {};
-  const base = await readReference(work, found.base),
-    previous = base === undefined ? undefined : await readReference(work, found.previous);
-  const { code, bytes, against } = await work.coder.encode(await tensorOfSource(source), {
-    ...(base && { base }),
-    ...(previous && { previous }),
-  });
+  const base = await readReference(work, found.base);
+  const previous = base === undefined ? undefined : await readReference(work, found.previous);
+  const { code, bytes, against } = await work.coder.encode(await tensorOfSource(source), { base, previous });
   if (code === encodingCodes.raw) return raw;
   const encoding = {
     code,
@@ -81,8 +77,7 @@ function mayBeCoded({ maxTensorBytes }: CodingWork, byteLength: number): boolean
 }
 
 /**
- * A tensor to code against, verified: what the receiver decodes with is what its id says. undefined where it
- * is not here (any more), or too large.
+ * A verified tensor to code against. Undefined where it is missing or too large.
  */
 async function readReference(work: CodingWork, id: Hash | undefined): Promise<Tensor | undefined> {
   const byteLength = id === undefined ? undefined : work.objects.stat(id)?.byteLength;
@@ -91,21 +86,22 @@ async function readReference(work: CodingWork, id: Hash | undefined): Promise<Te
 }
 
 /**
- * About how long the stream would be, from samples of its largest tensors: reading all of a large model
- * to decide whether it is worth reading would cost as much as coding it.
+ * Estimates the length of the coded stream from samples of its largest tensors, because reading all of a large
+ * model would cost as much as encoding it.
+ * @param maxSampleBytes raw bytes to read at most
  */
 export async function estimateStream(
   work: CodingWork,
-  mostBytes = 32 * 1024 * 1024,
+  maxSampleBytes = 32 * 1024 * 1024,
 ): Promise<{ readonly rawBytes: number; readonly codedBytes: number }> {
   const sizes = work.tensors
     .map((id) => ({ id, byteLength: work.objects.stat(id)?.byteLength ?? 0 }))
     .sort((a, b) => b.byteLength - a.byteLength);
-  let seen = 0,
-    coded = 0;
+  let seen = 0;
+  let coded = 0;
   const rawBytes = sizes.reduce((sum, { byteLength }) => sum + byteLength, 0);
   for (const { id, byteLength } of sizes) {
-    if (seen > 0 && seen + byteLength > mostBytes) continue;
+    if (seen > 0 && seen + byteLength > maxSampleBytes) continue;
     seen += byteLength;
     coded += mayBeCoded(work, byteLength) ? await estimateTensor(work, id, byteLength) : byteLength;
   }
@@ -114,11 +110,11 @@ export async function estimateStream(
 
 async function estimateTensor(work: CodingWork, id: Hash, byteLength: number): Promise<number> {
   const found = work.references.get(id) ?? {};
-  const base = await readReference(work, found.base),
-    previous = base === undefined ? undefined : await readReference(work, found.previous);
+  const base = await readReference(work, found.base);
+  const previous = base === undefined ? undefined : await readReference(work, found.previous);
   const { bytes } = await work.coder.estimate(
     await tensorOfSource(work.objects.openTensor(id, { verify: false })),
-    { ...(base && { base }), ...(previous && { previous }) },
+    { base, previous },
   );
   return Math.min(bytes, byteLength);
 }

@@ -1,4 +1,4 @@
-/** The thread of tensor-coder.ts: one codec, calls answered in their order. */
+/** The script of the thread that tensor-coder.ts starts: one codec, calls answered in order. */
 import { loadDeltaCodec } from "../../delta/load.js";
 import { answerCalls } from "../../threads/worker-calls.js";
 import type { CoderCall, CoderResult } from "./tensor-coder.js";

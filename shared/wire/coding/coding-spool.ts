@@ -1,21 +1,24 @@
 /**
- * Where a coded stream lies while it is sent: appended once, then read anywhere. A file that is removed
- * when the transfer ends, or memory where it is short; nothing in it outlives the process, since the
- * codec makes the same bytes again.
+ * Keeps a coded stream while it is sent: appended once, then read at any position. A file that is removed when
+ * the transfer ends, or memory for a short stream. It need not outlive the process, since the codec writes the
+ * same bytes again.
  */
 import type { Files, OpenFile } from "../../ports.js";
 import type { StreamObject } from "../transfer/stream.js";
 
 export interface CodingSpool {
-  /** Takes further bytes; returns them as an object of a stream. */
+  /** Appends bytes and returns them as an object of a stream. */
   append(bytes: Uint8Array): Promise<StreamObject>;
   remove(): Promise<void>;
 }
 
-/** Ending of a spool's file name: what a killed process left by it is removed at the next start. */
+/** Suffix of a spool's file name: files that a killed process left are removed at the next start. */
 export const codingSpoolEnding = ".coded";
 
-/** @param byteLength most bytes that will be appended @param memoryBytes up to this many stay in memory */
+/**
+ * @param byteLength the most bytes that will be appended
+ * @param memoryBytes a spool of at most this many bytes stays in memory
+ */
 export async function openCodingSpool(
   files: Files,
   path: string,

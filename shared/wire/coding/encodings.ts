@@ -1,6 +1,6 @@
 /**
- * What a received stream may say about its coded tensors, checked before a byte of them is taken.
- * Pure; knows no store and no codec but its codes.
+ * Checks the encodings that a received stream declares, before any of its bytes is accepted. Pure; knows no
+ * store, and of the codec only its codes.
  */
 import { encodingCodes } from "../../delta/encoded.js";
 import { StemmaError } from "../../errors.js";
@@ -8,10 +8,10 @@ import type { Hash } from "../../tensor/tensor.js";
 import { maxWireCodedTensorBytes } from "../limits.js";
 import type { Encoding } from "../messages.js";
 
-/** Newest format of tensor coding that this program codes and decodes: the codes 0 to 5 of shared/delta. */
+/** Newest format of tensor coding that this program supports: the encoding codes 0 to 5 of shared/delta. */
 export const codecFormat = 1;
 /**
- * Codes of that format. Fixed planes (6) are of the store alone: who speaks this format would refuse them.
+ * The encoding codes of that format. Fixed planes (6) are for stores only.
  */
 const wireCodes: ReadonlySet<number> = new Set([
   encodingCodes.raw,
@@ -22,7 +22,7 @@ const wireCodes: ReadonlySet<number> = new Set([
   encodingCodes.parts,
 ]);
 
-/** Most bytes that an encoding of so many raw ones may take: the codec never exceeds that. */
+/** The most bytes that an encoding of `rawBytes` bytes may take: the codec never exceeds that. */
 export function maxEncodedBytes(rawBytes: number): number {
   return rawBytes + Math.ceil(rawBytes / 1000);
 }
@@ -49,32 +49,33 @@ export function checkEncoding(
   const invalid = (why: string): StemmaError =>
     new StemmaError(
       "TRANSFER_MANIFEST_INVALID",
-      `The manifest codes tensor ${index} of a transfer ${why}. The transfer ends; announce the version again, and update the sender if this stays.`,
+      `The manifest of a transfer declares tensor ${index} ${why}. The transfer ends; announce the version again, and update the sender if this happens again.`,
       { index, code },
     );
   if (code === encodingCodes.raw) {
-    if (byteLength !== rawBytes) throw invalid(`raw in ${byteLength} bytes where it has ${rawBytes}`);
-    if (against !== undefined || previous !== undefined) throw invalid("raw and against another");
+    if (byteLength !== rawBytes) throw invalid(`as ${byteLength} raw bytes where it has ${rawBytes}`);
+    if (against !== undefined || previous !== undefined) throw invalid("as raw and coded against another");
     return;
   }
-  if (allowed.codec < codecFormat) throw invalid(`by code ${code} where only raw ones were asked for`);
+  if (allowed.codec < codecFormat)
+    throw invalid(`with the encoding code ${code} where only raw tensors were requested`);
   if (!wireCodes.has(code))
     throw new StemmaError(
       "DELTA_CODE_UNKNOWN",
-      `The manifest codes tensor ${index} of a transfer by code ${code}, which this program does not know. Update it, or send the tensor raw.`,
+      `The manifest of a transfer declares the encoding code ${code} for tensor ${index}, which this program does not know. Update it, or send the tensor raw.`,
       { index, code },
     );
   if (rawBytes > maxWireCodedTensorBytes)
     throw invalid(
-      `although its ${rawBytes} bytes are more than the ${maxWireCodedTensorBytes} that are decoded at once`,
+      `as coded although its ${rawBytes} bytes exceed the ${maxWireCodedTensorBytes} allowed for coded tensors`,
     );
   if (byteLength > maxEncodedBytes(rawBytes))
-    throw invalid(`in ${byteLength} bytes where raw it has ${rawBytes}`);
+    throw invalid(`as ${byteLength} coded bytes where it has ${rawBytes} raw bytes`);
   if (code === encodingCodes.equal && (byteLength > 0 || against === undefined))
-    throw invalid("as equal to another, and gives bytes for it or names none");
+    throw invalid("as equal to another tensor, but gives bytes for it or names no tensor");
   if (previous !== undefined && against === undefined)
-    throw invalid("against a base's predecessor and no base");
+    throw invalid("as coded against a previous tensor without a base");
   for (const reference of [against, previous])
     if (reference !== undefined && !allowed.tensors.has(reference))
-      throw invalid(`against the tensor ${reference.slice(0, 12)}, which is none of those allowed for it`);
+      throw invalid(`as coded against the tensor ${reference.slice(0, 12)}, which is not allowed for it`);
 }

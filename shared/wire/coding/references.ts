@@ -1,11 +1,11 @@
 /**
- * Which tensors of known versions a version's tensors are coded against: the base's at the same path,
- * and the one that the base's base had there, so that the step before can be carried on. Pure.
+ * Chooses the tensors that a version's tensors are coded against: the base's tensor at the same path, and the
+ * one that the base's base has there, so that the last training step can be extrapolated. Pure.
  */
 import type { LeafTable } from "../../model/model.js";
 import type { Hash } from "../../tensor/tensor.js";
 
-/** A version that both sides hold whole. */
+/** A version that both sides have completely. */
 export interface HeldVersion {
   readonly versionId: Hash;
   readonly bases: readonly Hash[];
@@ -13,8 +13,8 @@ export interface HeldVersion {
 }
 
 export interface TensorReferences {
-  readonly base?: Hash;
-  readonly previous?: Hash;
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
 }
 
 function byPath(leaves: LeafTable): ReadonlyMap<string, Hash> {
@@ -24,8 +24,8 @@ function byPath(leaves: LeafTable): ReadonlyMap<string, Hash> {
 /**
  * @param bases of the version, in its record's order
  * @param held versions that may be coded against
- * @returns by tensor id; one that several leaves share is coded for the first of them. Nothing for a tensor
- * without counterpart
+ * @returns by tensor id; a tensor that several leaves share gets the references of the first. A tensor without
+ * a counterpart has no entry
  */
 export function referencesOfTensors(
   { bases, leaves }: Pick<HeldVersion, "bases" | "leaves">,

@@ -1,7 +1,6 @@
 /**
- * The codec beside the event loop: in a thread of its own where there is enough to code that a loop
- * would stand still, else at once. What is handed over belongs to the coder: its bytes are moved to the
- * thread, not copied. Knows no wire.
+ * Runs the codec in a thread of its own where there is enough work to block the event loop, else inline. The
+ * coder owns its arguments: their bytes are moved to the thread, not copied. Knows no protocol.
  */
 import type { DeltaCodec, TensorEstimate } from "../../delta/codec.js";
 import type { EncodedTensor, EncodeOptions, References } from "../../delta/encoded.js";
@@ -11,18 +10,21 @@ import { movable, WorkerCalls } from "../../threads/worker-calls.js";
 
 export interface TensorCoder {
   /**
-   * Arguments are given away: they may not be read afterwards. @throws what DeltaCodec.encodeTensor throws;
-   * INTERNAL where the thread died
+   * The caller must not use the arguments afterwards. @throws what DeltaCodec.encodeTensor throws; INTERNAL
+   * where the thread ended
    */
   encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor>;
-  /** Gives `references` away. @throws what DeltaCodec.decodeTensor throws; INTERNAL where the thread died */
+  /**
+   * The caller must not use `references` afterwards. @throws what DeltaCodec.decodeTensor throws; INTERNAL where
+   * the thread ended
+   */
   decode(
     header: TensorHeader,
     encoded: { readonly code: number; readonly bytes: Uint8Array },
     references: References,
     declaredBytes: number,
   ): Promise<Uint8Array>;
-  /** Gives its arguments away. */
+  /** The caller must not use the arguments afterwards. */
   estimate(tensor: Tensor, references: References): Promise<TensorEstimate>;
   close(): Promise<void>;
 }
@@ -46,18 +48,18 @@ export type CoderCall =
 export type CoderResult = EncodedTensor | TensorEstimate | Uint8Array;
 
 /**
- * Up to so many bytes in all the loop is held for about ten milliseconds, less than a thread takes to start.
+ * Up to this total the event loop is blocked for about ten milliseconds, less than a thread takes to start.
  */
 const inlineBytes = 2 * 1024 * 1024;
 
 let inlineCodec: Promise<DeltaCodec> | undefined;
 
-/** @param totalBytes raw bytes that are about to be coded or decoded, in all */
+/** @param totalBytes sum of the raw bytes that will be encoded or decoded */
 export function openTensorCoder(totalBytes: number): TensorCoder {
   return totalBytes <= inlineBytes ? inlineCoder() : new ThreadCoder();
 }
 
-/** One codec for the process; a turn of the loop between two tensors. */
+/** One codec for the process; the event loop gets a turn between two tensors. */
 function inlineCoder(): TensorCoder {
   const run = async <T>(action: (codec: DeltaCodec) => T): Promise<T> => {
     const codec = await (inlineCodec ??= loadDeltaCodec());
@@ -76,11 +78,11 @@ function inlineCoder(): TensorCoder {
   };
 }
 
-/** Calls answered one after the other by coder-thread.ts. */
+/** Calls to coder-thread.ts, answered in order. */
 class ThreadCoder implements TensorCoder {
   readonly #calls = new WorkerCalls<CoderCall, CoderResult>(
     new URL("./coder-thread.js", import.meta.url),
-    "codes tensors",
+    "encodes tensors",
   );
 
   encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor> {
@@ -114,9 +116,9 @@ class ThreadCoder implements TensorCoder {
     return this.#calls.close();
   }
 
-  /** The thread answers every call with what that call is for. */
-  #call<Result extends CoderResult>(call: CoderCall, given: readonly Uint8Array[]): Promise<Result> {
-    return this.#calls.call(call, movable(given)) as Promise<Result>;
+  /** The thread answers every call with the result type of its kind. */
+  #call<Result extends CoderResult>(call: CoderCall, moved: readonly Uint8Array[]): Promise<Result> {
+    return this.#calls.call(call, movable(moved)) as Promise<Result>;
   }
 }
 

@@ -1,4 +1,4 @@
-/** A set of small whole numbers as bits, least significant bit first: which blocks are there. */
+/** A set of small integers as bits, least significant bit first: the blocks that are written. */
 import { StemmaError } from "../../errors.js";
 
 export class Bitmap {
@@ -19,7 +19,7 @@ export class Bitmap {
     if (bytes.length !== bitmap.#bytes.length || (spare !== 0 && last >> spare !== 0)) {
       throw new StemmaError(
         "TRANSFER_MANIFEST_INVALID",
-        `A bitmap of ${bytes.length} bytes does not fit ${size} blocks. The saved state of the transfer is damaged; begin the transfer again.`,
+        `A bitmap of ${bytes.length} bytes does not fit ${size} blocks. The saved state of the transfer is damaged; restart the transfer.`,
         { size, bytes: bytes.length },
       );
     }

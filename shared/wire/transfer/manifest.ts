@@ -1,6 +1,6 @@
 /**
- * How a stream is cut: blocks, manifest parts, and what each part must hold. Shared by sender and
- * receiver, so that both count alike. Pure.
+ * How a stream is split into blocks and manifest parts, and what each part must hold. Used by sender and
+ * receiver. Pure.
  */
 import { StemmaError } from "../../errors.js";
 import {
@@ -12,11 +12,11 @@ import {
 } from "../limits.js";
 import type { ManifestPart } from "../messages.js";
 
-/** The cut of one stream. */
+/** How one stream is split. */
 export interface StreamShape {
   readonly byteLength: number;
   readonly blockBytes: number;
-  /** Encodings the manifest lists: one an object, or 0 where all objects are raw. */
+  /** Encodings the manifest lists: one per object, or 0 where all objects are raw. */
   readonly encodings: number;
 }
 
@@ -55,9 +55,9 @@ function sliceOf(total: number, each: number, part: number): { first: number; co
   return { first, count: Math.min(each, total - first) };
 }
 
-/** A block size both sides can live with: what the receiver asks for, within the protocol's bounds. */
-export function boundedBlockBytes(wanted: number, limit = maxBlockBytes): number {
-  return Math.max(minBlockBytes, Math.min(wanted, limit, maxBlockBytes));
+/** The requested block size, limited to the bounds of the protocol. */
+export function boundedBlockBytes(requested: number, limit = maxBlockBytes): number {
+  return Math.max(minBlockBytes, Math.min(requested, limit, maxBlockBytes));
 }
 
 export function manifestInvalid(
@@ -76,26 +76,26 @@ export function manifestInvalid(
 export interface ManifestBounds {
   /** Objects in the want. */
   readonly objects: number;
-  /** Bytes of all objects when raw. */
+  /** Raw bytes of all objects. */
   readonly rawBytes: number;
-  /** Most bytes the stream may take. */
+  /** Longest stream that is accepted, in bytes. */
   readonly maxBytes: number;
   readonly maxBlockBytes: number;
 }
 
-/** The shape that a received part claims. @throws TRANSFER_MANIFEST_INVALID, SIZE_OVER_LIMIT */
+/** The shape that a received part declares. @throws TRANSFER_MANIFEST_INVALID, SIZE_OVER_LIMIT */
 export function shapeOfPart(part: ManifestPart, bounds: ManifestBounds): StreamShape {
   const { transfer, byteLength, blockBytes } = part;
   if (byteLength > bounds.maxBytes)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
-      `Transfer ${transfer} declares ${byteLength} bytes; at most ${bounds.maxBytes} are allowed here. Send less, or have the limit raised.`,
+      `Transfer ${transfer} declares ${byteLength} bytes; at most ${bounds.maxBytes} are allowed here. Send less, or raise the limit.`,
       { transfer, byteLength, most: bounds.maxBytes },
     );
   if (blockBytes < minBlockBytes || blockBytes > bounds.maxBlockBytes)
     throw manifestInvalid(
       transfer,
-      `cuts blocks of ${blockBytes} bytes, outside ${minBlockBytes} to ${bounds.maxBlockBytes}`,
+      `declares blocks of ${blockBytes} bytes, outside ${minBlockBytes} to ${bounds.maxBlockBytes}`,
       { blockBytes },
     );
   if (Math.ceil(byteLength / blockBytes) > maxBlocks)
@@ -106,7 +106,7 @@ export function shapeOfPart(part: ManifestPart, bounds: ManifestBounds): StreamS
   if (part.parts !== partCount(shape) || part.part >= part.parts)
     throw manifestInvalid(
       transfer,
-      `has part ${part.part} of ${part.parts} where ${partCount(shape)} are due`,
+      `has part ${part.part} of ${part.parts} where ${partCount(shape)} are expected`,
       { part: part.part, parts: part.parts },
     );
   if (shape.encodings === 0 && byteLength !== bounds.rawBytes)
@@ -118,7 +118,7 @@ export function shapeOfPart(part: ManifestPart, bounds: ManifestBounds): StreamS
   return shape;
 }
 
-/** Checks a part against the shape agreed on. @throws TRANSFER_MANIFEST_INVALID */
+/** Checks a part against the shape of the first part. @throws TRANSFER_MANIFEST_INVALID */
 export function checkPart(part: ManifestPart, shape: StreamShape): void {
   const { transfer } = part;
   if (

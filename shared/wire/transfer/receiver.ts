@@ -1,9 +1,9 @@
 /**
- * The receiving side of a transfer as a pure state machine: words and times in, effects out. It
- * expects loss, duplicates, any order and restarts of either side, and ends with the bytes its
- * manifest names or with a typed error. No I/O, no clock of its own; run-receiver.ts drives it.
+ * The receiving side of a transfer as a pure state machine: messages and times in, effects out. It tolerates
+ * loss, duplicates, any order and restarts of either side, and ends with the bytes of its manifest or with a
+ * typed error. No I/O and no clock; run-receiver.ts drives it. (docs/protocol.md, "Transfers")
  */
-import { StemmaError } from "../../errors.js";
+import { isStemmaError, StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { blocksPerManifestPart, defaultWindow, maxWindow } from "../limits.js";
@@ -25,24 +25,24 @@ import {
 
 export interface ReceiverOptions extends ManifestBounds {
   readonly transfer: string;
-  /** Blocks asked for at once. */
+  /** Blocks requested concurrently. */
   readonly window?: number;
   /**
-   * No word for this long, or for three times as long as blocks have been taking, and everything outstanding
-   * is asked for again; doubled each time, up to `maxTimeoutMs`.
+   * After this long without progress, or three times as long as blocks have been taking, everything outstanding
+   * is requested again. Doubled each time, up to `maxTimeoutMs`.
    */
   readonly timeoutMs?: number;
   readonly maxTimeoutMs?: number;
-  /** Time-outs in a row before TRANSFER_STALLED. */
+  /** Consecutive timeouts before TRANSFER_STALLED. */
   readonly maxStalls?: number;
   /** Wrong hashes of one block before BLOCK_HASH_MISMATCH. */
   readonly maxWrong?: number;
-  /** Throws what is wrong with an encoding of object `index`; asked before anything of its part is taken. */
+  /** Throws where the encoding of object `index` is not allowed. Called before its part is accepted. */
   readonly checkEncoding?: (encoding: Encoding, index: number) => void;
 }
 
 export type ReceiverEffect =
-  /** Send this word. */
+  /** Send this message. */
   | { readonly type: "request"; readonly message: BlockRequest }
   /** Write these verified bytes at `offset`, then call `written(index)`. */
   | { readonly type: "write"; readonly index: number; readonly offset: number; readonly bytes: Uint8Array }
@@ -61,10 +61,10 @@ export interface ReceiverState {
   readonly encodings: readonly (readonly [part: number, encodings: readonly Encoding[]])[];
 }
 
-/** Later answers that arrive before an earlier one, after which the earlier one counts as lost. */
+/** A request counts as lost once this many later ones were answered. */
 const overtakenLimit = 3;
 
-/** Always the same properties in the same order, so that two can be compared as text. */
+/** The same properties in the same order, so that two encodings can be compared as text. */
 function plainEncoding({ code, byteLength, against, previous }: Encoding): Encoding {
   return {
     code,
@@ -87,15 +87,15 @@ export class TransferReceiver {
   readonly #encodings = new Map<number, readonly Encoding[]>();
   /** Hashes of parts whose blocks are not all written yet. */
   readonly #hashes = new Map<number, readonly Hash[]>();
-  readonly #asked = new Map<number, Waiting>();
-  readonly #askedParts = new Map<number, Waiting>();
+  readonly #requested = new Map<number, Waiting>();
+  readonly #requestedParts = new Map<number, Waiting>();
   readonly #writing = new Set<number>();
   readonly #wrong = new Map<number, number>();
   #order = 0;
   #window: number;
   #stalls = 0;
   #sinceMs = 0;
-  /** Last progress, or when something was first asked for after it; and how long progress has been taking. */
+  /** The last progress, or the first request after it, and how long progress has been taking. */
   #lastMs = 0;
   #paceMs = 0;
   #ended: "done" | "failed" | undefined;
@@ -118,7 +118,7 @@ export class TransferReceiver {
     if (state.format !== 1 || state.transfer !== transfer)
       throw manifestInvalid(transfer, "has a saved state of another transfer or format");
     const { byteLength, blockBytes, encodings } = state.shape;
-    // the limits of today hold for a state of yesterday
+    // A saved state must keep the present limits.
     const shape = shapeOfPart(
       {
         type: "manifest",
@@ -132,7 +132,7 @@ export class TransferReceiver {
       },
       this.options,
     );
-    this.#begin(shape);
+    this.#setShape(shape);
     this.#written = Bitmap.fromBytes(blockCount(shape), Buffer.from(state.blocks, "base64"));
     this.#partsSeen = Bitmap.fromBytes(partCount(shape), Buffer.from(state.parts, "base64"));
     for (const [part, list] of state.encodings) {
@@ -140,7 +140,7 @@ export class TransferReceiver {
       this.#encodings.set(part, list);
     }
   }
-  /** What to keep for a restart; undefined while nothing is known. */
+  /** What to save for a restart; undefined before the first manifest part. */
   state(): ReceiverState | undefined {
     if (this.#shape === undefined) return undefined;
     return {
@@ -167,25 +167,25 @@ export class TransferReceiver {
       byteLength: this.#shape?.byteLength,
     };
   }
-  /** Bytes of one block slot: what a budget is asked for before `ask` may open another. */
+  /** Bytes to take from the budget for each slot that `ask` may fill. */
   get slotBytes(): number {
     return this.#shape?.blockBytes ?? this.options.maxBlockBytes;
   }
-  /** Slots in use: blocks asked for or being written. */
+  /** Slots in use: blocks requested or being written. */
   get slotsHeld(): number {
-    return this.#asked.size + this.#writing.size;
+    return this.#requested.size + this.#writing.size;
   }
   /** Further slots that `ask` could fill now. */
   get slotsWanted(): number {
     if (this.#shape === undefined || this.#ended !== undefined) return 0;
     const room = this.#window - this.slotsHeld;
-    // several blocks to a word, as long as enough are on their way
-    if (room <= 0 || (this.#asked.size > 0 && room < this.#window >> 2)) return 0;
+    // Request several blocks per message, as long as enough are outstanding.
+    if (room <= 0 || (this.#requested.size > 0 && room < this.#window >> 2)) return 0;
     return this.#nextBlocks(room).length;
   }
   /** When `tick` is due; undefined while nothing is outstanding. */
   get wakeAtMs(): number | undefined {
-    if (this.#ended !== undefined || (this.#asked.size === 0 && this.#askedParts.size === 0))
+    if (this.#ended !== undefined || (this.#requested.size === 0 && this.#requestedParts.size === 0))
       return undefined;
     return (
       this.#sinceMs +
@@ -197,17 +197,17 @@ export class TransferReceiver {
   }
 
   /**
-   * Asks for what is missing, using at most `freeSlots` further slots. Call at the start, after every other
-   * call, and when a budget has room.
+   * Requests what is missing, using at most `freeSlots` more slots. Call at the start, after every other call,
+   * and when the budget has space.
    */
   ask(freeSlots: number, nowMs: number): ReceiverEffect[] {
     if (this.#ended !== undefined) return [];
-    const wasIdle = this.#asked.size === 0 && this.#askedParts.size === 0;
+    const wasIdle = this.#requested.size === 0 && this.#requestedParts.size === 0;
     const room = Math.min(freeSlots, this.#window - this.slotsHeld);
     const blocks = room > 0 ? this.#nextBlocks(room) : [];
-    for (const block of blocks) this.#asked.set(block, { order: this.#order++, overtaken: 0 });
+    for (const block of blocks) this.#requested.set(block, { order: this.#order++, overtaken: 0 });
     const manifestParts = this.#nextParts();
-    for (const part of manifestParts) this.#askedParts.set(part, { order: this.#order++, overtaken: 0 });
+    for (const part of manifestParts) this.#requestedParts.set(part, { order: this.#order++, overtaken: 0 });
     if (blocks.length === 0 && manifestParts.length === 0) return this.#finish();
     if (wasIdle) this.#sinceMs = nowMs;
     if (wasIdle && this.#stalls === 0) this.#lastMs = nowMs;
@@ -225,16 +225,16 @@ export class TransferReceiver {
       if (this.#shape === undefined) {
         const shape = shapeOfPart(part, this.options);
         checkPart(part, shape);
-        this.#begin(shape);
+        this.#setShape(shape);
       } else checkPart(part, this.#shape);
       this.#checkEncodings(part.part, part.encodings);
-      this.#askedParts.delete(part.part);
+      this.#requestedParts.delete(part.part);
       const isNew =
         !this.#partsSeen.has(part.part) || (!this.#hashes.has(part.part) && !this.#isPartWritten(part.part));
       this.#partsSeen.add(part.part);
       if (!this.#encodings.has(part.part) && part.encodings.length > 0)
         this.#encodings.set(part.part, part.encodings.map(plainEncoding));
-      // only what is new is progress, or a sender could keep a transfer alive for ever with one part
+      // Only a new part is progress: a sender must not keep a transfer alive by repeating one part.
       if (isNew) this.#progressed(nowMs);
       if (!this.#isPartWritten(part.part)) this.#hashes.set(part.part, part.blockHashes);
       return [];
@@ -246,8 +246,8 @@ export class TransferReceiver {
     const expected = this.#hashes.get(partOfBlock(index))?.[index % blocksPerManifestPart];
     if (this.#ended !== undefined || this.#shape === undefined || expected === undefined) return [];
     if (this.#written.has(index) || this.#writing.has(index)) return [];
-    // a late answer is as good as one asked for, as long as the window bounds what is held
-    if (!this.#asked.has(index) && this.#writing.size >= this.#window) return [];
+    // A late block is accepted like a requested one, as long as the window bounds what is held.
+    if (!this.#requested.has(index) && this.#writing.size >= this.#window) return [];
     return this.#guarded(() => {
       if (data.length !== bytesOfBlock(this.#shape as StreamShape, index))
         throw new StemmaError(
@@ -257,15 +257,15 @@ export class TransferReceiver {
         );
       const actual = sha256(data);
       if (actual !== expected) return this.#onWrong(index, expected, actual);
-      this.#overtake(this.#asked.get(index)?.order);
-      this.#asked.delete(index);
+      this.#overtake(this.#requested.get(index)?.order);
+      this.#requested.delete(index);
       this.#writing.add(index);
       this.#progressed(nowMs);
       return [{ type: "write", index, offset: index * (this.#shape as StreamShape).blockBytes, bytes: data }];
     });
   }
 
-  /** The bytes of a `write` effect are where a restart finds them. */
+  /** Call once the bytes of a `write` effect are where a restart finds them. */
   written(index: number): ReceiverEffect[] {
     if (!this.#writing.delete(index) || this.#ended !== undefined) return [];
     this.#written.add(index);
@@ -275,39 +275,39 @@ export class TransferReceiver {
     return this.#finish();
   }
 
-  /** Time-outs: call when `wakeAtMs` has come. */
+  /** Handles timeouts: call at `wakeAtMs`. */
   tick(nowMs: number): ReceiverEffect[] {
     const due = this.wakeAtMs;
     if (due === undefined || nowMs < due) return [];
-    this.#forgetAsked();
+    this.#forgetRequests();
     this.#sinceMs = nowMs;
     this.#window = Math.max(1, this.#window >> 1);
     if (++this.#stalls < this.options.maxStalls) return [];
     return this.#fail(
       new StemmaError(
         "TRANSFER_STALLED",
-        `Transfer ${this.options.transfer} got no block in ${this.options.maxStalls} tries. It goes on from the blocks it has when the sender is back.`,
+        `Transfer ${this.options.transfer} got no block in ${this.options.maxStalls} tries. It resumes from the blocks it has when the sender is back.`,
         { transfer: this.options.transfer, ...this.progress },
       ),
     );
   }
 
-  /** The connection was lost and is back: everything outstanding is gone with it. */
+  /** The connection was lost and is back: all outstanding requests are lost. */
   reconnected(nowMs: number): void {
-    this.#forgetAsked();
+    this.#forgetRequests();
     this.#stalls = 0;
     this.#sinceMs = nowMs;
     this.#lastMs = nowMs;
   }
 
-  #begin(shape: StreamShape): void {
+  #setShape(shape: StreamShape): void {
     this.#shape = shape;
     this.#written = new Bitmap(blockCount(shape));
     this.#partsSeen = new Bitmap(partCount(shape));
   }
   /**
-   * A sender that begins anew must give the same stream: other encodings are another one, and its blocks
-   * would not fit those that are here.
+   * A sender that restarts must send the same stream: with other encodings its blocks would not fit those
+   * already written.
    */
   #checkEncodings(part: number, encodings: readonly Encoding[]): void {
     const known = this.#encodings.get(part);
@@ -316,12 +316,12 @@ export class TransferReceiver {
     const { first } = encodingsOfPart(this.#shape as StreamShape, part);
     encodings.forEach((encoding, at) => this.options.checkEncoding?.(encoding, first + at));
   }
-  #forgetAsked(): void {
-    this.#asked.clear();
-    this.#askedParts.clear();
+  #forgetRequests(): void {
+    this.#requested.clear();
+    this.#requestedParts.clear();
   }
   #progressed(nowMs: number): void {
-    // a slow link is no lost one: time-outs follow its pace, or every block would be asked for twice
+    // Timeouts follow the pace of the link: on a slow one every block would be requested twice.
     this.#paceMs = Math.max(nowMs - this.#lastMs, this.#paceMs * 0.75);
     this.#lastMs = nowMs;
     this.#sinceMs = nowMs;
@@ -333,7 +333,7 @@ export class TransferReceiver {
     return this.#written.firstMissing(first) >= first + count;
   }
 
-  /** Up to `room` blocks in order whose hash is known and that nobody is working on. */
+  /** Up to `room` blocks in order whose hash is known and that are neither requested nor being written. */
   #nextBlocks(room: number): number[] {
     const blocks: number[] = [];
     const end = this.#written.size;
@@ -343,45 +343,45 @@ export class TransferReceiver {
       index = this.#written.firstMissing(index + 1)
     ) {
       if (!this.#hashes.has(partOfBlock(index))) break;
-      if (!this.#asked.has(index) && !this.#writing.has(index)) blocks.push(index);
+      if (!this.#requested.has(index) && !this.#writing.has(index)) blocks.push(index);
     }
     return blocks;
   }
   /**
-   * Manifest parts to ask for: what the first missing blocks need and the part behind it; encodings when the
-   * blocks are done.
+   * Manifest parts to request: the one of the first missing block and the next one; when all blocks are written,
+   * parts with missing encodings.
    */
   #nextParts(): number[] {
-    if (this.#shape === undefined) return this.#askedParts.size === 0 ? [0] : [];
+    if (this.#shape === undefined) return this.#requestedParts.size === 0 ? [0] : [];
     const first = this.#written.firstMissing();
     const current = first < this.#written.size ? partOfBlock(first) : this.#partsSeen.firstMissing();
     const candidates = [current, current + 1].filter((part) => part < this.#partsSeen.size);
     return candidates.filter(
       (part) =>
-        !this.#askedParts.has(part) &&
+        !this.#requestedParts.has(part) &&
         (!this.#partsSeen.has(part) || (!this.#hashes.has(part) && !this.#isPartWritten(part))),
     );
   }
 
   /**
-   * Requests are answered in order as a rule: one that several later answers overtook is asked for again at
-   * once.
+   * Requests are usually answered in order: one that was overtaken by several later answers is requested again
+   * immediately.
    */
   #overtake(order: number | undefined): void {
     if (order === undefined) return;
-    for (const [index, waiting] of this.#asked) {
-      if (waiting.order < order && ++waiting.overtaken >= overtakenLimit) this.#asked.delete(index);
+    for (const [index, waiting] of this.#requested) {
+      if (waiting.order < order && ++waiting.overtaken >= overtakenLimit) this.#requested.delete(index);
     }
   }
   #onWrong(index: number, expected: Hash, actual: Hash): ReceiverEffect[] {
     const wrong = (this.#wrong.get(index) ?? 0) + 1;
     this.#wrong.set(index, wrong);
-    this.#asked.delete(index);
+    this.#requested.delete(index);
     if (wrong < this.options.maxWrong) return [];
     return this.#fail(
       new StemmaError(
         "BLOCK_HASH_MISMATCH",
-        `Block ${index} of transfer ${this.options.transfer} came ${wrong} times with another hash than its manifest names. The sender's copy or its manifest is damaged; check the sender's disk and announce again.`,
+        `Block ${index} of transfer ${this.options.transfer} arrived ${wrong} times with another hash than its manifest has. The sender's copy or its manifest is damaged; check the sender's disk and announce again.`,
         { transfer: this.options.transfer, index, expected, actual },
       ),
     );
@@ -391,13 +391,13 @@ export class TransferReceiver {
     try {
       return action();
     } catch (error) {
-      if (!(error instanceof StemmaError)) throw error;
+      if (!isStemmaError(error)) throw error;
       return this.#fail(error);
     }
   }
   #fail(error: StemmaError): ReceiverEffect[] {
     this.#ended = "failed";
-    this.#forgetAsked();
+    this.#forgetRequests();
     return [{ type: "fail", error }];
   }
   #finish(): ReceiverEffect[] {
@@ -421,7 +421,7 @@ export class TransferReceiver {
         ),
       );
     this.#ended = "done";
-    this.#forgetAsked();
+    this.#forgetRequests();
     return [{ type: "done", encodings }];
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Drives a TransferReceiver: sends its requests, writes its blocks, keeps its time-outs and its share of the
+ * Drives a TransferReceiver: sends its requests, writes its blocks, keeps its timeouts and its share of the
  * window budget.
  */
 import type { StemmaError } from "../../errors.js";
@@ -17,9 +17,9 @@ export interface ReceiverPorts {
   readonly clock: Pick<Clock, "monotonic" | "after">;
   /** One budget for all transfers of the process. */
   readonly budget: WindowBudget;
-  /** Sends the receiver's word; loss is expected. */
+  /** Sends a request of the receiver; it may get lost. */
   send(message: BlockRequest): void;
-  /** Writes verified bytes; resolved means that a restart which is given the state finds them. */
+  /** Writes verified bytes; when it resolves, a restart with the saved state finds them. */
   write(offset: number, bytes: Uint8Array): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export interface RunningReceiver {
   readonly machine: TransferReceiver;
   onManifest(part: ManifestPart): void;
   onBlock(block: Block): void;
-  /** The link is back: ask again for what was outstanding. */
+  /** The link is back: request again what was outstanding. */
   reconnected(): void;
   /** Gives up the window; `finished` stays pending. */
   stop(): void;
@@ -38,7 +38,7 @@ export interface RunningReceiver {
   readonly finished: Promise<readonly Encoding[]>;
 }
 
-/** Begins (or, with `state`, goes on with) a transfer. */
+/** Starts a transfer, or resumes it from `state`. */
 export function runReceiver(
   options: ReceiverOptions,
   ports: ReceiverPorts,
@@ -72,7 +72,7 @@ class Runner implements RunningReceiver {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // a rejection nobody waits for yet is reported when they do
+    // A rejection before the caller awaits it must not count as unhandled.
     this.finished.catch(() => undefined);
     queueMicrotask(() => {
       this.#step([]);
@@ -98,7 +98,7 @@ class Runner implements RunningReceiver {
     this.#giveBack(0);
   }
 
-  /** Performs effects, opens the window as far as the budget allows, sets the alarm. */
+  /** Performs effects, opens the window as far as the budget allows, sets the timer. */
   #step(effects: readonly ReceiverEffect[]): void {
     if (this.#isStopped) return;
     for (const effect of effects) this.#perform(effect);
@@ -112,7 +112,7 @@ class Runner implements RunningReceiver {
     this.#heldSlots += taken;
     this.#heldBytes += taken * slotBytes;
     for (const effect of this.machine.ask(taken, this.#ports.clock.monotonic())) this.#perform(effect);
-    if (!this.#isStopped) this.#setAlarm();
+    if (!this.#isStopped) this.#setTimer();
   }
 
   #perform(effect: ReceiverEffect): void {
@@ -158,9 +158,9 @@ class Runner implements RunningReceiver {
     this.#share.give(surplus * each);
   }
 
-  #setAlarm(): void {
+  #setTimer(): void {
     const atMs = this.machine.wakeAtMs;
-    // an alarm that rings early is set again; only an earlier one needs a new timer now
+    // A timer that fires early is set again; only an earlier due time needs a new one now.
     if (
       this.#cancelTimer !== undefined &&
       atMs !== undefined &&

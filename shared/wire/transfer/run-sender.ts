@@ -1,7 +1,7 @@
 /**
- * Drives a TransferSender: reads, hashes and sends one after the other at the link's pace. Blocks that
- * were read to be hashed are kept until they are sent, so that the disk is read once; at most
- * two manifest parts of them a sender, and no more than a fixed sum in the process.
+ * Drives a TransferSender: reads, hashes and sends serially at the link's pace. Blocks that were read for
+ * hashing are kept until they are sent, so that the disk is read once; at most two manifest parts per sender,
+ * and a fixed total for the process.
  */
 import type { Clock } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
@@ -15,8 +15,8 @@ import { blockHash, StreamReader, type StreamObject } from "./stream.js";
 export interface SenderPorts {
   readonly clock: Pick<Clock, "monotonic">;
   /**
-   * Sends a word or a block; resolves when the link takes the next one. A rejection is loss: the receiver
-   * asks again.
+   * Sends a message; resolves when the link accepts the next one. A rejection counts as loss: the receiver
+   * requests again.
    */
   send(message: ManifestPart | Block): Promise<void>;
   /** The stream cannot be read: the transfer is over on this side. */
@@ -27,13 +27,13 @@ export interface RunningSender {
   readonly machine: TransferSender;
   onRequest(request: BlockRequest): void;
   reconnected(): void;
-  /** Stops answering and lets go of the objects. */
+  /** Stops answering and releases the objects. */
   stop(): Promise<void>;
 }
 
 /**
- * Bytes that all senders of this process keep between hashing and sending; who finds no room reads its block
- * again.
+ * Bytes that all senders of this process together keep between hashing and sending. Beyond this, a block is
+ * read again.
  */
 const maxKeptBytes = 64 * 1024 * 1024;
 let keptBytes = 0;
@@ -84,7 +84,7 @@ export function runSender(
   }
   async function perform(effect: SenderEffect, own: number): Promise<readonly SenderEffect[]> {
     if (effect.type === "send") {
-      // a word that could not be sent is lost like any other
+      // A message that could not be sent counts as lost.
       await ports.send(effect.message).catch(() => undefined);
       return [];
     }
@@ -98,14 +98,14 @@ export function runSender(
   async function drain(own: number): Promise<void> {
     for (let effect = queue.shift(); effect !== undefined; effect = queue.shift()) {
       const more = await perform(effect, own);
-      // a send over a lost link may never come back; what it returns to is no longer the queue's owner
+      // A send over a lost link may return much later, when this run no longer owns the queue.
       if (own !== generation) return;
       queue.unshift(...more);
     }
     isRunning = false;
   }
   function pump(effects: readonly SenderEffect[]): void {
-    // blocks before hashes: a part is asked for ahead of its need, the blocks are needed now
+    // Blocks before hashes: parts are requested in advance, blocks are needed now.
     for (const effect of effects)
       if (effect.type === "hash") queue.push(effect);
       else insertBeforeHashes(queue, effect);

@@ -1,7 +1,7 @@
 /**
- * The sending side of a transfer as a pure state machine. It only answers: hashes a manifest part
- * when it is first asked for one, reads a block when it is asked for it, and keeps nothing that a
- * restart would lose. No I/O; run-sender.ts drives it.
+ * The sending side of a transfer as a pure state machine. It only answers: hashes a manifest part when that is
+ * first requested, reads a block when it is requested, and keeps nothing that a restart would lose. No I/O;
+ * run-sender.ts drives it.
  */
 import type { Hash } from "../../tensor/tensor.js";
 import { maxWindow } from "../limits.js";
@@ -19,7 +19,7 @@ export interface SenderOptions {
   readonly transfer: string;
   readonly byteLength: number;
   readonly blockBytes: number;
-  /** One an object of the stream, or empty where all are raw. */
+  /** One per object of the stream, or empty where all are raw. */
   readonly encodings?: readonly Encoding[];
 }
 
@@ -34,10 +34,10 @@ export class TransferSender {
   readonly transfer: string;
   readonly shape: StreamShape;
   readonly #encodings: readonly Encoding[];
-  /** Parts hashed so far; 32 bytes a block. */
+  /** Parts hashed so far; 32 bytes per block. */
   readonly #hashes = new Map<number, readonly Hash[]>();
   readonly #hashing = new Set<number>();
-  /** Blocks asked for and not yet sent: a repeated request adds nothing. */
+  /** Blocks requested and not yet sent: a repeated request adds nothing. */
   readonly #reading = new Set<number>();
   #lastRequestMs: number | undefined;
 
@@ -51,7 +51,7 @@ export class TransferSender {
     };
   }
 
-  /** When the receiver last asked for anything; who owns the sender may forget it after a while. */
+  /** Time of the receiver's last request; the owner may drop an idle sender. */
   get lastRequestMs(): number | undefined {
     return this.#lastRequestMs;
   }
