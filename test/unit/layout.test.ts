@@ -1,108 +1,145 @@
 /**
- * The directions between rooms: agent → shared ← server; shared imports neither; firmware-profiles imports
- * nothing.
+ * Which folders may import which. Between the top folders: agent → shared ← server; firmware-profiles imports
+ * nothing. Inside one of them, a folder imports only folders that come before it in `order`, so that no two
+ * folders import each other.
  */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { satisfies } from "semver";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
-const rooms = ["shared", "agent", "server", "firmware-profiles"] as const;
-const allowed: Record<(typeof rooms)[number], readonly string[]> = {
+const topFolders = ["shared", "agent", "server", "firmware-profiles"] as const;
+type TopFolder = (typeof topFolders)[number];
+
+const mayImport: Record<TopFolder, readonly TopFolder[]> = {
   shared: ["shared"],
   agent: ["agent", "shared", "firmware-profiles"],
   server: ["server", "shared"],
   "firmware-profiles": ["firmware-profiles"],
 };
 
-function sourcesOf(room: string): string[] {
-  return readdirSync(join(root, room), { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !name.endsWith(".d.ts"))
-    .map((name) => join(root, room, name));
+/** From the lowest folder to the highest. A top folder's own name stands for the files directly in it. */
+const order: Partial<Record<TopFolder, readonly string[]>> = {
+  shared: [
+    "shared",
+    "shared/adapters",
+    "shared/cli",
+    "shared/concurrency",
+    "shared/files",
+    "shared/random",
+    "shared/tensor",
+    "shared/threads",
+    "shared/delta",
+    "shared/journal",
+    "shared/model",
+    "shared/schemes",
+    "shared/train",
+    "shared/objects",
+    "shared/recover",
+    "shared/save",
+    "shared/wire",
+    "shared/trust",
+  ],
+  server: [
+    "server/events",
+    "server/broker",
+    "server/planner",
+    "server/catalog",
+    "server/repository",
+    "server/archive",
+    "server/ingest",
+    "server/api",
+    "server/context",
+    "server/training",
+    "server/evaluation",
+    "server/progressive",
+    "server/operations",
+    "server/http",
+    "server",
+    "server/demo",
+    "server/doctor",
+    "server/cli",
+  ],
+};
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
 }
 
-function relativeImports(path: string): string[] {
-  const text = readFileSync(path, "utf8");
-  return [...text.matchAll(/(?:from\s+|import\s*\(\s*|import\s+)["'](\.{1,2}\/[^"']+)["']/g)].map((match) =>
-    resolve(dirname(path), match[1]!),
+/** Every relative import of the sources below a top folder, as paths from the root. */
+function importsOf(top: TopFolder): readonly Import[] {
+  const sources = readdirSync(join(root, top), { recursive: true, encoding: "utf8" }).filter(
+    (name) => name.endsWith(".ts") && !name.endsWith(".d.ts"),
   );
-}
-
-for (const room of rooms) {
-  test(`${room} imports only ${allowed[room].join(", ")}`, () => {
-    const strays = sourcesOf(room).flatMap((path) =>
-      relativeImports(path)
-        .map((target) => relative(root, target).split("/")[0]!)
-        .filter((target) => !allowed[room].includes(target))
-        .map((target) => `${relative(root, path)} imports from ${target}`),
+  return sources.flatMap((name) => {
+    const path = join(root, top, name);
+    const imports = readFileSync(path, "utf8").matchAll(
+      /(?:from\s+|import\s*\(\s*|import\s+)["'](\.{1,2}\/[^"']+)["']/g,
     );
-    assert.deepEqual(strays, []);
+    return [...imports].map(([, target]) => ({
+      from: relative(root, path),
+      to: relative(root, resolve(dirname(path), target ?? "")),
+    }));
   });
 }
 
-test("the rule sees imports at all", () => {
-  assert.ok(sourcesOf("shared").some((path) => relativeImports(path).length > 0));
+function topFolderOf(path: string): string {
+  return path.split("/")[0] ?? "";
+}
+
+/** "shared/delta" for shared/delta/kernels/plain.ts; "shared" for shared/ports.ts. */
+function folderOf(path: string): string {
+  const parts = path.split("/");
+  return parts.length > 2 ? parts.slice(0, 2).join("/") : (parts[0] ?? "");
+}
+
+for (const top of topFolders)
+  test(`${top} imports only ${mayImport[top].join(", ")}`, () => {
+    const strays = importsOf(top).filter(
+      ({ to }) => !mayImport[top].some((allowed) => allowed === topFolderOf(to)),
+    );
+    assert.deepEqual(strays, []);
+  });
+
+for (const [top, folders] of Object.entries(order) as [TopFolder, readonly string[]][])
+  test(`inside ${top}, folders import only folders below them`, () => {
+    const wrong = importsOf(top)
+      .filter(({ to }) => topFolderOf(to) === top)
+      .filter(({ from, to }) => {
+        const [importer, imported] = [folders.indexOf(folderOf(from)), folders.indexOf(folderOf(to))];
+        return importer < 0 || imported < 0 || imported > importer;
+      });
+    assert.deepEqual(wrong, [], "an import that goes up, or a folder that `order` does not name");
+  });
+
+test("the rules see imports", () => {
+  assert.ok(importsOf("shared").length > 100);
 });
 
 test("every dependency runs on the oldest Node that Stemma supports", () => {
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
     packages: Record<string, { engines?: { node?: string }; resolved?: string; integrity?: string }>;
   };
-  const tooNew = Object.entries(lock.packages)
-    .filter(([, entry]) => entry.engines?.node !== undefined && !admits(entry.engines.node, [20, 19, 0]))
-    .map(([name, entry]) => `${name} wants Node ${entry.engines?.node}`);
-  assert.deepEqual(tooNew, []);
+  const packages = Object.entries(lock.packages);
+  const namesWhere = (isWrong: (name: string, entry: (typeof packages)[number][1]) => boolean): string[] =>
+    packages.filter(([name, entry]) => isWrong(name, entry)).map(([name]) => name);
   assert.deepEqual(
-    Object.entries(lock.packages)
-      .filter(([, entry]) => entry.resolved?.startsWith("http"))
-      .map(([name]) => name),
+    namesWhere((_, { engines }) => engines?.node !== undefined && !satisfies("20.19.0", engines.node)),
     [],
+    "needs a newer Node",
   );
   assert.deepEqual(
-    Object.entries(lock.packages)
-      .filter(([name, entry]) => name !== "" && entry.integrity === undefined)
-      .map(([name]) => name),
+    namesWhere((_, { resolved }) => resolved?.startsWith("http") === true),
     [],
+    "names an address",
+  );
+  assert.deepEqual(
+    namesWhere((name, { integrity }) => name !== "" && integrity === undefined),
+    [],
+    "has no integrity hash",
   );
 });
-
-/** Whether a semver range admits a version; enough of the grammar for `engines` fields. */
-function admits(range: string, version: readonly [number, number, number]): boolean {
-  return range.split("||").some((part) =>
-    part
-      .trim()
-      .replace(/([<>=~^v])\s+/g, "$1")
-      .split(/\s+/)
-      .every((term) => admitsTerm(term, version)),
-  );
-}
-function admitsTerm(term: string, version: readonly [number, number, number]): boolean {
-  const match = /^(>=|<=|>|<|=|\^|~)?v?(\d+|\*|x)?(?:\.(\d+|\*|x))?(?:\.(\d+|\*|x))?/.exec(term);
-  if (!match || match[2] === undefined || match[2] === "*" || match[2] === "x") return true;
-  const wanted = [match[2], match[3], match[4]].map((digit) =>
-    digit === undefined || digit === "*" || digit === "x" ? 0 : Number(digit),
-  ) as [number, number, number];
-  const order = Math.sign(version[0] - wanted[0] || version[1] - wanted[1] || version[2] - wanted[2]);
-  switch (match[1]) {
-    case ">=":
-      return order >= 0;
-    case ">":
-      return order > 0;
-    case "<":
-      return order < 0;
-    case "<=":
-      return order <= 0;
-    case "^":
-      return order >= 0 && version[0] === wanted[0];
-    case "~":
-      return order >= 0 && version[0] === wanted[0] && version[1] === wanted[1];
-    default:
-      return (
-        version[0] === wanted[0] &&
-        (match[3] === undefined || version[1] === wanted[1]) &&
-        (match[4] === undefined || version[2] === wanted[2])
-      );
-  }
-}
