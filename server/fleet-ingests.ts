@@ -12,7 +12,7 @@ import type {
   Refused,
 } from "./broker/broker-port.js";
 import type { SessionReport } from "./broker/external-sessions.js";
-import type { ServerConfig } from "./config.js";
+import type { ServerConfig } from "./configuration/config.js";
 import type { OpenFleets } from "./context/open-fleets.js";
 import type { EventHub } from "./events/event-hub.js";
 import { FleetIngest } from "./ingest/fleet-ingest.js";

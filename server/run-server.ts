@@ -2,7 +2,7 @@
 import { StemmaError } from "../shared/errors.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
 import type { Log } from "../shared/ports.js";
-import type { ServerOptions } from "./config.js";
+import type { ServerOptions } from "./configuration/config.js";
 import type { ServerEvent } from "./api/event-schemas.js";
 import { startServer } from "./main.js";
 

@@ -3,10 +3,10 @@ import { stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { isStemmaError } from "../../shared/errors.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
-import { serverConfig, type ServerConfig } from "../config.js";
-import { readServerFile, serverFilePath } from "../config-file.js";
+import { serverConfig, type ServerConfig } from "../configuration/config.js";
+import { readServerFile, serverFilePath } from "../configuration/config-file.js";
 import { findLocalServer } from "../http/local-server.js";
-import { connectExternal, readEnrolmentCa, readTls } from "../open-broker.js";
+import { connectExternal, readEnrolmentCa, readTls } from "../configuration/open-broker.js";
 import type { Finding, Subject } from "./finding.js";
 
 const brokerTimeoutMs = 5_000;

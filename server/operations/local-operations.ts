@@ -10,7 +10,7 @@ import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { openFleets } from "../context/open-fleets.js";
-import { plannedEnrolment } from "../planned-enrolment.js";
+import { plannedEnrolment } from "../configuration/planned-enrolment.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { withoutUndefined } from "./without-undefined.js";

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog } from "../../shared/adapters/node-ports.js";
-import type { ServerOptions } from "../../server/config.js";
+import type { ServerOptions } from "../../server/configuration/config.js";
 import { startServer, type ServerHandle } from "../../server/main.js";
 import type { ServerOperations } from "../../server/api/server-operations.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";

@@ -74,6 +74,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/evaluation",
     "server/training",
     "server/progressive",
+    "server/configuration",
     "server/operations",
     "server",
     "server/doctor",

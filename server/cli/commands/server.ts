@@ -2,8 +2,8 @@
 import { Option, type Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { logForms, logLevels, type LogForm, type LogLevel } from "../../../shared/adapters/log.js";
-import type { ServerOptions } from "../../config.js";
-import type { ServerSettings } from "../../config-file.js";
+import type { ServerOptions } from "../../configuration/config.js";
+import type { ServerSettings } from "../../configuration/config-file.js";
 import type { ReadyServer } from "../../run-server.js";
 import { withContext } from "../context.js";
 
@@ -54,7 +54,7 @@ export function addServerCommand(program: Command): void {
     )
     .action(async (choices: ServerChoices, command: Command) =>
       withContext(command, async ({ output, options, signal }) => {
-        const { readServerFile, serverFileJsonSchema } = await import("../../config-file.js");
+        const { readServerFile, serverFileJsonSchema } = await import("../../configuration/config-file.js");
         if (choices.printConfigSchema) {
           const schema = serverFileJsonSchema();
           output.print({ data: schema, names: [], text: JSON.stringify(schema, null, 2) });

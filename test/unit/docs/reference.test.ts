@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { z } from "zod";
 import { configSchema, parseConfig } from "../../../agent/settings/config.js";
 import { profileSchema } from "../../../agent/settings/profile.js";
-import { parseServerFile, serverFileJsonSchema } from "../../../server/config-file.js";
+import { parseServerFile, serverFileJsonSchema } from "../../../server/configuration/config-file.js";
 import { isErrorCode, StemmaError } from "../../../shared/errors.js";
 import { listRecipes } from "../../../shared/train/recipes/registry.js";
 import { anchorsOf, codeBlocksOf, markdownPages, readPage, repositoryRoot } from "../../helpers/markdown.js";

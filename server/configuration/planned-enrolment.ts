@@ -1,7 +1,7 @@
 /** How devices will reach a server that does not run yet, from the home's server.json. */
 import { serverConfig } from "./config.js";
 import { readServerFile } from "./config-file.js";
-import type { EnrolmentAddresses } from "./context/operations-context.js";
+import type { EnrolmentAddresses } from "../context/operations-context.js";
 import { readEnrolmentCa } from "./open-broker.js";
 
 /** @throws CONFIG_INVALID, FILE_MISSING */

@@ -3,10 +3,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { isStemmaError, type StemmaError } from "../../../shared/errors.js";
-import { parseServerFile, readServerFile, serverFileJsonSchema } from "../../../server/config-file.js";
-import { defaultBrokerLimits } from "../../../server/broker/broker-limits.js";
-import { defaultIngestLimits } from "../../../server/ingest/limits.js";
+import { isStemmaError, type StemmaError } from "../../../../shared/errors.js";
+import {
+  parseServerFile,
+  readServerFile,
+  serverFileJsonSchema,
+} from "../../../../server/configuration/config-file.js";
+import { defaultBrokerLimits } from "../../../../server/broker/broker-limits.js";
+import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 
 async function homeWith(t: TestContext, content: unknown): Promise<string> {
   const home = await mkdtemp(join(tmpdir(), "stemma-config-"));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { serverConfig } from "../../../server/config.js";
-import { defaultIngestLimits } from "../../../server/ingest/limits.js";
+import { serverConfig } from "../../../../server/configuration/config.js";
+import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 
 it("a server's options are completed and checked, each wrong one named", () => {
   const config = serverConfig({ home: "/h", limits: { window: 3 } });

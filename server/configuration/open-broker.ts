@@ -1,11 +1,11 @@
 /** Opens the MQTT broker that the configuration names: embedded, or another one. */
 import { readFile } from "node:fs/promises";
-import { isStemmaError, StemmaError } from "../shared/errors.js";
-import type { Clock, Log } from "../shared/ports.js";
-import type { Authenticate, RunningBroker } from "./broker/broker-port.js";
-import { connectBroker } from "./broker/external-broker.js";
-import type { AdmitSession } from "./broker/external-sessions.js";
-import { startBroker, type BrokerOptions, type EmbeddedBroker } from "./broker/start-broker.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import type { Authenticate, RunningBroker } from "../broker/broker-port.js";
+import { connectBroker } from "../broker/external-broker.js";
+import type { AdmitSession } from "../broker/external-sessions.js";
+import { startBroker, type BrokerOptions, type EmbeddedBroker } from "../broker/start-broker.js";
 import type { ExternalBrokerSettings, ServerConfig, TlsFiles } from "./config.js";
 
 export interface OpenBrokerParts {

@@ -6,13 +6,13 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
-import { StemmaError } from "../shared/errors.js";
-import { logForms, logLevels, type LogForm, type LogLevel } from "../shared/adapters/log.js";
-import { brokerLimitsSchema } from "./broker/broker-limits.js";
-import { checkRoot } from "../shared/wire/topics.js";
+import { StemmaError } from "../../shared/errors.js";
+import { logForms, logLevels, type LogForm, type LogLevel } from "../../shared/adapters/log.js";
+import { brokerLimitsSchema } from "../broker/broker-limits.js";
+import { checkRoot } from "../../shared/wire/topics.js";
 import type { ServerOptions } from "./config.js";
 import { explainIssues } from "./config-issues.js";
-import { ingestLimitsSchema } from "./ingest/limits.js";
+import { ingestLimitsSchema } from "../ingest/limits.js";
 
 export const serverFileName = "server.json";
 const serverFileFormat = 1;

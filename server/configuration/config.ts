@@ -3,11 +3,11 @@
  * gives options too (config-file.ts). Values only; ports and files are opened by main.ts.
  */
 import { z } from "zod";
-import { StemmaError } from "../shared/errors.js";
-import { checkName, checkRoot, defaultRoot } from "../shared/wire/topics.js";
-import { brokerLimitsSchema, type BrokerLimits } from "./broker/broker-limits.js";
-import { ingestLimitsSchema, type IngestLimits } from "./ingest/limits.js";
-import type { ReleasePolicy } from "./ingest/confirmations.js";
+import { StemmaError } from "../../shared/errors.js";
+import { checkName, checkRoot, defaultRoot } from "../../shared/wire/topics.js";
+import { brokerLimitsSchema, type BrokerLimits } from "../broker/broker-limits.js";
+import { ingestLimitsSchema, type IngestLimits } from "../ingest/limits.js";
+import type { ReleasePolicy } from "../ingest/confirmations.js";
 
 /** Paths of PEM files. */
 export interface TlsFiles {
