@@ -5,7 +5,7 @@
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import type { Predictor } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
-import { StemmaError, type ErrorCode } from "../../shared/errors.js";
+import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
 import { indexEntryBytes } from "../../shared/objects/pack-format.js";
 import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
@@ -130,5 +130,5 @@ const tensorErrors: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 /** Whether an error means that one tensor is damaged or gone, and not that the disk fails. */
 export function isAboutOneTensor(error: unknown): boolean {
-  return error instanceof StemmaError && tensorErrors.has(error.code);
+  return isStemmaError(error) && tensorErrors.has(error.code);
 }

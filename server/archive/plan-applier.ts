@@ -144,7 +144,7 @@ export class PlanApplier {
   /** Damage and concurrent changes concern one tensor; a failing disk concerns all. @throws the latter */
   #noteFailure(item: ApplyItem, error: unknown): undefined {
     if (
-      !(error instanceof StemmaError) ||
+      !isStemmaError(error) ||
       ["FILE_FAILED", "DISK_FULL", "STORE_FAILED", "INTERNAL"].includes(error.code)
     )
       throw error;

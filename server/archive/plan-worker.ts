@@ -1,7 +1,7 @@
 /** The planning thread: planning computes for seconds without a pause. Receives the graph in parts. */
 import { parentPort } from "node:worker_threads";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError } from "../../shared/errors.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import { makePlan, type PlanResult, type PlanRequest } from "./make-plan.js";
 
@@ -43,18 +43,17 @@ port?.on("message", (message: ToPlanWorker) => {
     });
   } catch (error) {
     send({
-      error:
-        error instanceof StemmaError
-          ? {
-              code: error.code,
-              message: error.message,
-              details: JSON.parse(JSON.stringify(error.details)) as Record<string, unknown>,
-            }
-          : {
-              code: undefined,
-              message: error instanceof Error ? (error.stack ?? error.message) : String(error),
-              details: {},
-            },
+      error: isStemmaError(error)
+        ? {
+            code: error.code,
+            message: error.message,
+            details: JSON.parse(JSON.stringify(error.details)) as Record<string, unknown>,
+          }
+        : {
+            code: undefined,
+            message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+            details: {},
+          },
     });
   }
   port.close();

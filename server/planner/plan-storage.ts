@@ -27,7 +27,8 @@ export type Budgets = { readonly ratio: number } | { readonly costs: ArrayLike<n
 
 export interface PlanProgress {
   readonly step: PlanAlgorithm;
-  /** Least storage found within budgets so far. */ readonly storageCost: number;
+  /** Least storage found within budgets so far. */
+  readonly storageCost: number;
 }
 export interface PlanOptions {
   readonly scheme?: PlanningScheme;
@@ -40,8 +41,8 @@ export interface PlanOptions {
    * Work of the search beyond the paper's algorithms, in edges looked at; 0: none but single swaps. Default
    * by the graph's size, a few seconds at most.
    */
-  readonly effort?: number;
-  readonly seed?: number;
+  readonly effort?: number | undefined;
+  readonly seed?: number | undefined;
   readonly onProgress?: (progress: PlanProgress) => void;
 }
 
@@ -77,7 +78,8 @@ export function planStorage(graph: StorageGraph, budgets: Budgets, options: Plan
     if (keeper.offer(algorithm, tree) && algorithm === "mst") break;
   }
   const leastStorageCost = keeper.storageOf("mst");
-  if (keeper.best.algorithm !== "mst") search(graph, limits, keeper, options, isTimeUp);
+  if (keeper.best.algorithm !== "mst")
+    search(graph, limits, keeper, { effort: options.effort, seed: options.seed, isTimeUp });
   const { algorithm, tree, isRefined } = keeper.best;
   return describePlan(graph, tree, costs, {
     scheme,
@@ -183,12 +185,12 @@ class BestKeeper {
   }
 }
 
+/** Improves the trees found so far by swaps within the limits, then by exchanges and disturbances. */
 function search(
   graph: StorageGraph,
   limits: Limits,
   keeper: BestKeeper,
-  options: PlanOptions,
-  isTimeUp: () => boolean,
+  { isTimeUp, effort, seed = 1 }: Pick<PlanOptions, "effort" | "seed"> & { readonly isTimeUp: () => boolean },
 ): void {
   const descended = keeper.trees
     .map(({ algorithm, tree }) => ({
@@ -200,13 +202,13 @@ function search(
     descend(meter, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }
-  const total = options.effort ?? Math.min(maxEffort, effortPerEdge * graph.edgeCount);
+  const total = effort ?? Math.min(maxEffort, effortPerEdge * graph.edgeCount);
   descended.sort((a, b) => a.meter.tree.storageCost - b.meter.tree.storageCost);
   for (const { algorithm, meter } of descended.slice(0, maxExchanged)) {
     exchange(meter, { left: total * exchangeShare }, isTimeUp);
     keeper.consider(algorithm, meter.tree.parentEdge, true);
   }
   const meter = new LimitMeter(new StorageTree(graph, keeper.best.tree), limits);
-  disturb(meter, { left: total }, seededNumbers(options.seed ?? 1), isTimeUp);
+  disturb(meter, { left: total }, seededNumbers(seed), isTimeUp);
   keeper.consider("search", meter.tree.parentEdge, true);
 }

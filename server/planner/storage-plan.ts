@@ -119,7 +119,7 @@ export function checkPlan(graph: StorageGraph, plan: StoragePlan): ParentEdges {
   const refuse = (what: string): StemmaError =>
     new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${what}. Plan again.`);
   if (plan.format !== storagePlanFormat)
-    throw refuse(`its format is ${String(plan.format)}, this program knows ${storagePlanFormat}`);
+    throw refuse(`its format is ${String(plan.format)}, this program reads ${String(storagePlanFormat)}`);
   const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
   const parentEdge: ParentEdges = new Int32Array(graph.vertexCount).fill(-1);
   for (const planned of plan.vertices) {
