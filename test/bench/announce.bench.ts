@@ -19,7 +19,7 @@ import { silentLog } from "../../shared/adapters/node-ports.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import type { SavedModel } from "../../shared/save/save-model.js";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
-import { noise } from "../helpers/noise.js";
+import { noiseBytes } from "../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../helpers/scripted-device.js";
 
 const { values: options } = parseArgs({
@@ -64,7 +64,7 @@ async function devices(): Promise<void> {
     } else if (order.do === "prepare") {
       prepared = await Promise.all(
         connected.map((device, at) =>
-          device.save({ w: noise(modelBytes, seedOf(order.round, at)) }, { sequence: order.round + 1 }),
+          device.save({ w: noiseBytes(modelBytes, seedOf(order.round, at)) }, { sequence: order.round + 1 }),
         ),
       );
     } else if (order.do === "announce") {
@@ -79,7 +79,7 @@ async function devices(): Promise<void> {
       );
       return { latenciesMs, wallMs: performance.now() - began };
     } else {
-      await Promise.all(connected.map((device) => device.end()));
+      await Promise.all(connected.map((device) => device.close()));
       connected = [];
     }
     return { latenciesMs: [], wallMs: performance.now() - began };
@@ -144,7 +144,7 @@ async function main(): Promise<void> {
                   name: "w",
                   dtype: "F32",
                   shape: [modelBytes / 4],
-                  bytes: noise(modelBytes, seedOf(round, at)),
+                  bytes: noiseBytes(modelBytes, seedOf(round, at)),
                 },
               ]),
               { name: `m${at}`, device: `v${at}`, line: "line", environment: { backend: "none" } },

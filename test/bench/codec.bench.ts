@@ -19,7 +19,7 @@ import { loadDeltaKernels } from "../../shared/delta/load.js";
 import { dtypeBits } from "../../shared/tensor/dtype.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Tensor } from "../../shared/tensor/tensor.js";
-import { fineTuned, further, weights } from "../helpers/related-tensors.js";
+import { fineTuned, continueTuning, weights } from "../helpers/related-tensors.js";
 import { barChart } from "./codec-chart.js";
 
 type Model = ReadonlyMap<string, Tensor>;
@@ -99,7 +99,11 @@ async function scenarios(): Promise<readonly Comparison[]> {
     console.error(`codec: no fine-tunes below ${folder}, so models are generated; set STEMMA_DATA`);
     const tuned = generated((shape, i) => fineTuned(first.get(`layer${i}`)!, 1e-4, 300 + i)),
       next = generated((shape, i) =>
-        further(tuned.get(`layer${i}`)!, first.get(`layer${i}`)!, 0.8, 1e-5, 400 + i),
+        continueTuning(tuned.get(`layer${i}`)!, first.get(`layer${i}`)!, {
+          share: 0.8,
+          stepSize: 1e-5,
+          seed: 400 + i,
+        }),
       );
     return [
       retrained,

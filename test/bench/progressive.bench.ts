@@ -29,7 +29,7 @@ import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile } from "../../shared/train/evaluation-job.js";
 import type { Parameters } from "../../shared/train/recipes/recipe.js";
 import type { DatasetReference } from "../../shared/train/training.js";
-import { masked } from "../helpers/random-network.js";
+import { keepHighestPlanes } from "../helpers/random-network.js";
 import { shareChart, type SharePanel } from "./progressive-chart.js";
 
 const { values: options } = parseArgs({
@@ -165,7 +165,7 @@ function progressively(
             readHighPlanes: (leaf, planes) => {
               const tensor = tensors[leaf]!.bytes;
               return Promise.resolve({
-                bytes: masked(tensor, planes),
+                bytes: keepHighestPlanes(tensor, planes),
                 readBytes: (tensor.length * planes) / 4,
               });
             },

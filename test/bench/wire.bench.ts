@@ -16,10 +16,10 @@ import { nodeFiles } from "../../shared/files/node-files.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
-import { fineTuned, further, weights } from "../helpers/related-tensors.js";
+import { fineTuned, continueTuning, weights } from "../helpers/related-tensors.js";
 import { ScriptedDevice } from "../helpers/scripted-device.js";
 import { startTestServer, testFleet } from "../helpers/test-server.js";
-import { startThinLink, type ThinLink } from "../helpers/thin-link.js";
+import { startThrottledLink, type ThrottledLink } from "../helpers/throttled-link.js";
 
 type Model = Readonly<Record<string, Tensor>>;
 interface Step {
@@ -95,8 +95,12 @@ function generatedChain(): Chain {
   const layer = (from: Model, at: number): Tensor => from[`layer${at}`] as Tensor;
   const base = model((shape, at) => weights(shape, 1 + at)),
     first = model((_, at) => fineTuned(layer(base, at), 1e-4, 20 + at));
-  const second = model((_, at) => further(layer(first, at), layer(base, at), 0.8, 1e-5, 40 + at)),
-    third = model((_, at) => further(layer(second, at), layer(first, at), 0.8, 1e-5, 60 + at));
+  const second = model((_, at) =>
+      continueTuning(layer(first, at), layer(base, at), { share: 0.8, stepSize: 1e-5, seed: 40 + at }),
+    ),
+    third = model((_, at) =>
+      continueTuning(layer(second, at), layer(first, at), { share: 0.8, stepSize: 1e-5, seed: 60 + at }),
+    );
   return {
     name: "generated",
     base: { name: "base", model: base },
@@ -152,7 +156,7 @@ async function chains(): Promise<readonly { readonly chain: Chain; readonly mega
 async function move(chain: Chain, megabits: number, coding: "auto" | "never"): Promise<readonly Moved[]> {
   const server = await startTestServer({ limits: { blockBytes, window } });
   const work = await mkdtemp(join(tmpdir(), "stemma-wire-"));
-  let link: ThinLink | undefined;
+  let link: ThrottledLink | undefined;
   try {
     const enrolment = await server.enroll("v1", ["line"]),
       store = memoryStore({ clock: nodeClock(), random: nodeRandom() });
@@ -180,8 +184,8 @@ async function move(chain: Chain, megabits: number, coding: "auto" | "never"): P
           },
         }),
         send: async (transfer, message) => {
-          if (message.type === "block") await device.sayBlock(transfer, message);
-          else await device.say(message);
+          if (message.type === "block") await device.sendBlock(transfer, message);
+          else await device.send(message);
           return true;
         },
       });
@@ -192,9 +196,9 @@ async function move(chain: Chain, megabits: number, coding: "auto" | "never"): P
     versions.set(chain.base.name, saves[0]!.versionId);
     await near.announce(saves[0]!);
     await near.receipt("released", saves[0]!.versionId);
-    await near.end();
+    await near.close();
 
-    link = await startThinLink(Number(new URL(enrolment.mqtt[0] as string).port), megabits * 1e6);
+    link = await startThrottledLink(Number(new URL(enrolment.mqtt[0] as string).port), megabits * 1e6);
     const far = await ScriptedDevice.connect(
       { ...enrolment, mqtt: [`mqtt://127.0.0.1:${link.port}`] },
       { session: 2, previousSession: 1, store, uploads },
@@ -218,11 +222,11 @@ async function move(chain: Chain, megabits: number, coding: "auto" | "never"): P
       await far.receipt("released", saved.versionId);
       await server.handle.operations.verify({ fleet: testFleet, model: saved.versionId });
     }
-    await far.end();
+    await far.close();
     return moved;
   } finally {
     await link?.close();
-    await server.end();
+    await server.remove();
     await rm(work, { recursive: true, force: true });
   }
 }

@@ -11,19 +11,19 @@ import { it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
-import { tinyImport } from "../helpers/agent-bench.js";
+import { tinyImport } from "../helpers/agent-fixtures.js";
 import { startServerProcess, type ServerProcess } from "../helpers/server-process.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (full ? 100 : 10));
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_261_121);
-const fleet = "yard";
+const fleet = "test-fleet";
 const devices = [
   { device: "car", lines: ["cam", "soh"] },
   { device: "van", lines: ["cam"] },
   { device: "bus", lines: ["cam"] },
 ];
-const agentProgram = fileURLToPath(new URL("../helpers/thread-agent.js", import.meta.url));
+const agentProgram = fileURLToPath(new URL("../helpers/agent-with-fake-training.js", import.meta.url));
 
 /** Numbers in [0, below) that a seed decides. */
 function chooser(from: number): (below: number) => number {

@@ -2,7 +2,7 @@
 // budget.
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { noise } from "../helpers/noise.js";
+import { noiseBytes } from "../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet } from "../helpers/test-server.js";
 
@@ -22,7 +22,7 @@ it("takes in what twenty devices announce at the same moment, under a budget sma
     const saved = await Promise.all(
       devices.flatMap((device, at) =>
         ["a", "b"].map(async (line, second) => {
-          const bytes = noise(200_000 + 4 * at, 1 + 2 * at + second);
+          const bytes = noiseBytes(200_000 + 4 * at, 1 + 2 * at + second);
           return { device, bytes, model: await device.save({ w: bytes }, { sequence: 1, line }) };
         }),
       ),
@@ -35,8 +35,8 @@ it("takes in what twenty devices announce at the same moment, under a budget sma
         Buffer.from(bytes),
       );
     assert.equal((await server.handle.operations.models({ fleet: testFleet })).length, 40);
-    await Promise.all(devices.map((device) => device.end()));
+    await Promise.all(devices.map((device) => device.close()));
   } finally {
-    await server.end();
+    await server.remove();
   }
 });

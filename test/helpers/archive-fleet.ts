@@ -13,7 +13,7 @@ import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { modelOf, sameTensors, type NamedTensor } from "../integration/server/repository/harness.js";
-import { fineTuned, further, noiseTensor, weights } from "./related-tensors.js";
+import { fineTuned, continueTuning, noiseTensor, weights } from "./related-tensors.js";
 
 /** A machine on which coding costs about what reading does, the same for every test. */
 export const testRates: ArchiveRates = {
@@ -42,7 +42,7 @@ const kernels = [
  * A base and a chain of `steps` fine-tunes of it, each a step further the same way; the count of batches and
  * a bias change too.
  */
-export function family(name: string, seed: number, steps: number): readonly FleetModel[] {
+export function fineTunedFamily(name: string, seed: number, steps: number): readonly FleetModel[] {
   const named = (tensors: readonly { readonly name: string }[], step: number): readonly NamedTensor[] => [
     ...(tensors as readonly NamedTensor[]),
     { ...noiseTensor("I64", [1], seed + step), name: "norm.batches" },
@@ -55,7 +55,7 @@ export function family(name: string, seed: number, steps: number): readonly Flee
     const next = before.map((tensor, k) => ({
       ...(step === 1
         ? fineTuned(tensor, 1e-4, seed + step + 31 * k)
-        : further(tensor, previous[k]!, 0.7, 2e-5, seed + step + 31 * k)),
+        : continueTuning(tensor, previous[k]!, { share: 0.7, stepSize: 2e-5, seed: seed + step + 31 * k })),
       name: tensor.name,
     }));
     // The first layer of every second model is frozen.
@@ -68,7 +68,7 @@ export function family(name: string, seed: number, steps: number): readonly Flee
 }
 
 export function testFleetModels(): readonly FleetModel[] {
-  return [...family("a", 1, 4), ...family("b", 1000, 3)];
+  return [...fineTunedFamily("a", 1, 4), ...fineTunedFamily("b", 1000, 3)];
 }
 
 /** Saves the models; version ids by name. */

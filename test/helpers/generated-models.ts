@@ -36,7 +36,7 @@ export function* generateModels(options: RepositoryOptions): Generator<Generated
     let base = from?.id,
       tensors = lives.map((life, t): NamedTensor => ({
         name: `layer${String(t).padStart(2, "0")}`,
-        ...begin(life, from?.tensors[t], seedOf(options.seed, v, 0, t)),
+        ...firstTensor(life, from?.tensors[t], seedOf(options.seed, v, 0, t)),
       }));
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
       const share = way[checkpoint]! - (checkpoint === 0 ? 0 : way[checkpoint - 1]!);
@@ -65,7 +65,11 @@ function seedOf(...parts: readonly number[]): number {
   return parts.reduce((seed, part) => (Math.imul(seed ^ part, 0x9e3779b1) + 0x7f4a7c15) | 0, 17);
 }
 
-function begin({ elements, isContinued }: TensorLife, parent: Tensor | undefined, seed: number): Tensor {
+function firstTensor(
+  { elements, isContinued }: TensorLife,
+  parent: Tensor | undefined,
+  seed: number,
+): Tensor {
   return isContinued && parent !== undefined
     ? parent
     : weights([Math.max(1, Math.round(elements / columns)), Math.min(elements, columns)], seed);

@@ -36,7 +36,7 @@ const root = "stemma";
 const fleet = "sim";
 
 /** Numbers in [0, below) that a seed decides. */
-export function chooser(seed: number): (below: number) => number {
+export function seededChooser(seed: number): (below: number) => number {
   let state = Math.imul(seed, 2654435761) >>> 0 || 1;
   return (below) => {
     state ^= state << 13;
@@ -48,8 +48,8 @@ export function chooser(seed: number): (below: number) => number {
   };
 }
 
-export interface Message {
-  readonly up: boolean;
+export interface SimulatedMessage {
+  readonly isFromDevice: boolean;
   readonly device: string;
   readonly topic: Topic;
   readonly payload: Uint8Array;
@@ -81,29 +81,29 @@ export interface SimulationOptions {
   readonly files: Files;
   readonly limits?: Partial<IngestLimits>;
   /** Of 100 messages so many are lost, repeated, or overtaken by later ones. */
-  readonly lost?: number;
-  readonly repeated?: number;
-  readonly reordered?: number;
+  readonly lostPercent?: number;
+  readonly repeatedPercent?: number;
+  readonly reorderedPercent?: number;
 }
 
 export class Simulation {
   readonly clock: ManualClock = manualClock();
   readonly devices = new Map<string, SimulatedDevice>();
   readonly choose: (below: number) => number;
-  fatal = 0;
+  fatalErrors = 0;
   /** What the server logged: names of events. */
   readonly logged: string[] = [];
   /** Transfers that went on where an earlier one had stopped. */
-  resumed = 0;
+  resumedTransfers = 0;
   files: Files;
-  readonly #wire: Message[] = [];
+  readonly #wire: SimulatedMessage[] = [];
   #home: Home | undefined;
   #repository: FleetRepository | undefined;
   #ingest: FleetIngest | undefined;
   #life = { alive: false };
 
   constructor(readonly options: SimulationOptions) {
-    this.choose = chooser(options.seed);
+    this.choose = seededChooser(options.seed);
     this.files = options.files;
   }
 
@@ -131,7 +131,7 @@ export class Simulation {
       ...events,
       emit: (event) => {
         if (event.event === "transfer" && event.resumedBytes > 0 && event.bytes === event.resumedBytes)
-          this.resumed++;
+          this.resumedTransfers++;
         events.emit(event);
       },
     };
@@ -153,7 +153,7 @@ export class Simulation {
       releasePolicy: "stored",
       serverVersion: "0",
       onFatal: () => {
-        this.fatal++;
+        this.fatalErrors++;
       },
       broker: {
         publish: (topic, payload) => {
@@ -161,7 +161,7 @@ export class Simulation {
           const parsed = parseTopic(root, topic);
           if (parsed !== undefined)
             this.post({
-              up: false,
+              isFromDevice: false,
               device: parsed.device,
               topic: parsed,
               payload: payload.slice(),
@@ -185,7 +185,7 @@ export class Simulation {
   }
 
   /** Enrols a device. */
-  async add(name: string, lines: readonly string[], codes = false): Promise<SimulatedDevice> {
+  async enroll(name: string, lines: readonly string[], codes = false): Promise<SimulatedDevice> {
     const device = new SimulatedDevice(this, name, lines, codes);
     await this.repository.append({
       type: "enrolled",
@@ -237,24 +237,26 @@ export class Simulation {
   }
 
   /** Puts a message on the wire, or loses or repeats it. */
-  post(message: Message): void {
-    const { lost = 0, repeated = 0 } = this.options;
-    if (this.choose(100) < lost) return;
+  post(message: SimulatedMessage): void {
+    const { lostPercent = 0, repeatedPercent = 0 } = this.options;
+    if (this.choose(100) < lostPercent) return;
     this.#wire.push(message);
-    if (this.choose(100) < repeated) this.#wire.push(message);
+    if (this.choose(100) < repeatedPercent) this.#wire.push(message);
   }
-  get onTheWire(): number {
+  get messagesInFlight(): number {
     return this.#wire.length;
   }
 
   /** Delivers one message, the next or one further behind. */
   async deliver(): Promise<void> {
     const at =
-      this.choose(100) < (this.options.reordered ?? 0) ? this.choose(Math.min(this.#wire.length, 8)) : 0;
+      this.choose(100) < (this.options.reorderedPercent ?? 0)
+        ? this.choose(Math.min(this.#wire.length, 8))
+        : 0;
     const [message] = this.#wire.splice(at, 1);
     if (message === undefined) return;
     const device = this.devices.get(message.device);
-    if (message.up)
+    if (message.isFromDevice)
       await this.#ingest?.handle({
         identity: { fleet, device: message.device },
         topic: message.topic,
@@ -265,7 +267,7 @@ export class Simulation {
   }
 
   /** Gives the server a message as if it had come now, whatever is in it. */
-  async inject(message: Message): Promise<void> {
+  async inject(message: SimulatedMessage): Promise<void> {
     await this.#ingest?.handle({
       identity: { fleet, device: message.device },
       topic: message.topic,
@@ -292,9 +294,9 @@ export class SimulatedDevice {
   /** The agent's own, on a disk of the device. */
   readonly files = memoryFiles({ now: () => this.simulation.clock.now() });
   /** Versions whose transfers were sent coded, as often as they were. */
-  readonly coded: Hash[] = [];
+  readonly codedVersions: Hash[] = [];
   /** What a test makes of a word or block on its way out. */
-  meddle: (body: Body) => Body | undefined = (body) => body;
+  intercept: (body: Body) => Body | undefined = (body) => body;
   /** What a device that does not code sends for a want instead of its tensors, whatever it says of it. */
   streamFor: (
     want: Want,
@@ -305,12 +307,12 @@ export class SimulatedDevice {
   session = 0;
   #sequence = 0;
 
-  /** @param codes answers wants as an agent does that always codes, else raw as older agents do */
+  /** @param isCoding answers wants as an agent does that always codes, else raw as older agents do */
   constructor(
     readonly simulation: Simulation,
     readonly name: string,
     readonly lines: readonly string[],
-    readonly codes = false,
+    readonly isCoding = false,
   ) {
     const random = {
       bytes: (count: number): Uint8Array => Uint8Array.from({ length: count }, () => simulation.choose(256)),
@@ -321,12 +323,12 @@ export class SimulatedDevice {
   }
   /** As after kill -9: what was under way is gone, the store and files of coded streams are there. */
   restart(): void {
-    if (!this.codes) return;
+    if (!this.isCoding) return;
     const { clock } = this.simulation;
     const log = {
       ...silentLog(),
       debug: (event: string, fields: LogFields = {}) => {
-        if (event === "coded") this.coded.push(fields["version"] as Hash);
+        if (event === "coded") this.codedVersions.push(fields["version"] as Hash);
       },
     };
     const coding = new UploadCoding({
@@ -353,7 +355,7 @@ export class SimulatedDevice {
       blockBytes: 4096,
       coding,
       send: (transfer, message) => {
-        if (uploads === this.#uploads) this.say(message, transfer);
+        if (uploads === this.#uploads) this.send(message, transfer);
         return Promise.resolve(this.online);
       },
     });
@@ -412,7 +414,7 @@ export class SimulatedDevice {
       const objects = inline
         ? await Promise.all(refs.map(async ([kind, id]) => ({ kind, data: await this.store.read(kind, id) })))
         : [];
-      this.say({
+      this.send({
         type: "announce",
         record: recordBytes,
         signature: signAnnounce(this.key, versionId),
@@ -427,15 +429,15 @@ export class SimulatedDevice {
     this.#senders.clear();
   }
 
-  say(given: Body, transfer?: string): void {
-    const body = this.meddle(given);
+  send(given: Body, transfer?: string): void {
+    const body = this.intercept(given);
     if (!this.online || body === undefined) return;
     const channel =
       body.type === "block" && transfer !== undefined
         ? { kind: "block-up" as const, transfer }
         : { kind: "up" as const };
     this.simulation.post({
-      up: true,
+      isFromDevice: true,
       device: this.name,
       session: this.session,
       topic: { root, fleet, device: this.name, ...channel },
@@ -499,7 +501,7 @@ export class SimulatedDevice {
       runSender({ transfer: want.transfer, blockBytes: 4096, encodings }, given?.objects ?? objects, {
         clock: this.simulation.clock,
         send: (message) => {
-          this.say(message, want.transfer);
+          this.send(message, want.transfer);
           return Promise.resolve();
         },
         onFailed: (error) => {

@@ -10,11 +10,11 @@ export interface DrawnNetwork {
   readonly architecture: Architecture;
   readonly tensors: readonly Tensor[];
   readonly inputs: Float32Array;
-  readonly count: number;
+  readonly sampleCount: number;
   readonly classes: number;
 }
 
-export function tensorOf(shape: readonly number[], values: Iterable<number>): Tensor {
+export function floatTensor(shape: readonly number[], values: Iterable<number>): Tensor {
   const floats = Float32Array.from(values);
   return { dtype: "F32", shape, bytes: new Uint8Array(floats.buffer) };
 }
@@ -67,7 +67,7 @@ class Drawing {
   ): number {
     for (const { shape: extents, fan = 1, of } of weights)
       this.tensors.push(
-        tensorOf(
+        floatTensor(
           extents,
           Array.from(
             { length: extents.reduce((a, b) => a * b, 1) },
@@ -343,12 +343,12 @@ export function drawNetwork(
     architecture: { layers, outputs: [{ layer: layers.length - 1, output: 0 }] },
     tensors: net.tensors,
     inputs: values,
-    count: samples,
+    sampleCount: samples,
     classes,
   };
 }
 
 /** The bytes with only their highest planes. */
-export function masked(bytes: Uint8Array, planes: number): Uint8Array {
+export function keepHighestPlanes(bytes: Uint8Array, planes: number): Uint8Array {
   return bytes.map((byte, at) => (at % 4 >= 4 - planes ? byte : 0));
 }

@@ -4,7 +4,7 @@
  */
 import { tensorByteLength, type DType } from "../../shared/tensor/dtype.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
-import { noise } from "./noise.js";
+import { noiseBytes } from "./noise-bytes.js";
 
 /** Numbers in [0, 1), the same for a seed. */
 export function uniform(seed: number): () => number {
@@ -29,7 +29,7 @@ export function tensorOf(dtype: DType, shape: readonly number[], bytes: Uint8Arr
 }
 
 export function noiseTensor(dtype: DType, shape: readonly number[], seed: number): Tensor {
-  return tensorOf(dtype, shape, noise(tensorByteLength(dtype, shape), seed));
+  return tensorOf(dtype, shape, noiseBytes(tensorByteLength(dtype, shape), seed));
 }
 
 /** Weights as training leaves them: normal, every row of a scale of its own. */
@@ -58,14 +58,18 @@ export function fineTuned(base: Tensor, size: number, seed: number): Tensor {
   };
 }
 
-/** Another step the same way. */
-export function further(base: Tensor, previous: Tensor, share: number, size: number, seed: number): Tensor {
-  const draw = uniform(seed),
-    before = valuesOf(previous);
+/** One more fine-tuning step: `share` of the step from `previous` to `base`, plus noise of about `stepSize`. */
+export function continueTuning(
+  base: Tensor,
+  previous: Tensor,
+  { share, stepSize, seed }: { readonly share: number; readonly stepSize: number; readonly seed: number },
+): Tensor {
+  const draw = uniform(seed);
+  const before = valuesOf(previous);
   return {
     ...base,
     bytes: new Uint8Array(
-      valuesOf(base).map((value, i) => value + share * (value - before[i]!) + size * normal(draw)).buffer,
+      valuesOf(base).map((value, i) => value + share * (value - before[i]!) + stepSize * normal(draw)).buffer,
     ),
   };
 }

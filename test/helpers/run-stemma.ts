@@ -4,14 +4,17 @@ import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
 
-export interface Ended {
+export interface ProgramResult {
   readonly status: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /** @param home its folder; the fleet is "local" unless the arguments say otherwise */
-export function runStemma(args: readonly string[], { home }: { readonly home: string }): Promise<Ended> {
+export function runStemma(
+  args: readonly string[],
+  { home }: { readonly home: string },
+): Promise<ProgramResult> {
   return new Promise((resolve) => {
     execFile(
       process.execPath,

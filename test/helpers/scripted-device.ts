@@ -25,12 +25,12 @@ import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Block } from "../../shared/wire/messages.js";
 
 /** What a test does to a message on its way; [] loses it, two entries repeat it. */
-export type Meddle = (message: ManifestPart | Block) => readonly (ManifestPart | Block)[];
+export type MessageInterceptor = (message: ManifestPart | Block) => readonly (ManifestPart | Block)[];
 
-export interface DeviceOptions {
+export interface ScriptedDeviceOptions {
   readonly session?: number;
   readonly previousSession?: number;
-  readonly meddle?: Meddle;
+  readonly intercept?: MessageInterceptor;
   readonly blockBytes?: number;
   readonly store?: ObjectPruner;
   readonly answerWants?: boolean;
@@ -40,16 +40,16 @@ export interface DeviceOptions {
 }
 
 export class ScriptedDevice {
-  readonly words: Body[] = [];
+  readonly messages: Body[] = [];
   readonly envelopes: { readonly correlation: string; readonly body: Body }[] = [];
   readonly store: ObjectPruner;
   readonly models = new Map<Hash, SavedModel & { readonly leaves: LeafTable }>();
   readonly senders = new Map<string, RunningSender>();
   sentBlocks = 0;
-  closed = false;
-  meddle: Meddle;
+  isClosed = false;
+  intercept: MessageInterceptor;
   /** Awaited before each message of a transfer goes out. */
-  hold: () => Promise<void> = () => Promise.resolve();
+  beforeSend: () => Promise<void> = () => Promise.resolve();
   readonly uploads: Uploads | undefined;
   readonly #waiters = new Set<() => void>();
   #sequence = 0;
@@ -58,15 +58,15 @@ export class ScriptedDevice {
     readonly enrolment: Enrolment,
     readonly client: MqttClient,
     readonly session: number,
-    private readonly options: DeviceOptions,
+    private readonly options: ScriptedDeviceOptions,
   ) {
     this.store = options.store ?? memoryStore({ clock: nodeClock(), random: nodeRandom() });
-    this.meddle = options.meddle ?? ((message) => [message]);
+    this.intercept = options.intercept ?? ((message) => [message]);
     this.uploads = options.uploads?.(this);
   }
 
   /** Connects and says its birth. Rejects where the broker refuses. */
-  static async connect(enrolment: Enrolment, options: DeviceOptions = {}): Promise<ScriptedDevice> {
+  static async connect(enrolment: Enrolment, options: ScriptedDeviceOptions = {}): Promise<ScriptedDevice> {
     const { fleet, device, root } = enrolment;
     const session = options.session ?? 1;
     const will = encodeEnvelope({
@@ -98,7 +98,7 @@ export class ScriptedDevice {
       made.#receive(topic, payload);
     });
     client.on("close", () => {
-      made.closed = true;
+      made.isClosed = true;
       made.#wake();
     });
     await new Promise<void>((resolve, reject) => {
@@ -117,7 +117,7 @@ export class ScriptedDevice {
 
   async birth(heads: BodyOf<"birth">["heads"] = []): Promise<BodyOf<"welcome">> {
     const welcome = this.next("welcome");
-    await this.say({
+    await this.send({
       type: "birth",
       agentVersion: "0",
       profile: "test",
@@ -184,7 +184,7 @@ export class ScriptedDevice {
           );
     const signature =
       options.signature ?? signAnnounce(keyOfSeed(this.enrolment.deviceSeed), saved.versionId);
-    await this.say({
+    await this.send({
       type: "announce",
       record: saved.recordBytes,
       signature,
@@ -193,7 +193,7 @@ export class ScriptedDevice {
     });
   }
 
-  async say(body: Body, correlation = ""): Promise<void> {
+  async send(body: Body, correlation = ""): Promise<void> {
     const { root, fleet, device } = this.enrolment;
     const envelope = encodeEnvelope({
       protocol: 1,
@@ -209,13 +209,13 @@ export class ScriptedDevice {
       retain: kind !== "up",
     });
   }
-  async sayRaw(bytes: Uint8Array): Promise<void> {
+  async sendRaw(bytes: Uint8Array): Promise<void> {
     const { root, fleet, device } = this.enrolment;
     await this.client.publishAsync(buildTopic({ root, fleet, device, kind: "up" }), Buffer.from(bytes), {
       qos: 1,
     });
   }
-  async sayBlock(transfer: string, block: Block): Promise<void> {
+  async sendBlock(transfer: string, block: Block): Promise<void> {
     const { root, fleet, device } = this.enrolment;
     const envelope = encodeEnvelope({
       protocol: 1,
@@ -238,10 +238,10 @@ export class ScriptedDevice {
    */
   async find<T extends Body>(fits: (word: Body) => word is T, from = 0): Promise<T> {
     for (;;) {
-      const found = this.words.slice(from).find(fits);
+      const found = this.messages.slice(from).find(fits);
       if (found !== undefined) return found;
-      if (this.closed)
-        throw new Error(`the connection ended; heard ${this.words.map((word) => word.type).join(", ")}`);
+      if (this.isClosed)
+        throw new Error(`the connection ended; heard ${this.messages.map((word) => word.type).join(", ")}`);
       await new Promise<void>((resolve) => {
         const wake = (): void => {
           this.#waiters.delete(wake);
@@ -253,7 +253,7 @@ export class ScriptedDevice {
   }
   /** The next word of a kind that has not been heard yet. */
   next<Type extends BodyType>(type: Type): Promise<BodyOf<Type>> {
-    return this.find((word): word is BodyOf<Type> => word.type === type, this.words.length);
+    return this.find((word): word is BodyOf<Type> => word.type === type, this.messages.length);
   }
   receipt(kind: BodyOf<"receipt">["kind"], versionId: Hash): Promise<BodyOf<"receipt">> {
     return this.find(
@@ -277,10 +277,10 @@ export class ScriptedDevice {
     );
   }
 
-  async end(): Promise<void> {
+  async close(): Promise<void> {
     for (const sender of this.senders.values()) void sender.stop();
     await this.uploads?.stop();
-    if (!this.closed) await this.client.endAsync(true);
+    if (!this.isClosed) await this.client.endAsync(true);
   }
 
   #wake(): void {
@@ -290,7 +290,7 @@ export class ScriptedDevice {
     const parsed = parseTopic(this.enrolment.root, topic);
     if (parsed?.kind !== "down" && parsed?.kind !== "block-down") return;
     const { body, correlation } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
-    this.words.push(body);
+    this.messages.push(body);
     this.envelopes.push({ correlation, body });
     if (this.options.answerWants !== false) this.#answer(body);
     this.#wake();
@@ -335,13 +335,13 @@ export class ScriptedDevice {
         {
           clock: nodeClock(),
           send: async (message) => {
-            await this.hold();
-            for (const one of this.meddle(message)) {
-              if (this.closed) return;
+            await this.beforeSend();
+            for (const one of this.intercept(message)) {
+              if (this.isClosed) return;
               if (one.type === "block") {
                 this.sentBlocks++;
-                await this.sayBlock(want.transfer, one);
-              } else await this.say(one);
+                await this.sendBlock(want.transfer, one);
+              } else await this.send(one);
             }
           },
           onFailed: (error) => {

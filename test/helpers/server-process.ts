@@ -14,7 +14,7 @@ export interface ServerProcess {
   readonly child: ChildProcess;
 }
 
-const commandLine = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
+const serverProgram = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
 
 /** Starts `stemma server` on a home and waits until it says where it is. Dies with this process. */
 export async function startServerProcess(
@@ -25,7 +25,7 @@ export async function startServerProcess(
   const child = spawn(
     process.execPath,
     [
-      commandLine,
+      serverProgram,
       "server",
       "--home",
       home,

@@ -12,7 +12,7 @@ import { seededNumbers } from "./manual-clock.js";
 
 export interface RandomGraphOptions {
   readonly vertices: number;
-  readonly edgesEach: number;
+  readonly edgesPerVertex: number;
   readonly snapshots: number;
   /** Undirected with one weight, as LAST's theorem asks. */ readonly isUndirected?: boolean;
 }
@@ -23,7 +23,7 @@ export interface RandomGraphOptions {
  */
 export function randomStorageGraph(
   seed: number,
-  { vertices, edgesEach, snapshots, isUndirected = false }: RandomGraphOptions,
+  { vertices, edgesPerVertex, snapshots, isUndirected = false }: RandomGraphOptions,
 ): StorageGraph {
   const random = seededNumbers(seed),
     upTo = (limit: number): number => Math.floor(random() * limit);
@@ -39,7 +39,7 @@ export function randomStorageGraph(
     });
     if (!isUndirected && random() < 0.3)
       edges.push({ to, kind: "remote", storageCost: 5 + upTo(15), recreationCost: 40 + upTo(40) });
-    for (let i = 0; i < edgesEach; i++) {
+    for (let i = 0; i < edgesPerVertex; i++) {
       const from = ids[upTo(vertices)]!;
       if (from === to) continue;
       const storageCost = upTo(40),

@@ -10,7 +10,7 @@ import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js
 import { tensorOfSource } from "../../shared/tensor/tensor.js";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 
-export const testFleet = "yard";
+export const testFleet = "test-fleet";
 
 export interface TestServer {
   readonly home: string;
@@ -21,11 +21,11 @@ export interface TestServer {
     initial?: Readonly<Record<string, string>>,
   ): Promise<Enrolment>;
   /** The same enrolment at the address the server has now. */
-  moved(enrolment: Enrolment): Enrolment;
+  withCurrentAddress(enrolment: Enrolment): Enrolment;
   /** Stops and starts again on the same home. */
   restart(options?: Partial<ServerOptions>): Promise<void>;
   /** Stops and removes everything. */
-  end(): Promise<void>;
+  remove(): Promise<void>;
 }
 
 export async function startTestServer(options: Partial<ServerOptions> = {}): Promise<TestServer> {
@@ -46,12 +46,12 @@ export async function startTestServer(options: Partial<ServerOptions> = {}): Pro
         }),
       );
     },
-    moved: (enrolment) => ({ ...enrolment, mqtt: [server.handle.mqttUrl] }),
+    withCurrentAddress: (enrolment) => ({ ...enrolment, mqtt: [server.handle.mqttUrl] }),
     async restart(more) {
       await server.handle.close();
       server.handle = await start(more);
     },
-    async end() {
+    async remove() {
       await server.handle.close();
       await rm(home, { recursive: true, force: true });
     },

@@ -1,26 +1,29 @@
 /**
- * A worker that says what it has acknowledged, a line of JSON each, and is killed -9 in the middle of its
- * work. For tests that open afterwards what it left.
+ * Kills a worker process with SIGKILL in the middle of its work. The worker prints what it has acknowledged,
+ * one line of JSON each; the test then opens the files that it left.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-/** Runs the worker until it has said `after` things, then for `delayMs` more, and kills it. */
-export async function workUntilKilled<Said>(
+/**
+ * Runs the worker until it has printed `acknowledgements` lines, waits `delayMs` more and kills it. Returns all
+ * lines that it printed.
+ */
+export async function workUntilKilled<Acknowledged>(
   worker: URL,
-  words: readonly string[],
-  after: number,
+  args: readonly string[],
+  acknowledgements: number,
   delayMs: number,
-): Promise<readonly Said[]> {
-  const child = spawn(process.execPath, [fileURLToPath(worker), ...words], {
+): Promise<readonly Acknowledged[]> {
+  const child = spawn(process.execPath, [fileURLToPath(worker), ...args], {
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const said: Said[] = [];
-  let complaint = "";
+  const lines: Acknowledged[] = [];
+  let stderrText = "";
   child.stderr.on("data", (chunk: Buffer) => {
-    complaint += chunk.toString();
+    stderrText += chunk.toString();
   });
   const ended = new Promise<string | null>((resolve) => {
     child.on("exit", (_code, signal) => {
@@ -28,9 +31,9 @@ export async function workUntilKilled<Said>(
     });
   });
   for await (const line of createInterface({ input: child.stdout })) {
-    said.push(JSON.parse(line) as Said);
-    if (said.length === after) setTimeout(() => child.kill("SIGKILL"), delayMs);
+    lines.push(JSON.parse(line) as Acknowledged);
+    if (lines.length === acknowledgements) setTimeout(() => child.kill("SIGKILL"), delayMs);
   }
-  assert.equal(await ended, "SIGKILL", `the worker ended by itself: ${complaint}`);
-  return said;
+  assert.equal(await ended, "SIGKILL", `the worker ended by itself: ${stderrText}`);
+  return lines;
 }

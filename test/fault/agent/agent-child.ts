@@ -5,7 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { openLog } from "../../../shared/adapters/log.js";
 import { startAgent } from "../../../agent/main.js";
-import { fakeTraining, testProfile } from "../../helpers/agent-bench.js";
+import { fakeTraining, testProfile } from "../../helpers/agent-fixtures.js";
 
 const [home = "", settings = ""] = process.argv.slice(2);
 const { config, profile } = JSON.parse(await readFile(settings, "utf8")) as {

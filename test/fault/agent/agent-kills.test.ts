@@ -12,7 +12,7 @@ import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { readCurrent } from "../../../agent/current/read-current.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { tinyImport } from "../../helpers/agent-bench.js";
+import { tinyImport } from "../../helpers/agent-fixtures.js";
 import { testSeed } from "../../helpers/crash-states.js";
 import { seededNumbers } from "../../helpers/manual-clock.js";
 import { startTestServer, testFleet } from "../../helpers/test-server.js";
@@ -53,7 +53,7 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   const server = await startTestServer();
   const home = await mkdtemp(join(tmpdir(), "stemma-killed-"));
   t.after(async () => {
-    await server.end();
+    await server.remove();
     await rm(home, { recursive: true, force: true });
   });
   const { bytes, architecture } = await tinyImport("1", 1500);

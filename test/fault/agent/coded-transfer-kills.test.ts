@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { tinyImport } from "../../helpers/agent-bench.js";
+import { tinyImport } from "../../helpers/agent-fixtures.js";
 import { startTestServer, testFleet } from "../../helpers/test-server.js";
 
 const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 3;
@@ -19,7 +19,7 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
   const server = await startTestServer();
   const home = await mkdtemp(join(tmpdir(), "stemma-coded-"));
   t.after(async () => {
-    await server.end();
+    await server.remove();
     await rm(home, { recursive: true, force: true });
   });
   const { operations } = server.handle;

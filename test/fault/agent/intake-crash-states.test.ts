@@ -7,7 +7,7 @@ import { Intake } from "../../../agent/intake/intake.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import type { Files } from "../../../shared/ports.js";
 import { decodeSegment } from "../../../shared/train/datasets/sample-format.js";
-import { testProfile } from "../../helpers/agent-bench.js";
+import { testProfile } from "../../helpers/agent-fixtures.js";
 import { checkCrashStates } from "../../helpers/crash-states.js";
 import { manualClock } from "../../helpers/manual-clock.js";
 

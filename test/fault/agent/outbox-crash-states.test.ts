@@ -14,7 +14,7 @@ import type { Files } from "../../../shared/ports.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { keyOfSeed } from "../../../shared/trust/keys.js";
-import { testProfile, tinySource } from "../../helpers/agent-bench.js";
+import { testProfile, tinySource } from "../../helpers/agent-fixtures.js";
 import { checkCrashStates } from "../../helpers/crash-states.js";
 import { manualClock, seededRandom } from "../../helpers/manual-clock.js";
 

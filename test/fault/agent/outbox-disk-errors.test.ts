@@ -12,7 +12,7 @@ import { memoryFiles } from "../../helpers/files/memory-files.js";
 import type { Files } from "../../../shared/ports.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { tinySource } from "../../helpers/agent-bench.js";
+import { tinySource } from "../../helpers/agent-fixtures.js";
 import { manualClock, seededRandom } from "../../helpers/manual-clock.js";
 
 const clock = manualClock();

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors-writer.js";
-import { smallDisk } from "../../helpers/small-disk.js";
+import { mountSmallDisk } from "../../helpers/small-disk.js";
 
 const commandLine = fileURLToPath(new URL("../../../server/cli/main.js", import.meta.url));
 
@@ -56,7 +56,7 @@ async function fill(path: string): Promise<void> {
 }
 
 it("lists, retires and frees on a full disk", { timeout: 120_000 }, async (context) => {
-  const disk = await smallDisk(96);
+  const disk = await mountSmallDisk(96);
   if (typeof disk === "string") {
     context.skip(disk);
     return;

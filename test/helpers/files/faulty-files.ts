@@ -48,20 +48,20 @@ export interface Fault {
 }
 export type FaultPlan = (operation: FileOperation) => Fault | undefined;
 
-/** Fails operation number `n` among those of `kinds`, and all after it when `forGood`. */
+/** Fails operation number `n` among those of `kinds`, and all after it when `isPermanent`. */
 export function failNth(
   n: number,
   fault: Fault,
   {
     kinds = changingKinds,
-    forGood = false,
-  }: { readonly kinds?: readonly FileOperationKind[]; readonly forGood?: boolean } = {},
+    isPermanent = false,
+  }: { readonly kinds?: readonly FileOperationKind[]; readonly isPermanent?: boolean } = {},
 ): FaultPlan {
   let seen = 0;
   return ({ kind }) => {
     if (!kinds.includes(kind)) return undefined;
     const number = seen++;
-    return number === n || (forGood && number > n) ? fault : undefined;
+    return number === n || (isPermanent && number > n) ? fault : undefined;
   };
 }
 

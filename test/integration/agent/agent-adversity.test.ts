@@ -14,8 +14,14 @@ import { restoreHome } from "../../../server/operations/restore.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { fakeTraining } from "../../helpers/agent-bench.js";
-import { line, of, startAgain, turn, yard } from "../../helpers/agent-yard.js";
+import { fakeTraining } from "../../helpers/agent-fixtures.js";
+import {
+  testLine,
+  isOfVersion,
+  restartOnSamePort,
+  nextEventLoopTurn,
+  startAgentTestEnvironment,
+} from "../../helpers/agent-test-environment.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 const openssl = promisify(execFile);
@@ -23,8 +29,8 @@ const MiB = 2 ** 20;
 
 describe("an agent in adversity", { timeout: 60_000 }, () => {
   it("announces again what a restored server has lost, whole where the base is gone, and names what nobody has", async (t) => {
-    const { server, port, agent } = await yard(t);
-    const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
+    const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
+    const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated");
     const trained: Hash[] = [],
       ranAtMs: number[] = [];
@@ -35,10 +41,10 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       await rm(restored, { recursive: true, force: true });
     });
     for (let round = 1; round <= 4; round++) {
-      const { versionId } = await handle.train(line);
+      const { versionId } = await handle.train(testLine);
       trained.push(versionId);
-      await log.until("released", 1, of(versionId));
-      await log.until("activated", 1, of(versionId));
+      await log.until("released", 1, isOfVersion(versionId));
+      await log.until("activated", 1, isOfVersion(versionId));
       ranAtMs.push(Date.now());
       if (round === 1) await server.handle.operations.backup({ fleet: testFleet, folder });
     }
@@ -48,12 +54,12 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     await server.handle.close();
     await restoreHome(folder, restored);
     server.handle = await startServer(
-      { home: restored, fleets: [testFleet], mqttPort: port, httpPort: 0 },
+      { home: restored, fleets: [testFleet], mqttPort: mqttPort, httpPort: 0 },
       silentLog(),
     );
     const { fields } = await log.until("model-lost");
     assert.match(String(fields["text"]), new RegExp(trained[1] as string));
-    await log.until("released", 2, of(trained[3] as Hash));
+    await log.until("released", 2, isOfVersion(trained[3] as Hash));
     const known = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
     assert.ok(known.some(({ versionId }) => versionId === trained[3]));
     assert.equal(
@@ -62,29 +68,29 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     );
     // What ran is told again, the lost ones too: nobody may be told that an older version ran in their place.
     const active = async (): Promise<Hash | undefined> =>
-      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[line]?.versionId;
-    while ((await active()) !== trained[3]) await turn();
+      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[testLine]?.versionId;
+    while ((await active()) !== trained[3]) await nextEventLoopTurn();
     const [moment] = await server.handle.operations.asOf({ fleet: testFleet, at: ranAtMs[1] as number });
     assert.ok(
       moment?.versionId === trained[1] || moment?.versionId === "unknown",
       `${moment?.versionId} is said to have run when ${trained[1]} did`,
     );
     const again = log.count("server-restored");
-    await handle.train(line);
+    await handle.train(testLine);
     assert.equal(log.count("server-restored"), again, "a restoration is news once");
   });
 
   it("stops trying hard when it was cloned, and says so", async (t) => {
-    const { agent, home } = await yard(t);
-    const first = await agent();
+    const { startAgent, home } = await startAgentTestEnvironment(t);
+    const first = await startAgent();
     await first.log.until("activated");
     await first.handle.close();
     const copy = await mkdtemp(join(tmpdir(), "stemma-clone-"));
     t.after(() => rm(copy, { recursive: true, force: true }));
     await cp(home, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") });
-    const original = await agent();
+    const original = await startAgent();
     await original.log.until("welcomed");
-    const clone = await agent({ home: copy });
+    const clone = await startAgent({ home: copy });
     const { fields } = await clone.log.until("not-admitted");
     assert.ok(Number(fields["retryMs"]) >= 30_000, `retries in ${String(fields["retryMs"])} ms`);
     await original.log.until("not-admitted");
@@ -92,13 +98,13 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
   });
 
   it("says that it is not admitted when it was revoked, and keeps what it has", async (t) => {
-    const { server, agent } = await yard(t);
-    const { handle, log } = await agent({ profile: { activation: "after-outbox" } });
+    const { server, startAgent } = await startAgentTestEnvironment(t);
+    const { handle, log } = await startAgent({ profile: { activation: "after-outbox" } });
     await log.until("activated");
     await server.handle.operations.revoke({ fleet: testFleet, device: "v1", because: "stolen" });
     const { fields } = await log.until("not-admitted");
     assert.match(String(fields["text"]), /revoked/);
-    const { versionId } = await handle.train(line);
+    const { versionId } = await handle.train(testLine);
     const kept = (await handle.status()).lines[0]?.versions.find(
       (version) => version.versionId === versionId,
     );
@@ -106,12 +112,12 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
   });
 
   it("stops training at its disk limit with an event, drops nothing, and goes on when the server has released", async (t) => {
-    const { server, port, agent } = await yard(t, { units: 4000 });
-    const { handle, log } = await agent({
+    const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t, { units: 4000 });
+    const { handle, log } = await startAgent({
       profile: { activation: "after-outbox", "disk.budgetBytes": 4 * MiB, "disk.keepLast": 1 },
       ports: { train: fakeTraining({ full: true }).train },
       lines: {
-        [line]: {
+        [testLine]: {
           recipe: "fake",
           dataset: { reader: "images-generated" },
           schedule: { everySeconds: 0.01, afterSamples: null },
@@ -123,7 +129,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     await server.handle.close();
     const { fields } = await log.until("training-stopped");
     assert.match(String(fields["text"]), /missing within the profile's budget/);
-    await assert.rejects(handle.train(line), (error) => isStemmaError(error, "DISK_BUDGET_EXHAUSTED"));
+    await assert.rejects(handle.train(testLine), (error) => isStemmaError(error, "DISK_BUDGET_EXHAUSTED"));
     const trained = log.events
       .filter(({ event }) => event === "trained")
       .map(({ fields: { version } }) => version as Hash);
@@ -133,29 +139,29 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const waiting = kept.filter(({ standing }) => standing !== "released").length;
     assert.ok(waiting > 2, `${waiting} models wait`);
     assert.equal(log.count("training-stopped"), 1, "told once");
-    await startAgain(server, port);
+    await restartOnSamePort(server, mqttPort);
     await log.until("trained", trained.length + 1);
-    for (const versionId of trained) await log.until("released", 1, of(versionId));
+    for (const versionId of trained) await log.until("released", 1, isOfVersion(versionId));
   });
 
   it("goes on with a cut transfer where it stood, in the next process", async (t) => {
-    const { agent } = await yard(t, { units: 20_000 });
+    const { startAgent } = await startAgentTestEnvironment(t, { units: 20_000 });
     // Coded, of itself: the link is thin.
     const slow = { "link.blockBytes": 4096, "link.window": 2, "link.bytesPerSecond": 40_000 };
     const ports = { train: fakeTraining({ full: true }).train };
-    const first = await agent({ profile: slow, ports });
+    const first = await startAgent({ profile: slow, ports });
     await first.log.until("activated");
-    const { versionId } = await first.handle.train(line);
-    await first.log.until("wanted", 1, of(versionId));
+    const { versionId } = await first.handle.train(testLine);
+    await first.log.until("wanted", 1, isOfVersion(versionId));
     while ((await first.handle.status()).uploads.every(({ sentBytes }) => sentBytes < 60_000))
       await new Promise((resolve) => {
         setImmediate(resolve);
       });
     await first.handle.close();
     const sent = Number((await first.log.until("upload-ended")).fields["sentBytes"]);
-    const second = await agent({ profile: slow, ports });
-    await second.log.until("released", 1, of(versionId));
-    const { fields } = await second.log.until("upload-ended", 1, of(versionId));
+    const second = await startAgent({ profile: slow, ports });
+    await second.log.until("released", 1, isOfVersion(versionId));
+    const { fields } = await second.log.until("upload-ended", 1, isOfVersion(versionId));
     const total = Number(fields["byteLength"]);
     assert.ok(sent >= 60_000 && sent < total && total < 300_000, `${sent} of ${total} bytes`);
     assert.ok(
@@ -199,12 +205,14 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       t.skip("openssl is not on this machine, so no certificate can be made");
       return;
     }
-    const { agent, enrolment } = await yard(t, { server: { tls } });
+    const { startAgent, enrolment } = await startAgentTestEnvironment(t, { server: { tls } });
     assert.match(enrolment.mqtt[0] ?? "", /^mqtts:/);
-    const right = await agent();
+    const right = await startAgent();
     await right.log.until("activated");
     await right.handle.close();
-    const wrong = await agent({ enrolment: { ...enrolment, ca: await readFile(other.certFile, "utf8") } });
+    const wrong = await startAgent({
+      enrolment: { ...enrolment, ca: await readFile(other.certFile, "utf8") },
+    });
     const { fields } = await wrong.log.until("disconnected");
     assert.match(String(fields["text"]), /certificate|self.signed/i);
   });

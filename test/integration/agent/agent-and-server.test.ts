@@ -5,38 +5,45 @@ import { describe, it } from "node:test";
 import { readCurrent } from "../../../agent/current/read-current.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { fakeTraining } from "../../helpers/agent-bench.js";
-import { importBase, line, of, startAgain, turn, yard } from "../../helpers/agent-yard.js";
+import { fakeTraining } from "../../helpers/agent-fixtures.js";
+import {
+  importBase,
+  testLine,
+  isOfVersion,
+  restartOnSamePort,
+  nextEventLoopTurn,
+  startAgentTestEnvironment,
+} from "../../helpers/agent-test-environment.js";
 import { manualClock } from "../../helpers/manual-clock.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 describe("an agent and its server", { timeout: 60_000 }, () => {
   it("installs the initial model it is offered, and its software reads it", async (t) => {
-    const { server, home, agent } = await yard(t);
-    const { log } = await agent();
+    const { server, home, startAgent } = await startAgentTestEnvironment(t);
+    const { log } = await startAgent();
     const { fields } = await log.until("activated");
     const base = await server.handle.operations.model({ fleet: testFleet, model: "base" });
     assert.equal(fields["version"], base.versionId);
-    const current = await readCurrent(home, line);
+    const current = await readCurrent(home, testLine);
     assert.equal(current.manifest.root, base.record.root);
     assert.ok((await current.read("model.safetensors")).length > 0);
   });
 
   it("reports a fine-tuned model before it uses it, and forgets only what is released", async (t) => {
-    const { server, agent, home } = await yard(t);
-    const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
+    const { server, startAgent, home } = await startAgentTestEnvironment(t);
+    const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated");
     const trained: Hash[] = [];
     for (let round = 1; round <= 3; round++) {
-      const { versionId } = await handle.train(line);
+      const { versionId } = await handle.train(testLine);
       trained.push(versionId);
-      await log.until("activated", 1, of(versionId));
+      await log.until("activated", 1, isOfVersion(versionId));
       const order = log.events.filter((one) => one.fields["version"] === versionId).map((one) => one.event);
       assert.ok(
         order.indexOf("recorded") < order.indexOf("activated"),
         `round ${round}: ${order.join(", ")}`,
       );
-      await log.until("released", 1, of(versionId));
+      await log.until("released", 1, isOfVersion(versionId));
     }
     for (const versionId of trained)
       assert.equal(
@@ -45,34 +52,34 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       );
     const newest = await server.handle.operations.model({ fleet: testFleet, model: trained[2] as Hash });
     assert.deepEqual(newest.record.bases, [trained[1]], "each fine-tune starts from the model the line runs");
-    assert.equal((await readCurrent(home, line)).manifest.versionId, trained[2]);
+    assert.equal((await readCurrent(home, testLine)).manifest.versionId, trained[2]);
     await log.until("forgotten");
     const kept = (await handle.status()).lines[0]?.versions.map(({ versionId }) => versionId);
     assert.ok(kept?.includes(trained[2] as Hash) && !kept.includes(trained[0] as Hash));
   });
 
   it("with after-outbox, runs a model that the server has not seen", async (t) => {
-    const { server, port, agent } = await yard(t);
-    const { handle, log } = await agent({ profile: { activation: "after-outbox" } });
+    const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
+    const { handle, log } = await startAgent({ profile: { activation: "after-outbox" } });
     await log.until("activated");
     await server.handle.close();
-    const { versionId } = await handle.train(line);
-    await log.until("activated", 1, of(versionId));
+    const { versionId } = await handle.train(testLine);
+    await log.until("activated", 1, isOfVersion(versionId));
     assert.equal(log.count("recorded"), 0);
-    await startAgain(server, port);
+    await restartOnSamePort(server, mqttPort);
   });
 
   it("goes on after a restart in the middle: what was saved is announced by the next process", async (t) => {
-    const { server, port, agent } = await yard(t);
-    const first = await agent();
+    const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
+    const first = await startAgent();
     await first.log.until("activated");
     await server.handle.close();
-    const { versionId } = await first.handle.train(line);
+    const { versionId } = await first.handle.train(testLine);
     await first.handle.close();
-    await startAgain(server, port);
-    const second = await agent();
-    await second.log.until("recorded", 1, of(versionId));
-    await second.log.until("released", 1, of(versionId));
+    await restartOnSamePort(server, mqttPort);
+    const second = await startAgent();
+    await second.log.until("recorded", 1, isOfVersion(versionId));
+    await second.log.until("released", 1, isOfVersion(versionId));
     assert.equal(
       (await server.handle.operations.verify({ fleet: testFleet, model: versionId })).versionId,
       versionId,
@@ -80,29 +87,29 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   });
 
   it("takes samples in and trains on them when enough are there", async (t) => {
-    const { agent, home } = await yard(t);
+    const { startAgent, home } = await startAgentTestEnvironment(t);
     const training = fakeTraining();
-    const { handle, log } = await agent({
-      lines: { [line]: { recipe: "fake", schedule: { everySeconds: null, afterSamples: 5 } } },
+    const { handle, log } = await startAgent({
+      lines: { [testLine]: { recipe: "fake", schedule: { everySeconds: null, afterSamples: 5 } } },
       ports: { train: training.train },
     });
     await log.until("activated");
     await handle.takeSamples(
-      line,
+      testLine,
       Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })),
     );
     await log.until("trained");
     const dataset = training.jobs[0]?.dataset;
     assert.equal(dataset?.reader, "samples");
-    assert.equal(dataset?.location, join(home, "samples", line));
+    assert.equal(dataset?.location, join(home, "samples", testLine));
     assert.match((dataset?.parameters["segments"] as readonly string[])[0] ?? "", /^\d{12}\.samples:\d+$/);
   });
 
   it("waits for samples without a word, and does not try again at once what failed", async (t) => {
-    const { agent } = await yard(t);
+    const { startAgent } = await startAgentTestEnvironment(t);
     let tries = 0;
-    const { handle, log } = await agent({
-      lines: { [line]: { recipe: "fake", schedule: { everySeconds: 0.001 } } },
+    const { handle, log } = await startAgent({
+      lines: { [testLine]: { recipe: "fake", schedule: { everySeconds: 0.001 } } },
       ports: {
         train: () => {
           tries++;
@@ -111,21 +118,21 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       },
     });
     await log.until("activated");
-    for (let at = 0; at < 100; at++) await turn();
+    for (let at = 0; at < 100; at++) await nextEventLoopTurn();
     assert.equal(log.count("training-failed"), 0);
-    await assert.rejects(handle.train(line), { code: "DATASET_EMPTY" });
+    await assert.rejects(handle.train(testLine), { code: "DATASET_EMPTY" });
     await handle.takeSamples(
-      line,
+      testLine,
       Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })),
     );
     await log.until("training-failed", 2);
-    for (let at = 0; at < 100; at++) await turn();
+    for (let at = 0; at < 100; at++) await nextEventLoopTurn();
     assert.equal(tries, 1);
   });
 
   it("answers the server's commands: report, train, and an unknown one with its code", async (t) => {
-    const { server, agent } = await yard(t);
-    const { log } = await agent();
+    const { server, startAgent } = await startAgentTestEnvironment(t);
+    const { log } = await startAgent();
     await log.until("activated");
     const report = await server.handle.operations.command({
       fleet: testFleet,
@@ -138,7 +145,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       fleet: testFleet,
       device: "v1",
       name: "train",
-      body: { line },
+      body: { line: testLine },
     });
     assert.equal(asked.code, "");
     await log.until("recorded");
@@ -159,65 +166,70 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       "LINE_UNKNOWN",
     );
     const [listed] = await server.handle.operations.devices({ fleet: testFleet });
-    assert.match(listed?.runs[line] ?? "", /:1$/, "a list names what runs");
+    assert.match(listed?.runs[testLine] ?? "", /:1$/, "a list names what runs");
   });
 
   it("refuses at once to train a line that has no recipe", async (t) => {
-    const { server, agent } = await yard(t);
-    const { log } = await agent({ lines: { [line]: {} } });
+    const { server, startAgent } = await startAgentTestEnvironment(t);
+    const { log } = await startAgent({ lines: { [testLine]: {} } });
     await log.until("activated");
-    const asked = await server.handle.operations.trainOnDevice({ fleet: testFleet, device: "v1", line });
+    const asked = await server.handle.operations.trainOnDevice({
+      fleet: testFleet,
+      device: "v1",
+      line: testLine,
+    });
     assert.deepEqual([asked.accepted, /No recipe/.test(asked.message)], [false, true], asked.message);
   });
 
   it("takes a newer model of the server's, and goes back when an old one is assigned again", async (t) => {
-    const { server, agent, home } = await yard(t);
-    const { handle, log } = await agent();
+    const { server, startAgent, home } = await startAgentTestEnvironment(t);
+    const { handle, log } = await startAgent();
     await log.until("activated");
-    const { versionId } = await handle.train(line);
-    await log.until("activated", 1, of(versionId));
+    const { versionId } = await handle.train(testLine);
+    await log.until("activated", 1, isOfVersion(versionId));
     await importBase(server, "update", "2", 3);
     const update = await server.handle.operations.assign({
       fleet: testFleet,
       device: "v1",
-      line,
+      line: testLine,
       model: "update",
     });
-    await log.until("activated", 1, of(update.versionId));
+    await log.until("activated", 1, isOfVersion(update.versionId));
     // The server offers nothing that is an ancestor of what it believes to run.
     while (
-      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[line]?.versionId !==
-      update.versionId
+      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[testLine]
+        ?.versionId !== update.versionId
     )
-      await turn();
+      await nextEventLoopTurn();
     const base = await server.handle.operations.assign({
       fleet: testFleet,
       device: "v1",
-      line,
+      line: testLine,
       model: "base",
     });
-    await log.until("activated", 2, of(base.versionId));
-    assert.equal((await readCurrent(home, line)).manifest.versionId, base.versionId);
+    await log.until("activated", 2, isOfVersion(base.versionId));
+    assert.equal((await readCurrent(home, testLine)).manifest.versionId, base.versionId);
   });
 
   it("shares one model between two lines, and keeps it until both have left it", async (t) => {
-    const { server, agent, home } = await yard(t, { names: ["cam", "rear"] });
+    const { server, startAgent, home } = await startAgentTestEnvironment(t, { names: ["cam", "rear"] });
     await server.handle.operations.assign({ fleet: testFleet, device: "v1", line: "rear", model: "base" });
-    const { handle, log } = await agent({ profile: { "disk.keepLast": 1 } });
+    const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated", 2);
     const versionId = (await readCurrent(home, "cam")).manifest.versionId;
     assert.equal((await readCurrent(home, "rear")).manifest.versionId, versionId);
-    for (const { versionId: next } of [await handle.train("cam")]) await log.until("released", 1, of(next));
+    for (const { versionId: next } of [await handle.train("cam")])
+      await log.until("released", 1, isOfVersion(next));
     await log.until("activated", 3);
     assert.equal((await handle.train("rear")).sequence, 1, "rear still starts from the shared one");
   });
 
   it("three days offline: trainings go on, and everything arrives in order when the server is back", async (t) => {
-    const { server, port, agent } = await yard(t);
+    const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const clock = manualClock();
-    const { log } = await agent({
+    const { log } = await startAgent({
       profile: { activation: "after-outbox", "training.everyHours": 12 },
-      lines: { [line]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: {} } },
+      lines: { [testLine]: { recipe: "fake", dataset: { reader: "images-generated" }, schedule: {} } },
       ports: { clock },
     });
     clock.advance(1);
@@ -231,16 +243,16 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       // Small steps until the trainer has looked at its schedule; then time stands still while it works.
       while (log.count("training") < 1 + half) {
         clock.advance(1_000);
-        await turn();
+        await nextEventLoopTurn();
       }
       const { fields } = await log.until("trained", 1 + half);
-      await log.until("activated", 1, of(fields["version"] as Hash));
+      await log.until("activated", 1, isOfVersion(fields["version"] as Hash));
     }
-    await startAgain(server, port);
+    await restartOnSamePort(server, mqttPort);
     // What the agent waits for now is its backoff.
     while (log.count("connected") < 2) {
       clock.advance(100);
-      await turn();
+      await nextEventLoopTurn();
     }
     await log.until("released", 7);
     const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["version"]);

@@ -74,7 +74,7 @@ describe("stemma agent", { timeout: 60_000 }, () => {
     const home = await folder(t);
     const server = await startTestServer();
     const enrolment = await server.enroll("v1", ["cam"]);
-    await server.end();
+    await server.remove();
     await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
     let asked: Promise<readonly Ended[]> | undefined;
     const ended = await start(["run", "--home", home, "--log", "json"], (text, kill) => {

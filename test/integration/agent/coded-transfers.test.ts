@@ -9,8 +9,15 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readCurrent } from "../../../agent/current/read-current.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import { line, of, turn, yard, type Running, type Yard } from "../../helpers/agent-yard.js";
-import { fakeTraining } from "../../helpers/agent-bench.js";
+import {
+  testLine,
+  isOfVersion,
+  nextEventLoopTurn,
+  startAgentTestEnvironment,
+  type RunningAgent,
+  type AgentTestEnvironment,
+} from "../../helpers/agent-test-environment.js";
+import { fakeTraining } from "../../helpers/agent-fixtures.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 const full = { train: fakeTraining({ full: true }).train };
@@ -22,23 +29,27 @@ interface Recorded {
 }
 
 /** Trains once and resolves with what the server counted. */
-async function trainOnce({ server }: Yard, { handle, log }: Running): Promise<Recorded> {
+async function trainOnce({ server }: AgentTestEnvironment, { handle, log }: RunningAgent): Promise<Recorded> {
   const stop = new AbortController();
   const events = server.handle.operations.events(stop.signal);
   const counted = (async () => {
-    for await (const event of events) if (event.event === "recorded" && event.line === line) return event;
+    for await (const event of events) if (event.event === "recorded" && event.line === testLine) return event;
     return undefined;
   })();
-  const { versionId } = await handle.train(line);
-  await log.until("released", 1, of(versionId));
+  const { versionId } = await handle.train(testLine);
+  await log.until("released", 1, isOfVersion(versionId));
   const recorded = await counted;
   stop.abort();
   assert.equal(recorded?.versionId, versionId);
   return { versionId, wireBytes: recorded.wireBytes, tensorBytes: recorded.tensorBytes };
 }
 
-async function started(place: Yard, coding: "auto" | "always" | "never", metered = false): Promise<Running> {
-  const agent = await place.agent({
+async function started(
+  place: AgentTestEnvironment,
+  coding: "auto" | "always" | "never",
+  metered = false,
+): Promise<RunningAgent> {
+  const agent = await place.startAgent({
     profile: { "link.coding": coding, "link.metered": metered },
     ports: full,
   });
@@ -48,7 +59,7 @@ async function started(place: Yard, coding: "auto" | "always" | "never", metered
 
 describe("coded transfers", { timeout: 60_000 }, () => {
   it("moves a chain of fine-tunes in fewer bytes than raw, each recovered bit for bit", async (t) => {
-    const place = await yard(t, { units: 80_000 });
+    const place = await startAgentTestEnvironment(t, { units: 80_000 });
     const agent = await started(place, "always");
     for (let round = 0; round < 3; round++) {
       const { versionId, wireBytes, tensorBytes } = await trainOnce(place, agent);
@@ -67,16 +78,19 @@ describe("coded transfers", { timeout: 60_000 }, () => {
   });
 
   it("sends raw where the profile says never, or where the server decodes nothing", async (t) => {
-    const place = await yard(t, { units: 20_000, server: { limits: { coding: false } } });
+    const place = await startAgentTestEnvironment(t, {
+      units: 20_000,
+      server: { limits: { coding: false } },
+    });
     const { wireBytes, tensorBytes } = await trainOnce(place, await started(place, "always"));
     assert.ok(wireBytes > tensorBytes, "a server without coding asks for raw");
-    const other = await yard(t, { units: 20_000 });
+    const other = await startAgentTestEnvironment(t, { units: 20_000 });
     const never = await trainOnce(other, await started(other, "never"));
     assert.ok(never.wireBytes > never.tensorBytes, "a device that does not code sends raw");
   });
 
   it("brings a model of one device to another coded against the base that both have, and raw where its profile says never", async (t) => {
-    const place = await yard(t, { units: 40_000 });
+    const place = await startAgentTestEnvironment(t, { units: 40_000 });
     const { versionId } = await trainOnce(place, await started(place, "never"));
     const { name, version } = await place.server.handle.operations.model({
       fleet: testFleet,
@@ -87,24 +101,34 @@ describe("coded transfers", { timeout: 60_000 }, () => {
       ["v2", "auto"],
       ["v3", "never"],
     ] as const) {
-      const enrolment = await place.server.enroll(device, [line]);
+      const enrolment = await place.server.enroll(device, [testLine]);
       const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
       t.after(() => rm(home, { recursive: true, force: true }));
-      await place.server.handle.operations.assign({ fleet: testFleet, device, line, model: "base" });
-      const other = await place.agent({ home, enrolment, profile: { "link.coding": coding }, ports: full });
+      await place.server.handle.operations.assign({
+        fleet: testFleet,
+        device,
+        line: testLine,
+        model: "base",
+      });
+      const other = await place.startAgent({
+        home,
+        enrolment,
+        profile: { "link.coding": coding },
+        ports: full,
+      });
       await other.log.until("activated");
       const before = other.log.count("downloaded");
       await place.server.handle.operations.assign({
         fleet: testFleet,
         device,
-        line,
+        line: testLine,
         model: `${name}:${version}`,
       });
       const { fields } = await other.log.until("downloaded", before + 1);
       await other.log.until("activated", 2);
       assert.equal(fields["version"], versionId);
       moved.push(Number(fields["bytes"]) / Number(fields["rawBytes"]));
-      const current = await readCurrent(home, line);
+      const current = await readCurrent(home, testLine);
       for (const file of Object.keys(current.manifest.files)) await current.read(file);
       assert.equal(current.manifest.versionId, versionId);
       assert.equal(other.log.count("download-not-decoded"), 0);
@@ -113,11 +137,11 @@ describe("coded transfers", { timeout: 60_000 }, () => {
     assert.equal(moved[1], 1);
     const copies = join(place.server.home, "fleets", testFleet, "spool-out");
     // Gone as soon as the device's word is there that it has all of it.
-    while ((await readdir(copies)).length > 0) await turn();
+    while ((await readdir(copies)).length > 0) await nextEventLoopTurn();
   });
 
   it("codes by itself where bytes cost money", async (t) => {
-    const place = await yard(t, { units: 40_000 });
+    const place = await startAgentTestEnvironment(t, { units: 40_000 });
     const agent = await started(place, "auto", true);
     const { wireBytes, tensorBytes } = await trainOnce(place, agent);
     assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} of ${tensorBytes}`);

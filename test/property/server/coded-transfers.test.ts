@@ -5,8 +5,8 @@ import { it } from "node:test";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { tensorOfSource, type Tensor } from "../../../shared/tensor/tensor.js";
 import { Simulation, type SimulatedDevice } from "../../helpers/ingest-simulation.js";
-import { noise } from "../../helpers/noise.js";
-import { fineTuned, further, weights } from "../../helpers/related-tensors.js";
+import { noiseBytes } from "../../helpers/noise-bytes.js";
+import { fineTuned, continueTuning, weights } from "../../helpers/related-tensors.js";
 
 const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 200 : 8));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
@@ -23,15 +23,21 @@ async function saveChain(
 ): Promise<void> {
   const body = weights([60, 90], seed),
     head = weights([10, 60], seed + 1),
-    counts = noise(500, seed);
+    counts = noiseBytes(500, seed);
   const base = await device.save(line, { body, head, counts });
   const tuned = fineTuned(body, 1e-4, seed + 2),
     tunedHead = fineTuned(head, 1e-4, seed + 3);
   const child = await device.save(line, { body: tuned, head: tunedHead, counts }, base.versionId);
-  const next: Tensor = replaced ? weights([12, 60], seed + 4) : further(tunedHead, head, 0.5, 1e-5, seed + 4);
+  const next: Tensor = replaced
+    ? weights([12, 60], seed + 4)
+    : continueTuning(tunedHead, head, { share: 0.5, stepSize: 1e-5, seed: seed + 4 });
   await device.save(
     line,
-    { body: further(tuned, body, 0.8, 1e-5, seed + 5), head: next, counts: noise(500, seed + 6) },
+    {
+      body: continueTuning(tuned, body, { share: 0.8, stepSize: 1e-5, seed: seed + 5 }),
+      head: next,
+      counts: noiseBytes(500, seed + 6),
+    },
     child.versionId,
   );
 }
@@ -45,16 +51,16 @@ async function run(seed: number): Promise<{
   const simulation: Simulation = new Simulation({
     seed,
     files: memoryFiles({ now: () => simulation.clock.now() }),
-    lost: 8,
-    repeated: 8,
-    reordered: 25,
+    lostPercent: 8,
+    repeatedPercent: 8,
+    reorderedPercent: 25,
   });
   const { choose } = simulation;
   await simulation.start();
   const devices = [
-    await simulation.add("car", ["a", "b"], true),
-    await simulation.add("van", ["a"], true),
-    await simulation.add("old", ["a"]),
+    await simulation.enroll("car", ["a", "b"], true),
+    await simulation.enroll("van", ["a"], true),
+    await simulation.enroll("old", ["a"]),
   ];
   for (const [at, device] of devices.entries())
     for (const line of device.lines) await saveChain(device, line, 1000 * seed + 10 * at, at === 1);
@@ -73,13 +79,13 @@ async function run(seed: number): Promise<{
         await device.announce(choose(4) > 0);
       }
     await simulation.settle(1 + choose(4));
-    if (simulation.onTheWire > 0) {
+    if (simulation.messagesInFlight > 0) {
       messages++;
       await simulation.deliver();
     } else {
       idle++;
       await simulation.settle();
-      if (simulation.onTheWire === 0) simulation.clock.advance(5_000 + choose(20_000));
+      if (simulation.messagesInFlight === 0) simulation.clock.advance(5_000 + choose(20_000));
       if (choose(4) === 0) for (const device of devices) await device.announce();
     }
     if (choose(60) === 0 && kills < 12) {
@@ -120,8 +126,8 @@ async function run(seed: number): Promise<{
   return {
     kills,
     messages,
-    coded: devices.reduce((sum, { coded }) => sum + coded.length, 0),
-    resumed: simulation.resumed,
+    coded: devices.reduce((sum, { codedVersions }) => sum + codedVersions.length, 0),
+    resumed: simulation.resumedTransfers,
   };
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { tensorOfSource } from "../../../shared/tensor/tensor.js";
-import { noise } from "../../helpers/noise.js";
+import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { Simulation } from "../../helpers/ingest-simulation.js";
 
 const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 300 : 12));
@@ -15,24 +15,27 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
   const simulation: Simulation = new Simulation({
     seed,
     files: memoryFiles({ now: () => clockFiles.now() }),
-    lost: 8,
-    repeated: 8,
-    reordered: 25,
+    lostPercent: 8,
+    repeatedPercent: 8,
+    reorderedPercent: 25,
   });
   const { choose } = simulation;
   await simulation.start();
-  const devices = [await simulation.add("car", ["a", "b"]), await simulation.add("van", ["a"])];
+  const devices = [await simulation.enroll("car", ["a", "b"]), await simulation.enroll("van", ["a"])];
   for (const device of devices)
     for (const line of device.lines) {
-      const base = await device.save(line, { body: noise(20_000, seed), head: noise(3_000, seed + 1) });
+      const base = await device.save(line, {
+        body: noiseBytes(20_000, seed),
+        head: noiseBytes(3_000, seed + 1),
+      });
       const child = await device.save(
         line,
-        { body: noise(20_000, seed), head: noise(3_000, seed + 2) },
+        { body: noiseBytes(20_000, seed), head: noiseBytes(3_000, seed + 2) },
         base.versionId,
       );
       await device.save(
         line,
-        { body: noise(20_000, seed + 3), head: noise(3_000, seed + 2) },
+        { body: noiseBytes(20_000, seed + 3), head: noiseBytes(3_000, seed + 2) },
         child.versionId,
       );
     }
@@ -51,14 +54,14 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
         await device.announce(choose(4) > 0);
       }
     await simulation.settle(1 + choose(4));
-    if (simulation.onTheWire > 0) {
+    if (simulation.messagesInFlight > 0) {
       messages++;
       await simulation.deliver();
     } else {
       idle++;
       await simulation.settle();
       // Nothing moves: time passes, and every now and then a device says again what it waits for.
-      if (simulation.onTheWire === 0) simulation.clock.advance(5_000 + choose(20_000));
+      if (simulation.messagesInFlight === 0) simulation.clock.advance(5_000 + choose(20_000));
       if (choose(4) === 0) for (const device of devices) await device.announce();
     }
     if (choose(60) === 0 && kills < 12) {

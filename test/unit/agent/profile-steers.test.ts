@@ -23,7 +23,7 @@ import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { chooseBackend } from "../../../shared/train/backends/choose.js";
 import type { Body, Want } from "../../../shared/wire/messages.js";
-import { testProfile, tinySource } from "../../helpers/agent-bench.js";
+import { testProfile, tinySource } from "../../helpers/agent-fixtures.js";
 import { manualClock, seededRandom } from "../../helpers/manual-clock.js";
 import { id, receipt, saved } from "./outbox/facts.js";
 

@@ -13,7 +13,7 @@ import {
 } from "../../../agent/settings/profile.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import { testProfile } from "../../helpers/agent-bench.js";
+import { testProfile } from "../../helpers/agent-fixtures.js";
 
 const files = nodeFiles();
 

@@ -4,7 +4,7 @@
  */
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import { applyToFleet, family, planFleet, saveModels } from "../../../helpers/archive-fleet.js";
+import { applyToFleet, fineTunedFamily, planFleet, saveModels } from "../../../helpers/archive-fleet.js";
 
 const [, , path, seed] = process.argv as [string, string, string, string];
 const say = (fact: object): void => {
@@ -26,7 +26,9 @@ for (let round = Number(seed) % rounds.length; ; round++) {
   const plan = await planFleet(repository, { timeLimitMs: 50, ...rounds[round % rounds.length]! });
   say({ planned: plan.summary.rewrittenTensors });
   const saving =
-    round % 3 === 2 ? saveModels(repository, family(`new-${seed}-${round}-`, 5000 + round, 1)) : undefined;
+    round % 3 === 2
+      ? saveModels(repository, fineTunedFamily(`new-${seed}-${round}-`, 5000 + round, 1))
+      : undefined;
   const report = await applyToFleet(repository, plan, {
     batchBytes: 24 * 1024,
     collectBytes: 96 * 1024,

@@ -21,7 +21,7 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
     return { code: "EIO" };
   });
   await simulation.start();
-  const device = await simulation.add("car", ["a"], true);
+  const device = await simulation.enroll("car", ["a"], true);
   const body = weights([60, 90], 1),
     head = weights([20, 60], 2);
   const base = await device.save("a", { body, head });
@@ -37,10 +37,10 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
         await device.announce();
       }
       await simulation.settle(2);
-      if (simulation.onTheWire > 0) await simulation.deliver();
+      if (simulation.messagesInFlight > 0) await simulation.deliver();
       else {
         await simulation.settle();
-        if (simulation.onTheWire === 0) simulation.clock.advance(5_000);
+        if (simulation.messagesInFlight === 0) simulation.clock.advance(5_000);
         if (step % 40 === 39) await device.announce();
       }
     }
@@ -76,7 +76,7 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
   assert.deepEqual((await simulation.repository.check()).problems, [], `operation ${at}`);
   assert.deepEqual(device.refusals, [], `operation ${at}`);
   assert.ok(!simulation.logged.includes("transfer-begun-anew"), `operation ${at}`);
-  return { killed, coded: device.coded.length };
+  return { killed, coded: device.codedVersions.length };
 }
 
 it("takes a coded model in exactly, whenever it is killed", { timeout: 300_000 }, async () => {

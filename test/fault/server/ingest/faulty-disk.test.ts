@@ -5,8 +5,8 @@ import { it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { failNth, faultyFiles, type Fault } from "../../../helpers/files/faulty-files.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
-import { noise } from "../../../helpers/noise.js";
-import { chooser, Simulation } from "../../../helpers/ingest-simulation.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
+import { seededChooser, Simulation } from "../../../helpers/ingest-simulation.js";
 
 const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 400 : 30));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
@@ -18,19 +18,23 @@ const faults: readonly Fault[] = [
 ];
 
 async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | "not started"> {
-  const choose = chooser(seed + 7_000);
+  const choose = seededChooser(seed + 7_000);
   const disk = memoryFiles({ now: () => simulation.clock.now() });
   const simulation: Simulation = new Simulation({ seed, files: disk });
   await simulation.start();
-  const device = await simulation.add("car", ["a"]);
-  const base = await device.save("a", { body: noise(30_000, seed), head: noise(2_000, seed + 1) });
-  await device.save("a", { body: noise(30_000, seed), head: noise(2_000, seed + 2) }, base.versionId);
+  const device = await simulation.enroll("car", ["a"]);
+  const base = await device.save("a", { body: noiseBytes(30_000, seed), head: noiseBytes(2_000, seed + 1) });
+  await device.save(
+    "a",
+    { body: noiseBytes(30_000, seed), head: noiseBytes(2_000, seed + 2) },
+    base.versionId,
+  );
   simulation.kill();
 
   // One operation of the next process fails, or all from it on until the process ends.
   simulation.files = faultyFiles(
     disk,
-    failNth(choose(160), faults[choose(faults.length)] as Fault, { forGood: choose(3) === 0 }),
+    failNth(choose(160), faults[choose(faults.length)] as Fault, { isPermanent: choose(3) === 0 }),
   );
   let outcome: Awaited<ReturnType<typeof run>> = "untouched";
   const restart = async (): Promise<void> => {
@@ -57,7 +61,7 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
       /* the session's fact could not be written: the broker answers CONNACK 5, and the device comes again */
     }
     await simulation.settle(2);
-    if (simulation.onTheWire > 0)
+    if (simulation.messagesInFlight > 0)
       await simulation.deliver().catch((error: unknown) => {
         assert.ok(isStemmaError(error), `seed ${seed}: ${String(error)}`);
       });
@@ -69,9 +73,9 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
     if (device.refusals.length > 0 && outcome === "untouched") outcome = "refused";
     // A person looks at a server that has stopped or does not get on, and starts it again on a disk that
     // works.
-    if (simulation.fatal > 0 || step === 400) {
-      if (simulation.fatal > 0) outcome = "stopped";
-      simulation.fatal = 0;
+    if (simulation.fatalErrors > 0 || step === 400) {
+      if (simulation.fatalErrors > 0) outcome = "stopped";
+      simulation.fatalErrors = 0;
       await restart();
       device.refusals.length = 0;
     }

@@ -16,7 +16,13 @@ import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../..
 import { checkEncoding } from "../../../../shared/wire/coding/encodings.js";
 import { openTensorCoder } from "../../../../shared/wire/coding/tensor-coder.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
-import { fineTuned, further, nearlyEqual, noiseTensor, weights } from "../../../helpers/related-tensors.js";
+import {
+  fineTuned,
+  continueTuning,
+  nearlyEqual,
+  noiseTensor,
+  weights,
+} from "../../../helpers/related-tensors.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { mutate } from "../../shared/wire/mutate.js";
 
@@ -65,7 +71,7 @@ it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, a
   wide.bytes.set(child.bytes, 0);
   const cases = [
     of(fineTuned(child, 1e-4, 5), { base: child }),
-    of(further(child, base, 0.8, 1e-6, 6), { base: child, previous: base }),
+    of(continueTuning(child, base, { share: 0.8, stepSize: 1e-6, seed: 6 }), { base: child, previous: base }),
     of(nearlyEqual(base, 0.9, 7), { base }),
     of(weights([12, 20], 8), {}),
     of(wide, { base: child }),

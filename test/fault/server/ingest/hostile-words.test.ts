@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
-import { noise } from "../../../helpers/noise.js";
-import { chooser, Simulation, type Message } from "../../../helpers/ingest-simulation.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
+import { seededChooser, Simulation, type SimulatedMessage } from "../../../helpers/ingest-simulation.js";
 
 const count = Number(
   process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),
@@ -27,7 +27,7 @@ function mutated(payload: Uint8Array, choose: (below: number) => number): Uint8A
     case 3:
       return Buffer.concat([
         bytes.subarray(0, at),
-        Buffer.from(noise(1 + choose(40), choose(1_000_000) + 1)),
+        Buffer.from(noiseBytes(1 + choose(40), choose(1_000_000) + 1)),
         bytes.subarray(at),
       ]);
     default: {
@@ -41,17 +41,17 @@ function mutated(payload: Uint8Array, choose: (below: number) => number): Uint8A
 }
 
 it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 20 }, async () => {
-  const choose = chooser(seed);
+  const choose = seededChooser(seed);
   const simulation: Simulation = new Simulation({
     seed,
     files: memoryFiles({ now: () => simulation.clock.now() }),
   });
   await simulation.start();
-  const device = await simulation.add("car", ["a"]);
-  const seen: Message[] = [];
+  const device = await simulation.enroll("car", ["a"]);
+  const seen: SimulatedMessage[] = [];
   const post = simulation.post.bind(simulation);
   simulation.post = (message) => {
-    if (message.up && seen.length < 200) seen.push(message);
+    if (message.isFromDevice && seen.length < 200) seen.push(message);
     post(message);
   };
   const finish = async (): Promise<void> => {
@@ -61,7 +61,7 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
         `an honest device is not served any more: ${device.refusals.map(({ code }) => code).join(", ")}`,
       );
       await simulation.settle(2);
-      if (simulation.onTheWire > 0) await simulation.deliver();
+      if (simulation.messagesInFlight > 0) await simulation.deliver();
       else {
         simulation.clock.advance(15_000);
         await device.announce(step % 2 === 0);
@@ -69,7 +69,7 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
     }
   };
   await simulation.connect(device);
-  device.say({
+  device.send({
     type: "birth",
     agentVersion: "0",
     profile: "p",
@@ -81,11 +81,11 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
     clockMs: 0,
     clockErrorMs: null,
   });
-  const base = await device.save("a", { body: noise(20_000, 1), head: noise(500, 2) });
+  const base = await device.save("a", { body: noiseBytes(20_000, 1), head: noiseBytes(500, 2) });
   await device.announce(false);
   await finish();
-  device.say({ type: "activated", versionId: base.versionId, line: "a", atMs: 5, clockErrorMs: 1 });
-  device.say({
+  device.send({ type: "activated", versionId: base.versionId, line: "a", atMs: 5, clockErrorMs: 1 });
+  device.send({
     type: "fetch",
     versionId: base.versionId,
     transfer: "ab".repeat(8),
@@ -94,8 +94,8 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
     part: 0,
     parts: 1,
   });
-  device.say({ type: "blockRequest", transfer: "ab".repeat(8), blocks: [0], manifestParts: [0] });
-  device.say({
+  device.send({ type: "blockRequest", transfer: "ab".repeat(8), blocks: [0], manifestParts: [0] });
+  device.send({
     type: "refusal",
     code: "BASE_MISSING",
     message: "m",
@@ -104,16 +104,16 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
     retry: false,
     retryAfterMs: 0,
   });
-  device.say({ type: "event", name: "n", text: "t", line: "a" });
+  device.send({ type: "event", name: "n", text: "t", line: "a" });
   const known = new Set(device.models.map(({ versionId }) => versionId));
   const heapBefore = process.memoryUsage().heapUsed;
   for (let at = 0; at < count; at++) {
-    const message = seen[choose(seen.length)] as Message;
+    const message = seen[choose(seen.length)] as SimulatedMessage;
     await simulation.inject({ ...message, payload: mutated(message.payload, choose) });
     // Answers pile up unread, as on a link to somebody who only talks.
     if (at % 50 === 49) {
       await simulation.settle(1);
-      while (simulation.onTheWire > 0) await simulation.deliver();
+      while (simulation.messagesInFlight > 0) await simulation.deliver();
     }
   }
   await simulation.settle(20);
@@ -121,7 +121,7 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
   assert.ok(grown < 200 * 2 ** 20, `the heap grew by ${grown} bytes`);
   for (const { versionId } of simulation.repository.versions({ includeRetired: true }))
     assert.ok(known.has(versionId), "something was recorded that nobody announced");
-  await device.save("a", { body: noise(20_000, 3), head: noise(500, 4) }, base.versionId);
+  await device.save("a", { body: noiseBytes(20_000, 3), head: noiseBytes(500, 4) }, base.versionId);
   await device.announce();
   await finish();
   assert.deepEqual((await simulation.repository.check()).problems, []);

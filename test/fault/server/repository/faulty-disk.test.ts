@@ -90,8 +90,8 @@ for (const fault of [
   { code: "EIO" },
   { code: "ENOSPC", writtenShare: 0.5 },
 ] as const satisfies readonly Fault[]) {
-  for (const forGood of [false, true]) {
-    test(`${fault.code} at every operation${forGood ? " and from then on" : ""}`, async (context) => {
+  for (const isPermanent of [false, true]) {
+    test(`${fault.code} at every operation${isPermanent ? " and from then on" : ""}`, async (context) => {
       const step = process.env["STEMMA_TEST_FULL"] === "1" ? 1 : 7;
       let tried = 0;
       let failed = 0;
@@ -105,7 +105,7 @@ for (const fault of [
         };
         const where = `${fault.code} at operation ${n}`;
         let reached = false;
-        const plan = failNth(n, fault, { forGood });
+        const plan = failNth(n, fault, { isPermanent });
         try {
           await work(
             faultyFiles(files, (operation) => {

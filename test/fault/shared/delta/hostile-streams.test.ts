@@ -12,7 +12,7 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import {
   fineTuned,
-  further,
+  continueTuning,
   nearlyEqual,
   noiseTensor,
   uniform,
@@ -36,7 +36,7 @@ interface Case {
 function cases(): readonly Case[] {
   const base = weights([24, 20], 1);
   const child = fineTuned(base, 1e-4, 2);
-  const onward = further(child, base, 0.8, 1e-6, 3);
+  const onward = continueTuning(child, base, { share: 0.8, stepSize: 1e-6, seed: 3 });
   const close = nearlyEqual(base, 0.9, 4);
   const wide = weights([30, 20], 5);
   wide.bytes.set(child.bytes, 0);
@@ -175,7 +175,7 @@ test("references that are missing, and declarations that do not fit, are named",
       "DELTA_REFERENCE_MISSING",
     );
   }
-  const onward = further(child, base, 0.8, 1e-6, 3);
+  const onward = continueTuning(child, base, { share: 0.8, stepSize: 1e-6, seed: 3 });
   failing(
     () =>
       wasm.decodeTensor(

@@ -103,17 +103,17 @@ const full = process.env["STEMMA_TEST_FULL"] === "1";
 async function everyOperation(
   fault: Fault,
   kinds: readonly FileOperationKind[],
-  forGood: boolean,
+  isPermanent: boolean,
 ): Promise<Set<string>> {
   const { operations } = await runWith(() => undefined);
   assert.ok(operations > 100);
   const codes = new Set<string>();
   for (let n = 0; n <= operations; n += full ? 1 : 4) {
     try {
-      for (const code of (await runWith(failNth(n, fault, { kinds, forGood }))).failures) codes.add(code);
+      for (const code of (await runWith(failNth(n, fault, { kinds, isPermanent }))).failures) codes.add(code);
     } catch (error) {
       throw new Error(
-        `${fault.code} at operation ${n}${forGood ? " and after" : ""}: ${error instanceof Error ? (error.stack ?? "") : String(error)}`,
+        `${fault.code} at operation ${n}${isPermanent ? " and after" : ""}: ${error instanceof Error ? (error.stack ?? "") : String(error)}`,
         { cause: error },
       );
     }

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
-import { smallDisk } from "../../../helpers/small-disk.js";
+import { mountSmallDisk } from "../../../helpers/small-disk.js";
 import { below } from "./kill-child.js";
 import { checkSmall, type Ack } from "./small-repository.js";
 
 it("fails with DISK_FULL on a real full disk, and keeps all that was acknowledged", async (context) => {
-  const disk = await smallDisk(4);
+  const disk = await mountSmallDisk(4);
   if (typeof disk === "string") {
     context.skip(disk);
     return;

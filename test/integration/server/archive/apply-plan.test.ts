@@ -18,7 +18,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import {
   alteredModels,
   applyToFleet,
-  family,
+  fineTunedFamily,
   planFleet,
   saveModels,
   testFleetModels,
@@ -157,7 +157,7 @@ describe("a plan that is applied", () => {
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("keeps chains within what is planned for, however long a line is, and in whichever order it comes to lie", async () => {
-    const models = family("long", 77, 45);
+    const models = fineTunedFamily("long", 77, 45);
     const { repository, ids } = await memoryFleet(models);
     const deepest = (): number =>
       Math.max(...tensorsOf(repository).map((id) => repository.objects.encodingOf(id)!.depth));
@@ -256,7 +256,7 @@ describe("a plan that is older than the store", () => {
     const plan = await planFleet(repository, { ratio: null });
     await repository.retire(ids.get("b3")!, "test");
     await repository.collect(await repository.planCollection());
-    const more = family("late", 4242, 1);
+    const more = fineTunedFamily("late", 4242, 1);
     const late = await saveModels(repository, more);
     const report = await applyToFleet(repository, plan);
     const left = models.filter(({ name }) => name !== "b3");
@@ -373,7 +373,7 @@ describe("applying beside everything else", () => {
     const ids = await saveModels(repository, models);
     const plan = await planFleet(repository, { ratio: null });
     const left = models.filter(({ name }) => name !== "a4");
-    const more = family("mean", 999, 6);
+    const more = fineTunedFamily("mean", 999, 6);
     const others: Promise<unknown>[] = [];
     let begun = false;
     const report = await applyToFleet(repository, plan, {

@@ -9,12 +9,12 @@ import { openLocalOperations } from "../../../../server/operations/local-operati
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { family, type FleetModel } from "../../../helpers/archive-fleet.js";
+import { fineTunedFamily, type FleetModel } from "../../../helpers/archive-fleet.js";
 import { runStemma } from "../../../helpers/run-stemma.js";
 import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
 import { temporaryFolder } from "../repository/harness.js";
 
-const models = family("m", 31, 3);
+const models = fineTunedFamily("m", 31, 3);
 const options = { ratio: null, timeLimitMs: 300, readBytesPerSecond: 200e6 } as const;
 
 async function importAll(operations: ServerOperations, fleet: string): Promise<void> {
@@ -52,7 +52,7 @@ describe("storage is planned and applied", () => {
     const local = await openLocalOperations({ home: join(await temporaryFolder(context), "home") });
     await importAll(local, "local");
     const server = await startTestServer();
-    context.after(() => server.end());
+    context.after(() => server.remove());
     await importAll(server.handle.operations, testFleet);
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
 
@@ -92,7 +92,7 @@ describe("storage is planned and applied", () => {
 
   it("one at a time in a fleet, stopped when the asker goes, refused where it makes no sense", async (context) => {
     const server = await startTestServer();
-    context.after(() => server.end());
+    context.after(() => server.remove());
     await importAll(server.handle.operations, testFleet);
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
     const both = await Promise.allSettled([
@@ -127,7 +127,7 @@ describe("storage is planned and applied", () => {
 
   it("ends with its server, and goes on with the next one", async (context) => {
     const server = await startTestServer();
-    context.after(() => server.end());
+    context.after(() => server.remove());
     await importAll(server.handle.operations, testFleet);
     const remote = connectOperations({ socketPath: server.handle.socketPath }, 5);
     const cut = remote.applyStorage({ fleet: testFleet, ...options }).catch((error: unknown) => {

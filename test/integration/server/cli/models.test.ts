@@ -9,14 +9,14 @@ import { startServer } from "../../../../server/main.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { bytesOf, tinyImport } from "../../../helpers/agent-bench.js";
-import { runStemma, type Ended } from "../../../helpers/run-stemma.js";
+import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
+import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
 
 describe("models on the command line", { timeout: 120_000 }, () => {
   let folder: string;
   let home: string;
-  const run = async (...args: string[]): Promise<Ended> => runStemma(args, { home });
-  const good = async (...args: string[]): Promise<Ended> => {
+  const run = async (...args: string[]): Promise<ProgramResult> => runStemma(args, { home });
+  const good = async (...args: string[]): Promise<ProgramResult> => {
     const ended = await run(...args);
     assert.equal(ended.status, 0, ended.stderr);
     return ended;
@@ -37,7 +37,7 @@ describe("models on the command line", { timeout: 120_000 }, () => {
     const opaque = safetensorsChunks([
       { name: "w", source: sourceOfTensor({ dtype: "U8", shape: [3], bytes: Uint8Array.of(1, 2, 3) }) },
     ]);
-    await writeFile(join(folder, "opaque.safetensors"), await bytesOf(opaque));
+    await writeFile(join(folder, "opaque.safetensors"), await collectBytes(opaque));
     await good("model", "import", join(folder, "opaque.safetensors"), "--name", "opaque");
   });
   after(() => rm(folder, { recursive: true, force: true }));

@@ -10,7 +10,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { startServerProcess } from "../../../helpers/server-process.js";
 
 const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
@@ -37,7 +37,7 @@ function stemma(home: string, ...args: readonly string[]): Promise<Ended> {
   });
 }
 async function modelFile(path: string, seed: number): Promise<void> {
-  const bytes = noise(4_000, seed),
+  const bytes = noiseBytes(4_000, seed),
     pieces: Uint8Array[] = [];
   for await (const chunk of safetensorsChunks([
     { name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) },

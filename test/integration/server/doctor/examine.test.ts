@@ -20,7 +20,7 @@ test("a home is examined with all its fleets, through the server that holds it",
     const { state, found } = await homeOf(server.home);
     assert.deepEqual([state, found.includes(`fleet ${testFleet} has 0 versions`)], ["good", true], found);
   } finally {
-    await server.end();
+    await server.remove();
   }
 });
 

@@ -127,6 +127,6 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
     gone.abort();
     await assert.rejects(left, { code: "INTERRUPTED" });
   } finally {
-    await server.end();
+    await server.remove();
   }
 });

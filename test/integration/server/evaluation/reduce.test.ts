@@ -279,7 +279,7 @@ describe("model reduce", () => {
         allowReduced: true,
       });
     } finally {
-      await server.end();
+      await server.remove();
     }
   });
 });

@@ -16,7 +16,7 @@ import type { ServerOperations } from "../../../../server/api/server-operations.
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
 async function fileOf(tensors: Readonly<Record<string, Uint8Array>>): Promise<Buffer> {
@@ -76,17 +76,17 @@ describe("the doors of a server", () => {
     token = (await readHttpToken(server.home)) ?? "";
     remote = connectOperations({ url: server.handle.httpUrl, token }, 50);
   });
-  after(() => server.end());
+  after(() => server.remove());
 
   it("imports, shows, compares, recovers and verifies alike through TCP and the local socket", async () => {
     const socket = connectOperations({ socketPath: server.handle.socketPath });
-    const a = await fileOf({ body: noise(50_000, 1), head: noise(5_000, 2) });
-    const b = await fileOf({ body: noise(50_000, 1), head: noise(5_000, 3) });
+    const a = await fileOf({ body: noiseBytes(50_000, 1), head: noiseBytes(5_000, 2) });
+    const b = await fileOf({ body: noiseBytes(50_000, 1), head: noiseBytes(5_000, 3) });
     const first = await remote.import(imports(a), {
       fleet: testFleet,
       name: "door",
       metadata: { note: "ä", accuracy: 0.5 },
-      attachments: [{ name: "x.bin", bytes: noise(300, 4) }],
+      attachments: [{ name: "x.bin", bytes: noiseBytes(300, 4) }],
     });
     const second = await socket.import(imports(b), { fleet: testFleet, name: "door", base: "door:1" });
     assert.equal(first.approach, "snapshot");
@@ -122,7 +122,7 @@ describe("the doors of a server", () => {
     );
     for (const door of [remote, socket, server.handle.operations]) {
       const recovered = await tensorBytes(door, "door:1");
-      assert.deepEqual(recovered["head"], Buffer.from(noise(5_000, 2)));
+      assert.deepEqual(recovered["head"], Buffer.from(noiseBytes(5_000, 2)));
       assert.equal(
         (await door.verify({ fleet: testFleet, model: "door:2" })).root,
         second.summary?.record.root,
@@ -131,7 +131,7 @@ describe("the doors of a server", () => {
   });
 
   it("streams a recovery with its length, root and verdict ahead, byte for byte the file that was imported", async () => {
-    const file = await fileOf({ w: noise(123_456, 5) });
+    const file = await fileOf({ w: noiseBytes(123_456, 5) });
     await remote.import(imports(file), { fleet: testFleet, name: "curl" });
     const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/models/curl%3A1/tensors`, {
       headers: { authorization: `Bearer ${token}` },
@@ -146,7 +146,7 @@ describe("the doors of a server", () => {
   });
 
   it("takes a bare safetensors file from curl", async () => {
-    const file = await fileOf({ w: noise(2_000, 6) });
+    const file = await fileOf({ w: noiseBytes(2_000, 6) });
     const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/import?name=bare`, {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/octet-stream" },
@@ -192,7 +192,7 @@ describe("the doors of a server", () => {
       { code: "SAFETENSORS_MALFORMED" },
     );
     await assert.rejects(
-      remote.import(imports(await fileOf({ w: noise(10, 1) })), {
+      remote.import(imports(await fileOf({ w: noiseBytes(10, 1) })), {
         fleet: testFleet,
         name: "child",
         base: "nothing",
@@ -252,7 +252,7 @@ describe("the doors of a server", () => {
     try {
       const door = connectOperations({ socketPath: damaged.handle.socketPath });
       const marker = Buffer.from("a mark that is easily found in a pack");
-      await door.import(imports(await fileOf({ w: Buffer.concat([marker, noise(20_000, 9)]) })), {
+      await door.import(imports(await fileOf({ w: Buffer.concat([marker, noiseBytes(20_000, 9)]) })), {
         fleet: testFleet,
         name: "hurt",
       });
@@ -282,12 +282,12 @@ describe("the doors of a server", () => {
       }
       assert.ok((await again.check({ fleet: testFleet })).problems.length > 0);
     } finally {
-      await damaged.end();
+      await damaged.remove();
     }
   });
 
   it("tags, holds, retires and collects what nothing needs, by a plan that goes stale", async () => {
-    const { summary } = await remote.import(imports(await fileOf({ w: noise(40_000, 7) })), {
+    const { summary } = await remote.import(imports(await fileOf({ w: noiseBytes(40_000, 7) })), {
       fleet: testFleet,
       name: "short-lived",
     });
@@ -337,7 +337,7 @@ describe("the doors of a server", () => {
     let device: Awaited<ReturnType<typeof ScriptedDevice.connect>> | undefined;
     let heard: Awaited<typeof seen>;
     const next = async (): Promise<void> => {
-      await device?.end();
+      await device?.close();
       device = await ScriptedDevice.connect(enrolment, { session: ++session, previousSession: session - 1 });
       await device.birth();
     };
@@ -354,12 +354,15 @@ describe("the doors of a server", () => {
     } while (heard === undefined);
     assert.equal(heard.fleet, testFleet);
     stop.abort();
-    await device?.end();
+    await device?.close();
     const metrics = await ask(`${server.handle.httpUrl}/metrics`, {
       headers: { authorization: `Bearer ${token}` },
     });
-    assert.match(metrics.body.toString(), /stemma_devices_online\{fleet="yard"\} \d/);
-    assert.match(metrics.body.toString(), /stemma_events_total\{fleet="yard",event="device-connected"\} \d/);
+    assert.match(metrics.body.toString(), /stemma_devices_online\{fleet="test-fleet"\} \d/);
+    assert.match(
+      metrics.body.toString(),
+      /stemma_events_total\{fleet="test-fleet",event="device-connected"\} \d/,
+    );
   });
 
   it("is found by commands through its home, and refuses a second server there, saying who holds it", async () => {
@@ -397,7 +400,7 @@ describe("the doors of a server", () => {
     await writeFile(join(home, "run", "work", "import-0.safetensors"), "half a file");
     const local = await openLocalOperations({ home });
     try {
-      const { summary } = await local.import(imports(await fileOf({ w: noise(100, 8) })), {
+      const { summary } = await local.import(imports(await fileOf({ w: noiseBytes(100, 8) })), {
         fleet: "local",
         name: "m",
       });

@@ -13,7 +13,7 @@ import type { RecoveryStream, ServerOperations } from "../../../../server/api/se
 import { connectOperations } from "../../../../server/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { isStemmaError } from "../../../../shared/errors.js";
-import { bytesOf, tinyImport } from "../../../helpers/agent-bench.js";
+import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
 
 type OperationName = keyof typeof operationTable;
@@ -42,7 +42,7 @@ const oneChunk = (bytes: Uint8Array): AsyncIterable<Uint8Array> => Readable.from
 
 /** A recovery's report and its bytes. */
 async function drain(stream: RecoveryStream): Promise<unknown> {
-  const bytes = await bytesOf(stream.chunks);
+  const bytes = await collectBytes(stream.chunks);
   assert.equal(bytes.length, stream.byteLength);
   assert.deepEqual(await stream.report, stream.expected);
   return stream.report;
@@ -253,7 +253,7 @@ describe("every operation", () => {
   after(async () => {
     await remote.close();
     await local.close();
-    await server.end();
+    await server.remove();
     await rm(home, { recursive: true, force: true });
   });
 

@@ -10,11 +10,11 @@ import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 async function importNoise(door: ServerOperations, name: string, seed: number): Promise<void> {
-  const bytes = noise(5_000, seed);
+  const bytes = noiseBytes(5_000, seed);
   const pieces: Uint8Array[] = [];
   for await (const chunk of safetensorsChunks([
     { name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) },
@@ -32,7 +32,7 @@ async function importNoise(door: ServerOperations, name: string, seed: number): 
 
 test("rules, forecasts, application and holds are the same through TCP, the local socket and in process", async (context) => {
   const server = await startTestServer();
-  context.after(() => server.end());
+  context.after(() => server.remove());
   const remote = connectOperations({
     url: server.handle.httpUrl,
     token: (await readHttpToken(server.home)) ?? "",

@@ -1,7 +1,7 @@
 // A server that is a client of another MQTT broker, and an agent that meets it there.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { line, of, yard } from "../../../helpers/agent-yard.js";
+import { testLine, isOfVersion, startAgentTestEnvironment } from "../../../helpers/agent-test-environment.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
@@ -10,18 +10,18 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
   it("receives a save of an agent enrolled through it, and recovers it, also after a restart", async (t) => {
     const broker = await plainBroker();
     t.after(() => broker.close());
-    const place = await yard(t, { server: { broker: { url: broker.url } } });
+    const place = await startAgentTestEnvironment(t, { server: { broker: { url: broker.url } } });
     const { server } = place;
     assert.deepEqual(place.enrolment.mqtt, [broker.url]);
-    const { handle, log } = await place.agent();
+    const { handle, log } = await place.startAgent();
     await log.until("activated");
-    const first = await handle.train(line);
-    await log.until("released", 1, of(first.versionId));
+    const first = await handle.train(testLine);
+    await log.until("released", 1, isOfVersion(first.versionId));
     assert.ok(Object.keys(await tensorBytes(server.handle.operations, first.versionId)).length > 0);
     // The agent's session goes on: its retained state and birth introduce it to the server that comes back.
     await server.restart();
-    const second = await handle.train(line);
-    await log.until("released", 1, of(second.versionId));
+    const second = await handle.train(testLine);
+    await log.until("released", 1, isOfVersion(second.versionId));
     const device = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
     assert.deepEqual([device.state, device.online], ["enrolled", true]);
   });
@@ -30,38 +30,38 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     const broker = await plainBroker();
     t.after(() => broker.close());
     const server = await startTestServer({ broker: { url: broker.url } });
-    t.after(() => server.end());
+    t.after(() => server.remove());
     const enrolment = await server.enroll("v1");
     const connect = async (session: number): Promise<ScriptedDevice> => {
       const device = await ScriptedDevice.connect(enrolment, { session });
-      await device.say({ type: "state", online: true, previousSession: 0 });
+      await device.send({ type: "state", online: true, previousSession: 0 });
       return device;
     };
     const first = await connect(5);
     await first.birth();
-    await first.end();
+    await first.close();
     // A counter below the last accepted one: somebody else uses a copy of the enrolment.
     const clone = await connect(4);
     assert.equal((await clone.refusal()).code, "DEVICE_REVOKED");
-    await clone.end();
+    await clone.close();
     const { state } = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
     assert.equal(state, "quarantined");
     const quarantined = await connect(6);
     assert.equal((await quarantined.refusal()).code, "DEVICE_REVOKED");
-    await quarantined.end();
+    await quarantined.close();
   });
 
   it("ends the session of a device that is revoked", async (t) => {
     const broker = await plainBroker();
     t.after(() => broker.close());
     const server = await startTestServer({ broker: { url: broker.url } });
-    t.after(() => server.end());
+    t.after(() => server.remove());
     const device = await ScriptedDevice.connect(await server.enroll("v1"), { session: 1 });
-    await device.say({ type: "state", online: true, previousSession: 0 });
+    await device.send({ type: "state", online: true, previousSession: 0 });
     await device.birth();
     await server.handle.operations.revoke({ fleet: testFleet, device: "v1" });
     assert.equal((await device.refusal()).code, "DEVICE_REVOKED");
     assert.equal((await server.handle.operations.device({ fleet: testFleet, device: "v1" })).online, false);
-    await device.end();
+    await device.close();
   });
 });

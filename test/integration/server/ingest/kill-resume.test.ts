@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { parseEnrolment } from "../../../../shared/trust/enrolment.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startServerProcess } from "../../../helpers/server-process.js";
 import { tensorBytes } from "../../../helpers/test-server.js";
 
-const fleet = "yard";
+const fleet = "test-fleet";
 
 it("goes on with a transfer after kill -9 of the server, block by block where it stood", async () => {
   const home = await mkdtemp(join(tmpdir(), "stemma-kill-"));
@@ -24,10 +24,10 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
   const device = await ScriptedDevice.connect(enrolment, {
     session: 1,
     blockBytes: 64 * 1024,
-    meddle: (message) => (message.type === "block" && ++blocks > total / 2 ? [] : [message]),
+    intercept: (message) => (message.type === "block" && ++blocks > total / 2 ? [] : [message]),
   });
   await device.birth();
-  const saved = await device.save({ w: noise(total * 64 * 1024, 1) }, { sequence: 1 });
+  const saved = await device.save({ w: noiseBytes(total * 64 * 1024, 1) }, { sequence: 1 });
   await device.announce(saved);
   // Asked for beyond what was sent: what was sent is written.
   await device.find(
@@ -38,7 +38,7 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
   const spool = join(home, "fleets", fleet, "spool");
   while (!(await readdir(spool)).some((name) => name.endsWith(".state"))) await setImmediate();
   assert.equal(await first.kill("SIGKILL"), "SIGKILL");
-  await device.end();
+  await device.close();
   const second = await startServerProcess(home, fleet);
   try {
     const later = await ScriptedDevice.connect(
@@ -47,7 +47,7 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
     );
     for (const [id, model] of device.models) later.models.set(id, model);
     await later.birth();
-    const before = device.words.flatMap((word) => (word.type === "want" ? [word.transfer] : []));
+    const before = device.messages.flatMap((word) => (word.type === "want" ? [word.transfer] : []));
     await later.announce(saved);
     const want = await later.want(saved.versionId);
     assert.deepEqual([want.transfer], before, "another transfer began");
@@ -55,9 +55,9 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
     assert.ok(later.sentBlocks < total, `${later.sentBlocks} of ${total} blocks were sent again`);
     assert.deepEqual(
       (await tensorBytes(second.operations, saved.versionId, fleet))["w"],
-      Buffer.from(noise(total * 64 * 1024, 1)),
+      Buffer.from(noiseBytes(total * 64 * 1024, 1)),
     );
-    await later.end();
+    await later.close();
   } finally {
     assert.equal(await second.kill("SIGTERM"), 0, "a server that is told to stop ends well");
     await rm(home, { recursive: true, force: true });

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { promisify } from "node:util";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer } from "../../../helpers/test-server.js";
 
@@ -54,17 +54,17 @@ it("takes a model in over mqtts, and lets no device talk to a server with anothe
       assert.match(enrolment.ca ?? "", /BEGIN CERTIFICATE/);
       const device = await ScriptedDevice.connect(enrolment, { session: 1 });
       await device.birth();
-      const saved = await device.save({ w: noise(100_000, 1) }, { sequence: 1 });
+      const saved = await device.save({ w: noiseBytes(100_000, 1) }, { sequence: 1 });
       await device.announce(saved);
       await device.receipt("released", saved.versionId);
-      await device.end();
+      await device.close();
       const { readFile } = await import("node:fs/promises");
       await assert.rejects(
         ScriptedDevice.connect({ ...enrolment, ca: await readFile(other.certFile, "utf8") }, { session: 2 }),
         /certificate/,
       );
     } finally {
-      await server.end();
+      await server.remove();
     }
   } finally {
     await rm(folder, { recursive: true, force: true });

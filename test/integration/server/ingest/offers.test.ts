@@ -12,7 +12,7 @@ import { maxBlockBytes } from "../../../../shared/wire/limits.js";
 import type { BodyOf, ObjectRef } from "../../../../shared/wire/messages.js";
 import { runReceiver } from "../../../../shared/wire/transfer/run-receiver.js";
 import { WindowBudget } from "../../../../shared/wire/transfer/window-budget.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
@@ -43,7 +43,7 @@ async function fetched(
       clock: nodeClock(),
       budget: new WindowBudget(2 ** 24),
       send: (message) => {
-        void device.say(message);
+        void device.send(message);
       },
       write: (offset, bytes) => {
         pieces.set(offset, bytes);
@@ -53,8 +53,8 @@ async function fetched(
   );
   let seen = 0;
   const feed = (): void => {
-    for (; seen < device.words.length; seen++) {
-      const word = device.words[seen];
+    for (; seen < device.messages.length; seen++) {
+      const word = device.messages[seen];
       if (word?.type === "manifest") receiver.onManifest(word);
       if (word?.type === "block") receiver.onBlock(word);
     }
@@ -62,7 +62,7 @@ async function fetched(
   device.client.on("message", () => {
     setImmediate(feed);
   });
-  await device.say({
+  await device.send({
     type: "fetch",
     versionId,
     transfer,
@@ -72,7 +72,7 @@ async function fetched(
     parts: 1,
   });
   await receiver.finished;
-  await device.say({ type: "transferDone", transfer });
+  await device.send({ type: "transferDone", transfer });
   return Buffer.concat([...pieces].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
 }
 
@@ -81,10 +81,10 @@ describe("server models to devices", () => {
   before(async () => {
     server = await startTestServer();
   });
-  after(() => server.end());
+  after(() => server.remove());
 
   it("offers an assigned model with a signature, serves its tensors, keeps its activation, and offers no more", async () => {
-    const bytes = noise(500_000, 1);
+    const bytes = noiseBytes(500_000, 1);
     const versionId = await imported(server, "base-model", bytes);
     const enrolment = await server.enroll("receiver", ["line"], { line: "base-model" });
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
@@ -111,7 +111,7 @@ describe("server models to devices", () => {
       "ab".repeat(8),
     );
     assert.ok(stream.equals(Buffer.from(bytes)));
-    await device.say({
+    await device.send({
       type: "activated",
       versionId: offer.versionId,
       line: "line",
@@ -119,12 +119,12 @@ describe("server models to devices", () => {
       clockErrorMs: 5,
     });
     // Words of a device are taken one after the other: the answer to the next one comes after the fact.
-    const from = device.words.length;
+    const from = device.messages.length;
     await device.birth();
     const shown = await server.handle.operations.device({ fleet: testFleet, device: "receiver" });
     assert.equal(shown.active["line"]?.versionId, versionId);
     assert.equal(
-      device.words.slice(from).some((word) => word.type === "offer"),
+      device.messages.slice(from).some((word) => word.type === "offer"),
       false,
     );
     const [moment] = await server.handle.operations.asOf({
@@ -132,11 +132,11 @@ describe("server models to devices", () => {
       at: shown.active["line"]?.serverAtMs ?? 0,
     });
     assert.equal(moment?.versionId, versionId, moment?.why);
-    await device.end();
+    await device.close();
   });
 
   it("offers at once what is assigned to a device that is connected", async () => {
-    const versionId = await imported(server, "later", noise(4000, 2));
+    const versionId = await imported(server, "later", noiseBytes(4000, 2));
     const device = await ScriptedDevice.connect(await server.enroll("waiting"), { session: 1 });
     await device.birth();
     const offer = device.next("offer");
@@ -147,18 +147,18 @@ describe("server models to devices", () => {
       model: "later:1",
     });
     assert.equal((await offer).versionId, versionId);
-    await device.end();
+    await device.close();
   });
 
   it("offers an older model again when it is given again, although the line has built on it since", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("returning"), { session: 1 });
     await device.birth();
-    const first = await device.save({ w: noise(4000, 11) }, { sequence: 1 });
-    const second = await device.save({ w: noise(4000, 12) }, { sequence: 2, base: first.versionId });
+    const first = await device.save({ w: noiseBytes(4000, 11) }, { sequence: 1 });
+    const second = await device.save({ w: noiseBytes(4000, 12) }, { sequence: 2, base: first.versionId });
     for (const [at, saved] of [first, second].entries()) {
       await device.announce(saved);
       await device.receipt("recorded", saved.versionId);
-      await device.say({
+      await device.send({
         type: "activated",
         versionId: saved.versionId,
         line: "line",
@@ -175,38 +175,38 @@ describe("server models to devices", () => {
       model: "returning-model:1",
     });
     assert.equal((await offer).versionId, first.versionId);
-    await device.say({
+    await device.send({
       type: "activated",
       versionId: first.versionId,
       line: "line",
       atMs: 3,
       clockErrorMs: 0,
     });
-    await device.say({
+    await device.send({
       type: "activated",
       versionId: second.versionId,
       line: "line",
       atMs: 4,
       clockErrorMs: 0,
     });
-    const from = device.words.length;
+    const from = device.messages.length;
     await device.birth();
     await device.birth();
     assert.equal(
-      device.words.slice(from).some((word) => word.type === "offer"),
+      device.messages.slice(from).some((word) => word.type === "offer"),
       false,
       "what the line has built on is not offered by itself",
     );
-    await device.end();
+    await device.close();
   });
 
   it("serves nothing to who knows a hash but was not given the version", async () => {
-    const versionId = await imported(server, "secret", noise(4000, 3));
+    const versionId = await imported(server, "secret", noiseBytes(4000, 3));
     const model = await server.handle.operations.model({ fleet: testFleet, model: versionId });
     const device = await ScriptedDevice.connect(await server.enroll("curious"), { session: 1 });
     await device.birth();
     const refused = device.next("refusal");
-    await device.say({
+    await device.send({
       type: "fetch",
       versionId: model.versionId,
       transfer: "cd".repeat(8),
@@ -220,7 +220,7 @@ describe("server models to devices", () => {
     await device.announce(own);
     await device.receipt("recorded", own.versionId);
     const again = device.next("refusal");
-    await device.say({
+    await device.send({
       type: "fetch",
       versionId: own.versionId,
       transfer: "ef".repeat(8),
@@ -230,11 +230,11 @@ describe("server models to devices", () => {
       parts: 1,
     });
     assert.equal((await again).code, "NOT_ALLOWED");
-    await device.end();
+    await device.close();
   });
 
   it("codes a model only against what the device was given or made itself: a difference would tell it the rest", async () => {
-    const secret = noise(40_000, 31),
+    const secret = noiseBytes(40_000, 31),
       own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
     const secretId = await imported(server, "other-secret", secret),
       childId = await imported(server, "near-secret", own);
@@ -255,7 +255,7 @@ describe("server models to devices", () => {
       transfer: string,
     ): Promise<BodyOf<"manifest">> => {
       const manifest = device.next("manifest");
-      await device.say({
+      await device.send({
         type: "fetch",
         versionId: model.versionId,
         transfer,
@@ -266,7 +266,7 @@ describe("server models to devices", () => {
         codec: 1,
         references: references as BodyOf<"fetch">["references"] & object,
       });
-      await device.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+      await device.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
       return await manifest;
     };
     const foreign = await manifestOf([secretId], "1a".repeat(8));
@@ -290,11 +290,11 @@ describe("server models to devices", () => {
     const given = await manifestOf([secretId], "2b".repeat(8));
     assert.ok(given.encodings.every(({ against }) => against !== undefined));
     assert.ok(given.byteLength < 0.2 * own.length, `${given.byteLength} of ${own.length} bytes`);
-    await device.end();
+    await device.close();
   });
 
   it("serves two devices that lack the same under the same transfer, each its own stream", async () => {
-    const bytes = noise(200_000, 21);
+    const bytes = noiseBytes(200_000, 21);
     await imported(server, "shared-base", bytes);
     const connect = async (name: string): Promise<{ device: ScriptedDevice; offer: BodyOf<"offer"> }> => {
       const device = await ScriptedDevice.connect(
@@ -318,7 +318,7 @@ describe("server models to devices", () => {
     const transfer = "9a".repeat(8);
     // The first one's stream is open and waits when the second one asks for the same.
     const manifest = first.next("manifest");
-    await first.say({
+    await first.send({
       type: "fetch",
       versionId,
       transfer,
@@ -327,29 +327,29 @@ describe("server models to devices", () => {
       part: 0,
       parts: 1,
     });
-    await first.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+    await first.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
     await manifest;
     assert.ok((await fetched(second, versionId, refs, transfer)).equals(Buffer.from(bytes)));
     const block = first.next("block");
-    await first.say({ type: "blockRequest", transfer, blocks: [0], manifestParts: [] });
+    await first.send({ type: "blockRequest", transfer, blocks: [0], manifestParts: [] });
     assert.deepEqual(
       Buffer.from((await block).data),
       Buffer.from(bytes.subarray(0, 64 * 1024)),
       "the second one's end is not the first one's",
     );
-    await Promise.all([first.end(), second.end()]);
+    await Promise.all([first.close(), second.close()]);
   });
 
   it("answers a request for blocks that overtook its fetch", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("hasty"), { session: 1 });
     await device.birth();
-    const saved = await device.save({ w: noise(8000, 9) }, { sequence: 1 });
+    const saved = await device.save({ w: noiseBytes(8000, 9) }, { sequence: 1 });
     await device.announce(saved);
     await device.receipt("released", saved.versionId);
     const transfer = "34".repeat(8);
     const manifest = device.next("manifest");
-    await device.say({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
-    await device.say({
+    await device.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+    await device.send({
       type: "fetch",
       versionId: saved.versionId,
       transfer,
@@ -360,16 +360,16 @@ describe("server models to devices", () => {
     });
     assert.equal((await manifest).transfer, transfer);
     assert.equal(
-      device.words.some((word) => word.type === "refusal"),
+      device.messages.some((word) => word.type === "refusal"),
       false,
     );
-    await device.end();
+    await device.close();
   });
 
   it("serves a device its own version back, small objects with their sizes", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("forgetful"), { session: 1 });
     await device.birth();
-    const saved = await device.save({ w: noise(8000, 4) }, { sequence: 1 });
+    const saved = await device.save({ w: noiseBytes(8000, 4) }, { sequence: 1 });
     await device.announce(saved);
     await device.receipt("released", saved.versionId);
     const tree = await device.store.read("tree", saved.record.objects.tree);
@@ -380,18 +380,18 @@ describe("server models to devices", () => {
       "12".repeat(8),
     );
     assert.ok(stream.equals(Buffer.from(tree)));
-    await device.end();
+    await device.close();
   });
 
   it("refuses to keep an activation of another device's model", async () => {
     const owner = await ScriptedDevice.connect(await server.enroll("owner"), { session: 1 });
     await owner.birth();
-    const saved = await owner.save({ w: noise(4000, 5) }, { sequence: 1 });
+    const saved = await owner.save({ w: noiseBytes(4000, 5) }, { sequence: 1 });
     await owner.announce(saved);
     await owner.receipt("recorded", saved.versionId);
     const thief = await ScriptedDevice.connect(await server.enroll("thief"), { session: 1 });
     await thief.birth();
-    await thief.say({
+    await thief.send({
       type: "activated",
       versionId: saved.versionId,
       line: "line",
@@ -403,8 +403,8 @@ describe("server models to devices", () => {
       (await server.handle.operations.device({ fleet: testFleet, device: "thief" })).active,
       {},
     );
-    await owner.end();
-    await thief.end();
+    await owner.close();
+    await thief.close();
   });
 
   it("relays a command and its result; says so when nobody answers", async () => {
@@ -421,7 +421,7 @@ describe("server models to devices", () => {
     const command = await asked;
     assert.deepEqual([command.name, JSON.parse(command.json)], ["report", { deep: true }]);
     const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
-    await device.say(
+    await device.send(
       { type: "commandResult", code: "ok", json: JSON.stringify({ answer: 42 }) },
       correlation,
     );
@@ -446,7 +446,7 @@ describe("server models to devices", () => {
       timeoutMs: 20_000,
     });
     const gone = assert.rejects(waiting, { code: "SERVER_UNREACHABLE" });
-    await device.end();
+    await device.close();
     await gone;
   });
 });

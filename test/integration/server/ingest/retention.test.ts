@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
@@ -11,16 +11,19 @@ describe("retention beside the ingest", () => {
   before(async () => {
     server = await startTestServer();
   });
-  after(() => server.end());
+  after(() => server.remove());
 
   it("leaves the base of what is being sent alone, and takes it once the child is recorded and released", async () => {
     const { operations } = server.handle;
     await operations.setRetention({ fleet: testFleet, scope: { of: "line", line: "line" }, rule: "nothing" });
     const device = await ScriptedDevice.connect(await server.enroll("sender"));
     await device.birth();
-    const body = noise(200_000, 1);
-    const base = await device.save({ body, head: noise(200_000, 2) }, { sequence: 1 });
-    const newer = await device.save({ body, head: noise(200_000, 3) }, { sequence: 2, base: base.versionId });
+    const body = noiseBytes(200_000, 1);
+    const base = await device.save({ body, head: noiseBytes(200_000, 2) }, { sequence: 1 });
+    const newer = await device.save(
+      { body, head: noiseBytes(200_000, 3) },
+      { sequence: 2, base: base.versionId },
+    );
     for (const saved of [base, newer]) {
       await device.announce(saved);
       await device.receipt("released", saved.versionId);
@@ -33,8 +36,11 @@ describe("retention beside the ingest", () => {
     const gate = new Promise<void>((resolve) => {
       release = resolve;
     });
-    device.hold = () => gate;
-    const child = await device.save({ body, head: noise(200_000, 4) }, { sequence: 3, base: base.versionId });
+    device.beforeSend = () => gate;
+    const child = await device.save(
+      { body, head: noiseBytes(200_000, 4) },
+      { sequence: 3, base: base.versionId },
+    );
     await device.announce(child);
     await device.want(child.versionId);
     const { keep } = await operations.forecastRetention({ fleet: testFleet, listKept: true });
@@ -56,7 +62,7 @@ describe("retention beside the ingest", () => {
       [base.versionId, newer.versionId],
     );
     assert.deepEqual((await tensorBytes(operations, child.versionId))["body"], Buffer.from(body));
-    await device.end();
+    await device.close();
   });
 
   it("keeps what a device was not told to forget", async () => {
@@ -67,8 +73,8 @@ describe("retention beside the ingest", () => {
       await operations.setRetention({ fleet: testFleet, scope: { of: "fleet" }, rule: "nothing" });
       await device.birth();
       const saved = [
-        await device.save({ w: noise(9_000, 1) }, { sequence: 1 }),
-        await device.save({ w: noise(9_000, 2) }, { sequence: 2 }),
+        await device.save({ w: noiseBytes(9_000, 1) }, { sequence: 1 }),
+        await device.save({ w: noiseBytes(9_000, 2) }, { sequence: 2 }),
       ];
       for (const one of saved) {
         await device.announce(one);
@@ -82,9 +88,9 @@ describe("retention beside the ingest", () => {
         (await operations.applyRetention({ fleet: testFleet })).retired.map(({ versionId }) => versionId),
         [saved[0]?.versionId],
       );
-      await device.end();
+      await device.close();
     } finally {
-      await held.end();
+      await held.remove();
       await rm(`${held.home}-backup`, { recursive: true, force: true });
     }
   });

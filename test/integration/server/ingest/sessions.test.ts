@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { ServerEvent } from "../../../../server/api/event-schemas.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
@@ -13,7 +13,7 @@ describe("sessions", () => {
   before(async () => {
     server = await startTestServer();
   });
-  after(() => server.end());
+  after(() => server.remove());
 
   async function eventOf<Name extends ServerEvent["event"]>(
     name: Name,
@@ -49,7 +49,7 @@ describe("sessions", () => {
       /ended/,
     );
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 2 }), refusedByBroker);
-    await device.end();
+    await device.close();
   });
 
   it("lets a higher session take over, and goes on for the new one although the old one ends later", async () => {
@@ -58,7 +58,7 @@ describe("sessions", () => {
     await old.birth();
     const young = await ScriptedDevice.connect(enrolment, { session: 2, previousSession: 1 });
     await young.birth();
-    const saved = await young.save({ w: noise(1000, 1) }, { sequence: 1 });
+    const saved = await young.save({ w: noiseBytes(1000, 1) }, { sequence: 1 });
     await young.announce(saved);
     const receipt = await young.receipt("recorded", saved.versionId);
     assert.equal(receipt.session, 2);
@@ -66,8 +66,8 @@ describe("sessions", () => {
       (await server.handle.operations.device({ fleet: testFleet, device: "takeover" })).online,
       true,
     );
-    await old.end();
-    await young.end();
+    await old.close();
+    await young.close();
   });
 
   it("quarantines a counter that was seen before, until the device is enrolled again", async () => {
@@ -83,19 +83,22 @@ describe("sessions", () => {
       "quarantined",
     );
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 6 }), refusedByBroker);
-    await first.end();
+    await first.close();
     const again = await server.enroll("twin");
     const healed = await ScriptedDevice.connect(again, { session: 6 });
     await healed.birth();
-    await healed.end();
+    await healed.close();
   });
 
   it("still knows the highest session after a restart", async () => {
     const enrolment = await server.enroll("memory");
     const first = await ScriptedDevice.connect(enrolment, { session: 3 });
-    await first.end();
+    await first.close();
     await server.restart();
-    await assert.rejects(ScriptedDevice.connect(server.moved(enrolment), { session: 3 }), refusedByBroker);
+    await assert.rejects(
+      ScriptedDevice.connect(server.withCurrentAddress(enrolment), { session: 3 }),
+      refusedByBroker,
+    );
   });
 
   it("goes on with an interrupted transfer where it stood, and tells so", async () => {
@@ -104,10 +107,10 @@ describe("sessions", () => {
     const before = await ScriptedDevice.connect(enrolment, {
       session: 1,
       blockBytes: 64 * 1024,
-      meddle: (message) => (message.type === "block" && ++blocks > 20 ? [] : [message]),
+      intercept: (message) => (message.type === "block" && ++blocks > 20 ? [] : [message]),
     });
     await before.birth();
-    const saved = await before.save({ w: noise(3_000_000, 3) }, { sequence: 1 });
+    const saved = await before.save({ w: noiseBytes(3_000_000, 3) }, { sequence: 1 });
     const cut = eventOf("transfer", "tunnel", () => before.announce(saved));
     await cut;
     await eventOf("device-disconnected", "tunnel", async () => {
@@ -115,9 +118,9 @@ describe("sessions", () => {
         (word): word is typeof word & { type: "blockRequest" } =>
           word.type === "blockRequest" && word.blocks.some((index) => index >= 18),
       );
-      await before.end();
+      await before.close();
     });
-    const later = await ScriptedDevice.connect(server.moved(enrolment), {
+    const later = await ScriptedDevice.connect(server.withCurrentAddress(enrolment), {
       session: 2,
       previousSession: 1,
       blockBytes: 64 * 1024,
@@ -134,9 +137,9 @@ describe("sessions", () => {
     assert.ok(later.sentBlocks < 46, `${later.sentBlocks} blocks were sent again`);
     assert.deepEqual(
       (await tensorBytes(server.handle.operations, saved.versionId))["w"],
-      Buffer.from(noise(3_000_000, 3)),
+      Buffer.from(noiseBytes(3_000_000, 3)),
     );
-    await later.end();
+    await later.close();
   });
 
   it("keeps what a want relies on through a collection that runs meanwhile", async () => {
@@ -145,19 +148,22 @@ describe("sessions", () => {
     const held: (() => void)[] = [];
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
     await device.birth();
-    const base = await device.save({ body: noise(200_000, 4), head: noise(200_000, 5) }, { sequence: 1 });
+    const base = await device.save(
+      { body: noiseBytes(200_000, 4), head: noiseBytes(200_000, 5) },
+      { sequence: 1 },
+    );
     await device.announce(base);
     await device.receipt("released", base.versionId);
     // From now on every block waits until the collection is through.
     const gate = new Promise<void>((resolve) => {
       release = resolve;
     });
-    device.hold = async () => {
+    device.beforeSend = async () => {
       held.push(release);
       await gate;
     };
     const child = await device.save(
-      { body: noise(200_000, 4), head: noise(200_000, 6) },
+      { body: noiseBytes(200_000, 4), head: noiseBytes(200_000, 6) },
       { sequence: 2, base: base.versionId },
     );
     await device.announce(child);
@@ -171,30 +177,30 @@ describe("sessions", () => {
     await device.receipt("stored", child.versionId);
     assert.deepEqual(
       (await tensorBytes(server.handle.operations, child.versionId))["body"],
-      Buffer.from(noise(200_000, 4)),
+      Buffer.from(noiseBytes(200_000, 4)),
     );
-    await device.end();
+    await device.close();
   });
 
   it("tells a device that it was restored, and records again what came after the backup", async () => {
     const enrolment = await server.enroll("phoenix");
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
     await device.birth();
-    const kept = await device.save({ w: noise(90_000, 7) }, { sequence: 1 });
+    const kept = await device.save({ w: noiseBytes(90_000, 7) }, { sequence: 1 });
     await device.announce(kept);
     await device.receipt("released", kept.versionId);
     const folder = `${server.home}-backup`;
     const { position } = await server.handle.operations.backup({ fleet: testFleet, folder });
-    const lost = await device.save({ w: noise(90_000, 8) }, { sequence: 2, base: kept.versionId });
+    const lost = await device.save({ w: noiseBytes(90_000, 8) }, { sequence: 2, base: kept.versionId });
     await device.announce(lost);
     await device.receipt("released", lost.versionId);
-    await device.end();
+    await device.close();
     const { restoreHome } = await import("../../../../server/operations/restore.js");
     const home = `${server.home}-restored`;
     await restoreHome(folder, home);
     const restored = await startTestServer({ home });
     try {
-      const back = await ScriptedDevice.connect(restored.moved(enrolment), {
+      const back = await ScriptedDevice.connect(restored.withCurrentAddress(enrolment), {
         session: 2,
         previousSession: 1,
         store: device.store,
@@ -209,9 +215,9 @@ describe("sessions", () => {
       );
       await back.announce(lost);
       await back.receipt("released", lost.versionId);
-      await back.end();
+      await back.close();
     } finally {
-      await restored.end();
+      await restored.remove();
       const { rm } = await import("node:fs/promises");
       await rm(folder, { recursive: true, force: true });
     }

@@ -212,6 +212,6 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
       { code: "USAGE" },
     );
   } finally {
-    await server.end();
+    await server.remove();
   }
 });

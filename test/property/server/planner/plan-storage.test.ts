@@ -29,7 +29,7 @@ test("a plan stores every vertex once, adds up by its own words, keeps budgets, 
       schemes,
       fc.array(fc.integer({ min: 4, max: 16 }), { minLength: 12, maxLength: 12 }),
       (seed, vertices, snapshots, scheme, quarters) => {
-        const graph = randomStorageGraph(seed, { vertices, edgesEach: 4, snapshots });
+        const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 4, snapshots });
         const least = snapshotCosts(graph, minRecreationCosts(graph), scheme);
         const budgets = least.map((cost, s) => (cost * quarters[s]!) / 4);
         const plan = planStorage(graph, { costs: budgets }, { scheme, effort: 5000, seed });
@@ -87,7 +87,7 @@ test("on tiny graphs the plan is the best of all trees", () => {
       schemes,
       fc.constantFrom(1, 1.1, 1.25, 1.5, 2),
       (seed, vertices, scheme, ratio) => {
-        const graph = randomStorageGraph(seed, { vertices, edgesEach: 3, snapshots: 3 });
+        const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 3, snapshots: 3 });
         const optimum = exhaustiveOptimum(
           graph,
           budgetsByRatio(graph, minRecreationCosts(graph), ratio, scheme),
@@ -110,7 +110,7 @@ test("on tiny graphs the plan is the best of all trees", () => {
 test("costs that are no whole numbers keep budgets and add up too", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.double({ min: 1, max: 3, noNaN: true }), (seed, scheme, ratio) => {
-      const whole = randomStorageGraph(seed, { vertices: 40, edgesEach: 4, snapshots: 6 });
+      const whole = randomStorageGraph(seed, { vertices: 40, edgesPerVertex: 4, snapshots: 6 });
       const random = seededNumbers(seed);
       const graph = {
         ...whole,
@@ -130,7 +130,7 @@ test("costs that are no whole numbers keep budgets and add up too", () => {
 test("the books of limits stay true under any moves, and moves are undone without a trace", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.integer({ min: 1, max: 3 }), (seed, scheme, ratio) => {
-      const graph = randomStorageGraph(seed, { vertices: 20, edgesEach: 4, snapshots: 5 });
+      const graph = randomStorageGraph(seed, { vertices: 20, edgesPerVertex: 4, snapshots: 5 });
       const random = seededNumbers(seed);
       const limits = limitsOf(graph, budgetsByRatio(graph, minRecreationCosts(graph), ratio, scheme), scheme);
       const editor = new TreeEditor(new LimitMeter(new StorageTree(graph, shortestPathTree(graph)), limits), {
@@ -163,7 +163,7 @@ test("the books of limits stay true under any moves, and moves are undone withou
 test("budgets that the cheapest tree keeps cost nothing", () => {
   fc.assert(
     fc.property(seeds, schemes, (seed, scheme) => {
-      const graph = randomStorageGraph(seed, { vertices: 30, edgesEach: 4, snapshots: 5 });
+      const graph = randomStorageGraph(seed, { vertices: 30, edgesPerVertex: 4, snapshots: 5 });
       const cheapest = new StorageTree(graph, minimumStorageTree(graph));
       const plan = planStorage(
         graph,

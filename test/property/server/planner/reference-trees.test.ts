@@ -22,7 +22,7 @@ function assertSpans(graph: StorageGraph, parentEdge: ParentEdges): StorageTree 
 test("no tree stores less than the minimum arborescence", () => {
   fc.assert(
     fc.property(seeds, fc.integer({ min: 1, max: 6 }), (seed, vertices) => {
-      const graph = randomStorageGraph(seed, { vertices, edgesEach: 3, snapshots: 1 });
+      const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 3, snapshots: 1 });
       const none = new Float64Array(1).fill(Number.POSITIVE_INFINITY);
       assert.equal(
         assertSpans(graph, minimumStorageTree(graph)).storageCost,
@@ -82,8 +82,8 @@ test("the minimum arborescence agrees with plain contraction on larger graphs fu
       seeds,
       fc.integer({ min: 10, max: 150 }),
       fc.integer({ min: 1, max: 8 }),
-      (seed, vertices, edgesEach) => {
-        const graph = randomStorageGraph(seed, { vertices, edgesEach, snapshots: 1 });
+      (seed, vertices, edgesPerVertex) => {
+        const graph = randomStorageGraph(seed, { vertices, edgesPerVertex, snapshots: 1 });
         const edges = Array.from(graph.from, (from, edge) => ({
           from,
           to: graph.to[edge]!,
@@ -102,7 +102,7 @@ test("the minimum arborescence agrees with plain contraction on larger graphs fu
 test("least recreation costs obey every edge, and a tree reaches all of them at once, as cheaply as any can", () => {
   fc.assert(
     fc.property(seeds, fc.integer({ min: 1, max: 6 }), (seed, vertices) => {
-      const graph = randomStorageGraph(seed, { vertices, edgesEach: 3, snapshots: 1 });
+      const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 3, snapshots: 1 });
       const least = minRecreationCosts(graph);
       graph.from.forEach((from, edge) =>
         assert.ok(least[graph.to[edge]!]! <= least[from]! + graph.recreation[edge]!),
@@ -131,7 +131,7 @@ test("LAST keeps both its bounds: paths of directed graphs too, weight where edg
       fc.boolean(),
       fc.constantFrom(1, 1.1, 1.5, 2, 3, 4),
       (seed, vertices, isUndirected, ratio) => {
-        const graph = randomStorageGraph(seed, { vertices, edgesEach: 4, snapshots: 1, isUndirected });
+        const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 4, snapshots: 1, isUndirected });
         const cheapest = minimumStorageTree(graph);
         const least = minRecreationCosts(graph);
         const tree = assertSpans(graph, lastTree(graph, cheapest, shortestPathTree(graph, least), ratio));

@@ -20,7 +20,12 @@ import type { LeafLayer } from "../../../../shared/model/model.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
 import { Streams } from "../../../../shared/random/streams.js";
 import { buildTrainable } from "../../../../shared/train/trainable.js";
-import { drawNetwork, masked, tensorOf, type DrawnNetwork } from "../../../helpers/random-network.js";
+import {
+  drawNetwork,
+  keepHighestPlanes,
+  floatTensor,
+  type DrawnNetwork,
+} from "../../../helpers/random-network.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 const numRuns = full ? 5_000 : 150;
@@ -62,14 +67,14 @@ describe("progressive evaluation, against the real forward pass", () => {
     fc.assert(
       fc.property(seeds, (seed) => {
         const drawn = drawNetwork(seed),
-          outputs = forward(drawn, drawn.inputs, drawn.count),
-          size = drawn.inputs.length / drawn.count;
+          outputs = forward(drawn, drawn.inputs, drawn.sampleCount),
+          size = drawn.inputs.length / drawn.sampleCount;
         for (let planes = 1; planes <= 4; planes++) {
           const network = compileNetwork(
             drawn.architecture,
-            drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })),
+            drawn.tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
           );
-          for (let sample = 0; sample < drawn.count; sample++) {
+          for (let sample = 0; sample < drawn.sampleCount; sample++) {
             const { low, high } = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size))[
               network.output
             ]!.out;
@@ -97,10 +102,10 @@ describe("progressive evaluation, against the real forward pass", () => {
     fc.assert(
       fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
         const drawn = drawNetwork(seed, { samples: 2 }),
-          size = drawn.inputs.length / drawn.count;
+          size = drawn.inputs.length / drawn.sampleCount;
         const network = compileNetwork(
           drawn.architecture,
-          drawn.tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })),
+          drawn.tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
         );
         // What is ranked is the last layer without its softmax.
         const layers = drawn.architecture.layers.map((leaf, at) =>
@@ -111,9 +116,9 @@ describe("progressive evaluation, against the real forward pass", () => {
         const outputs = forward(
           { ...drawn, architecture: { ...drawn.architecture, layers } },
           drawn.inputs,
-          drawn.count,
+          drawn.sampleCount,
         );
-        for (let sample = 0; sample < drawn.count; sample++) {
+        for (let sample = 0; sample < drawn.sampleCount; sample++) {
           const row = outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes),
             first = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size)),
             second = tighten(network, first);
@@ -189,14 +194,14 @@ describe("progressive evaluation, against the real forward pass", () => {
           ]),
         ];
         const tensors = [
-          tensorOf([3, 3, 2, 4], kernel),
-          tensorOf([4], bias),
-          tensorOf([4, 3], dense),
-          tensorOf([3], last),
+          floatTensor([3, 3, 2, 4], kernel),
+          floatTensor([4], bias),
+          floatTensor([4, 3], dense),
+          floatTensor([3], last),
         ];
         const network = compileNetwork(
             { layers, outputs: [{ layer: 3, output: 0 }] },
-            tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes })),
+            tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
           ),
           { low, high } = pass(network, sample)[network.output]!.out;
         const means = [0, 1, 2, 3].map((filter) => {
@@ -234,7 +239,7 @@ describe("progressive evaluation, against the real forward pass", () => {
       fc.asyncProperty(seeds, fc.constantFrom("planes", "fixed"), async (seed, layout) => {
         const drawn = drawNetwork(seed, { samples: 4 });
         const report = await evaluateProgressively({ ...requestOf(drawn, layout), tops: [1, 5] });
-        const outputs = forward(drawn, drawn.inputs, drawn.count);
+        const outputs = forward(drawn, drawn.inputs, drawn.sampleCount);
         for (const { top, answers, levels, equal } of report.tops) {
           assert.notEqual(equal, false);
           answers.forEach((answer, sample) => {
@@ -270,7 +275,9 @@ describe("progressive evaluation, against the real forward pass", () => {
         values[values.length >> 1] = odd;
         const spoilt = {
           ...drawn,
-          tensors: drawn.tensors.map((tensor, at) => (at === leaf ? tensorOf(tensor.shape, values) : tensor)),
+          tensors: drawn.tensors.map((tensor, at) =>
+            at === leaf ? floatTensor(tensor.shape, values) : tensor,
+          ),
         };
         const report = await evaluateProgressively({ ...requestOf(spoilt), tops: [1, 5], compare: true });
         for (const { equal } of report.tops) assert.equal(equal, true);
@@ -295,19 +302,22 @@ function requestOf(
   drawn: DrawnNetwork,
   layout: "planes" | "fixed" = "planes",
 ): Omit<ProgressiveRequest, "tops"> {
-  const { architecture, tensors, inputs, count } = drawn,
-    size = inputs.length / count;
+  const { architecture, tensors, inputs, sampleCount } = drawn,
+    size = inputs.length / sampleCount;
   const readHighPlanes = (
     leaf: number,
     planes: number,
   ): Promise<{ bytes: Uint8Array; readBytes: number }> => {
     const { bytes } = tensors[leaf]!;
-    return Promise.resolve({ bytes: masked(bytes, planes), readBytes: (bytes.length * planes) / 4 });
+    return Promise.resolve({
+      bytes: keepHighestPlanes(bytes, planes),
+      readBytes: (bytes.length * planes) / 4,
+    });
   };
   return {
     architecture,
     inputs,
-    count,
+    count: sampleCount,
     forward: (samples) =>
       Promise.resolve(
         forward(

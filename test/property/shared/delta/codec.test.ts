@@ -11,10 +11,10 @@ import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import { loadDeltaKernels } from "../../../../shared/delta/load.js";
 import { dtypeBits, dtypes, tensorByteLength, type DType } from "../../../../shared/tensor/dtype.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import {
   fineTuned,
-  further,
+  continueTuning,
   nearlyEqual,
   noiseTensor,
   tensorOf,
@@ -146,7 +146,10 @@ test("an extrapolation that leaves the finite numbers falls back to the base", (
     wild[i] = special[i % special.length]!;
     before[i] = special[(i + 5) % special.length]!;
   }
-  const child = { ...base, bytes: further(base, previous, 0.5, 1e-6, 3).bytes.slice() };
+  const child = {
+    ...base,
+    bytes: continueTuning(base, previous, { share: 0.5, stepSize: 1e-6, seed: 3 }).bytes.slice(),
+  };
   const own = new Uint32Array(child.bytes.buffer);
   for (let i = 0; i < wild.length; i += 37) own[i] = wild[i]! ^ 1;
   const encoded = roundTrip(child, { base, previous });
@@ -181,7 +184,10 @@ test("fine-tunes, corrections and fresh weights of any shape come back, and smal
         const child = fineTuned(base, step, seed + 1);
         roundTrip(base);
         roundTrip(child, { base });
-        roundTrip(further(child, base, 0.7, step / 10, seed + 2), { base: child, previous: base });
+        roundTrip(continueTuning(child, base, { share: 0.7, stepSize: step / 10, seed: seed + 2 }), {
+          base: child,
+          previous: base,
+        });
         roundTrip(nearlyEqual(base, share, seed + 3), { base });
       },
     ),
@@ -262,7 +268,7 @@ test("large tensors are coded in slabs; slabs that did not change cost nothing",
     const from = { ...base, bytes };
     const child = { ...base, bytes: bytes.slice() };
     child.bytes.set(
-      noise(500, 4).map((byte) => byte & 7),
+      noiseBytes(500, 4).map((byte) => byte & 7),
       100,
     );
     const encoded = roundTrip(child, { base: from });

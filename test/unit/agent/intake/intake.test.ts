@@ -15,7 +15,7 @@ import { failNth, faultyFiles, fullAfter } from "../../../helpers/files/faulty-f
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import type { Files } from "../../../../shared/ports.js";
 import { samples as samplesReader } from "../../../../shared/train/datasets/samples.js";
-import { testProfile } from "../../../helpers/agent-bench.js";
+import { testProfile } from "../../../helpers/agent-fixtures.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 
 const folder = "/home/samples/cam";

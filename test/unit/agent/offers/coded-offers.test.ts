@@ -20,7 +20,7 @@ import { generateKey } from "../../../../shared/trust/keys.js";
 import { signOffer } from "../../../../shared/trust/signatures.js";
 import type { Enrolment } from "../../../../shared/trust/enrolment.js";
 import type { Encoding, ObjectRef, Offer } from "../../../../shared/wire/messages.js";
-import { testProfile } from "../../../helpers/agent-bench.js";
+import { testProfile } from "../../../helpers/agent-fixtures.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 

@@ -10,7 +10,7 @@ import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { loadSaveBase, saveModel } from "../../../../shared/save/save-model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { BlockRequest, ManifestPart, ObjectRef, Want } from "../../../../shared/wire/messages.js";
-import { testProfile } from "../../../helpers/agent-bench.js";
+import { testProfile } from "../../../helpers/agent-fixtures.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 

@@ -13,7 +13,7 @@ import { parseEnrolment } from "../../../../shared/trust/enrolment.js";
 import { generateKey, type PrivateKey } from "../../../../shared/trust/keys.js";
 import { signHead, signReceipt } from "../../../../shared/trust/signatures.js";
 import type { Body, BodyOf, BodyType, Receipt, Welcome } from "../../../../shared/wire/messages.js";
-import { tinySource } from "../../../helpers/agent-bench.js";
+import { tinySource } from "../../../helpers/agent-fixtures.js";
 import { manualClock, seededRandom, type ManualClock } from "../../../helpers/manual-clock.js";
 
 const random = seededRandom("conversation");
@@ -22,7 +22,7 @@ const deviceKey = generateKey(random);
 const enrolment = parseEnrolment({
   kind: "stemma-enrolment",
   format: 1,
-  fleet: "yard",
+  fleet: "test-fleet",
   device: "v1",
   lines: ["cam"],
   mqtt: ["mqtt://127.0.0.1:1"],
@@ -109,7 +109,7 @@ async function bench(): Promise<Bench> {
     async save(seed, base) {
       const saved = await outbox.saveTrained(tinySource(seed), {
         name: "m",
-        fleet: "yard",
+        fleet: "test-fleet",
         device: "v1",
         line: "cam",
         base,
@@ -158,7 +158,7 @@ function receiptOf(
     signature: "",
     kind,
     versionId,
-    fleet: "yard",
+    fleet: "test-fleet",
     device: "v1",
     session,
     position: 9,

@@ -11,7 +11,7 @@ import {
   pauseAfterFailuresMs,
   type ScheduleInput,
 } from "../../../../agent/trainer/schedule.js";
-import { testProfile } from "../../../helpers/agent-bench.js";
+import { testProfile } from "../../../helpers/agent-fixtures.js";
 
 const hour = 3_600_000;
 const room = { allowed: true, left: 1, reason: "" };

@@ -10,7 +10,7 @@ import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import type { Body, Encoding, Want } from "../../../../shared/wire/messages.js";
 import { streamObjectOfBytes } from "../../../../shared/wire/transfer/stream.js";
 import { Simulation, type SimulatedDevice } from "../../../helpers/ingest-simulation.js";
-import { fineTuned, further, weights } from "../../../helpers/related-tensors.js";
+import { fineTuned, continueTuning, weights } from "../../../helpers/related-tensors.js";
 
 const codec = await loadDeltaCodec();
 const shape = [40, 50];
@@ -32,11 +32,11 @@ async function scene({ codes = true, coding = true } = {}): Promise<Scene> {
     limits: { coding },
   });
   await simulation.start();
-  const device = await simulation.add("car", ["a"], codes);
+  const device = await simulation.enroll("car", ["a"], codes);
   const quiet = async (): Promise<void> => {
     for (let still = 0; still < 12;) {
       await simulation.settle(8);
-      if (simulation.onTheWire === 0) still++;
+      if (simulation.messagesInFlight === 0) still++;
       else {
         still = 0;
         await simulation.deliver();
@@ -75,7 +75,13 @@ describe("coded wants", () => {
     await quiet();
     const onward = await device.save(
       "a",
-      { body: further(fineTuned(weights(shape, 1), 1e-4, 2), weights(shape, 1), 0.8, 1e-5, 4) },
+      {
+        body: continueTuning(fineTuned(weights(shape, 1), 1e-4, 2), weights(shape, 1), {
+          share: 0.8,
+          stepSize: 1e-5,
+          seed: 4,
+        }),
+      },
       child.versionId,
     );
     await device.announce();
@@ -88,7 +94,7 @@ describe("coded wants", () => {
         ["tensors", 1, [child.versionId, base.versionId]],
       ],
     );
-    assert.deepEqual(device.coded, [base.versionId, child.versionId, onward.versionId]);
+    assert.deepEqual(device.codedVersions, [base.versionId, child.versionId, onward.versionId]);
     // Stored as it came: coded, against what it travelled with.
     const stored = simulation.repository.objects.encodingOf(idOf(onward, device));
     assert.equal(stored?.base, idOf(child, device));
@@ -107,7 +113,7 @@ describe("coded wants", () => {
         [undefined, undefined],
       ],
     );
-    assert.deepEqual(device.coded, []);
+    assert.deepEqual(device.codedVersions, []);
     assert.ok(device.has(child.versionId, "released"));
   });
 
@@ -132,7 +138,7 @@ describe("coded wants", () => {
     const { simulation, device, base, child, quiet } = await scene();
     let held: Body | undefined;
     // The last block stays on the device while the lease runs out, the base is retired and collected.
-    device.meddle = (body) => {
+    device.intercept = (body) => {
       if (body.type !== "block" || held !== undefined) return body;
       held = body;
       return undefined;
@@ -152,7 +158,7 @@ describe("coded wants", () => {
     const plan = await repository.planCollection();
     assert.ok(plan.dead.some(({ id }) => id === idOf(base, device)));
     await repository.collect(plan);
-    device.meddle = (body) => body;
+    device.intercept = (body) => body;
     await device.announce();
     await quiet();
     assert.ok(device.has(child.versionId, "released"));
@@ -212,7 +218,7 @@ describe("coded wants", () => {
       const given = encoding(idOf(base, device));
       sends(device, given, new Uint8Array(given.byteLength));
       let blocks = 0;
-      device.meddle = (body) => {
+      device.intercept = (body) => {
         if (body.type === "block") blocks++;
         return body;
       };
@@ -238,7 +244,7 @@ describe("coded wants", () => {
         (one) =>
           codec.encodeTensor(
             one.tensors.base,
-            further(one.tensors.child, one.tensors.base, 1, 1e-4, 9).bytes,
+            continueTuning(one.tensors.child, one.tensors.base, { share: 1, stepSize: 1e-4, seed: 9 }).bytes,
             { base: one.tensors.base },
           ),
       ],
@@ -273,13 +279,13 @@ describe("coded wants", () => {
     const { code, bytes } = codec.encodeTensor(tensors.child, tensors.child.bytes, { base: tensors.base });
     sends(device, { code, byteLength: bytes.length, against: idOf(base, device) }, bytes);
     let sent = 0;
-    device.meddle = (body) => (body.type === "block" && ++sent > 1 ? undefined : body);
+    device.intercept = (body) => (body.type === "block" && ++sent > 1 ? undefined : body);
     await device.announce();
     await quiet();
     // The device comes back, and sends the same tensors raw under the same transfer.
     await simulation.disconnect(device);
     await simulation.settle();
-    device.meddle = (body) => body;
+    device.intercept = (body) => body;
     device.streamFor = () => undefined;
     device.forgetSenders();
     await simulation.connect(device);

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import type { SavedModel } from "../../../../shared/save/save-model.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { Simulation, type SimulatedDevice } from "../../../helpers/ingest-simulation.js";
 
 async function orphaned(): Promise<{
@@ -19,16 +19,20 @@ async function orphaned(): Promise<{
     files: memoryFiles({ now: () => simulation.clock.now() }),
   });
   await simulation.start();
-  const device = await simulation.add("car", ["a"]);
-  const base = await device.save("a", { body: noise(9_000, 1), head: noise(500, 2) });
-  const child = await device.save("a", { body: noise(9_000, 1), head: noise(500, 3) }, base.versionId);
+  const device = await simulation.enroll("car", ["a"]);
+  const base = await device.save("a", { body: noiseBytes(9_000, 1), head: noiseBytes(500, 2) });
+  const child = await device.save(
+    "a",
+    { body: noiseBytes(9_000, 1), head: noiseBytes(500, 3) },
+    base.versionId,
+  );
   // The base is gone from the device: it will never be announced.
   device.models.shift();
   await simulation.connect(device);
   const quiet = async (): Promise<void> => {
     for (let still = 0; still < 8;) {
       await simulation.settle();
-      if (simulation.onTheWire === 0) still++;
+      if (simulation.messagesInFlight === 0) still++;
       else {
         still = 0;
         await simulation.deliver();
@@ -81,16 +85,16 @@ describe("a child whose base nobody has", () => {
       files: memoryFiles({ now: () => simulation.clock.now() }),
     });
     await simulation.start();
-    const device = await simulation.add("car", ["a"]);
-    const base = await device.save("a", { body: noise(40_000, 1), head: noise(500, 2) });
-    await device.save("a", { body: noise(40_000, 1), head: noise(500, 3) }, base.versionId);
+    const device = await simulation.enroll("car", ["a"]);
+    const base = await device.save("a", { body: noiseBytes(40_000, 1), head: noiseBytes(500, 2) });
+    await device.save("a", { body: noiseBytes(40_000, 1), head: noiseBytes(500, 3) }, base.versionId);
     device.models.reverse();
     await simulation.connect(device);
     await device.announce();
     for (let step = 0; step < 400; step++) {
       await simulation.settle(2);
       if (step % 7 === 0) await device.announce();
-      if (simulation.onTheWire > 0) await simulation.deliver();
+      if (simulation.messagesInFlight > 0) await simulation.deliver();
     }
     assert.equal(device.unreleased.length, 0);
     // The child came after its base, so that the server asked for one tensor of it and no more.

@@ -138,7 +138,7 @@ test("budgets of nothing are kept where everything is free", () => {
 });
 
 const large = (): ReturnType<typeof randomStorageGraph> =>
-  randomStorageGraph(7, { vertices: 300, edgesEach: 6, snapshots: 40 });
+  randomStorageGraph(7, { vertices: 300, edgesPerVertex: 6, snapshots: 40 });
 
 test("the same input and seed give the same plan; progress only ever falls", () => {
   const told: PlanProgress[] = [];

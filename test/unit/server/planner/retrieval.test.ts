@@ -82,7 +82,7 @@ function replay(
 
 test("schedules of random trees rebuild every member, between the reusable and the independent cost", () => {
   for (let seed = 0; seed < 60; seed++) {
-    const graph = randomStorageGraph(seed, { vertices: 25, edgesEach: 3, snapshots: 4 });
+    const graph = randomStorageGraph(seed, { vertices: 25, edgesPerVertex: 3, snapshots: 4 });
     const tree = new StorageTree(graph, minimumStorageTree(graph));
     const costs = snapshotCosts(graph, tree.recreation, "independent");
     graph.snapshotIds.forEach((_, s) => {

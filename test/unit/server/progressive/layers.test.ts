@@ -23,7 +23,7 @@ import { weightBounds } from "../../../../server/progressive/weight-bounds.js";
 import type { Architecture, LeafLayer } from "../../../../shared/model/model.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
-import { masked, tensorOf } from "../../../helpers/random-network.js";
+import { keepHighestPlanes, floatTensor } from "../../../helpers/random-network.js";
 
 const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000;
 const every: Readonly<Record<string, Activation>> = {
@@ -173,7 +173,7 @@ const dense = (from: number, inputs: number, units: number, activation = "linear
     ],
   );
 const known = (tensors: readonly Tensor[], planes = 4): { bytes: Uint8Array; planes: number }[] =>
-  tensors.map(({ bytes }) => ({ bytes: masked(bytes, planes), planes }));
+  tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes }));
 
 describe("weights by their highest bytes", () => {
   it("are all the float32 numbers that have them", () => {
@@ -207,11 +207,11 @@ describe("decisions", () => {
     const network = compileNetwork(
       chain(input([1]), dense(0, 1, values.length)),
       known([
-        tensorOf(
+        floatTensor(
           [1, values.length],
           values.map(() => 0),
         ),
-        tensorOf([values.length], values),
+        floatTensor([values.length], values),
       ]),
     );
     return decideTop(network, pass(network, [1]), k);
@@ -239,10 +239,10 @@ describe("decisions", () => {
       chain(input([2]), dense(0, 2, 2, "tanh"), dense(1, 2, 2)),
       known(
         [
-          tensorOf([2, 2], [1.3, 0.7, -0.4, 0.9]),
-          tensorOf([2], [0, 0]),
-          tensorOf([2, 2], [1, 1, 1, 1]),
-          tensorOf([2], [0.5, 0]),
+          floatTensor([2, 2], [1.3, 0.7, -0.4, 0.9]),
+          floatTensor([2], [0, 0]),
+          floatTensor([2, 2], [1, 1, 1, 1]),
+          floatTensor([2], [0.5, 0]),
         ],
         1,
       ).map((each, at) =>
@@ -250,7 +250,9 @@ describe("decisions", () => {
           ? each
           : {
               bytes: known([
-                [tensorOf([2], [0, 0]), tensorOf([2, 2], [1, 1, 1, 1]), tensorOf([2], [0.5, 0])][at - 1]!,
+                [floatTensor([2], [0, 0]), floatTensor([2, 2], [1, 1, 1, 1]), floatTensor([2], [0.5, 0])][
+                  at - 1
+                ]!,
               ])[0]!.bytes,
               planes: 4,
             },
@@ -300,7 +302,7 @@ describe("what has no bounds", () => {
     );
   };
   const ones = (shape: readonly number[]): Tensor =>
-    tensorOf(shape, new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(1));
+    floatTensor(shape, new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(1));
 
   it("is refused by name, with what to do", () => {
     refused(

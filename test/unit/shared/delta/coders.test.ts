@@ -22,7 +22,7 @@ import {
   RangeDecoder,
   RangeEncoder,
 } from "../../../../shared/delta/range-coder.js";
-import { noise } from "../../../helpers/noise.js";
+import { noiseBytes } from "../../../helpers/noise-bytes.js";
 
 const counts = fc
   .array(fc.oneof(fc.constant(0), fc.nat(20), fc.nat(2 ** 21)), {
@@ -112,7 +112,7 @@ test("blocks in common are cut out and put back in any rank", () => {
         ),
       fc.constantFrom(1, 2, 4),
       ([shape, other], elementBytes) => {
-        const bytes = noise(
+        const bytes = noiseBytes(
           shape.reduce((all, size) => all * size, elementBytes),
           5,
         );

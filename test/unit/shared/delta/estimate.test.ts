@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
-import { fineTuned, further, nearlyEqual, noiseTensor, weights } from "../../../helpers/related-tensors.js";
+import {
+  fineTuned,
+  continueTuning,
+  nearlyEqual,
+  noiseTensor,
+  weights,
+} from "../../../helpers/related-tensors.js";
 
 const codec = await loadDeltaCodec();
 const base = weights([128, 96], 1);
@@ -18,7 +24,7 @@ test("a retrained model is not coded against another (ModelHub §V-B)", () => {
 
 test("a fine-tuned one is, and with what came before where that tells something", () => {
   const child = fineTuned(base, 1e-4, 3);
-  const onward = further(child, base, 0.9, 1e-5, 4);
+  const onward = continueTuning(child, base, { share: 0.9, stepSize: 1e-5, seed: 4 });
   const astray = fineTuned(child, 1e-4, 5);
   assert.equal(codec.estimate(child, child.bytes, { base }).predictor, "base");
   const { predictor, alpha64 } = codec.estimate(onward, onward.bytes, { base: child, previous: base });

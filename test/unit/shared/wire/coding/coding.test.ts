@@ -25,7 +25,7 @@ import { openTensorCoder, type TensorCoder } from "../../../../../shared/wire/co
 import { maxWireCodedTensorBytes } from "../../../../../shared/wire/limits.js";
 import type { Encoding } from "../../../../../shared/wire/messages.js";
 import { manualClock } from "../../../../helpers/manual-clock.js";
-import { fineTuned, further, noiseTensor, weights } from "../../../../helpers/related-tensors.js";
+import { fineTuned, continueTuning, noiseTensor, weights } from "../../../../helpers/related-tensors.js";
 
 const id = (digit: string): Hash => digit.repeat(64) as Hash;
 const allowed: AllowedCoding = { codec: 1, tensors: new Set([id("a"), id("b")]) };
@@ -121,7 +121,7 @@ describe("what a tensor is coded against", () => {
 describe("a coded stream", () => {
   const one = weights([300, 200], 1),
     tuned = fineTuned(one, 1e-4, 2),
-    onward = further(tuned, one, 0.8, 1e-5, 3),
+    onward = continueTuning(tuned, one, { share: 0.8, stepSize: 1e-5, seed: 3 }),
     counts = noiseTensor("I64", [30], 4);
 
   async function work(

@@ -1,6 +1,6 @@
 /**
- * A real server in this process, a base model in it, and agents of one device with a training that takes no
- * time.
+ * A test environment for agents: a real server in this process with a base model, and agents of one device
+ * whose training is fake and takes no time.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,48 +12,53 @@ import { startServer } from "../../server/main.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { fakeTraining, testProfile, tinyImport, WaitableLog } from "./agent-bench.js";
+import { fakeTraining, testProfile, tinyImport, WaitableLog } from "./agent-fixtures.js";
 import { startTestServer, testFleet, type TestServer } from "./test-server.js";
 
-export interface Yard {
+export interface AgentTestEnvironment {
   readonly server: TestServer;
-  /** Of its broker. */ readonly port: number;
+  /** The port of the server's broker. */
+  readonly mqttPort: number;
   readonly enrolment: Enrolment;
   readonly home: string;
-  agent(options?: AgentOverrides): Promise<Running>;
+  /** Starts an agent on the device's home unless `options.home` names another. */
+  startAgent(options?: AgentTestOverrides): Promise<RunningAgent>;
 }
-export interface AgentOverrides {
+export interface AgentTestOverrides {
   readonly profile?: Readonly<Record<string, unknown>>;
   readonly lines?: Readonly<Record<string, unknown>>;
   readonly ports?: Partial<AgentPorts>;
   readonly log?: WaitableLog;
-  /** Another home than the device's own. */ readonly home?: string;
+  /** A home other than the device's own. */
+  readonly home?: string;
   readonly enrolment?: Enrolment;
 }
-export interface Running {
+export interface RunningAgent {
   readonly handle: AgentHandle;
   readonly log: WaitableLog;
 }
 
-export const line = "cam";
+export const testLine = "cam";
 
-export interface YardOptions {
-  /** Of the model: its size. */ readonly units?: number;
+export interface AgentTestOptions {
+  /** Width of the base model's hidden layer; sets the size of the model. */
+  readonly units?: number;
+  /** The training lines of the device. */
   readonly names?: readonly string[];
   readonly server?: Partial<ServerOptions>;
 }
 
-/** A server with a base model assigned to one device; everything ends with the test. */
-export async function yard(
+/** Starts a server with a base model assigned to one device. Everything is closed when the test ends. */
+export async function startAgentTestEnvironment(
   t: TestContext,
-  { units = 3, names = [line], server: options = {} }: YardOptions = {},
-): Promise<Yard> {
-  const server = await startTestServer(options);
+  { units = 3, names = [testLine], server: serverOptions = {} }: AgentTestOptions = {},
+): Promise<AgentTestEnvironment> {
+  const server = await startTestServer(serverOptions);
   const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
   const running: AgentHandle[] = [];
   t.after(async () => {
     for (const handle of running) await handle.close();
-    await server.end();
+    await server.remove();
     await rm(home, { recursive: true, force: true });
   });
   await importBase(server, "base", "1", units);
@@ -61,23 +66,26 @@ export async function yard(
   await server.handle.operations.assign({
     fleet: testFleet,
     device: "v1",
-    line: names[0] ?? line,
+    line: names[0] ?? testLine,
     model: "base",
   });
-  const agent = async ({
+  const start = async ({
     profile = {},
     lines = Object.fromEntries(
       names.map((name) => [name, { recipe: "fake", dataset: { reader: "images-generated" } }]),
     ),
     ports = {},
     log = new WaitableLog(),
-    home: place = home,
-    enrolment: given = enrolment,
-  }: AgentOverrides = {}): Promise<Running> => {
-    await writeFile(join(place, "enrolment.json"), JSON.stringify(server.moved(given)));
+    home: agentHome = home,
+    enrolment: agentEnrolment = enrolment,
+  }: AgentTestOverrides = {}): Promise<RunningAgent> => {
+    await writeFile(
+      join(agentHome, "enrolment.json"),
+      JSON.stringify(server.withCurrentAddress(agentEnrolment)),
+    );
     const handle = await startAgent(
       {
-        home: place,
+        home: agentHome,
         config: {
           format: 1,
           lines: Object.fromEntries(
@@ -95,11 +103,17 @@ export async function yard(
     running.push(handle);
     return { handle, log };
   };
-  return { server, port: Number(new URL(server.handle.mqttUrl).port), enrolment, home, agent };
+  return {
+    server,
+    mqttPort: Number(new URL(server.handle.mqttUrl).port),
+    enrolment,
+    home,
+    startAgent: start,
+  };
 }
 
-/** Starts a closed server on the port it had: agents know no other. */
-export async function startAgain(server: TestServer, mqttPort: number): Promise<void> {
+/** Starts a closed server again on the same port, because agents keep the address of their enrolment. */
+export async function restartOnSamePort(server: TestServer, mqttPort: number): Promise<void> {
   server.handle = await startServer(
     { home: server.home, fleets: [testFleet], mqttPort, httpPort: 0 },
     silentLog(),
@@ -124,13 +138,14 @@ export async function importBase(
   );
 }
 
-/** Lets everything that is ready run. */
-export const turn = (): Promise<void> =>
+/** Resolves after everything that is ready has run. */
+export const nextEventLoopTurn = (): Promise<void> =>
   new Promise((resolve) => {
     setImmediate(resolve);
   });
-/** Fits events of one version. */
-export const of =
+
+/** A predicate on log fields: true for events of one version. */
+export const isOfVersion =
   (versionId: Hash) =>
   (fields: Readonly<Record<string, unknown>>): boolean =>
     fields["version"] === versionId;

@@ -42,7 +42,7 @@ export async function tinyImport(
 ): Promise<{ readonly bytes: Uint8Array; readonly architecture: string }> {
   const { architecture, tensors } = tinyModel(seed, units);
   const names = defaultNames(architecture);
-  const bytes = await bytesOf(
+  const bytes = await collectBytes(
     safetensorsChunks(
       tensors.map((tensor, at) => ({ name: names.leaves[at] as string, source: sourceOfTensor(tensor) })),
     ),
@@ -50,7 +50,7 @@ export async function tinyImport(
   return { bytes, architecture: JSON.stringify(writeModelJson(architecture, names)) };
 }
 
-export async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+export async function collectBytes(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   for await (const chunk of chunks) parts.push(chunk);
   return new Uint8Array(Buffer.concat(parts));
@@ -93,7 +93,7 @@ export function fakeTraining({
     );
     await writeFile(
       join(folder, "model.safetensors"),
-      await bytesOf(
+      await collectBytes(
         safetensorsChunks(
           changed.map((tensor, at) => ({
             name: (places[at] as { path: string }).path,

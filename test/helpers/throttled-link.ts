@@ -1,22 +1,19 @@
-/**
- * A TCP proxy on loopback that lets so many bits a second through, each way, and counts them: a thin link
- * that is really waited for.
- */
+/** A TCP proxy on loopback that limits the bit rate in each direction in real time, and counts bytes. */
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 
-export interface ThinLink {
+export interface ThrottledLink {
   readonly port: number;
-  /** Bytes that went towards the target so far. */
+  /** Bytes sent to the target so far. */
   readonly bytesUp: number;
   close(): Promise<void>;
 }
 
-/** Bytes that go at once: small against what a second lets through, so that the pace is even. */
+/** Bytes of one write: small compared with the rate per second, so that the pace is even. */
 const sliceBytes = 2048;
 
-/** @param bitsPerSecond of each direction and connection */
-export async function startThinLink(targetPort: number, bitsPerSecond: number): Promise<ThinLink> {
+/** @param bitsPerSecond the rate of each direction of each connection */
+export async function startThrottledLink(targetPort: number, bitsPerSecond: number): Promise<ThrottledLink> {
   const sockets = new Set<Socket>();
   let bytesUp = 0;
   const server = createServer((from) => {
@@ -55,26 +52,26 @@ export async function startThinLink(targetPort: number, bitsPerSecond: number): 
   };
 }
 
-/** Passes on what comes, each slice when the link has had the time for it. */
+/** Forwards data slice by slice, each one when the link has had time to carry it. */
 async function pump(
   from: Socket,
   to: Socket,
   bitsPerSecond: number,
-  passed: (bytes: number) => void,
+  onForwarded: (bytes: number) => void,
 ): Promise<void> {
   let freeAtMs = performance.now();
   try {
     for await (const chunk of from as AsyncIterable<Buffer>) {
-      for (let at = 0; at < chunk.length; at += sliceBytes) {
-        const slice = chunk.subarray(at, at + sliceBytes);
+      for (let offset = 0; offset < chunk.length; offset += sliceBytes) {
+        const slice = chunk.subarray(offset, offset + sliceBytes);
         freeAtMs = Math.max(freeAtMs, performance.now()) + (8000 * slice.length) / bitsPerSecond;
-        // A timer is late by a millisecond or so: what is owed is made up for, not forgotten.
+        // Timers fire about a millisecond late; computing from `freeAtMs` makes up for that.
         const waitMs = freeAtMs - performance.now();
         if (waitMs > 1)
           await new Promise((resolve) => {
             setTimeout(resolve, waitMs);
           });
-        passed(slice.length);
+        onForwarded(slice.length);
         to.write(slice);
       }
     }

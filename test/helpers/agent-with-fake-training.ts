@@ -1,17 +1,25 @@
-// A whole agent in a process of its own whose trainings take no time: `node thread-agent.js HOME UNITS-LOG`.
-// Says each receipt as one JSON line, after it is durable.
+/**
+ * An agent in its own process whose fake training takes no time: `node agent-with-fake-training.js HOME LINE…`.
+ * Prints each log event of level info and above as one line of JSON.
+ */
 import { startAgent } from "../../agent/main.js";
 import { exitWithParent } from "../../shared/cli/exit-with-parent.js";
 import type { Log, LogFields } from "../../shared/ports.js";
-import { fakeTraining, testProfile } from "./agent-bench.js";
+import { fakeTraining, testProfile } from "./agent-fixtures.js";
 
 const [home = "", ...lines] = process.argv.slice(2);
-const say = (event: string, fields: LogFields = {}): void => {
+const printEvent = (event: string, fields: LogFields = {}): void => {
   process.stdout.write(
     `${JSON.stringify({ event, version: fields["version"], line: fields["line"], text: fields["text"] })}\n`,
   );
 };
-const log: Log = { debug: () => undefined, info: say, warn: say, error: say, child: () => log };
+const log: Log = {
+  debug: () => undefined,
+  info: printEvent,
+  warn: printEvent,
+  error: printEvent,
+  child: () => log,
+};
 
 exitWithParent();
 const agent = await startAgent(
