@@ -7,8 +7,8 @@ import { maxChainDepth } from "./object-store.js";
 
 /** What one copy of a tensor is coded against; both absent where its own bytes are enough to decode it. */
 export interface Links {
-  readonly base?: Hash;
-  readonly previous?: Hash;
+  readonly base?: Hash | undefined;
+  readonly previous?: Hash | undefined;
 }
 
 /** Why a tensor cannot be decoded; `id` is the object at fault, which may be the tensor itself. */

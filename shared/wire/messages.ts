@@ -31,8 +31,8 @@ export interface State {
 export interface LineHead {
   readonly line: string;
   readonly sequence: number;
-  readonly versionId?: Hash;
-  readonly activeVersionId?: Hash;
+  readonly versionId?: Hash | undefined;
+  readonly activeVersionId?: Hash | undefined;
 }
 export interface Birth {
   readonly type: "birth";
@@ -42,7 +42,7 @@ export interface Birth {
   readonly oldestProtocol: number;
   readonly heads: readonly LineHead[];
   readonly seenJournalLength: number;
-  readonly seenJournalChain?: Hash;
+  readonly seenJournalChain?: Hash | undefined;
   readonly unreleased: number;
   readonly clockMs: number;
   /** null: unknown. */
@@ -60,7 +60,7 @@ export interface Welcome {
   readonly type: "welcome";
   readonly serverVersion: string;
   readonly protocol: number;
-  readonly head?: WireHead;
+  readonly head?: WireHead | undefined;
   readonly clockMs: number;
   readonly restored: boolean;
   readonly restoredPosition: number;
@@ -107,13 +107,13 @@ export interface Want extends CodingTerms {
  */
 export interface CodingTerms {
   /** Newest format of tensor coding that the receiver decodes; absent: raw only. */
-  readonly codec?: number;
+  readonly codec?: number | undefined;
   /**
    * Versions that the receiver has completely and keeps for this transfer: tensors may be coded against theirs.
    */
-  readonly references?: readonly Hash[];
+  readonly references?: readonly Hash[] | undefined;
   /** Of a resumed transfer: the length that its manifest declared. */
-  readonly streamBytes?: number;
+  readonly streamBytes?: number | undefined;
 }
 /**
  * How an object of the stream is encoded. `code` 0: raw; `byteLength`: its length in the stream; `against`,
@@ -122,8 +122,8 @@ export interface CodingTerms {
 export interface Encoding {
   readonly code: number;
   readonly byteLength: number;
-  readonly against?: Hash;
-  readonly previous?: Hash;
+  readonly against?: Hash | undefined;
+  readonly previous?: Hash | undefined;
 }
 export interface ManifestPart {
   readonly type: "manifest";
@@ -159,7 +159,7 @@ export interface Receipt {
   readonly device: string;
   readonly session: number;
   readonly position: number;
-  readonly head?: WireHead;
+  readonly head?: WireHead | undefined;
   readonly backedUpTo: number;
   readonly name: string;
   readonly version: number;
@@ -170,7 +170,7 @@ export interface Refusal {
   readonly type: "refusal";
   readonly code: string;
   readonly message: string;
-  readonly versionId?: Hash;
+  readonly versionId?: Hash | undefined;
   readonly transfer: string;
   readonly retry: boolean;
   readonly retryAfterMs: number;

@@ -139,7 +139,7 @@ export class ScriptedDevice {
       readonly name?: string;
       readonly line?: string;
       readonly sequence: number;
-      readonly base?: Hash;
+      readonly base?: Hash | undefined;
       readonly device?: string;
       readonly fleet?: string;
       readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];

@@ -5,7 +5,7 @@ import type { BackendChoice, BackendName } from "../training.js";
 
 interface BackendFacts {
   /** The backend that the device's profile asks for; any when absent. */
-  readonly preferred?: BackendName;
+  readonly preferred?: BackendName | undefined;
   /** Folder of the libtensorflow that the native backend is linked to; absent when it is not linked. */
   readonly linkedLibrary?: string;
 }
