@@ -1,5 +1,5 @@
-// Turns captured terminal text into an SVG for the README: node docs/terminal-picture.mjs TITLE < text >
-// picture.svg
+// Draws captured terminal text as an SVG for the README:
+//   node docs/terminal-picture.mjs TITLE < text > picture.svg
 import { readFileSync } from "node:fs";
 
 const [title = ""] = process.argv.slice(2);
@@ -7,19 +7,17 @@ const lines = readFileSync(0, "utf8")
   .replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "")
   .replace(/\s+$/, "")
   .split("\n");
-const cell = { width: 7.25, height: 17 },
-  margin = 16,
-  bar = 28;
+const character = { width: 7.25, height: 17 };
+const margin = 16;
+const bar = 28;
 const width = Math.ceil(
-  Math.max(...lines.map((line) => line.length), title.length) * cell.width + 2 * margin,
+  Math.max(...lines.map((line) => line.length), title.length) * character.width + 2 * margin,
 );
-const height = bar + lines.length * cell.height + 2 * margin;
+const height = bar + lines.length * character.height + 2 * margin;
 const escape = (text) =>
-  text.replace(
-    /[&<>"]/g,
-    (character) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[character],
-  );
-const colour = (line) =>
+  text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
+/** Headings blue, faults red, successes green. */
+const colourOf = (line) =>
   /^\s*(VEHICLE|DEVICE)\b/.test(line)
     ? "#8ab4f8"
     : /kill -9|\bNO\b/.test(line)
@@ -29,7 +27,7 @@ const colour = (line) =>
         : "#e8eaed";
 const rows = lines.map(
   (line, index) =>
-    `<text x="${margin}" y="${bar + margin + (index + 0.75) * cell.height}" fill="${colour(line)}" textLength="${(line.length * cell.width).toFixed(1)}" xml:space="preserve">${escape(line)}</text>`,
+    `<text x="${margin}" y="${bar + margin + (index + 0.75) * character.height}" fill="${colourOf(line)}" textLength="${(line.length * character.width).toFixed(1)}" xml:space="preserve">${escape(line)}</text>`,
 );
 process.stdout
   .write(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">

@@ -1,7 +1,7 @@
 /**
- * Times many devices that announce a small model at the same moment, from the announcement to the
- * signed, fsynced `recorded` receipt, against the floor of the same run: the same models saved by as
- * many concurrent calls into a repository of the same process, without a wire. Asserts nothing.
+ * Many devices announce a small model at the same moment. Measures the time from the announcement to the
+ * signed, fsynced `recorded` receipt, as a ratio to a floor of the same run: the same models saved by as many
+ * concurrent calls into a repository of the same process, without a network. Asserts nothing.
  *
  *   node dist/test/bench/announce.bench.js [-o json] [--devices 200] [--rounds 5] [--bytes 4096] [--quick]
  */
@@ -48,9 +48,9 @@ interface Answer {
 
 const seedOf = (round: number, device: number): number => 1 + round * 100_003 + device;
 
-// The devices, all in one process of their own.
+// The devices, all in one child process.
 
-async function devices(): Promise<void> {
+function runDevices(): void {
   let connected: ScriptedDevice[] = [];
   let prepared: SavedModel[] = [];
   const perform = async (order: Order): Promise<Answer> => {
@@ -63,14 +63,17 @@ async function devices(): Promise<void> {
       }
     } else if (order.do === "prepare") {
       prepared = await Promise.all(
-        connected.map((device, at) =>
-          device.save({ w: noiseBytes(modelBytes, seedOf(order.round, at)) }, { sequence: order.round + 1 }),
+        connected.map((device, index) =>
+          device.save(
+            { w: noiseBytes(modelBytes, seedOf(order.round, index)) },
+            { sequence: order.round + 1 },
+          ),
         ),
       );
     } else if (order.do === "announce") {
       const latenciesMs = await Promise.all(
-        connected.map(async (device, at) => {
-          const saved = prepared[at] as SavedModel;
+        connected.map(async (device, index) => {
+          const saved = prepared[index]!;
           const from = performance.now();
           await device.announce(saved);
           await device.receipt("recorded", saved.versionId);
@@ -111,32 +114,32 @@ async function main(): Promise<void> {
   const child = fork(fileURLToPath(import.meta.url), process.argv.slice(2), {
     env: { ...process.env, STEMMA_BENCH_DEVICES: "1" },
   });
-  const ask = async (order: Order): Promise<Answer> => {
+  const perform = async (order: Order): Promise<Answer> => {
     child.send(order);
     return (await once(child, "message"))[0] as Answer;
   };
   try {
     const enrolments: Enrolment[] = [];
-    for (let at = 0; at < deviceCount; at++)
+    for (let index = 0; index < deviceCount; index++)
       enrolments.push(
         parseEnrolment(
-          await server.operations.enroll({ fleet, device: `v${at}`, lines: ["line"], profile: "generic" }),
+          await server.operations.enroll({ fleet, device: `v${index}`, lines: ["line"], profile: "generic" }),
         ),
       );
-    const { wallMs: connectMs } = await ask({ do: "connect", enrolments });
-    const wall: number[] = [],
-      floorWall: number[] = [],
-      latencies: number[] = [],
-      floorLatencies: number[] = [];
+    const { wallMs: connectMs } = await perform({ do: "connect", enrolments });
+    const wall: number[] = [];
+    const floorWall: number[] = [];
+    const latencies: number[] = [];
+    const floorLatencies: number[] = [];
     for (let round = 0; round < rounds; round++) {
-      await ask({ do: "prepare", round });
-      const answer = await ask({ do: "announce", round });
+      await perform({ do: "prepare", round });
+      const answer = await perform({ do: "announce", round });
       wall.push(answer.wallMs);
       latencies.push(...answer.latenciesMs);
       const began = performance.now();
       floorLatencies.push(
         ...(await Promise.all(
-          Array.from({ length: deviceCount }, async (_, at) => {
+          Array.from({ length: deviceCount }, async (_, index) => {
             const from = performance.now();
             await floor.save(
               opaqueModelSource([
@@ -144,10 +147,10 @@ async function main(): Promise<void> {
                   name: "w",
                   dtype: "F32",
                   shape: [modelBytes / 4],
-                  bytes: noiseBytes(modelBytes, seedOf(round, at)),
+                  bytes: noiseBytes(modelBytes, seedOf(round, index)),
                 },
               ]),
-              { name: `m${at}`, device: `v${at}`, line: "line", environment: { backend: "none" } },
+              { name: `m${index}`, device: `v${index}`, line: "line", environment: { backend: "none" } },
             );
             return performance.now() - from;
           }),
@@ -155,7 +158,7 @@ async function main(): Promise<void> {
       );
       floorWall.push(performance.now() - began);
     }
-    await ask({ do: "end" });
+    await perform({ do: "end" });
     report({ connectMs, wall, floorWall, latencies, floorLatencies });
   } finally {
     if (child.exitCode === null) child.kill();
@@ -174,9 +177,10 @@ interface Figures {
   readonly floorLatencies: readonly number[];
 }
 function report({ connectMs, wall, floorWall, latencies, floorLatencies }: Figures): void {
-  const at = (values: readonly number[], share: number): number =>
+  const percentile = (values: readonly number[], share: number): number =>
     [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN;
-  const rate = (walls: readonly number[]): number => Math.round(deviceCount / (at(walls, 0.5) / 1000));
+  const rate = (walls: readonly number[]): number =>
+    Math.round(deviceCount / (percentile(walls, 0.5) / 1000));
   const round = (value: number): number => Number(value.toFixed(2));
   const result = {
     devices: deviceCount,
@@ -185,18 +189,18 @@ function report({ connectMs, wall, floorWall, latencies, floorLatencies }: Figur
     connectsPerSecond: Math.round(deviceCount / (connectMs / 1000)),
     recordedPerSecond: rate(wall),
     floorPerSecond: rate(floorWall),
-    ratio: round(at(wall, 0.5) / at(floorWall, 0.5)),
-    p50Ratio: round(at(latencies, 0.5) / at(floorLatencies, 0.5)),
-    p99Ratio: round(at(latencies, 0.99) / at(floorLatencies, 0.99)),
-    p50Ms: Math.round(at(latencies, 0.5)),
-    p99Ms: Math.round(at(latencies, 0.99)),
+    ratio: round(percentile(wall, 0.5) / percentile(floorWall, 0.5)),
+    p50Ratio: round(percentile(latencies, 0.5) / percentile(floorLatencies, 0.5)),
+    p99Ratio: round(percentile(latencies, 0.99) / percentile(floorLatencies, 0.99)),
+    p50Ms: Math.round(percentile(latencies, 0.5)),
+    p99Ms: Math.round(percentile(latencies, 0.99)),
   };
   if (options.output === "json") {
     console.log(JSON.stringify(result));
     return;
   }
   console.log(
-    `${deviceCount} devices announce ${modelBytes} bytes each at once, ${rounds} rounds; floor: as many concurrent saves without a wire`,
+    `${deviceCount} devices announce ${modelBytes} bytes each at the same moment, ${rounds} rounds; floor: as many concurrent saves without a network`,
   );
   console.log(
     `  recorded ${result.recordedPerSecond}/s, floor ${result.floorPerSecond}/s, ratio ${result.ratio}; connects ${result.connectsPerSecond}/s`,
@@ -207,4 +211,4 @@ function report({ connectMs, wall, floorWall, latencies, floorLatencies }: Figur
 }
 
 if (process.env["STEMMA_BENCH_DEVICES"] === undefined) await main();
-else await devices();
+else runDevices();

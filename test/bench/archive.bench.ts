@@ -1,18 +1,18 @@
 /**
- * Time to retrieve a snapshot from a real store under three plans: everything materialised, least storage,
- * and planned with α = 1.6; full and by the highest two bytes and one byte of every number; under three
- * schemes (ModelHub's table V). `stemma bench archive [--quick] [-o json]`.
+ * Time to retrieve a snapshot from a store on disk under three plans (everything materialised, least storage,
+ * planned with α = 1.6), complete and by the highest two bytes and the highest byte of every number, under
+ * three retrieval schemes (ModelHub's table V). `stemma bench archive [--quick] [-o json]`.
  *
- * Repositories are generated with parameters: one like the paper's SD, in which most trainings go far, and
- * one like the fine-tunes measured elsewhere. They are saved, planned and applied in byte planes as
- * `storage plan --layout planes` and `storage apply` do, then read from a store opened anew, out of the
- * system's cache. Times are of the processor, wall the clock's. Every one is also given as a multiple of
- * materialised, full, under the same scheme in the same run, best of STEMMA_BENCH_ROUNDS (2) rounds. Asserts
- * nothing.
+ * Repositories are generated with parameters: one like the paper's SD, whose trainings mostly move weights
+ * far, and one like the fine-tunes measured elsewhere. They are saved, planned and applied in byte planes as
+ * `storage plan --layout planes` and `storage apply` do, then read from a newly opened store out of the
+ * operating system's cache. Times are processor time; "wall" is elapsed time. Every time is also given as a
+ * multiple of the materialised plan's complete retrieval under the same scheme in the same run, best of
+ * STEMMA_BENCH_ROUNDS (2) rounds. Asserts nothing.
  *
- * independent: every tensor's path retraced, one after the other; parallel: the longest path of the
- * snapshot (the paper's definition); wall: all tensors asked for at once, in this one process; reusable:
- * one after the other, shared work done once (the store's cache of decoded tensors, its default size).
+ * independent: the path of every tensor retraced, one after the other; parallel: the longest path of the
+ * snapshot (the paper's definition); wall: all tensors requested concurrently, in this one process; reusable:
+ * one after the other with shared work done once (the store's cache of decoded tensors, its default size).
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -43,7 +43,7 @@ const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (options.quick ? 1 :
 const size = options.quick
   ? { versions: 3, checkpoints: 3, snapshotBytes: 1e6 }
   : { versions: 4, checkpoints: 6, snapshotBytes: 16e6 };
-/** Deltas of 19 bits are what 200 steps of SGD left (docs/performance.md); SD's own hardly pay. */
+/** Deltas of 19 bits are what 200 steps of SGD left (docs/performance.md); SD's own deltas hardly save bytes. */
 const repositories: Readonly<Record<string, RepositoryOptions>> = {
   "like SD": { ...sdLike, ...size },
   "like fine-tunes": { ...sdLike, ...size, deltaBits: 19, rateBits: 2, frozenShare: 0.5 },
@@ -58,26 +58,26 @@ const queries = [
   { query: "2 bytes", planes: 2 },
   { query: "1 byte", planes: 1 },
 ] as const;
-/** What is read lies in the system's cache here, so it is planned for that. */
+/** Reads come from the operating system's cache here, so the plan assumes its rate. */
 const readBytesPerSecond = 2e9;
 
 const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-async function timed(work: () => Promise<unknown>): Promise<number> {
+async function elapsedMs(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
   await work();
   return performance.now() - start;
 }
-/** Milliseconds of processor time: what is read lies in the cache, and others work on this machine too. */
-async function worked(work: () => Promise<unknown>): Promise<number> {
+/** Reads come from the cache, and other processes use this machine too: processor time is steadier. */
+async function processorMs(work: () => Promise<unknown>): Promise<number> {
   const before = process.cpuUsage();
   await work();
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1000;
 }
 
-const mostMeasured = 8;
+const maxMeasuredSnapshots = 8;
 
 type Snapshot = readonly Hash[];
 interface Times {
@@ -85,7 +85,8 @@ interface Times {
   readonly parallelMs: number;
   readonly wallMs: number;
   readonly reusableMs: number;
-  /** Bytes read of the store, for one snapshot with every path retraced. */ readonly readBytes: number;
+  /** Bytes read from the store for one snapshot with every path retraced. */
+  readonly readBytes: number;
 }
 
 async function fill(repository: FleetRepository, generated: RepositoryOptions): Promise<readonly Snapshot[]> {
@@ -122,24 +123,24 @@ async function withStore<Result>(
 }
 
 /**
- * All of a tensor, verified, or its highest planes, which no hash can verify. Returns the stored bytes that
- * were read.
+ * Reads a complete tensor, verified, or its highest planes, which no hash can verify. Returns how many stored
+ * bytes were read.
  */
 async function retrieve(store: PackStore, id: Hash, planes: number): Promise<number> {
   if (planes < 4) return (await store.readHighPlanes(id, planes)).readBytes;
   await tensorOfSource(store.openTensor(id));
   let read = 0;
-  for (let at: Hash | undefined = id; at !== undefined;) {
-    const lies: TensorEncoding = store.encodingOf(at)!;
-    read += lies.storedBytes;
-    at = lies.base;
+  for (let current: Hash | undefined = id; current !== undefined;) {
+    const encoding: TensorEncoding = store.encodingOf(current)!;
+    read += encoding.storedBytes;
+    current = encoding.base;
   }
   return read;
 }
 
-/** Evenly over the whole history: to read every one would tell no more. */
+/** Evenly over the complete history: reading every snapshot would not change the means. */
 function sampleOf(snapshots: readonly Snapshot[]): readonly Snapshot[] {
-  const count = Math.min(mostMeasured, snapshots.length);
+  const count = Math.min(maxMeasuredSnapshots, snapshots.length);
   return Array.from(
     { length: count },
     (_, i) => snapshots[Math.floor(((i + 0.5) * snapshots.length) / count)]!,
@@ -147,8 +148,8 @@ function sampleOf(snapshots: readonly Snapshot[]): readonly Snapshot[] {
 }
 
 /**
- * One snapshot once: every path by itself, all at once, and one after the other from a store with nothing in
- * its cache yet.
+ * Measures one snapshot once: every path alone, all concurrently, and one after the other from a store whose
+ * cache is empty.
  */
 async function measureSnapshot(
   folder: string,
@@ -160,13 +161,13 @@ async function measureSnapshot(
   let readBytes = 0;
   for (const id of tensors)
     paths.push(
-      await worked(async () => {
+      await processorMs(async () => {
         readBytes += await retrieve(uncached, id, planes);
       }),
     );
-  const wallMs = await timed(() => Promise.all(tensors.map((id) => retrieve(uncached, id, planes))));
+  const wallMs = await elapsedMs(() => Promise.all(tensors.map((id) => retrieve(uncached, id, planes))));
   const reusableMs = await withStore(folder, undefined, (fresh) =>
-    worked(async () => {
+    processorMs(async () => {
       for (const id of tensors) await retrieve(fresh, id, planes);
     }),
   );
@@ -174,7 +175,8 @@ async function measureSnapshot(
 }
 
 /**
- * Means over snapshots of the best of the rounds: others work on this machine too. The first round warms up.
+ * Means over snapshots of each one's best round, because other processes use this machine too. The first
+ * round warms up.
  */
 async function measure(folder: string, snapshots: readonly Snapshot[], planes: number): Promise<Times> {
   const best = snapshots.map((): Times => ({
@@ -188,32 +190,32 @@ async function measure(folder: string, snapshots: readonly Snapshot[], planes: n
     for (let round = 0; round <= rounds; round++) {
       globalThis.gc?.();
       for (const [s, tensors] of snapshots.entries()) {
-        const times = await measureSnapshot(folder, uncached, tensors, planes),
-          before = best[s]!;
-        const least = (key: keyof Times): number => Math.min(before[key], times[key]);
+        const times = await measureSnapshot(folder, uncached, tensors, planes);
+        const before = best[s]!;
+        const minOf = (key: keyof Times): number => Math.min(before[key], times[key]);
         if (round > 0)
           best[s] = {
-            independentMs: least("independentMs"),
-            parallelMs: least("parallelMs"),
-            wallMs: least("wallMs"),
-            reusableMs: least("reusableMs"),
-            readBytes: least("readBytes"),
+            independentMs: minOf("independentMs"),
+            parallelMs: minOf("parallelMs"),
+            wallMs: minOf("wallMs"),
+            reusableMs: minOf("reusableMs"),
+            readBytes: minOf("readBytes"),
           };
       }
     }
   });
-  const of = (key: keyof Times): number => mean(best.map((times) => times[key]));
+  const meanOf = (key: keyof Times): number => mean(best.map((times) => times[key]));
   return {
-    independentMs: of("independentMs"),
-    parallelMs: of("parallelMs"),
-    wallMs: of("wallMs"),
-    reusableMs: of("reusableMs"),
-    readBytes: of("readBytes"),
+    independentMs: meanOf("independentMs"),
+    parallelMs: meanOf("parallelMs"),
+    wallMs: meanOf("wallMs"),
+    reusableMs: meanOf("reusableMs"),
+    readBytes: meanOf("readBytes"),
   };
 }
 
-/** Plans and applies on the repository of a home, and lets go of it again. */
-async function store(
+/** Plans and applies on the repository of a home, then closes it. */
+async function planAndApply(
   path: string,
   archive: Archive,
   ratio: number | null,
@@ -223,8 +225,8 @@ async function store(
   readonly predictedMs: number;
   readonly deepest: number;
 }> {
-  const home = await openNodeHome(path),
-    repository = await openRepository(home, "local");
+  const home = await openNodeHome(path);
+  const repository = await openRepository(home, "local");
   try {
     const plan = await archive.plan(repository, {
       ratio,
@@ -236,7 +238,7 @@ async function store(
     if (report.stopped !== null || report.failed.length > 0 || report.left > 0)
       throw new StemmaError(
         "INTERNAL",
-        `The plan was not carried out: ${JSON.stringify({ stopped: report.stopped, failed: report.failed.slice(0, 3), left: report.left })}.`,
+        `The plan was not applied completely: ${JSON.stringify({ stopped: report.stopped, failed: report.failed.slice(0, 3), left: report.left })}.`,
       );
     const deepest = Math.max(
       ...plan.plan.vertices.map(({ vertex }) => repository.objects.encodingOf(vertex as Hash)?.depth ?? 0),
@@ -258,16 +260,16 @@ async function benchRepository(
   generated: RepositoryOptions,
   folder: string,
 ): Promise<Record<string, unknown> & { readonly rows: readonly Row[] }> {
-  const path = join(folder, name.replaceAll(" ", "-")),
-    packs = join(path, "fleets", "local", "packs");
-  const home = await openNodeHome(path),
-    repository = await openRepository(home, "local");
-  const snapshots = await fill(repository, generated),
-    tensors = [...new Set(snapshots.flat())];
-  const rawBytes = sum(tensors.map((id) => repository.objects.stat(id)!.byteLength)),
-    snapshotBytes = mean(
-      sampleOf(snapshots).map((own) => sum(own.map((id) => repository.objects.stat(id)!.byteLength))),
-    );
+  const path = join(folder, name.replaceAll(" ", "-"));
+  const packs = join(path, "fleets", "local", "packs");
+  const home = await openNodeHome(path);
+  const repository = await openRepository(home, "local");
+  const snapshots = await fill(repository, generated);
+  const tensors = [...new Set(snapshots.flat())];
+  const rawBytes = sum(tensors.map((id) => repository.objects.stat(id)!.byteLength));
+  const snapshotBytes = mean(
+    sampleOf(snapshots).map((own) => sum(own.map((id) => repository.objects.stat(id)!.byteLength))),
+  );
   await repository.close();
   await home.close();
   const sample = sampleOf(snapshots);
@@ -292,7 +294,7 @@ async function benchRepository(
     },
   ];
   for (const { plan, ratio } of plans) {
-    const stored = await store(path, archive, ratio);
+    const stored = await planAndApply(path, archive, ratio);
     for (const { query, planes } of queries) {
       const times = await measure(packs, sample, planes);
       rows.push({

@@ -1,22 +1,23 @@
-/** Draws bits a parameter by pair of models and by method, as bars, as an SVG. Pure. */
+/** Draws a bar chart of bits per parameter, by pair of models and by method, as an SVG. Pure. */
 import { colourOf, escape, round } from "./svg.js";
 
 export interface BarGroup {
   readonly name: string;
-  /** By series; undefined: not known. */ readonly values: readonly (number | undefined)[];
+  /** One per series; undefined: unknown. */
+  readonly values: readonly (number | undefined)[];
 }
 
 const plot = { left: 50, top: 56, height: 260, bar: 22, gap: 34 };
-const most = 32,
-  step = 8;
+const maxBits = 32;
+const step = 8;
 
 export function barChart(title: string, series: readonly string[], groups: readonly BarGroup[]): string {
-  const groupWidth = series.length * plot.bar + plot.gap,
-    plotWidth = groups.length * groupWidth,
-    width = plot.left + plotWidth + 30,
-    height = plot.top + plot.height + 80;
-  const y = (value: number): number => round(plot.top + plot.height * (1 - value / most));
-  const ticks = Array.from({ length: most / step + 1 }, (_, i) => i * step);
+  const groupWidth = series.length * plot.bar + plot.gap;
+  const plotWidth = groups.length * groupWidth;
+  const width = plot.left + plotWidth + 30;
+  const height = plot.top + plot.height + 80;
+  const y = (value: number): number => round(plot.top + plot.height * (1 - value / maxBits));
+  const ticks = Array.from({ length: maxBits / step + 1 }, (_, i) => i * step);
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" role="img">`,
     `<title>${escape(title)}</title>`,

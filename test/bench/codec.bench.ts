@@ -1,10 +1,11 @@
 /**
- * Size and speed of the delta codec: `stemma bench codec [BASE CHILD [PREVIOUS]]` on any safetensors
- * files, by tensor and in total; without files, ModelHub's three scenarios (§V-B): retrained, fine-tuned,
- * adjacent checkpoints, on the fine-tunes below STEMMA_DATA where they are, else on generated models.
- * Beside raw, gzip, and the difference (subtracted, xored) in byte planes with zstd where a zstd is on
- * the path. Speeds are processor time, best of STEMMA_BENCH_ROUNDS (7), as shares of SHA-256 over the
- * same bytes in the same run. Asserts nothing; `-o json` prints JSON, `--svg FILE` draws the fine-tunes.
+ * Size and speed of the delta codec. `stemma bench codec [BASE CHILD [PREVIOUS]]` measures any safetensors
+ * files, by tensor and in total. Without files it measures ModelHub's three scenarios (§V-B), retrained,
+ * fine-tuned and adjacent checkpoints, on the fine-tunes below STEMMA_DATA, or on generated models when they
+ * are not there. For comparison it prints raw, gzip, and the difference (subtracted, xored) in byte planes
+ * compressed with zstd when a zstd is on the path. Speeds are processor time, best of STEMMA_BENCH_ROUNDS (7),
+ * as shares of SHA-256 over the same bytes in the same run. Asserts nothing; `-o json` prints JSON, `--svg
+ * FILE` draws the fine-tunes.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -30,15 +31,15 @@ interface Comparison {
   readonly previous?: readonly [string, Model];
 }
 
-const words = process.argv.slice(2),
-  asJson = words.includes("json"),
-  quick = words.includes("--quick");
+const args = process.argv.slice(2);
+const asJson = args.includes("json");
+const quick = args.includes("--quick");
 const valued = ["-o", "--output", "--svg"];
-const files = words.filter((word, i) => !word.startsWith("-") && !valued.includes(words[i - 1] ?? ""));
-const svgFile = words[words.indexOf("--svg") + 1 || words.length];
+const files = args.filter((arg, i) => !arg.startsWith("-") && !valued.includes(args[i - 1] ?? ""));
+const svgFile = args[args.indexOf("--svg") + 1 || args.length];
 /**
- * Peers on these very pairs, bits a parameter, computed apart from this project: FM-Delta's bound (the
- * entropy of its ordered-integer differences) and ZipNN on the xor with the base. By name of the child.
+ * Peers on the same pairs, in bits per parameter, computed outside this project: FM-Delta's bound (the
+ * entropy of its ordered-integer differences) and ZipNN on the xor with the base. By the child's name.
  */
 const peers: Readonly<Record<string, readonly [fmDelta: number, zipNn: number | undefined]>> = {
   "lstm-sgd1e-3-10": [15.895, 17.97],
@@ -58,23 +59,23 @@ async function readModel(path: string): Promise<readonly [string, Model]> {
   return [basename(path).replace(/\.safetensors$/, ""), new Map(tensors)];
 }
 
-/** A small network's shapes, for where there are no files. */
+/** A small network's shapes, used when there are no files. */
 const shapes = [[64, 3, 3, 3], [128, 64, 3, 3], [256, 128, 1, 1], [512, 256], [512], [10, 512], [10]];
-function generated(of: (shape: readonly number[], index: number) => Tensor): Model {
-  return new Map(shapes.map((shape, i) => [`layer${i}`, of(shape, i)]));
+function generated(makeTensor: (shape: readonly number[], index: number) => Tensor): Model {
+  return new Map(shapes.map((shape, i) => [`layer${i}`, makeTensor(shape, i)]));
 }
 
 /**
- * A child that trained only its last layer, as ModelHub's VGG-Salient did: the last two tensors are its own.
+ * A child that trained only its last layer, as ModelHub's VGG-Salient did: only its last two tensors differ.
  */
 function lastLayerOf(
   [name, child]: readonly [string, Model],
   [, base]: readonly [string, Model],
 ): readonly [string, Model] {
-  const own = new Set([...child.keys()].slice(-2));
+  const changed = new Set([...child.keys()].slice(-2));
   return [
     `${name}, last layer`,
-    new Map([...child].map(([key, tensor]) => [key, own.has(key) ? tensor : (base.get(key) ?? tensor)])),
+    new Map([...child].map(([key, tensor]) => [key, changed.has(key) ? tensor : (base.get(key) ?? tensor)])),
   ];
 }
 
@@ -85,8 +86,8 @@ async function scenarios(): Promise<readonly Comparison[]> {
       { scenario: "given", base: base!, child: child!, ...(previous === undefined ? {} : { previous }) },
     ];
   }
-  const first = generated((shape, i) => weights(shape, 100 + i)),
-    second = generated((shape, i) => weights(shape, 200 + i));
+  const first = generated((shape, i) => weights(shape, 100 + i));
+  const second = generated((shape, i) => weights(shape, 200 + i));
   const retrained: Comparison = {
     scenario: "retrained",
     base: ["generated-1", first],
@@ -97,14 +98,14 @@ async function scenarios(): Promise<readonly Comparison[]> {
     readModel(join(folder, `${name}.safetensors`));
   if (!existsSync(join(folder, "lstm-base.safetensors"))) {
     console.error(`codec: no fine-tunes below ${folder}, so models are generated; set STEMMA_DATA`);
-    const tuned = generated((shape, i) => fineTuned(first.get(`layer${i}`)!, 1e-4, 300 + i)),
-      next = generated((shape, i) =>
-        continueTuning(tuned.get(`layer${i}`)!, first.get(`layer${i}`)!, {
-          share: 0.8,
-          stepSize: 1e-5,
-          seed: 400 + i,
-        }),
-      );
+    const tuned = generated((shape, i) => fineTuned(first.get(`layer${i}`)!, 1e-4, 300 + i));
+    const next = generated((shape, i) =>
+      continueTuning(tuned.get(`layer${i}`)!, first.get(`layer${i}`)!, {
+        share: 0.8,
+        stepSize: 1e-5,
+        seed: 400 + i,
+      }),
+    );
     return [
       retrained,
       { scenario: "fine-tuned", base: ["generated-1", first], child: ["generated-1a", tuned] },
@@ -151,8 +152,8 @@ function zstd(bytes: Uint8Array): number {
 }
 
 /**
- * A whole model's difference in byte planes of four, as peers arrange it before a general compressor; tensors
- * without a like base as they are.
+ * A complete model's difference in four byte planes, as peers arrange it before a general-purpose compressor.
+ * A tensor without a base of its length stays as it is.
  */
 function planesOf(
   pairs: readonly (readonly [Tensor, Tensor | undefined])[],
@@ -160,21 +161,21 @@ function planesOf(
 ): Uint8Array {
   const planes: Uint8Array[][] = [[], [], [], []];
   for (const [{ bytes }, base] of pairs) {
-    const whole = bytes.length & ~3,
-      own = new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
-      from =
-        base === undefined
-          ? undefined
-          : new DataView(base.bytes.buffer, base.bytes.byteOffset, base.bytes.length);
-    const parts = planes.map(() => new Uint8Array(whole / 4));
-    for (let at = 0; at < whole; at += 4) {
+    const wordBytes = bytes.length & ~3;
+    const own = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    const from =
+      base === undefined
+        ? undefined
+        : new DataView(base.bytes.buffer, base.bytes.byteOffset, base.bytes.length);
+    const parts = planes.map(() => new Uint8Array(wordBytes / 4));
+    for (let at = 0; at < wordBytes; at += 4) {
       const word = combine(own.getUint32(at, true), from?.getUint32(at, true) ?? 0);
       parts.forEach((part, plane) => {
         part[at / 4] = word >>> (8 * plane);
       });
     }
     parts.forEach((part, plane) => planes[plane]!.push(part));
-    planes[3]!.push(bytes.subarray(whole));
+    planes[3]!.push(bytes.subarray(wordBytes));
   }
   return new Uint8Array(Buffer.concat(planes.flat()));
 }
@@ -202,18 +203,19 @@ function measure(
   const sha = (): void => {
     for (const [tensor] of pairs) createHash("sha256").update(tensor.bytes).digest();
   };
-  const code = (): void => {
+  const encode = (): void => {
     for (const [tensor, references] of pairs) codec.encodeTensor(tensor, tensor.bytes, references);
   };
   const decode = (): void =>
     pairs.forEach(([tensor, references], i) =>
       codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length),
     );
-  // Small models several times in a round, that a clock's step is no matter; the first round warms up.
-  const repeats = Math.max(1, Math.round(4_000_000 / bytes)),
-    best = [Infinity, Infinity, Infinity];
+  // Small models run several times in a round, so that the clock's resolution does not matter. The first round
+  // warms up.
+  const repeats = Math.max(1, Math.round(4_000_000 / bytes));
+  const best = [Infinity, Infinity, Infinity];
   for (let round = 0; round <= rounds; round++) {
-    [sha, code, decode].forEach((run, i) => {
+    [sha, encode, decode].forEach((run, i) => {
       const ms =
         processorMs(() => {
           for (let repeat = 0; repeat < repeats; repeat++) run();
@@ -221,8 +223,8 @@ function measure(
       if (round > 0) best[i] = Math.min(best[i]!, ms);
     });
   }
-  const [shaMs, inMs, outMs] = best as [number, number, number],
-    rate = (ms: number): number => bytes / ms / 1000;
+  const [shaMs, inMs, outMs] = best as [number, number, number];
+  const rate = (ms: number): number => bytes / ms / 1000;
   return {
     inMegabytesPerSecond: rate(inMs),
     outMegabytesPerSecond: rate(outMs),
@@ -231,17 +233,20 @@ function measure(
   };
 }
 
-const codeNames = Object.fromEntries(Object.entries(encodingCodes).map(([name, code]) => [code, name]));
-const kernels = await loadDeltaKernels(),
-  codec = createDeltaCodec(kernels),
-  twin = createDeltaCodec(plainKernels());
+const encodingNames = Object.fromEntries(Object.entries(encodingCodes).map(([name, code]) => [code, name]));
+const kernels = await loadDeltaKernels();
+const codec = createDeltaCodec(kernels);
+const plainCodec = createDeltaCodec(plainKernels());
 
-function compare({
-  scenario,
-  base,
-  child,
-  previous,
-}: Comparison): Record<string, unknown> & { readonly tensors: readonly Record<string, unknown>[] } {
+interface ComparisonResult extends Record<string, unknown> {
+  readonly scenario: string;
+  readonly base: string | undefined;
+  readonly child: string;
+  readonly previous: string | undefined;
+  readonly tensors: readonly Record<string, unknown>[];
+}
+
+function compare({ scenario, base, child, previous }: Comparison): ComparisonResult {
   const pairs = [...child[1]].map(
     ([name, tensor]) => [tensor, { base: base?.[1].get(name), previous: previous?.[1].get(name) }] as const,
   );
@@ -252,12 +257,12 @@ function compare({
         codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length),
       )
     )
-      throw new Error(`tensor ${i} of ${child[0]} did not come back`);
+      throw new Error(`tensor ${i} of ${child[0]} was not decoded to its own bytes`);
   });
   const tensors = [...child[1]].map(([name, tensor], i) => {
-    const { code, bytes, against } = encoded[i]!,
-      numbers = (8 * tensor.bytes.length) / dtypeBits(tensor.dtype);
-    // One byte a tensor for its code, as a pack or a manifest keeps it.
+    const { code, bytes, against } = encoded[i]!;
+    const numbers = (8 * tensor.bytes.length) / dtypeBits(tensor.dtype);
+    // One byte per tensor for its encoding's code, as in a pack or a manifest.
     return {
       name,
       dtype: tensor.dtype,
@@ -265,22 +270,22 @@ function compare({
       rawBytes: tensor.bytes.length,
       bytes: bytes.length + 1,
       bitsPerParameter: (8 * (bytes.length + 1)) / Math.max(1, numbers),
-      encoding: codeNames[code],
+      encoding: encodingNames[code],
       against: against.previous ? "base and previous" : against.base ? "base" : "nothing",
       numbers,
     };
   });
-  const sum = (of: (row: (typeof tensors)[number]) => number): number =>
-    tensors.reduce((total, row) => total + of(row), 0);
-  const rawBytes = sum((row) => row.rawBytes),
-    totalBytes = sum((row) => row.bytes),
-    numbers = sum((row) => row.numbers);
-  const like = pairs.map(
+  const sum = (valueOf: (row: (typeof tensors)[number]) => number): number =>
+    tensors.reduce((total, row) => total + valueOf(row), 0);
+  const rawBytes = sum((row) => row.rawBytes);
+  const totalBytes = sum((row) => row.bytes);
+  const numbers = sum((row) => row.numbers);
+  const withLikeBase = pairs.map(
     ([tensor, references]) =>
       [tensor, references.base?.bytes.length === tensor.bytes.length ? references.base : undefined] as const,
   );
   const planes = (combine: (own: number, from: number) => number): number | undefined =>
-    hasZstd ? zstd(planesOf(like, combine)) : undefined;
+    hasZstd ? zstd(planesOf(withLikeBase, combine)) : undefined;
   return {
     scenario,
     base: base?.[0],
@@ -296,26 +301,26 @@ function compare({
     subtractPlanesZstdBytes: planes((own, from) => (own - from) >>> 0),
     xorPlanesZstdBytes: planes((own, from) => (own ^ from) >>> 0),
     [kernels.name]: measure(codec, pairs, encoded, rawBytes),
-    plain: measure(twin, pairs, encoded, rawBytes),
+    plain: measure(plainCodec, pairs, encoded, rawBytes),
     tensors,
   };
 }
 
-function print(result: ReturnType<typeof compare>): void {
+function print(result: ComparisonResult): void {
   const bytes = (key: string): string =>
     typeof result[key] === "number"
       ? `${((100 * result[key]) / (result["rawBytes"] as number)).toFixed(2)} %`
       : "not measured (no zstd)";
-  console.log(
-    `== ${String(result["scenario"])}: ${String(result["child"])}${result["base"] === undefined ? "" : ` against ${String(result["base"])}`}${result["previous"] === undefined ? "" : ` and ${String(result["previous"])}`}`,
-  );
+  const against = result.base === undefined ? "" : ` against ${result.base}`;
+  const andPrevious = result.previous === undefined ? "" : ` and ${result.previous}`;
+  console.log(`== ${result.scenario}: ${result.child}${against}${andPrevious}`);
   if (files.length > 0)
     for (const row of result.tensors)
       console.log(
-        `${String(row["name"]).padEnd(40)} ${String(row["dtype"])} [${String(row["shape"])}]  ${String(row["rawBytes"])} → ${String(row["bytes"])}  ${(row["bitsPerParameter"] as number).toFixed(3)} bits a parameter, ${String(row["encoding"])} against ${String(row["against"])}`,
+        `${String(row["name"]).padEnd(40)} ${String(row["dtype"])} [${String(row["shape"])}]  ${String(row["rawBytes"])} → ${String(row["bytes"])}  ${(row["bitsPerParameter"] as number).toFixed(3)} bits per parameter, ${String(row["encoding"])} against ${String(row["against"])}`,
       );
   console.log(
-    `${String(result["rawBytes"])} → ${String(result["totalBytes"])} bytes, ${(result["bitsPerParameter"] as number).toFixed(3)} bits a parameter, ${String(result["tensorsCodedAgainstBase"])} of ${result.tensors.length} tensors against the base`,
+    `${String(result["rawBytes"])} → ${String(result["totalBytes"])} bytes, ${(result["bitsPerParameter"] as number).toFixed(3)} bits per parameter, ${String(result["tensorsCodedAgainstBase"])} of ${result.tensors.length} tensors against the base`,
   );
   console.log(
     `of raw: Stemma ${bytes("totalBytes")}, gzip ${bytes("gzipBytes")}, subtraction + planes + zstd ${bytes("subtractPlanesZstdBytes")}, xor + planes + zstd ${bytes("xorPlanesZstdBytes")}`,
@@ -328,16 +333,16 @@ function print(result: ReturnType<typeof compare>): void {
   }
 }
 
-/** Fine-tunes beside what others make of them. */
-function chartOf(results: readonly ReturnType<typeof compare>[]): string {
-  const bitsOf = (result: ReturnType<typeof compare>, key: string): number | undefined =>
+/** The fine-tunes, with the sizes that other methods reach. */
+function chartOf(results: readonly ComparisonResult[]): string {
+  const bitsOf = (result: ComparisonResult, key: string): number | undefined =>
     typeof result[key] === "number" ? (8 * result[key]) / (result["parameters"] as number) : undefined;
   const groups = results
     .filter(({ scenario }) => scenario === "fine-tuned")
     .map((result) => {
-      const [fmDelta, zipNn] = peers[String(result["child"])] ?? [undefined, undefined];
+      const [fmDelta, zipNn] = peers[result.child] ?? [undefined, undefined];
       return {
-        name: String(result["child"]),
+        name: result.child,
         values: [
           bitsOf(result, "gzipBytes"),
           bitsOf(result, "xorPlanesZstdBytes"),
@@ -348,7 +353,7 @@ function chartOf(results: readonly ReturnType<typeof compare>[]): string {
       };
     });
   return barChart(
-    "Fine-tunes given their base, bits a parameter (32 raw)",
+    "Fine-tunes given their base, bits per parameter (32 raw)",
     ["gzip of the child", "xor, byte planes, zstd", "ZipNN on the xor", "FM-Delta's bound", "Stemma"],
     groups,
   );
@@ -358,7 +363,7 @@ if (files.length === 1 || files.length > 3) {
   console.error("usage: stemma bench codec [BASE.safetensors CHILD.safetensors [PREVIOUS.safetensors]]");
   process.exitCode = 2;
 } else {
-  const results: ReturnType<typeof compare>[] = [];
+  const results: ComparisonResult[] = [];
   for (const comparison of await scenarios()) {
     const result = compare(comparison);
     results.push(result);
@@ -383,6 +388,6 @@ if (files.length === 1 || files.length > 3) {
     );
   else
     console.log(
-      "aims: in ≥ 0.17 and out ≥ 0.27 of SHA-256 (0.14 and 0.24 with a previous update), plain 0.07 and 0.10; retrained models coded alone",
+      "aims: in ≥ 0.17 and out ≥ 0.27 of SHA-256 (0.14 and 0.24 with a previous update), plain 0.07 and 0.10; retrained models encoded alone",
     );
 }

@@ -1,12 +1,12 @@
 /**
- * A chain of fine-tunes of a MobileNetV2-sized model in coded form: every changed tensor is coded against
- * the version before it, as a device sends it, taken in as a server does (decoded, compared with its id,
- * stored as it came, recorded) that took in the versions before, and recovered from a repository opened
- * anew, which has decoded nothing yet.
- * Beside each time its floor: what the raw form cannot do without, plus what the codec takes for the same
- * bytes in memory, measured in the same step. Nothing is collected by force: what runs
- * after that takes half as long again, and floors, which are little else than the codec, would profit. After
- * eight steps a chain begins anew with raw tensors.
+ * A chain of fine-tunes of a MobileNetV2-sized model in delta encoding. Every changed tensor is encoded
+ * against the version before it, as a device sends it. It is then received as a server receives it that holds
+ * the versions before (decoded, compared with its id, stored as it came, recorded), and recovered from a newly
+ * opened repository, which has decoded nothing yet.
+ * Each time comes with its floor: the work that the raw form needs too, plus the codec's time for the same
+ * bytes in memory, measured in the same step. Garbage collection is not forced: the code that runs after a
+ * forced collection takes half as long again, which would favour the floors, as they are almost only codec.
+ * After eight steps a chain restarts with raw tensors.
  */
 import { mkdtemp, open } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,6 +15,7 @@ import type { FleetRepository } from "../../server/repository/fleet-repository.j
 import { openNodeHome } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import type { EncodedTensor } from "../../shared/delta/encoded.js";
+import type { TensorEncoding } from "../../shared/objects/object-store.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
@@ -36,30 +37,30 @@ import {
 
 export interface CodedStep {
   readonly depth: number;
-  /** Bytes of the changed tensors, and as they are coded. */
+  /** Bytes of the changed tensors, raw and encoded. */
   readonly changedBytes: number;
   readonly codedBytes: number;
   /** The codec alone on the changed tensors, in memory. */
   readonly encode: Cost;
   readonly decode: Cost;
-  /** Coding them as a device does, and what the server then does until the version is recorded. */
+  /** The device's encoding, and the server's work until the version is recorded. */
   readonly code: Cost;
   readonly takeIn: Cost;
-  /** SHA-256 of the changed bytes and an fsynced write of the coded ones. */
+  /** SHA-256 of the changed bytes and an fsynced write of the encoded ones. */
   readonly saveFloor: Cost;
   readonly recover: Cost;
   readonly recoverFloor: Cost;
-  /** How many times over a recovery decodes as many bytes as the step changed. */
+  /** Bytes that a recovery decodes, as a multiple of the bytes that the step changed. */
   readonly decodings: number;
 }
 
-interface Pair {
+interface OpenedRepository {
   readonly repository: FleetRepository;
   close(): Promise<void>;
 }
-async function openPair(path: string): Promise<Pair> {
-  const home = await openNodeHome(path),
-    repository = await openRepository(home, "local");
+async function openWithHome(path: string): Promise<OpenedRepository> {
+  const home = await openNodeHome(path);
+  const repository = await openRepository(home, "local");
   return {
     repository,
     close: async () => {
@@ -76,7 +77,7 @@ interface Change {
   readonly base: Named;
 }
 
-/** Every tensor moved a little, or only the last two. */
+/** The next version: every tensor changed a little, or only the last two. */
 function nextOf(
   tensors: readonly Named[],
   partial: boolean,
@@ -106,15 +107,15 @@ function encodeAll(codec: DeltaCodec, changes: readonly Change[]): readonly Enco
   return changes.map(({ tensor, base }) => codec.encodeTensor(tensor, tensor.bytes, { base }));
 }
 
-/** What a device sends, as it comes out of the stream. */
+/** What a device sends, as the server reads it from the stream. */
 async function* received(
   changes: readonly Change[],
   encoded: readonly EncodedTensor[],
 ): AsyncIterable<ReceivedObject> {
   for (const [i, { tensor, id, baseId }] of changes.entries()) {
-    const { code, bytes, against } = encoded[i]!,
-      { dtype, shape } = tensor,
-      ref = { kind: "tensor" as const, id, byteLength: tensor.bytes.length };
+    const { code, bytes, against } = encoded[i]!;
+    const { dtype, shape } = tensor;
+    const ref = { kind: "tensor" as const, id, byteLength: tensor.bytes.length };
     yield await Promise.resolve(
       code === 0
         ? { kind: "tensor", ref, source: sourceOfTensor({ dtype, shape, bytes }) }
@@ -129,42 +130,43 @@ async function* received(
   }
 }
 
+interface Upload {
+  readonly server: FleetRepository;
+  readonly device: FleetRepository;
+  readonly versionId: Hash;
+  readonly changes: readonly Change[];
+  readonly encoded: readonly EncodedTensor[];
+}
 /**
- * As ingest does when the last block is there: one pack with the tensors and the small objects, then the
- * fact.
+ * Does what ingest does after the last block: writes one pack with the tensors and the small objects, then
+ * the fact.
  */
-async function takeIn(
-  server: FleetRepository,
-  device: FleetRepository,
-  versionId: Hash,
-  changes: readonly Change[],
-  encoded: readonly EncodedTensor[],
-): Promise<void> {
-  const small = await Promise.all(
+async function receive({ server, device, versionId, changes, encoded }: Upload): Promise<void> {
+  const smallObjects = await Promise.all(
     smallObjectsOf(device.get(versionId)!.record).map(async ({ kind, id }) => ({
       kind,
       bytes: await device.objects.read(kind, id),
     })),
   );
-  const recordBytes = await device.objects.read("record", versionId),
-    pack = await server.objects.begin(),
-    coder = openTensorCoder(0);
+  const recordBytes = await device.objects.read("record", versionId);
+  const pack = await server.objects.begin();
+  const coder = openTensorCoder(0);
   await putReceivedTensors(pack, server.objects, coder, received(changes, encoded));
-  for (const { kind, bytes } of small) await pack.put(kind, bytes);
+  for (const { kind, bytes } of smallObjects) await pack.put(kind, bytes);
   await pack.put("record", recordBytes);
   await pack.commit();
   await server.record(recordBytes);
   await coder.close();
 }
 
-/** Bytes that a recovery of these tensors decodes, chains with them. */
+/** Bytes that a recovery of these tensors decodes, including the bases in their chains. */
 function decodedBytes(server: FleetRepository, tensors: Iterable<Hash>): number {
   let bytes = 0;
   for (const tensor of tensors)
-    for (let at: Hash | undefined = tensor; at !== undefined;) {
-      const lies = server.objects.encodingOf(at)!;
-      if (lies.code !== 0) bytes += server.objects.stat(at)!.byteLength;
-      at = lies.base as Hash | undefined;
+    for (let current: Hash | undefined = tensor; current !== undefined;) {
+      const encoding: TensorEncoding = server.objects.encodingOf(current)!;
+      if (encoding.code !== 0) bytes += server.objects.stat(current)!.byteLength;
+      current = encoding.base;
     }
   return bytes;
 }
@@ -181,7 +183,7 @@ type Saved = Omit<CodedStep, "recover" | "recoverFloor" | "decodings"> & {
   readonly tensors: readonly Named[];
 };
 
-/** The next version: made and saved on the device, then coded and taken in. */
+/** The next version: created and saved on the device, then encoded, and received by the server. */
 async function saveStep(
   { folder, codec, partial, device, server }: Chain,
   before: Pick<Saved, "versionId" | "tensors">,
@@ -210,9 +212,9 @@ async function saveStep(
   const code = await spent(() => {
     encoded = encodeAll(codec, changes);
   });
-  const taken = await spent(() => takeIn(server, device, versionId, changes, encoded));
-  const changedBytes = changes.reduce((sum, { tensor }) => sum + tensor.bytes.length, 0),
-    codedBytes = encoded.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  const takeIn = await spent(() => receive({ server, device, versionId, changes, encoded }));
+  const changedBytes = changes.reduce((sum, { tensor }) => sum + tensor.bytes.length, 0);
+  const codedBytes = encoded.reduce((sum, { bytes }) => sum + bytes.length, 0);
   return {
     depth,
     versionId,
@@ -222,7 +224,7 @@ async function saveStep(
     encode,
     decode,
     code,
-    takeIn: taken,
+    takeIn,
     saveFloor: floor,
   };
 }
@@ -230,21 +232,21 @@ async function saveStep(
 const openings = 3;
 
 /**
- * From a repository that has decoded nothing yet, the system's cache having all of it: medians of some
- * openings.
+ * Recovers from a repository that has decoded nothing yet and is completely in the operating system's cache.
+ * Medians over several openings.
  */
 async function recoverStep(
   path: string,
   cached: string,
   { tensors: _, versionId, ...saved }: Saved,
 ): Promise<CodedStep> {
-  const floors: Cost[] = [],
-    recoveries: Cost[] = [];
+  const floors: Cost[] = [];
+  const recoveries: Cost[] = [];
   let decodings = 0;
   for (let opening = 0; opening <= openings; opening++) {
-    const server = await openPair(path);
-    const floor = await spent(() => recoverFloor(cached)),
-      recover = await spent(() => server.repository.recover(versionId));
+    const server = await openWithHome(path);
+    const floor = await spent(() => recoverFloor(cached));
+    const recover = await spent(() => server.repository.recover(versionId));
     if (opening > 0) {
       floors.push(floor);
       recoveries.push(recover);
@@ -256,11 +258,11 @@ async function recoverStep(
       ) / saved.changedBytes;
     await server.close();
   }
-  const middle = (costs: readonly Cost[]): Cost => ({
+  const medianCost = (costs: readonly Cost[]): Cost => ({
     clockMs: median(costs.map(({ clockMs }) => clockMs)),
     processorMs: median(costs.map(({ processorMs }) => processorMs)),
   });
-  return { ...saved, recover: middle(recoveries), recoverFloor: middle(floors), decodings };
+  return { ...saved, recover: medianCost(recoveries), recoverFloor: medianCost(floors), decodings };
 }
 
 export async function measureCodedChain(
@@ -268,31 +270,35 @@ export async function measureCodedChain(
   partial: boolean,
   depth: number,
 ): Promise<readonly CodedStep[]> {
-  const codec = await loadDeltaCodec(),
-    folder = await mkdtemp(join(within, "chain-")),
-    cached = join(folder, "cached");
+  const codec = await loadDeltaCodec();
+  const folder = await mkdtemp(join(within, "chain-"));
+  const cached = join(folder, "cached");
   const tensors = mobileNetShapes().map((shape, i): Named => ({
     name: `t${String(i).padStart(3, "0")}`,
     ...weights(shape, i + 1),
   }));
-  const device = await openPair(join(folder, "device")),
-    server = await openPair(join(folder, "server"));
+  const device = await openWithHome(join(folder, "device"));
+  const server = await openWithHome(join(folder, "server"));
   const { versionId } = (await device.repository.save(opaqueModelSource(tensors), { name: "m" })).summary;
-  await takeIn(
-    server.repository,
-    device.repository,
+  await receive({
+    server: server.repository,
+    device: device.repository,
     versionId,
-    tensors.map((tensor) => {
+    changes: tensors.map((tensor) => {
       const id = tensorId(tensor, tensor.bytes);
       return { tensor, base: tensor, id, baseId: id };
     }),
-    tensors.map(({ bytes }) => ({ code: 0, bytes, against: { base: false, previous: false } })),
-  );
+    encoded: tensors.map(({ bytes }) => ({
+      code: 0,
+      bytes,
+      against: { base: false, previous: false },
+    })),
+  });
   const file = await open(cached, "w");
   for (const { bytes } of tensors) await file.write(bytes);
   await file.close();
-  const chain = { folder, codec, partial, device: device.repository, server: server.repository },
-    saved: Saved[] = [];
+  const chain = { folder, codec, partial, device: device.repository, server: server.repository };
+  const saved: Saved[] = [];
   let before: Pick<Saved, "versionId" | "tensors"> = { versionId, tensors };
   for (let step = 1; step <= depth; step++) {
     const now = await saveStep(chain, before, step);
@@ -310,44 +316,44 @@ type Clock = keyof Cost;
 type Ratio = (step: CodedStep, by: Clock) => number;
 const ratios: Readonly<Record<string, Ratio>> = {
   /**
-   * Coding by the device and taking in by the server, the server's proof of every tensor (a decoding) counted
-   * in the floor; and not.
+   * Encoding by the device and receiving by the server. `save` counts the server's proof of every tensor (a
+   * decoding) in the floor; `saveProofExtra` does not.
    */
-  save: ({ code, takeIn: taken, saveFloor: floor, encode, decode }, by) =>
-    (code[by] + taken[by]) / (floor[by] + encode[by] + decode[by]),
-  saveProofExtra: ({ code, takeIn: taken, saveFloor: floor, encode }, by) =>
-    (code[by] + taken[by]) / (floor[by] + encode[by]),
-  takeIn: ({ takeIn: taken, saveFloor: floor, decode }, by) => taken[by] / (floor[by] + decode[by]),
+  save: ({ code, takeIn, saveFloor: floor, encode, decode }, by) =>
+    (code[by] + takeIn[by]) / (floor[by] + encode[by] + decode[by]),
+  saveProofExtra: ({ code, takeIn, saveFloor: floor, encode }, by) =>
+    (code[by] + takeIn[by]) / (floor[by] + encode[by]),
+  takeIn: ({ takeIn, saveFloor: floor, decode }, by) => takeIn[by] / (floor[by] + decode[by]),
   recover: ({ recover, recoverFloor: floor, decode, decodings }, by) =>
     recover[by] / (floor[by] + decodings * decode[by]),
 };
 
 /**
- * Medians over steps of ratios, each within one step, by the clock and by processor time (which other work on
- * the machine disturbs less).
+ * Medians over the steps' ratios, by the clock and by processor time (which other work on the machine
+ * disturbs less). Each ratio compares times of one step.
  */
 export function codedFigures(steps: readonly CodedStep[]): Readonly<Record<string, number>> {
-  const of = (value: (step: CodedStep) => number, some = steps): number => median(some.map(value));
+  const medianOf = (value: (step: CodedStep) => number, chosen = steps): number => median(chosen.map(value));
   const deepest = Math.min(keyframeDepth, Math.max(...steps.map(({ depth }) => depth)));
   const figures: Record<string, number> = {
-    megabytes: of(({ changedBytes }) => changedBytes) / 1e6,
-    codedShare: of(({ codedBytes, changedBytes }) => codedBytes / changedBytes),
-    encodeMs: of(({ encode }) => encode.processorMs),
-    decodeMs: of(({ decode }) => decode.processorMs),
-    takeInMs: of(({ takeIn: taken }) => taken.clockMs),
+    megabytes: medianOf(({ changedBytes }) => changedBytes) / 1e6,
+    codedShare: medianOf(({ codedBytes, changedBytes }) => codedBytes / changedBytes),
+    encodeMs: medianOf(({ encode }) => encode.processorMs),
+    decodeMs: medianOf(({ decode }) => decode.processorMs),
+    takeInMs: medianOf(({ takeIn }) => takeIn.clockMs),
   };
   for (const [name, ratio] of Object.entries(ratios))
     for (const [by, suffix] of [
       ["clockMs", ""],
       ["processorMs", "Processor"],
     ] as const)
-      figures[`${name}Ratio${suffix}`] = of((step) => ratio(step, by));
+      figures[`${name}Ratio${suffix}`] = medianOf((step) => ratio(step, by));
   for (const depth of new Set([1, deepest])) {
-    const some = steps.filter((step) => step.depth === depth);
-    figures[`recoverMsDepth${depth}`] = of(({ recover }) => recover.clockMs, some);
-    figures[`recoverRatioProcessorDepth${depth}`] = of(
+    const stepsAtDepth = steps.filter((step) => step.depth === depth);
+    figures[`recoverMsDepth${depth}`] = medianOf(({ recover }) => recover.clockMs, stepsAtDepth);
+    figures[`recoverRatioProcessorDepth${depth}`] = medianOf(
       (step) => ratios["recover"]!(step, "processorMs"),
-      some,
+      stepsAtDepth,
     );
   }
   return figures;

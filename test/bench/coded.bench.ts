@@ -1,15 +1,16 @@
 /**
- * Time to save and to recover a model in coded form, against what the same costs raw plus its bytes over the
- * codec's rate, all in the same run: `stemma bench coded [--quick] [-o json] [BASE CHILD]` (safetensors
- * files; without them one of MobileNetV2's size is drawn, and fine-tuned by chance). By the clock, and by
- * processor time of all threads, which other work on the machine disturbs less; medians of
+ * Time to save and to recover a delta-encoded model, against the time for the same model raw plus its bytes
+ * divided by the codec's rate, all in the same run: `stemma bench coded [--quick] [-o json] [BASE CHILD]`
+ * (safetensors files; without them a random model of MobileNetV2's size and a random fine-tune of it). By the
+ * clock, and by processor time of all threads, which other work on the machine disturbs less; medians of
  * STEMMA_BENCH_ROUNDS (9) rounds.
  *
- * recover the model by `model recover`, every tensor coded against a base that lies raw; cold: the store was
- *           opened anew, so the base is read too; warm: the base is remembered
- * save what a server does with a received model: coded tensors into a pack, each decoded and its id compared
+ * recover: the model by `model recover`, every tensor encoded against a base that is stored raw. Cold: the
+ *          store was newly opened, so the base is read too. Warm: the base is cached.
+ * save:    what a server does with a received model: it writes encoded tensors into a pack, decodes each and
+ *          compares its id.
  *
- * Compared with the same by raw tensors + bytes ÷ decoding rate. Asserts nothing; the aim is 1.2.
+ * Each is compared with the same for raw tensors + bytes ÷ decoding rate. Asserts nothing; the aim is 1.2.
  */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -36,7 +37,7 @@ const { values: options, positionals } = parseArgs({
     quick: { type: "boolean", default: false },
   },
 });
-const unmeasured = options.quick ? 1 : 4;
+const warmUpRounds = options.quick ? 1 : 4;
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (options.quick ? 2 : 9));
 
 type Named = Tensor & { readonly name: string };
@@ -47,14 +48,14 @@ interface Pair {
 }
 
 async function readModel(path: string): Promise<readonly Named[]> {
-  const file = await readSafetensors(fileOfBytes(await readFile(path)), path),
-    tensors: Named[] = [];
+  const file = await readSafetensors(fileOfBytes(await readFile(path)), path);
+  const tensors: Named[] = [];
   for (const entry of file.tensors)
     tensors.push({ name: entry.name, ...(await tensorOfSource(file.source(entry))) });
   return tensors;
 }
 
-function drawn(): Pair {
+function generatedPair(): Pair {
   const shapes = Array.from({ length: options.quick ? 6 : 40 }, (_, i) =>
     i % 4 === 0 ? [320, 960] : i % 4 === 1 ? [960] : [96, 192],
   );
@@ -79,25 +80,25 @@ interface Times {
   readonly saveCoded: Cost[];
 }
 
-/** The child's tensors, each once, against the base's of the same name. */
-function code(
+/** Encodes the child's tensors, each once, against the base's tensor of the same name. */
+function encodeChild(
   codec: DeltaCodec,
   { base, child }: Pair,
 ): readonly { readonly coded: CodedTensor; readonly base: Tensor; readonly byteLength: number }[] {
-  const bases = new Map(base.map((tensor) => [tensor.name, tensor])),
-    seen = new Set<Hash>();
+  const bases = new Map(base.map((tensor) => [tensor.name, tensor]));
+  const seen = new Set<Hash>();
   return child.flatMap((tensor) => {
-    const from = bases.get(tensor.name),
-      id = tensorId(tensor, tensor.bytes);
+    const from = bases.get(tensor.name);
+    const id = tensorId(tensor, tensor.bytes);
     if (from === undefined || seen.has(id) || tensorId(from, from.bytes) === id) return [];
     seen.add(id);
-    const { code: number, bytes, against } = codec.encodeTensor(tensor, tensor.bytes, { base: from });
+    const { code, bytes, against } = codec.encodeTensor(tensor, tensor.bytes, { base: from });
     return [
       {
         coded: {
           id,
           header: { dtype: tensor.dtype, shape: tensor.shape },
-          code: number,
+          code,
           bytes: bytes.slice(),
           ...(against.base && { base: tensorId(from, from.bytes) }),
         },
@@ -109,9 +110,9 @@ function code(
 }
 
 async function measure(pair: Pair, folder: string): Promise<Record<string, unknown>> {
-  const codec = await loadDeltaCodec(),
-    parts = code(codec, pair),
-    bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const codec = await loadDeltaCodec();
+  const parts = encodeChild(codec, pair);
+  const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const times: Times = {
     decode: [],
     rawCold: [],
@@ -125,8 +126,8 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
     raw: await openNodeHome(join(folder, `${pair.name}-raw`)),
     coded: await openNodeHome(join(folder, `${pair.name}-coded`)),
   };
-  let raw = await openRepository(homes.raw, "local"),
-    coded = await openRepository(homes.coded, "local");
+  let raw = await openRepository(homes.raw, "local");
+  let coded = await openRepository(homes.coded, "local");
   const [rawChild, codedChild] = (await Promise.all(
     [raw, coded].map(async (repository) => {
       const base = (await repository.save(opaqueModelSource(pair.base), { name: "m" })).summary.versionId;
@@ -139,17 +140,17 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
     parts.map((part) => part.coded),
     { recode: true },
   );
-  // The first rounds are not counted: what is compiled and cached then is so for both sides.
-  for (let round = -unmeasured; round < rounds; round++) {
+  // The first rounds are not counted: they compile and fill caches for both sides.
+  for (let round = -warmUpRounds; round < rounds; round++) {
     if (round === 0) for (const list of Object.values(times) as Cost[][]) list.length = 0;
     times.decode.push(
       await spent(() => {
         for (const {
-          coded: { header, code: number, bytes: stored },
+          coded: { header, code, bytes: stored },
           base,
           byteLength,
         } of parts)
-          codec.decodeTensor(header, { code: number, bytes: stored }, { base }, byteLength);
+          codec.decodeTensor(header, { code, bytes: stored }, { base }, byteLength);
       }),
     );
     await raw.close();
@@ -161,13 +162,13 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
     times.recoverCold.push(await spent(() => coded.recover(codedChild)));
     times.recoverWarm.push(await spent(() => coded.recover(codedChild)));
     times.saveRaw.push(
-      await store(
+      await writeAgain(
         raw.objects,
         parts.map(({ coded: { id } }) => pair.child.find((tensor) => tensorId(tensor, tensor.bytes) === id)!),
       ),
     );
     times.saveCoded.push(
-      await store(
+      await writeAgain(
         coded.objects,
         parts.map((part) => part.coded),
       ),
@@ -175,9 +176,9 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
   }
   for (const repository of [raw, coded]) await repository.close();
   for (const home of Object.values(homes)) await home.close();
-  // Within a round all are measured one after the other: what else this machine does slows them alike.
-  const ratio = (of: readonly Cost[], raw: readonly Cost[], by: keyof Cost): number =>
-    median(of.map((value, i) => value[by] / (raw[i]![by] + times.decode[i]![by])));
+  // A round measures everything one after the other, so that other work on this machine slows all alike.
+  const ratio = (coded: readonly Cost[], raw: readonly Cost[], by: keyof Cost): number =>
+    median(coded.map((cost, i) => cost[by] / (raw[i]![by] + times.decode[i]![by])));
   const ratios = (by: keyof Cost, suffix: string): Record<string, number> => ({
     [`recoverCold${suffix}`]: ratio(times.recoverCold, times.rawCold, by),
     [`recoverWarm${suffix}`]: ratio(times.recoverWarm, times.rawWarm, by),
@@ -199,8 +200,8 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
   };
 }
 
-/** Writes these once more, which takes what a first save takes. */
-async function store(objects: ObjectWriter, tensors: readonly (Tensor | CodedTensor)[]): Promise<Cost> {
+/** Writes these tensors again, which takes as long as a first save. */
+async function writeAgain(objects: ObjectWriter, tensors: readonly (Tensor | CodedTensor)[]): Promise<Cost> {
   return spent(async () => {
     const pack = await objects.begin({ recode: true });
     await Promise.all(
@@ -217,7 +218,7 @@ try {
   const [base, child] = positionals;
   const pair =
     base === undefined || child === undefined
-      ? drawn()
+      ? generatedPair()
       : { name: basename(child, ".safetensors"), base: await readModel(base), child: await readModel(child) };
   const result = await measure(pair, folder);
   if (options.output === "json")
@@ -225,18 +226,18 @@ try {
   else {
     process.stdout.write(
       renderTable(
-        Object.entries(result).map(([what, value]) => ({
-          what,
+        Object.entries(result).map(([figure, value]) => ({
+          figure,
           value: typeof value === "number" ? value.toFixed(3) : String(value),
         })),
         [
-          { title: "WHAT", value: (row) => row.what },
+          { title: "FIGURE", value: (row) => row.figure },
           { title: "", value: (row) => row.value },
         ],
       ),
     );
     console.log(
-      "recoverCold, recoverWarm, save: times over those of raw tensors + bytes ÷ decoding rate; the aim is 1.2",
+      "recoverCold, recoverWarm, save: ratios to the time of raw tensors + bytes ÷ decoding rate; the aim is 1.2",
     );
   }
 } finally {

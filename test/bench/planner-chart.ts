@@ -1,5 +1,5 @@
 /**
- * Draws what the planner bench measured as the paper's figure 6(c): storage and recreation cost over α, by
+ * Draws the planner benchmark's results as the paper's figure 6(c): storage and recreation cost over α, by
  * algorithm, as an SVG. Pure.
  */
 import { colourOf, escape, round } from "./svg.js";
@@ -16,35 +16,38 @@ export interface ChartSeries {
 }
 
 const panel = { width: 330, height: 280, left: 56, top: 56, gap: 76 };
-/** What the enlarged panel shows: where the algorithms that are worth comparing lie. */
+/** The enlarged panel ends here: the algorithms worth comparing are below. */
 const enlargedTop = 1.08;
 
 export function tradeOffChart(title: string, series: readonly ChartSeries[]): string {
-  const width = panel.left + 3 * panel.width + 2 * panel.gap + 30,
-    height = panel.top + panel.height + 90;
-  const leftOf = (place: number): number => panel.left + place * (panel.width + panel.gap);
-  const storage = (point: ChartPoint): number => point.storage,
-    recreation = (point: ChartPoint): number => point.recreation;
+  const width = panel.left + 3 * panel.width + 2 * panel.gap + 30;
+  const height = panel.top + panel.height + 90;
+  const leftOf = (position: number): number => panel.left + position * (panel.width + panel.gap);
+  const storage = (point: ChartPoint): number => point.storage;
+  const recreation = (point: ChartPoint): number => point.recreation;
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" role="img">`,
     `<title>${escape(title)}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     `<text x="${panel.left}" y="24" font-size="15">${escape(title)}</text>`,
-    ...drawPanel(
-      "stored, times the least possible",
-      leftOf(0),
-      series,
-      storage,
-      niceCeiling(largest(series, storage)),
-    ),
-    ...drawPanel(`the same from 1 to ${enlargedTop}`, leftOf(1), series, storage, enlargedTop),
-    ...drawPanel(
-      "mean recreation, times the least possible",
-      leftOf(2),
-      series,
-      recreation,
-      niceCeiling(largest(series, recreation)),
-    ),
+    ...drawPanel(series, {
+      label: "stored, times the least possible",
+      left: leftOf(0),
+      valueOf: storage,
+      top: niceCeiling(largest(series, storage)),
+    }),
+    ...drawPanel(series, {
+      label: `the same from 1 to ${enlargedTop}`,
+      left: leftOf(1),
+      valueOf: storage,
+      top: enlargedTop,
+    }),
+    ...drawPanel(series, {
+      label: "mean recreation, times the least possible",
+      left: leftOf(2),
+      valueOf: recreation,
+      top: niceCeiling(largest(series, recreation)),
+    }),
     ...drawLegend(series, height - 34),
     "</svg>",
   ];
@@ -55,24 +58,24 @@ function largest(series: readonly ChartSeries[], valueOf: (point: ChartPoint) =>
   return Math.max(...series.flatMap(({ points }) => points.map(valueOf)));
 }
 
-/** A panel from 1 to `top`; what is above it is cut off. */
-function drawPanel(
-  label: string,
-  left: number,
-  series: readonly ChartSeries[],
-  valueOf: (point: ChartPoint) => number,
-  top: number,
-): string[] {
-  const points = series.flatMap((each) => each.points),
-    clip = `panel-${left}`;
+interface Panel {
+  readonly label: string;
+  readonly left: number;
+  readonly valueOf: (point: ChartPoint) => number;
+  readonly top: number;
+}
+/** A panel whose values run from 1 to `top`; larger values are cut off. */
+function drawPanel(series: readonly ChartSeries[], { label, left, valueOf, top }: Panel): string[] {
+  const points = series.flatMap((each) => each.points);
+  const clip = `panel-${left}`;
   const [from, to] = [
     Math.min(...points.map(({ ratio }) => ratio)),
     Math.max(...points.map(({ ratio }) => ratio)),
   ];
   const x = (ratio: number): number => left + (to > from ? (ratio - from) / (to - from) : 0.5) * panel.width;
   const y = (value: number): number => panel.top + panel.height * (1 - (value - 1) / (top - 1));
-  const steps = Array.from({ length: 5 }, (_, at) => 1 + ((top - 1) * at) / 4),
-    ticks = [...new Set(points.map(({ ratio }) => ratio))].filter((ratio) => Number.isInteger(ratio * 2));
+  const steps = Array.from({ length: 5 }, (_, i) => 1 + ((top - 1) * i) / 4);
+  const ticks = [...new Set(points.map(({ ratio }) => ratio))].filter((ratio) => Number.isInteger(ratio * 2));
   return [
     `<text x="${left}" y="${panel.top - 10}">${escape(label)}</text>`,
     `<clipPath id="${clip}"><rect x="${left - 6}" y="${panel.top}" width="${panel.width + 12}" height="${panel.height + 6}"/></clipPath>`,
@@ -86,13 +89,13 @@ function drawPanel(
     ),
     `<text x="${left + panel.width / 2}" y="${panel.top + panel.height + 36}" text-anchor="middle">α, the budget as a multiple of the least recreation cost</text>`,
     `<g clip-path="url(#${clip})">`,
-    ...series.flatMap((each, at) => [
-      `<path d="${each.points.map((point, i) => `${i === 0 ? "M" : "L"}${round(x(point.ratio))} ${round(y(valueOf(point)))}`).join("")}" fill="none" stroke="${colourOf(at)}" stroke-width="2"/>`,
+    ...series.flatMap((each, index) => [
+      `<path d="${each.points.map((point, i) => `${i === 0 ? "M" : "L"}${round(x(point.ratio))} ${round(y(valueOf(point)))}`).join("")}" fill="none" stroke="${colourOf(index)}" stroke-width="2"/>`,
       ...each.points
         .filter((point) => valueOf(point) <= top)
         .map(
           (point) =>
-            `<circle cx="${round(x(point.ratio))}" cy="${round(y(valueOf(point)))}" r="3.5" stroke="${colourOf(at)}" stroke-width="1.5" fill="${point.isWithinBudgets ? colourOf(at) : "#fff"}"/>`,
+            `<circle cx="${round(x(point.ratio))}" cy="${round(y(valueOf(point)))}" r="3.5" stroke="${colourOf(index)}" stroke-width="1.5" fill="${point.isWithinBudgets ? colourOf(index) : "#fff"}"/>`,
         ),
     ]),
     "</g>",
@@ -102,8 +105,8 @@ function drawPanel(
 function drawLegend(series: readonly ChartSeries[], y: number): string[] {
   return [
     ...series.map(
-      ({ name }, at) =>
-        `<circle cx="${panel.left + 6 + at * 110}" cy="${y}" r="5" fill="${colourOf(at)}"/><text x="${panel.left + 16 + at * 110}" y="${y + 4}">${escape(name)}</text>`,
+      ({ name }, index) =>
+        `<circle cx="${panel.left + 6 + index * 110}" cy="${y}" r="5" fill="${colourOf(index)}"/><text x="${panel.left + 16 + index * 110}" y="${y + 4}">${escape(name)}</text>`,
     ),
     `<text x="${panel.left}" y="${y + 24}" fill="#555">hollow: over a budget</text>`,
   ];

@@ -1,6 +1,6 @@
 /**
- * Plans a repository like ModelHub's SD over α by every algorithm (the paper's figure 6(c)), its RD
- * variations, retrieval under three schemes (the costs behind table V), and a run over 10,000 tensors.
+ * Plans a repository like ModelHub's SD by every algorithm over a range of α (the paper's figure 6(c)),
+ * repositories like its RD, retrieval under three schemes (the costs behind table V), and 10,000 tensors.
  * Storage and recreation are predicted from the graph's costs; only the planner's own time is measured.
  * Asserts nothing.
  *
@@ -38,17 +38,17 @@ const scheme = planningSchemes.find((each) => each === options.scheme);
 if (scheme === undefined)
   throw new StemmaError(
     "USAGE",
-    `There is no scheme ${options.scheme} to plan under. Take one of: ${planningSchemes.join(", ")}.`,
+    `There is no planning scheme ${options.scheme}. Use one of: ${planningSchemes.join(", ")}.`,
   );
 const isQuick = options.quick;
 const ratios = isQuick ? [1, 1.5, 2, 3, 4] : [1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.5, 3, 3.5, 4];
-const effort = isQuick ? 4e6 : undefined;
+const effort = isQuick ? { effort: 4e6 } : {};
 
 const mean = (values: ArrayLike<number>): number =>
   Array.from(values).reduce((a, b) => a + b, 0) / values.length;
 const timed = <Result>(work: () => Result): readonly [Result, number] => {
-  const start = performance.now(),
-    result = work();
+  const start = performance.now();
+  const result = work();
   return [result, performance.now() - start];
 };
 
@@ -61,20 +61,20 @@ interface Outcome {
   readonly ms: number;
 }
 
-/** One α on one graph: every algorithm, and the kept plan as `best`. */
+/** Every algorithm at one α on one graph; `best` is the plan that `planStorage` returns. */
 function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Outcome[] {
-  const least = minRecreationCosts(graph),
-    budgets = budgetsByRatio(graph, least, ratio, under),
-    leastMean = mean(snapshotCosts(graph, least, under));
-  const cheapest = new StorageTree(graph, minimumStorageTree(graph)).storageCost;
+  const minCosts = minRecreationCosts(graph);
+  const budgets = budgetsByRatio(graph, minCosts, ratio, under);
+  const minMeanCost = mean(snapshotCosts(graph, minCosts, under));
+  const minStorageCost = new StorageTree(graph, minimumStorageTree(graph)).storageCost;
   const outcome = (algorithm: string, edges: ParentEdges, ms: number): Outcome => {
-    const tree = new StorageTree(graph, edges),
-      costs = snapshotCosts(graph, tree.recreation, under);
+    const tree = new StorageTree(graph, edges);
+    const costs = snapshotCosts(graph, tree.recreation, under);
     return {
       algorithm,
       storageGb: tree.storageCost / 1e9,
-      storageOfLeast: tree.storageCost / cheapest,
-      recreationOfLeast: mean(costs) / leastMean,
+      storageOfLeast: tree.storageCost / minStorageCost,
+      recreationOfLeast: mean(costs) / minMeanCost,
       isWithinBudgets: costs.every((cost, s) => isWithin(cost, budgets[s]!)),
       ms,
     };
@@ -85,11 +85,11 @@ function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Out
     outcomes.push(outcome(algorithm, tree, performance.now() - start));
     start = performance.now();
   }
-  const [plan, ms] = timed(() => planStorage(graph, { ratio }, { scheme: under, effort }));
+  const [plan, ms] = timed(() => planStorage(graph, { ratio }, { scheme: under, ...effort }));
   return [...outcomes, outcome("best", checkPlan(graph, plan), ms)];
 }
 
-/** Modelled seconds a snapshot, of one tree under the three schemes. */
+/** Modelled seconds per snapshot of one tree under the three schemes. */
 function retrievalOf(
   graph: StorageGraph,
   plan: string,
@@ -133,7 +133,7 @@ const otherSeeds = [1, 2, 3, 4].slice(0, isQuick ? 1 : 4).map((seed) => ({
 const retrieval = [
   retrievalOf(sd, "materialised (SPT)", shortestPathTree(sd)),
   retrievalOf(sd, "least storage (MST)", minimumStorageTree(sd)),
-  retrievalOf(sd, "planned, α = 1.6", checkPlan(sd, planStorage(sd, { ratio: 1.6 }, { scheme, effort }))),
+  retrievalOf(sd, "planned, α = 1.6", checkPlan(sd, planStorage(sd, { ratio: 1.6 }, { scheme, ...effort }))),
 ];
 const tenThousand = generateRepository({ ...sdLike, versions: 63 });
 const speed = planningSchemes.flatMap((under) =>
@@ -152,13 +152,13 @@ const speed = planningSchemes.flatMap((under) =>
 );
 
 if (options.svg !== undefined) {
-  const series: ChartSeries[] = byRatio[0]!.outcomes.map(({ algorithm }, at) => ({
+  const series: ChartSeries[] = byRatio[0]!.outcomes.map(({ algorithm }, index) => ({
     name: algorithm,
     points: byRatio.map(({ ratio, outcomes }) => ({
       ratio,
-      storage: outcomes[at]!.storageOfLeast,
-      recreation: outcomes[at]!.recreationOfLeast,
-      isWithinBudgets: outcomes[at]!.isWithinBudgets,
+      storage: outcomes[index]!.storageOfLeast,
+      recreation: outcomes[index]!.recreationOfLeast,
+      isWithinBudgets: outcomes[index]!.isWithinBudgets,
     })),
   }));
   await writeFile(
@@ -182,28 +182,30 @@ if (options.output === "json") {
   ): Column<Row>[] => [
     ...first,
     { title: "α", value: ({ ratio }) => ratio, align: "right" },
-    ...byRatio[0]!.outcomes.map(({ algorithm }, at): Column<Row> => ({
+    ...byRatio[0]!.outcomes.map(({ algorithm }, index): Column<Row> => ({
       title: algorithm.toUpperCase(),
-      value: ({ outcomes }) => cell(outcomes[at]!),
+      value: ({ outcomes }) => cell(outcomes[index]!),
       align: "right",
     })),
     { title: "BEST GB", value: ({ outcomes }) => outcomes.at(-1)!.storageGb.toFixed(2), align: "right" },
     { title: "PLAN S", value: ({ outcomes }) => (outcomes.at(-1)!.ms / 1000).toFixed(1), align: "right" },
   ];
-  const say = (text: string): void => {
+  const print = (text: string): void => {
     process.stdout.write(`${text}\n`);
   };
-  say(
+  print(
     `SD-like, ${sd.vertexCount - 1} tensors, ${sd.edgeCount} edges, ${scheme}: storage over the least possible, mean recreation over the least possible (*: over a budget)`,
   );
-  say(renderTable(byRatio, columnsOf<(typeof byRatio)[number]>([])));
-  say("RD-like");
-  say(renderTable(rd, columnsOf<(typeof rd)[number]>([{ title: "REPOSITORY", value: ({ name }) => name }])));
-  say(
+  print(renderTable(byRatio, columnsOf<(typeof byRatio)[number]>([])));
+  print("RD-like");
+  print(
+    renderTable(rd, columnsOf<(typeof rd)[number]>([{ title: "REPOSITORY", value: ({ name }) => name }])),
+  );
+  print(
     `SD with other seeds at α = 2, storage over the least possible: ${otherSeeds.map(({ seed, best }) => `seed ${seed} ${best.storageOfLeast.toFixed(4)}`).join(", ")}`,
   );
-  say("\nSnapshot retrieval, mean seconds as modelled");
-  say(
+  print("\nSnapshot retrieval, mean seconds as modelled");
+  print(
     renderTable(retrieval, [
       { title: "PLAN", value: ({ plan }) => plan },
       { title: "INDEPENDENT", value: (row) => row.independentS.toFixed(3), align: "right" },
@@ -212,8 +214,8 @@ if (options.output === "json") {
       { title: "ITS PEAK MB", value: (row) => row.reusablePeakMb.toFixed(0), align: "right" },
     ]),
   );
-  say("10,000 tensors");
-  say(
+  print("10,000 tensors");
+  print(
     renderTable(speed, [
       { title: "TENSORS", value: (row) => row.tensors, align: "right" },
       { title: "EDGES", value: (row) => row.edges, align: "right" },

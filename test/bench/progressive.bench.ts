@@ -1,8 +1,9 @@
 /**
- * How much of the weights answers need (ModelHub's figure 6(d)): networks trained here by the engine, LeNet-5
- * and deeper ones, on MNIST test images that the training has not seen (generated pictures where STEMMA_DATA
- * has none), the first and the first five classes, with the bytes as IEEE 754 orders them and in fixed
- * planes. Every answer is compared with the full-precision one. Asserts nothing; `-o json` prints JSON.
+ * How many bytes of the weights an answer needs (ModelHub's figure 6(d)). The engine trains networks here
+ * (LeNet-5 and deeper ones), and they answer for MNIST test images that the training has not seen (generated
+ * images when STEMMA_DATA has none): the first class and the first five, with the bytes in IEEE 754's order
+ * and in fixed planes. Every answer is compared with the full-precision one. Asserts nothing; `-o json` prints
+ * JSON.
  *
  *   node dist/test/bench/progressive.bench.js [-o json] [--quick] [--svg FILE]
  */
@@ -39,8 +40,8 @@ const { values: options } = parseArgs({
     svg: { type: "string" },
   },
 });
-const isQuick = options.quick,
-  tops = [1, 5];
+const isQuick = options.quick;
+const tops = [1, 5];
 const mnistFolder = resolve(process.env["STEMMA_DATA"] ?? "../shared/data", "mnist");
 const dataset: DatasetReference = existsSync(join(mnistFolder, "t10k-images-idx3-ubyte.gz"))
   ? { reader: "mnist", parameters: {}, location: mnistFolder }
@@ -65,7 +66,7 @@ const networks: readonly Network[] = [
     parameters: { model: "vgg-8", filters: 8, epochs: isQuick ? 1 : 6, shiftPixels: 0 },
     samples: isQuick ? 10 : 40,
   },
-  // Too deep for bounds: what they are worth there is shown, not assumed.
+  // Too deep for tight bounds: the benchmark shows how little they are worth there.
   ...(isQuick
     ? []
     : [
@@ -94,61 +95,67 @@ interface Measured {
 
 async function tensorsOf(path: string): Promise<readonly Tensor[]> {
   const read = await readSafetensors(fileOfBytes(new Uint8Array(await readFile(path))), path);
-  // The engine writes leaves in canonical order.
+  // The engine writes leaves in canonical order, so the file's order is the architecture's.
   return Promise.all(read.tensors.map((entry) => tensorOfSource(read.source(entry))));
 }
 
 async function measure(network: Network, set: SampleSet, work: string): Promise<Measured[]> {
-  const say = (text: string): void => {
+  const report = (text: string): void => {
     process.stderr.write(`${network.name}: ${text}\n`);
   };
-  say("training");
+  report("training");
   const { result, architecture, modelFile, folder } = await trainInChild(
     { format: 1, recipe: network.recipe, parameters: network.parameters, dataset, seed: "1", invocation: 0 },
     { workFolder: join(work, "train") },
   );
-  const tensors = await tensorsOf(modelFile),
-    count = Math.min(network.samples, set.heldOut.count),
-    size = set.heldOut.inputs.length / set.heldOut.count;
+  const tensors = await tensorsOf(modelFile);
+  const count = Math.min(network.samples, set.heldOut.count);
+  const size = set.heldOut.inputs.length / set.heldOut.count;
   await evaluateInChild(
     { format: 1, dataset, base: { folder }, evaluate: { limit: count, outputs: true } },
     { workFolder: join(work, "evaluate") },
   );
-  const bytes = await readFile(join(work, "evaluate/result", outputsFile)),
-    outputs = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+  const bytes = await readFile(join(work, "evaluate/result", outputsFile));
+  const outputs = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
   const measured: Measured[] = [];
   for (const layout of ["ieee", "fixed"] as const) {
-    say(`bounds over ${count} samples, ${layout}`);
-    const started = performance.now(),
-      report = await progressively(
-        { architecture, tensors },
-        layout,
-        set.heldOut.inputs.subarray(0, count * size),
-        count,
-        outputs,
-      );
+    report(`bounds over ${count} samples, ${layout}`);
+    const started = performance.now();
+    const evaluation = await evaluate(
+      { architecture, tensors },
+      { inputs: set.heldOut.inputs.subarray(0, count * size), count, outputs },
+      layout,
+    );
     measured.push({
       network: network.name,
       parameters: tensors.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
       accuracy: result.metric.after,
       layout,
-      layoutBytes: report.totalBytes,
+      layoutBytes: evaluation.totalBytes,
       rawBytes: tensors.reduce((sum, tensor) => sum + tensor.bytes.length, 0),
       samples: count,
       msPerSample: (performance.now() - started) / count,
-      levels: report.levels,
-      equal: report.tops.every(({ equal }) => equal === true),
+      levels: evaluation.levels,
+      equal: evaluation.tops.every(({ equal }) => equal === true),
     });
   }
   return measured;
 }
 
-function progressively(
-  { architecture, tensors }: { readonly architecture: Architecture; readonly tensors: readonly Tensor[] },
+interface TrainedModel {
+  readonly architecture: Architecture;
+  readonly tensors: readonly Tensor[];
+}
+/** Samples with the full-precision outputs that their answers are compared with. */
+interface AnsweredSamples {
+  readonly inputs: Float32Array;
+  readonly count: number;
+  readonly outputs: Float32Array;
+}
+function evaluate(
+  { architecture, tensors }: TrainedModel,
+  { inputs, count, outputs }: AnsweredSamples,
   layout: Measured["layout"],
-  inputs: Float32Array,
-  count: number,
-  outputs: Float32Array,
 ): Promise<ProgressiveReport> {
   const width = outputs.length / count;
   return evaluateProgressively({
@@ -191,7 +198,7 @@ try {
 }
 
 const openShare = ({ levels, samples }: Measured, level: number, top: number): number => {
-  // A level that nobody needed leaves nothing open.
+  // A level that no sample needed leaves nothing open.
   const open = levels.find((each) => each.level === level)?.tops.find((each) => each.top === top)?.open ?? 0;
   return (100 * open) / samples;
 };
@@ -203,7 +210,7 @@ if (options.svg !== undefined) {
       .flatMap((each) =>
         tops.map((top) => ({
           name: `${each.layout === "ieee" ? "IEEE order" : "fixed planes"}, top-${top}`,
-          dashed: each.layout === "ieee",
+          isDashed: each.layout === "ieee",
           points: each.levels.map(({ level, dataShare }) => ({
             data: (100 * dataShare * each.layoutBytes) / each.rawBytes,
             open: openShare(each, level, top),

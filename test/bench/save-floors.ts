@@ -1,6 +1,6 @@
 /**
- * What a save and a recovery cannot do without, timed: the floors that the benchmarks of saving and
- * recovering divide by.
+ * Times the work that every save and every recovery needs: the floors by which the benchmarks of saving and
+ * recovering divide.
  */
 import { createHash } from "node:crypto";
 import { open, readFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ import type { Tensor } from "../../shared/tensor/tensor.js";
 
 export type Named = Tensor & { readonly name: string };
 
-/** 262 tensors as MobileNetV2 has them in Keras' count: 3.5 million float32, most in few large kernels. */
+/** MobileNetV2's 262 tensors, as Keras counts them: 3.5 million float32, most of them in few large kernels. */
 export function mobileNetShapes(): readonly (readonly number[])[] {
   const shapes: number[][] = [[3, 3, 3, 32], [32], [32], [32], [32]];
   const blocks: readonly (readonly [expand: number, from: number, to: number])[] = [
@@ -32,9 +32,20 @@ export function mobileNetShapes(): readonly (readonly number[])[] {
     [6, 160, 320],
   ];
   for (const [expand, from, to] of blocks) {
-    const wide = expand * from;
-    if (expand > 1) shapes.push([1, 1, from, wide], [wide], [wide], [wide], [wide]);
-    shapes.push([3, 3, wide, 1], [wide], [wide], [wide], [wide], [1, 1, wide, to], [to], [to], [to], [to]);
+    const expanded = expand * from;
+    if (expand > 1) shapes.push([1, 1, from, expanded], [expanded], [expanded], [expanded], [expanded]);
+    shapes.push(
+      [3, 3, expanded, 1],
+      [expanded],
+      [expanded],
+      [expanded],
+      [expanded],
+      [1, 1, expanded, to],
+      [to],
+      [to],
+      [to],
+      [to],
+    );
   }
   shapes.push([1, 1, 320, 1280], [1280], [1280], [1280], [1280], [1280, 1000], [1000]);
   return shapes;
@@ -59,14 +70,14 @@ export interface Cost {
 }
 /** By the clock, and by processor time of all threads (which other work on the machine disturbs less). */
 export async function spent(work: () => unknown): Promise<Cost> {
-  const before = process.cpuUsage(),
-    clockMs = await timed(async () => {
-      await work();
-    }),
-    { user, system } = process.cpuUsage(before);
+  const before = process.cpuUsage();
+  const clockMs = await timed(async () => {
+    await work();
+  });
+  const { user, system } = process.cpuUsage(before);
   return { clockMs, processorMs: (user + system) / 1000 };
 }
-/** SHA-256 of what is hashed, and what is stored written to one new file and fsynced. */
+/** SHA-256 of the bytes in `hashed`, and the bytes in `stored` written to one new file and fsynced. */
 export async function saveFloor(
   folder: string,
   hashed: readonly { readonly bytes: Uint8Array }[],

@@ -1,9 +1,10 @@
 /**
- * Time to save and to recover a MobileNetV2-sized model, stored raw, along a chain of 10, full and
- * partial, against the floor of the same run: to save, SHA-256 of all bytes and an fsynced write of
- * what is stored; to recover, a cached read and SHA-256. Prints ratios of medians; asserts nothing.
- * Then the same coded, as a server takes it in (coded-chain.ts), against those floors and the codec's own
- * time. `-o json` prints JSON; `node --expose-gc` steadies it. STEMMA_BENCH_ROUNDS (5) chains are measured.
+ * Time to save and to recover a MobileNetV2-sized model, stored raw, along a chain of 10 versions, full and
+ * partial updates, against the floor of the same run: to save, SHA-256 of all bytes and an fsynced write of
+ * the new bytes; to recover, a cached read and SHA-256. Then the same encoded, as a server receives it
+ * (coded-chain.ts), against those floors and the codec's own time. Prints ratios of medians; asserts nothing.
+ * `-o json` prints JSON; `node --expose-gc` makes the figures steadier. STEMMA_BENCH_ROUNDS (5) chains are
+ * measured.
  */
 import { randomFillSync } from "node:crypto";
 import { mkdtemp, open, rm } from "node:fs/promises";
@@ -29,7 +30,7 @@ const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? 5);
 const codedRounds = Math.max(1, Math.ceil(rounds / 2));
 const asJson = process.argv.includes("json");
 
-function drawn(shape: readonly number[]): Uint8Array {
+function randomBytes(shape: readonly number[]): Uint8Array {
   return randomFillSync(new Uint8Array(byteLengthOf(shape)));
 }
 
@@ -47,7 +48,7 @@ async function measureChain(folder: string, partial: boolean, times: Times, roun
     name: `t${String(index).padStart(3, "0")}`,
     dtype: "F32",
     shape,
-    bytes: drawn(shape),
+    bytes: randomBytes(shape),
   }));
   let base = (await repository.save(opaqueModelSource(tensors), { name: "m" })).summary.versionId;
   const floorFile = join(folder, "cached");
@@ -57,18 +58,18 @@ async function measureChain(folder: string, partial: boolean, times: Times, roun
   const versions: (typeof base)[] = [];
   for (let step = 1; step <= depth; step++) {
     tensors = tensors.map((tensor, index) =>
-      partial && index < tensors.length - 2 ? tensor : { ...tensor, bytes: drawn(tensor.shape) },
+      partial && index < tensors.length - 2 ? tensor : { ...tensor, bytes: randomBytes(tensor.shape) },
     );
     const stored = partial ? tensors.slice(-2) : tensors;
     const floor = (): Promise<number> => saveFloor(folder, tensors, stored);
-    // Neither side pays for collecting what making the tensors left behind (run with --expose-gc).
+    // Collects the garbage of generating the tensors first, so that neither side pays for it (--expose-gc).
     globalThis.gc?.();
     const save = (): Promise<number> =>
       timed(async () => {
         base = (await repository.save(opaqueModelSource(tensors), { name: "m", bases: [base] })).summary
           .versionId;
       });
-    // In turn, so that neither profits from what the other left in caches.
+    // Which side is first alternates, so that neither always profits from the other's caches.
     if (step % 2 === 0) {
       times.saveFloor.push(await floor());
       times.save.push(await save());
@@ -78,9 +79,9 @@ async function measureChain(folder: string, partial: boolean, times: Times, roun
     }
     versions.push(base);
   }
-  // A cached read is measured: what the saves left to be written goes first.
+  // Every version is recovered once unmeasured, so that the measured reads are cached and no save still writes.
   for (const versionId of versions) await repository.recover(versionId);
-  // Once up, once down the chain, so that no depth is always the first that is read.
+  // Once up and once down the chain, so that no depth is always read first.
   const order = [...versions.entries()];
   for (const [step, versionId] of [...order, ...order.toReversed()]) {
     times.recoverFloor.push(await recoverFloor(floorFile));
@@ -95,7 +96,7 @@ const results: Record<string, unknown>[] = [];
 try {
   for (const partial of [false, true]) {
     const times: Times = { save: [], saveFloor: [], recover: [], recoverFloor: [] };
-    // One chain unmeasured: what is compiled and cached is so for both sides.
+    // One chain is not measured: it compiles and fills caches for both sides.
     await measureChain(folder, partial, { save: [], saveFloor: [], recover: [], recoverFloor: [] }, rounds);
     for (let round = 0; round < rounds; round++) await measureChain(folder, partial, times, round);
     const recoverFloorMs = median(times.recoverFloor);
@@ -129,5 +130,5 @@ else {
         .map(([key, value]) => `${key} ${typeof value === "number" ? value.toFixed(2) : String(value)}`)
         .join("  "),
     );
-  console.log("aims: saveRatio ≤ 1.5, recoverRatio ≤ 2 whatever the depth; coded: save and recover ≤ 1.2");
+  console.log("aims: saveRatio ≤ 1.5, recoverRatio ≤ 2 at any depth; coded: save and recover ≤ 1.2");
 }

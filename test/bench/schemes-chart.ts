@@ -1,12 +1,12 @@
 /**
- * Draws what the schemes bench measured as the paper's figure 6(a): compression ratio against accuracy drop
- * by float scheme, a panel a model and one of their means, as an SVG. Pure.
+ * Draws the schemes benchmark's results as the paper's figure 6(a): compression ratio against accuracy drop by
+ * float scheme, one panel per model and one of their means, as an SVG. Pure.
  */
 import { colourOf, escape, round } from "./svg.js";
 
 /**
- * `drop`: percentage points that the metric is worse than the exact model's; null where the model gives no
- * numbers any more.
+ * `drop`: how much worse the metric is than the exact model's, in percentage points; null when the model's
+ * output is NaN.
  */
 export interface SchemePoint {
   readonly label: string;
@@ -21,7 +21,8 @@ export interface SchemePanel {
   readonly title: string;
   readonly drops: string;
   readonly series: readonly SchemeSeries[];
-  /** Raw bytes over the lossless form's: what nothing is lost for. */ readonly losslessRatio: number;
+  /** Raw bytes over those of the lossless encoding. */
+  readonly losslessRatio: number;
 }
 
 const panel = { width: 440, height: 260, left: 60, top: 70, columnGap: 80, rowGap: 104 };
@@ -29,28 +30,28 @@ const columns = 2;
 /** Compression ratios at the ends, on a logarithmic axis. */
 const ratioTicks = [1, 2, 4, 8, 16, 32, 64];
 /**
- * Drops at the ends; what lies above is drawn at the top, hollow. Close above nought by the cube root, where
- * most schemes lie.
+ * Drops on the vertical axis. Larger ones are drawn hollow at the top. The cube root spreads small drops, where
+ * most schemes are.
  */
 const dropTicks = [-5, -1, 0, 0.1, 1, 5, 10, 25];
 
-const lift = (drop: number): number => Math.cbrt(drop);
+const toAxis = (drop: number): number => Math.cbrt(drop);
 const log = (ratio: number): number => Math.log2(ratio);
 
 export function schemesChart(title: string, panels: readonly SchemePanel[]): string {
-  const rows = Math.ceil(panels.length / columns),
-    width = panel.left + columns * panel.width + (columns - 1) * panel.columnGap + 40,
-    height = panel.top + rows * (panel.height + panel.rowGap) + 6;
+  const rows = Math.ceil(panels.length / columns);
+  const width = panel.left + columns * panel.width + (columns - 1) * panel.columnGap + 40;
+  const height = panel.top + rows * (panel.height + panel.rowGap) + 6;
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" role="img">`,
     `<title>${escape(title)}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     `<text x="${panel.left}" y="24" font-size="15">${escape(title)}</text>`,
-    ...panels.flatMap((each, at) =>
+    ...panels.flatMap((each, index) =>
       drawPanel(
         each,
-        panel.left + (at % columns) * (panel.width + panel.columnGap),
-        panel.top + Math.floor(at / columns) * (panel.height + panel.rowGap),
+        panel.left + (index % columns) * (panel.width + panel.columnGap),
+        panel.top + Math.floor(index / columns) * (panel.height + panel.rowGap),
       ),
     ),
     ...drawLegend(panels[0]?.series ?? [], height - 24),
@@ -68,13 +69,14 @@ function drawPanel(
     of(values[0]!),
     of(values.at(-1)!),
   ];
-  const [x0, x1] = span(ratioTicks, log),
-    [y0, y1] = span(dropTicks, lift);
+  const [x0, x1] = span(ratioTicks, log);
+  const [y0, y1] = span(dropTicks, toAxis);
   const within = (value: number): number => Math.max(0, Math.min(1, value));
   const x = (ratio: number): number => round(left + panel.width * within((log(ratio) - x0) / (x1 - x0)));
-  const y = (drop: number): number => round(top + panel.height * (1 - within((lift(drop) - y0) / (y1 - y0))));
-  const highest = dropTicks.at(-1)!,
-    yOf = ({ drop }: SchemePoint): number => y(drop ?? highest);
+  const y = (drop: number): number =>
+    round(top + panel.height * (1 - within((toAxis(drop) - y0) / (y1 - y0))));
+  const highest = dropTicks.at(-1)!;
+  const yOf = ({ drop }: SchemePoint): number => y(drop ?? highest);
   return [
     `<text x="${left}" y="${top - 12}" font-weight="bold">${escape(title)}</text>`,
     ...dropTicks.map(
@@ -88,15 +90,15 @@ function drawPanel(
     `<path d="M${x(losslessRatio)} ${top}v${panel.height}" stroke="#888" stroke-dasharray="4 3"/><text x="${x(losslessRatio) + 4}" y="${top + 14}" fill="#555">lossless</text>`,
     `<text x="${left + panel.width / 2}" y="${top + panel.height + 38}" text-anchor="middle">raw bytes over stored bytes</text>`,
     `<text transform="translate(${left - 42} ${top + panel.height / 2}) rotate(-90)" text-anchor="middle">${escape(drops)}</text>`,
-    ...series.flatMap(({ points }, at) => [
+    ...series.flatMap(({ points }, index) => [
       ...(points.length < 2
         ? []
         : [
-            `<path d="${points.map((point, i) => `${i === 0 ? "M" : "L"}${x(point.ratio)} ${yOf(point)}`).join("")}" fill="none" stroke="${colourOf(at)}" stroke-width="1.5"/>`,
+            `<path d="${points.map((point, i) => `${i === 0 ? "M" : "L"}${x(point.ratio)} ${yOf(point)}`).join("")}" fill="none" stroke="${colourOf(index)}" stroke-width="1.5"/>`,
           ]),
       ...points.map(
         (point) =>
-          `<circle cx="${x(point.ratio)}" cy="${yOf(point)}" r="3.5" stroke="${colourOf(at)}" stroke-width="1.5" fill="${point.drop === null || point.drop > highest ? "#fff" : colourOf(at)}"/><text x="${x(point.ratio) + 5}" y="${yOf(point) - 5}" font-size="9" fill="${colourOf(at)}">${escape(point.label)}</text>`,
+          `<circle cx="${x(point.ratio)}" cy="${yOf(point)}" r="3.5" stroke="${colourOf(index)}" stroke-width="1.5" fill="${point.drop === null || point.drop > highest ? "#fff" : colourOf(index)}"/><text x="${x(point.ratio) + 5}" y="${yOf(point) - 5}" font-size="9" fill="${colourOf(index)}">${escape(point.label)}</text>`,
       ),
     ]),
   ];
@@ -105,8 +107,8 @@ function drawPanel(
 function drawLegend(series: readonly SchemeSeries[], y: number): string[] {
   return [
     ...series.map(
-      ({ name }, at) =>
-        `<circle cx="${panel.left + 6 + at * 150}" cy="${y}" r="5" fill="${colourOf(at)}"/><text x="${panel.left + 16 + at * 150}" y="${y + 4}">${escape(name)}</text>`,
+      ({ name }, index) =>
+        `<circle cx="${panel.left + 6 + index * 150}" cy="${y}" r="5" fill="${colourOf(index)}"/><text x="${panel.left + 16 + index * 150}" y="${y + 4}">${escape(name)}</text>`,
     ),
     `<text x="${panel.left}" y="${y + 20}" fill="#555">Numbers at the points: bits. Hollow, at the top: a larger drop. Below 0: better than the exact model.</text>`,
   ];

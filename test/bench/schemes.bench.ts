@@ -1,9 +1,9 @@
 /**
- * What float schemes cost and save (ModelHub's figure 6(a), MH12): trained models, each reduced by every
- * scheme, stored compactly, and measured by `model eval` on held-out data, beside the exact model and its
- * lossless form. Networks: ModelHub's LeNet and LeNet-5 on MNIST below STEMMA_DATA (else the small network
- * on generated pictures), and the battery LSTM on NASA's cells (else simulated ones). Bytes are exact, and so
- * are the accuracies: the same on every machine. Asserts nothing.
+ * How much smaller float schemes make models, and what it costs (ModelHub's figure 6(a), MH12). Trained models
+ * are reduced by every scheme, stored compactly, and measured by `model eval` on held-out data, together with
+ * the exact model and its lossless encoding. Networks: ModelHub's LeNet and LeNet-5 on MNIST below STEMMA_DATA
+ * (else the small network on generated pictures), and the battery LSTM on NASA's cells (else simulated ones).
+ * Bytes and accuracies are exact: the same on every machine. Asserts nothing.
  *
  *   node dist/test/bench/schemes.bench.js [-o json] [--quick] [--svg FILE]
  */
@@ -29,8 +29,8 @@ const { values: options } = parseArgs({
     svg: { type: "string" },
   },
 });
-const isQuick = options.quick,
-  fleet = "local";
+const isQuick = options.quick;
+const fleet = "local";
 const folder = resolve(process.env["STEMMA_DATA"] ?? "../shared/data");
 
 interface Subject {
@@ -44,12 +44,12 @@ interface Row {
   readonly model: string;
   readonly scheme: string;
   readonly storedBytes: number;
-  /** Raw bytes, and those of the lossless form, over stored ones. */
+  /** Raw bytes over stored bytes; the next: bytes of the lossless encoding over stored bytes. */
   readonly ratio: number;
   readonly ratioToLossless: number;
-  /** In the metric's unit; null: the reduced model gives NaN. */
+  /** In the metric's unit; null: the reduced model's output is NaN. */
   readonly value: number | null;
-  /** Percentage points that it is worse than the exact model; negative: better. */
+  /** Percentage points by which the metric is worse than the exact model's; negative: better. */
   readonly drop: number | null;
   readonly largestError: number;
   readonly meanError: number;
@@ -74,8 +74,8 @@ const families: readonly { readonly name: string; readonly schemes: readonly str
 ];
 
 async function subjectsIn(operations: ServerOperations): Promise<readonly Subject[]> {
-  const hasPictures = existsSync(join(folder, "mnist")),
-    hasCells = existsSync(join(folder, "nasa-battery"));
+  const hasPictures = existsSync(join(folder, "mnist"));
+  const hasCells = existsSync(join(folder, "nasa-battery"));
   if (!hasPictures || !hasCells)
     console.error(`schemes: no mnist or nasa-battery below ${folder}, so data is generated; set STEMMA_DATA`);
   await operations.addDataset({
@@ -100,14 +100,14 @@ async function subjectsIn(operations: ServerOperations): Promise<readonly Subjec
         }
       : { name: "cells", kind: "battery-simulated", location: "" }),
   });
-  const where = hasPictures ? "MNIST" : "generated pictures",
-    image = (name: string, model: string, epochs: number, title: string): Subject => ({
-      name,
-      title: `${title}, ${where}`,
-      recipe: "image-classify",
-      data: "pictures",
-      parameters: { model, epochs },
-    });
+  const source = hasPictures ? "MNIST" : "generated pictures";
+  const image = (name: string, model: string, epochs: number, title: string): Subject => ({
+    name,
+    title: `${title}, ${source}`,
+    recipe: "image-classify",
+    data: "pictures",
+    parameters: { model, epochs },
+  });
   const battery: Subject = {
     name: "lstm",
     title: `LSTM of 64 units, ${hasCells ? "NASA's battery cells" : "simulated cells"}`,
@@ -124,13 +124,13 @@ async function subjectsIn(operations: ServerOperations): Promise<readonly Subjec
       ];
 }
 
-/** All tensors, each coded without loss from itself alone. */
+/** All tensors, each encoded without loss and without a base. */
 async function losslessBytesOf(operations: ServerOperations, model: string): Promise<number> {
-  const stream = await operations.recover({ fleet, model }),
-    pieces: Uint8Array[] = [];
+  const stream = await operations.recover({ fleet, model });
+  const pieces: Uint8Array[] = [];
   for await (const chunk of stream.chunks) pieces.push(chunk.slice());
-  const codec = await loadDeltaCodec(),
-    file = await readSafetensors(fileOfBytes(Buffer.concat(pieces)), model);
+  const codec = await loadDeltaCodec();
+  const file = await readSafetensors(fileOfBytes(Buffer.concat(pieces)), model);
   let bytes = 0;
   for (const entry of file.tensors)
     bytes += codec.encodeTensor(entry, (await tensorOfSource(file.source(entry))).bytes).bytes.length;
@@ -156,15 +156,15 @@ async function measure(operations: ServerOperations, subject: Subject): Promise<
     seed: "7",
     parameters: subject.parameters,
   });
-  const exact = await operations.evaluate({ fleet, model: subject.name, data: subject.data }),
-    losslessBytes = await losslessBytesOf(operations, subject.name);
+  const exact = await operations.evaluate({ fleet, model: subject.name, data: subject.data });
+  const losslessBytes = await losslessBytesOf(operations, subject.name);
   const rows: Row[] = [];
   let rawBytes = 0;
   for (const scheme of families.flatMap(({ schemes }) => schemes)) {
-    const name = `${subject.name}-${scheme.replace(":", "-")}`,
-      report = await operations.reduce({ fleet, model: subject.name, scheme, name, seed: "7" });
-    const value = await valueOf(operations, name, subject.data),
-      worse = exact.metric.lowerIsBetter ? 1 : -1;
+    const name = `${subject.name}-${scheme.replace(":", "-")}`;
+    const report = await operations.reduce({ fleet, model: subject.name, scheme, name, seed: "7" });
+    const value = await valueOf(operations, name, subject.data);
+    const sign = exact.metric.lowerIsBetter ? 1 : -1;
     rawBytes = report.rawBytes;
     rows.push({
       model: subject.name,
@@ -173,7 +173,7 @@ async function measure(operations: ServerOperations, subject: Subject): Promise<
       ratio: report.ratio,
       ratioToLossless: losslessBytes / report.storedBytes,
       value,
-      drop: value === null ? null : worse * (value - exact.metric.value),
+      drop: value === null ? null : sign * (value - exact.metric.value),
       largestError: report.difference.largest,
       meanError: report.difference.mean,
     });

@@ -1,12 +1,12 @@
-/** What the benchmarks' charts share: colours, coordinates, text. Pure. */
+/** Colours, coordinates and text for the benchmarks' charts. Pure. */
 
 /** Distinguishable to the colour-blind too (Okabe and Ito). */
 const colours = ["#999999", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00"] as const;
 
-export function colourOf(at: number): string {
-  return colours[at % colours.length]!;
+export function colourOf(index: number): string {
+  return colours[index % colours.length]!;
 }
-/** Tenths of a pixel. */
+/** To tenths of a pixel. */
 export function round(value: number): number {
   return Math.round(value * 10) / 10;
 }

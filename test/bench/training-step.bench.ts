@@ -1,7 +1,7 @@
 /**
- * Times a training step of MobileNetV2 on the wasm backend, fused and unfused in turn, each in
- * processes of its own, and prints the ratio. Unfused is tfjs's gradients with only the kernels that it
- * lacks or gets wrong. Asserts nothing.
+ * Times a training step of MobileNetV2 on the wasm backend, fused and unfused alternately, each in child
+ * processes of its own, and prints the ratio. Unfused means TensorFlow.js's gradients with only those of our
+ * kernels that it lacks or computes wrongly. Asserts nothing.
  *
  *   node dist/test/bench/training-step.bench.js [-o json] [--size 224] [--batch 4] [--steps 4] [--rounds 2]
  *   [--profile]
@@ -31,7 +31,7 @@ const [size, batch, steps, rounds] = (
   options.quick ? [96, 2, 2, 1] : [options.size, options.batch, options.steps, options.rounds]
 ).map(Number) as [number, number, number, number];
 
-/** MobileNetV2 1.0 with 1,000 classes, as its paper lays it out. */
+/** MobileNetV2 1.0 with 1,000 classes, as its paper defines it. */
 function mobileNetV2(tf: Tf): LayersModel {
   const { layers } = tf;
   const normalize = (x: SymbolicTensor): SymbolicTensor =>
@@ -80,8 +80,8 @@ function mobileNetV2(tf: Tf): LayersModel {
   return tf.model({ inputs: input, outputs: layers.dense({ units: 1000 }).apply(x) as SymbolicTensor });
 }
 
-/** Times each kernel from outside, and what a step takes beside them. */
-async function profileKernels(tf: Tf, step: () => void): Promise<void> {
+/** Wraps every kernel in a timer, and prints a complete step's time and the kernels that take the most. */
+function profileKernels(tf: Tf, step: () => void): void {
   const times = new Map<string, { calls: number; ms: number }>();
   const backend = tf.getBackend();
   for (const { kernelName, kernelFunc } of tf.getKernelsForBackend(backend)) {
@@ -90,9 +90,9 @@ async function profileKernels(tf: Tf, step: () => void): Promise<void> {
       kernelName,
       backendName: backend,
       kernelFunc: (call) => {
-        const start = performance.now(),
-          result = kernelFunc(call),
-          entry = times.get(kernelName) ?? { calls: 0, ms: 0 };
+        const start = performance.now();
+        const result = kernelFunc(call);
+        const entry = times.get(kernelName) ?? { calls: 0, ms: 0 };
         times.set(kernelName, { calls: entry.calls + 1, ms: entry.ms + performance.now() - start });
         return result;
       },
@@ -102,14 +102,14 @@ async function profileKernels(tf: Tf, step: () => void): Promise<void> {
   times.clear();
   const start = performance.now();
   step();
-  console.error(`whole step ${((performance.now() - start) / batch).toFixed(1)} ms an image`);
+  console.error(`complete step ${((performance.now() - start) / batch).toFixed(1)} ms per image`);
   for (const [name, { calls, ms }] of [...times].sort((a, b) => b[1].ms - a[1].ms).slice(0, 24))
     console.error(`${(ms / batch).toFixed(2).padStart(8)}  ${String(calls).padStart(5)}  ${name}`);
 }
 
 /**
- * Milliseconds an image of each step in this process: by the clock, and of processor time (what a busy
- * machine leaves true).
+ * Milliseconds per image of each step in this process: by the clock, and of processor time, which other work
+ * on the machine disturbs less.
  */
 interface Times {
   readonly wall: number[];
@@ -124,8 +124,8 @@ async function measure(fused: boolean): Promise<Times> {
   const { tf, close } = await startWasmBackend({ fused });
   const model = mobileNetV2(tf);
   if (fused) fuseActivations(model);
-  const x = tf.randomUniform([batch, size, size, 3], 0, 1, "float32", 7),
-    y = tf.oneHot(tf.range(0, batch, 1, "int32"), 1000).toFloat();
+  const x = tf.randomUniform([batch, size, size, 3], 0, 1, "float32", 7);
+  const y = tf.oneHot(tf.range(0, batch, 1, "int32"), 1000).toFloat();
   const weights = model.trainableWeights.map((weight) => weight.read() as ReturnType<typeof tf.variable>);
   const step = (): void =>
     tf.tidy(() => {
@@ -136,7 +136,7 @@ async function measure(fused: boolean): Promise<Times> {
       for (const weight of weights) {
         const { weight: next } = sgdStep(
           tf,
-          { weight: weight, gradient: grads[weight.name]! },
+          { weight, gradient: grads[weight.name]! },
           { learningRate: 0.01 },
         );
         weight.assign(next);
@@ -147,26 +147,26 @@ async function measure(fused: boolean): Promise<Times> {
   step();
   const times: Times = { wall: [], processor: [] };
   for (let i = 0; i < steps; i++) {
-    const start = performance.now(),
-      used = processorMs();
+    const start = performance.now();
+    const processorStart = processorMs();
     step();
     times.wall.push((performance.now() - start) / batch);
-    times.processor.push((processorMs() - used) / batch);
+    times.processor.push((processorMs() - processorStart) / batch);
   }
-  if (options.profile) await profileKernels(tf, step);
+  if (options.profile) profileKernels(tf, step);
   close();
   return times;
 }
 
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
-async function measureInTurn(): Promise<void> {
+async function measureBoth(): Promise<void> {
   const times: Record<"fused" | "unfused", Times> = {
     fused: { wall: [], processor: [] },
     unfused: { wall: [], processor: [] },
   };
-  const self = fileURLToPath(import.meta.url),
-    run = promisify(execFile);
+  const self = fileURLToPath(import.meta.url);
+  const run = promisify(execFile);
   for (let round = 0; round < rounds; round++) {
     for (const path of ["unfused", "fused"] as const) {
       const { stdout } = await run(process.execPath, [
@@ -207,9 +207,9 @@ async function measureInTurn(): Promise<void> {
   if (options.output === "json") console.log(JSON.stringify(result));
   else
     console.log(
-      `MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms an image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ${fusedProcessor.toFixed(1)} and ${unfusedProcessor.toFixed(1)}, ratio ${result.processorRatio.toFixed(2)}`,
+      `MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms per image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ${fusedProcessor.toFixed(1)} and ${unfusedProcessor.toFixed(1)}, ratio ${result.processorRatio.toFixed(2)}`,
     );
 }
 
 if (options.only) console.log(JSON.stringify(await measure(options.only === "fused")));
-else await measureInTurn();
+else await measureBoth();

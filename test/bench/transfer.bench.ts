@@ -1,7 +1,7 @@
 /**
- * Times a bulk transfer from a device process through the embedded broker against a raw TCP copy
- * between the same two processes, in turn. Both read a cached file, hash every byte once on both
- * sides, and write a file; without fsync for the ratio, with it for the figure beside. Asserts nothing.
+ * Times a bulk transfer from a device process through the embedded broker against a raw TCP copy between the
+ * same two processes, alternately. Both read a cached file, hash every byte once on both sides, and write a
+ * file: without fsync for the ratio, and with fsync for a second one. Asserts nothing.
  *
  *   node dist/test/bench/transfer.bench.js [-o json] [--mib 256] [--runs 7] [--block 262144] [--window 8]
  */
@@ -50,16 +50,16 @@ type Order =
   | { readonly do: "connect"; readonly url: string }
   | { readonly do: "serve"; readonly transfer: string };
 
-// The device's side, in a process of its own.
+// The device's side, in a child process.
 
 async function* piecesOf(file: string, pieceBytes: number): AsyncGenerator<Uint8Array> {
   const handle = await open(file, "r");
   try {
-    for (let at = 0; at < byteLength;) {
-      const piece = Buffer.allocUnsafe(Math.min(pieceBytes, byteLength - at));
-      const { bytesRead } = await handle.read(piece, 0, piece.length, at);
+    for (let offset = 0; offset < byteLength;) {
+      const piece = Buffer.allocUnsafe(Math.min(pieceBytes, byteLength - offset));
+      const { bytesRead } = await handle.read(piece, 0, piece.length, offset);
       if (bytesRead === 0) return;
-      at += bytesRead;
+      offset += bytesRead;
       yield piece.subarray(0, bytesRead);
     }
   } finally {
@@ -77,7 +77,7 @@ async function sendRaw(file: string, port: number): Promise<void> {
   socket.end(hash.digest());
   await once(socket, "close");
 }
-async function device(file: string): Promise<void> {
+async function runDevice(file: string): Promise<void> {
   let client: MqttClient | undefined;
   const handle = await open(file, "r");
   const object: StreamObject = {
@@ -87,7 +87,7 @@ async function device(file: string): Promise<void> {
       await handle.read(target, 0, target.length, offset);
     },
   };
-  const say = (body: Body, transfer: string): Promise<void> =>
+  const send = (body: Body, transfer: string): Promise<void> =>
     new Promise((resolve) => {
       const topic = buildTopic(
         body.type === "block" ? { ...names, kind: "block-up", transfer } : { ...names, kind: "up" },
@@ -129,7 +129,7 @@ async function device(file: string): Promise<void> {
     }
     const sender = runSender({ transfer: order.transfer, blockBytes }, [object], {
       clock: nodeClock(),
-      send: (message) => say(message, order.transfer),
+      send: (message) => send(message, order.transfer),
       onFailed: (error) => {
         throw error;
       },
@@ -172,7 +172,7 @@ async function receiveRaw(child: ChildProcess, target: FileHandle, fsync: boolea
     at += body.length;
     if (body.length < chunk.length) tail = Buffer.concat([tail, chunk.subarray(body.length)]);
   }
-  if (!hash.digest().equals(tail)) throw new Error("the raw copy is not the same");
+  if (!hash.digest().equals(tail)) throw new Error("the raw copy differs from its source");
   if (fsync) await target.sync();
   const tookMs = performance.now() - began;
   server.close();
@@ -189,7 +189,7 @@ async function main(): Promise<void> {
   await source.close();
   const broker = await startBroker({
     root: names.root,
-    authenticate: async () => names,
+    authenticate: () => Promise.resolve(names),
     clock: nodeClock(),
     log: silentLog(),
   });
@@ -197,19 +197,20 @@ async function main(): Promise<void> {
     env: { ...process.env, STEMMA_BENCH_SOURCE: file },
   });
   try {
-    const ready = async (order: Order): Promise<void> => {
+    const perform = async (order: Order): Promise<void> => {
       child.send(order);
       await once(child, "message");
     };
-    await ready({ do: "connect", url: broker.url });
+    await perform({ do: "connect", url: broker.url });
     let receiver: RunningReceiver | undefined;
-    broker.onMessage(async ({ payload }) => {
+    broker.onMessage(({ payload }) => {
       const { body } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
       if (body.type === "block") receiver?.onBlock(body);
       if (body.type === "manifest") receiver?.onManifest(body);
+      return Promise.resolve();
     });
     const down = buildTopic({ ...names, kind: "down" });
-    const say = (body: Body): void => {
+    const send = (body: Body): void => {
       void broker.publish(
         down,
         encodeEnvelope({ protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body }),
@@ -219,7 +220,7 @@ async function main(): Promise<void> {
     let count = 0;
     const receiveBlocks = async (target: FileHandle, fsync: boolean): Promise<number> => {
       const transfer = (++count).toString(16).padStart(16, "0");
-      await ready({ do: "serve", transfer });
+      await perform({ do: "serve", transfer });
       const began = performance.now();
       receiver = runReceiver(
         {
@@ -233,7 +234,7 @@ async function main(): Promise<void> {
         {
           clock: nodeClock(),
           budget: new WindowBudget(64 * 2 ** 20),
-          send: say,
+          send,
           write: async (offset, bytes) => {
             await target.write(bytes, 0, bytes.length, offset);
           },
@@ -242,7 +243,7 @@ async function main(): Promise<void> {
       await receiver.finished;
       if (fsync) await target.sync();
       const tookMs = performance.now() - began;
-      say({ type: "transferDone", transfer });
+      send({ type: "transferDone", transfer });
       return tookMs;
     };
     const times: Record<"raw" | "blocks" | "rawFsynced" | "blocksFsynced", number[]> = {
@@ -271,10 +272,10 @@ async function main(): Promise<void> {
     }
     report(times);
   } finally {
-    const gone = once(child, "exit");
+    const exited = once(child, "exit");
     child.disconnect();
     await broker.close();
-    await gone;
+    await exited;
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -302,7 +303,7 @@ function report(times: Readonly<Record<string, readonly number[]>>): void {
     return;
   }
   console.log(
-    `transfer of ${result.mib} MiB in blocks of ${blockBytes} bytes, window ${window}, median of ${runs} runs in turn`,
+    `transfer of ${result.mib} MiB in blocks of ${blockBytes} bytes, window ${window}, median of ${runs} alternating runs`,
   );
   for (const [kind, ms] of Object.entries(medians))
     console.log(`  ${kind.padEnd(14)} ${String(ms).padStart(6)} ms`);
@@ -313,4 +314,4 @@ function report(times: Readonly<Record<string, readonly number[]>>): void {
 
 const sourceFile = process.env["STEMMA_BENCH_SOURCE"];
 if (sourceFile === undefined) await main();
-else await device(sourceFile);
+else await runDevice(sourceFile);

@@ -1,9 +1,9 @@
 /**
- * Fine-tunes over a thin link, raw and coded: `stemma bench wire [--quick] [-o json]`. A real server, the
- * agent's own uploads and decisions, MQTT through a TCP proxy that lets 1 or 10 Mbit/s through. The chain
- * is an LSTM's three checkpoints after their base, and a MobileNetV2's fine-tunes of one base, below
- * STEMMA_DATA where they are, else generated models. Bytes are those that passed the proxy, all of them;
- * times run from the announcement to the signed receipt after fsync. Asserts nothing about them.
+ * Fine-tunes over a slow link, raw and encoded: `stemma bench wire [--quick] [-o json]`. A real server, the
+ * agent's own uploads and decisions, and MQTT through a TCP proxy limited to 1 or 10 Mbit/s. The chains are an
+ * LSTM's three checkpoints after their base and a MobileNetV2's fine-tunes of one base, from STEMMA_DATA, or
+ * generated models when they are not there. Bytes are all bytes that passed the proxy; times run from the
+ * announcement to the signed receipt after fsync. Asserts nothing about them.
  */
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -32,7 +32,7 @@ interface Chain {
   readonly base: { readonly name: string; readonly model: Model };
   readonly steps: readonly Step[];
 }
-interface Moved {
+interface Transferred {
   readonly name: string;
   readonly rawBytes: number;
   readonly wireBytes: number;
@@ -57,13 +57,13 @@ interface Result {
   readonly timeRatio: number;
 }
 
-const words = process.argv.slice(2),
-  asJson = words.includes("json"),
-  quick = words.includes("--quick");
-const blockBytes = 64 * 1024,
-  window = 8;
+const args = process.argv.slice(2);
+const asJson = args.includes("json");
+const quick = args.includes("--quick");
+const blockBytes = 64 * 1024;
+const window = 8;
 
-// What moves.
+// The models that are transferred.
 
 const folder = join(resolve(process.env["STEMMA_DATA"] ?? "../shared/data"), "fine-tunes");
 async function readModel(name: string): Promise<Model> {
@@ -81,7 +81,7 @@ async function stepOf(name: string, base: string): Promise<Step> {
   return { name, base, model: await readModel(name) };
 }
 
-/** A base, a step of training, and two more the same way. */
+/** A base, one training step, and two more in the same direction. */
 function generatedChain(): Chain {
   const shapes = [
     [64, 3, 3, 3],
@@ -90,17 +90,17 @@ function generatedChain(): Chain {
     [512, 128],
     [10, 512],
   ];
-  const model = (of: (shape: readonly number[], at: number) => Tensor): Model =>
-    Object.fromEntries(shapes.map((shape, at) => [`layer${at}`, of(shape, at)]));
+  const model = (makeTensor: (shape: readonly number[], index: number) => Tensor): Model =>
+    Object.fromEntries(shapes.map((shape, index) => [`layer${index}`, makeTensor(shape, index)]));
   const layer = (from: Model, at: number): Tensor => from[`layer${at}`] as Tensor;
-  const base = model((shape, at) => weights(shape, 1 + at)),
-    first = model((_, at) => fineTuned(layer(base, at), 1e-4, 20 + at));
+  const base = model((shape, at) => weights(shape, 1 + at));
+  const first = model((_, at) => fineTuned(layer(base, at), 1e-4, 20 + at));
   const second = model((_, at) =>
-      continueTuning(layer(first, at), layer(base, at), { share: 0.8, stepSize: 1e-5, seed: 40 + at }),
-    ),
-    third = model((_, at) =>
-      continueTuning(layer(second, at), layer(first, at), { share: 0.8, stepSize: 1e-5, seed: 60 + at }),
-    );
+    continueTuning(layer(first, at), layer(base, at), { share: 0.8, stepSize: 1e-5, seed: 40 + at }),
+  );
+  const third = model((_, at) =>
+    continueTuning(layer(second, at), layer(first, at), { share: 0.8, stepSize: 1e-5, seed: 60 + at }),
+  );
   return {
     name: "generated",
     base: { name: "base", model: base },
@@ -148,18 +148,23 @@ async function chains(): Promise<readonly { readonly chain: Chain; readonly mega
   ];
 }
 
-// How it moves.
+// The transfers.
 
 /**
- * The whole chain over one link, by devices that code where it pays or never do. The base is there before.
+ * Transfers the chain's steps over one link, from a device that encodes when it pays (`auto`) or never. The
+ * server has the base before.
  */
-async function move(chain: Chain, megabits: number, coding: "auto" | "never"): Promise<readonly Moved[]> {
+async function transferChain(
+  chain: Chain,
+  megabits: number,
+  coding: "auto" | "never",
+): Promise<readonly Transferred[]> {
   const server = await startTestServer({ limits: { blockBytes, window } });
   const work = await mkdtemp(join(tmpdir(), "stemma-wire-"));
   let link: ThrottledLink | undefined;
   try {
-    const enrolment = await server.enroll("v1", ["line"]),
-      store = memoryStore({ clock: nodeClock(), random: nodeRandom() });
+    const enrolment = await server.enroll("v1", ["line"]);
+    const store = memoryStore({ clock: nodeClock(), random: nodeRandom() });
     const uploads = (device: ScriptedDevice): Uploads =>
       new Uploads({
         objects: store,
@@ -189,41 +194,41 @@ async function move(chain: Chain, megabits: number, coding: "auto" | "never"): P
           return true;
         },
       });
-    const near = await ScriptedDevice.connect(enrolment, { session: 1, store, uploads });
-    await near.birth();
-    const versions = new Map<string, Hash>(),
-      saves = [await near.save(chain.base.model, { sequence: 1 })];
+    const unlimited = await ScriptedDevice.connect(enrolment, { session: 1, store, uploads });
+    await unlimited.birth();
+    const versions = new Map<string, Hash>();
+    const saves = [await unlimited.save(chain.base.model, { sequence: 1 })];
     versions.set(chain.base.name, saves[0]!.versionId);
-    await near.announce(saves[0]!);
-    await near.receipt("released", saves[0]!.versionId);
-    await near.close();
+    await unlimited.announce(saves[0]!);
+    await unlimited.receipt("released", saves[0]!.versionId);
+    await unlimited.close();
 
     link = await startThrottledLink(Number(new URL(enrolment.mqtt[0] as string).port), megabits * 1e6);
-    const far = await ScriptedDevice.connect(
+    const device = await ScriptedDevice.connect(
       { ...enrolment, mqtt: [`mqtt://127.0.0.1:${link.port}`] },
       { session: 2, previousSession: 1, store, uploads },
     );
-    await far.birth();
-    const moved: Moved[] = [];
+    await device.birth();
+    const transferred: Transferred[] = [];
     for (const [at, { name, base, model }] of chain.steps.entries()) {
-      const saved = await far.save(model, { sequence: 2 + at, base: versions.get(base) });
+      const saved = await device.save(model, { sequence: 2 + at, base: versions.get(base)! });
       versions.set(name, saved.versionId);
-      const before = link.bytesUp,
-        began = performance.now();
-      await far.announce(saved);
-      await far.receipt("recorded", saved.versionId);
-      moved.push({
+      const bytesBefore = link.bytesUp;
+      const began = performance.now();
+      await device.announce(saved);
+      await device.receipt("recorded", saved.versionId);
+      transferred.push({
         name,
         rawBytes: saved.tensorBytes,
-        wireBytes: link.bytesUp - before,
+        wireBytes: link.bytesUp - bytesBefore,
         ms: performance.now() - began,
       });
-      // Proved by the server before the next one begins, so that they do not share the processor.
-      await far.receipt("released", saved.versionId);
+      // Verified by the server before the next step starts, so that they do not share the processor.
+      await device.receipt("released", saved.versionId);
       await server.handle.operations.verify({ fleet: testFleet, model: saved.versionId });
     }
-    await far.close();
-    return moved;
+    await device.close();
+    return transferred;
   } finally {
     await link?.close();
     await server.remove();
@@ -232,16 +237,16 @@ async function move(chain: Chain, megabits: number, coding: "auto" | "never"): P
 }
 
 async function compare(chain: Chain, megabits: number): Promise<Result> {
-  // Both wait for their own link most of the time: where time is short they wait together.
-  const first = move(chain, megabits, "never");
+  // Both wait for their own link most of the time, so a quick run starts them concurrently.
+  const first = transferChain(chain, megabits, "never");
   if (!quick) await first;
-  const [raw, coded] = await Promise.all([first, move(chain, megabits, "auto")]);
-  const sum = (list: readonly Moved[], of: (one: Moved) => number): number =>
-    list.reduce((total, one) => total + of(one), 0);
-  const rawBytes = sum(raw, ({ wireBytes }) => wireBytes),
-    codedBytes = sum(coded, ({ wireBytes }) => wireBytes),
-    rawMs = sum(raw, ({ ms }) => ms),
-    codedMs = sum(coded, ({ ms }) => ms);
+  const [raw, coded] = await Promise.all([first, transferChain(chain, megabits, "auto")]);
+  const sum = (list: readonly Transferred[], valueOf: (step: Transferred) => number): number =>
+    list.reduce((total, step) => total + valueOf(step), 0);
+  const rawBytes = sum(raw, ({ wireBytes }) => wireBytes);
+  const codedBytes = sum(coded, ({ wireBytes }) => wireBytes);
+  const rawMs = sum(raw, ({ ms }) => ms);
+  const codedMs = sum(coded, ({ ms }) => ms);
   return {
     chain: chain.name,
     megabitsPerSecond: megabits,
@@ -251,13 +256,13 @@ async function compare(chain: Chain, megabits: number): Promise<Result> {
     rawMs,
     codedMs,
     timeRatio: codedMs / rawMs,
-    steps: raw.map((one, at) => ({
-      name: one.name,
-      modelBytes: one.rawBytes,
-      rawBytes: one.wireBytes,
-      codedBytes: coded[at]!.wireBytes,
-      rawMs: one.ms,
-      codedMs: coded[at]!.ms,
+    steps: raw.map((step, index) => ({
+      name: step.name,
+      modelBytes: step.rawBytes,
+      rawBytes: step.wireBytes,
+      codedBytes: coded[index]!.wireBytes,
+      rawMs: step.ms,
+      codedMs: coded[index]!.ms,
     })),
   };
 }

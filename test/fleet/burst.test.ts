@@ -1,17 +1,17 @@
-// Twenty devices at once: everything arrives, nothing is mixed up, and what waits is bounded by one window
-// budget.
+// Twenty devices announce concurrently: everything arrives, no models are confused, and one window budget
+// bounds the blocks in flight.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { noiseBytes } from "../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet } from "../helpers/test-server.js";
 
-it("takes in what twenty devices announce at the same moment, under a budget smaller than their windows", async () => {
+it("receives the models that twenty devices announce at the same moment, under a budget smaller than their windows", async () => {
   const server = await startTestServer({ limits: { windowBytes: 512 * 1024 } });
   try {
     const devices = await Promise.all(
-      Array.from({ length: 20 }, async (_, at) => {
-        const device = await ScriptedDevice.connect(await server.enroll(`car-${at}`, ["a", "b"]), {
+      Array.from({ length: 20 }, async (_, index) => {
+        const device = await ScriptedDevice.connect(await server.enroll(`car-${index}`, ["a", "b"]), {
           session: 1,
           blockBytes: 32 * 1024,
         });
@@ -20,9 +20,9 @@ it("takes in what twenty devices announce at the same moment, under a budget sma
       }),
     );
     const saved = await Promise.all(
-      devices.flatMap((device, at) =>
-        ["a", "b"].map(async (line, second) => {
-          const bytes = noiseBytes(200_000 + 4 * at, 1 + 2 * at + second);
+      devices.flatMap((device, index) =>
+        ["a", "b"].map(async (line, lineIndex) => {
+          const bytes = noiseBytes(200_000 + 4 * index, 1 + 2 * index + lineIndex);
           return { device, bytes, model: await device.save({ w: bytes }, { sequence: 1, line }) };
         }),
       ),
