@@ -18,6 +18,7 @@ export const modelText = z
   .max(512)
   .describe("A model: name, name:version, name:tag, version id or at least 8 digits of it");
 export const reasonText = z.string().max(1024).describe("Why, in a few words; it is kept with the fact");
+export const byText = shortText.optional().describe("The caller, as they name themselves");
 export const fleetText = shortText.describe("The fleet that owns devices and models");
 export const deviceText = shortText.describe("A device of the fleet");
 
@@ -31,6 +32,11 @@ export const readerParameters = z.record(
   z.string().max(256),
   z.union([z.string().max(65536), z.number(), z.boolean(), z.array(z.string().max(65536)).max(4096)]),
 );
+
+export const fleetPath = "/v1/fleets/:fleet";
+export const devicePath = `${fleetPath}/devices/:device`;
+export const modelPath = `${fleetPath}/models/:model`;
+export const storagePath = `${fleetPath}/storage`;
 
 export const fleetParams = { fleet: fleetText };
 export const deviceParams = { fleet: fleetText, device: deviceText };

@@ -2,7 +2,13 @@
 import { z } from "zod";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { ApplyReport } from "../archive/plan-application.js";
-import type { ArchivePlan } from "../archive/archive-plan.js";
+import {
+  archiveEncodings,
+  archivePlanSchema,
+  planOverviewMembers,
+  type ArchivePlan,
+} from "../archive/archive-plan.js";
+import { planningSchemes } from "../planner/retrieval.js";
 import type { CheckReport } from "../repository/fleet-repository.js";
 import type { RetentionForecast, RetentionSetting } from "../repository/retention/fleet-retention.js";
 import type { RetentionScope } from "../repository/retention/retention-plan.js";
@@ -139,11 +145,6 @@ export const retentionReport = z
   .meta({ id: "RetentionReport" });
 export type RetentionReport = ValueOf<typeof retentionReport>;
 
-export const planningSchemes = ["independent", "parallel"] as const;
-export const archiveLayouts = ["packed", "planes", "fixed"] as const;
-/** Largest storage plan that is read, as a file or as the body of a request. */
-export const maxPlanBytes = 256 * 1024 * 1024;
-
 export const storagePlanBody = {
   ratio: z
     .number()
@@ -156,10 +157,10 @@ export const storagePlanBody = {
     .optional()
     .describe("Whether tensors of a version are rebuilt one after the other or concurrently"),
   layout: z
-    .enum(archiveLayouts)
+    .enum(archiveEncodings)
     .optional()
     .describe(
-      "packed: smallest; planes: the high-order bytes of every number can be read alone; fixed: so, and float32 matrices with one exponent a channel",
+      "packed: smallest; planes: the high-order bytes of every number can be read alone; fixed: planes, with float32 matrices in numbers that share one exponent per channel",
     ),
   timeLimitMs: z
     .number()
@@ -191,76 +192,7 @@ export const storageApplyBody = {
   dryRun: z.boolean().optional().describe("Report what would be rewritten, write nothing"),
 };
 
-const cost = z.number().nonnegative();
-const recreation = z.object({ largestUs: cost, meanUs: cost });
-const plannedMembers = {
-  format: z.literal(1),
-  fleet: text,
-  madeAtMs: timeMs,
-  layout: z.enum(archiveLayouts),
-  scheme: z.enum(planningSchemes),
-  ratio: z.number().nullable(),
-  rates: z.object({
-    readUsPerByte: cost,
-    hashUsPerByte: cost,
-    aloneUsPerNumber: cost,
-    deltaUsPerNumber: cost,
-    extrapolatedUsPerNumber: cost,
-    planesUsPerByte: cost,
-    objectUs: cost,
-  }),
-  summary: z.object({
-    versions: count,
-    tensors: count,
-    unreadable: count,
-    tensorBytes: cost,
-    bytesNow: cost,
-    bytesPlanned: cost,
-    rewrittenTensors: count,
-    rewrittenBytes: cost,
-    kinds: z.array(z.object({ kind: text, tensors: count, storedBytes: cost })),
-    materialised: recreation,
-    now: recreation.nullable(),
-    planned: recreation,
-    diskNeeded: cost,
-  }),
-};
-const algorithm = z.enum(["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"]);
-export const archivePlan = z
-  .object({
-    ...plannedMembers,
-    plan: z.object({
-      format: z.literal(1),
-      scheme: z.enum(planningSchemes),
-      algorithm,
-      isRefined: z.boolean(),
-      isCutShort: z.boolean(),
-      storageCost: cost,
-      leastStorageCost: cost,
-      candidates: z.array(z.object({ algorithm, storageCost: cost, isWithinBudgets: z.boolean() })),
-      vertices: z.array(
-        z.object({
-          vertex: text,
-          from: text.nullable(),
-          kind: text,
-          storageCost: cost,
-          recreationCost: cost,
-          detail: z.record(text, z.union([text, z.number(), z.boolean(), z.null()])).exactOptional(),
-        }),
-      ),
-      snapshots: z.array(
-        z.object({
-          snapshot: text,
-          budget: cost.nullable(),
-          independent: cost,
-          parallel: cost,
-          reusable: cost,
-        }),
-      ),
-    }),
-    members: z.array(z.array(count)).describe("By snapshot: its tensors, as positions in plan.vertices"),
-  })
-  .meta({ id: "ArchivePlan" }) satisfies z.ZodType<ArchivePlan>;
+export const archivePlan = archivePlanSchema.meta({ id: "ArchivePlan" });
 
 const applyReport = z
   .object({
@@ -290,6 +222,6 @@ const applyReport = z
 
 /** What was planned, without every tensor's position, and what came of it. */
 export const storageApplied = z
-  .object({ planned: z.object(plannedMembers), report: applyReport })
+  .object({ planned: z.object(planOverviewMembers), report: applyReport })
   .meta({ id: "StorageApplied" });
 export type StorageApplied = ValueOf<typeof storageApplied>;

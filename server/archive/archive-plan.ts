@@ -96,7 +96,7 @@ const storagePlan = z.object({
         kind: identifier,
         storageCost: cost,
         recreationCost: cost,
-        detail: detail.optional(),
+        detail: detail.exactOptional(),
       }),
     )
     .max(maxVertices),
@@ -106,7 +106,8 @@ const storagePlan = z.object({
     )
     .max(maxVertices),
 });
-const archivePlan = z.object({
+/** What a plan is for and what it would bring, without the storage of each tensor. */
+export const planOverviewMembers = {
   format: z.literal(archivePlanFormat),
   fleet: z.string().min(1).max(256),
   madeAtMs: z.number(),
@@ -129,9 +130,16 @@ const archivePlan = z.object({
     planned: recreation,
     diskNeeded: cost,
   }),
+};
+/** A plan as a file or a request body has it; `readArchivePlan` also checks that it does not contradict itself. */
+export const archivePlanSchema = z.object({
+  ...planOverviewMembers,
   plan: storagePlan,
-  members: z.array(z.array(count)).max(maxVertices),
-});
+  members: z
+    .array(z.array(count))
+    .max(maxVertices)
+    .describe("By snapshot: its tensors, as positions in plan.vertices"),
+}) satisfies z.ZodType<ArchivePlan>;
 
 /** Size limit of a plan that is read from a file or a request body. */
 export const maxPlanBytes = 256 * 1024 * 1024;
@@ -141,7 +149,7 @@ export const maxPlanBytes = 256 * 1024 * 1024;
  * @throws PLAN_INVALID where it is malformed or contradicts itself
  */
 export function readArchivePlan(value: unknown): ArchivePlan {
-  const parsed = archivePlan.safeParse(value);
+  const parsed = archivePlanSchema.safeParse(value);
   if (!parsed.success)
     throw new StemmaError(
       "PLAN_INVALID",

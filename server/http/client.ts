@@ -3,7 +3,8 @@
  * operations; errors arrive typed, answers are checked against the table's schemas.
  */
 import type { CallDefinition } from "../api/operation.js";
-import { importContentType, operationTable } from "../api/operation-table.js";
+import { importContentType } from "../api/model-definitions.js";
+import { operationTable } from "../api/operation-table.js";
 import type {
   CallOperations,
   CallOptions,

@@ -13,7 +13,6 @@ import { openFleets } from "../context/open-fleets.js";
 import { plannedEnrolment } from "../configuration/planned-enrolment.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { withoutUndefined } from "./without-undefined.js";
 import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
@@ -79,8 +78,7 @@ export function localOperations(context: OperationsContext): ServerOperations {
     train: (input, options) => trainOnServer(context, input, options),
     reduce: (input) => reduceOnServer(context, input),
     evaluate: (input, options) => evaluateOnServer(context, input, options?.signal),
-    evaluateProgressively: (input, options) =>
-      progressiveOnServer(context, withoutUndefined(input), options?.signal),
+    evaluateProgressively: (input, options) => progressiveOnServer(context, input, options?.signal),
     events: (signal) => {
       if (live === undefined)
         throw new StemmaError(

@@ -19,6 +19,8 @@ import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import { firstSamples } from "../../shared/train/evaluation.js";
 import type { DatasetReference } from "../../shared/train/training.js";
+import type { ProgressiveEvaluationReport } from "../api/evaluation-schemas.js";
+import type { OperationInput } from "../api/server-operations.js";
 import { checkCount, withinEvaluationLimit } from "../evaluation/evaluate-on-server.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { OperationsContext } from "../context/operations-context.js";
@@ -27,20 +29,20 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import { writeModelFolder } from "../context/model-folder.js";
 import { decideInThread } from "./decide-in-thread.js";
 import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
-import type { ProgressiveEvaluationReport, ProgressiveEvaluationRequest } from "./progressive-request.js";
 import { allPlanes } from "./weight-bounds.js";
 import { fixedReader, storedReader, type WeightReader } from "./weight-reader.js";
 
+type ProgressiveEvaluationRequest = OperationInput<"evaluateProgressively">;
+
 /** How many sizes of answers one request may name. */
-const mostTops = 10;
+const maxTops = 10;
 /** A tensor of at most one disk page is read completely: no encoding stores it in planes. */
 const pageBytes = 4096;
 
 /**
  * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH,
- * PROGRESSIVE_UNSUPPORTED, USAGE for data of a
- *   regression, PROGRESSIVE_DIFFERS should an answer not be the full-precision one, NOT_A_NUMBER,
- *   TRAINING_STOPPED, QUOTA_EXCEEDED
+ * PROGRESSIVE_UNSUPPORTED, USAGE for data of a regression, PROGRESSIVE_DIFFERS where an answer is not the
+ * full-precision one, NOT_A_NUMBER, TRAINING_STOPPED, QUOTA_EXCEEDED
  */
 export async function progressiveOnServer(
   context: OperationsContext,
@@ -48,8 +50,11 @@ export async function progressiveOnServer(
   signal?: AbortSignal,
 ): Promise<ProgressiveEvaluationReport> {
   const { tops = [1, 5] } = request;
-  if (tops.length === 0 || tops.length > mostTops)
-    throw new StemmaError("USAGE", `${tops.length} sizes of answers are asked for; 1 to ${mostTops} may be.`);
+  if (tops.length === 0 || tops.length > maxTops)
+    throw new StemmaError(
+      "USAGE",
+      `The request names ${tops.length} sizes of answers. Name 1 to ${maxTops}.`,
+    );
   for (const top of tops) checkCount("--top", top);
   checkCount("--limit", request.limit);
   return withinEvaluationLimit(context, () => evaluateVersion(context, { ...request, tops }, signal));
@@ -60,20 +65,20 @@ async function evaluateVersion(
   request: ProgressiveEvaluationRequest & { readonly tops: readonly number[] },
   signal?: AbortSignal,
 ): Promise<ProgressiveEvaluationReport> {
-  const { fleets, home } = context,
-    { layout = "stored", tops, check = true } = request,
-    started = home.ports.clock.monotonic();
-  const repository = await fleets.get(request.fleet),
-    version = repository.resolve(request.model);
-  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data)),
-    { set } = await loadDataset(dataset, nodeFiles());
+  const { fleets, home } = context;
+  const { layout = "stored", tops, check = true } = request;
+  const started = home.ports.clock.monotonic();
+  const repository = await fleets.get(request.fleet);
+  const version = repository.resolve(request.model);
+  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
+  const { set } = await loadDataset(dataset, nodeFiles());
   if (set.task !== "classification")
     throw new StemmaError(
       "USAGE",
       `The data ${request.data} is of a regression, which has no most likely classes. Evaluate without --progressive.`,
     );
-  const part = firstSamples(set.heldOut, request.limit ?? set.heldOut.count),
-    leaves = await repository.leaves(version.versionId);
+  const part = firstSamples(set.heldOut, request.limit ?? set.heldOut.count);
+  const leaves = await repository.leaves(version.versionId);
   await mkdir(workFolderOf(home), { recursive: true });
   const workFolder = await mkdtemp(join(workFolderOf(home), "progressive-"));
   try {

@@ -3,10 +3,11 @@ import type { Command } from "commander";
 import { formatBytes, formatDuration, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Evaluation } from "../../../shared/train/evaluation.js";
-import type { EvaluationReport } from "../../api/evaluation-schemas.js";
-import { progressiveLayouts } from "../../progressive/progressive-request.js";
-import type { LevelReport } from "../../progressive/progressive-evaluation.js";
+import type { EvaluationReport, LevelReport } from "../../api/evaluation-schemas.js";
+import { operationTable } from "../../api/operation-table.js";
+import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
+import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";
 
 interface EvaluateChoices {
@@ -14,58 +15,83 @@ interface EvaluateChoices {
   readonly top?: number;
   readonly limit?: number;
   readonly progressive: boolean;
-  readonly layout?: string;
+  readonly layout?: NonNullable<OperationInput<"evaluateProgressively">["layout"]>;
   readonly check: boolean;
 }
 
+const help = `
+The model is recovered and run by the engine that trains; nothing is saved.
+Models imported without --arch (kind opaque) cannot be run. To see what a
+smaller, lossy form of a model costs: stemma model reduce, then eval both.
+
+--progressive reads only the bytes that its answers need. The answers are always
+those of the full precision; the table shows from how many bytes of each weight
+they came. Of tensors that are stored in byte planes or fixed planes (stemma
+storage apply --layout planes|fixed), only those planes are read; all others are
+read completely.
+`;
+
 export function addModelEvaluateCommand(model: Command): void {
+  const { shape } = operationTable.evaluate.body;
+  const progressive = operationTable.evaluateProgressively.body.shape;
   model
     .command("eval")
     .argument("<model>", "name, name:version, name:tag or id")
-    .requiredOption(
-      "--data <name>",
-      "registered data (see: stemma data list); its held-out part is used, which no training has seen",
+    .addOption(
+      inputOption(
+        "--data <name>",
+        shape.data,
+        "registered data (see: stemma data list); its held-out part is used, which no training has seen",
+      ).makeOptionMandatory(),
     )
-    .option(
-      "--top <k>",
-      "classification: count an answer as right when it is among the k most likely, too",
-      Number,
+    .addOption(
+      inputOption(
+        "--top <k>",
+        shape.top,
+        "classification: also count an answer as right when it is among the k most likely",
+      ),
     )
-    .option("--limit <n>", "only the first n held-out samples", Number)
+    .addOption(inputOption("--limit <n>", shape.limit, "only the first n held-out samples"))
     .option(
       "--progressive",
-      "classification: answer from the weights' highest bytes where that is certain, fetch the next only where it is not (--top: 1 and 5 when absent)",
+      "classification: answer from the weights' highest bytes where that is certain, read the next ones only where it is not (without --top: top-1 and top-5)",
       false,
     )
-    .option(
-      "--layout <layout>",
-      `with --progressive: bytes as they lie (stored), or as they would with one exponent a channel (fixed); one of ${progressiveLayouts.join(", ")}`,
+    .addOption(
+      inputOption(
+        "--layout <layout>",
+        progressive.layout,
+        "with --progressive: tensors as they are stored (stored), or as numbers that share one exponent per channel (fixed)",
+      ),
     )
     .option(
       "--no-check",
       "with --progressive: do not compare with the full-precision answers, which reads all bytes",
     )
     .description("measure a model on data: accuracy of a classification, error of a regression")
-    .addHelpText(
-      "after",
-      "\nThe model is recovered and run by the engine that trains; nothing is saved. Models imported without --arch\n(kind opaque) cannot be run. To see what a smaller, lossy form of a model costs: stemma model reduce, then eval both.\n--progressive needs no more bytes than its answers do: they are always those of the full precision, and the table says from how many\nbytes of each weight they came. Where tensors lie in byte planes or fixed planes\n(stemma storage apply --layout planes|fixed), only those planes are read; what lies otherwise is read whole.\n",
-    )
+    .addHelpText("after", help)
     .action(async (reference: string, choices: EvaluateChoices, command: Command) =>
-      withContext(command, async (context) => {
-        const { output, operations, options, signal } = context,
-          { data, top, limit } = choices;
-        if (choices.progressive) return evaluateProgressively(reference, choices, context);
-        if (choices.layout !== undefined || !choices.check)
-          throw new StemmaError(
-            "USAGE",
-            "--layout and --no-check are of --progressive. Add it, or leave them out.",
-          );
-        const report = await (
-          await operations()
-        ).evaluate({ fleet: options.fleet, model: reference, data, top, limit }, { signal });
-        output.print({ data: report, names: [nameOf(report)], text: describeEvaluation(report) });
-      }),
+      withContext(command, (context) => evaluateCommand(reference, choices, context)),
     );
+}
+
+async function evaluateCommand(
+  reference: string,
+  choices: EvaluateChoices,
+  context: CommandContext,
+): Promise<void> {
+  if (choices.progressive) return evaluateProgressively(reference, choices, context);
+  if (choices.layout !== undefined || !choices.check)
+    throw new StemmaError(
+      "USAGE",
+      "--layout and --no-check work with --progressive only. Add it, or leave them out.",
+    );
+  const { output, operations, options, signal } = context;
+  const { data, top, limit } = choices;
+  const report = await (
+    await operations()
+  ).evaluate({ fleet: options.fleet, model: reference, data, top, limit }, { signal });
+  output.print({ data: report, names: [nameOf(report)], text: describeEvaluation(report) });
 }
 
 async function evaluateProgressively(
@@ -73,12 +99,6 @@ async function evaluateProgressively(
   { data, top, limit, layout, check }: EvaluateChoices,
   { output, operations, options, signal }: CommandContext,
 ): Promise<void> {
-  const known = progressiveLayouts.find((each) => each === layout);
-  if (layout !== undefined && known === undefined)
-    throw new StemmaError(
-      "USAGE",
-      `--layout ${layout} is not valid. Use one of ${progressiveLayouts.join(", ")}.`,
-    );
   const report = await (
     await operations()
   ).evaluateProgressively(
@@ -88,8 +108,8 @@ async function evaluateProgressively(
       data,
       limit,
       check,
+      layout,
       ...(top === undefined ? {} : { tops: [top] }),
-      ...(known === undefined ? {} : { layout: known }),
     },
     { signal },
   );
@@ -103,9 +123,9 @@ async function evaluateProgressively(
         { title: "BYTES OF A WEIGHT", value: ({ level }) => (level === 4 ? "all" : level), align: "right" },
         { title: "DATA", value: ({ dataShare }) => `${(100 * dataShare).toFixed(1)} %`, align: "right" },
         { title: "READ", value: ({ readBytes }) => formatBytes(readBytes), align: "right" },
-        ...report.tops.flatMap(({ top: size }, at): Column<LevelReport>[] => [
-          { title: `TOP-${size} ANSWERED`, value: ({ tops }) => share(tops[at]!.decided), align: "right" },
-          { title: "OPEN", value: ({ tops }) => share(tops[at]!.open), align: "right" },
+        ...report.tops.flatMap(({ top: size }, index): Column<LevelReport>[] => [
+          { title: `TOP-${size} ANSWERED`, value: ({ tops }) => share(tops[index]!.decided), align: "right" },
+          { title: "OPEN", value: ({ tops }) => share(tops[index]!.open), align: "right" },
         ]),
       ],
     },

@@ -2,7 +2,8 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { StemmaError } from "../../../shared/errors.js";
-import { importContentType, operationTable } from "../../api/operation-table.js";
+import { importContentType } from "../../api/model-definitions.js";
+import { operationTable } from "../../api/operation-table.js";
 import type { ImportReport } from "../../api/version-schemas.js";
 import type { RecoveryStream, ServerOperations } from "../../api/server-operations.js";
 import { decodeImport } from "../import-frame.js";

@@ -1,0 +1,87 @@
+/** Operations on the devices of a fleet. */
+import { z } from "zod";
+import { commandAnswer, enrolment, enrolmentBody, listedDevice, shownDevice } from "./device-schemas.js";
+import {
+  deviceParams,
+  devicePath,
+  fleetParams,
+  fleetPath,
+  modelText,
+  parameters,
+  reasonText,
+  shortText,
+} from "./fields.js";
+import { call } from "./operation.js";
+import { versionSummary } from "./version-schemas.js";
+
+export const deviceOperations = {
+  devices: call({
+    summary: "The devices of a fleet and what they run now",
+    method: "GET",
+    path: `${fleetPath}/devices`,
+    params: fleetParams,
+    output: z.array(listedDevice),
+  }),
+  device: call({
+    summary: "One device: lines, active models, session",
+    method: "GET",
+    path: devicePath,
+    params: deviceParams,
+    output: shownDevice,
+  }),
+  enroll: call({
+    summary: "Give a device its key, its token and the server's key; the answer is secret and given once",
+    method: "POST",
+    path: `${fleetPath}/devices`,
+    params: fleetParams,
+    body: enrolmentBody,
+    output: enrolment,
+  }),
+  revoke: call({
+    summary: "Cut a device off: its token and key open nothing any more; its models stay",
+    method: "POST",
+    path: `${devicePath}/revoke`,
+    params: deviceParams,
+    body: { because: reasonText.optional() },
+    output: z.undefined(),
+  }),
+  assign: call({
+    summary: "Give a model to a device's line, as initial model or update",
+    method: "POST",
+    path: `${devicePath}/assign`,
+    params: deviceParams,
+    body: {
+      line: shortText,
+      model: modelText,
+      allowReduced: z.boolean().optional().describe("Whether the model may be a reduced (lossy) one"),
+    },
+    output: versionSummary,
+  }),
+  trainOnDevice: call({
+    summary: "Ask a connected device to fine-tune a line now",
+    method: "POST",
+    path: `${devicePath}/train`,
+    params: deviceParams,
+    body: { line: shortText, parameters: parameters.optional().describe("Parameters of the recipe") },
+    output: z.object({ accepted: z.boolean(), message: z.string() }),
+  }),
+  command: call({
+    summary: "Any command that a connected device answers: train, report, activate",
+    method: "POST",
+    path: `${devicePath}/commands`,
+    params: deviceParams,
+    body: {
+      name: shortText,
+      body: z.unknown().optional().describe("What the command takes"),
+      timeoutMs: z
+        .number()
+        .int()
+        .min(1)
+        .max(600_000)
+        .optional()
+        .describe("How long the device may take; default 30000"),
+    },
+    output: commandAnswer,
+    isLong: true,
+  }),
+};

@@ -1,0 +1,31 @@
+/** Operations on the server itself: health, fleets, events. */
+import { z } from "zod";
+import { fleetSummary, health } from "./device-schemas.js";
+import { serverEvent } from "./event-schemas.js";
+import { shortText } from "./fields.js";
+import { call, stream } from "./operation.js";
+
+export const serverOperations = {
+  health: call({
+    summary: "Whether the server runs, and where; without a token it answers its version only",
+    method: "GET",
+    path: "/v1/health",
+    output: health,
+  }),
+  fleets: call({
+    summary: "The fleets of the server's home",
+    method: "GET",
+    path: "/v1/fleets",
+    output: z.array(fleetSummary),
+  }),
+  events: stream({
+    summary: "What happens on the server, as server-sent events",
+    method: "GET",
+    path: "/v1/events",
+    query: { fleet: shortText.optional().describe("Only events of this fleet") },
+    responseType: "text/event-stream",
+    output: serverEvent,
+    details:
+      "Each event has its name as `event` and a JSON object as `data`. The stream ends when the client leaves or the server stops. A client that reads too slowly loses the oldest events and gets `missed` with their number.",
+  }),
+};

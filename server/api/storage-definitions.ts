@@ -1,0 +1,135 @@
+/** Operations on storage, its collection, retention and planning. */
+import { z } from "zod";
+import { maxPlanBytes } from "../archive/archive-plan.js";
+import { byText, fleetParams, storagePath } from "./fields.js";
+import { call, job } from "./operation.js";
+import {
+  archivePlan,
+  backupReport,
+  checkReport,
+  collectionPlan,
+  collectionPlanMembers,
+  maxCollectionPlanBytes,
+  retentionForecast,
+  retentionReport,
+  retentionRule,
+  retentionScope,
+  retentionSettings,
+  storageApplied,
+  storageApplyBody,
+  storagePlanBody,
+  storageStats,
+} from "./storage-schemas.js";
+
+export const storageOperations = {
+  stats: call({
+    summary: "Versions, tensors, bytes on disk against full snapshots",
+    method: "GET",
+    path: `${storagePath}/stats`,
+    params: fleetParams,
+    output: storageStats,
+  }),
+  check: call({
+    summary: "Read everything that is stored and compare it with its hashes",
+    method: "POST",
+    path: `${storagePath}/check`,
+    params: fleetParams,
+    body: {
+      sample: z.number().positive().optional().describe("Hash only this many objects, picked at random"),
+    },
+    output: checkReport,
+    isLong: true,
+  }),
+  planCollection: call({
+    summary: "What no model refers to any more, and what freeing it would bring",
+    method: "GET",
+    path: `${storagePath}/collection`,
+    params: fleetParams,
+    output: collectionPlan,
+    isLong: true,
+  }),
+  collect: call({
+    summary: "Free what a collection plan names; a plan of an older state is refused",
+    method: "POST",
+    path: `${storagePath}/collection`,
+    params: fleetParams,
+    body: collectionPlanMembers,
+    maxBodyBytes: maxCollectionPlanBytes,
+    output: z.object({ freedBytes: z.number() }),
+    isLong: true,
+  }),
+  retention: call({
+    summary: "Retention rules that are set, the fleet's first",
+    method: "GET",
+    path: `${storagePath}/retention`,
+    params: fleetParams,
+    output: retentionSettings,
+  }),
+  setRetention: call({
+    summary: "Set a scope's retention rule, or lift it",
+    method: "POST",
+    path: `${storagePath}/retention`,
+    params: fleetParams,
+    body: { scope: retentionScope, rule: retentionRule, by: byText },
+    output: retentionSettings,
+  }),
+  forecastRetention: call({
+    summary:
+      "What would be retired now, or under a rule that is tried, and what a collection would free then",
+    method: "POST",
+    path: `${storagePath}/retention/forecast`,
+    params: fleetParams,
+    body: {
+      trying: z.object({ scope: retentionScope, rule: retentionRule }).optional(),
+      listKept: z.boolean().optional().describe("List what stays, too"),
+    },
+    output: retentionForecast,
+    isLong: true,
+  }),
+  applyRetention: call({
+    summary: "Retire what the retention rules take",
+    method: "POST",
+    path: `${storagePath}/retention/apply`,
+    params: fleetParams,
+    body: { collect: z.boolean().optional().describe("Free the space, too") },
+    output: retentionReport,
+    isLong: true,
+  }),
+  planStorage: job({
+    summary:
+      "How everything could be stored in less within a budget of what recoveries cost; changes nothing",
+    path: `${storagePath}/plan`,
+    jobsPath: `${storagePath}/jobs`,
+    params: fleetParams,
+    body: storagePlanBody,
+    progress: z.string(),
+    report: z.object({ plan: archivePlan }),
+  }),
+  applyStorage: job({
+    summary: "Store everything as planned while everything else goes on; one that was stopped can be resumed",
+    path: `${storagePath}/apply`,
+    jobsPath: `${storagePath}/jobs`,
+    params: fleetParams,
+    body: storageApplyBody,
+    maxBodyBytes: maxPlanBytes,
+    progress: z.string(),
+    report: z.object({ applied: storageApplied }),
+  }),
+  reindex: call({
+    summary: "Rebuild the catalog from the journal",
+    method: "POST",
+    path: `${storagePath}/reindex`,
+    params: fleetParams,
+    output: z.object({ versions: z.number() }),
+    isLong: true,
+  }),
+  backup: call({
+    summary: "Copy a consistent state to a folder on the server's machine while the server serves",
+    method: "POST",
+    path: `${storagePath}/backup`,
+    params: fleetParams,
+    body: { folder: z.string().min(1).max(4096).describe("Absolute path") },
+    output: backupReport,
+    isLong: true,
+  }),
+};
