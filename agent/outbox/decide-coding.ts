@@ -53,8 +53,8 @@ export function decideCoding({
     link.bytesPerSecond ?? Infinity,
     measuredBytesPerSecond ?? (link.bytesPerSecond === null ? assumedBytesPerSecond : Infinity),
   );
-  const rawMs = (1000 * rawBytes) / rate,
-    codedMs = (1000 * bytes) / rate + (1000 * rawBytes) / coderBytesPerSecond;
+  const rawMs = (1000 * rawBytes) / rate;
+  const codedMs = (1000 * bytes) / rate + (1000 * rawBytes) / coderBytesPerSecond;
   const times = `${Math.round(codedMs)} ms coded, ${Math.round(rawMs)} ms raw at ${Math.round(rate)} bytes a second`;
   return { coded: codedMs < leastGain * rawMs, because: times };
 }

@@ -1,17 +1,10 @@
 /**
- * aedes with its hooks: who may connect, publish and subscribe, and where messages go. Publishes are
- * never refused by an error (a client would send them again for ever): what is not allowed is
- * accepted, dropped and answered. Nothing of a device is routed to another client at all.
+ * aedes with its hooks: which clients may connect, publish and subscribe, and where messages go. A publish
+ * is never refused by an error, because a client would send it again forever: a publish that is not allowed
+ * is accepted, dropped and answered. No message of a device is routed to another client.
  */
 import type { Socket } from "node:net";
-import {
-  Aedes,
-  type AedesPublishPacket,
-  type AuthenticateError,
-  type Client,
-  type PublishPacket,
-  type Subscription,
-} from "aedes";
+import { Aedes, type AuthenticateError, type Client, type PublishPacket, type Subscription } from "aedes";
 import type { Clock, Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
@@ -56,11 +49,11 @@ type KnownClient = Client & {
   subscriptions: Readonly<Record<string, { readonly qos: number } | undefined>>;
 };
 
-/** Where handled messages go inside aedes: nobody may subscribe to it. */
+/** Topic of handled messages inside aedes; no client may subscribe to it. */
 const nowhere = "$stemma/handled";
-/** A device that uses foreign topics is told so this often at most. */
-const tellEveryMs = 10_000;
-/** Events of refused topics between two of these; a flood of them is told by its first ones. */
+/** Milliseconds between two refusals that a device gets for using the topics of others, at least. */
+const refusalIntervalMs = 10_000;
+/** Events of refused topics in that interval, at most: a flood is reported by its first ones. */
 const maxRefusalEvents = 20;
 const maxInflightQos2 = 16;
 const keyOf = ({ fleet, device }: DeviceIdentity): string => `${fleet}/${device}`;
@@ -70,7 +63,7 @@ export class AedesBroker {
   readonly #clients = new Map<string, KnownClient>();
   readonly #wills = new WeakMap<Client, { readonly topic: string; readonly payload: Uint8Array }>();
   readonly #identities = new WeakMap<Client, DeviceIdentity>();
-  /** Bytes handed to a client's aedes side and not acknowledged by it. */
+  /** Bytes passed to aedes for a client and not yet acknowledged. */
   readonly #unwritten = new WeakMap<Client, number>();
   /** Clients whose last message was dropped: one event for all of them. */
   readonly #frozen = new WeakSet<Client>();
@@ -90,7 +83,7 @@ export class AedesBroker {
     const broker = new AedesBroker(options);
     const aedes = await Aedes.createBroker({
       // aedes gives itself a random id; a fixed one overwrote queued messages after crashes
-      // later than the connections' own deadline, which says why it closes
+      // later than the deadline of Connections, which reports why it closes a socket
       connectTimeout: options.limits.connectDeadlineMs * 2,
       drainTimeout: options.limits.drainTimeoutMs,
       maxInflightInbound: maxInflightQos2,
@@ -149,7 +142,7 @@ export class AedesBroker {
   }
 
   #preConnect(client: Client, packet: ConnectPacket): void {
-    // who reconnects says where it stands: no session is kept, so no offline queue can grow
+    // No session is kept, so no offline queue can grow: a device that reconnects reports its state itself.
     packet.clean = true;
     const { will } = packet;
     if (will !== undefined)
@@ -217,8 +210,8 @@ export class AedesBroker {
   }
 
   /**
-   * Takes a device's message (or will) out of aedes' hands. `done` is called when the device may send more,
-   * never with an error.
+   * Takes over a device's message (or will) from aedes. `done` is called when the device may send more, never
+   * with an error.
    */
   #receive(client: KnownClient | null, packet: PublishPacket, done: (error?: Error | null) => void): void {
     const identity = client === null ? undefined : this.#identities.get(client);
@@ -245,23 +238,22 @@ export class AedesBroker {
       return;
     }
     this.#counts.received++;
-    this.#queues.push(
-      keyOf(identity),
-      payload.length,
-      async () => {
+    this.#queues.push(keyOf(identity), {
+      payloadBytes: payload.length,
+      run: async () => {
         for (const handler of this.#messageHandlers) await handler({ identity, topic, payload, qos });
       },
-      (error) => {
+      onError: (error) => {
         this.#options.log.error("message-handler-failed", {
           device: keyOf(identity),
           topic: text,
           message: error instanceof Error ? error.message : String(error),
         });
       },
-      () => {
+      onReady: () => {
         done();
       },
-    );
+    });
   }
   #mayRetain(identity: DeviceIdentity, topic: Topic, text: string, bytes: number): boolean {
     if (mayRetain(topic) && this.#retained.replace(keyOf(identity), text, bytes)) return true;
@@ -288,15 +280,16 @@ export class AedesBroker {
     const connection = this.#connectionOf(client);
     if (connection === undefined) return;
     const nowMs = this.#options.clock.monotonic();
-    const isToTell = connection.toldAtMs === undefined || nowMs - connection.toldAtMs >= tellEveryMs;
-    if (isToTell) {
-      connection.toldAtMs = nowMs;
+    const isRefusalDue =
+      connection.refusedAtMs === undefined || nowMs - connection.refusedAtMs >= refusalIntervalMs;
+    if (isRefusalDue) {
+      connection.refusedAtMs = nowMs;
       connection.refusals = 0;
     }
     if (++connection.refusals <= maxRefusalEvents)
       this.#options.emit({ type: "topic-refused", identity, topic: topic.slice(0, 200), what });
-    if (!isToTell) return;
-    const message = `The topic ${JSON.stringify(topic.slice(0, 200))} is not one of this device's to ${what === "publish" ? "publish on" : "subscribe to"}; nothing was stored. Use the topics of ${identity.fleet}/${identity.device}.`;
+    if (!isRefusalDue) return;
+    const message = `The topic ${JSON.stringify(topic.slice(0, 200))} is not one that this device may ${what === "publish" ? "publish on" : "subscribe to"}; nothing was stored. Use the topics of ${identity.fleet}/${identity.device}.`;
     const answer = encodeEnvelope({
       protocol: protocolVersion,
       session: 0,
@@ -328,7 +321,7 @@ export class AedesBroker {
     const client = topic && this.#clients.get(keyOf(topic));
     const filter = topic && client && subscribedFilter(this.#options.root, topic, client.subscriptions, text);
     if (client === undefined || filter === undefined || client.closed) return "offline";
-    // what aedes has not written yet is in neither of the socket's counts
+    // The socket does not count the bytes that aedes has not written yet.
     const backlog = (this.#unwritten.get(client) ?? 0) + client.conn.writableLength;
     if (backlog + bytes.length > this.#options.limits.maxBacklogBytes) {
       this.#counts.dropped++;

@@ -15,8 +15,8 @@ export interface Connection {
   readonly meter: FrameMeter;
   readonly sinceMs: number;
   identity?: DeviceIdentity;
-  /** Last time this connection was told that a topic is not its own. */
-  toldAtMs?: number;
+  /** Last time this connection was sent a refusal of a topic that is not its own. Monotonic. */
+  refusedAtMs?: number;
   /** Topics refused since then. */
   refusals: number;
 }

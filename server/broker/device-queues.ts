@@ -1,14 +1,23 @@
 /**
- * One queue a device: its messages reach the handler one by one in the order they came (a broker's
- * asynchronous hooks would reorder them), while devices run beside each other. Counts bytes, so that
- * who fills a queue can be made to wait.
+ * One queue per device: its messages reach the handler one by one in the order of arrival (a broker's
+ * asynchronous hooks would reorder them), while devices run concurrently. Counts bytes, so that a device
+ * that fills its queue can be made to wait.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 
-/**
- * What a waiting message costs beside its payload: without it, empty messages could queue without end. Bytes.
- */
+/** Bytes that a waiting message counts in addition to its payload: otherwise empty messages could queue without end. */
 const messageOverheadBytes = 1024;
+
+/** One message on its way through a queue. */
+export interface QueuedMessage {
+  readonly payloadBytes: number;
+  /** Handles the message, after all messages before it in this queue. */
+  run(): Promise<void>;
+  /** Gets what `run` throws. */
+  onError(error: unknown): void;
+  /** The queue may take the next message. */
+  onReady(): void;
+}
 
 interface Queue {
   readonly actions: SerialQueue;
@@ -25,22 +34,14 @@ export class DeviceQueues {
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
+
   get bytes(): number {
     return this.#bytes;
   }
 
-  /**
-   * Runs `work` after everything before it in this queue; `onError` gets what it throws. Calls `ready` when
-   * the queue may take more.
-   */
-  push(
-    key: string,
-    payloadBytes: number,
-    work: () => Promise<void>,
-    onError: (error: unknown) => void,
-    ready: () => void,
-  ): void {
-    const bytes = payloadBytes + messageOverheadBytes;
+  /** Adds a message to the queue of a device. */
+  push(key: string, message: QueuedMessage): void {
+    const bytes = message.payloadBytes + messageOverheadBytes;
     const queue = this.#queues.get(key) ?? { actions: new SerialQueue(), bytes: 0, messages: 0, waiting: [] };
     this.#queues.set(key, queue);
     queue.bytes += bytes;
@@ -48,16 +49,20 @@ export class DeviceQueues {
     this.#bytes += bytes;
     void queue.actions.run(async () => {
       try {
-        await work();
+        await message.run();
       } catch (error) {
-        onError(error);
+        message.onError(error);
       } finally {
         this.#left(key, queue, bytes);
       }
     });
-    if (queue.bytes <= this.#maxBytes) ready();
-    else queue.waiting.push(ready);
+    const onReady = (): void => {
+      message.onReady();
+    };
+    if (queue.bytes <= this.#maxBytes) onReady();
+    else queue.waiting.push(onReady);
   }
+
   #left(key: string, queue: Queue, bytes: number): void {
     queue.bytes -= bytes;
     queue.messages--;

@@ -164,19 +164,18 @@ class ExternalBroker implements RunningBroker {
     this.#counts.received++;
     const identity = { fleet: topic.fleet, device: topic.device };
     const key = `${topic.fleet}/${topic.device}`;
-    this.#queues.push(
-      key,
-      payload.length,
-      () => this.#handle({ identity, topic, payload, qos }),
-      (error) => {
+    this.#queues.push(key, {
+      payloadBytes: payload.length,
+      run: () => this.#handle({ identity, topic, payload, qos }),
+      onError: (error) => {
         this.#options.log.error("message-handler-failed", {
           device: key,
           topic: text,
           message: error instanceof Error ? error.message : String(error),
         });
       },
-      done,
-    );
+      onReady: done,
+    });
   }
 
   async #handle(message: DeviceMessage): Promise<void> {

@@ -1,8 +1,8 @@
 /**
  * The embedded broker: aedes behind guards. Sockets are admitted and metered before aedes reads
- * them; clients are bound to what their credentials say; a device's messages go straight to the
+ * them; clients are bound to the identity of their credentials; a device's messages go straight to the
  * server's handler, and the server's go straight to the device's client, so that neither waits for
- * a subscriber that has stopped reading. Knows topics, no envelopes' meaning.
+ * a subscriber that has stopped reading. Knows topics, not the meaning of envelopes.
  */
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
@@ -60,8 +60,8 @@ export async function startBroker(options: BrokerOptions): Promise<EmbeddedBroke
   const server =
     options.tls === undefined
       ? createServer(accept)
-      : tlsServer(options.tls, limits, connections, accept, log);
-  // room for the sockets that are accepted, refused or in a handshake
+      : tlsServer({ ...options.tls, limits, connections, accept, log });
+  // Includes the sockets that are in a handshake or about to be refused.
   server.maxConnections = limits.maxConnections + limits.maxUnknownConnections;
   try {
     await listen(server, host, port);
@@ -88,18 +88,23 @@ export async function startBroker(options: BrokerOptions): Promise<EmbeddedBroke
   });
 }
 
-function tlsServer(
-  { key, cert }: { readonly key: string; readonly cert: string },
-  limits: BrokerLimits,
-  connections: Connections,
-  accept: (socket: Socket) => void,
-  log: Log,
-): Server {
+interface TlsServerOptions {
+  /** PEM. */
+  readonly key: string;
+  /** PEM. */
+  readonly cert: string;
+  readonly limits: BrokerLimits;
+  readonly connections: Connections;
+  readonly accept: (socket: Socket) => void;
+  readonly log: Log;
+}
+
+function tlsServer({ key, cert, limits, connections, accept, log }: TlsServerOptions): Server {
   const server = createTlsServer(
     { key, cert, minVersion: "TLSv1.2", handshakeTimeout: limits.connectDeadlineMs },
     accept,
   );
-  // handshakes are work before anybody is known: only so many at once
+  // A handshake costs work before the client is known, so their number is bounded.
   let open = 0;
   server.on("connection", (socket: Socket) => {
     open++;

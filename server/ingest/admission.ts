@@ -1,7 +1,8 @@
 /**
- * Who may connect: a device of this fleet with its token, in a session that no clone has (docs/formats.md,
- * "Session counter"). What is accepted is a fact before the broker answers. Knows no sockets.
+ * Decides which devices may connect: those of this fleet with their token, in a session that no clone has
+ * (docs/formats.md, "Session counter"). An accepted session is a fact before the broker answers. Knows no sockets.
  */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { isTokenOf } from "../../shared/trust/token.js";
@@ -22,7 +23,7 @@ export interface AdmissionParts {
   readonly repository: Pick<FleetRepository, "fleet" | "device" | "append">;
   readonly clock: Pick<Clock, "now">;
   readonly log: Log;
-  /** A device begins this session; what was before is over. */
+  /** A device begins this session; an earlier session is over. */
   onAdmitted(device: string, session: number): void;
   onQuarantined(device: string, because: string): void;
 }
@@ -32,10 +33,12 @@ type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
 export class Admission {
   /** Returns of superseded sessions are remembered by this process; the highest counter by the journal. */
   readonly #returns = new Map<string, { readonly enrolledAtMs: number; readonly history: SessionHistory }>();
-  readonly #deciding = new Map<string, Promise<unknown>>();
+  /** Decisions that are running or waiting, by device: a device's attempts are judged serially. */
+  readonly #decisions = new Map<string, { readonly queue: SerialQueue; pending: number }>();
+
   constructor(private readonly parts: AdmissionParts) {}
 
-  /** Judges a CONNECT; those of one device one after the other. */
+  /** Judges a CONNECT; those of one device serially. */
   authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {
     return this.#serially(attempt.username, () => this.#decide(attempt));
   }
@@ -57,15 +60,12 @@ export class Admission {
   }
 
   #serially<T>(device: string, decide: () => Promise<T>): Promise<T> {
-    const before = this.#deciding.get(device) ?? Promise.resolve();
-    const decided = before.then(decide, decide);
-    const settled = decided
-      .catch(() => undefined)
-      .finally(() => {
-        if (this.#deciding.get(device) === settled) this.#deciding.delete(device);
-      });
-    this.#deciding.set(device, settled);
-    return decided;
+    const decisions = this.#decisions.get(device) ?? { queue: new SerialQueue(), pending: 0 };
+    this.#decisions.set(device, decisions);
+    decisions.pending++;
+    return decisions.queue.run(decide).finally(() => {
+      if (--decisions.pending === 0) this.#decisions.delete(device);
+    });
   }
 
   async #decide(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {

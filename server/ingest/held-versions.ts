@@ -27,8 +27,8 @@ export function hasHad(
 
 /** The version, if it may be coded against: known, not retired, every tensor stored. */
 export async function heldVersion(repository: Known, versionId: Hash): Promise<HeldVersion | undefined> {
-  const { objects } = repository,
-    summary = repository.get(versionId);
+  const { objects } = repository;
+  const summary = repository.get(versionId);
   if (summary === undefined || summary.state === "retired" || !objects.has(summary.record.objects.tree))
     return undefined;
   const { leaves } = decodeTree(await objects.read("tree", summary.record.objects.tree));

@@ -106,8 +106,8 @@ function judgeSizes(
 
 function tensorNeeds(view: NeedsView, leaves: LeafTable, raw: boolean): Needs {
   const asked = new Set<Hash>();
-  const indices: number[] = [],
-    objects: ObjectRef[] = [];
+  const indices: number[] = [];
+  const objects: ObjectRef[] = [];
   leaves.forEach(({ tensor, dtype, shape }, index) => {
     if (asked.has(tensor) || view.isStored(tensor)) return;
     asked.add(tensor);

@@ -51,8 +51,8 @@ function remember(versions: Set<Hash>, versionId: Hash): void {
 export class UploadScheduler {
   readonly #running = new Map<Hash, IncomingUpload>();
   readonly #runningOfDevice = new Map<string, Set<IncomingUpload>>();
-  /** Resolve when an upload has ended completely. */
-  readonly #ends = new Map<Hash, Promise<void>>();
+  /** One per upload that has not ended completely; resolves when it has. */
+  readonly #ends = new Set<Promise<void>>();
   readonly #waiting = new Map<string, Waiting[]>();
   #waitingBytes = 0;
   /** Devices that found all upload slots taken, in the order in which they came. */
@@ -192,7 +192,7 @@ export class UploadScheduler {
     this.#waiting.clear();
     this.#queued.clear();
     for (const upload of this.#running.values()) upload.interrupt();
-    await Promise.all(this.#ends.values());
+    await Promise.all(this.#ends);
   }
 
   #basesAbsent(device: string, { record }: Accepted): boolean {
@@ -270,19 +270,21 @@ export class UploadScheduler {
     const ofDevice = this.#runningOfDevice.get(device);
     if (ofDevice === undefined) this.#runningOfDevice.set(device, new Set([upload]));
     else ofDevice.add(upload);
-    const ended = upload
-      .run()
-      .then((end) => this.#end(upload, end))
-      .catch((error: unknown) => {
-        this.parts.log.error("reception-failed", {
-          versionId: accepted.versionId,
-          message: error instanceof Error ? (error.stack ?? error.message) : String(error),
-        });
+    const ended = this.#runToEnd(upload);
+    this.#ends.add(ended);
+    void ended.finally(() => this.#ends.delete(ended));
+  }
+
+  /** Runs an upload and acts on its end. Never rejects. */
+  async #runToEnd(upload: IncomingUpload): Promise<void> {
+    try {
+      await this.#end(upload, await upload.run());
+    } catch (error) {
+      this.parts.log.error("reception-failed", {
+        versionId: upload.versionId,
+        message: error instanceof Error ? (error.stack ?? error.message) : String(error),
       });
-    this.#ends.set(accepted.versionId, ended);
-    void ended.finally(() => {
-      if (this.#ends.get(accepted.versionId) === ended) this.#ends.delete(accepted.versionId);
-    });
+    }
   }
 
   #isWorthAnEvent(versionId: Hash, bytes: number, totalBytes: number): boolean {

@@ -8,6 +8,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { readCurrent } from "../../../agent/current/read-current.js";
@@ -60,9 +61,7 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   await server.handle.operations.import(
     {
       byteLength: bytes.length,
-      chunks: (async function* () {
-        yield bytes;
-      })(),
+      chunks: Readable.from([bytes]),
     },
     { fleet: testFleet, name: "base", architecture },
   );

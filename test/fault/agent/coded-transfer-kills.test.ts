@@ -7,6 +7,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { tinyImport } from "../../helpers/agent-fixtures.js";
@@ -27,9 +28,7 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
   await operations.import(
     {
       byteLength: bytes.length,
-      chunks: (async function* () {
-        yield bytes;
-      })(),
+      chunks: Readable.from([bytes]),
     },
     { fleet: testFleet, name: "base", architecture },
   );
@@ -66,9 +65,9 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
     child?.kill("SIGKILL");
   });
   const stop = new AbortController();
-  const killed = new Set<string>(),
-    resumed = new Map<string, { readonly resumedBytes: number; readonly totalBytes: number }>(),
-    totals = new Map<string, number>();
+  const killed = new Set<string>();
+  const resumed = new Map<string, { readonly resumedBytes: number; readonly totalBytes: number }>();
+  const totals = new Map<string, number>();
   const released = new Set<string>();
   const events = operations.events(stop.signal);
   start();

@@ -26,7 +26,7 @@ interface Opened {
   readonly outbox: Outbox;
   readonly current: CurrentStore;
   readonly activator: Activator;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** No two processes draw the same: a name that a dead one gave to a pack does not come again. */
@@ -50,7 +50,8 @@ async function openAll(files: Files): Promise<Opened> {
     log: silentLog(),
     clockErrorMs: () => null,
     session: () => 1,
-    diskUse: async () => ({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+    diskUse: () =>
+      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
   });
   await activator.reconcile(["cam"]);
   return {

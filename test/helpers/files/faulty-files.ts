@@ -66,7 +66,10 @@ export function failNth(
 }
 
 /** A disk that takes `bytes` more, then is full until `free` is called. Overwriting counts as writing. */
-export function fullAfter(bytes: number): { readonly plan: FaultPlan; free(more: number): void } {
+export function fullAfter(bytes: number): {
+  readonly plan: FaultPlan;
+  readonly free: (more: number) => void;
+} {
   let left = bytes;
   return {
     plan({ kind, bytes: wanted }) {

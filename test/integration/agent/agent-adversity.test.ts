@@ -32,8 +32,8 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated");
-    const trained: Hash[] = [],
-      ranAtMs: number[] = [];
+    const trained: Hash[] = [];
+    const ranAtMs: number[] = [];
     const folder = await mkdtemp(join(tmpdir(), "stemma-backup-"));
     const restored = await mkdtemp(join(tmpdir(), "stemma-restored-"));
     t.after(async () => {

@@ -141,9 +141,9 @@ async function sentBlockBytes(profile: Profile): Promise<number> {
     clock,
     log: silentLog(),
     blockBytes: profile.link.blockBytes,
-    send: async (_, message) => {
+    send: (_, message) => {
       if (message.type === "manifest") blockBytes = message.blockBytes;
-      return true;
+      return Promise.resolve(true);
     },
   });
   const want: Want = {

@@ -199,26 +199,9 @@ test("every file that a page names exists", () => {
   assert.deepEqual(missing, []);
 });
 
-/** Files that still cite a document outside the repository. Only ever remove entries. */
-const citingOutside = new Set([
-  "agent/link/session-counter.ts",
-  "agent/session/server-history.ts",
-  "server/ingest/admission.ts",
-  "server/ingest/session-judge.ts",
-  "server/repository/fleet-repository.ts",
-  "server/repository/state/naming.ts",
-  "shared/files/home-lock.ts",
-  "shared/save/save-model.ts",
-  "shared/wire/limits.ts",
-  "test/unit/agent/session/server-history.test.ts",
-]);
-
 test("source comments cite pages of this repository only", () => {
   const citing = sources.filter(
     (path) => !path.startsWith("test/unit/docs/") && /\b(?:FORMATS|DESIGN|CONVENTIONS)\b/.test(read(path)),
   );
-  assert.deepEqual(
-    citing.filter((path) => !citingOutside.has(path)),
-    [],
-  );
+  assert.deepEqual(citing, []);
 });

@@ -16,8 +16,9 @@ process.on("unhandledRejection", (error) => {
 
 const broker = await startBroker({ root, authenticate: knowsSecret, clock: nodeClock(), log: silentLog() });
 let handled = 0;
-broker.onMessage(async () => {
+broker.onMessage(() => {
   handled++;
+  return Promise.resolve();
 });
 let refusedFrames = 0;
 broker.onEvent(({ type }) => {

@@ -11,8 +11,8 @@ import { Simulation } from "../../../helpers/ingest-simulation.js";
 async function run(at: number): Promise<{ readonly killed: boolean; readonly coded: number }> {
   const disk = memoryFiles({ now: () => simulation.clock.now() });
   const simulation: Simulation = new Simulation({ seed: 5, files: disk });
-  let left = Infinity,
-    killed = false;
+  let left = Infinity;
+  let killed = false;
   simulation.files = faultyFiles(disk, () => {
     if (left-- > 0) return undefined;
     left = Infinity;
@@ -22,8 +22,8 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
   });
   await simulation.start();
   const device = await simulation.enroll("car", ["a"], true);
-  const body = weights([60, 90], 1),
-    head = weights([20, 60], 2);
+  const body = weights([60, 90], 1);
+  const head = weights([20, 60], 2);
   const base = await device.save("a", { body, head });
   const arrive = async (): Promise<void> => {
     for (let step = 0; device.unreleased.length > 0; step++) {

@@ -45,12 +45,12 @@ interface Case {
 }
 
 it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, async () => {
-  const codec = await loadDeltaCodec(),
-    random = seededNumbers(seed),
-    coder = openTensorCoder(0);
-  const base = weights([12, 20], 1),
-    child = fineTuned(base, 1e-4, 2),
-    foreign = noiseTensor("F32", [3, 5], 3);
+  const codec = await loadDeltaCodec();
+  const random = seededNumbers(seed);
+  const coder = openTensorCoder(0);
+  const base = weights([12, 20], 1);
+  const child = fineTuned(base, 1e-4, 2);
+  const foreign = noiseTensor("F32", [3, 5], 3);
   const store = memoryStore({ clock: manualClock() });
   const first = await store.begin();
   for (const tensor of [base, child, foreign]) await first.putTensor(sourceOfTensor(tensor));
@@ -76,16 +76,16 @@ it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, a
     of(weights([12, 20], 8), {}),
     of(wide, { base: child }),
   ];
-  let taken = 0,
-    refused = 0,
-    keyframes = 0;
+  let taken = 0;
+  let refused = 0;
+  let keyframes = 0;
   for (let at = 0; at < mutations; at++) {
-    const one = cases[at % cases.length] as Case,
-      other = cases[(at + 1) % cases.length] as Case;
+    const one = cases[at % cases.length] as Case;
+    const other = cases[(at + 1) % cases.length] as Case;
     const pick = <T>(honest: T, values: readonly T[]): T =>
       random() < 0.85 ? honest : (values[Math.floor(random() * values.length)] as T);
-    const against = pick(one.base, [undefined, ...held]),
-      previous = pick(one.previous, [undefined, ...held]);
+    const against = pick(one.base, [undefined, ...held]);
+    const previous = pick(one.previous, [undefined, ...held]);
     const bytes = new Uint8Array(random() < 0.95 ? mutate(one.bytes, other.bytes, random) : one.bytes);
     const encoding = {
       code: pick(one.code, [...Object.values(encodingCodes), 7, 17, 255]),

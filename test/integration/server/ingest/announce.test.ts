@@ -19,8 +19,8 @@ describe("announcing over a real broker", () => {
     const device = await ScriptedDevice.connect(enrolment);
     const welcome = await device.birth();
     assert.equal(welcome.restored, false);
-    const a = noiseBytes(700_000, 1),
-      b = noiseBytes(400, 2);
+    const a = noiseBytes(700_000, 1);
+    const b = noiseBytes(400, 2);
     const saved = await device.save({ a, b }, { sequence: 1 });
     await device.announce(saved);
     for (const kind of ["recorded", "stored", "released"] as const) {

@@ -234,10 +234,10 @@ describe("server models to devices", () => {
   });
 
   it("codes a model only against what the device was given or made itself: a difference would tell it the rest", async () => {
-    const secret = noiseBytes(40_000, 31),
-      own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
-    const secretId = await imported(server, "other-secret", secret),
-      childId = await imported(server, "near-secret", own);
+    const secret = noiseBytes(40_000, 31);
+    const own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
+    const secretId = await imported(server, "other-secret", secret);
+    const childId = await imported(server, "near-secret", own);
     const device = await ScriptedDevice.connect(
       await server.enroll("prober", ["line"], { line: "near-secret" }),
       { session: 1 },

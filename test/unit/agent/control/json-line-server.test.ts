@@ -78,7 +78,7 @@ describe("the agent's doors", () => {
     await assert.rejects(callAgent(path, { do: "fail" }), (error) => isStemmaError(error, "LINE_UNKNOWN"));
   });
   it("is for its owner alone", async (t) => {
-    assert.equal((await stat(await serve(t, async () => null))).mode & 0o777, 0o600);
+    assert.equal((await stat(await serve(t, () => Promise.resolve(null)))).mode & 0o777, 0o600);
   });
   it("says so when nobody listens, and when a path is too long", async () => {
     await assert.rejects(callAgent("/nowhere/test.sock", { do: "status" }), (error) =>
@@ -93,13 +93,13 @@ describe("the agent's doors", () => {
           maxConnections: 1,
           log: silentLog(),
         },
-        async () => null,
+        () => Promise.resolve(null),
       ),
       (error) => isStemmaError(error, "PATH_TOO_LONG"),
     );
   });
   it("ends a line that never ends, and answers every kind of nonsense", async (t) => {
-    const path = await serve(t, async () => "fine");
+    const path = await serve(t, () => Promise.resolve("fine"));
     assert.equal((await exchange(path, "x".repeat(20_000), 1))[0]?.["code"], "USAGE");
     for (const nonsense of ["{", "[]", "null", "5", '"text"', '{"id":1}', '{"do":7}', "\u0000", ""]) {
       assert.equal((await exchange(path, `${nonsense}\n`, 1))[0]?.["code"], "USAGE", nonsense);

@@ -22,7 +22,7 @@ interface Made {
   readonly home: string;
   readonly clock: ManualClock;
   readonly store: CurrentStore;
-  put(number: number): Promise<void>;
+  readonly put: (number: number) => Promise<void>;
 }
 async function make(t: TestContext): Promise<Made> {
   const home = await mkdtemp(join(tmpdir(), "stemma-current-"));
@@ -95,7 +95,7 @@ describe("current models", () => {
     assert.equal(await store.has(version(3)), true, "the running one never goes");
   });
 
-  it("counts the ten minutes anew after a restart, when it cannot know", async (t) => {
+  it("counts the ten minutes again from zero after a restart, when it cannot know", async (t) => {
     const { home, put, store, clock } = await make(t);
     for (const number of [1, 2]) {
       await put(number);
@@ -115,7 +115,7 @@ describe("current models", () => {
       [
         {
           name: "model.safetensors",
-          chunks: (async function* () {
+          chunks: (function* () {
             yield new Uint8Array(10);
             throw new Error("the power went");
           })(),

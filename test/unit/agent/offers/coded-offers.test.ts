@@ -99,8 +99,8 @@ async function scene(
       },
     };
   };
-  const base = await save(tensors.base, "base"),
-    child = await save(tensors.child, "child", base.saved);
+  const base = await save(tensors.base, "base");
+  const child = await save(tensors.child, "child", base.saved);
   const outbox = await Outbox.open({
     files: memoryFiles(),
     folder: "/outbox",
@@ -117,8 +117,8 @@ async function scene(
     terms?: DownloadTerms,
   ): Promise<Download> => {
     fetched.push(terms);
-    const [ref] = refs as [ObjectRef],
-      coded = terms === undefined ? undefined : send(terms, base.id);
+    const [ref] = refs as [ObjectRef];
+    const coded = terms === undefined ? undefined : send(terms, base.id);
     const bytes = coded?.bytes ?? (await tensorOfSource(server.openTensor(ref.id))).bytes;
     return {
       refs,

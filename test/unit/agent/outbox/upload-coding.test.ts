@@ -36,10 +36,10 @@ async function scene({
   mode = "always",
   room = true,
 }: { readonly mode?: "always" | "auto" | "never"; readonly room?: boolean } = {}): Promise<Scene> {
-  const files = memoryFiles(),
-    objects = memoryStore({ clock }),
-    logged: (readonly [string, LogFields])[] = [],
-    manifests: ManifestPart[] = [];
+  const files = memoryFiles();
+  const objects = memoryStore({ clock });
+  const logged: (readonly [string, LogFields])[] = [];
+  const manifests: ManifestPart[] = [];
   const note = (event: string, fields: LogFields = {}): void => {
     logged.push([event, fields]);
   };
@@ -151,8 +151,8 @@ describe("coding an upload", () => {
   });
 
   it("gives the same stream in another process, which has decided nothing yet", async () => {
-    const first = await manifest(await scene()),
-      again = await scene({ mode: "auto" });
+    const first = await manifest(await scene());
+    const again = await scene({ mode: "auto" });
     const second = await manifest(again, { ...again.want, streamBytes: first.byteLength });
     assert.deepEqual(
       [second.byteLength, second.blockHashes, second.encodings],

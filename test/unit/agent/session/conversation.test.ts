@@ -1,4 +1,4 @@
-/** What is said in a session, with words by hand: forged, late, foreign and repeated ones among them. */
+/** The messages of a session, written by hand: among them forged, late, foreign and repeated ones. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ClockError } from "../../../../agent/session/clock-error.js";
@@ -42,9 +42,9 @@ interface Bench {
   readonly sent: Body[];
   readonly events: string[];
   readonly receipts: string[];
-  hear(body: Body, from?: number): Promise<void>;
-  save(seed: string, base?: Hash): Promise<Hash>;
-  of<Type extends BodyType>(type: Type): BodyOf<Type>[];
+  readonly hear: (body: Body, from?: number) => Promise<void>;
+  readonly save: (seed: string, base?: Hash) => Promise<Hash>;
+  readonly of: <Type extends BodyType>(type: Type) => BodyOf<Type>[];
 }
 
 async function bench(): Promise<Bench> {
@@ -63,7 +63,7 @@ async function bench(): Promise<Bench> {
     clock,
     log,
     blockBytes: 8192,
-    send: async (_, message) => send(message),
+    send: (_, message) => Promise.resolve(send(message)),
   });
   const conversation = new Conversation(
     {
@@ -88,7 +88,7 @@ async function bench(): Promise<Bench> {
       },
       onManifest: () => undefined,
       onTransferRefused: () => false,
-      onCommand: async () => ({ type: "commandResult", code: "", json: "{}" }),
+      onCommand: () => Promise.resolve({ type: "commandResult", code: "", json: "{}" }),
       onEvent: (name) => {
         events.push(name);
       },

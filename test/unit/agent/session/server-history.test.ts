@@ -1,4 +1,4 @@
-/** Whether a server's past is the one this device has seen (DESIGN, "Backup"). */
+/** Whether a server's past is the one this device has seen (docs/design.md, "Backup"). */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { judgeHistory } from "../../../../agent/session/server-history.js";

@@ -17,10 +17,12 @@ export const fleet = "fleet1";
 export const topicOf = (device: string, tail: string): string => `${root}/v1/${fleet}/${device}/${tail}`;
 
 /** Devices v1 … are known by the password "secret". */
-export const knowsSecret: Authenticate = async ({ username, password }) =>
-  /^v\d+$/.test(username) && Buffer.from(password).toString() === "secret"
-    ? { fleet, device: username }
-    : { refused: "wrong token" };
+export const knowsSecret: Authenticate = ({ username, password }) =>
+  Promise.resolve(
+    /^v\d+$/.test(username) && Buffer.from(password).toString() === "secret"
+      ? { fleet, device: username }
+      : { refused: "wrong token" },
+  );
 
 export interface BrokerBench {
   readonly broker: EmbeddedBroker;

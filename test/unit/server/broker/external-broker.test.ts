@@ -26,9 +26,10 @@ test("a plain broker behind the same port: words both ways, and again after the 
   try {
     const seen: DeviceMessage[] = [];
     let wake: () => void = () => undefined;
-    broker.onMessage(async (message) => {
+    broker.onMessage((message) => {
       seen.push(message);
       wake();
+      return Promise.resolve();
     });
     const arrived = (): Promise<void> =>
       new Promise((resolve) => {
@@ -53,7 +54,7 @@ test("a plain broker behind the same port: words both ways, and again after the 
     );
     assert.equal((await down)[1].toString(), "answer");
     for (const socket of plain.sockets) socket.destroy();
-    // the device says it until it is heard: either side may be the first to be back
+    // The device repeats it until it arrives: either side may be the first to reconnect.
     next = arrived();
     const repeat = (): void => {
       device.publish(topicOf("v1", "up/words"), "again", { qos: 1 }, () => {

@@ -36,9 +36,10 @@ after(async () => {
 function gather(one: BrokerBench, count: number): Promise<DeviceMessage[]> {
   const seen: DeviceMessage[] = [];
   return new Promise((resolve) => {
-    one.broker.onMessage(async (message) => {
+    one.broker.onMessage((message) => {
       seen.push(message);
       if (seen.length === count) resolve(seen);
+      return Promise.resolve();
     });
   });
 }
@@ -73,7 +74,7 @@ test("a device's words arrive with its identity, in order, and the server's word
   assert.equal(await one.broker.publish(topicOf("v2", "down/words"), Buffer.from("x")), "offline");
 });
 
-test("who has a wrong token, no token, or another's client id gets CONNACK 5", async () => {
+test("a client with a wrong token, no token, or another's client id gets CONNACK 5", async () => {
   const one = await bench();
   for (const options of [
     { password: "wrong" },
@@ -94,9 +95,7 @@ test("an authenticator that throws lets nobody in", async () => {
   const one = await bench(
     {},
     {
-      authenticate: async () => {
-        throw new Error("catalog is gone");
-      },
+      authenticate: () => Promise.reject(new Error("catalog is gone")),
     },
   );
   await assert.rejects(one.client("v1"), (error: Error & { code?: number }) => error.code === 5);
@@ -137,8 +136,9 @@ test("foreign topics are accepted, dropped and answered; nothing reaches the oth
   await attacker.subscribeAsync([...deviceSubscriptions(root, fleet, "v2")], { qos: 1 });
   const answered = nextMessage(attacker);
   const handled: string[] = [];
-  one.broker.onMessage(async ({ identity }) => {
+  one.broker.onMessage(({ identity }) => {
     handled.push(identity.device);
+    return Promise.resolve();
   });
   for (const topic of [
     topicOf("v1", "down/words"),
@@ -275,12 +275,12 @@ test("a handler that throws changes nothing for the next message", async () => {
   const client = await one.client("v1");
   let count = 0;
   const second = new Promise<void>((resolve) => {
-    one.broker.onMessage(async () => {
+    one.broker.onMessage(() => {
       if (++count === 2) {
         resolve();
-        return;
+        return Promise.resolve();
       }
-      throw new Error("handler");
+      return Promise.reject(new Error("handler"));
     });
   });
   await client.publishAsync(topicOf("v1", "up/words"), "1", { qos: 1 });
@@ -288,7 +288,7 @@ test("a handler that throws changes nothing for the next message", async () => {
   await second;
 });
 
-test("a port that is taken says so", async () => {
+test("a port that is taken is reported", async () => {
   const one = await bench();
   await assert.rejects(
     startBroker({
@@ -382,7 +382,7 @@ test("a slow handler holds the socket of the device that floods it, and of no ot
   assert.ok(most < 4 * 2 ** 20, `${most} bytes waited`);
 });
 
-test("a flood of foreign topics is told by its first events", async () => {
+test("a flood of foreign topics is reported by its first events", async () => {
   const one = await bench();
   const client = await one.client("v1");
   for (let at = 0; at < 200; at++) client.publish("elsewhere", "x", { qos: 0 });

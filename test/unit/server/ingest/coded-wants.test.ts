@@ -1,4 +1,4 @@
-// What the server does with coded transfers that it cannot, or must not, take: under a clock driven by hand.
+// What the server does with coded transfers that it cannot or must not take, under a manual clock.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
@@ -21,7 +21,7 @@ interface Scene {
   readonly base: SavedModel;
   readonly child: SavedModel;
   readonly tensors: { readonly base: Tensor; readonly child: Tensor };
-  quiet(): Promise<void>;
+  readonly quiet: () => Promise<void>;
 }
 
 /** A device whose base is recorded, and a child that is not announced yet. */
@@ -291,10 +291,10 @@ describe("coded wants", () => {
     await simulation.connect(device);
     await device.announce();
     await quiet();
-    const [, first, again, anew] = device.wants;
+    const [, first, again, restarted] = device.wants;
     assert.equal(again?.transfer, first?.transfer);
     assert.equal(again?.streamBytes, bytes.length);
-    assert.notEqual(anew?.transfer, first?.transfer);
+    assert.notEqual(restarted?.transfer, first?.transfer);
     assert.ok(device.has(child.versionId, "released"));
     assert.deepEqual(device.refusals, []);
   });

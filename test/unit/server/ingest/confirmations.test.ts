@@ -23,9 +23,9 @@ function bench(
 ) {
   const states = new Map<Hash, VersionSummary["state"]>();
   const told: string[] = [];
-  let backedUpTo = 0,
-    running = 0,
-    most = 0;
+  let backedUpTo = 0;
+  let running = 0;
+  let most = 0;
   const summary = (versionId: Hash): VersionSummary =>
     ({
       versionId,

@@ -1,4 +1,5 @@
-// Children whose base never comes: parked, told so, and taken whole in the end. Under a clock driven by hand.
+// Children whose base never comes: parked, refused for now, and received without the base in the end. Under a
+// manual clock.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
@@ -11,8 +12,8 @@ async function orphaned(): Promise<{
   readonly simulation: Simulation;
   readonly device: SimulatedDevice;
   readonly child: SavedModel;
-  quiet(): Promise<void>;
-  until(happened: () => boolean): Promise<void>;
+  readonly quiet: () => Promise<void>;
+  readonly until: (happened: () => boolean) => Promise<void>;
 }> {
   const simulation: Simulation = new Simulation({
     seed: 1,
@@ -40,8 +41,7 @@ async function orphaned(): Promise<{
     }
   };
   /**
-   * The store's own work (decoding, reading back) takes its time, whatever the clock says that is driven by
-   * hand.
+   * The store's own work (decoding, reading back) takes real time, whatever the manual clock shows.
    */
   const until = async (happened: () => boolean): Promise<void> => {
     for (const end = performance.now() + 30_000; !happened() && performance.now() < end;) await quiet();
@@ -49,8 +49,8 @@ async function orphaned(): Promise<{
   return { simulation, device, child, quiet, until };
 }
 
-describe("a child whose base nobody has", () => {
-  it("is refused for now when its parking is over, and taken whole when it is announced again", async () => {
+describe("a child whose base no device has", () => {
+  it("is refused for now when its parking is over, and received without its base when it is announced again", async () => {
     const { simulation, device, child, quiet, until } = await orphaned();
     await device.announce();
     await quiet();
@@ -69,7 +69,7 @@ describe("a child whose base nobody has", () => {
     assert.equal((await simulation.repository.recover(child.versionId)).verifiedRoot, child.record.root);
   });
 
-  it("is taken whole at once when the device announces it again without its base", async () => {
+  it("is received immediately when the device announces it again without its base", async () => {
     const { device, child, quiet, until } = await orphaned();
     await device.announce();
     await quiet();
