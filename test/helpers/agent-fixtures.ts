@@ -1,6 +1,6 @@
 /**
- * What tests of the agent share: a model of a few hundred bytes with an architecture, a training that
- * takes no time, a log that can be waited on, a profile to vary.
+ * Fixtures for tests of the agent: a model of a few hundred bytes with an architecture, a fake training that
+ * takes no time, a log that a test can wait on, and a profile with overrides.
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import type { TrainingJob } from "../../shared/train/training.js";
 import { parseProfile, type Profile } from "../../agent/settings/profile.js";
 import type { AgentPorts } from "../../agent/main.js";
 
-/** Two dense layers; `units` sets the size. */
+/** A model of two dense layers; `units` is the width of the first. */
 export function tinyModel(
   seed = "1",
   units = 3,
@@ -35,7 +35,7 @@ export function tinySource(seed = "1", units = 3): ModelSource {
   return modelSourceOfTensors(architecture, tensors);
 }
 
-/** The model as an import takes it: a safetensors file and its model.json. */
+/** The tiny model as the input of an import: a safetensors file and its model.json. */
 export async function tinyImport(
   seed = "1",
   units = 3,
@@ -62,8 +62,8 @@ export interface FakeTraining {
 }
 
 /**
- * Changes the last weight by what the job says (seed, invocation), so that equal jobs give equal
- * bytes; `full` changes all. Reads its base from the folder the job names, as the engine does.
+ * Changes the last tensor by amounts computed from the job's seed and invocation, so that equal jobs give equal
+ * bytes; `full` changes all tensors. Reads its base from the folder that the job names, as the engine does.
  */
 export function fakeTraining({
   full = false,
@@ -72,15 +72,16 @@ export function fakeTraining({
   const jobs: TrainingJob[] = [];
   const train: AgentPorts["train"] = async (job, { workFolder, signal }) => {
     jobs.push(job);
-    if (fail || signal?.aborted === true) throw new Error("the fake training was told to fail");
+    if (fail || signal?.aborted === true)
+      throw new Error("the fake training fails as the test demands, or was aborted");
     const folder = join(workFolder, "result");
     await mkdir(folder, { recursive: true });
     const base = job.base?.folder ?? "";
     const architecture = decodeArchitecture(await readFile(join(base, "architecture.json")));
     const file = await readSafetensors(fileOfBytes(await readFile(join(base, "model.safetensors"))), base);
-    const places = weightSlots(architecture);
+    const slots = weightSlots(architecture);
     const tensors = await Promise.all(
-      places.map(({ path }) =>
+      slots.map(({ path }) =>
         tensorOfSource(
           file.source(file.tensors.find(({ name }) => name === path) as (typeof file.tensors)[number]),
         ),
@@ -88,7 +89,7 @@ export function fakeTraining({
     );
     const changed = tensors.map((tensor, at) =>
       full || at === tensors.length - 1
-        ? stirred(tensor, Number(BigInt(job.seed) % 251n) + job.invocation)
+        ? changedTensor(tensor, Number(BigInt(job.seed) % 251n) + job.invocation)
         : tensor,
     );
     await writeFile(
@@ -96,7 +97,7 @@ export function fakeTraining({
       await collectBytes(
         safetensorsChunks(
           changed.map((tensor, at) => ({
-            name: (places[at] as { path: string }).path,
+            name: (slots[at] as { path: string }).path,
             source: sourceOfTensor(tensor),
           })),
         ),
@@ -108,9 +109,9 @@ export function fakeTraining({
   return { train, jobs };
 }
 
-function stirred(tensor: Tensor, by: number): Tensor {
+function changedTensor(tensor: Tensor, amount: number): Tensor {
   const bytes = tensor.bytes.slice();
-  for (let at = 0; at < bytes.length; at += 4) bytes[at] = ((bytes[at] ?? 0) + by + at) & 0xff;
+  for (let at = 0; at < bytes.length; at += 4) bytes[at] = ((bytes[at] ?? 0) + amount + at) & 0xff;
   return { ...tensor, bytes };
 }
 
@@ -143,7 +144,7 @@ export interface LoggedEvent {
   readonly fields: LogFields;
 }
 
-/** A log that is kept, and that a test can wait on: nothing here sleeps. */
+/** Keeps every logged event; a test can wait for one without sleeping. */
 export class WaitableLog implements Log {
   readonly events: LoggedEvent[] = [];
   readonly #waiters = new Set<() => void>();
@@ -157,21 +158,21 @@ export class WaitableLog implements Log {
     return this;
   }
 
-  count(event: string, fits: (fields: LogFields) => boolean = () => true): number {
-    return this.events.filter((one) => one.event === event && fits(one.fields)).length;
+  count(event: string, matches: (fields: LogFields) => boolean = () => true): number {
+    return this.events.filter((one) => one.event === event && matches(one.fields)).length;
   }
 
   /**
-   * Resolves when `count` such events were logged, those before included. The test runner's own time-out ends
-   * a wait in vain.
+   * Resolves when `count` matching events have been logged, including those before the call. Has no timeout of
+   * its own: the test runner's ends a wait that is never satisfied.
    */
   async until(
     event: string,
     count = 1,
-    fits: (fields: LogFields) => boolean = () => true,
+    matches: (fields: LogFields) => boolean = () => true,
   ): Promise<LoggedEvent> {
     for (;;) {
-      const found = this.events.filter((one) => one.event === event && fits(one.fields));
+      const found = this.events.filter((one) => one.event === event && matches(one.fields));
       if (found.length >= count) return found[count - 1] as LoggedEvent;
       await new Promise<void>((resolve) => {
         const wake = (): void => {
@@ -192,7 +193,7 @@ export class WaitableLog implements Log {
 
 const MiB = 2 ** 20;
 
-/** A small profile; `changes` go in by path, such as {"disk.keepLast": 1}. */
+/** A small profile; `changes` override values by path, such as {"disk.keepLast": 1}. */
 export function testProfile(changes: Readonly<Record<string, unknown>> = {}): Profile {
   const value: Record<string, unknown> = {
     format: 1,
@@ -215,9 +216,9 @@ export function testProfile(changes: Readonly<Record<string, unknown>> = {}): Pr
   for (const [path, change] of Object.entries(changes)) {
     const names = path.split(".");
     const last = names.pop() as string;
-    let place = value;
-    for (const name of names) place = place[name] as Record<string, unknown>;
-    place[last] = change;
+    let parent = value;
+    for (const name of names) parent = parent[name] as Record<string, unknown>;
+    parent[last] = change;
   }
   return parseProfile(value, "test");
 }

@@ -15,7 +15,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { modelOf, sameTensors, type NamedTensor } from "../integration/server/repository/harness.js";
 import { fineTuned, continueTuning, noiseTensor, weights } from "./related-tensors.js";
 
-/** A machine on which coding costs about what reading does, the same for every test. */
+/** Fixed rates of a machine on which coding costs about as much as reading. */
 export const testRates: ArchiveRates = {
   readUsPerByte: 0.005,
   hashUsPerByte: 0.0006,
@@ -39,18 +39,21 @@ const kernels = [
 ] as const;
 
 /**
- * A base and a chain of `steps` fine-tunes of it, each a step further the same way; the count of batches and
- * a bias change too.
+ * A base model and a chain of `steps` fine-tunes of it, each one step further in the same direction. The batch
+ * counter and a bias change too.
  */
 export function fineTunedFamily(name: string, seed: number, steps: number): readonly FleetModel[] {
-  const named = (tensors: readonly { readonly name: string }[], step: number): readonly NamedTensor[] => [
+  const withSmallTensors = (
+    tensors: readonly { readonly name: string }[],
+    step: number,
+  ): readonly NamedTensor[] => [
     ...(tensors as readonly NamedTensor[]),
     { ...noiseTensor("I64", [1], seed + step), name: "norm.batches" },
     { ...noiseTensor("F32", [10], seed + 100 * step), name: "out.bias" },
   ];
   let before = kernels.map(([own, shape], k) => ({ ...weights(shape, seed + 7 * k), name: own })),
     previous = before;
-  const models: FleetModel[] = [{ name: `${name}0`, tensors: named(before, 0) }];
+  const models: FleetModel[] = [{ name: `${name}0`, tensors: withSmallTensors(before, 0) }];
   for (let step = 1; step <= steps; step++) {
     const next = before.map((tensor, k) => ({
       ...(step === 1
@@ -60,7 +63,11 @@ export function fineTunedFamily(name: string, seed: number, steps: number): read
     }));
     // The first layer of every second model is frozen.
     if (step % 2 === 0) next[0] = before[0]!;
-    models.push({ name: `${name}${step}`, base: `${name}${step - 1}`, tensors: named(next, step) });
+    models.push({
+      name: `${name}${step}`,
+      base: `${name}${step - 1}`,
+      tensors: withSmallTensors(next, step),
+    });
     previous = before;
     before = next;
   }
@@ -71,7 +78,7 @@ export function testFleetModels(): readonly FleetModel[] {
   return [...fineTunedFamily("a", 1, 4), ...fineTunedFamily("b", 1000, 3)];
 }
 
-/** Saves the models; version ids by name. */
+/** Saves the models and returns their version ids by name. */
 export async function saveModels(
   repository: FleetRepository,
   models: readonly FleetModel[],
@@ -87,7 +94,7 @@ export async function saveModels(
   return ids;
 }
 
-/** Names of the models that do not come back bit for bit under their ids. */
+/** Names of the models whose recovered bytes differ from what was saved. */
 export async function alteredModels(
   repository: FleetRepository,
   models: readonly FleetModel[],

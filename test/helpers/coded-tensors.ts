@@ -1,7 +1,4 @@
-/**
- * Related tensors coded against each other, for tests of stores: a family by number, its ids, and its
- * codings.
- */
+/** Related tensors coded against each other, for tests of object stores: chains of fine-tunes drawn by number. */
 import { createDeltaCodec } from "../../shared/delta/codec.js";
 import { plainKernels } from "../../shared/delta/kernels/plain.js";
 import type { EncodeOptions } from "../../shared/delta/encoded.js";
@@ -10,7 +7,7 @@ import { tensorId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { fineTuned, weights } from "./related-tensors.js";
 
-/** The plain twin: its bytes are those of wasm, and decoding by the store's own codec compares the two. */
+/** The TypeScript kernels: they write the same bytes as WebAssembly, which the store decodes with. */
 const codec = createDeltaCodec(plainKernels());
 
 export function idOfTensor(tensor: Tensor): Hash {
@@ -24,7 +21,7 @@ export function memberOf(family: number, member: number, shape: readonly number[
     : fineTuned(memberOf(family, member - 1, shape), 1e-5, 1000 * family + member);
 }
 
-/** A tensor coded against others; against none when absent. */
+/** A tensor coded against `base` and `previous` where given, else on its own. */
 export function codedAgainst(
   tensor: Tensor,
   base?: Tensor,
@@ -47,7 +44,7 @@ export function codedAgainst(
   };
 }
 
-/** Writes one pack: tensors raw, coded ones as they are. */
+/** Writes one pack: plain tensors raw, coded tensors as they are. */
 export async function writePack(
   store: ObjectWriter,
   tensors: readonly (Tensor | CodedTensor)[],

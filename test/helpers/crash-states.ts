@@ -1,7 +1,7 @@
 /**
- * Runs a workload on recorded files, then reopens the disks that a crash at any moment could have left
- * (files/crash-states.ts). For everything that keeps data: packs, journal, outbox, intake.
- * A fifth of the states crash a second time, while they are being opened and repaired.
+ * Runs a workload on recorded files, then opens the disks that a crash at any moment could have left
+ * (files/crash-states.ts). Used for everything durable: packs, journal, outbox, intake. A fifth of the states
+ * crash a second time, while they are being opened and repaired.
  */
 import { randomInt } from "node:crypto";
 import {
@@ -18,13 +18,13 @@ import { seededNumbers } from "./manual-clock.js";
 
 export interface CrashTest<Mark> {
   readonly name: string;
-  /** Does the work; `mark` what is acknowledged at the moment it is, and what is begun where that matters. */
+  /** Does the work. Calls `mark` when something is acknowledged, and when something starts where that matters. */
   run(files: Files, mark: (mark: Mark) => void): Promise<void>;
-  /** Opens what the crash left and asserts that everything marked is there and whole. Throws otherwise. */
+  /** Opens what the crash left. Throws unless everything marked is present and complete. */
   check(files: Files, marks: readonly Mark[]): Promise<void>;
   /** Default: STEMMA_TEST_STATES, else 10,000 with STEMMA_TEST_FULL=1, else 500. */
   readonly states?: number;
-  /** Default: STEMMA_TEST_SEED, else chosen by chance and printed. */
+  /** Default: STEMMA_TEST_SEED, else random and printed. */
   readonly seed?: number;
 }
 
@@ -35,17 +35,18 @@ export interface CrashTestResult {
   readonly secondCrashes: number;
 }
 
-/** How many states the long tests look at. */
+/** How many crash states the long tests check. */
 export function crashStateCount(): number {
   return Number(
     process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 500),
   );
 }
+
 export function testSeed(): number {
   return Number(process.env["STEMMA_TEST_SEED"] ?? randomInt(2 ** 32));
 }
 
-/** Opens the state while recording, crashes once more somewhere in it, and checks what that left. */
+/** Opens the state on recorded files, crashes again at a random moment, and checks what the second crash left. */
 async function checkTwice<Mark>(
   test: CrashTest<Mark>,
   state: CrashState,
@@ -54,23 +55,21 @@ async function checkTwice<Mark>(
   const disk = recordingFiles(memoryFiles({ root: state.root }), state.root);
   await test.check(disk, state.marks as Mark[]);
   const style = crashStyles[Math.floor(random() * crashStyles.length)] as CrashStyle;
-  const again = crashState(
+  const secondState = crashState(
     disk.recording,
     Math.floor(random() * (disk.recording.events + 1)),
     style,
     Math.floor(random() * 2 ** 32),
   );
   try {
-    await test.check(again.files, state.marks as Mark[]);
+    await test.check(secondState.files, state.marks as Mark[]);
   } catch (error) {
-    throw new Error(`second crash: ${again.description}: ${String(error)}`, { cause: error });
+    throw new Error(`second crash: ${secondState.description}: ${String(error)}`, { cause: error });
   }
-  return again.description;
+  return secondState.description;
 }
 
-/**
- * Runs the workload once and checks the states. Prints the seed; an error says which state to build again.
- */
+/** Runs the workload once and checks the states. Prints the seed; an error describes how to rebuild the state. */
 export async function checkCrashStates<Mark>(test: CrashTest<Mark>): Promise<CrashTestResult> {
   const { seed = testSeed(), states = crashStateCount() } = test;
   const disk = recordingFiles(memoryFiles());

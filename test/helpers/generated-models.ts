@@ -1,12 +1,12 @@
 /**
- * The models of a generated repository (generated-repository.ts), with parameters: 32-bit weights that move
- * from checkpoint to checkpoint by as much as that repository's deltas say, so that a codec finds about
- * those bits. Seeded. One model after the other; of past ones only the last checkpoints are held.
+ * The models of a generated repository (generated-repository.ts) with parameters: 32-bit weights that move from
+ * checkpoint to checkpoint so far that a codec needs about as many bits as that repository's deltas state.
+ * Seeded. Generates one model after the other and holds only the last checkpoint of each version.
  */
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import {
   generateVersions,
-  trained,
+  trainingProgress,
   type RepositoryOptions,
   type TensorLife,
 } from "./generated-repository.js";
@@ -16,13 +16,13 @@ import { normal, uniform, weights } from "./related-tensors.js";
 export type NamedTensor = Tensor & { readonly name: string };
 export interface GeneratedModel {
   readonly id: string;
-  /** The checkpoint before it, or the last one of the version it was trained from. */
+  /** The checkpoint before it, or the last checkpoint of the version that training started from. */
   readonly base: string | undefined;
   readonly tensors: readonly NamedTensor[];
 }
 
-/** Weights that all moved by their own root mean square take so many bits as a difference from where they were: measured with the codec. */
-const bitsOfWholeMove = 27;
+/** Bits per parameter of a delta in which every weight moves by the tensor's root mean square (measured). */
+const bitsOfFullMove = 27;
 const columns = 64;
 
 export function* generateModels(options: RepositoryOptions): Generator<GeneratedModel> {
@@ -31,15 +31,15 @@ export function* generateModels(options: RepositoryOptions): Generator<Generated
     options,
     seededNumbers(options.seed),
   ).entries()) {
-    const from = parent < 0 ? undefined : ends[parent],
-      way = trained(checkpoints, decay);
+    const from = parent < 0 ? undefined : ends[parent];
+    const progress = trainingProgress(checkpoints, decay);
     let base = from?.id,
       tensors = lives.map((life, t): NamedTensor => ({
         name: `layer${String(t).padStart(2, "0")}`,
         ...firstTensor(life, from?.tensors[t], seedOf(options.seed, v, 0, t)),
       }));
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
-      const share = way[checkpoint]! - (checkpoint === 0 ? 0 : way[checkpoint - 1]!);
+      const share = progress[checkpoint]! - (checkpoint === 0 ? 0 : progress[checkpoint - 1]!);
       tensors = tensors.map((tensor, t) => {
         const life = lives[t]!;
         return life.isFrozen || from === undefined
@@ -48,7 +48,7 @@ export function* generateModels(options: RepositoryOptions): Generator<Generated
               ...tensor,
               ...moved(
                 tensor,
-                share * 2 ** (options.deltaBits + life.stride - bitsOfWholeMove),
+                share * 2 ** (options.deltaBits + life.stride - bitsOfFullMove),
                 seedOf(options.seed, v, checkpoint + 1, t),
               ),
             };
@@ -75,12 +75,12 @@ function firstTensor(
     : weights([Math.max(1, Math.round(elements / columns)), Math.min(elements, columns)], seed);
 }
 
-/** Every weight a step away: `reach` times the root mean square of all, which stays as it was however far they go. */
+/** Moves every weight by about `reach` times the root mean square of all weights, and keeps that root mean square. */
 function moved(tensor: Tensor, reach: number, seed: number): Tensor {
-  const draw = uniform(seed),
-    values = new Float32Array(tensor.bytes.slice().buffer);
-  const size = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length),
-    kept = 1 / Math.sqrt(1 + reach * reach);
+  const draw = uniform(seed);
+  const values = new Float32Array(tensor.bytes.slice().buffer);
+  const size = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / values.length);
+  const kept = 1 / Math.sqrt(1 + reach * reach);
   for (let i = 0; i < values.length; i++) values[i] = kept * (values[i]! + reach * size * normal(draw));
   return { dtype: tensor.dtype, shape: tensor.shape, bytes: new Uint8Array(values.buffer) };
 }

@@ -1,11 +1,12 @@
 /**
  * Repositories like those of ModelHub's evaluation (MH §V-A, MH11), as storage graphs: SD is a modeller who
  * fine-tunes VGG-16 over many versions and checkpoints, driven by a state machine; RD varies its delta
- * ratio, group size and counts. Seeded; only shapes and costs, no parameters.
+ * ratio, group size and counts. Seeded; it has only shapes and costs, no parameters.
  *
- * Sizes of stored forms follow what was measured on real fine-tunes: a delta takes bits in the logarithm of
- * the distance trained (10 steps of SGD 15.9 bits a parameter, 100 18.7, 200 19.0), materialised takes 83.5 %
- * of 32. Tensors that were trained apart have no delta edge, because it would not pay (MH9).
+ * Stored sizes follow measurements on real fine-tunes: the bits of a delta grow with the logarithm of the
+ * distance trained (10 steps of SGD take 15.9 bits per parameter, 100 take 18.7, 200 take 19.0); a materialised
+ * tensor takes 83.5 % of 32 bits. Tensors that were trained separately have no delta edge, because it would not
+ * save anything (MH9).
  */
 import {
   buildStorageGraph,
@@ -18,30 +19,30 @@ import { seededNumbers } from "./manual-clock.js";
 
 export interface RepositoryOptions {
   readonly seed: number;
-  /** Versions trained, beside the imported one. */
+  /** Number of trained versions, in addition to the imported one. */
   readonly versions: number;
   readonly checkpoints: number;
   /** Parametric tensors of a snapshot (the paper's group size). */
   readonly tensors: number;
   /** Raw bytes of a snapshot of the first version. */
   readonly snapshotBytes: number;
-  /** Bits a parameter of a delta over a whole fine-tuning. */
+  /** Bits per parameter of a delta over a complete fine-tuning. */
   readonly deltaBits: number;
   /** Share of versions that train only the upper layers. */
   readonly frozenShare: number;
-  /** By how many bits learning rates make versions differ, either way. */
+  /** By how many bits the deltas of versions differ because of their learning rates, up or down. */
   readonly rateBits: number;
-  /** By how many bits deltas of like tensors differ, either way. */
+  /** By how many bits deltas of similar tensors differ at random, up or down. */
   readonly noiseBits: number;
-  /** Checkpoints so near are given deltas to one another. */
+  /** Checkpoints at most this far apart have deltas to each other. */
   readonly nearby: number;
-  /** Reading, decoding and applying, in bytes a microsecond. */
+  /** Reading, decoding and applying, in bytes per microsecond. */
   readonly readRate: number;
   readonly decodeRate: number;
   readonly applyRate: number;
 }
 
-/** SD of the paper: 54 versions of 10 checkpoints of 16 tensors, some 40 MB a stored snapshot. */
+/** SD of the paper: 54 versions of 10 checkpoints of 16 tensors, about 40 MB per stored snapshot. */
 export const sdLike: RepositoryOptions = {
   seed: 5,
   versions: 54,
@@ -70,19 +71,20 @@ const materialisedBits = 0.835 * 32;
 /** What one version did to one tensor. */
 export interface TensorLife {
   readonly elements: number;
-  /** Not trained: equal to the parent's. */
+  /** Not trained: equal to the tensor of the parent. */
   readonly isFrozen: boolean;
-  /** Same shape and trained from the parent's, so that a delta makes sense. */
+  /** Of the same shape as the parent's tensor and trained from it, so that a delta makes sense. */
   readonly isContinued: boolean;
   /** Log₂ of the distance trained over the whole version, relative to a plain fine-tuning. */
   readonly stride: number;
 }
-/** One training: from the last checkpoint of version `parent` (−1: from nothing) through its own checkpoints. */
+/** One training: from the last checkpoint of version `parent` (−1: from scratch) through its own checkpoints. */
 export interface GeneratedVersion {
   readonly parent: number;
   readonly checkpoints: number;
   readonly lives: readonly TensorLife[];
-  /** How fast the learning rate falls from one checkpoint to the next. */ readonly decay: number;
+  /** Factor of the learning rate from one checkpoint to the next. */
+  readonly decay: number;
 }
 
 export function generateRepository(options: RepositoryOptions): StorageGraph {
@@ -112,7 +114,7 @@ export function generateRepository(options: RepositoryOptions): StorageGraph {
   const delta: AddDelta = (from, to, elements, distance) => {
     const bits = options.deltaBits + Math.log2(distance) + options.noiseBits * 2 * (random() - 0.5);
     if (bits >= materialisedBits - 0.5) return;
-    // Both ways cost about the same to store (MH9), not exactly.
+    // Both directions cost about the same to store (MH9), not exactly the same.
     edges.push(
       { from, to, kind: "delta", ...costs(options, elements * 4, bits, true) },
       {
@@ -149,7 +151,10 @@ function costs(
   };
 }
 
-/** Deltas between nearby checkpoints of a run, which starts at its parent's last checkpoint, and between last checkpoints of relatives. */
+/**
+ * Adds deltas between nearby checkpoints of a run, which starts at its parent's last checkpoint, and between the
+ * last checkpoints of related versions.
+ */
 function addDeltas(
   { nearby }: RepositoryOptions,
   versions: readonly GeneratedVersion[],
@@ -157,8 +162,8 @@ function addDeltas(
   delta: AddDelta,
 ): void {
   const { parent, lives, decay, checkpoints } = versions[v]!;
-  const way = trained(checkpoints, decay),
-    last = checkpoints - 1;
+  const progress = trainingProgress(checkpoints, decay);
+  const last = checkpoints - 1;
   lives.forEach(({ elements, isContinued, isFrozen, stride }, tensor) => {
     const distance = isFrozen ? 0 : 2 ** stride;
     const parentLast = isContinued ? nameOf(parent, versions[parent]!.checkpoints - 1, tensor) : "";
@@ -168,7 +173,7 @@ function addDeltas(
           a < 0 ? parentLast : nameOf(v, a, tensor),
           nameOf(v, b, tensor),
           elements,
-          distance * (way[b]! - (a < 0 ? 0 : way[a]!)),
+          distance * (progress[b]! - (a < 0 ? 0 : progress[a]!)),
         );
     }
     if (!isContinued) return;
@@ -187,17 +192,20 @@ function addDeltas(
   });
 }
 
-/** Share of the whole distance that lies behind each checkpoint. */
-export function trained(checkpoints: number, decay: number): number[] {
+/** The share of the total distance that is trained at each checkpoint. */
+export function trainingProgress(checkpoints: number, decay: number): number[] {
   let sum = 0;
-  const way = Array.from({ length: checkpoints }, (_, at) => {
+  const distances = Array.from({ length: checkpoints }, (_, at) => {
     sum += decay ** at;
     return sum;
   });
-  return way.map((distance) => distance / sum);
+  return distances.map((distance) => distance / sum);
 }
 
-/** The state machine: starts from a trained VGG-16 that was imported as one snapshot, and from then on fine-tunes one of its models in one of the ways modellers do. */
+/**
+ * The state machine: starts from a trained VGG-16 that was imported as one snapshot; each further version
+ * fine-tunes one of the models so far in one of the ways modellers do.
+ */
 export function generateVersions(
   { versions: count, checkpoints, tensors, snapshotBytes, rateBits, frozenShare }: RepositoryOptions,
   random: () => number,
@@ -223,7 +231,7 @@ export function generateVersions(
       draw < 0.75 ? 0 : draw < 0.9 ? versions.length - 1 : Math.floor(random() * versions.length);
     const from = versions[parent]!,
       last = tensors - 1;
-    // Hyper-parameters: learning rate (distance), how fast it falls, and how many layers from below stay as they are.
+    // Hyperparameters: learning rate (distance), its decay, and how many of the lower layers are frozen.
     const rate = rateBits * 2 * (random() - 0.5),
       decay = 0.3 + 0.6 * random(),
       frozenLayers = random() < frozenShare ? Math.floor((0.3 + 0.7 * random()) * tensors) : 0;
@@ -238,7 +246,7 @@ export function generateVersions(
           isFrozen: false,
           stride,
         };
-      // A layer made a little wider or narrower: its tensor and the next one's have other shapes.
+      // A layer becomes a little wider or narrower: its tensor and that of the next layer change shape.
       if (tensor === changedLayer || (changedLayer >= 0 && tensor === changedLayer + 1))
         return {
           elements: Math.max(16, Math.round(elements * (0.85 + 0.3 * random()))),
@@ -253,7 +261,7 @@ export function generateVersions(
   return versions;
 }
 
-/** RD: SD's kind of repository with other delta ratios, group sizes and counts, small enough to plan many times. */
+/** RD: repositories like SD with other delta ratios, group sizes and counts, small enough to plan many times. */
 export const rdLike: Readonly<Record<string, RepositoryOptions>> = {
   "small deltas": { ...sdLike, versions: 20, deltaBits: 22, rateBits: 2 },
   "middling deltas": { ...sdLike, versions: 20, deltaBits: 27, rateBits: 4 },

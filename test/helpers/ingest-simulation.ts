@@ -1,7 +1,7 @@
 /**
- * The server's ingest and devices in one process without sockets, on a disk in memory, under a clock
- * that the test drives, over a network that loses, repeats and reorders as a seed says. The server
- * can be killed between any two messages; the devices' stores are theirs.
+ * The server's ingest and devices in one process without sockets: on a disk in memory, with a clock that the
+ * test drives, over a network that loses, repeats and reorders messages by a seed. The server can be killed
+ * between any two messages; the devices' stores survive that.
  */
 import { setImmediate } from "node:timers/promises";
 import { UploadCoding } from "../../agent/outbox/upload-coding.js";
@@ -35,7 +35,7 @@ import { manualClock, type ManualClock } from "./manual-clock.js";
 const root = "stemma";
 const fleet = "sim";
 
-/** Numbers in [0, below) that a seed decides. */
+/** Draws integers in [0, below) from a seed. */
 export function seededChooser(seed: number): (below: number) => number {
   let state = Math.imul(seed, 2654435761) >>> 0 || 1;
   return (below) => {
@@ -56,8 +56,8 @@ export interface SimulatedMessage {
   readonly session: number;
 }
 
-/** Files of one process: once it is dead, nothing that it still had in mind reaches the disk. */
-function mortal(files: Files, life: { alive: boolean }): Files {
+/** The files of one process: after `life.alive` becomes false, no pending operation reaches the disk. */
+function filesOfProcess(files: Files, life: { alive: boolean }): Files {
   const through = <T extends object>(inner: T): T =>
     new Proxy(inner, {
       get: (target, name) => {
@@ -80,7 +80,7 @@ export interface SimulationOptions {
   readonly seed: number;
   readonly files: Files;
   readonly limits?: Partial<IngestLimits>;
-  /** Of 100 messages so many are lost, repeated, or overtaken by later ones. */
+  /** Of 100 messages, how many are lost, repeated, or overtaken by later ones. */
   readonly lostPercent?: number;
   readonly repeatedPercent?: number;
   readonly reorderedPercent?: number;
@@ -91,9 +91,9 @@ export class Simulation {
   readonly devices = new Map<string, SimulatedDevice>();
   readonly choose: (below: number) => number;
   fatalErrors = 0;
-  /** What the server logged: names of events. */
+  /** Names of the events that the server logged. */
   readonly logged: string[] = [];
-  /** Transfers that went on where an earlier one had stopped. */
+  /** Number of transfers that continued where an earlier one had stopped. */
   resumedTransfers = 0;
   files: Files;
   readonly #wire: SimulatedMessage[] = [];
@@ -135,7 +135,7 @@ export class Simulation {
         events.emit(event);
       },
     };
-    const files = mortal(this.files, life);
+    const files = filesOfProcess(this.files, life);
     this.#home = await openHome("/home", { files, clock, random });
     this.#repository = await openRepository(this.#home, fleet);
     const ingest: FleetIngest = await FleetIngest.start({
@@ -175,7 +175,7 @@ export class Simulation {
     this.#ingest = ingest;
   }
 
-  /** The process is gone: nothing in memory is left, the disk is as it was. */
+  /** Ends the server process: its memory is lost, the disk stays. */
   kill(): void {
     this.#life.alive = false;
     this.#ingest = undefined;
@@ -185,8 +185,8 @@ export class Simulation {
   }
 
   /** Enrols a device. */
-  async enroll(name: string, lines: readonly string[], codes = false): Promise<SimulatedDevice> {
-    const device = new SimulatedDevice(this, name, lines, codes);
+  async enroll(name: string, lines: readonly string[], isCoding = false): Promise<SimulatedDevice> {
+    const device = new SimulatedDevice(this, name, lines, isCoding);
     await this.repository.append({
       type: "enrolled",
       atMs: this.clock.now(),
@@ -203,7 +203,7 @@ export class Simulation {
     return this.#home?.signer.publicKey ?? "";
   }
 
-  /** A device's CONNECT, judged as the broker would have it judged. */
+  /** Connects a device, with the same authentication as a CONNECT at the broker. */
   async connect(device: SimulatedDevice): Promise<boolean> {
     const ingest = this.#ingest;
     if (ingest === undefined) return false;
@@ -233,10 +233,10 @@ export class Simulation {
   }
   async disconnect(device: SimulatedDevice): Promise<void> {
     device.online = false;
-    await this.#ingest?.disconnected(device.name);
+    this.#ingest?.disconnected(device.name);
   }
 
-  /** Puts a message on the wire, or loses or repeats it. */
+  /** Sends a message over the network, which may lose or repeat it. */
   post(message: SimulatedMessage): void {
     const { lostPercent = 0, repeatedPercent = 0 } = this.options;
     if (this.choose(100) < lostPercent) return;
@@ -247,7 +247,7 @@ export class Simulation {
     return this.#wire.length;
   }
 
-  /** Delivers one message, the next or one further behind. */
+  /** Delivers one message: the next, or a later one that overtakes it. */
   async deliver(): Promise<void> {
     const at =
       this.choose(100) < (this.options.reorderedPercent ?? 0)
@@ -266,7 +266,7 @@ export class Simulation {
     else if (device?.online === true && device.session === message.session) device.receive(message.payload);
   }
 
-  /** Gives the server a message as if it had come now, whatever is in it. */
+  /** Passes a message to the server as if it had just arrived, without checking its content. */
   async inject(message: SimulatedMessage): Promise<void> {
     await this.#ingest?.handle({
       identity: { fleet, device: message.device },
@@ -276,7 +276,7 @@ export class Simulation {
     });
   }
 
-  /** Lets everything that is ready run. */
+  /** Resolves after everything that is ready has run. */
   async settle(turns = 4): Promise<void> {
     for (let turn = 0; turn < turns; turn++) await setImmediate();
   }
@@ -286,18 +286,18 @@ export class SimulatedDevice {
   readonly store;
   readonly key;
   readonly models: (SavedModel & { readonly leaves: LeafTable })[] = [];
-  /** Receipts that were heard and verified. */
+  /** Receipts that the device received and verified. */
   readonly receipts = new Map<Hash, Set<ReceiptKind>>();
   readonly refusals: Refusal[] = [];
   readonly wants: Want[] = [];
   readonly #senders = new Map<string, RunningSender>();
-  /** The agent's own, on a disk of the device. */
+  /** The disk of the device. */
   readonly files = memoryFiles({ now: () => this.simulation.clock.now() });
-  /** Versions whose transfers were sent coded, as often as they were. */
+  /** Versions whose transfers were sent coded, one entry per transfer. */
   readonly codedVersions: Hash[] = [];
-  /** What a test makes of a word or block on its way out. */
+  /** Replaces an outgoing message or block; undefined drops it. */
   intercept: (body: Body) => Body | undefined = (body) => body;
-  /** What a device that does not code sends for a want instead of its tensors, whatever it says of it. */
+  /** For a device that does not code: the stream to send for a want instead of its tensors, with any encodings. */
   streamFor: (
     want: Want,
   ) => { readonly objects: readonly StreamObject[]; readonly encodings: readonly Encoding[] } | undefined =
@@ -307,7 +307,7 @@ export class SimulatedDevice {
   session = 0;
   #sequence = 0;
 
-  /** @param isCoding answers wants as an agent does that always codes, else raw as older agents do */
+  /** @param isCoding answers wants coded, as an agent that always codes; else raw, as older agents */
   constructor(
     readonly simulation: Simulation,
     readonly name: string,
@@ -321,7 +321,7 @@ export class SimulatedDevice {
     this.key = generateKey(random);
     this.restart();
   }
-  /** As after kill -9: what was under way is gone, the store and files of coded streams are there. */
+  /** As after kill -9: running transfers are lost, the store and the files of coded streams stay. */
   restart(): void {
     if (!this.isCoding) return;
     const { clock } = this.simulation;
@@ -402,7 +402,7 @@ export class SimulatedDevice {
     return saved;
   }
 
-  /** Announces whatever is not released. */
+  /** Announces all versions that are not released. */
   async announce(inline = true): Promise<void> {
     for (const { versionId, recordBytes, record, tensorBytes } of this.unreleased) {
       const refs = [
@@ -424,13 +424,13 @@ export class SimulatedDevice {
     }
   }
 
-  /** Wants are answered anew, as after a restart. */
+  /** Forgets running transfers, so that wants are answered again, as after a restart. */
   forgetSenders(): void {
     this.#senders.clear();
   }
 
-  send(given: Body, transfer?: string): void {
-    const body = this.intercept(given);
+  send(original: Body, transfer?: string): void {
+    const body = this.intercept(original);
     if (!this.online || body === undefined) return;
     const channel =
       body.type === "block" && transfer !== undefined
@@ -457,7 +457,7 @@ export class SimulatedDevice {
     if (session !== this.session) return;
     if (body.type === "want") this.wants.push(body);
     if (this.#uploads !== undefined) this.#answer(this.#uploads, body);
-    else if (body.type === "want") this.#want(body);
+    else if (body.type === "want") this.#answerWant(body);
     if (body.type === "blockRequest") this.#senders.get(body.transfer)?.onRequest(body);
     if (body.type === "refusal") this.refusals.push(body);
     if (body.type === "receipt") {
@@ -472,18 +472,18 @@ export class SimulatedDevice {
   }
 
   #answer(uploads: Uploads, body: Body): void {
-    // A want that cannot be answered is as good as lost: the device announces again.
+    // An error is ignored like a lost want: the device announces again.
     if (body.type === "want" && body.transfer !== "") void uploads.begin(body).catch(() => undefined);
     if (body.type === "blockRequest") uploads.onRequest(body);
     if (body.type === "transferDone") void uploads.end(body.transfer);
     if (body.type === "receipt") void uploads.endVersion(body.versionId);
   }
-  #want(want: Want): void {
+  #answerWant(want: Want): void {
     const model = this.models.find(({ versionId }) => versionId === want.versionId);
     if (model === undefined || want.transfer === "" || this.#senders.has(want.transfer)) return;
-    const given = this.streamFor(want);
-    const small = want.reason === "objects";
-    const objects = small
+    const replacement = this.streamFor(want);
+    const isSmallObjects = want.reason === "objects";
+    const objects = isSmallObjects
       ? want.objects.map(({ kind, id }) => {
           const { store } = this;
           return {
@@ -495,10 +495,11 @@ export class SimulatedDevice {
         })
       : want.tensorIndices.map((index) => this.store.openTensor(model.leaves[index]?.tensor as Hash));
     const encodings =
-      given?.encodings ?? (small ? objects.map(({ byteLength }) => ({ code: 0, byteLength })) : []);
+      replacement?.encodings ??
+      (isSmallObjects ? objects.map(({ byteLength }) => ({ code: 0, byteLength })) : []);
     this.#senders.set(
       want.transfer,
-      runSender({ transfer: want.transfer, blockBytes: 4096, encodings }, given?.objects ?? objects, {
+      runSender({ transfer: want.transfer, blockBytes: 4096, encodings }, replacement?.objects ?? objects, {
         clock: this.simulation.clock,
         send: (message) => {
           this.send(message, want.transfer);

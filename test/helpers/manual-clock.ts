@@ -1,4 +1,4 @@
-/** A clock that a test drives by hand, and seeded randomness. */
+/** A clock that a test drives, and seeded randomness. */
 import { createHash } from "node:crypto";
 import type { Clock, Random } from "../../shared/ports.js";
 
@@ -9,8 +9,8 @@ export interface ManualClock extends Clock {
 }
 
 /**
- * Wall and monotonic time move together, only by `advance`; callbacks that fall due are called in order of
- * their times.
+ * Wall and monotonic time advance together, only by `advance`, which calls the callbacks that are due in order
+ * of their times.
  */
 export function manualClock(startMs = 1_700_000_000_000): ManualClock {
   let elapsed = 0;
@@ -39,7 +39,7 @@ export function manualClock(startMs = 1_700_000_000_000): ManualClock {
   };
 }
 
-/** The same bytes for the same seed: SHA-256 of seed and counter. */
+/** Pseudo-random bytes: SHA-256 of seed and counter. */
 export function seededRandom(seed: string | number): Random {
   let counter = 0;
   return {

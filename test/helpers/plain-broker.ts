@@ -1,4 +1,4 @@
-/** An MQTT broker as anybody runs it: aedes on loopback, with none of Stemma's guards. */
+/** An ordinary MQTT broker on loopback (aedes), without Stemma's admission and limits. */
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { Aedes } from "aedes";
@@ -9,7 +9,7 @@ export interface PlainBroker {
   close(): Promise<void>;
 }
 
-/** @param isOpen whether it accepts anybody, or nobody */
+/** @param isOpen whether it accepts every client, or none */
 export async function plainBroker(isOpen = true): Promise<PlainBroker> {
   const aedes = await Aedes.createBroker({
     authenticate: (_client, _user, _password, done) => {

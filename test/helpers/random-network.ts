@@ -1,6 +1,6 @@
 /**
  * Draws small networks with weights and inputs from a seed: chains, residuals and concatenations of every
- * layer that has bounds.
+ * layer type that the progressive evaluation computes bounds for.
  */
 import type { Architecture, LeafLayer } from "../../shared/model/model.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
@@ -21,7 +21,7 @@ export function floatTensor(shape: readonly number[], values: Iterable<number>):
 
 type Scale = "usual" | "mixed" | "tiny" | "huge";
 
-/** A weight like those of trained networks, or from the ends of what float32 can say. */
+/** A weight as in trained networks, or from the extremes of float32. */
 function drawWeight(stream: Stream, fan: number, scale: Scale): number {
   const usual = stream.uniformBetween(-1, 1) * Math.sqrt(3 / fan);
   switch (scale) {
@@ -43,8 +43,17 @@ function drawWeight(stream: Stream, fan: number, scale: Scale): number {
   }
 }
 
-/** A network in the making: layers so far, shape of each. */
-class Drawing {
+interface DrawnWeight {
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** Number of inputs of an output, which sets the scale; default 1. */
+  readonly fan?: number;
+  /** Draws one value instead of `drawWeight`. */
+  readonly of?: () => number;
+}
+
+/** A network under construction: the layers so far and the output shape of each. */
+class NetworkDrawing {
   readonly layers: LeafLayer[] = [];
   readonly tensors: Tensor[] = [];
   readonly shapes: (readonly number[])[] = [];
@@ -57,13 +66,7 @@ class Drawing {
     className: string,
     config: Record<string, unknown>,
     inputs: readonly number[],
-    shape: readonly number[],
-    weights: readonly {
-      readonly name: string;
-      readonly shape: readonly number[];
-      readonly fan?: number;
-      readonly of?: () => number;
-    }[] = [],
+    { shape, weights = [] }: { readonly shape: readonly number[]; readonly weights?: readonly DrawnWeight[] },
   ): number {
     for (const { shape: extents, fan = 1, of } of weights)
       this.tensors.push(
@@ -108,22 +111,30 @@ const activationNames = [
   "softsign",
 ];
 
-function out(extent: number, size: number, stride: number, dilation: number, padding: string): number {
+/** Output extent of a window along one axis. */
+function outputExtent(
+  extent: number,
+  { size, stride, dilation, padding }: { size: number; stride: number; dilation: number; padding: string },
+): number {
   return padding === "same"
     ? Math.ceil(extent / stride)
     : Math.floor((extent - (size - 1) * dilation - 1) / stride) + 1;
 }
 
 /** Adds one drawn layer behind `from`. */
-function addLayer(net: Drawing, from: number): number {
+function addLayer(net: NetworkDrawing, from: number): number {
   const [height, width, channels] = net.shapes[from] as readonly [number, number, number],
     { stream } = net;
+  const extents = (window: Parameters<typeof outputExtent>[1]): readonly [number, number] => [
+    outputExtent(height, window),
+    outputExtent(width, window),
+  ];
   const size = 1 + stream.integer(3),
     dilation = stream.integer(4) === 0 ? 2 : 1,
     stride = dilation > 1 ? 1 : 1 + stream.integer(2),
     fits = height > (size - 1) * dilation && width > (size - 1) * dilation;
   const padding = fits ? net.pick(["same", "valid"]) : "same",
-    place = [out(height, size, stride, dilation, padding), out(width, size, stride, dilation, padding)];
+    place = extents({ size, stride, dilation, padding });
   const window = {
       kernel_size: [size, size],
       strides: [stride, stride],
@@ -143,16 +154,18 @@ function addLayer(net: Drawing, from: number): number {
         "Conv2D",
         { ...window, filters, use_bias: useBias, activation: net.pick(activationNames) },
         [from],
-        [...place, filters],
-        [
-          { name: "kernel", shape: [size, size, channels, filters], fan: size * size * channels },
-          ...bias(filters),
-        ],
+        {
+          shape: [...place, filters],
+          weights: [
+            { name: "kernel", shape: [size, size, channels, filters], fan: size * size * channels },
+            ...bias(filters),
+          ],
+        },
       );
     }
     case 3: {
       const multiplier = 1 + stream.integer(2);
-      const undilated = [out(height, size, stride, 1, padding), out(width, size, stride, 1, padding)];
+      const undilated = extents({ size, stride, dilation: 1, padding });
       return net.add(
         "DepthwiseConv2D",
         {
@@ -163,11 +176,13 @@ function addLayer(net: Drawing, from: number): number {
           activation: "linear",
         },
         [from],
-        [...undilated, channels * multiplier],
-        [
-          { name: "depthwise_kernel", shape: [size, size, channels, multiplier], fan: size * size },
-          ...bias(channels * multiplier),
-        ],
+        {
+          shape: [...undilated, channels * multiplier],
+          weights: [
+            { name: "depthwise_kernel", shape: [size, size, channels, multiplier], fan: size * size },
+            ...bias(channels * multiplier),
+          ],
+        },
       );
     }
     case 4: {
@@ -176,12 +191,14 @@ function addLayer(net: Drawing, from: number): number {
         "SeparableConv2D",
         { ...window, filters, depth_multiplier: 1, use_bias: useBias, activation: "linear" },
         [from],
-        [...place, filters],
-        [
-          { name: "depthwise_kernel", shape: [size, size, channels, 1], fan: size * size },
-          { name: "pointwise_kernel", shape: [1, 1, channels, filters], fan: channels },
-          ...bias(filters),
-        ],
+        {
+          shape: [...place, filters],
+          weights: [
+            { name: "depthwise_kernel", shape: [size, size, channels, 1], fan: size * size },
+            { name: "pointwise_kernel", shape: [1, 1, channels, filters], fan: channels },
+            ...bias(filters),
+          ],
+        },
       );
     }
     case 5:
@@ -192,41 +209,31 @@ function addLayer(net: Drawing, from: number): number {
           padding: dilation > 1 ? "same" : padding,
           data_format: "channels_last",
         },
-        after = [
-          out(height, size, stride, 1, pool.padding),
-          out(width, size, stride, 1, pool.padding),
-          channels,
-        ];
-      return net.add(net.pick(["MaxPooling2D", "AveragePooling2D"]), pool, [from], after);
+        after = [...extents({ size, stride, dilation: 1, padding: pool.padding }), channels];
+      return net.add(net.pick(["MaxPooling2D", "AveragePooling2D"]), pool, [from], { shape: after });
     }
     case 7:
-      return net.add(
-        "BatchNormalization",
-        { axis: -1, epsilon: 0.001, center: true, scale: true },
-        [from],
-        [height, width, channels],
-        [
+      return net.add("BatchNormalization", { axis: -1, epsilon: 0.001, center: true, scale: true }, [from], {
+        shape: [height, width, channels],
+        weights: [
           { name: "gamma", shape: [channels], fan: 3 },
           { name: "beta", shape: [channels], fan: 3 },
           { name: "moving_mean", shape: [channels], fan: 3 },
           { name: "moving_variance", shape: [channels], of: () => stream.uniformBetween(0, 2) },
         ],
-      );
+      });
     case 8:
-      return net.add(net.pick(["ReLU", "Activation"]), {}, [from], [height, width, channels]);
+      return net.add(net.pick(["ReLU", "Activation"]), {}, [from], { shape: [height, width, channels] });
     case 9:
-      return net.add("LeakyReLU", { alpha: 0.1 }, [from], [height, width, channels]);
+      return net.add("LeakyReLU", { alpha: 0.1 }, [from], { shape: [height, width, channels] });
     case 10: {
       const pad = [
         [1, 0],
         [stream.integer(2), 1],
       ] as const;
-      return net.add(
-        "ZeroPadding2D",
-        { padding: pad, data_format: "channels_last" },
-        [from],
-        [height + 1, width + pad[1][0] + 1, channels],
-      );
+      return net.add("ZeroPadding2D", { padding: pad, data_format: "channels_last" }, [from], {
+        shape: [height + 1, width + pad[1][0] + 1, channels],
+      });
     }
     case 11: {
       const conv = net.add(
@@ -241,15 +248,14 @@ function addLayer(net: Drawing, from: number): number {
           activation: "relu",
         },
         [from],
-        [height, width, channels],
-        [{ name: "kernel", shape: [3, 3, channels, channels], fan: 9 * channels }],
+        {
+          shape: [height, width, channels],
+          weights: [{ name: "kernel", shape: [3, 3, channels, channels], fan: 9 * channels }],
+        },
       );
-      return net.add(
-        net.pick(["Add", "Average", "Multiply", "Maximum", "Minimum"]),
-        {},
-        [from, conv],
-        [height, width, channels],
-      );
+      return net.add(net.pick(["Add", "Average", "Multiply", "Maximum", "Minimum"]), {}, [from, conv], {
+        shape: [height, width, channels],
+      });
     }
     default: {
       const conv = net.add(
@@ -264,18 +270,18 @@ function addLayer(net: Drawing, from: number): number {
           activation: "tanh",
         },
         [from],
-        [height, width, 2],
-        [{ name: "kernel", shape: [1, 1, channels, 2], fan: channels }],
+        {
+          shape: [height, width, 2],
+          weights: [{ name: "kernel", shape: [1, 1, channels, 2], fan: channels }],
+        },
       );
-      return net.add("Concatenate", { axis: -1 }, [from, conv], [height, width, channels + 2]);
+      return net.add("Concatenate", { axis: -1 }, [from, conv], { shape: [height, width, channels + 2] });
     }
   }
 }
 
-/**
- * The plain activation layers take their settings here: an Activation needs a name, a ReLU may have a top.
- */
-function settle({ layers }: Drawing, stream: Stream): readonly LeafLayer[] {
+/** Draws the settings of the activation layers: an Activation needs a function, a ReLU may have a maximum. */
+function setActivations({ layers }: NetworkDrawing, stream: Stream): readonly LeafLayer[] {
   return layers.map((leaf) =>
     leaf.className === "Activation"
       ? { ...leaf, config: { activation: activationNames[stream.integer(activationNames.length)] } }
@@ -285,60 +291,51 @@ function settle({ layers }: Drawing, stream: Stream): readonly LeafLayer[] {
   );
 }
 
-/** `samples` inputs; weights of a scale that the seed draws unless it is given. */
+/** Draws a network and `samples` inputs. The scale of the weights is drawn too unless given. */
 export function drawNetwork(
   seed: number,
   options: { readonly scale?: Scale; readonly samples?: number } = {},
 ): DrawnNetwork {
   const stream = new Streams(String(seed), 0).stream("network"),
     { samples = 3 } = options;
-  const net = new Drawing(
+  const net = new NetworkDrawing(
     stream,
     options.scale ?? (["usual", "usual", "usual", "mixed", "tiny", "huge"] as const)[stream.integer(6)]!,
   );
   const shape = [4 + stream.integer(4), 4 + stream.integer(4), 1 + stream.integer(3)];
-  let at = net.add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, [], shape);
+  let at = net.add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, [], { shape });
   for (let layers = stream.integer(6); layers >= 0; layers--) at = addLayer(net, at);
   const [height, width, channels] = net.shapes[at] as readonly [number, number, number],
     flat = height * width * channels;
   const end = net.pick(["Flatten", "GlobalAveragePooling2D", "GlobalMaxPooling2D"]);
-  at = net.add(
-    end,
-    end === "Flatten" ? {} : { data_format: "channels_last" },
-    [at],
-    [end === "Flatten" ? flat : channels],
-  );
+  at = net.add(end, end === "Flatten" ? {} : { data_format: "channels_last" }, [at], {
+    shape: [end === "Flatten" ? flat : channels],
+  });
   for (let hidden = stream.integer(3); hidden > 0; hidden--) {
     const before = net.shapes[at]![0]!,
       units = 2 + stream.integer(8);
-    at = net.add(
-      "Dense",
-      { units, activation: net.pick(activationNames), use_bias: true },
-      [at],
-      [units],
-      [
+    at = net.add("Dense", { units, activation: net.pick(activationNames), use_bias: true }, [at], {
+      shape: [units],
+      weights: [
         { name: "kernel", shape: [before, units], fan: before },
         { name: "bias", shape: [units], fan: 4 },
       ],
-    );
+    });
   }
   const inputs = net.shapes[at]![0]!,
     classes = 2 + stream.integer(9),
     activation = net.pick(["linear", "linear", "softmax", "sigmoid"]);
-  net.add(
-    "Dense",
-    { units: classes, activation, use_bias: true },
-    [at],
-    [classes],
-    [
+  net.add("Dense", { units: classes, activation, use_bias: true }, [at], {
+    shape: [classes],
+    weights: [
       { name: "kernel", shape: [inputs, classes], fan: inputs },
       { name: "bias", shape: [classes], fan: 4 },
     ],
-  );
+  });
   const values = Float32Array.from({ length: samples * shape.reduce((a, b) => a * b, 1) }, () =>
     stream.integer(4) === 0 ? 0 : stream.uniformBetween(-1, 1),
   );
-  const layers = settle(net, stream);
+  const layers = setActivations(net, stream);
   return {
     architecture: { layers, outputs: [{ layer: layers.length - 1, output: 0 }] },
     tensors: net.tensors,
@@ -348,7 +345,7 @@ export function drawNetwork(
   };
 }
 
-/** The bytes with only their highest planes. */
+/** The float32 bytes with all but the `planes` highest byte planes set to zero. */
 export function keepHighestPlanes(bytes: Uint8Array, planes: number): Uint8Array {
   return bytes.map((byte, at) => (at % 4 >= 4 - planes ? byte : 0));
 }

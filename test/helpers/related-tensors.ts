@@ -1,12 +1,12 @@
 /**
- * Tensors that are related as models are: trained a little, corrected by units in the last place, retrained;
- * drawn from a seed.
+ * Tensors drawn from a seed that are related as the tensors of models are: fine-tuned, fine-tuned again, or equal
+ * up to a few units in the last place.
  */
 import { tensorByteLength, type DType } from "../../shared/tensor/dtype.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import { noiseBytes } from "./noise-bytes.js";
 
-/** Numbers in [0, 1), the same for a seed. */
+/** Draws numbers in [0, 1) from a seed (xorshift). */
 export function uniform(seed: number): () => number {
   let state = Math.imul(seed, 2654435761) >>> 0 || 1;
   return () => {
@@ -19,7 +19,7 @@ export function uniform(seed: number): () => number {
   };
 }
 
-/** Roughly normal: the sum of four. */
+/** Roughly normal: a sum of four uniform numbers. */
 export function normal(draw: () => number): number {
   return (draw() + draw() + draw() + draw() - 2) * 1.7;
 }
@@ -32,7 +32,7 @@ export function noiseTensor(dtype: DType, shape: readonly number[], seed: number
   return tensorOf(dtype, shape, noiseBytes(tensorByteLength(dtype, shape), seed));
 }
 
-/** Weights as training leaves them: normal, every row of a scale of its own. */
+/** Weights as after training: normal, each row with its own scale. */
 export function weights(shape: readonly number[], seed: number): Tensor {
   const draw = uniform(seed),
     count = shape.reduce((all, size) => all * size, 1),
@@ -49,7 +49,7 @@ function valuesOf({ bytes }: Tensor): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** Fine-tuned: every weight moved by a step of about `size`. */
+/** Fine-tunes: moves every weight by about `size`. */
 export function fineTuned(base: Tensor, size: number, seed: number): Tensor {
   const draw = uniform(seed);
   return {
@@ -75,8 +75,8 @@ export function continueTuning(
 }
 
 /**
- * As a replay misses a model: a share of the numbers equal, the rest a few units in the last place off, one
- * in fifty much more.
+ * Differs from `base` as an inexact replay does: a share of the numbers is equal, the rest differ by a few units
+ * in the last place, one in fifty by many more.
  */
 export function nearlyEqual(base: Tensor, equalShare: number, seed: number): Tensor {
   const draw = uniform(seed),

@@ -1,4 +1,4 @@
-/** The `stemma` program in a process of its own, as a person runs it. */
+/** Runs the `stemma` program in its own process, as a user does. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
@@ -10,7 +10,7 @@ export interface ProgramResult {
   readonly stderr: string;
 }
 
-/** @param home its folder; the fleet is "local" unless the arguments say otherwise */
+/** @param home the home folder; the fleet is "local" unless the arguments name another */
 export function runStemma(
   args: readonly string[],
   { home }: { readonly home: string },

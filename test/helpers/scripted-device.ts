@@ -1,7 +1,7 @@
 /**
- * A device for tests that does exactly what it is told: connects with a session of its own choosing,
- * saves tiny models in a memory store, announces, answers wants with the real sender, and lets a test
- * lose, repeat or corrupt what it sends. Not an agent: nothing is durable, nothing is retried.
+ * A device for tests that does exactly what the test demands: connects with a given session, saves tiny models in
+ * a memory store, announces, answers wants with the real sender, and lets a test lose, repeat or corrupt what it
+ * sends. It is not an agent: nothing is durable, nothing is retried.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import mqtt, { type MqttClient } from "mqtt";
@@ -24,7 +24,7 @@ import { runSender, type RunningSender } from "../../shared/wire/transfer/run-se
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Block } from "../../shared/wire/messages.js";
 
-/** What a test does to a message on its way; [] loses it, two entries repeat it. */
+/** Replaces an outgoing message of a transfer: [] loses it, two entries repeat it. */
 export type MessageInterceptor = (message: ManifestPart | Block) => readonly (ManifestPart | Block)[];
 
 export interface ScriptedDeviceOptions {
@@ -34,9 +34,8 @@ export interface ScriptedDeviceOptions {
   readonly blockBytes?: number;
   readonly store?: ObjectPruner;
   readonly answerWants?: boolean;
-  /** Answers wants by the agent's own uploads, which may code. */ readonly uploads?: (
-    device: ScriptedDevice,
-  ) => Uploads;
+  /** Answers wants with the uploads of the agent, which may code. */
+  readonly uploads?: (device: ScriptedDevice) => Uploads;
 }
 
 export class ScriptedDevice {
@@ -48,7 +47,7 @@ export class ScriptedDevice {
   sentBlocks = 0;
   isClosed = false;
   intercept: MessageInterceptor;
-  /** Awaited before each message of a transfer goes out. */
+  /** Awaited before each message of a transfer is sent. */
   beforeSend: () => Promise<void> = () => Promise.resolve();
   readonly uploads: Uploads | undefined;
   readonly #waiters = new Set<() => void>();
@@ -65,7 +64,7 @@ export class ScriptedDevice {
     this.uploads = options.uploads?.(this);
   }
 
-  /** Connects and says its birth. Rejects where the broker refuses. */
+  /** Connects and subscribes. Rejects when the broker refuses the device. */
   static async connect(enrolment: Enrolment, options: ScriptedDeviceOptions = {}): Promise<ScriptedDevice> {
     const { fleet, device, root } = enrolment;
     const session = options.session ?? 1;
@@ -93,13 +92,13 @@ export class ScriptedDevice {
       },
       ...(enrolment.ca === undefined ? {} : { ca: enrolment.ca }),
     });
-    const made = new ScriptedDevice(enrolment, client, session, options);
+    const scripted = new ScriptedDevice(enrolment, client, session, options);
     client.on("message", (topic, payload) => {
-      made.#receive(topic, payload);
+      scripted.#receive(topic, payload);
     });
     client.on("close", () => {
-      made.isClosed = true;
-      made.#wake();
+      scripted.isClosed = true;
+      scripted.#wake();
     });
     await new Promise<void>((resolve, reject) => {
       client.once("connect", () => {
@@ -107,12 +106,12 @@ export class ScriptedDevice {
       });
       client.once("error", reject);
       client.once("close", () => {
-        reject(new Error("closed before it was accepted"));
+        reject(new Error("the broker closed the connection before it accepted the device"));
       });
     });
     client.on("error", () => undefined);
     await client.subscribeAsync([...deviceSubscriptions(root, fleet, device)], { qos: 1 });
-    return made;
+    return scripted;
   }
 
   async birth(heads: BodyOf<"birth">["heads"] = []): Promise<BodyOf<"welcome">> {
@@ -132,7 +131,7 @@ export class ScriptedDevice {
     return welcome;
   }
 
-  /** Makes a model of F32 tensors and saves it in the device's store. */
+  /** Saves a model of F32 tensors in the device's store. */
   async save(
     tensors: Readonly<Record<string, readonly number[] | Uint8Array | Tensor>>,
     about: {
@@ -233,15 +232,17 @@ export class ScriptedDevice {
   }
 
   /**
-   * The first word (from `from` on) that fits; waits until one comes. Rejects when the connection ends
-   * before.
+   * Returns the first received message from index `from` on that matches; waits for one if there is none yet.
+   * Rejects when the connection ends before.
    */
-  async find<T extends Body>(fits: (word: Body) => word is T, from = 0): Promise<T> {
+  async find<T extends Body>(matches: (message: Body) => message is T, from = 0): Promise<T> {
     for (;;) {
-      const found = this.messages.slice(from).find(fits);
+      const found = this.messages.slice(from).find(matches);
       if (found !== undefined) return found;
       if (this.isClosed)
-        throw new Error(`the connection ended; heard ${this.messages.map((word) => word.type).join(", ")}`);
+        throw new Error(
+          `the connection ended; received ${this.messages.map((message) => message.type).join(", ")}`,
+        );
       await new Promise<void>((resolve) => {
         const wake = (): void => {
           this.#waiters.delete(wake);
@@ -251,28 +252,28 @@ export class ScriptedDevice {
       });
     }
   }
-  /** The next word of a kind that has not been heard yet. */
+  /** Waits for the next message of this type; those received already do not count. */
   next<Type extends BodyType>(type: Type): Promise<BodyOf<Type>> {
-    return this.find((word): word is BodyOf<Type> => word.type === type, this.messages.length);
+    return this.find((message): message is BodyOf<Type> => message.type === type, this.messages.length);
   }
   receipt(kind: BodyOf<"receipt">["kind"], versionId: Hash): Promise<BodyOf<"receipt">> {
     return this.find(
-      (word): word is BodyOf<"receipt"> =>
-        word.type === "receipt" && word.kind === kind && word.versionId === versionId,
+      (message): message is BodyOf<"receipt"> =>
+        message.type === "receipt" && message.kind === kind && message.versionId === versionId,
     );
   }
   refusal(versionId?: Hash): Promise<BodyOf<"refusal">> {
     return this.find(
-      (word): word is BodyOf<"refusal"> =>
-        word.type === "refusal" && (versionId === undefined || word.versionId === versionId),
+      (message): message is BodyOf<"refusal"> =>
+        message.type === "refusal" && (versionId === undefined || message.versionId === versionId),
     );
   }
   want(versionId: Hash, reason?: Want["reason"], from = 0): Promise<Want> {
     return this.find(
-      (word): word is Want =>
-        word.type === "want" &&
-        word.versionId === versionId &&
-        (reason === undefined || word.reason === reason),
+      (message): message is Want =>
+        message.type === "want" &&
+        message.versionId === versionId &&
+        (reason === undefined || message.reason === reason),
       from,
     );
   }
@@ -298,10 +299,10 @@ export class ScriptedDevice {
 
   #answer(body: Body): void {
     if (this.uploads !== undefined) {
-      this.#answerBy(this.uploads, body);
+      this.#answerWithUploads(this.uploads, body);
       return;
     }
-    if (body.type === "want" && body.transfer !== "") this.#beginSender(body);
+    if (body.type === "want" && body.transfer !== "") this.#startSender(body);
     if (body.type === "blockRequest") this.senders.get(body.transfer)?.onRequest(body);
     if (body.type === "transferDone") {
       void this.senders.get(body.transfer)?.stop();
@@ -309,8 +310,8 @@ export class ScriptedDevice {
     }
   }
 
-  /** One word after the other, as an agent takes them: a request must not overtake the want before it. */
-  #answerBy(uploads: Uploads, body: Body): void {
+  /** Handles messages serially, as an agent does: a request must not overtake the want before it. */
+  #answerWithUploads(uploads: Uploads, body: Body): void {
     void this.#queue.run(async () => {
       if (body.type === "want" && body.transfer !== "") await uploads.begin(body);
       if (body.type === "blockRequest") uploads.onRequest(body);
@@ -319,7 +320,7 @@ export class ScriptedDevice {
   }
   readonly #queue = new SerialQueue();
 
-  #beginSender(want: Want): void {
+  #startSender(want: Want): void {
     const saved = this.models.get(want.versionId);
     if (saved === undefined || this.senders.has(want.transfer)) return;
     const { objects, coded } = this.#streamOf(saved, want);

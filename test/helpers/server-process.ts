@@ -1,4 +1,4 @@
-/** A server as a process of its own, started like a person would, so that it can be killed like one. */
+/** Starts a server in its own process from the command line, so that a test can kill it. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { connectOperations } from "../../server/http/client.js";
@@ -9,14 +9,14 @@ export interface ServerProcess {
   readonly mqttUrl: string;
   readonly httpUrl: string;
   readonly operations: ServerOperations;
-  /** Ends it with this signal and resolves when it is gone. */
+  /** Sends this signal and resolves with the exit status when the process has ended. */
   kill(signal: NodeJS.Signals): Promise<number | NodeJS.Signals | null>;
   readonly child: ChildProcess;
 }
 
 const serverProgram = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
 
-/** Starts `stemma server` on a home and waits until it says where it is. Dies with this process. */
+/** Starts `stemma server` on a home and waits until it prints its addresses. It ends with this process. */
 export async function startServerProcess(
   home: string,
   fleet: string,
@@ -45,23 +45,23 @@ export async function startServerProcess(
       resolve(signal ?? code);
     });
   });
-  let said = "",
-    complained = "";
+  let stdoutText = "";
+  let stderrText = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    complained = (complained + text).slice(-4000);
+    stderrText = (stderrText + text).slice(-4000);
   });
   const ready = await new Promise<{ mqttUrl: string; httpUrl: string; socketPath: string }>(
     (resolve, reject) => {
       child.stdout.setEncoding("utf8").on("data", (text: string) => {
-        said += text;
+        stdoutText += text;
         try {
-          resolve(JSON.parse(said) as { mqttUrl: string; httpUrl: string; socketPath: string });
+          resolve(JSON.parse(stdoutText) as { mqttUrl: string; httpUrl: string; socketPath: string });
         } catch {
-          /* not whole yet */
+          // The JSON is not complete yet.
         }
       });
-      void ended.then((how) => {
-        reject(new Error(`the server ended (${String(how)}) before it was ready: ${complained}`));
+      void ended.then((status) => {
+        reject(new Error(`the server ended (${String(status)}) before it was ready: ${stderrText}`));
       });
     },
   );

@@ -14,7 +14,8 @@ export interface RandomGraphOptions {
   readonly vertices: number;
   readonly edgesPerVertex: number;
   readonly snapshots: number;
-  /** Undirected with one weight, as LAST's theorem asks. */ readonly isUndirected?: boolean;
+  /** Undirected with one weight, as the theorem of LAST requires. */
+  readonly isUndirected?: boolean;
 }
 
 /**
@@ -59,7 +60,7 @@ export function randomStorageGraph(
   });
 }
 
-/** The least storage of any tree within the budgets, by trying all; Infinity where there is none. */
+/** The smallest storage of any tree within the budgets, found by trying all; Infinity if no tree is. */
 export function exhaustiveOptimum(
   graph: StorageGraph,
   budgets: Float64Array,
@@ -132,7 +133,7 @@ export function toyOfFigure5(): StorageGraph {
   });
 }
 
-/** Plain sums over a plan's own words, without any of the planner's arithmetic. */
+/** Sums the costs that a plan states, without using the planner's arithmetic. */
 export function costsOfPlan(plan: {
   readonly vertices: readonly {
     readonly vertex: string;
@@ -148,7 +149,7 @@ export function costsOfPlan(plan: {
     for (let at: string | null = vertex; at !== null; steps++) {
       const planned = byVertex.get(at);
       if (planned === undefined || steps > byVertex.size)
-        throw new Error(`${vertex} is not rebuilt from nothing`);
+        throw new Error(`${vertex} is not rebuilt from a stored tensor`);
       cost += planned.recreationCost;
       at = planned.from;
     }

@@ -1,4 +1,4 @@
-/** A whole server in this process on a folder of its own, for integration tests. */
+/** A complete server in this process on its own temporary home, for integration tests. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,11 +20,11 @@ export interface TestServer {
     lines?: readonly string[],
     initial?: Readonly<Record<string, string>>,
   ): Promise<Enrolment>;
-  /** The same enrolment at the address the server has now. */
+  /** The enrolment with the current address of the server. */
   withCurrentAddress(enrolment: Enrolment): Enrolment;
-  /** Stops and starts again on the same home. */
+  /** Restarts the server on the same home. */
   restart(options?: Partial<ServerOptions>): Promise<void>;
-  /** Stops and removes everything. */
+  /** Closes the server and removes its home. */
   remove(): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export async function startTestServer(options: Partial<ServerOptions> = {}): Pro
   return server;
 }
 
-/** The tensors of a recovered version by name, read to their proven end. */
+/** The tensors of a recovered version by name; waits for the report, which confirms their hashes. */
 export async function tensorBytes(
   operations: ServerOperations,
   model: string,

@@ -1,5 +1,5 @@
 /**
- * Makes a golden backup of a golden home: run by hand when the backup's format number changes, never by a test.
+ * Makes a golden backup of a golden home: run it by hand when the format number of backups changes; no test runs it.
  *
  *     node dist/test/vectors/make-golden-backup.js test/vectors/home-1 test/vectors/backup-1
  */

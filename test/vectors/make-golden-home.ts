@@ -1,9 +1,9 @@
 /**
- * Makes a golden home: run by hand when a new format number begins, never by a test.
+ * Makes a golden home: run it by hand for a new format number; no test runs it.
  *
  *     node dist/test/vectors/make-golden-home.js test/vectors/home-2
  *
- * Refuses a folder that exists: a golden home that is there is what a user may have on disk.
+ * Refuses a folder that exists: an existing golden home stands for what users have on disk and never changes.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";

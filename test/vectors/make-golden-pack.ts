@@ -1,10 +1,11 @@
 /**
- * Makes golden packs of format 2: run by hand when a new format number begins, never by a test. They hold saves
- * raw and coded, a recoding, planes, types and shapes of all kinds; expected.json says what was written in which order.
+ * Makes golden packs of format 2: run it by hand for a new format number; no test runs it. The packs hold raw and
+ * coded saves, a recoding, byte planes, and tensors of many types and shapes; expected.json lists what was written
+ * and in which order.
  *
  *     node dist/test/vectors/make-golden-pack.js test/vectors/packs-2
  *
- * Refuses a folder that exists: golden packs that are there are what a user may have on disk.
+ * Refuses a folder that exists: existing golden packs stand for what users have on disk and never change.
  */
 import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -28,8 +29,8 @@ const [base, first, second, third] = [0, 1, 2, 3].map((member) => memberOf(1, me
   Tensor,
 ];
 // A signalling NaN, −0, an infinity and a denormal among the weights: bits that a float assignment would change.
-const odd: Tensor = { ...base, bytes: base.bytes.slice() };
-odd.bytes.set(new Uint8Array(Uint32Array.of(0x7f800001, 0x80000000, 0x7f800000, 1).buffer), 40);
+const specialValues: Tensor = { ...base, bytes: base.bytes.slice() };
+specialValues.bytes.set(new Uint8Array(Uint32Array.of(0x7f800001, 0x80000000, 0x7f800000, 1).buffer), 40);
 const close = nearlyEqual(base, 0.95, 3),
   larger = weights([12, 33], 4),
   half = noiseTensor("F16", [7, 5], 5),
@@ -43,7 +44,7 @@ const packs: readonly { readonly recode: boolean; readonly tensors: readonly (Te
     tensors: [
       codedAgainst(second, first, base),
       codedAgainst(third, second, undefined, "planes"),
-      codedAgainst(odd, base),
+      codedAgainst(specialValues, base),
       codedAgainst(close, base),
       codedAgainst(larger, base),
       codedAgainst(half, undefined, undefined, "planes"),

@@ -17,7 +17,7 @@ import {
 } from "./memory-files.js";
 import type { DiskOperation, RecordedOperation, Recording } from "./recording-files.js";
 
-/** What becomes of what was not fsynced. */
+/** What happens to operations that were not fsynced. */
 export const crashStyles = [
   "all-kept",
   "all-dropped",
@@ -32,13 +32,13 @@ export const crashStyles = [
 export type CrashStyle = (typeof crashStyles)[number];
 
 export interface CrashState {
-  /** Says how to build this state again. */
+  /** Describes the state so that it can be built again. */
   readonly description: string;
   readonly at: number;
   readonly style: CrashStyle;
   readonly root: MemoryFolder;
   readonly files: ReturnType<typeof memoryFiles>;
-  /** What was marked before the crash, in order. */
+  /** The marks before the crash, in order. */
   readonly marks: readonly unknown[];
 }
 
@@ -52,7 +52,7 @@ function syncedBy(operation: DiskOperation): MemoryNode {
     : operation.folder;
 }
 
-/** Node → the latest begin of an fsync of it that had ended by `at`: what ended before is durable. */
+/** For each node, the latest begin of an fsync that had ended by `at`: operations that ended before it are durable. */
 function durableUntil(recording: Recording, at: number): ReadonlyMap<MemoryNode, number> {
   const until = new Map<MemoryNode, number>();
   for (const { operation, begin, end } of recording.operations)
@@ -61,12 +61,11 @@ function durableUntil(recording: Recording, at: number): ReadonlyMap<MemoryNode,
   return until;
 }
 
-/** What becomes of the unsynced operation number `i` of `count`. */
+/** What happens to the unsynced operation number `index`; style "first-ones" keeps those before `cut`. */
 function fateOf(
   style: CrashStyle,
   operation: DiskOperation,
-  i: number,
-  cut: number,
+  { index, cut }: { readonly index: number; readonly cut: number },
   random: () => number,
 ): Fate {
   const isContent = operation.kind === "write" || operation.kind === "truncate";
@@ -82,7 +81,7 @@ function fateOf(
     case "blocks-by-chance":
       return operation.kind === "write" ? "blocks" : random() < 0.7 ? "kept" : "dropped";
     case "first-ones":
-      return i < cut ? "kept" : i === cut && operation.kind === "write" ? "torn" : "dropped";
+      return index < cut ? "kept" : index === cut && operation.kind === "write" ? "torn" : "dropped";
     case "names-only":
       return isContent ? "dropped" : "kept";
     case "contents-only":
@@ -125,13 +124,7 @@ class Disk {
   apply(operation: DiskOperation, fate: Fate, random: () => number): void {
     if (fate === "dropped" || operation.kind === "sync") return;
     if (operation.kind === "write") {
-      this.#write(
-        this.#fresh(operation.node) as MemoryFile,
-        operation.position,
-        operation.bytes,
-        fate,
-        random,
-      );
+      this.#write(this.#fresh(operation.node) as MemoryFile, operation, fate, random);
       return;
     }
     if (operation.kind === "truncate") {
@@ -153,7 +146,12 @@ class Disk {
     entries.set(operation.name, node);
   }
 
-  #write(file: MemoryFile, position: number, bytes: Uint8Array, fate: Fate, random: () => number): void {
+  #write(
+    file: MemoryFile,
+    { position, bytes }: { readonly position: number; readonly bytes: Uint8Array },
+    fate: Fate,
+    random: () => number,
+  ): void {
     if (fate === "kept") writeMemoryFile(file, bytes, position);
     else if (fate === "zeros") writeMemoryFile(file, new Uint8Array(bytes.length), position);
     else if (fate === "torn")
@@ -168,7 +166,7 @@ class Disk {
   }
 }
 
-/** The disk that a crash before event `at` left, everything not fsynced treated in the manner of `style`. */
+/** The disk that a crash before event `at` leaves; `style` decides what happens to operations not fsynced. */
 export function crashState(recording: Recording, at: number, style: CrashStyle, seed: number): CrashState {
   const random = seededNumbers(seed);
   const until = durableUntil(recording, at);
@@ -185,12 +183,12 @@ export function crashState(recording: Recording, at: number, style: CrashStyle, 
     if (recorded.operation.kind === "sync") continue;
     disk.apply(
       recorded.operation,
-      isDurable(recorded) ? "kept" : fateOf(style, recorded.operation, unsynced++, cut, random),
+      isDurable(recorded) ? "kept" : fateOf(style, recorded.operation, { index: unsynced++, cut }, random),
       random,
     );
   }
   const { root } = disk;
-  const marks = recording.marks.filter((mark) => mark.at < at).map(({ what }) => what);
+  const marks = recording.marks.filter((mark) => mark.at < at).map(({ value }) => value);
   return {
     description: `crash before event ${at} of ${recording.events}, style ${style}, state seed ${seed}`,
     at,
@@ -201,7 +199,7 @@ export function crashState(recording: Recording, at: number, style: CrashStyle, 
   };
 }
 
-/** `count` states, spread by chance over all moments of the recording and all styles. */
+/** `count` states at random moments of the recording and in random styles. */
 export function* crashStates(recording: Recording, seed: number, count: number): Iterable<CrashState> {
   const random = seededNumbers(seed);
   for (let i = 0; i < count; i++) {

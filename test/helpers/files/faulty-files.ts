@@ -1,7 +1,4 @@
-/**
- * The file port with faults on order: a plan looks at every operation and says which fail, and how. For
- * tests, also in child processes.
- */
+/** A file port that injects faults: a plan sees every operation and decides which fail, and how. */
 import type { Files, OpenFile } from "../../../shared/ports.js";
 import { fileError, systemError } from "../../../shared/files/file-error.js";
 
@@ -36,14 +33,16 @@ export const changingKinds: readonly FileOperationKind[] = [
 ];
 
 export interface FileOperation {
-  /** From 0. */ readonly number: number;
+  /** Counted from 0. */
+  readonly number: number;
   readonly kind: FileOperationKind;
   readonly path: string;
-  /** Of a write. */ readonly bytes: number;
+  /** Length of a write, else 0. */
+  readonly bytes: number;
 }
-/** `writtenShare` of a failing write's bytes reach the file before it fails. */
 export interface Fault {
   readonly code: "EIO" | "ENOSPC" | "EACCES" | "EMFILE";
+  /** The share of the bytes of a failing write that reach the file before it fails; default 0. */
   readonly writtenShare?: number;
 }
 export type FaultPlan = (operation: FileOperation) => Fault | undefined;
@@ -65,7 +64,7 @@ export function failNth(
   };
 }
 
-/** A disk that takes `bytes` more, then is full until `free` is called. Overwriting counts as writing. */
+/** A disk that is full after `bytes` written bytes, until `free` is called. Overwriting counts as writing. */
 export function fullAfter(bytes: number): {
   readonly plan: FaultPlan;
   readonly free: (more: number) => void;
@@ -137,7 +136,7 @@ class FaultyFile implements OpenFile {
   }
 }
 
-/** Passes on to `inner` whatever the plan does not fail. */
+/** Forwards every operation to `inner` that the plan does not fail. */
 export function faultyFiles(inner: Files, plan: FaultPlan): Files {
   let number = 0;
   const check = (kind: FileOperationKind, path: string, bytes = 0): Fault | undefined =>

@@ -1,7 +1,7 @@
 /**
  * The file port in memory, with the semantics of a POSIX file system: folders must exist, files that
  * were opened stay readable after they are removed or replaced, links resolve. For tests and pure
- * simulation. Knows nothing of crashes; crash-states.ts builds these disks.
+ * simulations. Crashes are simulated in crash-states.ts, which builds such disks.
  */
 import type { Files, OpenFile, OpenMode } from "../../../shared/ports.js";
 import { fileError, systemError } from "../../../shared/files/file-error.js";
@@ -31,7 +31,7 @@ export function memoryFile(): MemoryFile {
   return { kind: "file", bytes: new Uint8Array(0), size: 0, modifiedMs: 0 };
 }
 
-/** Writes into a file, growing it; a gap is zeros. */
+/** Writes into a file and grows it as needed; a gap is filled with zeros. */
 export function writeMemoryFile(file: MemoryFile, bytes: Uint8Array, position: number): void {
   const end = position + bytes.length;
   if (end > file.bytes.length) {
@@ -43,7 +43,7 @@ export function writeMemoryFile(file: MemoryFile, bytes: Uint8Array, position: n
   file.size = Math.max(file.size, end);
 }
 
-/** Cuts or extends a file; what is extended is zeros. */
+/** Shortens a file, or extends it with zeros. */
 export function truncateMemoryFile(file: MemoryFile, size: number): void {
   if (size < file.size) file.bytes.fill(0, size, file.size);
   else writeMemoryFile(file, new Uint8Array(size - file.size), file.size);
@@ -53,7 +53,7 @@ export function truncateMemoryFile(file: MemoryFile, size: number): void {
 const maxLinks = 16;
 const partsOf = (path: string): string[] => path.split("/").filter((part) => part !== "" && part !== ".");
 
-/** Resolves a path. `followLast` says whether a link at the end is followed. */
+/** Resolves a path; with `followLast` also a link at its end. */
 function find(root: MemoryFolder, path: string, followLast: boolean): MemoryNode | undefined {
   let remaining = partsOf(path);
   const trail: MemoryFolder[] = [root];
@@ -118,7 +118,7 @@ class MemoryOpenFile implements OpenFile {
     this.#file.modifiedMs = this.#now();
   }
   async size(): Promise<number> {
-    this.#check("ask the size of", false);
+    this.#check("read the size of", false);
     return this.#file.size;
   }
   async truncate(size: number): Promise<void> {
@@ -135,9 +135,9 @@ class MemoryOpenFile implements OpenFile {
 }
 
 export interface MemoryFilesOptions {
-  /** The disk to stand on; an empty one when absent. */
+  /** The disk; default: an empty one. */
   readonly root?: MemoryFolder;
-  /** Modification times; 0 when absent. */
+  /** Modification times; default: always 0. */
   readonly now?: () => number;
   readonly freeBytes?: number;
 }
@@ -157,7 +157,7 @@ function renameNode(root: MemoryFolder, from: string, to: string): void {
   target.folder.entries.set(target.name, moved);
 }
 
-/** Opens, creating where the mode says so. */
+/** Opens a file; creates it if the mode allows that. */
 function openNode(root: MemoryFolder, path: string, mode: OpenMode): MemoryFile {
   const found = find(root, path, true);
   if (found !== undefined) {
@@ -184,7 +184,7 @@ function makeFolders(root: MemoryFolder, path: string): void {
   }
 }
 
-/** What is at the path; undefined also below what is no folder. */
+/** The node at the path; undefined if there is none, also below something that is not a folder. */
 export function memoryNodeAt(root: MemoryFolder, path: string, follow: boolean): MemoryNode | undefined {
   try {
     return find(root, path, follow);

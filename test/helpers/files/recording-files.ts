@@ -1,7 +1,7 @@
 /**
- * The file port with a memory of everything that changed the disk, so that crash-states.ts can build
- * every disk that a crash could have left. Begin and end of each operation are events of their own:
- * an operation that has not ended may have happened or not, an fsync covers what had ended when it began.
+ * A file port that records every change of the disk, so that crash-states.ts can build every disk that a crash
+ * could have left. The begin and the end of each operation are separate events: an operation that has not ended
+ * may have happened or not; an fsync covers what had ended before it began.
  */
 import { dirname } from "node:path";
 import type { Files, OpenFile, OpenMode } from "../../../shared/ports.js";
@@ -53,7 +53,7 @@ export interface RecordedOperation {
 }
 export interface Mark {
   readonly at: number;
-  readonly what: unknown;
+  readonly value: unknown;
 }
 
 export interface Recording {
@@ -61,7 +61,7 @@ export interface Recording {
   readonly marks: readonly Mark[];
   /** Number of events so far; a crash may come before each and after the last. */
   readonly events: number;
-  /** What was in the folders when the recording began. */
+  /** The content of the folders when the recording began. */
   readonly baseline: ReadonlyMap<MemoryFolder, ReadonlyMap<string, MemoryNode>>;
   readonly root: MemoryFolder;
 }
@@ -70,7 +70,7 @@ class Recorder implements Recording {
   readonly operations: RecordedOperation[] = [];
   readonly marks: Mark[] = [];
   readonly baseline = new Map<MemoryFolder, ReadonlyMap<string, MemoryNode>>();
-  /** The names as they are now; contents of files stay as they were. */
+  /** The current names; the contents of files are those of the start. */
   readonly root: MemoryFolder;
   events = 0;
 
@@ -97,8 +97,8 @@ class Recorder implements Recording {
   end(recorded: RecordedOperation): void {
     recorded.end = this.events++;
   }
-  mark(what: unknown): void {
-    this.marks.push({ at: this.events++, what });
+  mark(value: unknown): void {
+    this.marks.push({ at: this.events++, value });
   }
 
   /** Runs an operation between its two events. */
@@ -109,7 +109,7 @@ class Recorder implements Recording {
     return result;
   }
 
-  /** A change of names that has just been made. */
+  /** Records a change of names that has just been made. */
   changed(operation: DiskOperation, path: string): void {
     this.end(this.begin(operation, path));
   }
@@ -209,7 +209,7 @@ async function openRecorded(
   return new RecordedFile(file, node as MemoryFile, path, recorder);
 }
 
-/** Parents first, each as a step of its own. */
+/** Records the parents first, each as its own step. */
 async function makeFolderRecorded(recorder: Recorder, inner: Files, path: string): Promise<void> {
   await inner.makeFolder(path);
   const missing: string[] = [];
@@ -219,19 +219,19 @@ async function makeFolderRecorded(recorder: Recorder, inner: Files, path: string
 
 export interface RecordingFiles extends Files {
   readonly recording: Recording;
-  /** Notes something in the order of events, such as that a save was acknowledged. */
-  mark(what: unknown): void;
+  /** Adds a mark to the sequence of events, such as an acknowledged save. */
+  mark(value: unknown): void;
 }
 
 /**
- * Records everything that is done through it. `initial` is what is on the disk of `inner` already: nothing
- * when absent.
+ * Records every operation that passes through. `initial` is the present content of `inner`'s disk; default:
+ * empty.
  */
 export function recordingFiles(inner: Files, initial: MemoryFolder = memoryFolder()): RecordingFiles {
   const recorder = new Recorder(initial);
   return {
     recording: recorder,
-    mark: (what) => recorder.mark(what),
+    mark: (value) => recorder.mark(value),
     open: (path, mode) => openRecorded(recorder, inner, path, mode),
     read: (path) => inner.read(path),
     stat: (path) => inner.stat(path),

@@ -6,7 +6,7 @@ import { generateModels } from "../../../helpers/generated-models.js";
 import {
   generateVersions,
   sdLike,
-  trained,
+  trainingProgress,
   type RepositoryOptions,
 } from "../../../helpers/generated-repository.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
@@ -40,7 +40,7 @@ test("a delta takes about the bits that the options ask for, a frozen tensor non
     seededNumbers(options.seed),
   ).entries()) {
     if (parent < 0) continue;
-    const way = trained(checkpoints, decay);
+    const way = trainingProgress(checkpoints, decay);
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
       const own = models.get(`v${v}/c${checkpoint}`)!;
       const base = models.get(own.base!)!;
