@@ -1,4 +1,4 @@
-/** Work that nothing waits for: started now, later or repeatedly, until all of it is stopped. */
+/** Background work: started now, later or repeatedly, until all of it is stopped. */
 import type { Clock } from "../shared/ports.js";
 
 export class BackgroundTasks {

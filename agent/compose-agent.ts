@@ -52,7 +52,7 @@ export interface AgentReactions {
   onCommand(command: Command): Promise<CommandResult>;
   /** A fine-tuned model of this line is in the outbox. */
   onTrained(line: string): void;
-  /** Reports an event to people here and to those who watch the fleet. */
+  /** Reports an event in the local log and to the server. */
   report(name: string, text: string, line: string): void;
 }
 
@@ -91,7 +91,7 @@ export function backendOf({ profile }: Pick<AgentParts, "profile">): string {
   return `${choice.backend}: ${choice.reason}`;
 }
 
-/** Opens what is on the disk and connects everything. Nothing runs yet. */
+/** Opens what is on the disk and connects the parts. Nothing runs yet. */
 export async function composeAgent(parts: AgentParts, reactions: AgentReactions): Promise<AgentServices> {
   const { files, home, profile, enrolment, clock, log } = parts;
   const stores = await openStores(parts);

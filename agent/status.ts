@@ -1,5 +1,5 @@
 /**
- * What an agent says of itself: for `stemma agent status`, for the server's command `report`, for tests.
+ * What an agent reports of itself: for `stemma agent status`, for the server's command `report`, for tests.
  * Types and one pure function.
  */
 import type { Hash } from "../shared/tensor/tensor.js";

@@ -95,7 +95,7 @@ export class JsonLineServer {
       this.#sockets.delete(socket);
     });
     let unread: Buffer = Buffer.alloc(0);
-    // One request after the other: responses keep their order, and nothing piles up behind a slow request.
+    // Serially: responses keep their order, and nothing piles up behind a slow request.
     const queue = new SerialQueue();
     socket.on("data", (chunk: Buffer) => {
       unread = unread.length === 0 ? chunk : Buffer.concat([unread, chunk]);

@@ -1,7 +1,7 @@
 /**
  * Model out, the writing side: puts a version into an immutable folder, then points `current/<line>`
- * at it. The folder's form and its reader are in read-current.ts. Knows nothing of how a model came
- * here; who calls has verified its root.
+ * at it. The folder's format and its reader are in read-current.ts. Does not know how a model was
+ * received; the caller has verified its root.
  */
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
@@ -67,8 +67,8 @@ export class CurrentStore {
   }
 
   /**
-   * Writes a version's folder; resolves once it is durable and whole under its final name. Nothing is
-   * done when it is there already.
+   * Writes a version's folder; resolves once it is durable and complete under its final name. Does
+   * nothing when it exists already.
    */
   async install(slot: SlotDescription, files: readonly SlotFile[]): Promise<void> {
     const id = slot.versionId as Hash;
@@ -146,7 +146,7 @@ export class CurrentStore {
     for (const name of await this.files.list(join(this.home, "versions"))) {
       if (!isHash(name) || active.has(name) || keep.has(name)) continue;
       if (this.clock.monotonic() - (this.#replacedAt.get(name) ?? -Infinity) < replacedStaysMs) continue;
-      // Renamed first: a reader finds the whole folder or none.
+      // Renamed first: a reader finds the complete folder or none.
       await this.files.rename(this.folderOf(name), join(this.home, "versions", leaving + name));
       await this.files.remove(join(this.home, "versions", leaving + name));
       this.#replacedAt.delete(name);

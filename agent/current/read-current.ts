@@ -1,6 +1,6 @@
 /**
  * Model out: how the device's own software reads the model a line runs. This is the documented reader
- * and the one that is tested; it needs nothing but Node and may be copied into an application.
+ * and the one that is tested; it needs only Node and may be copied into an application.
  *
  *     <home>/current/<line>          a symbolic link to ../versions/<version id>
  *     <home>/versions/<version id>/  never changes once it is there:
@@ -8,8 +8,8 @@
  *         model.safetensors          all tensors
  *         architecture.json          layers and their connections, when the model has an architecture
  *
- * The link is switched atomically, so whoever opens two files through it may get one of each of two
- * models. Therefore: resolve the link once, and open everything below the folder it named. The
+ * The link is switched atomically, so a program that opens two files through it may get one of each of
+ * two models. Therefore: resolve the link once, and open everything below the folder it named. The
  * last two versions stay at least ten minutes after they were replaced.
  */
 import { createHash } from "node:crypto";
@@ -26,7 +26,7 @@ export interface CurrentManifest {
 }
 
 export interface CurrentModel {
-  /** Everything of this version lies here, and stays as it is. */
+  /** The files of this version; they never change. */
   readonly folder: string;
   readonly manifest: CurrentManifest;
   /** A file of this version, checked against the manifest. */

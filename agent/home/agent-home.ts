@@ -1,5 +1,5 @@
 /**
- * An agent's folder on a device: what lies where, whose it is, and the short folder of its sockets.
+ * An agent's folder on a device: what is stored where, which device owns it, and the short folder of its sockets.
  *
  *     home.json      format, and which device this home belongs to
  *     agent.json     settings (config.ts), optional; enrolment.json unless named elsewhere
@@ -50,7 +50,7 @@ export async function openAgentHome(
   if (found.kind !== own.kind || found.format !== 1)
     throw new StemmaError(
       "HOME_FORMAT_UNKNOWN",
-      `${home} is no agent's home of format 1 (its home.json says ${String(found.kind)}, format ${String(found.format)}). Name another folder with --home, or use the Stemma that wrote it.`,
+      `${home} is not an agent's home of format 1 (its home.json has the kind ${String(found.kind)}, format ${String(found.format)}). Name another folder with --home, or use the Stemma that wrote it.`,
       { home },
     );
   if (found.fleet !== own.fleet || found.device !== own.device)

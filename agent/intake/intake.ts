@@ -1,8 +1,8 @@
 /**
  * Samples in: appends what the device's software observes to one line's segment files (their form:
  * shared/train/datasets/sample-format.ts), fsynced before it answers. A segment's name is the index
- * of its first sample, twelve digits; indices only grow. Knows nothing of sockets or watched folders;
- * those doors are beside it.
+ * of its first sample, twelve digits; indices only grow. Knows no sockets and no watched folders;
+ * both call it.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -61,7 +61,7 @@ const segmentBytes = 1024 * 1024;
 export function segmentName(firstIndex: number): string {
   return `${String(firstIndex).padStart(12, "0")}${segmentSuffix}`;
 }
-/** Index of a segment's first sample by its file's name; undefined when it is no segment. */
+/** Index of a segment's first sample by its file's name; undefined when it is not a segment. */
 export function segmentFirstIndex(name: string): number | undefined {
   return /^\d{12}\.samples$/.test(name) ? Number(name.slice(0, 12)) : undefined;
 }
@@ -156,8 +156,8 @@ export class Intake {
 
   /**
    * Takes samples in; resolves once they are fsynced. A sample whose id is kept already is not taken
-   * twice; `batch` names samples without an id of their own by their place in it, so that a batch
-   * handed in again after a crash adds only what is missing.
+   * twice; `batch` names samples without an id of their own by their position in it, so that a batch
+   * submitted again after a crash adds only what is missing.
    * @throws SAMPLE_INVALID (then none is taken), SAMPLE_QUOTA, DISK_FULL, FILE_FAILED
    */
   append(values: readonly unknown[], batch?: string): Promise<Taken> {
@@ -236,7 +236,7 @@ export class Intake {
   }
 
   /**
-   * After a failed write: what of it reached the disk is unknown, so neither its indices nor its file are
+   * After a failed write, how much of it reached the disk is unknown, so neither its indices nor its file are
    * used again.
    */
   async #giveUpSegment(file: OpenFile, segment: Segment, count: number): Promise<void> {
@@ -274,7 +274,7 @@ export class Intake {
       log.info("samples-dropped", {
         line,
         segments: plan.drop.length,
-        text: "the oldest samples made room for new ones",
+        text: "the oldest samples were dropped to free space for new ones",
       });
   }
 
@@ -288,7 +288,7 @@ export class Intake {
 }
 
 /**
- * A segment with a sound checksum over something that is no sample was written by another program: damaged,
+ * A segment with a correct checksum over something that is not a sample was written by another program: damaged,
  * not fatal.
  */
 function decodeLeniently(bytes: Uint8Array): Pick<DecodedSegment, "samples" | "torn"> {

@@ -1,4 +1,4 @@
-/** What the device's own software hands in as a sample, checked before it is believed. Pure. */
+/** Checks what the device's own software submits as a sample. Pure. */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import {
@@ -37,7 +37,7 @@ const sampleInputSchema = z.strictObject({
 export type SampleInput = z.input<typeof sampleInputSchema>;
 
 /**
- * Checks one sample as handed in and completes it: `index` is its place in the line's samples.
+ * Checks one sample as submitted and completes it: `index` is its position in the line's samples.
  * @throws SAMPLE_INVALID naming the field
  */
 export function sampleOfInput(
@@ -62,7 +62,8 @@ export function sampleOfInput(
   const input = result.data;
   const values =
     typeof input.values === "string" ? floatsOfBase64(input.values) : Float32Array.from(input.values);
-  if (values === undefined) return refuse("values: its base64 is no whole number of float32 numbers");
+  if (values === undefined)
+    return refuse("values: the bytes of its base64 are not a multiple of 4, so they are not float32 numbers");
   const sample: Sample = {
     id: input.id ?? defaults.id,
     timeMs: input.timeMs ?? defaults.nowMs,

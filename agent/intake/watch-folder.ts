@@ -1,8 +1,8 @@
 /**
- * Samples from a folder: every whole `*.jsonl` file in it is taken in, line by line, and then
- * removed. Write a file under another name first and rename it when it is whole. A file that cannot
- * be taken in is put aside as `<name>.refused`, with the reason beside it; one that does not fit now
- * stays for later.
+ * Samples from a folder: every complete `*.jsonl` file in it is read, line by line, and then removed. Write
+ * a file under another name first and rename it when it is complete. A file that cannot be accepted is
+ * renamed to `<name>.refused`, with the reason in a file next to it; one that does not fit now stays for
+ * later.
  */
 import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -15,7 +15,7 @@ const suffix = ".jsonl";
 /** Codes after which the same file is worth another try later. */
 const later = new Set(["SAMPLE_QUOTA", "DISK_FULL", "DISK_BUDGET_EXHAUSTED", "FILE_FAILED"]);
 
-/** Takes in what lies in the folder now. Returns how many samples are new. */
+/** Takes in the files that are in the folder now. Returns how many samples are new. */
 export async function takeFolderIn(
   files: Files,
   folder: string,
@@ -35,7 +35,7 @@ export async function takeFolderIn(
           { name },
         );
       const bytes = await files.read(path);
-      // Named by its content: handed in again after a crash, it adds only what is missing.
+      // Named by its content: a file that is read again after a crash adds only what is missing.
       const { accepted } = await intake.append(parseLines(bytes, name), sha256(bytes).slice(0, 24));
       taken += accepted;
       await files.remove(path);

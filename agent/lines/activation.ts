@@ -1,12 +1,12 @@
-/** Which versions may run and what the server has to be told of it. Pure. */
+/** Which versions may run, and which activations the server has to get reported. Pure. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Profile } from "../settings/profile.js";
 import { orderOf, type Activation, type OutboxEntry, type OutboxState } from "../outbox/outbox-state.js";
 
 /**
  * The version a line should switch to by itself: its newest one here that may run, if that is newer
- * than anything it ever ran. So a late receipt of an older model changes nothing, and neither does
- * one that a person has switched away from.
+ * than anything it ever ran. So a late receipt of an older model changes nothing, and a receipt of
+ * a version that a person has switched away from changes nothing either.
  */
 export function nextActivation(
   state: OutboxState,
@@ -35,7 +35,7 @@ export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean
 /**
  * Activations of a line that the server does not know of, oldest first: those after the one it knows.
  * One of a version that it has not recorded yet, and all after it, wait for that receipt; one of a
- * version that a restored server has lost and that is gone here too would wait for ever, and is told.
+ * version that a restored server has lost and that is gone here too would wait forever, and is reported.
  */
 export function activationsToReport(
   state: OutboxState,

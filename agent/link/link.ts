@@ -1,6 +1,6 @@
 /**
  * The MQTT connection of a device: one session after another, each with its own number, will and
- * back-off. Carries envelopes; knows nothing of what they mean.
+ * backoff. Carries envelopes; does not know what they mean.
  */
 import mqtt, { type IClientOptions, type MqttClient } from "mqtt";
 import { isStemmaError } from "../../shared/errors.js";
@@ -72,7 +72,7 @@ export class Link {
     this.#wait(0);
   }
 
-  /** Says offline, then closes; nothing reconnects afterwards. */
+  /** Reports the device as offline, then closes for good. */
   async stop(): Promise<void> {
     this.#cancelWait?.();
     const client = this.#client;
@@ -97,8 +97,8 @@ export class Link {
   }
 
   /**
-   * Sends a word at QoS 1. False when no session is open: who reconnects says where it stands, so nothing
-   * queues here.
+   * Sends a message at QoS 1. False when no session is open: nothing queues here, because the device reports its
+   * state when it reconnects.
    */
   send(body: Body, options: SendOptions = {}): boolean {
     const client = this.#client;
@@ -113,7 +113,7 @@ export class Link {
   }
 
   /**
-   * Sends a block at QoS 0; resolves when it has been handed to the socket (back-pressure), false when no
+   * Sends a block at QoS 0; resolves when it has been passed to the socket (backpressure), false when no
    * session is open.
    */
   async sendBlock(transfer: string, block: Block): Promise<boolean> {
@@ -146,8 +146,8 @@ export class Link {
     this.#phase = "connecting";
     const { enrolment, counter } = this.options;
     // After an attempt whose end is not known (a lost CONNACK, a kill) the server may have accepted a session
-    // that this device does not know of: then it says "unknown", or honest devices on bad links look like
-    // clones.
+    // that this device does not know of. It then reports "unknown": otherwise honest devices on bad links would
+    // look like clones.
     this.#previousSession = counter.session === counter.accepted ? counter.accepted : 0;
     const session = await counter.next();
     if ((this.#phase as Phase) !== "connecting") return;
@@ -158,7 +158,7 @@ export class Link {
     this.#client = client;
     let refusedByBroker = false;
     client.on("error", (error) => {
-      // CONNACK 4 and 5: who this is, is not accepted.
+      // CONNACK 4 and 5: the broker does not accept this identity.
       const code = (error as { code?: unknown }).code;
       if (code === 4 || code === 5) refusedByBroker = true;
       this.#lastError = error.message;
@@ -232,7 +232,7 @@ export class Link {
     this.handlers.onOpen(session);
   }
 
-  /** @param isNews said aloud although the link was down before */
+  /** @param isNews whether it is logged although the link was down before */
   #ended(why: string, isNews = false): void {
     if (this.#phase === "stopped") return;
     const wasOpen = this.#phase === "open";

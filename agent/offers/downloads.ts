@@ -2,11 +2,8 @@
  * Fetches what an offered version lacks: block by block into a file of the agent's home, resumed
  * after a lost connection or a restart. Knows no models, only streams of objects.
  */
-import { join } from "node:path";
-import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import { writeDurably } from "../../shared/files/durable-write.js";
-import type { Clock, Files, OpenFile } from "../../shared/ports.js";
+import type { Clock, Files } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { minBlockBytes } from "../../shared/wire/limits.js";
@@ -35,6 +32,7 @@ import {
 } from "../../shared/wire/transfer/run-receiver.js";
 import type { ReadRange } from "../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
+import { DownloadFile } from "./download-file.js";
 
 export interface DownloadsOptions {
   readonly files: Files;
@@ -58,7 +56,7 @@ export interface Download {
   done(): Promise<void>;
 }
 
-/** What the server may code a download against: versions that this device holds whole, and their tensors. */
+/** What the server may code a download against: versions that this device holds completely, and their tensors. */
 export interface DownloadTerms {
   readonly references: readonly Hash[];
   readonly tensors: ReadonlySet<Hash>;
@@ -72,8 +70,6 @@ interface Running {
 
 /** Objects in one fetch: 32 bytes each and their headers stay far below the limit of a message. */
 const refsPerFetch = 1000;
-/** Blocks between two durable saves of a download's state. */
-const blocksPerSave = 16;
 
 /** The same objects by the same terms have the same transfer id, also after a restart. */
 export function transferOf(
@@ -88,12 +84,13 @@ export function transferOf(
   ).slice(0, 32);
 }
 
-/** The stream is not the one that was begun, or it is malformed: what came of it is of no use. */
+/** The stream is not the one that was begun, or it is malformed: the blocks received so far cannot be used. */
 const uselessCodes = new Set(["TRANSFER_MANIFEST_INVALID", "DELTA_CODE_UNKNOWN", "BLOCK_HASH_MISMATCH"]);
 
 export class Downloads {
   readonly #running = new Map<string, Running>();
   readonly #budget: WindowBudget;
+
   constructor(private readonly options: DownloadsOptions) {
     this.#budget = new WindowBudget(options.blockBytes * options.window);
   }
@@ -110,92 +107,73 @@ export class Downloads {
     maxUnknownBytes: number,
     terms?: DownloadTerms,
   ): Promise<Download> {
-    const { files, folder, blockBytes, window } = this.options;
+    const { clock, files, folder, blockBytes } = this.options;
     const transfer = transferOf(versionId, refs, blockBytes, terms);
-    await files.makeFolder(folder);
-    const path = join(folder, `${transfer}.part`);
-    const statePath = join(folder, `${transfer}.json`);
-    const state = await this.#readState(statePath, path);
-    const file = await files.open(path, "append");
-    let blocksSinceSave = 0;
-    // One note after the other: blocks are written side by side, and a note is a file of one name.
-    const notes = new SerialQueue();
-    const note = async (): Promise<void> => {
-      // Taken before the sync: only blocks that the sync covers may be in it.
-      const reached = receiver.machine.state();
-      await file.sync();
-      if (reached !== undefined)
-        await writeDurably(files, statePath, new TextEncoder().encode(JSON.stringify(reached)));
-    };
-    const rawBytes = refs.reduce((sum, ref) => sum + ref.byteLength, 0);
-    const allowed: AllowedCoding =
-      terms === undefined ? rawOnly : { codec: codecFormat, tensors: terms.tensors };
-    const checks = (encoding: Encoding, index: number): void => {
-      const ref = refs[index];
-      checkEncoding(
-        encoding,
-        index,
-        ref?.kind === "tensor" ? ref.byteLength : encoding.byteLength,
-        ref?.kind === "tensor" ? allowed : rawOnly,
-      );
-    };
+    const file = await DownloadFile.open(files, folder, transfer);
     const receiver: RunningReceiver = startReceiver(
+      this.#receiverOptions(transfer, refs, maxUnknownBytes, terms),
       {
-        transfer,
-        window,
-        objects: refs.length,
-        rawBytes,
-        maxBytes: Math.max(maxEncodedBytes(rawBytes), maxUnknownBytes),
-        maxBlockBytes: Math.max(blockBytes, minBlockBytes),
-        checkEncoding: checks,
-      },
-      {
-        clock: this.options.clock,
+        clock,
         budget: this.#budget,
         send: (message) => {
           this.options.send(message);
         },
-        write: async (offset, bytes) => {
-          await file.write(bytes, offset);
-          if (++blocksSinceSave < blocksPerSave) return;
-          blocksSinceSave = 0;
-          await notes.run(note);
-        },
+        write: (position, bytes) => file.write(position, bytes, () => receiver.machine.state()),
       },
-      state,
+      file.savedState,
     );
+    const fetches = (): readonly Fetch[] =>
+      fetchesOf(
+        { versionId, transfer, blockBytes },
+        refs,
+        codingTerms(terms, receiver.machine.progress.byteLength),
+      );
     try {
-      const fetches = (): readonly Fetch[] =>
-        fetchesOf(
-          { versionId, transfer, blockBytes },
-          refs,
-          codingTerms(terms, receiver.machine.progress.byteLength),
-        );
       const encodings = await this.#finish(transfer, receiver, fetches);
       return {
         refs: sized(refs, encodings),
         encodings,
-        read: readerOf(file),
+        read: (position, byteLength) => file.read(position, byteLength),
         done: async () => {
           this.options.send({ type: "transferDone", transfer });
-          await notes.idle();
           await file.close();
-          await files.remove(statePath);
-          await files.remove(path);
+          await file.remove();
         },
       };
     } catch (error) {
       receiver.stop();
-      await notes.idle();
       await file.close();
-      if (isStemmaError(error) && uselessCodes.has(error.code)) {
-        await files.remove(statePath);
-        await files.remove(path);
-      }
+      if (isStemmaError(error) && uselessCodes.has(error.code)) await file.remove();
       throw error;
     } finally {
       this.#running.delete(transfer);
     }
+  }
+
+  /** What a receiver accepts of this download, before anything is allocated for it. */
+  #receiverOptions(
+    transfer: string,
+    refs: readonly ObjectRef[],
+    maxUnknownBytes: number,
+    terms: DownloadTerms | undefined,
+  ): ReceiverOptions {
+    const { blockBytes, window } = this.options;
+    const rawBytes = refs.reduce((sum, ref) => sum + ref.byteLength, 0);
+    const allowed: AllowedCoding =
+      terms === undefined ? rawOnly : { codec: codecFormat, tensors: terms.tensors };
+    return {
+      transfer,
+      window,
+      objects: refs.length,
+      rawBytes,
+      maxBytes: Math.max(maxEncodedBytes(rawBytes), maxUnknownBytes),
+      maxBlockBytes: Math.max(blockBytes, minBlockBytes),
+      checkEncoding: (encoding, index) => {
+        const ref = refs[index];
+        if (ref?.kind === "tensor") checkEncoding(encoding, index, ref.byteLength, allowed);
+        else checkEncoding(encoding, index, encoding.byteLength, rawOnly);
+      },
+    };
   }
 
   onManifest(part: ManifestPart): void {
@@ -241,17 +219,6 @@ export class Downloads {
       receiver.finished.then(resolve, reject);
     });
   }
-
-  async #readState(statePath: string, path: string): Promise<ReceiverState | undefined> {
-    const { files } = this.options;
-    if ((await files.stat(statePath)) === undefined || (await files.stat(path)) === undefined)
-      return undefined;
-    try {
-      return JSON.parse(new TextDecoder().decode(await files.read(statePath))) as ReceiverState;
-    } catch {
-      return undefined;
-    }
-  }
 }
 
 function codingTerms(terms: DownloadTerms | undefined, streamBytes: number | undefined): CodingTerms {
@@ -279,16 +246,9 @@ function fetchesOf(
 
 /** The objects with the sizes that the encodings state for small objects; tensors keep their decoded sizes. */
 function sized(refs: readonly ObjectRef[], encodings: readonly Encoding[]): readonly ObjectRef[] {
-  return refs.map((ref, at) =>
-    ref.kind === "tensor" ? ref : { ...ref, byteLength: encodings[at]?.byteLength ?? ref.byteLength },
+  return refs.map((ref, index) =>
+    ref.kind === "tensor" ? ref : { ...ref, byteLength: encodings[index]?.byteLength ?? ref.byteLength },
   );
-}
-
-function readerOf(file: OpenFile): ReadRange {
-  return async (offset, byteLength) => {
-    const bytes = new Uint8Array(byteLength);
-    return bytes.subarray(0, await file.read(bytes, offset));
-  };
 }
 
 /** Continues from the saved state, or starts from the beginning where that state does not fit. */

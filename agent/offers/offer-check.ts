@@ -16,7 +16,7 @@ import { verifyOffer } from "../../shared/trust/signatures.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
-/** Small objects of an offer at hand: those it carried and those fetched since. */
+/** Small objects of an offer that are in memory: those it carried and those fetched since. */
 export type SmallObjects = Map<Hash, { readonly kind: ObjectKind; readonly bytes: Uint8Array }>;
 
 /**
@@ -55,14 +55,14 @@ export function checkOffer(
   return { record, carried };
 }
 
-/** Small objects that neither the store nor the hand has; their sizes are not known. */
+/** Small objects that are neither stored nor in memory; their sizes are not known. */
 export function lackingObjects(
   record: SaveRecord,
   store: ObjectReader,
-  hand: SmallObjects,
+  inMemory: SmallObjects,
 ): readonly ObjectRef[] {
   return smallObjectsOf(record)
-    .filter(({ id }) => !store.has(id) && !hand.has(id))
+    .filter(({ id }) => !store.has(id) && !inMemory.has(id))
     .map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
 }
 
@@ -80,7 +80,7 @@ export async function leavesOfOffer(
   if (kind !== record.kind || root !== record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `The leaves of the offered model "${record.name}" have the root ${root.slice(0, 12)}, its record says ${record.root.slice(0, 12)}. The offer is ignored; check the model on the server with \`stemma model verify\`.`,
+      `The leaves of the offered model "${record.name}" have the root ${root.slice(0, 12)}, its record states ${record.root.slice(0, 12)}. The offer is ignored; check the model on the server with \`stemma model verify\`.`,
       { expected: record.root, actual: root },
     );
   if (record.objects.architecture !== undefined)

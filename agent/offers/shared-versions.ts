@@ -1,6 +1,6 @@
 /**
- * What the server may code an offered version against: its bases as far as they are here whole, else what
- * the line has now, and the bases of those. Best first; the server takes the first that fits.
+ * What the server may code an offered version against: those of its bases that are complete here, else the
+ * line's present version, and the bases of those. Best first; the server takes the first that fits.
  */
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

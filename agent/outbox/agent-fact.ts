@@ -1,6 +1,6 @@
 /**
- * The facts an agent's own journal keeps. What is here survives any crash; what is under way on the
- * wire is not here, since who reconnects says where it stands. Types only.
+ * The facts that an agent's own journal keeps. They survive any crash. The state of transfers is not among them,
+ * because a device that reconnects reports its state again. Types only.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 

@@ -101,13 +101,11 @@ export function afterAnnouncing(attempts: Attempts, versionId: Hash, nowMs: numb
 
 export interface Answer {
   readonly phase: Attempt["phase"];
-  /**
-   * How long until it is announced again if nothing else is heard; its back-off when absent.
-   */
+  /** Milliseconds until it is announced again if nothing else is received; absent: the backoff. */
   readonly retryInMs?: number;
 }
 
-/** The attempts after an answer about a version was heard. */
+/** The attempts after an answer about a version was received. */
 export function afterAnswer(attempts: Attempts, versionId: Hash, answer: Answer, nowMs: number): Attempts {
   const count = attempts.get(versionId)?.count ?? 0;
   return new Map(attempts).set(versionId, {

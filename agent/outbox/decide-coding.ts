@@ -1,6 +1,6 @@
 /**
- * Whether a transfer is coded. Pure: what the profile says, what link and processor were seen to do, and
- * what the codec expects come in; a word and its reason go out.
+ * Whether a transfer is coded. Pure: takes the profile's setting, the measured rates of link and processor, and
+ * the codec's estimate; returns the decision and its reason.
  */
 import type { Profile } from "../settings/profile.js";
 
@@ -20,12 +20,12 @@ export interface CodingDecision {
   readonly because: string;
 }
 
-/** A link that says nothing of its rate and has not been seen at work: 100 Mbit/s. */
+/** Rate of a link that declares none and was not measured yet: 100 Mbit/s. */
 const assumedBytesPerSecond = 12_500_000;
-/** What a coded tensor costs in the manifest besides: code, length, two ids. */
+/** Additional bytes of a coded tensor in the manifest: code, length, two ids. */
 export const encodingBytes = 80;
-/** Less gain than this is within what an estimate and a rate may be wrong by. */
-const leastGain = 0.97;
+/** Coding has to cost less than this share of the raw transfer: a smaller gain is within the error of the estimates. */
+const maxCodedShare = 0.97;
 
 /**
  * In total time: coding takes the processor before a byte moves, raw bytes take the link longer. On a metered
@@ -40,9 +40,9 @@ export function decideCoding({
   tensors,
 }: CodingEstimate): CodingDecision {
   if (link.coding !== "auto")
-    return { coded: link.coding === "always", because: `the profile says ${link.coding}` };
+    return { coded: link.coding === "always", because: `the profile sets coding to ${link.coding}` };
   const bytes = codedBytes + encodingBytes * tensors;
-  if (bytes >= leastGain * rawBytes)
+  if (bytes >= maxCodedShare * rawBytes)
     return { coded: false, because: `coded it would take ${bytes} bytes of ${rawBytes}` };
   if (link.metered)
     return {
@@ -56,12 +56,12 @@ export function decideCoding({
   const rawMs = (1000 * rawBytes) / rate;
   const codedMs = (1000 * bytes) / rate + (1000 * rawBytes) / coderBytesPerSecond;
   const times = `${Math.round(codedMs)} ms coded, ${Math.round(rawMs)} ms raw at ${Math.round(rate)} bytes a second`;
-  return { coded: codedMs < leastGain * rawMs, because: times };
+  return { coded: codedMs < maxCodedShare * rawMs, because: times };
 }
 
 /**
- * What a version coded against related ones, or alone, takes of its raw bytes as a rule; and what a server
- * codes a second, whoever it is.
+ * What a version coded against related ones, or alone, takes of its raw bytes as a rule; and what any
+ * server is assumed to code per second.
  */
 const usualShare = { related: 0.7, alone: 0.85 };
 const serverBytesPerSecond = 100_000_000;

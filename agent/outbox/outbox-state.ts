@@ -210,7 +210,7 @@ function addVersion(
 }
 
 /**
- * A receipt says up to which position of the server's journal a backup exists: that is true of every version
+ * A receipt states up to which position of the server's journal a backup exists: this holds for every version
  * before it.
  */
 function noteBackup(state: OutboxState, backedUpTo: number): OutboxState {
@@ -224,8 +224,8 @@ function noteBackup(state: OutboxState, backedUpTo: number): OutboxState {
 }
 
 /**
- * Everything recorded from `position` on counts as never received; what is forgotten already cannot be told
- * again.
+ * Everything recorded from `position` on counts as never received; a version that is forgotten already cannot be
+ * announced again.
  */
 function afterRestore(state: OutboxState, position: number): OutboxState {
   const entries = new Map(state.entries);
@@ -290,7 +290,7 @@ export function newestVersion(state: OutboxState, line: string): OutboxEntry | u
   return id === undefined ? undefined : state.entries.get(id);
 }
 
-/** What the server has to be told of still, base before child: lines by name, each in its order. */
+/** The versions that are still to be announced, base before child: lines by name, each in its order. */
 export function toAnnounce(state: OutboxState): readonly OutboxEntry[] {
   return inOrder(
     state,
@@ -335,8 +335,8 @@ export function keptVersions(
   releasedWhen: "stored" | "backed-up",
 ): readonly KeptVersion[] {
   const kept = [...state.entries.values()].filter((entry) => !entry.forgotten);
-  // What a transfer that may still go on is coded against: the version's bases, and theirs. Without them it
-  // would begin anew.
+  // A transfer that may still continue is coded against the version's bases, and theirs. Without them it would
+  // start from scratch.
   const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
   const neededBases = new Set([...bases, ...bases.flatMap((base) => state.entries.get(base)?.bases ?? [])]);
   return kept.flatMap((entry) =>

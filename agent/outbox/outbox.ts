@@ -1,7 +1,7 @@
 /**
  * The outbox: every model that this device has and the server may not, durable from the moment it is
  * saved. A journal of agent facts and a pack store in the agent's home; the order of writing is pack,
- * then fact. Knows no network; who announces and who receives receipts tell it facts.
+ * then fact. Knows no network; the parts that announce and receive receipts append facts to it.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -217,26 +217,26 @@ export class Outbox {
   }
 
   /**
-   * Everything that kept versions are made of; undefined when that cannot be told for sure: then nothing at
-   * all is deleted.
+   * Ids of all objects of the kept versions; undefined when they are not known for sure: then nothing is
+   * deleted.
    */
   async #live(): Promise<Set<Hash> | undefined> {
     const live = new Set<Hash>();
-    let whole = true;
+    let isComplete = true;
     for (const entry of this.#state.entries.values()) {
       if (entry.forgotten) continue;
       let ids: readonly Hash[] | undefined;
       try {
         ids = await this.#objectsOf(entry.versionId);
       } catch (error) {
-        // Only what is surely gone or altered is given up, and only of a model that the server has; a disk
-        // that fails now may not fail later.
+        // Objects are given up only if they are surely gone or altered, and only of a model that the server has: a
+        // disk that fails now may work later.
         if (!isStemmaError(error, "OBJECT_MISSING") && !isStemmaError(error, "OBJECT_HASH_MISMATCH"))
-          whole = false;
+          isComplete = false;
       }
       for (const id of ids ?? []) if (this.objects.has(id)) live.add(id);
       if (entry.standing !== "released" && (ids === undefined || ids.some((id) => !this.objects.has(id)))) {
-        whole = false;
+        isComplete = false;
         this.options.log.error("model-damaged", {
           line: entry.line,
           version: entry.versionId,
@@ -244,7 +244,7 @@ export class Outbox {
         });
       }
     }
-    return whole ? live : undefined;
+    return isComplete ? live : undefined;
   }
 
   async #objectsOf(versionId: Hash): Promise<readonly Hash[]> {

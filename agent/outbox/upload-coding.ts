@@ -1,7 +1,7 @@
 /**
  * Codes what the server wants against what both sides have, in the background and one transfer at a
- * time. Whatever stands in the way (a base that was forgotten, no room, a thread that dies) sends the
- * transfer raw: coding is never needed. Knows no link; uploads.ts sends.
+ * time. Any obstacle (a base that was forgotten, no disk space, a thread that dies) makes the transfer
+ * raw: coding is never required. Knows no link; uploads.ts sends.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -30,7 +30,7 @@ export interface UploadCodingOptions {
   readonly link: Profile["link"];
   /** A quarter of it bounds what coding one tensor may hold. */
   readonly memoryLimitMb: number;
-  /** Whether the disk budget has room for a coded stream of so many bytes. */
+  /** Whether the disk budget has space for a coded stream of so many bytes. */
   mayTake(bytes: number): Promise<boolean>;
 }
 
@@ -104,7 +104,7 @@ export class UploadCoding {
     if (!(await this.options.mayTake(maxEncodedBytes(rawBytes))))
       throw new StemmaError(
         "DISK_BUDGET_EXHAUSTED",
-        `there is no room for a coded copy of ${rawBytes} bytes beside the model.`,
+        `there is not enough disk space for a coded copy of ${rawBytes} bytes in addition to the model.`,
       );
     const coder = openTensorCoder(rawBytes);
     try {

@@ -1,7 +1,7 @@
 /**
- * Answers the server's wants with blocks: one running sender a transfer, made again from the want
- * whenever one comes, so that nothing of it need survive a restart. What is worth coding is coded first,
- * beside everything else (upload-coding.ts). Knows the link as a function.
+ * Answers the server's wants with blocks: one running sender per transfer, created again from each want, so
+ * that it does not have to survive a restart. What is worth coding is coded first, in the background
+ * (upload-coding.ts). Knows the link as a function.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
@@ -42,12 +42,10 @@ export interface UploadProgress {
   readonly sentBytes: number;
 }
 
-/**
- * Transfers kept at a time; the one that was asked for longest ago goes first, and its want is answered anew.
- */
+/** Max transfers kept at a time; the least recently requested one is dropped first, and its next want starts it again. */
 const maxUploads = 16;
-/** A transfer shorter than this says little of the link. */
-const tellingBytes = 256 * 1024;
+/** Shorter transfers do not measure the link's rate. */
+const minMeasuredBytes = 256 * 1024;
 
 interface Stream {
   readonly objects: readonly StreamObject[];
@@ -95,8 +93,8 @@ export class Uploads {
   }
 
   /**
-   * Begins (or, after a restart of either side, begins again) to answer a whole want. Resolves when it is
-   * taken on; coding goes on in the background, and requests that come before its end are answered after it.
+   * Begins (after a restart of either side: again) to answer a complete want. Resolves when it is accepted;
+   * coding goes on in the background, and requests that come before its end are answered after it.
    * @throws OBJECT_MISSING when something wanted is not here any more
    */
   async begin(want: Want): Promise<void> {
@@ -108,7 +106,7 @@ export class Uploads {
     }
     const { refs, raw } = await refsOfWant(this.options.objects, want);
     const objects = await Promise.all(refs.map((ref) => this.#streamObject(ref)));
-    // Sizes that the receiver could not know are said by encodings; code 0 is raw.
+    // The encodings state sizes that the receiver cannot know; code 0 is raw.
     const uncoded: Stream = {
       objects,
       encodings: raw ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })),
@@ -135,20 +133,25 @@ export class Uploads {
       this.#send(upload, uncoded);
       return;
     }
-    const preparing = coding
-      .prepare(want, refs, this.#seenBytesPerSecond, upload.abort.signal)
-      .then(async (coded) => {
-        // Ended meanwhile, by the server's word or by a newer want.
-        if (this.#running.get(want.transfer) === upload) this.#send(upload, coded ?? uncoded);
-        else await coded?.remove();
-      })
-      .catch((error: unknown) => {
-        this.#failed(upload, error);
-      })
-      .finally(() => {
-        this.#preparing.delete(preparing);
-      });
+    const preparing = this.#codeAndSend(
+      upload,
+      coding.prepare(want, refs, this.#seenBytesPerSecond, upload.abort.signal),
+      uncoded,
+    );
     this.#preparing.add(preparing);
+    void preparing.finally(() => this.#preparing.delete(preparing));
+  }
+
+  /** Sends the stream once it is coded, or uncoded where coding is not worth it. Never rejects. */
+  async #codeAndSend(upload: Upload, coding: Promise<Stream | undefined>, uncoded: Stream): Promise<void> {
+    try {
+      const coded = await coding;
+      // The server or a newer want may have ended the upload meanwhile.
+      if (this.#running.get(upload.want.transfer) === upload) this.#send(upload, coded ?? uncoded);
+      else await coded?.remove?.();
+    } catch (error) {
+      this.#failed(upload, error);
+    }
   }
 
   #send(upload: Upload, stream: Stream): void {
@@ -203,7 +206,7 @@ export class Uploads {
     const { sender, progress, want } = upload;
     await sender?.stop();
     await upload.stream?.remove?.();
-    if (progress.sentBytes >= tellingBytes && progress.lastMs > progress.firstMs)
+    if (progress.sentBytes >= minMeasuredBytes && progress.lastMs > progress.firstMs)
       this.#seenBytesPerSecond = (1000 * progress.sentBytes) / (progress.lastMs - progress.firstMs);
     this.options.log.debug("upload-ended", {
       version: want.versionId,
@@ -223,14 +226,14 @@ export class Uploads {
     for (const { sender } of this.#running.values()) sender?.reconnected();
   }
 
-  /** Resolves when nothing is sent and nothing coded any more. */
+  /** Ends all transfers; resolves when nothing is sent or coded any more. */
   async stop(): Promise<void> {
     for (const transfer of [...this.#running.keys()]) await this.end(transfer);
     await Promise.all(this.#preparing);
   }
 
   async #streamObject(ref: ObjectRef): Promise<StreamObject> {
-    // The receiver hashes what it gets, block by block and whole: once more here would be for nothing.
+    // Not verified here: the receiver hashes every block and every tensor.
     if (ref.kind === "tensor") return this.options.objects.openTensor(ref.id, { verify: false });
     return streamObjectOfBytes(await this.options.objects.read(ref.kind, ref.id));
   }
@@ -260,7 +263,7 @@ function answers({ want, sender }: Upload, asked: Want): boolean {
 }
 
 /**
- * The objects of a whole want, in the order of the stream, and whether the receiver knows their sizes.
+ * The objects of a complete want, in the order of the stream, and whether the receiver knows their sizes.
  * @throws OBJECT_MISSING, ENVELOPE_MALFORMED for an index outside the tree
  */
 async function refsOfWant(

@@ -1,7 +1,7 @@
 /**
- * A device's disk is finite: what may still be done with it. Pure; sizes come in as data. Training
- * stops before reporting does, and reporting before receipts do, so that what exists can always be
- * told and nothing unreleased is ever dropped to make room.
+ * Decides what a device's finite disk may still be used for. Pure; sizes come in as data. Training stops
+ * before reporting does, and reporting before receipts do, so that existing models can always be announced
+ * and nothing unreleased is ever dropped to free space.
  */
 import type { Profile } from "../settings/profile.js";
 
@@ -57,7 +57,7 @@ export function judgeDisk(
   const byBudget = disk.budgetBytes - usedBytes(use) - reserved - needBytes;
   const byDisk = use.free - reserved - needBytes;
   const left = Math.min(byBudget, byDisk);
-  if (left >= 0) return { allowed: true, left, reason: "enough room" };
+  if (left >= 0) return { allowed: true, left, reason: "enough space" };
   const limit =
     byBudget <= byDisk
       ? `the profile's budget of ${disk.budgetBytes} bytes, of which ${usedBytes(use)} are used`

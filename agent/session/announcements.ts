@@ -1,6 +1,6 @@
 /**
  * What a session announces: versions that the server has not confirmed, activations that it does not know. Keeps
- * what became of each announcement; a new session starts from nothing. Knows the link as a function.
+ * what became of each announcement; a new session starts without any. Knows the link as a function.
  */
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";

@@ -12,7 +12,7 @@ export class ClockError {
   #comparedAtMs = 0;
 
   /**
-   * The server said `serverMs` in answer to something sent at monotonic `askedAtMs`, received at
+   * The server reported `serverMs` in answer to a message sent at monotonic `askedAtMs`, received at
    * `nowMonotonicMs` and wall time `nowMs`.
    */
   compare(serverMs: number, askedAtMs: number, nowMs: number, nowMonotonicMs: number): void {

@@ -28,6 +28,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion, lostByRestore, unreleased } from "../outbox/outbox-state.js";
 import type { Uploads } from "../outbox/uploads.js";
 import { Announcements } from "./announcements.js";
+import { runCommand } from "./run-command.js";
 import { judgeHistory } from "./server-history.js";
 import { WakeTimer } from "./wake-timer.js";
 import { movingMs, WantAnswers } from "./want-answers.js";
@@ -189,7 +190,8 @@ export class Conversation {
         this.handlers.onOffer(body, this.#isEcho(body));
         return;
       case "command":
-        this.#command(body, correlation);
+        // Not in the queue: a command may take long, and the messages behind it must not wait.
+        void this.#command(body, correlation);
         return;
       // Messages that only a device sends have no meaning here.
       default:
@@ -370,23 +372,9 @@ export class Conversation {
     await this.#announceDue();
   }
 
-  #command(command: Command, correlation: string): void {
-    // Not in the queue: a command may take long, and the messages behind it must not wait.
-    this.handlers.onCommand(command).then(
-      (result) => {
-        this.options.send(result, { correlation });
-      },
-      (error: unknown) => {
-        this.options.send(
-          {
-            type: "commandResult",
-            code: isStemmaError(error) ? error.code : "INTERNAL",
-            json: JSON.stringify({ message: (error as Error).message }),
-          },
-          { correlation },
-        );
-      },
-    );
+  async #command(command: Command, correlation: string): Promise<void> {
+    const result = await runCommand((one) => this.handlers.onCommand(one), command);
+    this.options.send(result, { correlation });
   }
 
   #answered(versionId: Hash, answer: Answer): void {

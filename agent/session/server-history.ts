@@ -1,7 +1,7 @@
 /**
  * Whether the server that answers is the one this device has seen, with its past. Pure. A journal only
  * grows; one that is shorter, or other at the same length, is another past, and only a server that
- * says it was restored may have that (docs/design.md, "Backup").
+ * reports a restore may have that (docs/design.md, "Backup").
  */
 import type { Welcome } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";
@@ -28,7 +28,7 @@ export function judgeHistory(
   if (wentBack)
     return {
       verdict: "rewritten",
-      text: `the server's journal has ${head.length} entries where ${seen.length} were seen before, and it does not say that it was restored; nothing is told to it or deleted on its word`,
+      text: `the server's journal has ${head.length} entries where ${seen.length} were seen before, and it does not report a restore; until it does, nothing is announced to it and nothing is deleted because of it`,
     };
   return { verdict: "grown" };
 }

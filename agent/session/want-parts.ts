@@ -10,7 +10,7 @@ const maxOpen = 16;
 export class WantParts {
   readonly #open = new Map<string, (Want | undefined)[]>();
 
-  /** The whole want once its last part is here; undefined before. @throws ENVELOPE_MALFORMED */
+  /** The complete want once its last part is here; undefined before. @throws ENVELOPE_MALFORMED */
   join(want: Want): Want | undefined {
     if (want.parts <= 1) return want;
     if (want.parts > maxParts || want.part >= want.parts)
@@ -21,17 +21,17 @@ export class WantParts {
       );
     const parts = this.#partsOf(want);
     parts[want.part] = want;
-    const whole = parts.filter((part) => part !== undefined);
-    if (whole.length < want.parts) return undefined;
+    const received = parts.filter((part) => part !== undefined);
+    if (received.length < want.parts) return undefined;
     this.#open.delete(want.transfer);
     return {
       ...want,
       part: 0,
       parts: 1,
       more: false,
-      objects: whole.flatMap(({ objects }) => objects),
-      tensorIndices: whole.flatMap(({ tensorIndices }) => tensorIndices),
-      bases: whole.flatMap(({ bases }) => bases),
+      objects: received.flatMap(({ objects }) => objects),
+      tensorIndices: received.flatMap(({ tensorIndices }) => tensorIndices),
+      bases: received.flatMap(({ bases }) => bases),
     };
   }
 

@@ -1,4 +1,4 @@
-/** Small JSON files of the owner's: read with a bound, told apart by a typed error that says where. */
+/** The owner's small JSON files: read with a size limit; a typed error states the file and the field. */
 import type { z } from "zod";
 import { StemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
@@ -36,7 +36,7 @@ export function describeIssues(error: z.ZodError): string {
     .slice(0, 3)
     .map(
       (issue) =>
-        `${issue.path.length === 0 ? "the whole" : issue.path.map(String).join(".")}: ${issue.message}`,
+        `${issue.path.length === 0 ? "the file" : issue.path.map(String).join(".")}: ${issue.message}`,
     );
   const more = error.issues.length - shown.length;
   return shown.join("; ") + (more > 0 ? `; and ${more} more` : "");

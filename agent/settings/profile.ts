@@ -161,7 +161,7 @@ export function parseProfile(value: unknown, where: string): Profile {
   if (training.dutyHours !== null && training.dutyHours.from === training.dutyHours.to)
     throw new StemmaError(
       "PROFILE_INVALID",
-      `The profile ${where} has duty hours that begin and end at ${training.dutyHours.from} (training.dutyHours). Write null for the whole day.`,
+      `The profile ${where} has duty hours that begin and end at ${training.dutyHours.from} (training.dutyHours). Write null for the full day.`,
       { where },
     );
   return result.data;

@@ -47,7 +47,7 @@ export interface TrainingResultOf extends Pick<PreparedJob, "samples"> {
   readonly outcome: TrainingOutcome;
 }
 
-/** Puts a training's result into the outbox. @throws DISK_BUDGET_EXHAUSTED, then nothing is kept of it */
+/** Puts a training's result into the outbox. @throws DISK_BUDGET_EXHAUSTED, then the result is dropped */
 export async function saveResult(
   options: SaveResultOptions,
   { line, base, outcome, samples }: TrainingResultOf,
@@ -72,7 +72,7 @@ export async function saveResult(
     if (!verdict.allowed)
       throw new StemmaError(
         "DISK_BUDGET_EXHAUSTED",
-        `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; nothing kept before is.`,
+        `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; earlier models stay.`,
         { line },
       );
     const { result } = outcome;

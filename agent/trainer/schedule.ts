@@ -48,7 +48,7 @@ export type ScheduleDecision =
       readonly text: string;
     };
 
-/** Whether an hour of the day lies in the duty window; from 22 to 6 passes midnight. */
+/** Whether the present hour is in the duty window; a window from 22 to 6 passes midnight. */
 export function onDuty(
   duty: Profile["training"]["dutyHours"],
   nowMs: number,

@@ -116,21 +116,24 @@ export class Trainer {
   wake(): void {
     if (this.#stopped || this.#loop !== undefined) return;
     this.#cancelCheck?.();
-    this.#loop = this.#runDue()
-      .catch((error: unknown) => {
-        this.options.log.error("trainer-failed", { text: (error as Error).stack ?? String(error) });
-      })
-      .finally(() => {
-        this.#loop = undefined;
-        if (this.#stopped) return;
-        if (this.#asked.length > 0) {
-          this.wake();
-          return;
-        }
-        this.#cancelCheck = this.options.clock.after(this.#checkEveryMs(), () => {
-          this.wake();
-        });
-      });
+    this.#loop = this.#runLoop();
+  }
+
+  async #runLoop(): Promise<void> {
+    try {
+      await this.#runDue();
+    } catch (error) {
+      this.options.log.error("trainer-failed", { text: (error as Error).stack ?? String(error) });
+    }
+    this.#loop = undefined;
+    if (this.#stopped) return;
+    if (this.#asked.length > 0) {
+      this.wake();
+      return;
+    }
+    this.#cancelCheck = this.options.clock.after(this.#checkEveryMs(), () => {
+      this.wake();
+    });
   }
 
   async stop(): Promise<void> {
@@ -176,15 +179,13 @@ export class Trainer {
         }
         worked = true;
         this.#reportedReason.delete(line);
-        await this.#train(line, decision.because, {}).then(
-          () => {
-            this.#failures.delete(line);
-          },
-          (error: unknown) => {
-            this.#pause(line);
-            this.#failed(line, error);
-          },
-        );
+        try {
+          await this.#train(line, decision.because, {});
+          this.#failures.delete(line);
+        } catch (error) {
+          this.#pause(line);
+          this.#failed(line, error);
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-/** What a profile says of every training and of how its result is saved. Pure. */
+/** The profile's settings for every training and for saving its result. Pure. */
 import type { Profile } from "../settings/profile.js";
 
 export function settingsOf({ training, save }: Profile): {

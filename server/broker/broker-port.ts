@@ -1,19 +1,17 @@
 /**
- * What the server asks of any MQTT 3.1.1 broker: words and blocks in, words and blocks out, who is
- * there. Types only. Implementations: start-broker.ts (aedes, embedded), external-broker.ts (a
- * client of any other broker). Knows no envelope: payloads are bytes.
+ * What the server needs of any MQTT 3.1.1 broker: messages and blocks in both directions, and which devices
+ * are connected. Types only. Implementations: start-broker.ts (aedes, embedded), external-broker.ts (a
+ * client of any other broker). Knows no envelopes: payloads are bytes.
  */
 import type { Topic } from "../../shared/wire/topics.js";
 
-/** Who a connection is, as its credentials say. */
+/** The device that a connection belongs to, by its credentials. */
 export interface DeviceIdentity {
   readonly fleet: string;
   readonly device: string;
 }
 
-/**
- * A CONNECT as it came. The will is the device's retained state, so its envelope tells the session counter.
- */
+/** A CONNECT as received. The will is the device's retained state, so its envelope carries the session counter. */
 export interface ConnectAttempt {
   readonly clientId: string;
   readonly username: string;
@@ -21,7 +19,7 @@ export interface ConnectAttempt {
   readonly will?: { readonly topic: string; readonly payload: Uint8Array };
   readonly address: string;
 }
-/** Who may not connect; `reason` is for the log, the device sees CONNACK 5 and nothing else. */
+/** The client may not connect; `refused` is the reason for the log, the device only sees CONNACK 5. */
 export interface Refused {
   readonly refused: string;
 }
@@ -36,7 +34,7 @@ export interface DeviceMessage {
   readonly qos: 0 | 1 | 2;
 }
 /**
- * Called one message at a time for each device, in the order of arrival; devices run beside each other. What
+ * Called one message at a time for each device, in the order of arrival; devices run concurrently. What
  * it throws is logged and changes nothing.
  */
 export type MessageHandler = (message: DeviceMessage) => Promise<void>;
@@ -49,7 +47,7 @@ export type BrokerEvent =
     }
   | { readonly type: "refused"; readonly clientId: string; readonly address: string; readonly reason: string }
   /**
-   * A frame that is too long, malformed or out of place: the connection was closed before the broker buffered
+   * A frame that is too long, malformed or out of order: the connection was closed before the broker buffered
    * it.
    */
   | {

@@ -1,6 +1,6 @@
 /**
- * The sockets of a broker, from accept to close: quotas, deadlines, who each one is. Knows sockets
- * and clocks, no MQTT beyond the frame meter.
+ * The sockets of a broker, from accept to close: quotas, deadlines, and the device of each one. Knows
+ * sockets and clocks, no MQTT beyond the frame meter.
  */
 import type { Socket } from "node:net";
 import type { Clock } from "../../shared/ports.js";
@@ -21,8 +21,8 @@ export interface Connection {
   refusals: number;
 }
 
-/** How often deadlines are looked at, unless they are shorter. */
-const mostSweepMs = 1_000;
+/** Milliseconds between two checks of the deadlines, at most. */
+const maxSweepMs = 1_000;
 
 export class Connections {
   readonly #limits: BrokerLimits;
@@ -38,7 +38,7 @@ export class Connections {
     this.#limits = limits;
     this.#clock = clock;
     this.#emit = emit;
-    this.#sweepMs = Math.min(mostSweepMs, limits.connectDeadlineMs / 2, limits.frameDeadlineMs / 2);
+    this.#sweepMs = Math.min(maxSweepMs, limits.connectDeadlineMs / 2, limits.frameDeadlineMs / 2);
     this.#cancelSweep = clock.after(this.#sweepMs, () => {
       this.#sweep();
     });
@@ -82,7 +82,7 @@ export class Connections {
     const { maxConnections, maxUnknownConnections, maxConnectionsPerAddress } = this.#limits;
     if (this.#open.size >= maxConnections) return `${maxConnections} connections are open`;
     if (this.#unknown >= maxUnknownConnections)
-      return `${maxUnknownConnections} connections have not said who they are`;
+      return `${maxUnknownConnections} connections have not identified themselves yet`;
     if ((this.#perAddress.get(address) ?? 0) >= maxConnectionsPerAddress)
       return `${maxConnectionsPerAddress} connections come from this address`;
     return undefined;
@@ -107,7 +107,7 @@ export class Connections {
     else this.#perAddress.delete(connection.address);
   }
 
-  /** Cuts off who did not finish a CONNECT or a frame in time. */
+  /** Closes connections that did not finish a CONNECT or a frame in time. */
   #sweep(): void {
     const nowMs = this.#clock.monotonic();
     for (const { identity, sinceMs, meter, socket, address } of this.#open.values()) {

@@ -39,14 +39,14 @@ export class ExternalSessions {
     return this.#open.has(keyOf(identity));
   }
 
-  /** Handles a state message. The caller passes those of one device one after the other. */
+  /** Handles a state message. The caller passes those of one device serially. */
   async handleState(identity: DeviceIdentity, payload: Uint8Array): Promise<void> {
     const report = this.#decode(identity, payload);
     if (report === undefined) return;
     const current = this.#open.get(keyOf(identity));
     if (report.online) {
       if (report.session !== current) await this.#begin({ identity, ...report }, current);
-      // A late will of an earlier session says nothing about the current one.
+      // A late will of an earlier session has no meaning for the current one.
     } else if (report.session === current) this.#end(identity);
   }
 

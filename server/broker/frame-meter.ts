@@ -1,7 +1,7 @@
 /**
- * Measures MQTT frames as bytes come in (MQTT 3.1.1, section 2.2) and says which are too long or out
- * of place before anybody buffers them: a broker's parser would hold what a header declares, up to
- * 256 MiB. Pure: bytes in, verdict out; frame-guard.ts puts it before a socket.
+ * Measures MQTT frames as bytes come in (MQTT 3.1.1, section 2.2) and finds those that are too
+ * long or out of order before they are buffered: a broker's parser would buffer as much as a header
+ * declares, up to 256 MiB. Pure: bytes in, verdict out; frame-guard.ts applies it to a socket.
  */
 
 export interface FrameLimits {
@@ -94,14 +94,14 @@ export class FrameMeter {
         bytes: this.#length,
       };
     this.#sawConnect = true;
-    const most = this.#mostBytes();
-    if (most === undefined)
+    const maxBytes = this.#maxBytes();
+    if (maxBytes === undefined)
       return { reason: `a packet of type ${this.#type}, which no client sends`, bytes: this.#length };
-    return this.#length > most
-      ? { reason: `a frame of ${this.#length} bytes where ${most} are allowed`, bytes: this.#length }
+    return this.#length > maxBytes
+      ? { reason: `a frame of ${this.#length} bytes where ${maxBytes} are allowed`, bytes: this.#length }
       : undefined;
   }
-  #mostBytes(): number | undefined {
+  #maxBytes(): number | undefined {
     switch (this.#type) {
       case packetTypes.connect:
         return this.#limits.maxConnectBytes;

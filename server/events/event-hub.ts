@@ -1,6 +1,6 @@
 /**
- * What the server does, told to whoever listens (live screen, event stream). A listener that does not
- * keep up loses its oldest events and is told how many; nothing ever waits for it. Knows no transport.
+ * Passes events of the server to its listeners (live screen, event stream). A listener that does not keep
+ * up loses its oldest events and gets their number; nothing ever waits for it. Knows no transport.
  */
 import type { Clock } from "../../shared/ports.js";
 import type { ServerEvent } from "../api/event-schemas.js";

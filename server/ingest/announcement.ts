@@ -14,7 +14,7 @@ import type { Announce } from "../../shared/wire/messages.js";
 import type { IngestLimits } from "./limits.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
-/** What the server knows of who announces. */
+/** What the server knows of the device that announces. */
 export interface Announcer {
   readonly fleet: string;
   readonly device: string;
@@ -70,7 +70,7 @@ export function judgeAnnouncement(
       error instanceof Error ? error.message : String(error),
     );
   }
-  // Whose it is comes before what it is: who announces for another learns nothing about the other.
+  // The owner is checked first: a device that announces for another learns nothing about the other's models.
   if (record.fleet !== announcer.fleet || record.device !== announcer.device) {
     return refuse(
       "IDENTITY_FOREIGN",
@@ -87,7 +87,7 @@ export function judgeAnnouncement(
   } catch {
     return refuse(
       "SIGNATURE_INVALID",
-      `The announcement of ${versionId} is not signed by the key that ${announcer.device} was enrolled with. If the device was set up anew, enrol it again.`,
+      `The announcement of ${versionId} is not signed by the key that ${announcer.device} was enrolled with. If the device was set up again, enrol it again.`,
     );
   }
   const holder = announcer.versionAt(record.line, record.sequence);

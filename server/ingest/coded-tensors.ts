@@ -1,6 +1,6 @@
 /**
- * Takes in a tensor that came coded: as it came where the chain of what it was coded against stays
- * short, else decoded, as a keyframe. Re-coding what lies here is the planner's work.
+ * Stores a tensor that was received coded: unchanged where the chain of its references stays short, else
+ * decoded, as a keyframe. Re-encoding stored tensors is the planner's work.
  */
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
@@ -10,12 +10,12 @@ import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 
 /**
- * Tensors that have to be decoded before one as it came, at most: what a recovery costs stays bounded
+ * Max tensors that have to be decoded before one that is stored as received: this bounds the cost of a recovery,
  * whatever devices send.
  */
 export const keyframeDepth = 8;
 
-/** What a tensor that is coded against these would lie at. */
+/** Depth of a tensor that is coded against these: the number of tensors to decode before it. */
 export function depthAgainst(
   objects: Pick<ObjectReader, "encodingOf">,
   references: readonly (Hash | undefined)[],
@@ -25,8 +25,8 @@ export function depthAgainst(
 }
 
 /** Tensors that may wait to be decoded while further ones are read, and their bytes in all. */
-const mostAhead = 512;
-const mostAheadBytes = 32 * 1024 * 1024;
+const maxAhead = 512;
+const maxAheadBytes = 32 * 1024 * 1024;
 
 /**
  * Puts the tensors of a stream, a few coded ones being decoded at a time.
@@ -51,10 +51,10 @@ export async function putReceivedTensors(
       if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
       if (object.kind !== "coded") continue;
       const done = putCodedTensor(pack, objects, coder, object);
-      done.catch(() => undefined); // Awaited in its turn.
+      done.catch(() => undefined); // Awaited below, in order.
       started.push({ byteLength: object.ref.byteLength, done });
       ahead += object.ref.byteLength;
-      while (started.length > mostAhead || ahead > mostAheadBytes) await finishFirst();
+      while (started.length > maxAhead || ahead > maxAheadBytes) await finishFirst();
     }
     while (started.length > 0) await finishFirst();
   } finally {

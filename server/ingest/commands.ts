@@ -47,7 +47,7 @@ export class CommandRelay {
     const answer = new Promise<CommandReply>((resolve, reject) =>
       this.#waiting.set(correlation, { device, settle: resolve, fail: reject }),
     );
-    answer.catch(() => undefined); // it may fail before it is waited for below
+    answer.catch(() => undefined); // It may fail before it is awaited below.
     const cancel = this.clock.after(timeoutMs, () =>
       this.#waiting
         .get(correlation)
@@ -77,7 +77,7 @@ export class CommandRelay {
       waiting.fail(
         new StemmaError(
           "ENVELOPE_MALFORMED",
-          `The device ${device} answered a command with something that is no JSON. Update its agent.`,
+          `The device ${device} answered a command with something that is not valid JSON. Update its agent.`,
           { cause },
         ),
       );

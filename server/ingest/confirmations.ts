@@ -1,7 +1,7 @@
 /**
  * After a version is recorded: read it back from disk, compare its root (`stored`), and release it
  * when the policy's conditions hold (`released`). In the background, few at a time; each step is a
- * fact before anybody is told.
+ * fact before it is reported.
  */
 import { isStemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
@@ -107,13 +107,13 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
     if (because === undefined) return;
     parts.onReleased(await parts.repository.release(versionId, because));
   } catch (error) {
-    // A journal that stopped is no damage of this model: who runs the server is told elsewhere, and the next
-    // start confirms again.
+    // A stopped journal does not mean that this model is damaged. It is reported elsewhere, and the next start
+    // confirms again.
     if (isStemmaError(error, "JOURNAL_STOPPED")) {
       parts.log.error("confirmation-stopped", { versionId, message: error.message });
       return;
     }
-    // Retired, and perhaps collected, while it was read: nobody waits for it any more.
+    // Retired, and perhaps collected, while it was read: nothing waits for it any more.
     if (parts.repository.get(versionId)?.state === "retired") return;
     parts.onDamaged(versionId, error);
   }

@@ -1,6 +1,7 @@
 /**
- * What a transfer may be coded against: versions that this fleet holds whole and the device has had. For
- * what a device sends, the version's bases and their bases; read before the want is said, leased with it.
+ * What a transfer may be coded against: versions that this fleet holds completely and the device has had.
+ * For an upload these are the version's bases and their bases; they are read before the want is sent, and
+ * leased with it.
  */
 import type { SaveRecord } from "../../shared/model/model.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
@@ -13,9 +14,9 @@ type Known = Pick<FleetRepository, "objects" | "get">;
 export type KnownToDevice = Known & Pick<FleetRepository, "wasAssigned">;
 
 /**
- * Whether the version is the device's own or was given to it. With a model that it may have, and a
- * difference, a device could work out the other side of that: so nothing else is coded against, and what it
- * says of itself counts for nothing.
+ * Whether the version is the device's own or was given to it. From a model that
+ * it has and a difference, a device could compute the other side of the difference: so nothing else is coded
+ * against, and what the device claims to have does not count.
  */
 export function hasHad(
   repository: Pick<KnownToDevice, "get" | "wasAssigned">,

@@ -20,6 +20,7 @@ import type { DeviceSender } from "./device-sender.js";
 import { heldVersionsFor, tensorsOf } from "./held-versions.js";
 import { messageOf, refusalOf, type IncomingUploadEnd } from "./incoming-upload-end.js";
 import type { IngestLimits } from "./limits.js";
+import { announcementBytes, manifestBytes } from "./message-bytes.js";
 import { needsOf, reliedOn, type BaseState, type Needs } from "./needs.js";
 import { resumeTransfer } from "./saved-transfer.js";
 import type { SpoolFolder } from "./spool.js";
@@ -52,7 +53,7 @@ export interface IncomingUploadOptions {
 
 type Received = "complete" | "interrupted" | "restart";
 
-/** Restarts of a transfer in one upload, because the device's stream was another than the one it had begun. */
+/** Restarts of a transfer in one upload, because the device sends another stream than the one it had begun. */
 const maxRestarts = 3;
 
 export class IncomingUpload {
@@ -81,11 +82,9 @@ export class IncomingUpload {
     this.accepted = options.accepted;
     this.#withoutBase = options.withoutBase;
     this.#rawOnly = options.rawOnly;
-    const { recordBytes, objects } = options.accepted;
     this.startedAtMs = parts.clock.monotonic();
-    this.wireBytes =
-      recordBytes.length + [...objects.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
-    this.#objects = new Map(objects);
+    this.wireBytes = announcementBytes(options.accepted);
+    this.#objects = new Map(options.accepted.objects);
   }
 
   get versionId(): Hash {
@@ -205,7 +204,7 @@ export class IncomingUpload {
 
   /**
    * Asks for objects and waits until all are here. Small ones are then in memory, tensors in the spool.
-   * `restart`: the device has another stream now than the one it had begun.
+   * `restart`: the device sends another stream now than the one it had begun.
    */
   async #receive(
     reason: TransferRequest["reason"],
@@ -392,14 +391,4 @@ export class IncomingUpload {
     if (this.#lease !== undefined) this.parts.repository.objects.release(this.#lease.id);
     this.#lease = undefined;
   }
-}
-
-/** Bytes of a manifest part without its header. */
-function manifestBytes({ blockHashes, encodings }: ManifestPart): number {
-  const ids = encodings.reduce(
-    (sum, { against, previous }) =>
-      sum + (against === undefined ? 0 : 34) + (previous === undefined ? 0 : 34),
-    0,
-  );
-  return 32 * blockHashes.length + 8 * encodings.length + ids;
 }

@@ -19,15 +19,16 @@ export class LineIndex {
   }
 
   /**
-   * A version is recorded. Of two with one number (a device enrolled anew counts afresh) the later holds it.
+   * A version is recorded. Of two with one number (a device that is enrolled again counts from the start) the
+   * later holds it.
    */
   add({ versionId, record: { device, line, sequence }, recordedAtMs }: VersionSummary): void {
     const key = `${device}\0${line}`;
-    let places = this.#lines.get(key);
-    if (places === undefined) this.#lines.set(key, (places = new Map<number, IndexedVersion>()));
-    const before = places.get(sequence);
+    let versions = this.#lines.get(key);
+    if (versions === undefined) this.#lines.set(key, (versions = new Map<number, IndexedVersion>()));
+    const before = versions.get(sequence);
     if (before === undefined || before.recordedAtMs <= recordedAtMs)
-      places.set(sequence, { versionId, sequence, recordedAtMs });
+      versions.set(sequence, { versionId, sequence, recordedAtMs });
   }
 
   at(device: string, line: string, sequence: number): IndexedVersion | undefined {

@@ -1,5 +1,5 @@
 /**
- * The state of an interrupted transfer, kept beside its spool, and how a transfer is resumed from it. A state
+ * The state of an interrupted transfer, kept with its spool, and how a transfer is resumed from it. A state
  * that cannot be used costs a transfer, never a model.
  */
 import { StemmaError } from "../../shared/errors.js";

@@ -1,8 +1,8 @@
 /**
- * Where the blocks of unfinished transfers lie until the whole stream is here: a data file and a
- * small state file per version, in one folder, bounded and expiring. Nothing in it is trusted after
- * a restart: whoever goes on with a transfer checks each block against its hash again, so no fsync
- * is needed here. Knows no protocol.
+ * Stores the blocks of unfinished transfers until the stream is complete: a data file and a small state
+ * file per version, in one folder, bounded and expiring; small streams stay in memory. Nothing in it is
+ * trusted after a restart: the code that resumes a transfer checks each block against its hash again, so
+ * no fsync is needed here. Knows no protocol.
  */
 import { join } from "node:path";
 import { isStemmaError } from "../../shared/errors.js";
@@ -18,9 +18,9 @@ export interface Spool {
   /** Fills `target` from `position`; returns how many bytes were there. */
   read(position: number, target: Uint8Array): Promise<number>;
   chunks(position: number, length: number): AsyncIterable<Uint8Array>;
-  /** Keeps what is needed to go on after a restart. */
+  /** Keeps what is needed to resume after a restart. */
   saveState(state: Uint8Array): Promise<void>;
-  /** Gives the space back. */
+  /** Closes it and frees its space. */
   remove(): Promise<void>;
   /** Stops using it; what is on disk stays for the next try. */
   close(): Promise<void>;
@@ -32,79 +32,190 @@ export interface Resumed {
 }
 
 export interface SpoolFolder {
-  /** A fresh spool for a version; what lay there before is dropped. Undefined where the quota is reached. */
+  /** A new spool for a version; an earlier one is removed. Undefined where the quota is reached. */
   create(versionId: Hash, byteLength: number): Promise<Spool | undefined>;
   /** What an earlier run of the server left of this version's transfer. */
   resume(versionId: Hash, maxBytes: number): Promise<Resumed | undefined>;
-  /** Removes what nobody touched for too long, and what is none of ours. */
+  /** Removes spools that were not used for too long, and files that do not belong here. */
   expire(): Promise<void>;
   readonly bytes: number;
 }
 
 const maxStateBytes = 64 * 1024 * 1024;
-/** Most bytes of small streams in memory; further ones go to files. */
+/** Max bytes of small streams in memory; further ones go to files. */
 const maxMemoryBytes = 64 * 1024 * 1024;
 type Ports = { readonly files: Files; readonly clock: Pick<Clock, "now">; readonly log: Log };
+type SpoolLimits = Pick<IngestLimits, "spoolBytes" | "spoolMs" | "memorySpoolBytes">;
+
+/** A small stream: its bytes, and the state that an interrupted transfer left. */
+interface MemoryStream {
+  readonly bytes: Uint8Array;
+  state: Uint8Array | undefined;
+  touchedMs: number;
+}
 
 /** Opens the folder and counts what is in it. */
 export async function openSpoolFolder(
   ports: Ports,
   folder: string,
-  limits: Pick<IngestLimits, "spoolBytes" | "spoolMs" | "memorySpoolBytes">,
+  limits: SpoolLimits,
 ): Promise<SpoolFolder> {
-  const { files, clock, log } = ports;
-  await files.makeFolder(folder);
-  const sizes = new Map<string, number>();
-  /** Small streams, by version: bytes, and the state that an interrupted transfer left. */
-  const inMemory = new Map<
-    string,
-    { readonly bytes: Uint8Array; state: Uint8Array | undefined; touchedMs: number }
-  >();
-  const dataPath = (versionId: string): string => join(folder, `${versionId}.data`);
-  const statePath = (versionId: string): string => join(folder, `${versionId}.state`);
-  const memoryBytes = (): number => [...inMemory.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
-  const used = (): number => memoryBytes() + [...sizes.values()].reduce((sum, size) => sum + size, 0);
-  const open = new Set<string>();
+  await ports.files.makeFolder(folder);
+  const spools = new BoundedSpoolFolder(ports, folder, limits);
+  await spools.expire();
+  await spools.countFiles();
+  return spools;
+}
 
-  const remove = async (versionId: string): Promise<void> => {
-    const onDisk = sizes.delete(versionId);
-    open.delete(versionId);
-    inMemory.delete(versionId);
-    if (!onDisk) return;
-    for (const path of [statePath(versionId), `${statePath(versionId)}.tmp`, dataPath(versionId)])
-      await files.remove(path);
-  };
-  const fileSpool = (versionId: Hash, file: OpenFile, byteLength: number): Spool => {
-    open.add(versionId);
+class BoundedSpoolFolder implements SpoolFolder {
+  /** Bytes of the data files, by version. */
+  readonly #fileBytes = new Map<string, number>();
+  readonly #inMemory = new Map<string, MemoryStream>();
+  /** Versions whose spool is in use. */
+  readonly #open = new Set<string>();
+
+  constructor(
+    private readonly ports: Ports,
+    private readonly folder: string,
+    private readonly limits: SpoolLimits,
+  ) {}
+
+  get bytes(): number {
+    return this.#memoryBytes + [...this.#fileBytes.values()].reduce((sum, bytes) => sum + bytes, 0);
+  }
+  get #memoryBytes(): number {
+    return [...this.#inMemory.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
+  }
+
+  async countFiles(): Promise<void> {
+    const { files } = this.ports;
+    for (const name of await files.list(this.folder)) {
+      if (!name.endsWith(".data")) continue;
+      const stat = await files.stat(join(this.folder, name));
+      this.#fileBytes.set(name.slice(0, -".data".length), stat?.size ?? 0);
+    }
+  }
+
+  async create(versionId: Hash, byteLength: number): Promise<Spool | undefined> {
+    const { limits, ports } = this;
+    await this.#remove(versionId);
+    if (this.bytes + byteLength > limits.spoolBytes) return undefined;
+    if (byteLength <= limits.memorySpoolBytes && this.#memoryBytes + byteLength <= maxMemoryBytes) {
+      const stream = { bytes: new Uint8Array(byteLength), state: undefined, touchedMs: ports.clock.now() };
+      this.#inMemory.set(versionId, stream);
+      return this.#memorySpool(versionId, stream);
+    }
+    this.#fileBytes.set(versionId, byteLength);
+    let file: OpenFile | undefined;
+    try {
+      file = await ports.files.open(this.#dataPath(versionId), "create");
+      // Has its full length from the start, as a sparse file: after a restart its size is what the quota counts.
+      await file.truncate(byteLength);
+      return this.#fileSpool(versionId, file, byteLength);
+    } catch (error) {
+      await file?.close();
+      await this.#remove(versionId);
+      throw error;
+    }
+  }
+
+  async resume(versionId: Hash, maxBytes: number): Promise<Resumed | undefined> {
+    if (this.#open.has(versionId)) return undefined;
+    const stream = this.#inMemory.get(versionId);
+    if (stream !== undefined)
+      return stream.state === undefined
+        ? undefined
+        : { spool: this.#memorySpool(versionId, stream), state: stream.state };
+    const { files } = this.ports;
+    const stat = await files.stat(this.#statePath(versionId));
+    if (stat === undefined || stat.size > maxStateBytes) return undefined;
+    let file: OpenFile | undefined;
+    try {
+      const state = await files.read(this.#statePath(versionId));
+      file = await files.open(this.#dataPath(versionId), "update");
+      const byteLength = await file.size();
+      if (byteLength > maxBytes) throw new RangeError("longer than a transfer may be");
+      this.#fileBytes.set(versionId, byteLength);
+      return { spool: this.#fileSpool(versionId, file, byteLength), state };
+    } catch (error) {
+      await file?.close();
+      if (isStemmaError(error, "FILE_FAILED")) throw error;
+      this.#fileBytes.set(versionId, 0);
+      await this.#remove(versionId);
+      return undefined;
+    }
+  }
+
+  async expire(): Promise<void> {
+    const { files, clock, log } = this.ports;
+    for (const [versionId, { touchedMs }] of this.#inMemory)
+      if (!this.#open.has(versionId) && clock.now() - touchedMs >= this.limits.spoolMs)
+        this.#inMemory.delete(versionId);
+    for (const name of await files.list(this.folder)) {
+      const versionId = name.split(".")[0] ?? "";
+      if (this.#open.has(versionId)) continue;
+      const stat = await files.stat(join(this.folder, name));
+      const isFresh = stat !== undefined && clock.now() - stat.modifiedMs < this.limits.spoolMs;
+      if (isHash(versionId) && isFresh) continue;
+      log.info("spool-expired", { name });
+      await files.remove(join(this.folder, name));
+      this.#fileBytes.delete(versionId);
+    }
+  }
+
+  #dataPath(versionId: string): string {
+    return join(this.folder, `${versionId}.data`);
+  }
+  #statePath(versionId: string): string {
+    return join(this.folder, `${versionId}.state`);
+  }
+
+  async #remove(versionId: string): Promise<void> {
+    const isOnDisk = this.#fileBytes.delete(versionId);
+    this.#open.delete(versionId);
+    this.#inMemory.delete(versionId);
+    if (!isOnDisk) return;
+    const statePath = this.#statePath(versionId);
+    for (const path of [statePath, `${statePath}.tmp`, this.#dataPath(versionId)])
+      await this.ports.files.remove(path);
+  }
+
+  #fileSpool(versionId: Hash, file: OpenFile, byteLength: number): Spool {
+    this.#open.add(versionId);
     return {
       byteLength,
       write: (position, bytes) => file.write(bytes, position),
       read: (position, target) => readFully(file, position, target),
       chunks: (position, length) => chunksOf((at, target) => readFully(file, at, target), position, length),
-      async saveState(state) {
-        // Renamed whole, but not synced: a crash of the machine costs a transfer, not a model.
-        const temporary = `${statePath(versionId)}.tmp`;
-        await files.remove(temporary);
-        const out = await files.open(temporary, "create");
-        try {
-          await out.write(state, 0);
-        } finally {
-          await out.close();
-        }
-        await files.rename(temporary, statePath(versionId));
-      },
-      async remove() {
+      saveState: (state) => this.#saveStateFile(versionId, state),
+      remove: async () => {
         await file.close();
-        await remove(versionId);
+        await this.#remove(versionId);
       },
-      async close() {
-        open.delete(versionId);
+      close: async () => {
+        this.#open.delete(versionId);
         await file.close();
       },
     };
-  };
-  const memorySpool = (versionId: Hash, bytes: Uint8Array): Spool => {
-    open.add(versionId);
+  }
+
+  /** Replaces the state file atomically, but does not sync it: a power loss costs a transfer, not a model. */
+  async #saveStateFile(versionId: Hash, state: Uint8Array): Promise<void> {
+    const { files } = this.ports;
+    const temporary = `${this.#statePath(versionId)}.tmp`;
+    await files.remove(temporary);
+    const out = await files.open(temporary, "create");
+    try {
+      await out.write(state, 0);
+    } finally {
+      await out.close();
+    }
+    await files.rename(temporary, this.#statePath(versionId));
+  }
+
+  #memorySpool(versionId: Hash, stream: MemoryStream): Spool {
+    const { bytes } = stream;
+    this.#open.add(versionId);
     const read = (position: number, target: Uint8Array): Promise<number> => {
       const piece = bytes.subarray(position, position + target.length);
       target.set(piece);
@@ -113,98 +224,23 @@ export async function openSpoolFolder(
     return {
       byteLength: bytes.length,
       read,
-      write(position, block) {
+      write: (position, block) => {
         bytes.set(block, position);
         return Promise.resolve();
       },
       chunks: (position, length) => chunksOf(read, position, length),
-      saveState(state) {
-        const held = inMemory.get(versionId);
-        if (held !== undefined) {
-          held.state = state;
-          held.touchedMs = clock.now();
-        }
+      saveState: (state) => {
+        stream.state = state;
+        stream.touchedMs = this.ports.clock.now();
         return Promise.resolve();
       },
-      remove: () => remove(versionId),
-      close() {
-        open.delete(versionId);
+      remove: () => this.#remove(versionId),
+      close: () => {
+        this.#open.delete(versionId);
         return Promise.resolve();
       },
     };
-  };
-  const expire = async (): Promise<void> => {
-    for (const [versionId, { touchedMs }] of inMemory)
-      if (!open.has(versionId) && clock.now() - touchedMs >= limits.spoolMs) inMemory.delete(versionId);
-    for (const name of await files.list(folder)) {
-      const versionId = name.split(".")[0] ?? "";
-      if (open.has(versionId)) continue;
-      const stat = await files.stat(join(folder, name));
-      if (isHash(versionId) && stat !== undefined && clock.now() - stat.modifiedMs < limits.spoolMs) continue;
-      log.info("spool-expired", { name });
-      await files.remove(join(folder, name));
-      sizes.delete(versionId);
-    }
-  };
-
-  await expire();
-  for (const name of await files.list(folder)) {
-    if (!name.endsWith(".data")) continue;
-    sizes.set(name.slice(0, -5), (await files.stat(join(folder, name)))?.size ?? 0);
   }
-  return {
-    async create(versionId, byteLength) {
-      await remove(versionId);
-      if (used() + byteLength > limits.spoolBytes) return undefined;
-      if (byteLength <= limits.memorySpoolBytes && memoryBytes() + byteLength <= maxMemoryBytes) {
-        const bytes = new Uint8Array(byteLength);
-        inMemory.set(versionId, { bytes, state: undefined, touchedMs: clock.now() });
-        return memorySpool(versionId, bytes);
-      }
-      sizes.set(versionId, byteLength);
-      let file: OpenFile | undefined;
-      try {
-        file = await files.open(dataPath(versionId), "create");
-        // Its whole length from the start (a hole where nothing is yet): so the size of what lies there tells
-        // the quota.
-        await file.truncate(byteLength);
-        return fileSpool(versionId, file, byteLength);
-      } catch (error) {
-        await file?.close();
-        await remove(versionId);
-        throw error;
-      }
-    },
-    async resume(versionId, maxBytes) {
-      if (open.has(versionId)) return undefined;
-      const held = inMemory.get(versionId);
-      if (held !== undefined)
-        return held.state === undefined
-          ? undefined
-          : { spool: memorySpool(versionId, held.bytes), state: held.state };
-      const stat = await files.stat(statePath(versionId));
-      if (stat === undefined || stat.size > maxStateBytes) return undefined;
-      let file: OpenFile | undefined;
-      try {
-        const state = await files.read(statePath(versionId));
-        file = await files.open(dataPath(versionId), "update");
-        const byteLength = await file.size();
-        if (byteLength > maxBytes) throw new RangeError("longer than a transfer may be");
-        sizes.set(versionId, byteLength);
-        return { spool: fileSpool(versionId, file, byteLength), state };
-      } catch (error) {
-        await file?.close();
-        if (isStemmaError(error, "FILE_FAILED")) throw error;
-        sizes.set(versionId, 0);
-        await remove(versionId);
-        return undefined;
-      }
-    },
-    expire,
-    get bytes() {
-      return used();
-    },
-  };
 }
 
 async function readFully(file: OpenFile, position: number, target: Uint8Array): Promise<number> {

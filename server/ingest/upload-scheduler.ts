@@ -8,6 +8,7 @@ import type { Block, ManifestPart } from "../../shared/wire/messages.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { Accepted } from "./announcement.js";
+import { announcementBytes } from "./message-bytes.js";
 import { ParkingLot } from "./parking.js";
 import { IncomingUpload, type IncomingUploadParts } from "./incoming-upload.js";
 import type { IncomingUploadEnd } from "./incoming-upload-end.js";
@@ -36,11 +37,6 @@ interface Waiting {
 const maxRemembered = 10_000;
 /** Share of a transfer that arrives between two events about it. */
 const eventShare = 0.02;
-
-/** Bytes of memory that an announcement takes. */
-function bytesOf({ recordBytes, objects }: Accepted): number {
-  return recordBytes.length + [...objects.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
-}
 
 /** Adds to a bounded set; the oldest entry is forgotten first. */
 function remember(versions: Set<Hash>, versionId: Hash): void {
@@ -99,7 +95,7 @@ export class UploadScheduler {
     if (waiting.some((one) => one.accepted.versionId === versionId)) return;
     if (
       waiting.length >= this.parts.limits.waitingPerDevice ||
-      this.#waitingBytes + bytesOf(accepted) > this.parts.limits.waitingBytes
+      this.#waitingBytes + announcementBytes(accepted) > this.parts.limits.waitingBytes
     ) {
       return this.parts.sender.refuse(device, {
         code: "QUOTA_EXCEEDED",
@@ -163,7 +159,8 @@ export class UploadScheduler {
    * resumed with the next announcement.
    */
   interrupt(device: string): void {
-    for (const { accepted } of this.#waiting.get(device) ?? []) this.#waitingBytes -= bytesOf(accepted);
+    for (const { accepted } of this.#waiting.get(device) ?? [])
+      this.#waitingBytes -= announcementBytes(accepted);
     this.#waiting.delete(device);
     this.#queued.delete(device);
     this.#parking.takeOfDevice(device);
@@ -210,7 +207,7 @@ export class UploadScheduler {
     const waiting = this.#waiting.get(device);
     if (waiting === undefined) this.#waiting.set(device, [entry]);
     else waiting.push(entry);
-    this.#waitingBytes += bytesOf(entry.accepted);
+    this.#waitingBytes += announcementBytes(entry.accepted);
   }
   #byTransfer(device: string, transfer: string): IncomingUpload | undefined {
     for (const upload of this.#runningOfDevice.get(device) ?? [])
@@ -234,7 +231,7 @@ export class UploadScheduler {
         continue;
       }
       waiting.splice(position, 1);
-      this.#waitingBytes -= bytesOf(next.accepted);
+      this.#waitingBytes -= announcementBytes(next.accepted);
       const known = this.parts.repository.get(next.accepted.versionId);
       if (known !== undefined) {
         this.parts.onAlreadyRecorded(device, known);
@@ -351,7 +348,7 @@ export class UploadScheduler {
       return;
     }
     const parked = this.#parking.park(
-      { versionId, device, bases, bytes: bytesOf(accepted), item: accepted },
+      { versionId, device, bases, bytes: announcementBytes(accepted), item: accepted },
       clock.monotonic(),
     );
     if (parked === undefined) {

@@ -173,19 +173,21 @@ export class UploadTransfer {
   }
 
   #openSpool(): Promise<Spool> {
-    // Several blocks may be the first concurrently.
-    this.#opening ??= this.parts.spools
-      .create(this.parts.versionId, this.receiver.machine.progress.byteLength ?? 0)
-      .then((spool) => {
-        this.#opening = undefined;
-        if (spool === undefined)
-          throw new StemmaError(
-            "QUOTA_EXCEEDED",
-            "The server's space for unfinished transfers is used up. The device tries again later; if this stays, raise the server's limit or free its disk.",
-          );
-        return spool;
-      });
+    // The first blocks may come concurrently: they share one spool.
+    this.#opening ??= this.#createSpool();
     return this.#opening;
+  }
+
+  async #createSpool(): Promise<Spool> {
+    const byteLength = this.receiver.machine.progress.byteLength ?? 0;
+    const spool = await this.parts.spools.create(this.parts.versionId, byteLength);
+    this.#opening = undefined;
+    if (spool === undefined)
+      throw new StemmaError(
+        "QUOTA_EXCEEDED",
+        "The server's space for unfinished transfers is used up. The device tries again later; if this stays, raise the server's limit or free its disk.",
+      );
+    return spool;
   }
 
   #receivedBytes(): number {

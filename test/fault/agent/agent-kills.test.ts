@@ -1,6 +1,6 @@
 /**
  * The agent killed again and again while it trains, reports and switches against the real server:
- * nothing it saved is lost, nothing is counted twice, and in the end all of it is at the server, whole.
+ * nothing it saved is lost, nothing is counted twice, and in the end all of it is at the server, complete.
  */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
@@ -27,7 +27,7 @@ interface Seen {
   readonly version?: Hash;
 }
 
-/** Starts an agent; `onEvent` hears all it says. */
+/** Starts an agent; `onEvent` gets all its output. */
 function start(
   home: string,
   settings: string,
@@ -174,5 +174,5 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
     (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).state === "enrolled",
     "the device was never taken for a clone",
   );
-  console.log(`# ${trained.size} models told of, ${known.length} at the server, all recovered`);
+  console.log(`# ${trained.size} models reported, ${known.length} at the server, all recovered`);
 });

@@ -86,7 +86,7 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
         dying.kill("SIGKILL");
       }
     }
-    // Told again to a device that asks again.
+    // Sent again to a device that asks again.
     if (event.event === "released") released.add(event.versionId);
     if (released.size === kills) break;
   }
@@ -98,14 +98,14 @@ it(`goes on with the same bytes after ${kills} kills in mid-transfer`, { timeout
   await ended;
 
   assert.ok(killed.size >= Math.min(kills, 2), `only ${killed.size} transfers were cut`);
-  assert.equal(totals.size, kills, "one transfer a model: none was begun anew");
+  assert.equal(totals.size, kills, "one transfer a model: none was started from scratch");
   for (const transfer of killed) {
     const went = resumed.get(transfer);
     assert.ok(went !== undefined && went.resumedBytes > 0, "a cut transfer did not go on");
     assert.equal(went.totalBytes, totals.get(transfer));
   }
   for (const total of totals.values())
-    assert.ok(total < 0.5 * 30_000 * 28, `${total} bytes are no coded stream`);
+    assert.ok(total < 0.5 * 30_000 * 28, `${total} bytes are not a coded stream`);
   for (const model of released) await operations.verify({ fleet: testFleet, model });
   assert.deepEqual(
     (await readdir(join(home, "transfers"))).filter((name) => name.endsWith(".coded")),

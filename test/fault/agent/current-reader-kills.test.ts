@@ -18,7 +18,7 @@ const program = fileURLToPath(new URL("./current-writer-child.js", import.meta.u
 
 /**
  * Runs a writer until it has switched `switches` times, then kills it in the middle of whatever it does.
- * Returns the last number it told of.
+ * Returns the last number it reported.
  */
 async function writeAndKill(home: string, from: number, switches: number): Promise<number> {
   const child = spawn(process.execPath, [program, home, String(from)], {

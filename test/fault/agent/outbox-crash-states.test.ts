@@ -1,6 +1,6 @@
 /**
  * The outbox at any moment of a crash: models saved, receipts kept, released ones forgotten, the line
- * switched. What was acknowledged is there and whole; what is not released is never lost.
+ * switched. What was acknowledged is there and complete; what is not released is never lost.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";

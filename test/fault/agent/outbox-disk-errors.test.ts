@@ -99,8 +99,8 @@ describe("the outbox on a bad disk", () => {
       assert.ok(failing > 20, `only ${failing} operations failed anything`);
     });
   }
-  it("says that it must be opened again when an fsync fails", async () => {
-    const told: string[] = [];
+  it("reports that it must be opened again when an fsync fails", async () => {
+    const reported: string[] = [];
     let failing = false;
     const files = faultyFiles(memoryFiles(), ({ kind }) =>
       failing && kind === "sync" ? { code: "EIO" } : undefined,
@@ -112,7 +112,7 @@ describe("the outbox on a bad disk", () => {
       random: seededRandom("errors"),
       log: silentLog(),
       onFatal: ({ code }) => {
-        told.push(code);
+        reported.push(code);
       },
     });
     await save(outbox, 1);
@@ -121,7 +121,7 @@ describe("the outbox on a bad disk", () => {
     await assert.rejects(outbox.append({ type: "seen", atMs: 0, length: 1, chain: "0".repeat(64) as Hash }));
     failing = false;
     await assert.rejects(outbox.append({ type: "seen", atMs: 0, length: 1, chain: "0".repeat(64) as Hash }));
-    assert.ok(told.includes("JOURNAL_STOPPED"), told.join());
+    assert.ok(reported.includes("JOURNAL_STOPPED"), reported.join());
   });
   it("goes on when a full disk has room again", async () => {
     const files = memoryFiles();

@@ -28,7 +28,7 @@ const openssl = promisify(execFile);
 const MiB = 2 ** 20;
 
 describe("an agent in adversity", { timeout: 60_000 }, () => {
-  it("announces again what a restored server has lost, whole where the base is gone, and names what nobody has", async (t) => {
+  it("announces again what a restored server has lost, without base where the base is gone, and names what is nowhere any more", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated");
@@ -66,21 +66,21 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       (await server.handle.operations.verify({ fleet: testFleet, model: trained[3] as Hash })).versionId,
       trained[3],
     );
-    // What ran is told again, the lost ones too: nobody may be told that an older version ran in their place.
+    // What ran is reported again, the lost versions too: nothing may report that an older version ran in their place.
     const active = async (): Promise<Hash | undefined> =>
       (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[testLine]?.versionId;
     while ((await active()) !== trained[3]) await nextEventLoopTurn();
     const [moment] = await server.handle.operations.asOf({ fleet: testFleet, at: ranAtMs[1] as number });
     assert.ok(
       moment?.versionId === trained[1] || moment?.versionId === "unknown",
-      `${moment?.versionId} is said to have run when ${trained[1]} did`,
+      `${moment?.versionId} is reported to have run when ${trained[1]} did`,
     );
     const again = log.count("server-restored");
     await handle.train(testLine);
     assert.equal(log.count("server-restored"), again, "a restoration is news once");
   });
 
-  it("stops trying hard when it was cloned, and says so", async (t) => {
+  it("stops trying hard when it was cloned, and reports it", async (t) => {
     const { startAgent, home } = await startAgentTestEnvironment(t);
     const first = await startAgent();
     await first.log.until("activated");
@@ -97,7 +97,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     assert.equal((await original.handle.status()).link.phase, "waiting");
   });
 
-  it("says that it is not admitted when it was revoked, and keeps what it has", async (t) => {
+  it("reports that it is not admitted when it was revoked, and keeps what it has", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { activation: "after-outbox" } });
     await log.until("activated");
@@ -138,7 +138,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       if (standing !== "released") assert.ok(trained.includes(versionId));
     const waiting = kept.filter(({ standing }) => standing !== "released").length;
     assert.ok(waiting > 2, `${waiting} models wait`);
-    assert.equal(log.count("training-stopped"), 1, "told once");
+    assert.equal(log.count("training-stopped"), 1, "reported once");
     await restartOnSamePort(server, mqttPort);
     await log.until("trained", trained.length + 1);
     for (const versionId of trained) await log.until("released", 1, isOfVersion(versionId));

@@ -50,7 +50,7 @@ async function folder(t: TestContext): Promise<string> {
 }
 
 describe("stemma agent", { timeout: 60_000 }, () => {
-  it("explains itself, and tells usage from failure", async (t) => {
+  it("explains itself, and distinguishes usage errors from failures", async (t) => {
     const home = await folder(t);
     const help = await start(["--help"]);
     assert.equal(help.status, 0);

@@ -77,7 +77,7 @@ describe("coded transfers", { timeout: 60_000 }, () => {
     );
   });
 
-  it("sends raw where the profile says never, or where the server decodes nothing", async (t) => {
+  it("sends raw where the profile is set to never, or where the server decodes nothing", async (t) => {
     const place = await startAgentTestEnvironment(t, {
       units: 20_000,
       server: { limits: { coding: false } },
@@ -89,7 +89,7 @@ describe("coded transfers", { timeout: 60_000 }, () => {
     assert.ok(never.wireBytes > never.tensorBytes, "a device that does not code sends raw");
   });
 
-  it("brings a model of one device to another coded against the base that both have, and raw where its profile says never", async (t) => {
+  it("brings a model of one device to another coded against the base that both have, and raw where its profile is set to never", async (t) => {
     const place = await startAgentTestEnvironment(t, { units: 40_000 });
     const { versionId } = await trainOnce(place, await started(place, "never"));
     const { name, version } = await place.server.handle.operations.model({

@@ -1,5 +1,5 @@
 /**
- * A broker in a process of its own, so that its memory can be measured and an uncaught error seen. Tells its
+ * A broker in a process of its own, so that its memory can be measured and an uncaught error seen. Reports its
  * port, answers "report".
  */
 import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";

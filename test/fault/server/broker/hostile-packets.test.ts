@@ -137,7 +137,7 @@ test("100 unauthenticated sockets that claim 250 MB each, and send what they may
         await closed;
       }),
     );
-    // the same from those who claim little and never finish
+    // the same from clients that declare little and never finish
     const patient = await Promise.all(Array.from({ length: 100 }, () => broker.socket()));
     for (const socket of patient)
       socket.write(Buffer.concat([Buffer.of(0x10), remainingLength(8000), Buffer.alloc(7000)]));

@@ -53,7 +53,7 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
   );
   await device.announce();
   left = at;
-  // A call of the process that was killed never returns; whoever waited for it is gone with it.
+  // A call of the killed process never returns; its callers are gone with it.
   await Promise.race([
     arrive(),
     (async () => {

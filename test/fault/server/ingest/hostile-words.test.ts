@@ -110,7 +110,7 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
   for (let at = 0; at < count; at++) {
     const message = seen[choose(seen.length)] as SimulatedMessage;
     await simulation.inject({ ...message, payload: mutated(message.payload, choose) });
-    // Answers pile up unread, as on a link to somebody who only talks.
+    // Answers pile up unread, as on a link to a client that only sends.
     if (at % 50 === 49) {
       await simulation.settle(1);
       while (simulation.messagesInFlight > 0) await simulation.deliver();

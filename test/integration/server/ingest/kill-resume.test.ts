@@ -59,7 +59,7 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
     );
     await later.close();
   } finally {
-    assert.equal(await second.kill("SIGTERM"), 0, "a server that is told to stop ends well");
+    assert.equal(await second.kill("SIGTERM"), 0, "a server that gets SIGTERM ends well");
     await rm(home, { recursive: true, force: true });
   }
 });

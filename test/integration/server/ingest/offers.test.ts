@@ -200,7 +200,7 @@ describe("server models to devices", () => {
     await device.close();
   });
 
-  it("serves nothing to who knows a hash but was not given the version", async () => {
+  it("serves nothing to a device that knows a hash but was not given the version", async () => {
     const versionId = await imported(server, "secret", noiseBytes(4000, 3));
     const model = await server.handle.operations.model({ fleet: testFleet, model: versionId });
     const device = await ScriptedDevice.connect(await server.enroll("curious"), { session: 1 });
@@ -407,7 +407,7 @@ describe("server models to devices", () => {
     await thief.close();
   });
 
-  it("relays a command and its result; says so when nobody answers", async () => {
+  it("relays a command and its result; reports when no device answers", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("worker"), { session: 1 });
     await device.birth();
     const asked = device.next("command");

@@ -1,4 +1,4 @@
-// Retention while devices send: what a transfer builds on stays until it is recorded, whatever a rule says.
+// Retention while devices send: what a transfer builds on stays until it is recorded, whatever the rules are.
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
@@ -6,7 +6,7 @@ import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
-describe("retention beside the ingest", () => {
+describe("retention during the ingest", () => {
   let server: TestServer;
   before(async () => {
     server = await startTestServer();
@@ -65,7 +65,7 @@ describe("retention beside the ingest", () => {
     await device.close();
   });
 
-  it("keeps what a device was not told to forget", async () => {
+  it("keeps what a device was not allowed to forget", async () => {
     const held = await startTestServer({ releaseAfter: "backed-up" });
     try {
       const { operations } = held.handle;

@@ -1,4 +1,4 @@
-// Who gets in, who takes over, who is cut off; and what a device is told when it comes back.
+// Which devices are admitted, take over, are cut off; and what a device gets when it reconnects.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { ServerEvent } from "../../../../server/api/event-schemas.js";
@@ -101,7 +101,7 @@ describe("sessions", () => {
     );
   });
 
-  it("goes on with an interrupted transfer where it stood, and tells so", async () => {
+  it("resumes an interrupted transfer where it stopped, and reports it", async () => {
     const enrolment = await server.enroll("tunnel");
     let blocks = 0;
     const before = await ScriptedDevice.connect(enrolment, {
@@ -182,7 +182,7 @@ describe("sessions", () => {
     await device.close();
   });
 
-  it("tells a device that it was restored, and records again what came after the backup", async () => {
+  it("reports its restore to a device, and records again what came after the backup", async () => {
     const enrolment = await server.enroll("phoenix");
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
     await device.birth();

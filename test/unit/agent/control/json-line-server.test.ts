@@ -80,7 +80,7 @@ describe("the agent's doors", () => {
   it("is for its owner alone", async (t) => {
     assert.equal((await stat(await serve(t, () => Promise.resolve(null)))).mode & 0o777, 0o600);
   });
-  it("says so when nobody listens, and when a path is too long", async () => {
+  it("reports when nothing listens, and when a path is too long", async () => {
     await assert.rejects(callAgent("/nowhere/test.sock", { do: "status" }), (error) =>
       isStemmaError(error, "AGENT_UNREACHABLE"),
     );

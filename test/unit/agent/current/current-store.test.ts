@@ -1,6 +1,6 @@
 /**
- * Model out: folders that are whole or not there, a switch that is one step, and versions that stay for who
- * reads them.
+ * Model out: folders that are complete or not there, a switch that is one step, and versions that stay for
+ * the readers that use them.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -37,7 +37,7 @@ async function make(t: TestContext): Promise<Made> {
 }
 
 describe("current models", () => {
-  it("gives readers whole versions, checked against their manifest", async (t) => {
+  it("gives readers complete versions, checked against their manifest", async (t) => {
     const { home, store, put } = await make(t);
     await assert.rejects(readCurrent(home, "cam"), { code: "ENOENT" });
     await put(1);
@@ -59,7 +59,7 @@ describe("current models", () => {
     assert.equal((await (await readCurrent(home, "cam")).read("model.safetensors"))[0], 2);
   });
 
-  it("notices a damaged file, and says to install again", async (t) => {
+  it("notices a damaged file, and asks to install again", async (t) => {
     const { home, store, put } = await make(t);
     await put(1);
     await store.activate("cam", version(1));

@@ -109,7 +109,7 @@ describe("the intake", () => {
     assert.deepEqual((await open(files)).status(), again.status());
   });
 
-  it("says what is wrong with a sample, and takes none of its batch", async () => {
+  it("reports what is wrong with a sample, and takes none of its batch", async () => {
     const intake = await open(memoryFiles());
     for (const bad of [
       {},
@@ -203,7 +203,7 @@ describe("the watched folder", () => {
     await file.write(new TextEncoder().encode(text), 0);
     await file.close();
   };
-  it("takes whole files in and removes them, puts bad ones aside with the reason, leaves others alone", async () => {
+  it("takes in complete files and removes them, puts bad ones aside with the reason, leaves others alone", async () => {
     const files = memoryFiles();
     const intake = await open(files);
     await put(

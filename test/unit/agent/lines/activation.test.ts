@@ -29,7 +29,7 @@ const next = (
 ): unknown => nextActivation(foldFacts(facts), "cam", when)?.versionId;
 
 describe("activation", () => {
-  it("waits for the receipt, or not, as the profile says", () => {
+  it("waits for the receipt, or not, as the profile states", () => {
     const facts = [adopted(0), activated(0), saved(1, [id(0)])];
     assert.equal(next(facts), undefined);
     assert.equal(next(facts, "after-outbox"), id(1));

@@ -68,9 +68,12 @@ describe("backoff", () => {
   it("doubles up to its cap, jittered between half and all", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, max: 255 }), (attempt, byte) => {
-        const whole = Math.min(connectBackoff.maxMs, connectBackoff.firstMs * 2 ** Math.min(attempt - 1, 30));
+        const fullDelay = Math.min(
+          connectBackoff.maxMs,
+          connectBackoff.firstMs * 2 ** Math.min(attempt - 1, 30),
+        );
         const wait = jitteredBackoffMs(connectBackoff, attempt, byte);
-        assert.ok(wait >= whole / 2 - 1 && wait <= whole + 1);
+        assert.ok(wait >= fullDelay / 2 - 1 && wait <= fullDelay + 1);
       }),
     );
   });

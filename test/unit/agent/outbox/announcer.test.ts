@@ -32,7 +32,7 @@ describe("the announcer", () => {
       [2],
     );
   });
-  it("announces again after a while, later each time, and says when", () => {
+  it("announces again after a while, later each time, and returns when", () => {
     const state = foldFacts([saved(1)]);
     const once = afterAnnouncing(none, id(1), 1000);
     assert.deepEqual(decideAnnouncements(state, once, 1001), { now: [], wakeAtMs: 1000 + retryDelayMs(1) });

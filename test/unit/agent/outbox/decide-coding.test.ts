@@ -34,7 +34,7 @@ test("a thin link is worth the processor's time, a fast one is not", () => {
   );
 });
 
-test("a slow processor makes coding dearer: the border lies where both take as long", () => {
+test("a slow processor makes coding more expensive: the limit is where both take as long", () => {
   // Raw: 10 s at 1 MB/s. Coded: 6 s and the time to code.
   const at = (coderBytesPerSecond: number): boolean =>
     coded({ measuredBytesPerSecond: million, coderBytesPerSecond });
@@ -51,7 +51,7 @@ test("on a metered link bytes decide, whatever the time", () => {
   assert.equal(coded({ link: metered, codedBytes: 9.9 * million }), false);
 });
 
-test("what the manifest says of each tensor counts: many tiny tensors do not pay", () => {
+test("the manifest's bytes for each tensor count: many tiny tensors do not pay", () => {
   assert.equal(
     coded({ link: { ...auto, metered: true }, rawBytes: 100_000, codedBytes: 60_000, tensors: 1_000 }),
     false,
@@ -59,6 +59,6 @@ test("what the manifest says of each tensor counts: many tiny tensors do not pay
   assert.equal(coded({ rawBytes: 0, codedBytes: 0, tensors: 0 }), false);
 });
 
-test("says why, with the figures", () => {
+test("gives the reason, with the figures", () => {
   assert.match(decideCoding(question).because, /^\d+ ms coded, 800 ms raw at 12500000 bytes a second$/);
 });

@@ -171,10 +171,13 @@ describe("coding an upload", () => {
     assert.equal(one.uploads.onRequest(firstPart(one.want.transfer)), false);
   });
 
-  it("is left where there is no room, where the server does not decode, where the profile says so: raw then", async () => {
+  it("is left where the disk has no space, where the server does not decode, where the profile forbids it: raw then", async () => {
     const full = await scene({ room: false });
     assert.deepEqual((await manifest(full)).encodings, []);
-    assert.match(String(full.logged.find(([event]) => event === "upload-not-coded")?.[1]["text"]), /no room/);
+    assert.equal(
+      full.logged.find(([event]) => event === "upload-not-coded")?.[1]["code"],
+      "DISK_BUDGET_EXHAUSTED",
+    );
     for (const [one, want] of [
       [await scene(), { codec: 0 }],
       [await scene({ mode: "never" }), {}],

@@ -172,7 +172,7 @@ function receiptOf(
 }
 
 describe("a conversation", () => {
-  it("says where it stands, and announces nothing before it is welcomed", async () => {
+  it("reports its state, and announces nothing before it is welcomed", async () => {
     const { conversation, save, of, hear } = await bench();
     conversation.onOpen(session);
     const versionId = await save("1");
@@ -216,7 +216,7 @@ describe("a conversation", () => {
     assert.equal(outbox.entry(versionId)?.standing, "recorded");
     assert.equal(of("announce").length, 1);
   });
-  it("keeps a refused model, says so once, and tries it again in the next session", async () => {
+  it("keeps a refused model, reports it once, and tries it again in the next session", async () => {
     const { conversation, save, hear, outbox, events, of } = await bench();
     conversation.onOpen(session);
     await hear(welcome());
@@ -260,7 +260,7 @@ describe("a conversation", () => {
     await conversation.idle();
     assert.ok(of("announce").length >= 3);
   });
-  it("announces a base it is asked for, and says so when it has none", async () => {
+  it("announces a base it is asked for, and refuses when it has none", async () => {
     const { conversation, save, hear, of } = await bench();
     const base = await save("1");
     conversation.onOpen(session);
@@ -291,7 +291,7 @@ describe("a conversation", () => {
     await hear({ ...want, reason: "tensors", versionId: sha256("nobody's"), transfer: "0".repeat(16) });
     assert.equal(of("refusal").at(-1)?.code, "MODEL_NOT_FOUND");
   });
-  it("tells a server with another past nothing", async () => {
+  it("announces nothing to a server with another past", async () => {
     const { conversation, save, hear, of, events, outbox } = await bench();
     conversation.onOpen(session);
     await hear(welcome({}, 9));
@@ -323,7 +323,7 @@ describe("a conversation", () => {
     await hear(welcome({ known: [{ line: "cam", sequence: 1, versionId, activeVersionId: versionId }] }));
     assert.equal(of("activated").length, 1);
   });
-  it("leaves the server alone when it is told that it may not come", async () => {
+  it("leaves the server alone when it is not admitted", async () => {
     const { conversation, hear, events } = await bench();
     conversation.onOpen(session);
     await hear({

@@ -59,7 +59,7 @@ describe("a want in parts", () => {
     more: part + 1 < parts,
     tensorIndices: [part * 10, part * 10 + 1],
   });
-  it("is whole when all parts are there, in any order and with repetitions", () => {
+  it("is complete when all parts are there, in any order and with repetitions", () => {
     const parts = new WantParts();
     assert.equal(parts.join(want(2, 3)), undefined);
     assert.equal(parts.join(want(0, 3)), undefined);

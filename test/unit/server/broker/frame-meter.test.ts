@@ -73,7 +73,7 @@ test("packets that no client sends, and those longer than their kind, are out of
     );
 });
 
-test("tells since when a frame is incomplete", () => {
+test("reports since when a frame is incomplete", () => {
   const meter = known();
   assert.equal(meter.frameSinceMs, undefined);
   meter.feed(Buffer.of(0x30), 5);

@@ -69,7 +69,7 @@ function sends(device: SimulatedDevice, encoding: Encoding, bytes: Uint8Array): 
 await scene();
 
 describe("coded wants", () => {
-  it("say what is decoded, and against which versions: the base, and the base's base", async () => {
+  it("state what is decoded, and against which versions: the base, and the base's base", async () => {
     const { simulation, device, base, child, quiet } = await scene();
     await device.announce();
     await quiet();
@@ -117,7 +117,7 @@ describe("coded wants", () => {
     assert.ok(device.has(child.versionId, "released"));
   });
 
-  it("keep a chain short: every so many versions one is decoded and lies raw", async () => {
+  it("keep a chain short: every so many versions one is decoded and stored raw", async () => {
     const { simulation, device, child, tensors, quiet } = await scene();
     let [last, lastTensor] = [child.versionId, tensors.child];
     for (let step = 0; step < 11; step++) {
@@ -134,7 +134,7 @@ describe("coded wants", () => {
     assert.deepEqual((await simulation.repository.check()).problems, []);
   });
 
-  it("are said again for raw when what the stream was coded against was collected meanwhile", async () => {
+  it("are sent again for raw when what the stream was coded against was collected meanwhile", async () => {
     const { simulation, device, base, child, quiet } = await scene();
     let held: Body | undefined;
     // The last block stays on the device while the lease runs out, the base is retired and collected.
@@ -234,7 +234,7 @@ describe("coded wants", () => {
     }
   });
 
-  it("refuse a stream that is no coding of its tensor, and take the tensor raw when it is announced again", async () => {
+  it("refuse a stream that is not a coding of its tensor, and take the tensor raw when it is announced again", async () => {
     const honest = (one: Scene): EncodedTensor =>
       codec.encodeTensor(one.tensors.child, one.tensors.child.bytes, { base: one.tensors.base });
     const attempts: readonly (readonly [string, (one: Scene) => Pick<EncodedTensor, "code" | "bytes">])[] = [
@@ -273,7 +273,7 @@ describe("coded wants", () => {
     }
   });
 
-  it("begin a transfer anew where the device has another stream than the one it had begun", async () => {
+  it("restart a transfer where the device has another stream than the one it had begun", async () => {
     const one = await scene({ codes: false });
     const { simulation, device, base, child, tensors, quiet } = one;
     const { code, bytes } = codec.encodeTensor(tensors.child, tensors.child.bytes, { base: tensors.base });

@@ -22,7 +22,7 @@ function bench(
   } = {},
 ) {
   const states = new Map<Hash, VersionSummary["state"]>();
-  const told: string[] = [];
+  const reported: string[] = [];
   let backedUpTo = 0;
   let running = 0;
   let most = 0;
@@ -59,19 +59,19 @@ function bench(
     maxConcurrentBytes: 10,
     releasePolicyOf: () => policy,
     onStored: ({ versionId }) => {
-      told.push(`stored ${Number(BigInt(`0x${versionId}`))}`);
+      reported.push(`stored ${Number(BigInt(`0x${versionId}`))}`);
     },
     onReleased: ({ versionId }) => {
-      told.push(`released ${Number(BigInt(`0x${versionId}`))}`);
+      reported.push(`released ${Number(BigInt(`0x${versionId}`))}`);
     },
     onDamaged: (versionId) => {
-      told.push(`damaged ${Number(BigInt(`0x${versionId}`))}`);
+      reported.push(`damaged ${Number(BigInt(`0x${versionId}`))}`);
     },
   };
   const confirmations = startConfirmations(parts);
   return {
     confirmations,
-    told,
+    reported,
     states,
     add: (at: number) => {
       states.set(hash(at), "recorded");
@@ -86,18 +86,18 @@ function bench(
 }
 
 describe("confirmations", () => {
-  it("store, then release, each told once and in this order", async () => {
-    const { confirmations, told, add } = bench("stored", { atOnce: 1 });
+  it("store, then release, each reported once and in this order", async () => {
+    const { confirmations, reported, add } = bench("stored", { atOnce: 1 });
     add(1);
     confirmations.add(hash(1));
     await confirmations.idle();
-    assert.deepEqual(told, ["stored 1", "released 1"]);
+    assert.deepEqual(reported, ["stored 1", "released 1"]);
     confirmations.add(hash(1));
     await confirmations.idle();
-    assert.deepEqual(told, ["stored 1", "released 1"], "what is released is left alone");
+    assert.deepEqual(reported, ["stored 1", "released 1"], "what is released is left alone");
   });
 
-  it("call a version that was retired while it was read neither whole nor damaged", async () => {
+  it("call a version that was retired while it was read neither complete nor damaged", async () => {
     const scene = bench("stored", {
       confirm: (id) => {
         if (id !== hash(1)) return Promise.resolve();
@@ -108,22 +108,22 @@ describe("confirmations", () => {
     scene.add(1);
     scene.add(2);
     await scene.confirmations.idle();
-    assert.deepEqual(scene.told, ["stored 2", "released 2"]);
+    assert.deepEqual(scene.reported, ["stored 2", "released 2"]);
   });
 
   it("release only what a backup covers, where the policy asks for one", async () => {
-    const { confirmations, told, add, backUpTo } = bench("backed-up", { atOnce: 1 });
+    const { confirmations, reported, add, backUpTo } = bench("backed-up", { atOnce: 1 });
     add(1);
     add(7);
     await confirmations.idle();
-    assert.deepEqual(told, ["stored 1", "stored 7"]);
+    assert.deepEqual(reported, ["stored 1", "stored 7"]);
     backUpTo(5);
     await confirmations.idle();
-    assert.deepEqual(told, ["stored 1", "stored 7", "released 1"]);
+    assert.deepEqual(reported, ["stored 1", "stored 7", "released 1"]);
   });
 
-  it("never release a model that was not found whole", async () => {
-    const { confirmations, told, add, states } = bench("stored", {
+  it("never release a model that was not found complete", async () => {
+    const { confirmations, reported, add, states } = bench("stored", {
       confirm: (id) =>
         id === hash(1) ? Promise.reject(new StemmaError("ROOT_MISMATCH", "wrong")) : Promise.resolve(),
     });
@@ -131,7 +131,7 @@ describe("confirmations", () => {
     add(2);
     await confirmations.idle();
     assert.deepEqual(
-      told.filter((one) => one.endsWith("1")),
+      reported.filter((one) => one.endsWith("1")),
       ["damaged 1"],
     );
     assert.equal(states.get(hash(1)), "recorded");
@@ -139,12 +139,12 @@ describe("confirmations", () => {
   });
 
   it("take a stopped journal for no damage", async () => {
-    const { confirmations, told, add } = bench("stored", {
+    const { confirmations, reported, add } = bench("stored", {
       confirm: () => Promise.reject(new StemmaError("JOURNAL_STOPPED", "stopped")),
     });
     add(1);
     await confirmations.idle();
-    assert.deepEqual(told, []);
+    assert.deepEqual(reported, []);
   });
 
   it("run few at a time, in models and in bytes; a large one runs alone", async () => {
@@ -169,6 +169,6 @@ describe("confirmations", () => {
     for (let at = 1; at <= 4; at++) large.add(at);
     await large.confirmations.idle();
     assert.equal(large.most(), 1);
-    assert.equal(large.told.length, 8);
+    assert.equal(large.reported.length, 8);
   });
 });

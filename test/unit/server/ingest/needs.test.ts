@@ -62,7 +62,7 @@ describe("what the server needs next", () => {
     assert.equal(needsOf({ ...child, withoutBase: true }, 32, limits).step, "objects");
   });
 
-  it("is the small objects that are neither stored nor in hand, each once, sizes unknown", () => {
+  it("is the small objects that are neither stored nor in memory, each once, sizes unknown", () => {
     const needs = needsOf(
       view({ isHeld: (id) => id === hash("1"), isStored: (id) => id === hash("2"), leaves: undefined }),
       32,
@@ -99,7 +99,7 @@ describe("what the server needs next", () => {
     });
   });
 
-  it("says raw where a base is retired or nowhere", () => {
+  it("asks for raw where a base is retired or nowhere", () => {
     for (const state of ["retired", "unknown"] as const) {
       const needs = needsOf(
         view({ record: record([hash("e")]), base: () => state, withoutBase: true }),
