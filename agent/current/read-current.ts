@@ -38,6 +38,7 @@ const tries = 3;
 
 /**
  * Opens the model that `line` runs now.
+ * @public Software on the device uses this reader, or a copy of it.
  * @throws Error with code "ENOENT" when the line has no model yet; Error with code "SLOT_CORRUPT" when
  *   a file is not the one the manifest names
  */

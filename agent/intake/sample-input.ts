@@ -34,8 +34,6 @@ const sampleInputSchema = z.strictObject({
   ]),
 });
 
-export type SampleInput = z.input<typeof sampleInputSchema>;
-
 /**
  * Checks one sample as submitted and completes it: `index` is its position in the line's samples.
  * @throws SAMPLE_INVALID naming the field

@@ -81,7 +81,6 @@ export const commandAnswer = z.object({
 export const fleetSummary = z
   .object({ fleet: text, versions: count, devices: count, online: count, journalLength: count })
   .meta({ id: "FleetSummary" });
-export type FleetSummary = ValueOf<typeof fleetSummary>;
 
 export const health = z
   .object({

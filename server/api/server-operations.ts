@@ -18,7 +18,6 @@ type NamesOfKind<Kind extends string> = {
   [Name in keyof OperationTable]: OperationTable[Name] extends { readonly kind: Kind } ? Name : never;
 }[keyof OperationTable];
 export type CallName = NamesOfKind<"call">;
-export type JobName = NamesOfKind<"job">;
 
 /** Members of path, query and body of an operation, as one object. */
 export type OperationInput<Name extends keyof OperationTable> = InputOf<OperationTable[Name]>;

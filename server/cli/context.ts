@@ -3,8 +3,9 @@
  * home in this process).
  */
 import { homedir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { Command } from "commander";
+import { homePathOf } from "../repository/home.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
@@ -43,7 +44,7 @@ export function globalOptionsOf(command: Command): GlobalOptions {
   if (!(outputForms as readonly string[]).includes(form))
     throw new StemmaError("USAGE", `-o ${form} is not an output form. Use one of ${outputForms.join(", ")}.`);
   return {
-    home: resolve(options.home ?? process.env["STEMMA_HOME"] ?? join(homedir(), ".stemma")),
+    home: resolve(homePathOf(options.home, process.env, homedir())),
     server: options.server ?? process.env["STEMMA_SERVER"],
     fleet: options.fleet ?? process.env["STEMMA_FLEET"] ?? "local",
     output: form as OutputForm,

@@ -92,4 +92,5 @@ export const ingestLimitsSchema = z.strictObject({
 
 export type IngestLimits = Readonly<z.infer<typeof ingestLimitsSchema>>;
 
+/** @internal Read by tests; a server gets its limits from server.json. */
 export const defaultIngestLimits: IngestLimits = ingestLimitsSchema.parse({});

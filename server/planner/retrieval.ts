@@ -8,8 +8,6 @@ import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 /** Schemes under which a plan can be optimised. */
 export const planningSchemes = ["independent", "parallel"] as const;
 export type PlanningScheme = (typeof planningSchemes)[number];
-/** Schemes under which a snapshot can be retrieved. */
-export type RetrievalScheme = PlanningScheme | "reusable";
 
 /** Recreation costs of every snapshot, by its number, from the recreation costs of vertices. */
 export function snapshotCosts(

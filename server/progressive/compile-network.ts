@@ -331,7 +331,7 @@ const makers: Readonly<Record<string, Make>> = {
   Concatenate: concatenate,
 };
 
-/** Layer classes that have bounds. */
+/** Layer classes that have bounds. @internal Listed for tests. */
 export const boundedLayers: readonly string[] = ["InputLayer", ...Object.keys(makers)].sort();
 
 /** What is known of a leaf's tensor: its bytes and how many planes of them, in canonical leaf order. */

@@ -54,8 +54,6 @@ export interface Home {
   close(): Promise<void>;
 }
 
-/** The fleet of imports without a server. */
-export const localFleet = "local";
 export const homeFormat = 1;
 const kind = "stemma-home";
 const socketName = "server.sock";
@@ -168,12 +166,6 @@ export async function readRunFolder(files: Files, home: string): Promise<string 
     if (isStemmaError(error, "FILE_MISSING")) return undefined;
     throw error;
   }
-}
-
-/** Path of the local socket of the home's server, if a server ever ran. */
-export async function socketPathOf(files: Files, home: string): Promise<string | undefined> {
-  const folder = await readRunFolder(files, home);
-  return folder === undefined ? undefined : join(folder, socketName);
 }
 
 /**

@@ -90,5 +90,3 @@ export type Fact =
   | (At & { readonly type: "backup"; readonly position: number; readonly location: string })
   /** This store was restored to an older state: devices announce everything after `position` again. */
   | (At & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });
-
-export type FactType = Fact["type"];

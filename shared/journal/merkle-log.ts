@@ -88,6 +88,7 @@ export function inclusionProof(leaves: readonly Uint8Array[], position: number):
 /**
  * Whether `proof` leads from the leaf hash at `position` to the root of a log of `length` entries. Bounded by
  * the proof's own length.
+ * @public Whoever holds a proof of the journal checks it with this (docs/formats.md).
  */
 export function verifyInclusion(
   leaf: Uint8Array,

@@ -213,7 +213,7 @@ const classes: Readonly<Record<string, LayerClass>> = {
   Dot: layer(["axes", "normalize"]),
 };
 
-/** Class names that may be built, wrappers and inputs included. */
+/** Class names that may be built, wrappers and inputs included. @internal Tests cover each of them. */
 export const allowedLayers: readonly string[] = [
   ...Object.keys(classes),
   "InputLayer",

@@ -153,10 +153,3 @@ export function treeRoot(leaves: LeafTable): Hash {
 export function contentId(architecture: Hash, root: Hash): Hash {
   return sha256("stemma-content-1\0", hashBytes(architecture), hashBytes(root));
 }
-
-/** Leaves sorted into canonical order, checked. @throws TREE_MALFORMED */
-export function sortLeaves(kind: ModelKind, leaves: LeafTable): LeafTable {
-  const sorted: Leaf[] = [...leaves].sort((a, b) => comparePaths(kind, a.path, b.path));
-  checkLeafOrder(kind, sorted);
-  return sorted;
-}

@@ -32,21 +32,3 @@ export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
   for (const { tensor } of version.leaves) needed.add(tensor);
   return needed;
 }
-
-/**
- * Everything that must stay: what the versions need, and other objects that are held (engines, data sets,
- * staged releases …).
- */
-export function liveObjects(versions: Iterable<ReferringVersion>, others: Iterable<Hash> = []): Set<Hash> {
-  const live = new Set<Hash>(others);
-  for (const version of versions) for (const id of referencesOf(version)) live.add(id);
-  return live;
-}
-
-/** How many versions need each object. An object of count 1 would go with its only version. */
-export function referenceCounts(versions: Iterable<ReferringVersion>): Map<Hash, number> {
-  const counts = new Map<Hash, number>();
-  for (const version of versions)
-    for (const id of referencesOf(version)) counts.set(id, (counts.get(id) ?? 0) + 1);
-  return counts;
-}

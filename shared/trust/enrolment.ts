@@ -76,8 +76,3 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
 export async function loadEnrolment(files: Files, path: string): Promise<Enrolment> {
   return parseEnrolment(parseJson(await files.read(path)), path);
 }
-
-/** Writes the file durably; the files port makes it readable by this user only. */
-export async function saveEnrolment(files: Files, path: string, enrolment: Enrolment): Promise<void> {
-  await writeDurably(files, path, Buffer.from(`${JSON.stringify(parseEnrolment(enrolment), null, 2)}\n`));
-}

@@ -91,15 +91,6 @@ export function verifyOffer(publicKey: string, subject: OfferSubject, signature:
 
 // Journal heads.
 
-export function signHead(server: Signer, head: JournalHead): SignedHead {
-  return {
-    length: head.length,
-    chain: head.chain,
-    root: head.root,
-    publicKey: server.publicKey,
-    signature: hex(server.sign(headMessage(head))),
-  };
-}
 /** @throws HEAD_SIGNATURE_INVALID */
 export function verifyHead(publicKey: string, head: SignedHead): void {
   if (head.publicKey === publicKey && isSignatureValid(publicKey, headMessage(head), head.signature)) return;

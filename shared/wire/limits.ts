@@ -9,9 +9,8 @@ export const oldestProtocolVersion = 1;
 
 /** Longest encoded envelope that is not a block; anything longer is sent as blocks. Bytes. */
 export const maxMessageBytes = 64 * 1024;
-/** Blocks: smallest, default and largest size, in bytes. */
+/** Blocks: smallest and largest size, in bytes. */
 export const minBlockBytes = 4 * 1024;
-export const defaultBlockBytes = 256 * 1024;
 export const maxBlockBytes = 512 * 1024;
 /** The most that an envelope adds to its block, in bytes. */
 export const blockOverheadBytes = 256;
@@ -36,7 +35,6 @@ export const maxBlocks = 2 ** 22;
 /** Longest names and texts, in UTF-16 code units. */
 export const maxNameLength = 64;
 export const maxTextLength = 4096;
-export const maxTokenLength = 256;
 /** Largest number of items in any list of a message, and of fields in any message. */
 export const maxListLength = 16 * 1024;
 export const maxFieldsPerMessage = 3 * maxListLength;

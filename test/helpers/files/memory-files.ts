@@ -4,7 +4,8 @@
  * simulations. Crashes are simulated in crash-states.ts, which builds such disks.
  */
 import type { Files, OpenFile, OpenMode } from "../../../shared/ports.js";
-import { fileError, systemError } from "../../../shared/files/file-error.js";
+import { fileError } from "../../../shared/files/file-error.js";
+import { systemError } from "./system-error.js";
 
 export interface MemoryFile {
   readonly kind: "file";

@@ -12,17 +12,11 @@ import type { Leaf, LeafTable } from "../../../../shared/model/model.js";
 import { decodeOwnerMap, encodeOwnerMap, ownerMapOf, ownerOf } from "../../../../shared/model/owner-map.js";
 import { diffTrees } from "../../../../shared/model/tree-diff.js";
 import { decodeTree, encodeTree } from "../../../../shared/model/tree-object.js";
-import {
-  compareNames,
-  emptyRoot,
-  leafHash,
-  nodeHash,
-  sortLeaves,
-  treeRoot,
-} from "../../../../shared/model/tree.js";
+import { compareNames, emptyRoot, leafHash, nodeHash, treeRoot } from "../../../../shared/model/tree.js";
 import { planSave } from "../../../../shared/save/plan-save.js";
 import { sha256, zeroHash } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { sortLeaves } from "../../../helpers/sort-leaves.js";
 
 const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 200 };
 

@@ -11,10 +11,11 @@ import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { parseEnrolment } from "../../../../shared/trust/enrolment.js";
 import { generateKey, type PrivateKey } from "../../../../shared/trust/keys.js";
-import { signHead, signReceipt } from "../../../../shared/trust/signatures.js";
+import { signReceipt } from "../../../../shared/trust/signatures.js";
 import type { Body, BodyOf, BodyType, Receipt, Welcome } from "../../../../shared/wire/messages.js";
 import { tinySource } from "../../../helpers/agent-fixtures.js";
 import { manualClock, seededRandom, type ManualClock } from "../../../helpers/manual-clock.js";
+import { signHead } from "../../../helpers/sign-head.js";
 
 const random = seededRandom("conversation");
 const serverKey = generateKey(random);

@@ -17,7 +17,6 @@ import {
   comparePaths,
   contentId,
   leafHash,
-  sortLeaves,
   treeRoot,
   type ModelKind,
 } from "../../../../shared/model/tree.js";
@@ -26,6 +25,7 @@ import { objectId, sha256 } from "../../../../shared/tensor/hash.js";
 import type { DType } from "../../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { hex, unhex, vectorBytes, vectors } from "./vectors.js";
+import { sortLeaves } from "../../../helpers/sort-leaves.js";
 
 const refusal =
   (code: ErrorCode) =>

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { diffTrees, type Change, type ModelSide } from "../../../../shared/model/tree-diff.js";
 import type { Leaf } from "../../../../shared/model/model.js";
-import { sortLeaves } from "../../../../shared/model/tree.js";
 import { sha256, zeroHash } from "../../../../shared/tensor/hash.js";
+import { sortLeaves } from "../../../helpers/sort-leaves.js";
 
 const leaf = (path: string, content: string, shape: readonly number[] = [4]): Leaf => ({
   path,
