@@ -142,7 +142,7 @@ export function catalogContract(name: string, open: () => Promise<Catalog>): voi
 
   test(`${name}: pages over many versions stay right while versions change`, async () => {
     const catalog = await open();
-    // Positions have gaps, as other facts lie between those of versions.
+    // Positions have gaps, because other facts come between those of versions.
     const all = Array.from({ length: 3 * windowVersions + 7 }, (_, index) =>
       entry(index + 1, { position: 3 * index, name: index % 3 === 0 ? "cam" : "soh" }),
     );

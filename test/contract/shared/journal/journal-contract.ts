@@ -155,7 +155,7 @@ export function journalContract(
       await unsigned.close();
     });
 
-    it("refuses facts that are no facts, and goes on", async () => {
+    it("refuses values that are not facts, and continues", async () => {
       const { files, folder } = await place();
       const journal = await openJournal<TestFact>(files, folder);
       const circular: { n: number; self?: unknown } = { n: 1 };

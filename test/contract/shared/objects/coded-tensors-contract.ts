@@ -229,7 +229,7 @@ function refuses(start: Start): void {
 }
 
 function recodes(start: Start): void {
-  it("writes anew what it is told to, reads the new copy, and drops the old one with the next collection", async () => {
+  it("rewrites what the caller asks it to recode, reads the new copy, and the next collection removes the old one", async () => {
     const { store, reopen } = await start();
     const tensors = [0, 1, 2].map((member) => memberOf(1, member)),
       [first, second, third] = tensors as [Tensor, Tensor, Tensor];
@@ -553,7 +553,7 @@ function planes(start: Start): void {
       ]);
       await reads(store, tensor);
       assert.ok((store.encodingOf(idOfTensor(tensor))?.storedBytes ?? 0) < exact.bytes.length / 1.5);
-      // A difference may lie against it.
+      // Another tensor may be encoded against it.
       const near = nearlyEqual(tensor, 0.9, 2);
       await writePack(store, [codedAgainst(near, tensor)]);
       await reads(store, near);

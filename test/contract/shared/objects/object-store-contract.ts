@@ -17,7 +17,8 @@ import { manualClock, seededNumbers, type ManualClock } from "../../../helpers/m
 export interface StoreUnderTest {
   readonly store: ObjectPruner;
   readonly clock: ManualClock;
-  /** Opens what is durable afresh; absent where nothing is. */ reopen?(): Promise<ObjectPruner>;
+  /** Opens a new store on what is durable; absent for a store that keeps nothing. */
+  readonly reopen?: () => Promise<ObjectPruner>;
 }
 export type OpenStore = (options: {
   readonly clock: ManualClock;
@@ -187,7 +188,7 @@ function savesAndReads(start: Start): void {
     }
   });
 
-  it("says when an object is of another kind", async () => {
+  it("reports that an object is of another kind", async () => {
     const { store } = await start();
     const pack = await store.begin();
     const tensor = await pack.putTensor(sourceOfTensor(testTensor(1)));

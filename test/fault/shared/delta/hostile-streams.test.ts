@@ -78,8 +78,8 @@ function cases(): readonly Case[] {
 function mutate(bytes: Uint8Array, draw: () => number): Uint8Array {
   const below = (limit: number): number => Math.floor(draw() * limit);
   const mutated = bytes.slice();
-  // Headers, lengths and tables lie in front: half of the changes are there.
-  const place = (): number => below(draw() < 0.5 ? Math.min(24, mutated.length) : mutated.length);
+  // Headers, lengths and tables are at the start: half of the changes are made there.
+  const offset = (): number => below(draw() < 0.5 ? Math.min(24, mutated.length) : mutated.length);
   switch (below(7)) {
     case 0:
       return mutated.subarray(0, below(mutated.length + 1));
@@ -89,21 +89,21 @@ function mutate(bytes: Uint8Array, draw: () => number): Uint8Array {
         ...Array.from({ length: 1 + below(40) }, () => below(256)),
       ]);
     case 2: {
-      const from = place();
-      const to = place();
+      const from = offset();
+      const to = offset();
       mutated.copyWithin(to, from, from + below(16));
       return mutated;
     }
     case 3:
       return Uint8Array.from({ length: below(80) }, () => below(256));
     case 4:
-      for (let i = below(12); i >= 0; i--) if (mutated.length > 0) mutated[place()] = below(256);
+      for (let i = below(12); i >= 0; i--) if (mutated.length > 0) mutated[offset()] = below(256);
       return mutated;
     case 5:
-      if (mutated.length > 0) mutated[place()] = draw() < 0.5 ? 255 : 0;
+      if (mutated.length > 0) mutated[offset()] = draw() < 0.5 ? 255 : 0;
       return mutated;
     default:
-      if (mutated.length > 0) mutated[place()]! ^= 1 << below(8);
+      if (mutated.length > 0) mutated[offset()]! ^= 1 << below(8);
       return mutated;
   }
 }

@@ -9,7 +9,7 @@ import { checkCrashStates } from "../../../helpers/crash-states.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 import { checkSmall, folders, openSmall, type Ack } from "./small-repository.js";
 
-/** Files that only pretend to fsync what `pretends` says: a store on them must be caught. */
+/** Files that only pretend to fsync the paths for which `pretends` is true: the check must find such a store. */
 function pretending(files: Files, pretends: (path: string, kind: "file" | "folder") => boolean): Files {
   return {
     ...files,

@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { StemmaError } from "../../../../shared/errors.js";
+import { isStemmaError } from "../../../../shared/errors.js";
 import { crashState, crashStyles } from "../../../helpers/files/crash-states.js";
 import {
   changingKinds,
@@ -29,7 +29,7 @@ async function workThrough(files: Files, mark: (ack: Ack) => void): Promise<stri
     try {
       await run();
     } catch (error) {
-      assert.ok(error instanceof StemmaError, `no typed error: ${String(error)}`);
+      assert.ok(isStemmaError(error), `not a typed error: ${String(error)}`);
       failures.push(error.code);
     }
   };

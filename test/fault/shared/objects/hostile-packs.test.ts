@@ -1,12 +1,12 @@
 /**
- * Packs whose indexes lie, with every hash right: what an attacker who can write into the folder could leave,
- * or a broken writer. The store opens, answers with typed errors or the right bytes, allocates nothing beyond
- * what a coded tensor may have, and comes to an end.
+ * Packs whose indexes are wrong although every hash is right, as an attacker with write access to the folder or
+ * a broken writer could leave them. The store opens, returns typed errors or the right bytes, allocates no more
+ * than an encoded tensor may need, and terminates.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
-import { StemmaError } from "../../../../shared/errors.js";
+import { isStemmaError } from "../../../../shared/errors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { maxChainDepth } from "../../../../shared/objects/object-store.js";
 import {
@@ -51,7 +51,7 @@ async function putPack(files: Files, objects: Uint8Array, index: Uint8Array, ent
 
 const header = { dtype: "F32", shape: [4] } as const;
 const hash = (n: number): Hash => sha256(`tensor ${n}`);
-const lying = (n: number, base: number, more: Partial<PackEntry> = {}): PackEntry => ({
+const forgedEntry = (n: number, base: number, more: Partial<PackEntry> = {}): PackEntry => ({
   id: hash(n),
   kind: "tensor",
   encodingCode: 1,
@@ -72,7 +72,7 @@ async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promis
       const bytes = await question();
       if (expected !== undefined) assert.deepEqual(bytes, expected);
     } catch (error) {
-      assert.ok(error instanceof StemmaError, String(error));
+      assert.ok(isStemmaError(error), String(error));
       codes.add(error.code);
     }
   };
@@ -90,7 +90,7 @@ async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promis
     const { bytes } = await store.readCoded(id);
     assert.ok(bytes.length < 2 ** 20);
   } catch (error) {
-    assert.ok(error instanceof StemmaError, String(error));
+    assert.ok(isStemmaError(error), String(error));
     codes.add(error.code);
   }
   store.has(id);
@@ -102,7 +102,7 @@ it("answers circles, of any length, with a typed error", async () => {
   for (const length of [1, 2, 3, 40, 5000]) {
     const files = memoryFiles(),
       entries = Array.from({ length }, (_, n) =>
-        lying(n, (n + 1) % length, length > 2 ? { previous: hash((n + 2) % length) } : {}),
+        forgedEntry(n, (n + 1) % length, length > 2 ? { previous: hash((n + 2) % length) } : {}),
       );
     await putPack(files, new Uint8Array(), encodePackIndex(entries), length);
     const store = await open(files);
@@ -125,9 +125,9 @@ it("answers chains that are too long, and webs of many paths, at once", async ()
     const files = memoryFiles();
     // Every tensor against the two before it: as many paths as Fibonacci has numbers.
     const entries = [
-      { ...lying(0, 0), id, encodingCode: 0, storedBytes: 16 },
+      { ...forgedEntry(0, 0), id, encodingCode: 0, storedBytes: 16 },
       ...Array.from({ length }, (_, n) => ({
-        ...lying(n + 1, n, n > 1 ? { previous: hash(n - 1) } : {}),
+        ...forgedEntry(n + 1, n, n > 1 ? { previous: hash(n - 1) } : {}),
         ...(n === 0 && { base: id }),
         offset: 48,
       })),
@@ -221,7 +221,7 @@ it("stands any change of an index whose hashes are put right again", async () =>
           assert.deepEqual(bytes, tensor.bytes, `seed ${seed} round ${round}`);
         },
         (error: unknown) => {
-          assert.ok(error instanceof StemmaError, String(error));
+          assert.ok(isStemmaError(error), String(error));
         },
       );
     for (const { id } of store.list()) if (store.has(id)) store.encodingOf(id);

@@ -1,6 +1,6 @@
 /**
- * The child of kill.test.ts: saves, retires and collects on the real disk for ever, and says on stdout what
- * is acknowledged, until it is killed.
+ * The child of kill.test.ts: saves, retires and collects on the real disk until it is killed, and prints
+ * what is acknowledged on stdout.
  */
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { lockHome } from "../../../../shared/files/home-lock.js";

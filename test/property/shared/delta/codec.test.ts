@@ -255,7 +255,7 @@ test("a last layer with other classes shares the common block with its base", ()
   assert.deepEqual(roundTrip(weights([7, 128], 4), { base }).against, { base: false, previous: false });
 });
 
-test("other types and ranks are no base", () => {
+test("a tensor of another type or rank does not serve as a base", () => {
   const child = weights([8, 32], 1);
   for (const base of [noiseTensor("I32", [8, 32], 2), noiseTensor("F32", [256], 2)])
     assert.deepEqual(roundTrip(child, { base }).against, { base: false, previous: false });

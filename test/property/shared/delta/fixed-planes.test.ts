@@ -1,6 +1,6 @@
 /**
- * Fixed planes: every float32 matrix comes back bit for bit from both twins, prefixes give what the whole
- * gives, what has no place in them lies in byte planes, damage is refused.
+ * Fixed planes: both implementations return every float32 matrix bit for bit, prefixes give the same high bytes
+ * as the complete data, tensors that do not fit are stored in byte planes, and damage is refused.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -172,7 +172,7 @@ describe("fixed planes", () => {
     }
   });
 
-  it("are no layout of vectors, other types, or parts", () => {
+  it("do not encode vectors, other types, or parts", () => {
     const kernel = weights([12, 8], 5);
     const { code, bytes } = roundTrip(kernel);
     assert.equal(code, encodingCodes.fixedPlanes);

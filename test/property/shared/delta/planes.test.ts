@@ -25,8 +25,8 @@ interface Case {
 }
 const share = fc.constantFrom(0, 0.01, 0.1, 0.5, 0.97, 1);
 /**
- * Of each byte, from the lowest, how often it differs from the base's, and by how much at most; without a
- * base what is not different is nought.
+ * For each byte, from the lowest: how often it differs from the base's, and by at most how much. Without a
+ * base, bytes that do not differ are zero.
  */
 const cases: fc.Arbitrary<Case> = fc
   .tuple(

@@ -1,6 +1,6 @@
 /**
- * Any graph of related tensors, recoded and collected in any order, reopened in between: every live tensor is
- * read back bit for bit, nothing live goes, what a collection frees is what its plan said.
+ * Any graph of related tensors is recoded and collected in any order, and reopened in between: every live tensor
+ * is read back bit for bit, no live tensor is removed, and a collection frees what its plan predicted.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -91,7 +91,7 @@ type Part = typeof written extends fc.Arbitrary<infer T> ? T : never;
 /** What a store may say of a coding that does not suit what it has. */
 const refusals = ["REFERENCE_MISSING", "CHAIN_CYCLIC", "CHAIN_TOO_LONG"] as const;
 
-/** Writes what the store takes of these parts; says which are there now for certain. */
+/** Writes the parts that the store accepts, and returns those that are certainly stored now. */
 async function write(
   store: ObjectPruner,
   related: Related,

@@ -1,5 +1,5 @@
-// Whole tensors through every scheme: what a reader gets back from the compact bytes alone is what the
-// reduction said, bit for bit; hostile bytes end in a typed error.
+// Complete tensors through every scheme: the compact bytes alone give a reader exactly the reduced values, bit
+// for bit; hostile bytes end in a typed error.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";

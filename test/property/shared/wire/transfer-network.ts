@@ -27,6 +27,12 @@ export interface Faults {
   readonly restartReceiver: number;
   readonly secondSession: number;
 }
+/** How the two ends are set up: the receiver's options, and the sender's blocks and encodings. */
+export interface TransferEnds {
+  readonly receiver: ReceiverOptions;
+  readonly blockBytes: number;
+  readonly encodings: readonly Encoding[];
+}
 export interface Outcome {
   readonly bytes: Uint8Array | undefined;
   readonly error: StemmaError | undefined;
@@ -35,7 +41,7 @@ export interface Outcome {
   readonly encodings: readonly Encoding[];
 }
 
-type Word = {
+type Message = {
   readonly to: "sender" | "receiver";
   readonly body: ManifestPart | Block | BlockRequest;
   readonly at: number;
@@ -44,7 +50,7 @@ const hashOf = (bytes: Uint8Array): Hash => createHash("sha256").update(bytes).d
 
 export class TransferNetwork {
   readonly #random: () => number;
-  readonly #words: Word[] = [];
+  readonly #messages: Message[] = [];
   readonly #disk: Uint8Array;
   #senders: TransferSender[];
   #receiver: TransferReceiver;
@@ -57,23 +63,21 @@ export class TransferNetwork {
 
   constructor(
     private readonly source: Uint8Array,
-    private readonly options: ReceiverOptions,
-    private readonly blockBytes: number,
-    private readonly encodings: readonly Encoding[],
+    private readonly ends: TransferEnds,
     private readonly faults: Faults,
     seed: number,
   ) {
     this.#random = seededNumbers(seed);
     this.#disk = new Uint8Array(source.length);
     this.#senders = [this.#newSender()];
-    this.#receiver = new TransferReceiver(options);
+    this.#receiver = new TransferReceiver(ends.receiver);
   }
   #newSender(): TransferSender {
     return new TransferSender({
-      transfer: this.options.transfer,
+      transfer: this.ends.receiver.transfer,
       byteLength: this.source.length,
-      blockBytes: this.blockBytes,
-      encodings: this.encodings,
+      blockBytes: this.ends.blockBytes,
+      encodings: this.ends.encodings,
     });
   }
   #happens(probability: number): boolean {
@@ -98,7 +102,7 @@ export class TransferNetwork {
   #step(): void {
     const { faults } = this;
     if (this.#happens(faults.breakLink)) {
-      this.#words.length = 0;
+      this.#messages.length = 0;
       for (const sender of this.#senders) sender.reconnected();
       this.#toReceiver((receiver) => {
         receiver.reconnected(this.#now);
@@ -110,14 +114,14 @@ export class TransferNetwork {
       this.#senders = [this.#senders[0] ?? this.#newSender(), this.#newSender()];
     if (this.#happens(faults.restartReceiver)) {
       this.#pendingWrites = [];
-      this.#receiver = new TransferReceiver(this.options, this.#kept);
+      this.#receiver = new TransferReceiver(this.ends.receiver, this.#kept);
       this.#toReceiver(() => []);
     }
     if (this.#pendingWrites.length > 0 && this.#happens(0.7)) {
       this.#write();
       return;
     }
-    if (this.#words.length > 0) {
+    if (this.#messages.length > 0) {
       this.#deliver();
       return;
     }
@@ -136,12 +140,12 @@ export class TransferNetwork {
     this.#kept = JSON.parse(JSON.stringify(this.#receiver.state())) as ReceiverState;
   }
   #deliver(): void {
-    const at = this.#happens(this.faults.delay) ? Math.floor(this.#random() * this.#words.length) : 0;
-    const [word] = this.#words.splice(at, 1);
-    if (word === undefined || this.#happens(this.faults.loss)) return;
-    if (this.#happens(this.faults.repeat)) this.#words.push(word);
+    const at = this.#happens(this.faults.delay) ? Math.floor(this.#random() * this.#messages.length) : 0;
+    const [message] = this.#messages.splice(at, 1);
+    if (message === undefined || this.#happens(this.faults.loss)) return;
+    if (this.#happens(this.faults.repeat)) this.#messages.push(message);
     this.#now += 5;
-    const { body } = word;
+    const { body } = message;
     if (body.type === "blockRequest") {
       for (const sender of this.#senders) this.#fromSender(sender, sender.onRequest(body, this.#now));
       return;
@@ -161,8 +165,8 @@ export class TransferNetwork {
         const hashes = Array.from({ length: effect.count }, (_, index) =>
           hashOf(
             this.source.subarray(
-              (effect.first + index) * this.blockBytes,
-              (effect.first + index + 1) * this.blockBytes,
+              (effect.first + index) * this.ends.blockBytes,
+              (effect.first + index + 1) * this.ends.blockBytes,
             ),
           ),
         );
@@ -173,13 +177,14 @@ export class TransferNetwork {
           sender,
           sender.blockRead(effect.index, this.source.slice(effect.offset, effect.offset + effect.byteLength)),
         );
-      } else this.#words.push({ to: "receiver", body: effect.message, at: this.#now });
+      } else this.#messages.push({ to: "receiver", body: effect.message, at: this.#now });
     }
   }
   #toReceiver(call: (receiver: TransferReceiver) => ReceiverEffect[]): void {
     const receiver = this.#receiver;
     for (const effect of [...call(receiver), ...receiver.ask(receiver.slotsWanted, this.#now)]) {
-      if (effect.type === "request") this.#words.push({ to: "sender", body: effect.message, at: this.#now });
+      if (effect.type === "request")
+        this.#messages.push({ to: "sender", body: effect.message, at: this.#now });
       else if (effect.type === "write") this.#pendingWrites.push(effect);
       else if (effect.type === "done") this.#outcome = { done: effect.encodings };
       else this.#outcome = { error: effect.error };

@@ -63,15 +63,17 @@ test(`any loss, duplication, reordering, corruption, restart and second session 
     const network = new TransferNetwork(
       source,
       {
-        transfer,
-        objects,
-        rawBytes: byteLength,
-        maxBytes: 2 ** 30,
-        maxBlockBytes: blockBytes,
-        window: 1 + Math.floor(random() * 12),
+        receiver: {
+          transfer,
+          objects,
+          rawBytes: byteLength,
+          maxBytes: 2 ** 30,
+          maxBlockBytes: blockBytes,
+          window: 1 + Math.floor(random() * 12),
+        },
+        blockBytes,
+        encodings,
       },
-      blockBytes,
-      encodings,
       faults,
       seed,
     );
@@ -97,9 +99,17 @@ test("a calm link sends every block once", () => {
   const source = sourceOf(random, 150 * blockBytes + 17);
   const outcome = new TransferNetwork(
     source,
-    { transfer, objects: 1, rawBytes: source.length, maxBytes: 2 ** 30, maxBlockBytes: blockBytes },
-    blockBytes,
-    [],
+    {
+      receiver: {
+        transfer,
+        objects: 1,
+        rawBytes: source.length,
+        maxBytes: 2 ** 30,
+        maxBlockBytes: blockBytes,
+      },
+      blockBytes,
+      encodings: [],
+    },
     calm,
     1,
   ).run();
@@ -117,11 +127,21 @@ test("a link that loses everything ends with TRANSFER_STALLED, one that corrupts
     maxBlockBytes: blockBytes,
   };
   assert.equal(
-    new TransferNetwork(source, options, blockBytes, [], { ...calm, loss: 1 }, 3).run().error?.code,
+    new TransferNetwork(
+      source,
+      { receiver: options, blockBytes, encodings: [] },
+      { ...calm, loss: 1 },
+      3,
+    ).run().error?.code,
     "TRANSFER_STALLED",
   );
   assert.equal(
-    new TransferNetwork(source, options, blockBytes, [], { ...calm, corrupt: 1 }, 4).run().error?.code,
+    new TransferNetwork(
+      source,
+      { receiver: options, blockBytes, encodings: [] },
+      { ...calm, corrupt: 1 },
+      4,
+    ).run().error?.code,
     "BLOCK_HASH_MISMATCH",
   );
 });
@@ -136,16 +156,30 @@ test("a stream that is longer than allowed, or than the want, is refused by type
     maxBlockBytes: blockBytes,
   };
   assert.equal(
-    new TransferNetwork(source, { ...options, maxBytes: 1000 }, blockBytes, [], calm, 6).run().error?.code,
+    new TransferNetwork(
+      source,
+      { receiver: { ...options, maxBytes: 1000 }, blockBytes, encodings: [] },
+      calm,
+      6,
+    ).run().error?.code,
     "SIZE_OVER_LIMIT",
   );
   assert.equal(
-    new TransferNetwork(source, { ...options, rawBytes: source.length - 1 }, blockBytes, [], calm, 7).run()
-      .error?.code,
+    new TransferNetwork(
+      source,
+      { receiver: { ...options, rawBytes: source.length - 1 }, blockBytes, encodings: [] },
+      calm,
+      7,
+    ).run().error?.code,
     "TRANSFER_MANIFEST_INVALID",
   );
   assert.equal(
-    new TransferNetwork(source, options, 2 * blockBytes, [], calm, 8).run().error?.code,
+    new TransferNetwork(
+      source,
+      { receiver: options, blockBytes: 2 * blockBytes, encodings: [] },
+      calm,
+      8,
+    ).run().error?.code,
     "TRANSFER_MANIFEST_INVALID",
   );
 });

@@ -19,7 +19,7 @@ function printed(form: OutputForm, name: string): string {
   return String(stdout.read());
 }
 
-test("names from files and devices cannot steer the terminal of who looks at them", () => {
+test("names from files and devices cannot control a terminal that shows them", () => {
   const hostile = "a\u001b[2Jb\u202ec\rd\u009b31m\u0007";
   const table = printed("table", hostile);
   assert.doesNotMatch(table, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);

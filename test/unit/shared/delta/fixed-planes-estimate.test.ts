@@ -13,7 +13,7 @@ function altered({ bytes, ...header }: Tensor, change: (word: number, i: number)
   return { ...header, bytes: new Uint8Array(new Uint32Array(bytes.slice().buffer).map(change).buffer) };
 }
 
-test("a sample says within two per cent how long a matrix will be, whatever its shape", () => {
+test("a sample predicts a matrix's encoded length within two per cent, for any shape", () => {
   const draw = uniform(1);
   const dense = weights([300, 200], 2);
   for (const [what, tensor] of [
@@ -35,7 +35,7 @@ test("a sample says within two per cent how long a matrix will be, whatever its 
   }
 });
 
-test("what has no place in fixed planes is told apart", () => {
+test("a tensor that does not fit fixed planes is recognised", () => {
   const dense = weights([90, 200], 7);
   for (const [what, tensor] of [
     ["one NaN", altered(dense, (word, i) => (i === 17_001 ? 0x7fc00000 : word))],

@@ -1,6 +1,6 @@
 /**
- * Encodings as the first release wrote them are decoded for ever, by both twins: they lie in packs. Written
- * once; no test writes them again.
+ * Every later release decodes encodings as the first release wrote them, with both implementations, because
+ * packs contain them. Written once; no test writes them again.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

@@ -1,6 +1,6 @@
 /**
- * The crash states themselves: what was fsynced is in all of them, what was not is in some and not in others,
- * and a seed says all.
+ * The crash states themselves: fsynced data is in all of them, other data is in some and not in others, and a
+ * seed determines them completely.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";

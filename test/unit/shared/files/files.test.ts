@@ -144,7 +144,7 @@ suite("recording", async () => {
   return { files, folder: "/m" };
 });
 
-it("shares an fsync among who waits, and never with one that began before the call", async () => {
+it("shares an fsync among waiting callers, and never one that began before the call", async () => {
   const ends: (() => void)[] = [];
   const sync = sharedSync(
     () =>

@@ -1,6 +1,6 @@
 /**
- * One writer a home: second takers are told who holds it, the dead hold nothing, and of many at once one gets
- * it.
+ * One writer per home: a second process gets an error that names the holder, an ended process holds nothing,
+ * and of many concurrent attempts one succeeds.
  */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
@@ -18,7 +18,7 @@ after(() => rm(folder, { recursive: true, force: true }));
 const module = new URL("../../../../shared/files/home-lock.js", import.meta.url).href;
 const isLocked = (error: unknown): boolean => error instanceof StemmaError && error.code === "HOME_LOCKED";
 
-/** A child that tries to take the lock, says "held" or the code, and stays until its input ends. */
+/** A child that tries to take the lock, prints "held" or the error's code, and stays until its input ends. */
 function taker(home: string): ChildProcess {
   const script = `import { lockHome } from ${JSON.stringify(module)};
     try { await lockHome(${JSON.stringify(home)}); console.log("held"); } catch (error) { console.log(error.code); }
@@ -29,7 +29,7 @@ function taker(home: string): ChildProcess {
 }
 async function answerOf(child: ChildProcess): Promise<string> {
   for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) return line;
-  throw new Error("the child said nothing");
+  throw new Error("the child printed nothing");
 }
 async function end(child: ChildProcess, signal?: NodeJS.Signals): Promise<void> {
   const exited = once(child, "exit");
@@ -42,7 +42,7 @@ for (const [name, home] of [
   ["a short path", join(folder, "short")],
   ["a path too long for a socket", join(folder, "x".repeat(120))],
 ] as const) {
-  it(`says who holds it, and forgets who was killed: ${name}`, async () => {
+  it(`names the holder, and forgets a holder that was killed: ${name}`, async () => {
     const child = taker(home);
     assert.equal(await answerOf(child), "held");
     await assert.rejects(
@@ -92,7 +92,7 @@ it("is not held by a reused process id, by a claim of an earlier boot, by garbag
   }
 });
 
-it("is held by a claim of another machine, and the message says what to remove", async () => {
+it("is held by a claim of another machine, and the message states what to remove", async () => {
   const home = join(folder, "foreign");
   await claim(home, { boot: "another boot", host: `not-${hostname()}` });
   await assert.rejects(

@@ -109,7 +109,7 @@ it("cuts a tail that was never acknowledged, at every length, and keeps it aside
   }
 });
 
-it("refuses a tail that is shorter than the head says, a missing segment, an exchanged one, a foreign format", async () => {
+it("refuses a tail shorter than the head declares, a missing segment, an exchanged one, a foreign format", async () => {
   const shortened = await written();
   await overwrite(shortened, firstSegment, (await shortened.read(firstSegment)).slice(0, -40));
   await assert.rejects(() => open(shortened), code("JOURNAL_CORRUPT"));

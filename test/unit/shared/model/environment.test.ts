@@ -60,12 +60,12 @@ test("which differences decide depends on the backend", () => {
   assert.equal(
     verdict("a newer one", { kernel: "6.1" }),
     "different",
-    "who does not know a backend does not know what decides",
+    "without knowing the backend, every field may affect the bits",
   );
   assert.equal(judgeEnvironment(of("wasm"), of("native")).verdict, "different");
 });
 
-test("what is no environment or metadata is refused", () => {
+test("bytes that are not an environment or metadata are refused", () => {
   const refused =
     (bytes: string) =>
     (read: (bytes: Uint8Array) => unknown): void => {

@@ -37,7 +37,7 @@ export async function savedByTfjs(model: tf.LayersModel): Promise<SavedByTfjs> {
 }
 
 /**
- * Small models of the kinds that are told apart: chains, branches, shared layers, nested models, wrappers,
+ * Small models of every kind that is distinguished: chains, branches, shared layers, nested models, wrappers,
  * several inputs and outputs.
  */
 export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {

@@ -23,7 +23,7 @@ const opaque = (contents: Readonly<Record<string, string>>): ModelSide => ({
     Object.entries(contents).map(([name, content]) => leaf(name, content)),
   ),
 });
-const told = (changes: readonly Change[]): string[] =>
+const textsOf = (changes: readonly Change[]): string[] =>
   changes.map(({ kind, path, otherPath, name, otherName }) =>
     [
       kind,
@@ -46,14 +46,14 @@ describe("cost (MM7)", () => {
         layers(base.map((content, i) => (i >= count - 2 ? `${content} tuned` : content))),
       );
       assert.equal(diff.comparisons, comparisons);
-      assert.deepEqual(told(diff.changes), [`changed ${count - 2}/0`, `changed ${count - 1}/0`]);
+      assert.deepEqual(textsOf(diff.changes), [`changed ${count - 2}/0`, `changed ${count - 1}/0`]);
     });
   }
   test("equal models cost one comparison; a layer appended to 64 costs two", () => {
     const base = Array.from({ length: 64 }, (_, i) => `layer ${i}`);
     assert.equal(diffTrees(layers(base), layers(base)).comparisons, 1);
     const longer = diffTrees(layers(base), layers([...base, "new"]));
-    assert.deepEqual([longer.comparisons, told(longer.changes)], [2, ["added 64/0"]]);
+    assert.deepEqual([longer.comparisons, textsOf(longer.changes)], [2, ["added 64/0"]]);
   });
 });
 
@@ -61,10 +61,10 @@ describe("kinds of change", () => {
   test("nothing, everything, from and to an empty model", () => {
     const empty = opaque({});
     const full = opaque({ a: "1", b: "2" });
-    assert.deepEqual(told(diffTrees(full, full).changes), []);
-    assert.deepEqual(told(diffTrees(empty, full).changes), ["added a", "added b"]);
-    assert.deepEqual(told(diffTrees(full, empty).changes), ["removed a", "removed b"]);
-    assert.deepEqual(told(diffTrees(empty, empty).changes), []);
+    assert.deepEqual(textsOf(diffTrees(full, full).changes), []);
+    assert.deepEqual(textsOf(diffTrees(empty, full).changes), ["added a", "added b"]);
+    assert.deepEqual(textsOf(diffTrees(full, empty).changes), ["removed a", "removed b"]);
+    assert.deepEqual(textsOf(diffTrees(empty, empty).changes), []);
   });
   test("without an architecture: renamed, changed, reshaped, added, removed at once", () => {
     const before: ModelSide = {
@@ -76,7 +76,7 @@ describe("kinds of change", () => {
       leaves: [leaf("a", "1"), leaf("b", "2 tuned"), leaf("d", "4", [3, 2]), leaf("f", "6"), leaf("z", "3")],
     };
     const { changes, kept } = diffTrees(before, after);
-    assert.deepEqual(told(changes), [
+    assert.deepEqual(textsOf(changes), [
       "changed b",
       "renamed c → z c ⇒ z",
       "reshaped d",
@@ -88,7 +88,7 @@ describe("kinds of change", () => {
   test("another dtype of the same bytes is reshaped, not changed", () => {
     const after = { ...leaf("a", "other"), dtype: "I32" as const };
     assert.deepEqual(
-      told(
+      textsOf(
         diffTrees(
           { architecture: zeroHash, leaves: [leaf("a", "1")] },
           { architecture: zeroHash, leaves: [after] },
@@ -104,20 +104,20 @@ describe("kinds of change", () => {
       architecture: sha256("other"),
       names: ["new/kernel", "dense/kernel", "out/kernel"],
     };
-    assert.deepEqual(told(diffTrees(before, after).changes), [
+    assert.deepEqual(textsOf(diffTrees(before, after).changes), [
       "moved 0/0 → 1/0",
       "moved 1/0 → 2/0",
       "added 0/0",
     ]);
     assert.deepEqual(
-      told(diffTrees(before, { ...before, names: ["dense_1/kernel", "out/kernel"] }).changes),
+      textsOf(diffTrees(before, { ...before, names: ["dense_1/kernel", "out/kernel"] }).changes),
       ["renamed 0/0 dense/kernel ⇒ dense_1/kernel"],
     );
   });
   test("in one architecture a changed tensor is matched by its place, whatever a counter calls it", () => {
     const before = { ...layers(["1", "2"]), names: ["dense_1/kernel", "dense_2/kernel"] };
     const after = { ...layers(["1 tuned", "2 tuned"]), names: ["dense_2/kernel", "dense_3/kernel"] };
-    assert.deepEqual(told(diffTrees(before, after).changes), [
+    assert.deepEqual(textsOf(diffTrees(before, after).changes), [
       "changed 0/0 dense_1/kernel ⇒ dense_2/kernel",
       "changed 1/0 dense_2/kernel ⇒ dense_3/kernel",
     ]);
@@ -125,7 +125,7 @@ describe("kinds of change", () => {
   test("two layers that exchange their tensors have moved them", () => {
     const names = ["a", "b", "c"];
     assert.deepEqual(
-      told(
+      textsOf(
         diffTrees(
           { ...layers(["1", "2", "3"]), names },
           { ...layers(["2", "1", "3"]), names: ["b", "a", "c"] },
@@ -139,6 +139,6 @@ describe("kinds of change", () => {
       opaque({ a: "0", b: "0", c: "0" }),
       opaque({ b: "0", c: "0", d: "0", e: "0" }),
     );
-    assert.deepEqual(told(changes), ["renamed a → d a ⇒ d", "added e"]);
+    assert.deepEqual(textsOf(changes), ["renamed a → d a ⇒ d", "added e"]);
   });
 });

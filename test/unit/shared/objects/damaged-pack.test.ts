@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "node:test";
-import { StemmaError } from "../../../../shared/errors.js";
+import { isStemmaError } from "../../../../shared/errors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
@@ -65,7 +65,7 @@ it("finds every flipped bit, and never gives back a wrong tensor", async () => {
         );
       } catch (error) {
         assert.ok(
-          error instanceof StemmaError && ["OBJECT_MISSING", "OBJECT_HASH_MISMATCH"].includes(error.code),
+          isStemmaError(error) && ["OBJECT_MISSING", "OBJECT_HASH_MISMATCH"].includes(error.code),
           `byte ${at}: ${String(error)}`,
         );
       }
@@ -87,7 +87,7 @@ it("does not read past its end, whatever its length", async () => {
     await replace(files, pack, whole.slice(0, length));
     const store = await open(files);
     assert.equal(store.problems().length, 1, `length ${length}`);
-    assert.ok(store.problems()[0]?.error instanceof StemmaError);
+    assert.ok(isStemmaError(store.problems()[0]?.error));
     assert.ok(!store.has(ids[0] as Hash));
     await store.close();
   }
@@ -215,7 +215,7 @@ it("finds every flipped bit of coded tensors too, and names what is damaged, not
           assert.ok(damaged.has(id));
         } catch (error) {
           assert.ok(
-            error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
+            isStemmaError(error) && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
             `byte ${at}: ${String(error)}`,
           );
           assert.ok(
@@ -239,7 +239,7 @@ it("finds every flipped bit of coded tensors too, and names what is damaged, not
             assert.deepEqual(bytes, keepHighPlanes(child.bytes, 4, planes));
           },
           (error: unknown) => {
-            assert.ok(error instanceof StemmaError, String(error));
+            assert.ok(isStemmaError(error), String(error));
           },
         );
       await damaged.close();
@@ -275,13 +275,13 @@ it("finds every flipped bit of the bytes that fixed planes are read from", async
         },
         (error: unknown) => {
           assert.ok(
-            error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
+            isStemmaError(error) && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
             String(error),
           );
         },
       );
     }
-    await assert.rejects(readBack(damaged, id), (error) => error instanceof StemmaError);
+    await assert.rejects(readBack(damaged, id), (error) => isStemmaError(error));
     await damaged.close();
   }
   // What comes after the planes asked for does not concern them.
@@ -312,14 +312,14 @@ it("heals what is coded against a damaged tensor by a new copy of that, raw or c
     assert.deepEqual(damaged.problems(), []);
     assert.deepEqual(await readBack(damaged, child), child.bytes);
     await damaged.close();
-    // The damaged copy still lies there; it is the other one that is read, whichever pack is found first.
+    // The damaged copy is still there; the other one is read, whichever pack is found first.
     const again = await open(files);
     for (const tensor of [base, child]) assert.deepEqual(await readBack(again, tensor), tensor.bytes);
     await again.close();
   }
 });
 
-it("says what is missing when the pack of what others are coded against is gone", async () => {
+it("names the missing tensor when the pack with a base of others is gone", async () => {
   const files = memoryFiles(),
     store = await open(files),
     [base, child] = [memberOf(1, 0), memberOf(1, 1)];
@@ -364,7 +364,7 @@ it("reads the disk where that is what is to be proved, whatever it remembers", a
   assert.deepEqual(await readBack(store, base), base.bytes);
   await assert.rejects(
     () => tensorOfSource(store.openTensor(id, { fromDisk: true })),
-    (error) => error instanceof StemmaError && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
+    (error) => isStemmaError(error) && ["OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(error.code),
   );
   assert.ok(!store.has(id) && !store.has(idOfTensor(child)));
   await store.close();

@@ -126,7 +126,7 @@ describe("decoding in threads", () => {
     await threads.close();
   });
 
-  it("says which tensor's bytes are none of a codec's, and refuses codes that it does not know", async () => {
+  it("names the tensor whose bytes no codec wrote, and refuses unknown codes", async () => {
     for (const threads of [new DecodingThreads(1, 0), new DecodingThreads(1)]) {
       await threads.decode(bigJob());
       const good = jobOf({ wanted: [second, fourth] }),
@@ -170,7 +170,7 @@ describe("decoding in threads", () => {
     await threads.close();
   });
 
-  it("tells who waits for a thread that ends, and goes on without", async () => {
+  it("rejects jobs that wait for a thread that ends, and continues without it", async () => {
     const threads = new DecodingThreads(1, 0),
       waiting = threads.decode(bigJob());
     await new Promise((resolve) => {
@@ -229,7 +229,7 @@ describe("a store with large coded tensors", () => {
       pack = await store.begin();
     const family = Array.from({ length: 12 }, (_, i) => fineTuned(large, 1e-4, 100 + i)),
       coded = family.map((tensor) => codedAgainst(tensor, large));
-    // One is told to be another, one is cut, one is against a tensor that only this pack brings.
+    // One declares another's id, one is truncated, one is encoded against a tensor that only this pack brings.
     const ofOwn = fineTuned(family[0] as Tensor, 1e-4, 50),
       wrong: Hash = idOfTensor(weights([3, 3], 1));
     const given = [

@@ -1,4 +1,4 @@
-/** Packs that are published one after the other or at once never close a circle, whoever is first. */
+/** Packs that are published one after the other or concurrently never form a cycle, in whichever order. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -52,7 +52,7 @@ function start() {
       write: (make: () => PackIndex) => Promise<PackIndex> = (make) => Promise.resolve(make()),
     ) => publication.publish(entries, (seal) => write(() => pack(entries, seal))),
     /** All copies on the disk, read as after a crash. */
-    reopened(): ObjectIndex {
+    reopened: (): ObjectIndex => {
       const again = new ObjectIndex();
       for (const one of [...index.packs.values()].reverse()) again.add(one);
       return again;

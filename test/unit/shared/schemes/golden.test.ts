@@ -1,6 +1,6 @@
 /**
- * Compact forms as the first release wrote them are read for ever, and are still what a reduction makes: they
- * lie in packs. Written once; no test writes them again.
+ * Every later release reads compact forms as the first release wrote them, because packs contain them, and a
+ * reduction still writes the same bytes. Written once; no test writes them again.
  */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

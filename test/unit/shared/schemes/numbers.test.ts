@@ -63,7 +63,7 @@ describe("halves", () => {
           if (!Number.isFinite(value)) return;
           const found = of(word);
           const magnitude = numberOf(to(found & 0x7fff));
-          assert.equal(found & signBit, (word >>> 16) & signBit, "the sign stays, also of nought");
+          assert.equal(found & signBit, (word >>> 16) & signBit, "the sign stays, also that of zero");
           if (Math.abs(value) >= largest) {
             assert.equal(magnitude, largest);
             return;
@@ -154,7 +154,7 @@ describe("grids", () => {
             const nearest = rest < 0.5 || (rest === 0.5 && floor % 2 === 0) ? floor : floor + 1;
             assert.equal(multiples[i], Math.max(grid.min, Math.min(grid.max, nearest)) + 0);
             assert.equal(numberOf(back[i]!), multiples[i] * unit);
-            assert.ok(back[i] !== 0x80000000, "nought has no sign");
+            assert.ok(back[i] !== 0x80000000, "zero has no sign");
           });
         },
       ),

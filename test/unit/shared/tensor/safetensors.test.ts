@@ -109,7 +109,7 @@ describe("safetensors", () => {
     }
   });
 
-  test("a kept header is passed over where the tensors are no longer those it describes", async () => {
+  test("a kept header is ignored when the tensors have changed since", async () => {
     const model = await modelSourceOfSafetensors(fileOfBytes(vectorBytes("other-tool.safetensors")), "other");
     const { tensors, options } = safetensorsOfModel(model);
     const renamed = tensors.map(({ name, source }) => ({ name: `${name}2`, source }));
@@ -200,7 +200,7 @@ const malformedHeaders: readonly [why: string, header: string | Uint8Array, data
   ["a comma at the end", `{${one},}`, 2],
   ["half a surrogate pair", '{"\\ud800":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'],
   ["a bare control character", '{"a\n":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'],
-  ["a tensor that is no object", '{"a":1}'],
+  ["a tensor that is not an object", '{"a":1}'],
   ["an unknown dtype", `{${one.replace("U8", "U9")}}`, 2],
   ["a dtype from the prototype", `{${one.replace("U8", "constructor")}}`, 2],
   ["a member too many", `{${one.replace("]}", '],"x":1}')}}`, 2],
@@ -227,8 +227,8 @@ const malformedHeaders: readonly [why: string, header: string | Uint8Array, data
   ["the same bytes twice", `{${one},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 2],
   ["a hole between", `{${one},"b":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}}`, 4],
   ["bytes behind", `{${one}}`, 3],
-  ["metadata that are no object", `{"__metadata__":[],${one}}`, 2],
-  ["metadata that are no texts", `{"__metadata__":{"a":1},${one}}`, 2],
+  ["metadata that are not an object", `{"__metadata__":[],${one}}`, 2],
+  ["metadata that are not texts", `{"__metadata__":{"a":1},${one}}`, 2],
   ["metadata that are null", `{"__metadata__":null,${one}}`, 2],
   ["nesting", `{"a":${"[".repeat(200_000)}`],
   ["a literal that is none", '{"a":nul}'],
@@ -245,7 +245,7 @@ describe("malformed safetensors", () => {
       );
     });
   }
-  test("a file that ends too early is told from one that is wrong", async () => {
+  test("a truncated file is distinguished from a wrong one", async () => {
     const file = fileOf(`{${one}}`, Uint8Array.of(1, 2));
     await assert.rejects(
       readSafetensors(fileOfBytes(file.subarray(0, 5)), "cut"),

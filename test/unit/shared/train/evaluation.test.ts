@@ -18,7 +18,7 @@ const part = (targets: readonly number[]) => ({
   targets: Float32Array.from(targets),
 });
 
-test("top-k counts who is among the k largest, and top-1 is the accuracy", () => {
+test("top-k counts labels among the k largest outputs, and top-1 is the accuracy", () => {
   const outputs = Float32Array.of(5, 4, 3, /* */ 1, 2, 3, /* */ 7, 7, 1);
   const of = (k: number) => {
     const found = evaluate(three, part([1, 0, 1]), outputs, { top: k });

@@ -7,9 +7,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 /** The checkout's root, seen from dist/test/unit/shared/wire. */
 const checkout = join(dirname(fileURLToPath(import.meta.url)), "../../../../..");
 
-test("the committed protocol code is what `npm run proto` makes", async () => {
+test("the committed protocol code is what `npm run proto` generates", async () => {
   const { generate } = (await import(pathToFileURL(join(checkout, "launcher/proto.mjs")).href)) as {
-    generate(): Promise<{ code: string; types: string }>;
+    generate: () => Promise<{ code: string; types: string }>;
   };
   const { code, types } = await generate();
   assert.equal(

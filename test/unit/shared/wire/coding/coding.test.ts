@@ -229,7 +229,7 @@ describe("a coded stream", () => {
     );
   });
 
-  it("leaves large tensors raw, codes alone what has lost its base, and ends when it is told to", async () => {
+  it("leaves large tensors raw, encodes without base when the base is gone, and stops when it is aborted", async () => {
     const given = await work(openTensorCoder(0));
     const spool = await openCodingSpool(memoryFiles(), "/t", 2 ** 20, 2 ** 30);
     assert.deepEqual(

@@ -135,7 +135,7 @@ test("on a slow link time-outs follow its pace: blocks are asked for again once,
   assert.ok(asked <= 24, `${asked} blocks were asked for where 20 are due`);
 });
 
-test("the same manifest part again and again is no progress", () => {
+test("the same manifest part repeated does not count as progress", () => {
   const receiver = new TransferReceiver(options);
   ask(receiver, 0);
   receiver.onManifest(part(0), 0);

@@ -44,21 +44,22 @@ interface Pair {
   readonly receiver: RunningReceiver;
   readonly sender: RunningSender;
   readonly target: Uint8Array;
-  readonly most: { inFlight: number };
+  readonly max: { inFlight: number };
 }
-function pair(
-  id: number,
-  source: Uint8Array,
-  clock: HandClock,
-  budget: WindowBudget,
-  objects: readonly StreamObject[] = [streamObjectOfBytes(source)],
-  deliver: (step: () => void) => void = (step) => {
-    step();
-  },
-): Pair {
+interface PairOptions {
+  readonly clock: HandClock;
+  readonly budget: WindowBudget;
+  /** What the sender sends; the source's bytes when absent. */
+  readonly objects?: readonly StreamObject[];
+  /** Delivers a message, or loses it by not calling `step`. */
+  readonly deliver?: (step: () => void) => void;
+}
+/** A sender and a receiver that are connected directly. */
+function pair(id: number, source: Uint8Array, { clock, budget, ...rest }: PairOptions): Pair {
+  const { objects = [streamObjectOfBytes(source)], deliver = (step): void => step() } = rest;
   const transfer = id.toString(16).padStart(16, "0");
   const target = new Uint8Array(source.length);
-  const most = { inFlight: 0 };
+  const max = { inFlight: 0 };
   const sender = runSender({ transfer, blockBytes }, objects, {
     clock,
     onFailed: (error) => {
@@ -82,12 +83,12 @@ function pair(
         });
       },
       write: async (offset, bytes) => {
-        most.inFlight = Math.max(most.inFlight, budget.usedBytes);
+        max.inFlight = Math.max(max.inFlight, budget.usedBytes);
         target.set(bytes, offset);
       },
     },
   );
-  return { receiver, sender, target, most };
+  return { receiver, sender, target, max };
 }
 const bytesOf = (length: number, seed: number): Uint8Array =>
   Uint8Array.from({ length }, (_, index) => (index * 31 + seed * 7 + (index >> 8)) & 255);
@@ -96,11 +97,11 @@ test("many transfers under one small budget all arrive, and never hold more than
   const clock = new HandClock();
   const budget = new WindowBudget(3 * blockBytes);
   const sources = Array.from({ length: 20 }, (_, seed) => bytesOf(40 * blockBytes + seed, seed));
-  const pairs = sources.map((source, id) => pair(id, source, clock, budget));
+  const pairs = sources.map((source, id) => pair(id, source, { clock, budget }));
   await Promise.all(pairs.map(({ receiver }) => receiver.finished));
-  pairs.forEach(({ target, most }, id) => {
+  pairs.forEach(({ target, max }, id) => {
     assert.deepEqual(target, sources[id]);
-    assert.ok(most.inFlight <= 3 * blockBytes);
+    assert.ok(max.inFlight <= 3 * blockBytes);
   });
   assert.equal(budget.usedBytes, 0);
   assert.equal(budget.waiting, 0);
@@ -108,7 +109,10 @@ test("many transfers under one small budget all arrive, and never hold more than
 });
 
 test("an empty stream ends at once", async () => {
-  const { receiver } = pair(1, new Uint8Array(0), new HandClock(), new WindowBudget(2 ** 20));
+  const { receiver } = pair(1, new Uint8Array(0), {
+    clock: new HandClock(),
+    budget: new WindowBudget(2 ** 20),
+  });
   assert.deepEqual(await receiver.finished, []);
 });
 
@@ -123,21 +127,29 @@ test("each byte of an object is read once, though it is hashed before it is sent
       target.set(source.subarray(offset, offset + target.length));
     },
   };
-  const { receiver, target } = pair(1, source, new HandClock(), new WindowBudget(2 ** 20), [counted]);
+  const { receiver, target } = pair(1, source, {
+    clock: new HandClock(),
+    budget: new WindowBudget(2 ** 20),
+    objects: [counted],
+  });
   await receiver.finished;
   assert.deepEqual(target, source);
   assert.equal(read, source.length);
 });
 
-test("after a lost link the time-out asks again, and a reconnection asks at once", async () => {
+test("after a lost link the time-out asks again, and a reconnection asks immediately", async () => {
   for (const reconnects of [true, false]) {
     const clock = new HandClock();
     const source = bytesOf(30 * blockBytes, 3);
     let messages = 0;
     let isUp = true;
-    const one = pair(1, source, clock, new WindowBudget(2 ** 20), [streamObjectOfBytes(source)], (step) => {
-      messages++;
-      if (isUp && (messages <= 8 || messages > 100)) step();
+    const one = pair(1, source, {
+      clock,
+      budget: new WindowBudget(2 ** 20),
+      deliver: (step) => {
+        messages++;
+        if (isUp && (messages <= 8 || messages > 100)) step();
+      },
     });
     for (let turn = 0; turn < 20; turn++) await settle();
     assert.equal(one.receiver.machine.isEnded, false, "the link was lost on the way");

@@ -75,7 +75,7 @@ test("reads asked for at once are done one after the other", async () => {
   assert.deepEqual(Buffer.concat(targets), Buffer.from(bytes));
 });
 
-test("an object that gives fewer or more bytes than it says is an error", async () => {
+test("an object that gives fewer or more bytes than it declares is an error", async () => {
   for (const byteLength of [900, 1100]) {
     const reader = new StreamReader([
       { byteLength, chunks: () => inPieces(bytes, 130).chunks() },
