@@ -69,8 +69,8 @@ function ramp(top: number): Activation {
 }
 
 const exponential = (x: number): number => 1 / (1 + Math.exp(-x));
-const scale = 1.0507009873554805,
-  scaleBelow = scale * 1.6732632423543772;
+const scale = 1.0507009873554805;
+const scaleBelow = scale * 1.6732632423543772;
 /**
  * Formed so that slopes near zero, of intervals that reach far, lose no digits. The points right and left
  * of zero of a slope that depends on the distance alone.
@@ -138,12 +138,12 @@ export class ActivationLayer implements BoundLayer {
   ) {}
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape),
-      { low, high } = input!,
-      { value, exact, error = functionError } = this.activation;
+    const out = newBounds(this.shape);
+    const { low, high } = input!;
+    const { value, exact, error = functionError } = this.activation;
     for (let i = 0; i < low.length; i++) {
-      const l = value(low[i]!),
-        h = value(high[i]!);
+      const l = value(low[i]!);
+      const h = value(high[i]!);
       if (exact) setBounds(out, i, l, h);
       else setBounds(out, i, l - error(l) * pad, h + error(h) * pad);
     }
@@ -157,14 +157,14 @@ export class ActivationLayer implements BoundLayer {
     [into]: readonly Float64Array[],
     constant: Constant,
   ): void {
-    const { low, high } = input!,
-      lines = this.#linesOf(input!);
+    const { low, high } = input!;
+    const lines = this.#linesOf(input!);
     for (let i = 0; i < coefficients.length; i++) {
       const coefficient = coefficients[i]!;
       if (coefficient === 0) continue;
-      const at = 4 * i + (coefficient > 0 ? 0 : 2),
-        slope = lines[at]!,
-        offset = lines[at + 1]!;
+      const at = 4 * i + (coefficient > 0 ? 0 : 2);
+      const slope = lines[at]!;
+      const offset = lines[at + 1]!;
       into![i]! += coefficient * slope;
       constant.value += coefficient * offset;
       constant.magnitude +=
@@ -195,14 +195,14 @@ export class ActivationLayer implements BoundLayer {
   #lines(low: number, high: number): Lines {
     const { value, lines, turns, error = functionError } = this.activation;
     if (lines !== undefined) return lines(low, high);
-    const chord = (value(high) - value(low)) / (high - low),
-      slope = chord > leastSlope && chord < Infinity ? chord : 0;
-    let least = Infinity,
-      most = -Infinity;
+    const chord = (value(high) - value(low)) / (high - low);
+    const slope = chord > leastSlope && chord < Infinity ? chord : 0;
+    let least = Infinity;
+    let most = -Infinity;
     for (const x of [low, high, ...(turns?.(slope) ?? [])]) {
       if (!(x >= low && x <= high)) continue;
-      const y = value(x),
-        room = error(y) * pad + (Math.abs(y) + Math.abs(slope * x)) * 2 ** -45 + smallest;
+      const y = value(x);
+      const room = error(y) * pad + (Math.abs(y) + Math.abs(slope * x)) * 2 ** -45 + smallest;
       least = Math.min(least, y - slope * x - room);
       most = Math.max(most, y - slope * x + room);
     }
@@ -224,20 +224,20 @@ export class SoftmaxLayer implements BoundLayer {
   constructor(readonly shape: readonly number[]) {}
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape),
-      { low, high } = input!,
-      n = this.shape.at(-1)!;
+    const out = newBounds(this.shape);
+    const { low, high } = input!;
+    const n = this.shape.at(-1)!;
     for (let from = 0; from < low.length; from += n) {
       for (let i = 0; i < n; i++) {
-        let most = 1,
-          least = 1;
+        let most = 1;
+        let least = 1;
         for (let j = 0; j < n; j++) {
           if (j === i) continue;
           most += Math.exp(high[from + j]! - low[from + i]!);
           least += Math.exp(low[from + j]! - high[from + i]!);
         }
-        const l = 1 / most,
-          h = 1 / least;
+        const l = 1 / most;
+        const h = 1 / least;
         // A NaN anywhere in the row makes every sum a NaN.
         setBounds(out, from + i, Math.max(0, l - softmaxError(l, n)), h + softmaxError(h, n));
       }

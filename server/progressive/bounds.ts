@@ -44,13 +44,13 @@ export function setBounds(bounds: Bounds, i: number, low: number, high: number):
 export function spreadOf({ low, high }: Bounds): Spread {
   const { length } = low;
   if (low === high) return { mid: low, radius: new Float64Array(length), reach: low.map(Math.abs) };
-  const mid = new Float64Array(length),
-    radius = new Float64Array(length),
-    reach = new Float64Array(length);
+  const mid = new Float64Array(length);
+  const radius = new Float64Array(length);
+  const reach = new Float64Array(length);
   for (let i = 0; i < length; i++) {
-    const l = low[i]!,
-      h = high[i]!,
-      m = l + (h - l) / 2;
+    const l = low[i]!;
+    const h = high[i]!;
+    const m = l + (h - l) / 2;
     mid[i] = m;
     // Rounded up: m − l and h − m are exact to half a unit in the last place.
     const r = l === h ? 0 : Math.max(h - m, m - l) * (1 + 2 ** -50) + Number.MIN_VALUE;

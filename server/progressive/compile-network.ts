@@ -68,8 +68,8 @@ const gridShape = (windows: Windows, channels: number, axes: number): Shape =>
   axes === 1 ? [windows.outHeight, channels] : [windows.outHeight, windows.outWidth, channels];
 
 const dense: Make = ({ leaf, shape, weights: [kernel, bias] }) => {
-  const [inputs, units] = kernel!.shape as readonly [number, number],
-    out = [...shape.slice(0, -1), units];
+  const [inputs, units] = kernel!.shape as readonly [number, number];
+  const out = [...shape.slice(0, -1), units];
   return [
     new SummingLayer(out, pointWindows(sizeOf(shape.slice(0, -1))), inputs, units, kernel!, bias),
     ...activate(out, leaf.config["activation"]),
@@ -79,10 +79,10 @@ const dense: Make = ({ leaf, shape, weights: [kernel, bias] }) => {
 const convolution =
   (axes: number): Make =>
   ({ leaf, shape, weights: [kernel, bias] }) => {
-    const { height, width, channels } = gridOf(shape, axes),
-      windows = windowsOf(height, width, convolutionForm(leaf, axes)),
-      filters = kernel!.shape.at(-1)!,
-      out = gridShape(windows, filters, axes);
+    const { height, width, channels } = gridOf(shape, axes);
+    const windows = windowsOf(height, width, convolutionForm(leaf, axes));
+    const filters = kernel!.shape.at(-1)!;
+    const out = gridShape(windows, filters, axes);
     return [
       new SummingLayer(out, windows, channels, filters, kernel!, bias),
       ...activate(out, leaf.config["activation"]),
@@ -93,10 +93,10 @@ const depthwise: Make = ({ leaf, shape, weights: [kernel, bias] }) => {
   // The real forward pass does not do what the setting says.
   if (convolutionForm(leaf, 2).dilation.some((rate) => rate > 1))
     throw unsupported("DepthwiseConv2D with a dilation, which TensorFlow.js leaves out");
-  const { height, width, channels } = gridOf(shape, 2),
-    windows = windowsOf(height, width, convolutionForm(leaf, 2)),
-    multiplier = kernel!.shape[3]!,
-    out = gridShape(windows, channels * multiplier, 2);
+  const { height, width, channels } = gridOf(shape, 2);
+  const windows = windowsOf(height, width, convolutionForm(leaf, 2));
+  const multiplier = kernel!.shape[3]!;
+  const out = gridShape(windows, channels * multiplier, 2);
   return [
     new DepthwiseLayer(out, windows, channels, multiplier, kernel!, bias),
     ...activate(out, leaf.config["activation"]),
@@ -104,12 +104,12 @@ const depthwise: Make = ({ leaf, shape, weights: [kernel, bias] }) => {
 };
 
 const separable: Make = ({ leaf, shape, weights: [kernel, point, bias] }) => {
-  const { height, width, channels } = gridOf(shape, 2),
-    windows = windowsOf(height, width, convolutionForm(leaf, 2)),
-    multiplier = kernel!.shape[3]!;
-  const filters = point!.shape.at(-1)!,
-    between = gridShape(windows, channels * multiplier, 2),
-    out = gridShape(windows, filters, 2);
+  const { height, width, channels } = gridOf(shape, 2);
+  const windows = windowsOf(height, width, convolutionForm(leaf, 2));
+  const multiplier = kernel!.shape[3]!;
+  const filters = point!.shape.at(-1)!;
+  const between = gridShape(windows, channels * multiplier, 2);
+  const out = gridShape(windows, filters, 2);
   return [
     new DepthwiseLayer(between, windows, channels, multiplier, kernel!, undefined),
     new SummingLayer(
@@ -128,8 +128,8 @@ type Pooling = new (shape: Shape, windows: Windows, channels: number) => BoundLa
 const pooling =
   (kind: Pooling, axes: number): Make =>
   ({ leaf, shape }) => {
-    const { height, width, channels } = gridOf(shape, axes),
-      windows = windowsOf(height, width, poolingForm(leaf, axes));
+    const { height, width, channels } = gridOf(shape, axes);
+    const windows = windowsOf(height, width, poolingForm(leaf, axes));
     return [new kind(gridShape(windows, channels, axes), windows, channels)];
   };
 const globalPooling =
@@ -155,9 +155,9 @@ const globalPooling =
 const normalization: Make = ({ leaf, shape, weights }) => {
   if (axisOf(leaf.config, -1, shape.length) !== shape.length - 1)
     throw unsupported("batch normalisation over another axis than the last");
-  const rest = [...weights],
-    gamma = leaf.config["scale"] === false ? undefined : rest.shift(),
-    beta = leaf.config["center"] === false ? undefined : rest.shift();
+  const rest = [...weights];
+  const gamma = leaf.config["scale"] === false ? undefined : rest.shift();
+  const beta = leaf.config["center"] === false ? undefined : rest.shift();
   return [
     new NormalizationLayer(shape, shape.at(-1)!, Math.fround(numberOf(leaf.config, "epsilon", 1e-3)), {
       gamma,
@@ -183,8 +183,8 @@ function sameShapes(inputs: readonly Shape[], shape: Shape): Shape {
 }
 
 const concatenate: Make = ({ leaf, inputs }) => {
-  const axis = axisOf(leaf.config, -1, inputs[0]!.length),
-    { shape, sources } = routeJoined(inputs, axis);
+  const axis = axisOf(leaf.config, -1, inputs[0]!.length);
+  const { shape, sources } = routeJoined(inputs, axis);
   if (axis < 0) throw unsupported("Concatenate over the batch");
   return [new RoutingLayer(shape, sources)];
 };
@@ -193,8 +193,8 @@ const reshape: Make = ({ leaf, shape }) => {
   const target = (leaf.config["target_shape"] as readonly (number | null)[]).map((extent) =>
     extent === null || extent < 0 ? -1 : extent,
   );
-  const known = target.filter((extent) => extent >= 0).reduce((product, extent) => product * extent, 1),
-    out = target.map((extent) => (extent < 0 ? sizeOf(shape) / known : extent));
+  const known = target.filter((extent) => extent >= 0).reduce((product, extent) => product * extent, 1);
+  const out = target.map((extent) => (extent < 0 ? sizeOf(shape) / known : extent));
   if (sizeOf(out) !== sizeOf(shape))
     throw new StemmaError(
       "ARCHITECTURE_INVALID",
@@ -204,8 +204,8 @@ const reshape: Make = ({ leaf, shape }) => {
 };
 
 const permute: Make = ({ leaf, shape }) => {
-  const dims = (leaf.config["dims"] as readonly number[]).map((dim) => dim - 1),
-    out = dims.map((dim) => shape[dim]!);
+  const dims = (leaf.config["dims"] as readonly number[]).map((dim) => dim - 1);
+  const out = dims.map((dim) => shape[dim]!);
   return [
     new RoutingLayer(
       out,
@@ -224,15 +224,15 @@ const permute: Make = ({ leaf, shape }) => {
 const margins =
   (key: string, sign: 1 | -1): Make =>
   ({ leaf, shape }) => {
-    const [[top, bottom], [left, right]] = marginsOf(leaf, key),
-      [height, width, channels] = shape as readonly [number, number, number];
+    const [[top, bottom], [left, right]] = marginsOf(leaf, key);
+    const [height, width, channels] = shape as readonly [number, number, number];
     const out = [height + sign * (top + bottom), width + sign * (left + right), channels];
     return [
       new RoutingLayer(
         out,
         routeBy(out, shape, ([y, x, c]) => {
-          const row = y! - sign * top,
-            column = x! - sign * left;
+          const row = y! - sign * top;
+          const column = x! - sign * left;
           return row >= 0 && row < height && column >= 0 && column < width ? [row, column, c!] : undefined;
         }),
       ),
@@ -245,8 +245,8 @@ const upSampling: Make = ({ leaf, shape }) => {
     (leaf.config["data_format"] ?? "channels_last") !== "channels_last"
   )
     throw unsupported("UpSampling2D other than nearest with channels last");
-  const [down, across] = pairOf(leaf.config, "size", [2, 2], 2),
-    out = [shape[0]! * down, shape[1]! * across, shape[2]!];
+  const [down, across] = pairOf(leaf.config, "size", [2, 2], 2);
+  const out = [shape[0]! * down, shape[1]! * across, shape[2]!];
   return [
     new RoutingLayer(
       out,
@@ -314,8 +314,8 @@ const makers: Readonly<Record<string, Make>> = {
   Cropping2D: margins("cropping", -1),
   UpSampling2D: upSampling,
   RepeatVector: ({ leaf, shape }) => {
-    const n = numberOf(leaf.config, "n", 1),
-      out = [n, ...shape];
+    const n = numberOf(leaf.config, "n", 1);
+    const out = [n, ...shape];
     return [
       new RoutingLayer(
         out,
@@ -360,8 +360,8 @@ export function compileNetwork(
     const each = known[at]!;
     return "mid" in each ? each : weightBounds(shape, each.bytes, each.planes);
   });
-  const steps: Step[] = [],
-    shapes: Shape[] = [];
+  const steps: Step[] = [];
+  const shapes: Shape[] = [];
   /** Last step of each layer of the architecture. */
   const last: number[] = [];
   architecture.layers.forEach((leaf, index) => {
@@ -374,10 +374,10 @@ export function compileNetwork(
     if (make === undefined) throw unsupported(`layer ${index} (${leaf.className})`);
     if (leaf.inputs.some(({ output }) => output > 0))
       throw unsupported(`layer ${index}, which takes a further output`);
-    const from = leaf.inputs.map(({ layer }) => last[layer]!),
-      owner = leaf.sharedWith ?? index;
-    const weights = bounds.filter((_, at) => places[at]!.layer === owner),
-      inputs = from.map((step) => shapes[step]!);
+    const from = leaf.inputs.map(({ layer }) => last[layer]!);
+    const owner = leaf.sharedWith ?? index;
+    const weights = bounds.filter((_, at) => places[at]!.layer === owner);
+    const inputs = from.map((step) => shapes[step]!);
     let before = from;
     for (const layer of make({ leaf, inputs, shape: inputs[0]!, weights })) {
       before = [steps.push({ layer, inputs: before }) - 1];
@@ -407,8 +407,8 @@ function endOf(
   if (outputs.length !== 1 || outputs[0]!.output !== 0) throw unsupported("a model of several outputs");
   if (layers.filter(({ className }) => className === "InputLayer").length !== 1)
     throw unsupported("a model of several inputs");
-  const output = last[outputs[0]!.layer]!,
-    end = steps[output]!;
+  const output = last[outputs[0]!.layer]!;
+  const end = steps[output]!;
   return end.layer instanceof SoftmaxLayer
     ? { output, ranking: end.inputs[0]!, isSoftmaxed: true }
     : { output, ranking: output, isSoftmaxed: false };

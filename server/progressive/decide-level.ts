@@ -44,8 +44,8 @@ export const decideLevel: DecideLevel = async (
   { architecture, weights, inputs, count, questions },
   onSample,
 ) => {
-  const network = compileNetwork(architecture, weights),
-    size = sizeOf(network.inputShape);
+  const network = compileNetwork(architecture, weights);
+  const size = sizeOf(network.inputShape);
   if (inputs.length !== size * count)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",
@@ -58,20 +58,20 @@ export const decideLevel: DecideLevel = async (
     });
   });
   const answers = questions.map(({ samples }) => new Array<TopK | undefined>(samples.length));
-  let done = 0,
-    tries = 0,
-    successes = 0;
+  let done = 0;
+  let tries = 0;
+  let successes = 0;
   for (const [sample, places] of asked) {
     const passage = pass(network, inputs.subarray(sample * size, (sample + 1) * size));
-    let tighter: Passage | undefined,
-      helped = false;
+    let tighter: Passage | undefined;
+    let helped = false;
     const tightened =
       tries >= enoughTries && tries > enoughTries * successes
         ? undefined
         : (): Passage => (tighter ??= tighten(network, passage));
     for (const { question, place } of places) {
-      const before = tighter,
-        answer = decideTop(network, passage, questions[question]!.top, tightened);
+      const before = tighter;
+      const answer = decideTop(network, passage, questions[question]!.top, tightened);
       answers[question]![place] = answer;
       if (answer !== undefined && tighter !== before) helped = true;
     }

@@ -8,10 +8,10 @@ import type { WeightBounds } from "./weight-bounds.js";
 
 /** Bounds of every weight by the planes that are known, 1 to 3. */
 export function fixedBounds({ shape, exponents, planes }: FixedLevels): WeightBounds {
-  const count = sizeOf(shape),
-    mid = new Float64Array(count),
-    radius = new Float64Array(count),
-    [first, second, third] = planes;
+  const count = sizeOf(shape);
+  const mid = new Float64Array(count);
+  const radius = new Float64Array(count);
+  const [first, second, third] = planes;
   // A magnitude counts steps of 2^(exponent − 149), of which the unknown planes hold the lowest bits; a power
   // of two is exact.
   const steps = Float64Array.from(
@@ -22,8 +22,8 @@ export function fixedBounds({ shape, exponents, planes }: FixedLevels): WeightBo
     let top = first![i]! & 0x7f;
     if (second !== undefined) top = (top << 8) | second[i]!;
     if (third !== undefined) top = (top << 8) | third[i]!;
-    const step = steps[i % steps.length]!,
-      middle = (top + 0.5) * step;
+    const step = steps[i % steps.length]!;
+    const middle = (top + 0.5) * step;
     mid[i] = first![i]! >= 128 ? -middle : middle;
     radius[i] = step / 2;
   }

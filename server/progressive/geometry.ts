@@ -43,16 +43,16 @@ export function windowsOf(
   width: number,
   { size, strides, dilation, padding }: WindowForm,
 ): Windows {
-  const rows = axisOf(height, size[0], strides[0], dilation[0], padding),
-    columns = axisOf(width, size[1], strides[1], dilation[1], padding);
+  const rows = axisOf(height, size[0], strides[0], dilation[0], padding);
+  const columns = axisOf(width, size[1], strides[1], dilation[1], padding);
   if (rows.out < 1 || columns.out < 1)
     throw new StemmaError(
       "ARCHITECTURE_INVALID",
       `A window of ${size.join(" × ")} does not fit an input of ${height} × ${width}. Check the model's architecture.`,
     );
-  const starts = new Int32Array(rows.out * columns.out + 1),
-    taps: number[] = [],
-    positions: number[] = [];
+  const starts = new Int32Array(rows.out * columns.out + 1);
+  const taps: number[] = [];
+  const positions: number[] = [];
   for (let y = 0, p = 0; y < rows.out; y++) {
     for (let x = 0; x < columns.out; x++) {
       for (let dy = 0; dy < size[0]; dy++) {

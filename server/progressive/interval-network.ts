@@ -44,8 +44,8 @@ export function pass(network: IntervalNetwork, sample: ArrayLike<number>): Passa
 
 /** Least value of Σ coefficients·x within bounds, and the size of what was summed. */
 function least({ low, high }: Bounds, coefficients: Float64Array): Constant {
-  let value = 0,
-    magnitude = 0;
+  let value = 0;
+  let magnitude = 0;
   for (let i = 0; i < coefficients.length; i++) {
     const c = coefficients[i]!;
     if (c === 0) continue;
@@ -86,8 +86,8 @@ export function minValueOf(
   start: Float64Array,
   enough: number,
 ): number {
-  const waiting = new Map<number, Float64Array>([[from, start]]),
-    constant: Constant = { value: 0, magnitude: 0 };
+  const waiting = new Map<number, Float64Array>([[from, start]]);
+  const constant: Constant = { value: 0, magnitude: 0 };
   let best = -Infinity;
   for (let at = from; at >= 0; at--) {
     const coefficients = waiting.get(at);
@@ -134,14 +134,14 @@ export function firstOrderLead(
     const middle = out.low.map((low, i) => low + (out.high[i]! - low) / 2);
     return { shape: out.shape, low: middle, high: middle };
   });
-  const start = new Float64Array(points[ranking]!.low.length),
-    waiting = new Map<number, Float64Array>([[ranking, start]]),
-    constant: Constant = { value: 0, magnitude: 0 };
+  const start = new Float64Array(points[ranking]!.low.length);
+  const waiting = new Map<number, Float64Array>([[ranking, start]]);
+  const constant: Constant = { value: 0, magnitude: 0 };
   start[first] = 1;
   start[second] = -1;
   for (let at = ranking; at >= 0; at--) {
-    const coefficients = waiting.get(at),
-      { layer, inputs } = steps[at]!;
+    const coefficients = waiting.get(at);
+    const { layer, inputs } = steps[at]!;
     if (coefficients === undefined) continue;
     if (layer?.back === undefined) {
       constant.value += least(points[at]!, coefficients).value;

@@ -21,15 +21,15 @@ export class RoutingLayer implements BoundLayer {
   ) {}
 
   forward(inputs: readonly Bounds[]): Passed {
-    const [first] = inputs,
-      { sources } = this;
+    const [first] = inputs;
+    const { sources } = this;
     if (sources === undefined) return { out: { shape: this.shape, low: first!.low, high: first!.high } };
     const join = (pick: (bounds: Bounds) => Float64Array): Float64Array => {
       const all = inputs.length === 1 ? pick(first!) : concatenated(inputs.map(pick));
       return Float64Array.from(sources, (source) => (source < 0 ? 0 : all[source]!));
     };
-    const low = join((bounds) => bounds.low),
-      exact = inputs.every((bounds) => bounds.low === bounds.high);
+    const low = join((bounds) => bounds.low);
+    const exact = inputs.every((bounds) => bounds.low === bounds.high);
     return { out: { shape: this.shape, low, high: exact ? low : join((bounds) => bounds.high) } };
   }
 
@@ -74,14 +74,14 @@ export class AddingLayer implements BoundLayer {
   ) {}
 
   forward(inputs: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape),
-      slack = new Float64Array(out.low.length),
-      rounding = gamma(inputs.length + 2),
-      { factor } = this;
+    const out = newBounds(this.shape);
+    const slack = new Float64Array(out.low.length);
+    const rounding = gamma(inputs.length + 2);
+    const { factor } = this;
     for (let i = 0; i < slack.length; i++) {
-      let l = 0,
-        h = 0,
-        reach = 0;
+      let l = 0;
+      let h = 0;
+      let reach = 0;
       for (const { low, high } of inputs) {
         l += low[i]!;
         h += high[i]!;
@@ -102,8 +102,8 @@ export class AddingLayer implements BoundLayer {
     constant: Constant,
   ): void {
     for (let i = 0; i < coefficients.length; i++) {
-      const coefficient = coefficients[i]! * this.factor,
-        error = Math.abs(coefficients[i]!) * slack![i]!;
+      const coefficient = coefficients[i]! * this.factor;
+      const error = Math.abs(coefficients[i]!) * slack![i]!;
       if (coefficient === 0) continue;
       for (const part of into) part[i]! += coefficient;
       constant.value -= error;
@@ -120,14 +120,14 @@ export class MixingLayer implements BoundLayer {
   ) {}
 
   forward(inputs: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape),
-      { kind } = this;
+    const out = newBounds(this.shape);
+    const { kind } = this;
     for (let i = 0; i < out.low.length; i++) {
-      let l = inputs[0]!.low[i]!,
-        h = inputs[0]!.high[i]!;
+      let l = inputs[0]!.low[i]!;
+      let h = inputs[0]!.high[i]!;
       for (const { low, high } of inputs.slice(1)) {
-        const a = low[i]!,
-          b = high[i]!;
+        const a = low[i]!;
+        const b = high[i]!;
         if (kind === "maximum") {
           l = Math.max(l, a);
           h = Math.max(h, b);
@@ -138,8 +138,8 @@ export class MixingLayer implements BoundLayer {
           h = Math.min(h, b);
           continue;
         }
-        const corners = [l * a, l * b, h * a, h * b],
-          error = 2 * unit * Math.max(...corners.map(Math.abs)) + underflow(1);
+        const corners = [l * a, l * b, h * a, h * b];
+        const error = 2 * unit * Math.max(...corners.map(Math.abs)) + underflow(1);
         l = Math.min(...corners) - error;
         h = Math.max(...corners) + error;
       }
@@ -163,8 +163,8 @@ export function routeBy(
   inputShape: readonly number[],
   from: (place: readonly number[]) => readonly number[] | undefined,
 ): Int32Array {
-  const strides = stridesOf(shape),
-    inputStrides = stridesOf(inputShape);
+  const strides = stridesOf(shape);
+  const inputStrides = stridesOf(inputShape);
   return Int32Array.from({ length: sizeOf(shape) }, (_, index) => {
     const place = strides.map((stride, axis) => Math.floor(index / stride) % shape[axis]!);
     const source = from(place);
@@ -179,11 +179,11 @@ export function routeJoined(
   shapes: readonly (readonly number[])[],
   axis: number,
 ): { readonly shape: readonly number[]; readonly sources: Int32Array } {
-  const total = shapes.reduce((sum, shape) => sum + shape[axis]!, 0),
-    shape = shapes[0]!.map((extent, i) => (i === axis ? total : extent));
-  const outer = sizeOf(shape.slice(0, axis)),
-    inner = sizeOf(shape.slice(axis + 1)),
-    sources = new Int32Array(sizeOf(shape));
+  const total = shapes.reduce((sum, shape) => sum + shape[axis]!, 0);
+  const shape = shapes[0]!.map((extent, i) => (i === axis ? total : extent));
+  const outer = sizeOf(shape.slice(0, axis));
+  const inner = sizeOf(shape.slice(axis + 1));
+  const sources = new Int32Array(sizeOf(shape));
   const offsets: number[] = [];
   let ahead = 0;
   for (const each of shapes) {

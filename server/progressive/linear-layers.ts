@@ -29,8 +29,8 @@ function finish(
 ): Passed {
   const out = newBounds(shape);
   for (let i = 0; i < middle.length; i++) {
-    const slack = error[i]! * guard,
-      radius = (slack + carried[i]!) * guard;
+    const slack = error[i]! * guard;
+    const radius = (slack + carried[i]!) * guard;
     error[i] = slack;
     // Every partial sum is at most Σ|w·x|, of which the error is γ times or more.
     if (slack / rounding < largestFloat32) setBounds(out, i, middle[i]! - radius, middle[i]! + radius);
@@ -76,19 +76,19 @@ export class SummingLayer implements BoundLayer {
   }
 
   forward([input]: readonly Bounds[]): Passed {
-    const { mid, radius, reach } = spreadOf(input!),
-      {
-        inputs,
-        outputs,
-        windows: { starts, taps, positions },
-        kernel,
-      } = this;
-    const count = starts.length - 1,
-      weights = kernel.mid,
-      errors = this.#error;
-    const middle = new Float64Array(count * outputs),
-      error = new Float64Array(count * outputs),
-      carried = new Float64Array(count * outputs);
+    const { mid, radius, reach } = spreadOf(input!);
+    const {
+      inputs,
+      outputs,
+      windows: { starts, taps, positions },
+      kernel,
+    } = this;
+    const count = starts.length - 1;
+    const weights = kernel.mid;
+    const errors = this.#error;
+    const middle = new Float64Array(count * outputs);
+    const error = new Float64Array(count * outputs);
+    const carried = new Float64Array(count * outputs);
     for (let p = 0; p < count; p++) {
       const base = p * outputs;
       middle.set(this.#start, base);
@@ -96,9 +96,9 @@ export class SummingLayer implements BoundLayer {
       for (let at = starts[p]!; at < starts[p + 1]!; at++) {
         let w = taps[at]! * inputs * outputs;
         for (let i = positions[at]! * inputs, end = i + inputs; i < end; i++, w += outputs) {
-          const m = mid[i]!,
-            a = reach[i]!,
-            r = radius[i]!;
+          const m = mid[i]!;
+          const a = reach[i]!;
+          const r = radius[i]!;
           // Zero times a finite weight is zero, without rounding.
           if (a === 0 && kernel.finite) continue;
           if (r === 0)
@@ -151,11 +151,11 @@ export class SummingLayer implements BoundLayer {
             continue;
           }
           // Four sums in parallel: a single one waits for each of its additions.
-          let a = 0,
-            b = 0,
-            c = 0,
-            d = 0,
-            j = 0;
+          let a = 0;
+          let b = 0;
+          let c = 0;
+          let d = 0;
+          let j = 0;
           for (; j + 4 <= outputs; j += 4) {
             a += mid[w + j]! * coefficients[base + j]!;
             b += mid[w + j + 1]! * coefficients[base + j + 1]!;
@@ -206,8 +206,8 @@ export class DepthwiseLayer implements BoundLayer {
     private readonly kernel: WeightBounds,
     bias: WeightBounds | undefined,
   ) {
-    const outputs = channels * multiplier,
-      terms = kernel.mid.length / outputs + 1;
+    const outputs = channels * multiplier;
+    const terms = kernel.mid.length / outputs + 1;
     this.#rounding = gamma(terms);
     this.#error = errorOf(kernel, this.#rounding);
     [this.#start, this.#startError] = startOf(bias, outputs, terms);
@@ -218,27 +218,27 @@ export class DepthwiseLayer implements BoundLayer {
   }
 
   forward([input]: readonly Bounds[]): Passed {
-    const { mid, radius, reach } = spreadOf(input!),
-      {
-        channels,
-        multiplier,
-        windows: { starts, taps, positions },
-        kernel,
-      } = this;
-    const outputs = channels * multiplier,
-      count = starts.length - 1,
-      weights = kernel.mid,
-      errors = this.#error;
-    const middle = new Float64Array(count * outputs),
-      error = new Float64Array(count * outputs),
-      carried = new Float64Array(count * outputs);
+    const { mid, radius, reach } = spreadOf(input!);
+    const {
+      channels,
+      multiplier,
+      windows: { starts, taps, positions },
+      kernel,
+    } = this;
+    const outputs = channels * multiplier;
+    const count = starts.length - 1;
+    const weights = kernel.mid;
+    const errors = this.#error;
+    const middle = new Float64Array(count * outputs);
+    const error = new Float64Array(count * outputs);
+    const carried = new Float64Array(count * outputs);
     for (let p = 0; p < count; p++) {
       const base = p * outputs;
       middle.set(this.#start, base);
       error.set(this.#startError, base);
       for (let at = starts[p]!; at < starts[p + 1]!; at++) {
-        let w = taps[at]! * outputs,
-          out = base;
+        let w = taps[at]! * outputs;
+        let out = base;
         for (let i = positions[at]! * channels, end = i + channels; i < end; i++) {
           for (let m = 0; m < multiplier; m++, w++, out++) {
             const weight = weights[w]!;
@@ -260,18 +260,18 @@ export class DepthwiseLayer implements BoundLayer {
     constant: Constant,
   ): void {
     const {
-        channels,
-        multiplier,
-        windows: { starts, taps, positions },
-        kernel: { mid },
-      } = this,
-      outputs = channels * multiplier;
+      channels,
+      multiplier,
+      windows: { starts, taps, positions },
+      kernel: { mid },
+    } = this;
+    const outputs = channels * multiplier;
     for (let p = 0; p < starts.length - 1; p++) {
       const base = p * outputs;
       if (addConstants(coefficients, base, outputs, this.#start, slack!, constant) === 0) continue;
       for (let at = starts[p]!; at < starts[p + 1]!; at++) {
-        let w = taps[at]! * outputs,
-          out = base;
+        let w = taps[at]! * outputs;
+        let out = base;
         for (let i = positions[at]! * channels, end = i + channels; i < end; i++)
           for (let m = 0; m < multiplier; m++, w++, out++) into![i]! += mid[w]! * coefficients[out]!;
       }

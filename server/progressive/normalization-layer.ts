@@ -35,15 +35,15 @@ export class NormalizationLayer implements BoundLayer {
     this.#slope = new Float64Array(channels);
     this.#slopeRadius = new Float64Array(channels);
     for (let c = 0; c < channels; c++) {
-      const least = variance.mid[c]! - variance.radius[c]! + epsilon * (1 - unit),
-        most = variance.mid[c]! + variance.radius[c]! + epsilon * (1 + unit);
+      const least = variance.mid[c]! - variance.radius[c]! + epsilon * (1 - unit);
+      const most = variance.mid[c]! + variance.radius[c]! + epsilon * (1 + unit);
       // A negative variance gives NaN in both directions.
-      const low = least > 0 ? 1 / Math.sqrt(most) : NaN,
-        high = 1 / Math.sqrt(least),
-        middle = (low + high) / 2,
-        radius = (high - low) / 2 + high * 2 ** -48;
-      const g = gamma?.mid[c] ?? 1,
-        r = gamma?.radius[c] ?? 0;
+      const low = least > 0 ? 1 / Math.sqrt(most) : NaN;
+      const high = 1 / Math.sqrt(least);
+      const middle = (low + high) / 2;
+      const radius = (high - low) / 2 + high * 2 ** -48;
+      const g = gamma?.mid[c] ?? 1;
+      const r = gamma?.radius[c] ?? 0;
       this.#slope[c] = g * middle;
       this.#slopeRadius[c] = (Math.abs(g) * radius + r * (middle + radius)) * guard;
     }
@@ -54,17 +54,17 @@ export class NormalizationLayer implements BoundLayer {
   }
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape),
-      { low, high } = input!,
-      slack = new Float64Array(low.length),
-      { channels } = this;
+    const out = newBounds(this.shape);
+    const { low, high } = input!;
+    const slack = new Float64Array(low.length);
+    const { channels } = this;
     for (let i = 0; i < low.length; i++) {
-      const c = i % channels,
-        slope = this.#slope[c]!,
-        steepest = Math.abs(slope) + this.#slopeRadius[c]!;
-      const x = Math.max(Math.abs(low[i]!), Math.abs(high[i]!)),
-        m = Math.abs(this.#mean[c]!) + this.#meanRadius[c]!,
-        b = Math.abs(this.#beta[c]!) + this.#betaRadius[c]!;
+      const c = i % channels;
+      const slope = this.#slope[c]!;
+      const steepest = Math.abs(slope) + this.#slopeRadius[c]!;
+      const x = Math.max(Math.abs(low[i]!), Math.abs(high[i]!));
+      const m = Math.abs(this.#mean[c]!) + this.#meanRadius[c]!;
+      const b = Math.abs(this.#beta[c]!) + this.#betaRadius[c]!;
       const error =
         (this.#slopeRadius[c]! * (x + m) +
           Math.abs(slope) * this.#meanRadius[c]! +
@@ -73,9 +73,9 @@ export class NormalizationLayer implements BoundLayer {
           underflow(4) * (1 + steepest)) *
         guard;
       slack[i] = error;
-      const shift = this.#beta[c]! - slope * this.#mean[c]!,
-        first = slope * low[i]! + shift,
-        second = slope * high[i]! + shift;
+      const shift = this.#beta[c]! - slope * this.#mean[c]!;
+      const first = slope * low[i]! + shift;
+      const second = slope * high[i]! + shift;
       setBounds(out, i, Math.min(first, second) - error, Math.max(first, second) + error);
     }
     return { out, slack };
@@ -91,9 +91,9 @@ export class NormalizationLayer implements BoundLayer {
     for (let i = 0; i < coefficients.length; i++) {
       const coefficient = coefficients[i]!;
       if (coefficient === 0) continue;
-      const c = i % this.channels,
-        slope = this.#slope[c]!,
-        size = Math.abs(coefficient);
+      const c = i % this.channels;
+      const slope = this.#slope[c]!;
+      const size = Math.abs(coefficient);
       into![i]! += coefficient * slope;
       constant.value += coefficient * (this.#beta[c]! - slope * this.#mean[c]!) - size * slack![i]!;
       constant.magnitude += size * (Math.abs(this.#beta[c]!) + Math.abs(slope * this.#mean[c]!) + slack![i]!);

@@ -16,16 +16,16 @@ export class MaxPoolingLayer implements BoundLayer {
   ) {}
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape),
-      {
-        channels,
-        windows: { starts, positions },
-      } = this,
-      { low, high } = input!;
+    const out = newBounds(this.shape);
+    const {
+      channels,
+      windows: { starts, positions },
+    } = this;
+    const { low, high } = input!;
     for (let p = 0; p < starts.length - 1; p++) {
       for (let c = 0; c < channels; c++) {
-        let l = -Infinity,
-          h = -Infinity;
+        let l = -Infinity;
+        let h = -Infinity;
         for (let at = starts[p]!; at < starts[p + 1]!; at++) {
           const i = positions[at]! * channels + c;
           // Math.max hands a NaN on.
@@ -50,10 +50,10 @@ export class MaxPoolingLayer implements BoundLayer {
     constant: Constant,
   ): void {
     const {
-        channels,
-        windows: { starts, positions },
-      } = this,
-      { low, high } = input!;
+      channels,
+      windows: { starts, positions },
+    } = this;
+    const { low, high } = input!;
     for (let p = 0; p < starts.length - 1; p++) {
       for (let c = 0; c < channels; c++) {
         const coefficient = coefficients[p * channels + c]!;
@@ -91,20 +91,20 @@ export class AveragePoolingLayer implements BoundLayer {
   ) {}
 
   forward([input]: readonly Bounds[]): Passed {
-    const out = newBounds(this.shape),
-      {
-        channels,
-        windows: { starts, positions },
-      } = this,
-      { low, high } = input!;
+    const out = newBounds(this.shape);
+    const {
+      channels,
+      windows: { starts, positions },
+    } = this;
+    const { low, high } = input!;
     const slack = new Float64Array(out.low.length);
     for (let p = 0; p < starts.length - 1; p++) {
-      const count = starts[p + 1]! - starts[p]!,
-        rounding = gamma(count + 2);
+      const count = starts[p + 1]! - starts[p]!;
+      const rounding = gamma(count + 2);
       for (let c = 0; c < channels; c++) {
-        let l = 0,
-          h = 0,
-          reach = 0;
+        let l = 0;
+        let h = 0;
+        let reach = 0;
         for (let at = starts[p]!; at < starts[p + 1]!; at++) {
           const i = positions[at]! * channels + c;
           l += low[i]!;

@@ -84,9 +84,9 @@ class Question {
 /** @throws PROGRESSIVE_UNSUPPORTED, ARCHITECTURE_MISMATCH, and what the ports throw */
 export async function evaluateProgressively(request: ProgressiveRequest): Promise<ProgressiveReport> {
   const { architecture, weights, inputs, count, tops, decide = decideLevel, onProgress } = request;
-  const places = weightSlots(architecture),
-    questions = tops.map((top) => new Question(top, count)),
-    levels: LevelReport[] = [];
+  const places = weightSlots(architecture);
+  const questions = tops.map((top) => new Question(top, count));
+  const levels: LevelReport[] = [];
   const report = (level: number, before: readonly (readonly number[])[], readBytes: number): void => {
     levels.push({
       level,
@@ -148,15 +148,15 @@ async function answerByForward(
   questions: readonly Question[],
   report: (before: readonly (readonly number[])[]) => Promise<void>,
 ): Promise<readonly boolean[] | undefined> {
-  const before = questions.map((question) => question.open()),
-    open = new Set(before.flat());
+  const before = questions.map((question) => question.open());
+  const open = new Set(before.flat());
   const samples = compare
     ? Array.from({ length: count }, (_, sample) => sample)
     : [...open].sort((a, b) => a - b);
   if (samples.length === 0) return undefined;
-  const outputs = await forward(samples),
-    width = outputs.length / samples.length,
-    equal = questions.map(() => true);
+  const outputs = await forward(samples);
+  const width = outputs.length / samples.length;
+  const equal = questions.map(() => true);
   samples.forEach((sample, row) => {
     const own = outputs.subarray(row * width, (row + 1) * width);
     questions.forEach((question, at) => {

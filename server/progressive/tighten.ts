@@ -28,11 +28,11 @@ function isWorthIt({ steps }: IntervalNetwork, passage: Passage, step: number): 
 
 /** The same sample, passed again with narrow layers tightened; the same passage where there are none. */
 export function tighten(network: IntervalNetwork, passage: Passage): Passage {
-  const tightened: Passed[] = [],
-    changed = new Set<number>();
+  const tightened: Passed[] = [];
+  const changed = new Set<number>();
   network.steps.forEach(({ layer, inputs }, step) => {
-    const again = layer !== undefined && inputs.some((input) => changed.has(input)),
-      passed = again ? layer.forward(inputs.map((input) => tightened[input]!.out)) : passage[step]!;
+    const again = layer !== undefined && inputs.some((input) => changed.has(input));
+    const passed = again ? layer.forward(inputs.map((input) => tightened[input]!.out)) : passage[step]!;
     tightened.push(passed);
     if (again) changed.add(step);
     // The outputs that are ranked are gone back from anyway, in pairs.
@@ -44,8 +44,8 @@ export function tighten(network: IntervalNetwork, passage: Passage): Passage {
 }
 
 function tightenedBounds(network: IntervalNetwork, passage: Passage, step: number): Bounds {
-  const { shape, low, high } = passage[step]!.out,
-    out = newBounds(shape);
+  const { shape, low, high } = passage[step]!.out;
+  const out = newBounds(shape);
   for (let neuron = 0; neuron < low.length; neuron++) {
     const bound = (sign: 1 | -1): number => {
       const start = new Float64Array(low.length);

@@ -40,8 +40,8 @@ export function agrees(decided: TopK, full: TopK | undefined): boolean {
  * exponentials err by less than 2⁻¹⁶ of themselves, e^(x − m) is far above the smallest float32, and 2⁻¹⁴
  * exceeds both errors.
  */
-const softmaxLead = 2 ** -14,
-  softmaxReach = 70;
+const softmaxLead = 2 ** -14;
+const softmaxReach = 70;
 /** More pairs than this that bounds leave open are not worth going back for. */
 const mostPairs = 100;
 
@@ -70,22 +70,22 @@ const mostMissed = 6;
 
 /** Whether tighter bounds may decide the hardest pair: the last class inside against the first outside. */
 function isPromising(network: IntervalNetwork, passage: Passage, k: number): boolean {
-  const { out } = passage[network.ranking]!,
-    { low, high } = out;
+  const { out } = passage[network.ranking]!;
+  const { low, high } = out;
   if (k >= low.length || hasAnything(out)) return false;
-  const order = Array.from(low, (_, i) => i).sort((a, b) => low[b]! + high[b]! - low[a]! - high[a]!),
-    [last, next] = [order[k - 1]!, order[k]!];
+  const order = Array.from(low, (_, i) => i).sort((a, b) => low[b]! + high[b]! - low[a]! - high[a]!);
+  const [last, next] = [order[k - 1]!, order[k]!];
   return low[last]! - high[next]! > -mostMissed * firstOrderLead(network, passage, last, next);
 }
 
 function decideBy(network: IntervalNetwork, passage: Passage, k: number): TopK | undefined {
-  const { low, high } = passage[network.ranking]!.out,
-    n = low.length;
+  const { low, high } = passage[network.ranking]!.out;
+  const n = low.length;
   if (hasAnything(passage[network.ranking]!.out)) return undefined;
   const order = Array.from(low, (_, i) => i).sort((a, b) => low[b]! + high[b]! - low[a]! - high[a]! || a - b);
-  const inside = order.slice(0, k),
-    outside = order.slice(k),
-    lead = network.isSoftmaxed ? softmaxLead : 0;
+  const inside = order.slice(0, k);
+  const outside = order.slice(k);
+  const lead = network.isSoftmaxed ? softmaxLead : 0;
   const highest = high.reduce((most, each) => Math.max(most, each), -Infinity);
   if (network.isSoftmaxed && n > k && inside.some((i) => low[i]! < highest - softmaxReach)) return undefined;
   const exceeds = (i: number, j: number): boolean => low[i]! - high[j]! > lead;

@@ -34,14 +34,14 @@ export function weightBounds(shape: readonly number[], bytes: Uint8Array, planes
       { expected: 4 * count, actual: bytes.length },
     );
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const mid = new Float64Array(count),
-    radius = new Float64Array(count),
-    unknown = planes >= allPlanes ? 0 : 2 ** (8 * (allPlanes - planes)) - 1;
+  const mid = new Float64Array(count);
+  const radius = new Float64Array(count);
+  const unknown = planes >= allPlanes ? 0 : 2 ** (8 * (allPlanes - planes)) - 1;
   let finite = true;
   for (let i = 0; i < count; i++) {
-    const word = view.getUint32(4 * i, true),
-      least = word & 0x7fffffff & ~unknown,
-      most = least | unknown;
+    const word = view.getUint32(4 * i, true);
+    const least = word & 0x7fffffff & ~unknown;
+    const most = least | unknown;
     if (most >= 0x7f800000) {
       mid[i] = NaN;
       radius[i] = NaN;
@@ -50,17 +50,17 @@ export function weightBounds(shape: readonly number[], bytes: Uint8Array, planes
     }
     // Two float32 at most a factor 2⁸ apart with 24 bits each: sum, difference and their halves are exact in
     // float64.
-    const low = magnitudeOf(least),
-      high = magnitudeOf(most),
-      middle = (low + high) / 2;
+    const low = magnitudeOf(least);
+    const high = magnitudeOf(most);
+    const middle = (low + high) / 2;
     mid[i] = word >>> 31 === 1 ? -middle : middle;
     radius[i] = (high - low) / 2;
   }
   return { shape, mid, radius, finite };
 }
 
-const word = new Uint32Array(1),
-  float = new Float32Array(word.buffer);
+const word = new Uint32Array(1);
+const float = new Float32Array(word.buffer);
 /** Of a float32 without its sign, by its bits; finite ones only. */
 function magnitudeOf(bits: number): number {
   word[0] = bits;

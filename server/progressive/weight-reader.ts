@@ -65,8 +65,8 @@ export function storedReader(
   return {
     totalBytes: headers.reduce((sum, _, leaf) => sum + stored.storedBytes(leaf), 0),
     async read(leaf, level) {
-      const { shape } = headers[leaf]!,
-        planes = planesAt(shape, level);
+      const { shape } = headers[leaf]!;
+      const planes = planesAt(shape, level);
       const fixed = planes > fixedPlaneCount ? undefined : await stored.readFixedPlanes(leaf, planes);
       if (fixed !== undefined) return { bounds: fixedBounds(fixed.levels), readBytes: fixed.readBytes };
       const { bytes, readBytes, known = planes } = await stored.readHighPlanes(leaf, planes);
@@ -99,8 +99,8 @@ export function fixedReader(
   return {
     totalBytes,
     read(leaf, level) {
-      const tensor = tensors[leaf]!,
-        encoded = laidOut[leaf];
+      const tensor = tensors[leaf]!;
+      const encoded = laidOut[leaf];
       if (encoded === undefined)
         return Promise.resolve({
           bounds: weightBounds(tensor.shape, tensor.bytes, allPlanes),

@@ -123,26 +123,26 @@ function outputExtent(
 
 /** Adds one drawn layer behind `from`. */
 function addLayer(net: NetworkDrawing, from: number): number {
-  const [height, width, channels] = net.shapes[from] as readonly [number, number, number],
-    { stream } = net;
+  const [height, width, channels] = net.shapes[from] as readonly [number, number, number];
+  const { stream } = net;
   const extents = (window: Parameters<typeof outputExtent>[1]): readonly [number, number] => [
     outputExtent(height, window),
     outputExtent(width, window),
   ];
-  const size = 1 + stream.integer(3),
-    dilation = stream.integer(4) === 0 ? 2 : 1,
-    stride = dilation > 1 ? 1 : 1 + stream.integer(2),
-    fits = height > (size - 1) * dilation && width > (size - 1) * dilation;
-  const padding = fits ? net.pick(["same", "valid"]) : "same",
-    place = extents({ size, stride, dilation, padding });
+  const size = 1 + stream.integer(3);
+  const dilation = stream.integer(4) === 0 ? 2 : 1;
+  const stride = dilation > 1 ? 1 : 1 + stream.integer(2);
+  const fits = height > (size - 1) * dilation && width > (size - 1) * dilation;
+  const padding = fits ? net.pick(["same", "valid"]) : "same";
+  const place = extents({ size, stride, dilation, padding });
   const window = {
-      kernel_size: [size, size],
-      strides: [stride, stride],
-      padding,
-      dilation_rate: [dilation, dilation],
-      data_format: "channels_last",
-    },
-    useBias = stream.integer(3) > 0;
+    kernel_size: [size, size],
+    strides: [stride, stride],
+    padding,
+    dilation_rate: [dilation, dilation],
+    data_format: "channels_last",
+  };
+  const useBias = stream.integer(3) > 0;
   const bias = (count: number): { name: string; shape: readonly number[] }[] =>
     useBias ? [{ name: "bias", shape: [count] }] : [];
   switch (stream.integer(13)) {
@@ -204,12 +204,12 @@ function addLayer(net: NetworkDrawing, from: number): number {
     case 5:
     case 6: {
       const pool = {
-          pool_size: [size, size],
-          strides: [stride, stride],
-          padding: dilation > 1 ? "same" : padding,
-          data_format: "channels_last",
-        },
-        after = [...extents({ size, stride, dilation: 1, padding: pool.padding }), channels];
+        pool_size: [size, size],
+        strides: [stride, stride],
+        padding: dilation > 1 ? "same" : padding,
+        data_format: "channels_last",
+      };
+      const after = [...extents({ size, stride, dilation: 1, padding: pool.padding }), channels];
       return net.add(net.pick(["MaxPooling2D", "AveragePooling2D"]), pool, [from], { shape: after });
     }
     case 7:
@@ -296,8 +296,8 @@ export function drawNetwork(
   seed: number,
   options: { readonly scale?: Scale; readonly samples?: number } = {},
 ): DrawnNetwork {
-  const stream = new Streams(String(seed), 0).stream("network"),
-    { samples = 3 } = options;
+  const stream = new Streams(String(seed), 0).stream("network");
+  const { samples = 3 } = options;
   const net = new NetworkDrawing(
     stream,
     options.scale ?? (["usual", "usual", "usual", "mixed", "tiny", "huge"] as const)[stream.integer(6)]!,
@@ -305,15 +305,15 @@ export function drawNetwork(
   const shape = [4 + stream.integer(4), 4 + stream.integer(4), 1 + stream.integer(3)];
   let at = net.add("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, [], { shape });
   for (let layers = stream.integer(6); layers >= 0; layers--) at = addLayer(net, at);
-  const [height, width, channels] = net.shapes[at] as readonly [number, number, number],
-    flat = height * width * channels;
+  const [height, width, channels] = net.shapes[at] as readonly [number, number, number];
+  const flat = height * width * channels;
   const end = net.pick(["Flatten", "GlobalAveragePooling2D", "GlobalMaxPooling2D"]);
   at = net.add(end, end === "Flatten" ? {} : { data_format: "channels_last" }, [at], {
     shape: [end === "Flatten" ? flat : channels],
   });
   for (let hidden = stream.integer(3); hidden > 0; hidden--) {
-    const before = net.shapes[at]![0]!,
-      units = 2 + stream.integer(8);
+    const before = net.shapes[at]![0]!;
+    const units = 2 + stream.integer(8);
     at = net.add("Dense", { units, activation: net.pick(activationNames), use_bias: true }, [at], {
       shape: [units],
       weights: [
@@ -322,9 +322,9 @@ export function drawNetwork(
       ],
     });
   }
-  const inputs = net.shapes[at]![0]!,
-    classes = 2 + stream.integer(9),
-    activation = net.pick(["linear", "linear", "softmax", "sigmoid"]);
+  const inputs = net.shapes[at]![0]!;
+  const classes = 2 + stream.integer(9);
+  const activation = net.pick(["linear", "linear", "softmax", "sigmoid"]);
   net.add("Dense", { units: classes, activation, use_bias: true }, [at], {
     shape: [classes],
     weights: [

@@ -16,8 +16,8 @@ it(
   "answers as the full precision does, from part of the bytes where that is certain, and refuses what has no classes",
   { timeout: 240_000 },
   async () => {
-    const home = await mkdtemp(join(tmpdir(), "stemma-progressive-")),
-      fleet = "local";
+    const home = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
+    const fleet = "local";
     const operations = await openLocalOperations({ home });
     try {
       await operations.addDataset({
@@ -59,8 +59,8 @@ it(
             40,
           );
         // Fixed planes decide with two bytes what the order of IEEE 754 needs three for.
-        const known = report.levels.filter(({ level }) => level <= (layout === "fixed" ? 2 : 3)),
-          answered = known.reduce((sum, { tops }) => sum + tops[0]!.decided, 0);
+        const known = report.levels.filter(({ level }) => level <= (layout === "fixed" ? 2 : 3));
+        const answered = known.reduce((sum, { tops }) => sum + tops[0]!.decided, 0);
         assert.ok(answered >= 36, `${answered} of 40 answered before all bytes were known (${layout})`);
         // What lies raw is read whole.
         assert.ok(
@@ -109,10 +109,10 @@ it(
 );
 
 it("reads no more of byte planes and fixed planes than the answers need", { timeout: 120_000 }, async () => {
-  const path = await mkdtemp(join(tmpdir(), "stemma-progressive-")),
-    home = await openNodeHome(path),
-    fleets = openFleets(home),
-    fleet = "local";
+  const path = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
+  const home = await openNodeHome(path);
+  const fleets = openFleets(home);
+  const fleet = "local";
   const operations = localOperations({ home, fleets, version: "test" });
   try {
     await operations.addDataset({
@@ -130,9 +130,9 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
       seed: "3",
       parameters: { epochs: 2, model: "lenet-5" },
     });
-    const { objects, leaves } = await fleets.get(fleet),
-      own = await leaves(summary.versionId),
-      ask = { fleet, model: "pictures", data: "shapes", limit: 30 };
+    const { objects, leaves } = await fleets.get(fleet);
+    const own = await leaves(summary.versionId);
+    const ask = { fleet, model: "pictures", data: "shapes", limit: 30 };
     const answered: number[] = [];
     for (const [layout, code] of [
       ["planes", encodingCodes.planes],
@@ -179,8 +179,8 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
 it("answers through a server as it does at home", { timeout: 120_000 }, async () => {
   const server = await startTestServer();
   try {
-    const door = connectOperations({ socketPath: server.handle.socketPath }, 20),
-      fleet = testFleet;
+    const door = connectOperations({ socketPath: server.handle.socketPath }, 20);
+    const fleet = testFleet;
     await door.addDataset({
       fleet,
       name: "shapes",

@@ -37,8 +37,8 @@ describe("bounds from fixed planes", () => {
         const { code, bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" });
         if (code !== encodingCodes.fixedPlanes) return;
         encoded++;
-        const values = new Float32Array(tensor.bytes.slice().buffer),
-          widths: number[] = [];
+        const values = new Float32Array(tensor.bytes.slice().buffer);
+        const widths: number[] = [];
         for (const known of [1, 2, 3]) {
           const { mid, radius, finite } = fixedBounds(codec.decodeFixedLevels(tensor, bytes, known));
           values.forEach((value, i) => {
@@ -58,13 +58,13 @@ describe("bounds from fixed planes", () => {
   });
 
   it("place a weight within 1/128 of its channel's largest by one byte", () => {
-    const stream = new Streams("3", 0).stream("weights"),
-      values = Float32Array.from(
-        { length: 8000 },
-        () => (stream.uniform() + stream.uniform() + stream.uniform() - 1.5) * 0.1,
-      );
-    const tensor: Tensor = { dtype: "F32", shape: [200, 40], bytes: new Uint8Array(values.buffer) },
-      { bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" });
+    const stream = new Streams("3", 0).stream("weights");
+    const values = Float32Array.from(
+      { length: 8000 },
+      () => (stream.uniform() + stream.uniform() + stream.uniform() - 1.5) * 0.1,
+    );
+    const tensor: Tensor = { dtype: "F32", shape: [200, 40], bytes: new Uint8Array(values.buffer) };
+    const { bytes } = codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" });
     const { radius } = fixedBounds(codec.decodeFixedLevels(tensor, bytes, 1));
     for (let channel = 0; channel < 40; channel++) {
       const largest = values.reduce(

@@ -41,8 +41,8 @@ after(() => {
 
 /** The real forward pass, `count` samples at once. */
 function forward({ architecture, tensors }: DrawnNetwork, inputs: Float32Array, count: number): Float32Array {
-  const { tf } = backend,
-    model = buildTrainable(tf, architecture, tensors);
+  const { tf } = backend;
+  const model = buildTrainable(tf, architecture, tensors);
   try {
     return tf.tidy(() =>
       model
@@ -66,9 +66,9 @@ describe("progressive evaluation, against the real forward pass", () => {
     let finite = 0;
     fc.assert(
       fc.property(seeds, (seed) => {
-        const drawn = drawNetwork(seed),
-          outputs = forward(drawn, drawn.inputs, drawn.sampleCount),
-          size = drawn.inputs.length / drawn.sampleCount;
+        const drawn = drawNetwork(seed);
+        const outputs = forward(drawn, drawn.inputs, drawn.sampleCount);
+        const size = drawn.inputs.length / drawn.sampleCount;
         for (let planes = 1; planes <= 4; planes++) {
           const network = compileNetwork(
             drawn.architecture,
@@ -97,12 +97,12 @@ describe("progressive evaluation, against the real forward pass", () => {
   });
 
   it("bounds gone back for hold too: of narrow layers, and of what one output leads another by", () => {
-    let tighter = 0,
-      better = 0;
+    let tighter = 0;
+    let better = 0;
     fc.assert(
       fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
-        const drawn = drawNetwork(seed, { samples: 2 }),
-          size = drawn.inputs.length / drawn.sampleCount;
+        const drawn = drawNetwork(seed, { samples: 2 });
+        const size = drawn.inputs.length / drawn.sampleCount;
         const network = compileNetwork(
           drawn.architecture,
           drawn.tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
@@ -119,9 +119,9 @@ describe("progressive evaluation, against the real forward pass", () => {
           drawn.sampleCount,
         );
         for (let sample = 0; sample < drawn.sampleCount; sample++) {
-          const row = outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes),
-            first = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size)),
-            second = tighten(network, first);
+          const row = outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes);
+          const first = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size));
+          const second = tighten(network, first);
           if (second !== first) tighter++;
           for (const passage of [first, second]) {
             const { low, high } = passage[network.ranking]!.out;
@@ -132,8 +132,8 @@ describe("progressive evaluation, against the real forward pass", () => {
               );
             });
             for (let i = 0; i < row.length; i++) {
-              const j = (i + 1) % row.length,
-                lead = minLead(network, passage, network.ranking, i, j, Infinity);
+              const j = (i + 1) % row.length;
+              const lead = minLead(network, passage, network.ranking, i, j, Infinity);
               assert.ok(
                 lead <= row[i]! - row[j]! || lead === -Infinity,
                 `seed ${seed}, ${planes} bytes, sample ${sample}: output ${i} leads ${j} by ${row[i]! - row[j]!}, less than ${lead}`,
@@ -160,11 +160,11 @@ describe("progressive evaluation, against the real forward pass", () => {
   it("bounds hold what exact arithmetic would give: a network in float64, written by hand", () => {
     fc.assert(
       fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
-        const stream = new Streams(String(seed), 0).stream("chain"),
-          draw = (count: number): number[] =>
-            Array.from({ length: count }, () => Math.fround(stream.uniformBetween(-1, 1)));
-        const [kernel, bias, dense, last] = [draw(3 * 3 * 2 * 4), draw(4), draw(4 * 3), draw(3)] as const,
-          sample = draw(6 * 6 * 2);
+        const stream = new Streams(String(seed), 0).stream("chain");
+        const draw = (count: number): number[] =>
+          Array.from({ length: count }, () => Math.fround(stream.uniformBetween(-1, 1)));
+        const [kernel, bias, dense, last] = [draw(3 * 3 * 2 * 4), draw(4), draw(4 * 3), draw(3)] as const;
+        const sample = draw(6 * 6 * 2);
         const leaf = (
           className: string,
           config: Record<string, unknown>,
@@ -200,10 +200,10 @@ describe("progressive evaluation, against the real forward pass", () => {
           floatTensor([3], last),
         ];
         const network = compileNetwork(
-            { layers, outputs: [{ layer: 3, output: 0 }] },
-            tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
-          ),
-          { low, high } = pass(network, sample)[network.output]!.out;
+          { layers, outputs: [{ layer: 3, output: 0 }] },
+          tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
+        );
+        const { low, high } = pass(network, sample)[network.output]!.out;
         const means = [0, 1, 2, 3].map((filter) => {
           let sum = 0;
           for (let y = 0; y < 4; y++)
@@ -302,8 +302,8 @@ function requestOf(
   drawn: DrawnNetwork,
   layout: "planes" | "fixed" = "planes",
 ): Omit<ProgressiveRequest, "tops"> {
-  const { architecture, tensors, inputs, sampleCount } = drawn,
-    size = inputs.length / sampleCount;
+  const { architecture, tensors, inputs, sampleCount } = drawn;
+  const size = inputs.length / sampleCount;
   const readHighPlanes = (
     leaf: number,
     planes: number,

@@ -41,8 +41,8 @@ const number = fc.oneof(
 
 /** Σ coefficient·f is at least slope·x + offset. */
 function lineOf(layer: ActivationLayer, bounds: Bounds, coefficient: number): readonly [number, number] {
-  const into = new Float64Array(1),
-    constant: Constant = { value: 0, magnitude: 0 };
+  const into = new Float64Array(1);
+  const constant: Constant = { value: 0, magnitude: 0 };
   layer.back(Float64Array.of(coefficient), { out: bounds }, [bounds], [into], constant);
   return [into[0]!, constant.value];
 }
@@ -56,21 +56,21 @@ describe("activations over bounds", () => {
           number,
           fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 5, maxLength: 5 }),
           (a, b, shares) => {
-            const low = Math.min(a, b),
-              high = Math.max(a, b),
-              bounds: Bounds = { shape: [1], low: Float64Array.of(low), high: Float64Array.of(high) },
-              layer = new ActivationLayer([1], activation);
-            const { out } = layer.forward([bounds]),
-              [below, belowOffset] = lineOf(layer, bounds, 1),
-              [above, aboveOffset] = lineOf(layer, bounds, -1);
+            const low = Math.min(a, b);
+            const high = Math.max(a, b);
+            const bounds: Bounds = { shape: [1], low: Float64Array.of(low), high: Float64Array.of(high) };
+            const layer = new ActivationLayer([1], activation);
+            const { out } = layer.forward([bounds]);
+            const [below, belowOffset] = lineOf(layer, bounds, 1);
+            const [above, aboveOffset] = lineOf(layer, bounds, -1);
             for (const at of [
               low,
               high,
               ...shares.map((share) => low + share * (high - low)),
               ...shares.map((share) => 80 * share - 40),
             ]) {
-              const x = Math.min(high, Math.max(low, at)),
-                y = activation.value(x);
+              const x = Math.min(high, Math.max(low, at));
+              const y = activation.value(x);
               assert.ok(
                 y >= out.low[0]! && y <= out.high[0]!,
                 `${name}(${x}) = ${y} is not within ${out.low[0]} … ${out.high[0]}`,
@@ -94,9 +94,9 @@ describe("activations over bounds", () => {
   it("lines are worth having: between −2 and 2 those of tanh are 0.6 apart at most, those of relu meet at the ends", () => {
     const bounds: Bounds = { shape: [1], low: Float64Array.of(-2), high: Float64Array.of(2) };
     const gap = (name: string, x: number): number => {
-      const layer = new ActivationLayer([1], every[name]!),
-        [below, belowOffset] = lineOf(layer, bounds, 1),
-        [above, aboveOffset] = lineOf(layer, bounds, -1);
+      const layer = new ActivationLayer([1], every[name]!);
+      const [below, belowOffset] = lineOf(layer, bounds, 1);
+      const [above, aboveOffset] = lineOf(layer, bounds, -1);
       return -above * x - aboveOffset - (below * x + belowOffset);
     };
     for (const x of [-2, -1, 0, 1, 2]) assert.ok(gap("tanh", x) < 0.6);
@@ -120,10 +120,10 @@ describe("float32 kernels beside exact functions", () => {
   });
 
   it("differ by no more than half of what bounds allow", () => {
-    const { tf } = backend,
-      xs = Float32Array.from({ length: 60_001 }, (_, i) =>
-        i < 40_000 ? (i - 20_000) / 1000 : i < 60_000 ? (i - 50_000) / 80 : 1e-30,
-      );
+    const { tf } = backend;
+    const xs = Float32Array.from({ length: 60_001 }, (_, i) =>
+      i < 40_000 ? (i - 20_000) / 1000 : i < 60_000 ? (i - 50_000) / 80 : 1e-30,
+    );
     const kernels = {
       sigmoid: tf.sigmoid,
       tanh: tf.tanh,
@@ -183,10 +183,10 @@ describe("weights by their highest bytes", () => {
         fc.integer({ min: 0, max: 0xffffffff }),
         fc.integer({ min: 1, max: 4 }),
         (word, other, planes) => {
-          const unknown = planes === 4 ? 0 : 2 ** (32 - 8 * planes) - 1,
-            same = ((word & ~unknown) | (other & unknown)) >>> 0,
-            bytes = new Uint8Array(Uint32Array.of(word).buffer),
-            value = new Float32Array(Uint32Array.of(same).buffer)[0]!;
+          const unknown = planes === 4 ? 0 : 2 ** (32 - 8 * planes) - 1;
+          const same = ((word & ~unknown) | (other & unknown)) >>> 0;
+          const bytes = new Uint8Array(Uint32Array.of(word).buffer);
+          const value = new Float32Array(Uint32Array.of(same).buffer)[0]!;
           const { mid, radius, finite } = weightBounds([1], bytes, planes);
           if (Number.isFinite(value) && finite) assert.ok(Math.abs(value - mid[0]!) <= radius[0]!);
           else
@@ -258,8 +258,8 @@ describe("decisions", () => {
             },
       ),
     );
-    const passage = pass(network, [1, 1]),
-      { low, high } = passage[network.ranking]!.out;
+    const passage = pass(network, [1, 1]);
+    const { low, high } = passage[network.ranking]!.out;
     assert.ok(low[0]! < high[1]!, "their bounds overlap");
     assert.ok(Math.abs(minLead(network, passage, network.ranking, 0, 1, Infinity) - 0.5) < 1e-3);
     assert.deepEqual(decideTop(network, passage, 1), { classes: [0], ordered: true });
@@ -267,21 +267,25 @@ describe("decisions", () => {
 
   it("know which input of a maximum wins", () => {
     const layer = new MaxPoolingLayer(
-        [1, 1, 1],
-        windowsOf(2, 1, { size: [2, 1], strides: [2, 1], dilation: [1, 1], padding: "valid" }),
-        1,
-      ),
-      back = (low: readonly number[], high: readonly number[], coefficient: number): readonly number[] => {
-        const bounds: Bounds = {
-            shape: [2, 1, 1],
-            low: Float64Array.from(low),
-            high: Float64Array.from(high),
-          },
-          into = new Float64Array(2),
-          constant: Constant = { value: 0, magnitude: 0 };
-        layer.back(Float64Array.of(coefficient), layer.forward([bounds]), [bounds], [into], constant);
-        return [...into, constant.value];
+      [1, 1, 1],
+      windowsOf(2, 1, { size: [2, 1], strides: [2, 1], dilation: [1, 1], padding: "valid" }),
+      1,
+    );
+    const back = (
+      low: readonly number[],
+      high: readonly number[],
+      coefficient: number,
+    ): readonly number[] => {
+      const bounds: Bounds = {
+        shape: [2, 1, 1],
+        low: Float64Array.from(low),
+        high: Float64Array.from(high),
       };
+      const into = new Float64Array(2);
+      const constant: Constant = { value: 0, magnitude: 0 };
+      layer.back(Float64Array.of(coefficient), layer.forward([bounds]), [bounds], [into], constant);
+      return [...into, constant.value];
+    };
     assert.deepEqual(back([1, 3], [2, 4], -1), [0, -1, 0]);
     assert.deepEqual(
       back([1, 3], [3.5, 4], -1),
