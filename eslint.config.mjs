@@ -97,7 +97,7 @@ export default tseslint.config(
     files: [
       "server/progressive/*-layers.ts",
       "server/progressive/*-layer.ts",
-      "server/progressive/geometry.ts",
+      "server/progressive/windows.ts",
       "server/progressive/interval-network.ts",
     ],
     rules: { "@typescript-eslint/max-params": "off" },

@@ -1,18 +1,22 @@
-/** Decides levels in a thread of their own, so that who serves goes on. */
+/** Decides each level in a worker thread, so that the server's main thread stays responsive. */
 import { Worker } from "node:worker_threads";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { DecideLevel, LevelAnswers } from "./decide-level.js";
-import type { FromDecideThread } from "./decide-thread.js";
+import type { DecideThreadMessage } from "./decide-thread.js";
 
-/** @returns a port whose work ends with the signal. @throws INTERRUPTED then */
+/**
+ * Returns a port that decides levels in a worker thread until the signal aborts.
+ *
+ * @throws INTERRUPTED when the signal aborts
+ */
 export function decideInThread(signal?: AbortSignal): DecideLevel {
   return async (job, onSample) => {
-    if (signal?.aborted === true) throw stopped(signal);
+    if (signal?.aborted === true) throw interruption(signal);
     const worker = new Worker(new URL("decide-thread.js", import.meta.url));
-    const onAbort = new AbortController();
+    const finished = new AbortController();
     try {
       return await new Promise<LevelAnswers>((resolve, reject) => {
-        worker.on("message", (message: FromDecideThread) => {
+        worker.on("message", (message: DecideThreadMessage) => {
           if ("answers" in message) resolve(message.answers);
           else if ("done" in message) void onSample?.(message.done, message.of);
           else
@@ -27,32 +31,32 @@ export function decideInThread(signal?: AbortSignal): DecideLevel {
           reject(
             new StemmaError(
               "INTERNAL",
-              "The thread that evaluates over bounds ended without an answer. Try fewer samples (--limit) if memory is short.",
+              "The thread that evaluates bounds ended without an answer. If memory is short, evaluate fewer samples (--limit).",
             ),
           );
         });
         signal?.addEventListener(
           "abort",
           () => {
-            reject(stopped(signal));
+            reject(interruption(signal));
           },
-          { once: true, signal: onAbort.signal },
+          { once: true, signal: finished.signal },
         );
         worker.postMessage(job);
       });
     } finally {
-      onAbort.abort();
+      finished.abort();
       await worker.terminate();
     }
   };
 }
 
-function stopped({ reason }: AbortSignal): StemmaError {
+function interruption({ reason }: AbortSignal): StemmaError {
   return isStemmaError(reason)
     ? reason
     : new StemmaError(
         "INTERRUPTED",
-        "The evaluation was stopped. Nothing was saved; start it again when it may run.",
+        "The evaluation was stopped. Nothing was saved. Start it again to get an answer.",
         { cause: reason },
       );
 }

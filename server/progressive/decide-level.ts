@@ -1,17 +1,17 @@
 /**
- * One level's work, pure and self-contained so that it can run in a thread of its own: from bounds of all
- * weights and samples to the questions they answer.
+ * The work of one level: answers as many questions as the bounds of all weights allow. Pure and
+ * self-contained, so that it can run in a worker thread.
  */
 import type { Architecture } from "../../shared/model/model.js";
 import { StemmaError } from "../../shared/errors.js";
 import { sizeOf } from "./bounds.js";
 import { compileNetwork } from "./compile-network.js";
-import { pass, type Passage } from "./interval-network.js";
-import { decideTop, type TopK } from "./top-k.js";
+import { propagateBounds, type Propagation } from "./interval-network.js";
+import { decideTopK, type TopK } from "./top-k.js";
 import { tighten } from "./tighten.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
-/** The k largest outputs of some samples. */
+/** Which are the `top` largest outputs of each of these samples? */
 export interface OpenQuestion {
   readonly top: number;
   readonly samples: readonly number[];
@@ -21,23 +21,23 @@ export interface LevelJob {
   readonly architecture: Architecture;
   /** In canonical leaf order. */
   readonly weights: readonly WeightBounds[];
-  /** `count` samples one after the other. */
+  /** `count` samples, one after the other. */
   readonly inputs: Float32Array;
   readonly count: number;
   readonly questions: readonly OpenQuestion[];
 }
 
-/** By question, in the order of its samples: an answer, or undefined where the level leaves it open. */
+/** For each question, in the order of its samples: the answer, or undefined where the level leaves it open. */
 export type LevelAnswers = readonly (readonly (TopK | undefined)[])[];
 
-/** Runs a level; `onSample` hears of every sample that was passed. */
+/** Runs a level; `onSample` is called after every sample. */
 export type DecideLevel = (
   job: LevelJob,
   onSample?: (done: number, of: number) => void | Promise<void>,
 ) => Promise<LevelAnswers>;
 
-/** Tightening is given up for a level where it helped fewer than one of so many samples. */
-const enoughTries = 12;
+/** After this many tries, a level stops tightening when it helped fewer than one in this many samples. */
+const triesPerSuccess = 12;
 
 /** @throws PROGRESSIVE_UNSUPPORTED, ARCHITECTURE_MISMATCH */
 export const decideLevel: DecideLevel = async (
@@ -49,37 +49,38 @@ export const decideLevel: DecideLevel = async (
   if (inputs.length !== size * count)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",
-      `The model takes samples of ${size} numbers, these are ${inputs.length / count} each. Choose data that was made for this model.`,
+      `The model takes samples of ${size} numbers, but the data has ${inputs.length / count} for each sample. Choose data that was made for this model.`,
     );
-  const asked = new Map<number, { readonly question: number; readonly place: number }[]>();
+  const askedBySample = new Map<number, { readonly question: number; readonly position: number }[]>();
   questions.forEach(({ samples }, question) => {
-    samples.forEach((sample, place) => {
-      asked.set(sample, [...(asked.get(sample) ?? []), { question, place }]);
+    samples.forEach((sample, position) => {
+      askedBySample.set(sample, [...(askedBySample.get(sample) ?? []), { question, position }]);
     });
   });
   const answers = questions.map(({ samples }) => new Array<TopK | undefined>(samples.length));
   let done = 0;
   let tries = 0;
   let successes = 0;
-  for (const [sample, places] of asked) {
-    const passage = pass(network, inputs.subarray(sample * size, (sample + 1) * size));
-    let tighter: Passage | undefined;
+  for (const [sample, asked] of askedBySample) {
+    const propagation = propagateBounds(network, inputs.subarray(sample * size, (sample + 1) * size));
+    let tighter: Propagation | undefined;
     let helped = false;
     const tightened =
-      tries >= enoughTries && tries > enoughTries * successes
+      tries >= triesPerSuccess && tries > triesPerSuccess * successes
         ? undefined
-        : (): Passage => (tighter ??= tighten(network, passage));
-    for (const { question, place } of places) {
+        : (): Propagation => (tighter ??= tighten(network, propagation));
+    for (const { question, position } of asked) {
       const before = tighter;
-      const answer = decideTop(network, passage, questions[question]!.top, tightened);
-      answers[question]![place] = answer;
+      const answer = decideTopK(network, propagation, questions[question]!.top, tightened);
+      answers[question]![position] = answer;
       if (answer !== undefined && tighter !== before) helped = true;
     }
     if (tighter !== undefined) {
       tries++;
       if (helped) successes++;
     }
-    await onSample?.(++done, asked.size);
+    done++;
+    await onSample?.(done, askedBySample.size);
   }
   return answers;
 };

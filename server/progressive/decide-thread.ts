@@ -1,12 +1,12 @@
 /**
- * The thread in which a level is decided: bounds of many samples are computed for seconds without a pause.
- * One level, then it ends.
+ * The worker thread that decides a level: bounds of many samples take seconds without a pause. It decides
+ * one level and ends.
  */
 import { parentPort } from "node:worker_threads";
 import { StemmaError } from "../../shared/errors.js";
 import { decideLevel, type LevelAnswers, type LevelJob } from "./decide-level.js";
 
-export type FromDecideThread =
+export type DecideThreadMessage =
   | { readonly answers: LevelAnswers }
   | { readonly done: number; readonly of: number }
   | { readonly error: { readonly code: string | undefined; readonly message: string } };
@@ -15,7 +15,7 @@ export type FromDecideThread =
 const samplesPerProgress = 10;
 
 parentPort?.once("message", (job: LevelJob) => {
-  const post = (message: FromDecideThread): void => {
+  const post = (message: DecideThreadMessage): void => {
     parentPort?.postMessage(message);
   };
   decideLevel(job, (done, of) => {

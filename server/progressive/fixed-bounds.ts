@@ -1,19 +1,19 @@
 /**
- * What fixed planes say of weights: for each the middle and half the width of the interval that its exponent
- * and first planes leave. Knows no store and no layer.
+ * Bounds of weights from fixed planes: the midpoint and radius of the interval that a weight's exponent and
+ * its first planes leave. Does not know the store or layers.
  */
 import { fixedPlaneCount, type FixedLevels } from "../../shared/delta/fixed-planes.js";
 import { sizeOf } from "./bounds.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
-/** Bounds of every weight by the planes that are known, 1 to 3. */
+/** Bounds of every weight from its known planes, 1 to 3. */
 export function fixedBounds({ shape, exponents, planes }: FixedLevels): WeightBounds {
   const count = sizeOf(shape);
   const mid = new Float64Array(count);
   const radius = new Float64Array(count);
   const [first, second, third] = planes;
-  // A magnitude counts steps of 2^(exponent − 149), of which the unknown planes hold the lowest bits; a power
-  // of two is exact.
+  // A magnitude counts steps of 2^(exponent − 149). The unknown planes hold its lowest bits. Multiplying by a
+  // power of two is exact.
   const steps = Float64Array.from(
     exponents,
     (exponent) => 2 ** (exponent - 149 + 8 * (fixedPlaneCount - planes.length)),
@@ -27,5 +27,5 @@ export function fixedBounds({ shape, exponents, planes }: FixedLevels): WeightBo
     mid[i] = first![i]! >= 128 ? -middle : middle;
     radius[i] = step / 2;
   }
-  return { shape, mid, radius, finite: true };
+  return { shape, mid, radius, allFinite: true };
 }

@@ -1,49 +1,57 @@
 /**
- * A model over bounds: one sample through all layers, and lower bounds of what one output leads another by,
- * found by going back through the layers with a linear function of their outputs. The way back keeps what
- * the forward way forgets: that two outputs come from the same activations, and that errors of opposite
+ * A model over bounds. Forward: one sample through all layers gives bounds of every layer's output. Backward:
+ * a linear function of one layer's output, such as the margin between two classes, is rewritten layer by
+ * layer as a linear function of earlier outputs, which gives a lower bound of it. The backward pass keeps
+ * what the forward pass forgets: that two outputs come from the same activations, and that errors of opposite
  * sign cancel (Zhang et al., CROWN, NeurIPS 2018; here the weights are uncertain instead of the input).
- * Knows no store and no levels.
+ * Does not use the store, and does not know levels.
  */
-import type { BoundLayer, Constant, Passed } from "./bound-layer.js";
-import { exactBounds, hasAnything, isExact, type Bounds } from "./bounds.js";
+import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
+import { exactBounds, hasUnknown, isExact, type Bounds } from "./bounds.js";
 import { sumGuard } from "./rounding.js";
 
-/** A step: a layer with the steps its inputs come from; no layer: the sample itself. */
+/** A layer and the steps that its inputs come from. Without a layer: the sample itself. */
 export interface Step {
-  readonly layer: BoundLayer | undefined;
+  readonly layer: BoundedLayer | undefined;
   readonly inputs: readonly number[];
 }
 
-/** One sample on its way: what every step gave. */
-export type Passage = readonly Passed[];
+/** The output of every step for one sample. */
+export type Propagation = readonly LayerOutput[];
 
 export interface IntervalNetwork {
   readonly inputShape: readonly number[];
   readonly steps: readonly Step[];
   /** The step whose output is the model's. */
   readonly output: number;
-  /** The step by which outputs are ranked: the output, or what goes into a softmax at the end. */
+  /** The step whose outputs rank the classes: the model's output, or the logits of a softmax at the end. */
   readonly ranking: number;
   /** Whether a softmax follows the ranking. */
-  readonly isSoftmaxed: boolean;
+  readonly endsInSoftmax: boolean;
+}
+
+/** The classes of a margin, output[first] − output[second] of a step. */
+export interface Margin {
+  readonly step: number;
+  readonly first: number;
+  readonly second: number;
 }
 
 /** Bounds of every step for one sample, row-major. */
-export function pass(network: IntervalNetwork, sample: ArrayLike<number>): Passage {
-  const passage: Passed[] = [];
+export function propagateBounds(network: IntervalNetwork, sample: ArrayLike<number>): Propagation {
+  const propagation: LayerOutput[] = [];
   for (const { layer, inputs } of network.steps) {
-    passage.push(
+    propagation.push(
       layer === undefined
         ? { out: exactBounds(network.inputShape, sample) }
-        : layer.forward(inputs.map((step) => passage[step]!.out)),
+        : layer.forward(inputs.map((step) => propagation[step]!.out)),
     );
   }
-  return passage;
+  return propagation;
 }
 
-/** Least value of Σ coefficients·x within bounds, and the size of what was summed. */
-function least({ low, high }: Bounds, coefficients: Float64Array): Constant {
+/** Smallest value of Σ coefficients·x for x within the bounds, and the sum of the terms' magnitudes. */
+function minWeightedSum({ low, high }: Bounds, coefficients: Float64Array): ConstantTerm {
   let value = 0;
   let magnitude = 0;
   for (let i = 0; i < coefficients.length; i++) {
@@ -55,122 +63,126 @@ function least({ low, high }: Bounds, coefficients: Float64Array): Constant {
   return { value, magnitude };
 }
 
-/**
- * A lower bound of output[first] − output[second] of a step; see minValueOf. −Infinity where nothing can be
- * said.
- */
-export function minLead(
-  network: IntervalNetwork,
-  passage: Passage,
-  from: number,
-  first: number,
-  second: number,
-  enough: number,
-): number {
-  const target = passage[from]!.out;
-  if (hasAnything(target)) return -Infinity;
-  const start = new Float64Array(target.low.length);
-  start[first] = 1;
-  start[second] = -1;
-  return minValueOf(network, passage, from, start, enough);
+function marginCoefficients(size: number, { first, second }: Margin): Float64Array {
+  const coefficients = new Float64Array(size);
+  coefficients[first] = 1;
+  coefficients[second] = -1;
+  return coefficients;
 }
 
 /**
- * A lower bound of Σ start·output of a step whose bounds are numbers; the best of those met on the way back,
- * which ends where one exceeds `enough`. `start` is used up.
+ * A lower bound of a margin; −Infinity where an output of the step is unknown.
+ *
+ * @param sufficient the search stops at a lower bound above this
  */
-export function minValueOf(
-  { steps }: IntervalNetwork,
-  passage: Passage,
-  from: number,
-  start: Float64Array,
-  enough: number,
+export function minMargin(
+  network: IntervalNetwork,
+  propagation: Propagation,
+  margin: Margin,
+  sufficient: number,
 ): number {
-  const waiting = new Map<number, Float64Array>([[from, start]]);
-  const constant: Constant = { value: 0, magnitude: 0 };
+  const target = propagation[margin.step]!.out;
+  if (hasUnknown(target)) return -Infinity;
+  const coefficients = marginCoefficients(target.low.length, margin);
+  return minLinearValue(network, propagation, { step: margin.step, coefficients, sufficient });
+}
+
+/** A linear function Σ coefficients·output of a step whose bounds are all known. */
+export interface LinearFunction {
+  readonly step: number;
+  /** Overwritten. */
+  readonly coefficients: Float64Array;
+  /** The search stops at a lower bound above this. */
+  readonly sufficient: number;
+}
+
+/** A lower bound of a linear function: the largest of those found on the way back to the sample. */
+export function minLinearValue(
+  { steps }: IntervalNetwork,
+  propagation: Propagation,
+  { step: target, coefficients: start, sufficient }: LinearFunction,
+): number {
+  /** Coefficients of the steps that the function is now written in. */
+  const pending = new Map<number, Float64Array>([[target, start]]);
+  const constant: ConstantTerm = { value: 0, magnitude: 0 };
   let best = -Infinity;
-  for (let at = from; at >= 0; at--) {
-    const coefficients = waiting.get(at);
+  for (let current = target; current >= 0; current--) {
+    const coefficients = pending.get(current);
     if (coefficients === undefined) continue;
-    const bound = boundOf(waiting, passage, constant);
-    // Nothing is concluded from a NaN.
+    const bound = lowerBoundOf(pending, propagation, constant);
+    // A NaN compares as not larger, so nothing is concluded from it.
     if (bound > best) best = bound;
-    const { layer, inputs } = steps[at]!;
-    const bounds = inputs.map((step) => passage[step]!.out);
-    if (
-      best > enough ||
-      layer === undefined ||
-      [...waiting.keys()].every((step) => steps[step]!.inputs.every((input) => isExact(passage[input]!.out)))
-    )
-      return best;
-    waiting.delete(at);
-    if (layer.back === undefined) {
-      const own = least(passage[at]!.out, coefficients);
+    const { layer, inputs } = steps[current]!;
+    const isFromExactInputs = [...pending.keys()].every((step) =>
+      steps[step]!.inputs.every((input) => isExact(propagation[input]!.out)),
+    );
+    if (best > sufficient || layer === undefined || isFromExactInputs) return best;
+    pending.delete(current);
+    if (layer.backward === undefined) {
+      const own = minWeightedSum(propagation[current]!.out, coefficients);
       constant.value += own.value;
       constant.magnitude += own.magnitude;
       continue;
     }
-    const into = inputs.map((step) => {
-      const found = waiting.get(step) ?? new Float64Array(passage[step]!.out.low.length);
-      waiting.set(step, found);
-      return found;
-    });
-    layer.back(coefficients, passage[at]!, bounds, into, constant);
+    const bounds = inputs.map((step) => propagation[step]!.out);
+    const into = inputs.map((step) => pendingOf(pending, step, propagation[step]!.out.low.length));
+    layer.backward(coefficients, propagation[current]!, bounds, into, constant);
   }
   return best;
 }
 
 /**
- * What output[first] would lead output[second] by if bounds of activations were points and only the layers'
- * own errors (slack) counted, each at its worst. No bound: it says where bounds may succeed.
+ * What a margin of the ranking would be if all activations were the midpoints of their bounds and only the
+ * layers' own errors (slack) counted, each at its worst. Not a bound: it estimates where tighter bounds may
+ * succeed.
  */
-export function firstOrderLead(
+export function firstOrderMargin(
   { steps, ranking }: IntervalNetwork,
-  passage: Passage,
+  propagation: Propagation,
   first: number,
   second: number,
 ): number {
-  const points = passage.map(({ out }) => {
+  const points = propagation.map(({ out }) => {
     const middle = out.low.map((low, i) => low + (out.high[i]! - low) / 2);
     return { shape: out.shape, low: middle, high: middle };
   });
-  const start = new Float64Array(points[ranking]!.low.length);
-  const waiting = new Map<number, Float64Array>([[ranking, start]]);
-  const constant: Constant = { value: 0, magnitude: 0 };
-  start[first] = 1;
-  start[second] = -1;
-  for (let at = ranking; at >= 0; at--) {
-    const coefficients = waiting.get(at);
-    const { layer, inputs } = steps[at]!;
+  const start = marginCoefficients(points[ranking]!.low.length, { step: ranking, first, second });
+  const pending = new Map<number, Float64Array>([[ranking, start]]);
+  const constant: ConstantTerm = { value: 0, magnitude: 0 };
+  for (let current = ranking; current >= 0; current--) {
+    const coefficients = pending.get(current);
+    const { layer, inputs } = steps[current]!;
     if (coefficients === undefined) continue;
-    if (layer?.back === undefined) {
-      constant.value += least(points[at]!, coefficients).value;
+    if (layer?.backward === undefined) {
+      constant.value += minWeightedSum(points[current]!, coefficients).value;
       continue;
     }
-    const into = inputs.map((step) => {
-      const found = waiting.get(step) ?? new Float64Array(points[step]!.low.length);
-      waiting.set(step, found);
-      return found;
-    });
-    layer.back(
-      coefficients,
-      passage[at]!,
-      inputs.map((step) => points[step]!),
-      into,
-      constant,
-    );
+    const bounds = inputs.map((step) => points[step]!);
+    const into = inputs.map((step) => pendingOf(pending, step, points[step]!.low.length));
+    layer.backward(coefficients, propagation[current]!, bounds, into, constant);
   }
   return constant.value;
 }
 
+/** A step's coefficients, zeros at first. */
+function pendingOf(pending: Map<number, Float64Array>, step: number, size: number): Float64Array {
+  const coefficients = pending.get(step) ?? new Float64Array(size);
+  pending.set(step, coefficients);
+  return coefficients;
+}
+
 /**
- * The bound as it stands, by the bounds of all steps that wait; what they sum also measures the rounding so
- * far.
+ * The lower bound so far, from the bounds of all pending steps. Adds their terms to the constant's magnitude,
+ * which measures the rounding so far.
  */
-function boundOf(waiting: ReadonlyMap<number, Float64Array>, passage: Passage, constant: Constant): number {
+function lowerBoundOf(
+  pending: ReadonlyMap<number, Float64Array>,
+  propagation: Propagation,
+  constant: ConstantTerm,
+): number {
   let { value } = constant;
-  for (const [step, coefficients] of waiting) {
-    const part = least(passage[step]!.out, coefficients);
+  for (const [step, coefficients] of pending) {
+    const part = minWeightedSum(propagation[step]!.out, coefficients);
     value += part.value;
     constant.magnitude += part.magnitude;
   }

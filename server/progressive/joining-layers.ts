@@ -1,8 +1,8 @@
 /**
- * Layers that move numbers or join several inputs: routing (flatten, pad, concatenate …), sums, products,
- * extremes.
+ * Layers that move elements or join several inputs: routing (flatten, pad, concatenate …), sums, products,
+ * maxima and minima.
  */
-import type { BoundLayer, Constant, Passed } from "./bound-layer.js";
+import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
 import { newBounds, setBounds, sizeOf, type Bounds } from "./bounds.js";
 import { gamma, guard, underflow, unit } from "./rounding.js";
 
@@ -10,17 +10,17 @@ import { gamma, guard, underflow, unit } from "./rounding.js";
  * Every output element is one input element, or zero: flatten, reshape, permute, pad, crop, repeat,
  * concatenate.
  */
-export class RoutingLayer implements BoundLayer {
+export class RoutingLayer implements BoundedLayer {
   /**
-   * @param sources of each output element its index in all inputs one after the other; −1 for zero;
-   * undefined for the first input as it is
+   * @param sources for each output element its index in all inputs joined one after the other, −1 for zero;
+   * absent: the first input in its order
    */
   constructor(
     readonly shape: readonly number[],
     private readonly sources?: Int32Array,
   ) {}
 
-  forward(inputs: readonly Bounds[]): Passed {
+  forward(inputs: readonly Bounds[]): LayerOutput {
     const [first] = inputs;
     const { sources } = this;
     if (sources === undefined) return { out: { shape: this.shape, low: first!.low, high: first!.high } };
@@ -33,9 +33,9 @@ export class RoutingLayer implements BoundLayer {
     return { out: { shape: this.shape, low, high: exact ? low : join((bounds) => bounds.high) } };
   }
 
-  back(
+  backward(
     coefficients: Float64Array,
-    _passed: Passed,
+    _passed: LayerOutput,
     _inputs: readonly Bounds[],
     into: readonly Float64Array[],
   ): void {
@@ -58,22 +58,22 @@ export class RoutingLayer implements BoundLayer {
 
 function concatenated(parts: readonly Float64Array[]): Float64Array {
   const all = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
+  let offset = 0;
   for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
+    all.set(part, offset);
+    offset += part.length;
   }
   return all;
 }
 
-/** Sum, or mean, of inputs of one shape, in any order. */
-export class AddingLayer implements BoundLayer {
+/** Sum of inputs of one shape, added in any order, times a factor (1/n for their mean). */
+export class AdditionLayer implements BoundedLayer {
   constructor(
     readonly shape: readonly number[],
     private readonly factor: number,
   ) {}
 
-  forward(inputs: readonly Bounds[]): Passed {
+  forward(inputs: readonly Bounds[]): LayerOutput {
     const out = newBounds(this.shape);
     const slack = new Float64Array(out.low.length);
     const rounding = gamma(inputs.length + 2);
@@ -81,25 +81,25 @@ export class AddingLayer implements BoundLayer {
     for (let i = 0; i < slack.length; i++) {
       let l = 0;
       let h = 0;
-      let reach = 0;
+      let magnitude = 0;
       for (const { low, high } of inputs) {
         l += low[i]!;
         h += high[i]!;
-        reach += Math.max(Math.abs(low[i]!), Math.abs(high[i]!));
+        magnitude += Math.max(Math.abs(low[i]!), Math.abs(high[i]!));
       }
-      const error = (rounding * reach * factor + underflow(1)) * guard;
+      const error = (rounding * magnitude * factor + underflow(1)) * guard;
       slack[i] = error;
       setBounds(out, i, l * factor - error, h * factor + error);
     }
     return { out, slack };
   }
 
-  back(
+  backward(
     coefficients: Float64Array,
-    { slack }: Passed,
+    { slack }: LayerOutput,
     _inputs: readonly Bounds[],
     into: readonly Float64Array[],
-    constant: Constant,
+    constant: ConstantTerm,
   ): void {
     for (let i = 0; i < coefficients.length; i++) {
       const coefficient = coefficients[i]! * this.factor;
@@ -112,28 +112,28 @@ export class AddingLayer implements BoundLayer {
   }
 }
 
-/** Products, largest or smallest of inputs of one shape. */
-export class MixingLayer implements BoundLayer {
+/** Products, maxima or minima of inputs of one shape. */
+export class ElementwiseLayer implements BoundedLayer {
   constructor(
     readonly shape: readonly number[],
-    private readonly kind: "multiply" | "maximum" | "minimum",
+    private readonly operation: "multiply" | "maximum" | "minimum",
   ) {}
 
-  forward(inputs: readonly Bounds[]): Passed {
+  forward(inputs: readonly Bounds[]): LayerOutput {
     const out = newBounds(this.shape);
-    const { kind } = this;
+    const { operation } = this;
     for (let i = 0; i < out.low.length; i++) {
       let l = inputs[0]!.low[i]!;
       let h = inputs[0]!.high[i]!;
       for (const { low, high } of inputs.slice(1)) {
         const a = low[i]!;
         const b = high[i]!;
-        if (kind === "maximum") {
+        if (operation === "maximum") {
           l = Math.max(l, a);
           h = Math.max(h, b);
           continue;
         }
-        if (kind === "minimum") {
+        if (operation === "minimum") {
           l = Math.min(l, a);
           h = Math.min(h, b);
           continue;
@@ -155,27 +155,27 @@ function stridesOf(shape: readonly number[]): number[] {
 }
 
 /**
- * Sources of an output whose element at `place` is the input's at `from(place)`, or zero where that gives
- * undefined.
+ * Sources of an output whose element at `position` is the input's at `sourceOf(position)`, or zero where that
+ * returns undefined.
  */
-export function routeBy(
+export function sourcesBy(
   shape: readonly number[],
   inputShape: readonly number[],
-  from: (place: readonly number[]) => readonly number[] | undefined,
+  sourceOf: (position: readonly number[]) => readonly number[] | undefined,
 ): Int32Array {
   const strides = stridesOf(shape);
   const inputStrides = stridesOf(inputShape);
   return Int32Array.from({ length: sizeOf(shape) }, (_, index) => {
-    const place = strides.map((stride, axis) => Math.floor(index / stride) % shape[axis]!);
-    const source = from(place);
+    const position = strides.map((stride, axis) => Math.floor(index / stride) % shape[axis]!);
+    const source = sourceOf(position);
     return source === undefined
       ? -1
       : source.reduce((sum, coordinate, axis) => sum + coordinate * inputStrides[axis]!, 0);
   });
 }
 
-/** Sources of inputs joined along an axis. */
-export function routeJoined(
+/** Sources of inputs concatenated along an axis, and the shape of the result. */
+export function concatenationSources(
   shapes: readonly (readonly number[])[],
   axis: number,
 ): { readonly shape: readonly number[]; readonly sources: Int32Array } {
@@ -185,16 +185,16 @@ export function routeJoined(
   const inner = sizeOf(shape.slice(axis + 1));
   const sources = new Int32Array(sizeOf(shape));
   const offsets: number[] = [];
-  let ahead = 0;
+  let offset = 0;
   for (const each of shapes) {
-    offsets.push(ahead);
-    ahead += sizeOf(each);
+    offsets.push(offset);
+    offset += sizeOf(each);
   }
-  let at = 0;
+  let next = 0;
   for (let o = 0; o < outer; o++)
     shapes.forEach((each, s) => {
       const run = each[axis]! * inner;
-      for (let i = 0; i < run; i++) sources[at++] = offsets[s]! + o * run + i;
+      for (let i = 0; i < run; i++) sources[next++] = offsets[s]! + o * run + i;
     });
   return { shape, sources };
 }

@@ -1,38 +1,38 @@
 /**
- * Reads the settings of canonical layers as TensorFlow.js's defaults have them; refuses what bounds are not
- * known for.
+ * Reads the settings of canonical layers with TensorFlow.js's defaults; refuses settings that have no bounds.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafLayer } from "../../shared/model/model.js";
-import type { WindowForm } from "./geometry.js";
+import type { WindowForm } from "./windows.js";
 
 type Config = LeafLayer["config"];
 
-export function unsupported(what: string): StemmaError<"PROGRESSIVE_UNSUPPORTED"> {
+export function unsupported(subject: string): StemmaError<"PROGRESSIVE_UNSUPPORTED"> {
   return new StemmaError(
     "PROGRESSIVE_UNSUPPORTED",
-    `Progressive evaluation knows no bounds for ${what}. Evaluate this model with all its bytes (without --progressive).`,
+    `Progressive evaluation does not support ${subject}. Evaluate this model with all its bytes (without --progressive).`,
   );
 }
 
-export const numberOf = (config: Config, key: string, otherwise: number): number =>
-  typeof config[key] === "number" ? config[key] : otherwise;
+export function numberOf(config: Config, key: string, fallback: number): number {
+  return typeof config[key] === "number" ? config[key] : fallback;
+}
 
-/** One number an axis: lists as they are, a single one repeated. */
+/** A number for each axis; a single number counts for both. */
 export function pairOf(
   config: Config,
   key: string,
-  otherwise: readonly [number, number],
+  fallback: readonly [number, number],
   axes: number,
 ): readonly [number, number] {
   const value = config[key];
-  if (value === undefined || value === null) return otherwise;
+  if (value === undefined || value === null) return fallback;
   const list = (Array.isArray(value) ? value : [value]) as readonly number[];
-  // One axis is stored as the rows of an image of one column.
+  // A sequence is an image one column wide.
   return axes === 1 ? [list[0]!, 1] : [list[0]!, list[1] ?? list[0]!];
 }
 
-function channelsLast(config: Config, className: string): void {
+export function requireChannelsLast({ className, config }: LeafLayer): void {
   if ((config["data_format"] ?? "channels_last") !== "channels_last")
     throw unsupported(`${className} with channels first`);
 }
@@ -44,8 +44,9 @@ function paddingOf(config: Config, className: string): WindowForm["padding"] {
   return padding;
 }
 
-export function convolutionForm({ className, config }: LeafLayer, axes: number): WindowForm {
-  channelsLast(config, className);
+export function convolutionForm(leaf: LeafLayer, axes: number): WindowForm {
+  requireChannelsLast(leaf);
+  const { className, config } = leaf;
   return {
     size: pairOf(config, "kernel_size", [1, 1], axes),
     strides: pairOf(config, "strides", [1, 1], axes),
@@ -54,8 +55,9 @@ export function convolutionForm({ className, config }: LeafLayer, axes: number):
   };
 }
 
-export function poolingForm({ className, config }: LeafLayer, axes: number): WindowForm {
-  channelsLast(config, className);
+export function poolingForm(leaf: LeafLayer, axes: number): WindowForm {
+  requireChannelsLast(leaf);
+  const { className, config } = leaf;
   const size = pairOf(config, "pool_size", axes === 1 ? [2, 1] : [2, 2], axes);
   return {
     size,
@@ -65,20 +67,20 @@ export function poolingForm({ className, config }: LeafLayer, axes: number): Win
   };
 }
 
-/** [[top, bottom], [left, right]] of paddings and croppings. */
+/** [[top, bottom], [left, right]] of a padding or cropping. */
 export function marginsOf(
-  { className, config }: LeafLayer,
-  key: string,
+  leaf: LeafLayer,
+  key: "padding" | "cropping",
 ): readonly [readonly [number, number], readonly [number, number]] {
-  channelsLast(config, className);
-  const value = config[key] ?? (key === "padding" ? 1 : 0);
+  requireChannelsLast(leaf);
+  const value = leaf.config[key] ?? (key === "padding" ? 1 : 0);
   const both = (each: unknown): readonly [number, number] =>
     Array.isArray(each) ? [each[0] as number, each[1] as number] : [each as number, each as number];
   return Array.isArray(value) ? [both(value[0]), both(value[1])] : [both(value), both(value)];
 }
 
-/** Axis of the shape without batch, from one counted with it. */
-export function axisOf(config: Config, otherwise: number, rank: number): number {
-  const axis = numberOf(config, "axis", otherwise);
+/** The axis setting, which counts the batch dimension, as an axis of the shape without it. */
+export function axisOf(config: Config, fallback: number, rank: number): number {
+  const axis = numberOf(config, "axis", fallback);
   return axis < 0 ? rank + axis : axis - 1;
 }

@@ -1,62 +1,66 @@
 /**
  * Dense layers and convolutions over bounds, in midpoint–radius form: with weights w ± r and inputs x ± s
- * (|x| + s ≤ a) the exact sum is within Σ|w|·s + Σ r·a of Σ w·x, and the computed one within γ(n)·Σ(|w| +
- * r)·a of that (rounding.ts). Three products an element instead of the four corners of an interval product,
- * of which the last two need one pass: (r + γ(|w| + r))·a. Rump, Fast and parallel interval arithmetic, BIT
- * 39 (1999).
+ * (|x| + s ≤ a) the exact sum is within Σ|w|·s + Σ r·a of Σ w·x, and the computed sum is within
+ * γ(n)·Σ(|w| + r)·a of the exact one (rounding.ts). This takes three products for each element instead of the
+ * four corners of an interval product, and the last two are one factor: (r + γ(|w| + r))·a. Rump, Fast and
+ * parallel interval arithmetic, BIT 39 (1999).
  */
-import type { BoundLayer, Constant, Passed } from "./bound-layer.js";
-import { newBounds, setBounds, spreadOf, type Bounds } from "./bounds.js";
-import type { Windows } from "./geometry.js";
+import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
+import { newBounds, setBounds, midRadiusOf, type Bounds } from "./bounds.js";
+import type { Windows } from "./windows.js";
 import { gamma, guard, largestFloat32, underflow } from "./rounding.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
-/** What uncertain weights and rounding add, an element of reach 1: r + γ(|w| + r). */
-function errorOf({ mid, radius }: WeightBounds, rounding: number): Float64Array {
+/** Error of each weight's product with an input of magnitude 1, from uncertainty and rounding: r + γ(|w| + r). */
+function unitErrors({ mid, radius }: WeightBounds, rounding: number): Float64Array {
   return mid.map((value, i) => radius[i]! + rounding * (Math.abs(value) + radius[i]!));
 }
 
 /**
- * Turns sums into bounds. `middle`, `error` (becomes the slack) and `carried` (from the inputs' radii) have
- * one element an output.
+ * Turns sums into bounds. Each array has one element for each output: `middle` is the sum of the midpoints,
+ * `error` the sum of the products' errors (overwritten with the slack), `carried` the part from the inputs'
+ * radii.
  */
-function finish(
+function boundsOfSums(
   shape: readonly number[],
   middle: Float64Array,
   error: Float64Array,
   carried: Float64Array,
   rounding: number,
-): Passed {
+): LayerOutput {
   const out = newBounds(shape);
   for (let i = 0; i < middle.length; i++) {
     const slack = error[i]! * guard;
     const radius = (slack + carried[i]!) * guard;
     error[i] = slack;
-    // Every partial sum is at most Σ|w·x|, of which the error is γ times or more.
+    // Every partial sum is at most Σ|w·x|, and the slack is at least γ times that: no partial sum overflows.
     if (slack / rounding < largestFloat32) setBounds(out, i, middle[i]! - radius, middle[i]! + radius);
     else setBounds(out, i, NaN, NaN);
   }
   return { out, slack: error };
 }
 
-/** What every output's sum of so many terms starts from, and how far that may be off. */
-function startOf(
+/** What each output's sum of this many terms starts from (its bias), and the error of that. */
+function initialSums(
   bias: WeightBounds | undefined,
   outputs: number,
   terms: number,
 ): readonly [start: Float64Array, error: Float64Array] {
-  const error = bias === undefined ? new Float64Array(outputs) : errorOf(bias, gamma(terms));
+  const error = bias === undefined ? new Float64Array(outputs) : unitErrors(bias, gamma(terms));
   return [bias?.mid ?? new Float64Array(outputs), error.map((own) => own + underflow(terms))];
 }
 
-/** A dense layer, a convolution: every output sums its window over all input channels. */
-export class SummingLayer implements BoundLayer {
+/** A convolution: every output sums its window over all input channels. A dense layer has 1 × 1 windows. */
+export class ConvolutionLayer implements BoundedLayer {
   readonly #error: Float64Array;
   readonly #rounding: number;
   readonly #start: Float64Array;
   readonly #startError: Float64Array;
 
-  /** @param kernel [window, inputs, outputs], whatever its own shape @param bias [outputs] */
+  /**
+   * @param kernel [window, inputs, outputs] in row-major order; its own shape is not read
+   * @param bias [outputs]
+   */
   constructor(
     readonly shape: readonly number[],
     private readonly windows: Windows,
@@ -67,16 +71,16 @@ export class SummingLayer implements BoundLayer {
   ) {
     const terms = kernel.mid.length / outputs + 1;
     this.#rounding = gamma(terms);
-    this.#error = errorOf(kernel, this.#rounding);
-    [this.#start, this.#startError] = startOf(bias, outputs, terms);
+    this.#error = unitErrors(kernel, this.#rounding);
+    [this.#start, this.#startError] = initialSums(bias, outputs, terms);
   }
 
-  get products(): number {
+  get productCount(): number {
     return this.windows.taps.length * this.inputs * this.outputs;
   }
 
-  forward([input]: readonly Bounds[]): Passed {
-    const { mid, radius, reach } = spreadOf(input!);
+  forward([input]: readonly Bounds[]): LayerOutput {
+    const { mid, radius, magnitude } = midRadiusOf(input!);
     const {
       inputs,
       outputs,
@@ -97,10 +101,10 @@ export class SummingLayer implements BoundLayer {
         let w = taps[at]! * inputs * outputs;
         for (let i = positions[at]! * inputs, end = i + inputs; i < end; i++, w += outputs) {
           const m = mid[i]!;
-          const a = reach[i]!;
+          const a = magnitude[i]!;
           const r = radius[i]!;
           // Zero times a finite weight is zero, without rounding.
-          if (a === 0 && kernel.finite) continue;
+          if (a === 0 && kernel.allFinite) continue;
           if (r === 0)
             for (let j = 0; j < outputs; j++) {
               middle[base + j]! += m * weights[w + j]!;
@@ -116,15 +120,15 @@ export class SummingLayer implements BoundLayer {
         }
       }
     }
-    return finish(this.shape, middle, error, carried, this.#rounding);
+    return boundsOfSums(this.shape, middle, error, carried, this.#rounding);
   }
 
-  back(
+  backward(
     coefficients: Float64Array,
-    { slack }: Passed,
+    { slack }: LayerOutput,
     _inputs: readonly Bounds[],
     [into]: readonly Float64Array[],
-    constant: Constant,
+    constant: ConstantTerm,
   ): void {
     const {
       inputs,
@@ -136,8 +140,8 @@ export class SummingLayer implements BoundLayer {
       const base = p * outputs;
       const count = addConstants(coefficients, base, outputs, this.#start, slack!, constant);
       if (count === 0) continue;
-      // One neuron or a pair is asked about often.
-      const only =
+      // Often only one neuron or a pair has coefficients: the margin of two classes, the bound of a neuron.
+      const nonZero =
         count <= 2
           ? [...coefficients.subarray(base, base + outputs).keys()].filter(
               (j) => coefficients[base + j] !== 0,
@@ -146,11 +150,11 @@ export class SummingLayer implements BoundLayer {
       for (let at = starts[p]!; at < starts[p + 1]!; at++) {
         let w = taps[at]! * inputs * outputs;
         for (let i = positions[at]! * inputs, end = i + inputs; i < end; i++, w += outputs) {
-          if (only !== undefined) {
-            for (const j of only) into![i]! += mid[w + j]! * coefficients[base + j]!;
+          if (nonZero !== undefined) {
+            for (const j of nonZero) into![i]! += mid[w + j]! * coefficients[base + j]!;
             continue;
           }
-          // Four sums in parallel: a single one waits for each of its additions.
+          // Four sums that do not wait for each other: in a single sum every addition waits for the last.
           let a = 0;
           let b = 0;
           let c = 0;
@@ -170,14 +174,14 @@ export class SummingLayer implements BoundLayer {
   }
 }
 
-/** Bias and slack of one position's outputs. @returns how many coefficients are not zero */
+/** Adds bias and slack of one position's outputs to the constant. Returns how many coefficients are not zero. */
 function addConstants(
   coefficients: Float64Array,
   base: number,
   outputs: number,
   bias: Float64Array,
   slack: Float64Array,
-  constant: Constant,
+  constant: ConstantTerm,
 ): number {
   let count = 0;
   for (let j = 0; j < outputs; j++) {
@@ -190,14 +194,17 @@ function addConstants(
   return count;
 }
 
-/** A depthwise convolution: every channel has a window of its own, `multiplier` times. */
-export class DepthwiseLayer implements BoundLayer {
+/** A depthwise convolution: `multiplier` outputs for each channel, each of which reads only that channel. */
+export class DepthwiseLayer implements BoundedLayer {
   readonly #error: Float64Array;
   readonly #rounding: number;
   readonly #start: Float64Array;
   readonly #startError: Float64Array;
 
-  /** @param kernel [window, channels, multiplier] @param bias [channels · multiplier] */
+  /**
+   * @param kernel [window, channels, multiplier]
+   * @param bias [channels · multiplier]
+   */
   constructor(
     readonly shape: readonly number[],
     private readonly windows: Windows,
@@ -209,16 +216,16 @@ export class DepthwiseLayer implements BoundLayer {
     const outputs = channels * multiplier;
     const terms = kernel.mid.length / outputs + 1;
     this.#rounding = gamma(terms);
-    this.#error = errorOf(kernel, this.#rounding);
-    [this.#start, this.#startError] = startOf(bias, outputs, terms);
+    this.#error = unitErrors(kernel, this.#rounding);
+    [this.#start, this.#startError] = initialSums(bias, outputs, terms);
   }
 
-  get products(): number {
+  get productCount(): number {
     return this.windows.taps.length * this.channels * this.multiplier;
   }
 
-  forward([input]: readonly Bounds[]): Passed {
-    const { mid, radius, reach } = spreadOf(input!);
+  forward([input]: readonly Bounds[]): LayerOutput {
+    const { mid, radius, magnitude } = midRadiusOf(input!);
     const {
       channels,
       multiplier,
@@ -243,21 +250,21 @@ export class DepthwiseLayer implements BoundLayer {
           for (let m = 0; m < multiplier; m++, w++, out++) {
             const weight = weights[w]!;
             middle[out]! += mid[i]! * weight;
-            error[out]! += reach[i]! * errors[w]!;
+            error[out]! += magnitude[i]! * errors[w]!;
             carried[out]! += radius[i]! * Math.abs(weight);
           }
         }
       }
     }
-    return finish(this.shape, middle, error, carried, this.#rounding);
+    return boundsOfSums(this.shape, middle, error, carried, this.#rounding);
   }
 
-  back(
+  backward(
     coefficients: Float64Array,
-    { slack }: Passed,
+    { slack }: LayerOutput,
     _inputs: readonly Bounds[],
     [into]: readonly Float64Array[],
-    constant: Constant,
+    constant: ConstantTerm,
   ): void {
     const {
       channels,

@@ -1,9 +1,9 @@
 /**
- * Batch normalisation in inference over bounds: y = (x − mean)·s + beta, s = gamma / √(variance + ε), per
- * element of the last axis. Kernels may form it as x·s + (beta − mean·s) too; either way at most a dozen
- * roundings meet (|x| + |mean|)·|s| and |beta|, so 16u of both bounds them.
+ * Batch normalization in inference over bounds: y = (x − mean)·s + beta with s = gamma / √(variance + ε), for
+ * each channel of the last axis. Kernels may also compute it as x·s + (beta − mean·s). Either way at most a
+ * dozen roundings apply to (|x| + |mean|)·|s| and |beta|, so 16u times both is an upper bound of the error.
  */
-import type { BoundLayer, Constant, Passed } from "./bound-layer.js";
+import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
 import { newBounds, setBounds, type Bounds } from "./bounds.js";
 import { guard, underflow, unit } from "./rounding.js";
 import type { WeightBounds } from "./weight-bounds.js";
@@ -17,8 +17,8 @@ export interface NormalizationWeights {
 
 const rounding = 16 * unit;
 
-export class NormalizationLayer implements BoundLayer {
-  /** Of each channel: s ± slopeRadius, mean, beta as mid ± radius. */
+export class NormalizationLayer implements BoundedLayer {
+  /** For each channel: s, mean and beta as midpoint ± radius. */
   readonly #slope: Float64Array;
   readonly #slopeRadius: Float64Array;
   readonly #mean: Float64Array;
@@ -35,11 +35,11 @@ export class NormalizationLayer implements BoundLayer {
     this.#slope = new Float64Array(channels);
     this.#slopeRadius = new Float64Array(channels);
     for (let c = 0; c < channels; c++) {
-      const least = variance.mid[c]! - variance.radius[c]! + epsilon * (1 - unit);
-      const most = variance.mid[c]! + variance.radius[c]! + epsilon * (1 + unit);
-      // A negative variance gives NaN in both directions.
-      const low = least > 0 ? 1 / Math.sqrt(most) : NaN;
-      const high = 1 / Math.sqrt(least);
+      const minVariance = variance.mid[c]! - variance.radius[c]! + epsilon * (1 - unit);
+      const maxVariance = variance.mid[c]! + variance.radius[c]! + epsilon * (1 + unit);
+      // A negative variance makes both bounds NaN.
+      const low = minVariance > 0 ? 1 / Math.sqrt(maxVariance) : NaN;
+      const high = 1 / Math.sqrt(minVariance);
       const middle = (low + high) / 2;
       const radius = (high - low) / 2 + high * 2 ** -48;
       const g = gamma?.mid[c] ?? 1;
@@ -53,7 +53,7 @@ export class NormalizationLayer implements BoundLayer {
     this.#betaRadius = beta?.radius ?? new Float64Array(channels);
   }
 
-  forward([input]: readonly Bounds[]): Passed {
+  forward([input]: readonly Bounds[]): LayerOutput {
     const out = newBounds(this.shape);
     const { low, high } = input!;
     const slack = new Float64Array(low.length);
@@ -81,12 +81,12 @@ export class NormalizationLayer implements BoundLayer {
     return { out, slack };
   }
 
-  back(
+  backward(
     coefficients: Float64Array,
-    { slack }: Passed,
+    { slack }: LayerOutput,
     _inputs: readonly Bounds[],
     [into]: readonly Float64Array[],
-    constant: Constant,
+    constant: ConstantTerm,
   ): void {
     for (let i = 0; i < coefficients.length; i++) {
       const coefficient = coefficients[i]!;

@@ -1,21 +1,21 @@
 /**
- * Pooling over bounds. Maxima are exact; a mean of n inside the image is a sum of n products with 1/n
- * (rounding.ts).
+ * Pooling over bounds. Maxima are exact; a mean of the n elements inside the image is a sum of n products
+ * with 1/n (rounding.ts).
  */
-import type { BoundLayer, Constant, Passed } from "./bound-layer.js";
+import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
 import { newBounds, setBounds, type Bounds } from "./bounds.js";
-import type { Windows } from "./geometry.js";
+import type { Windows } from "./windows.js";
 import { gamma, guard, underflow } from "./rounding.js";
 
-/** Input [positions, channels] → output [windows, channels], the largest of each window. */
-export class MaxPoolingLayer implements BoundLayer {
+/** Input [positions, channels] → output [windows, channels], the maximum of each window. */
+export class MaxPoolingLayer implements BoundedLayer {
   constructor(
     readonly shape: readonly number[],
     private readonly windows: Windows,
     private readonly channels: number,
   ) {}
 
-  forward([input]: readonly Bounds[]): Passed {
+  forward([input]: readonly Bounds[]): LayerOutput {
     const out = newBounds(this.shape);
     const {
       channels,
@@ -28,7 +28,7 @@ export class MaxPoolingLayer implements BoundLayer {
         let h = -Infinity;
         for (let at = starts[p]!; at < starts[p + 1]!; at++) {
           const i = positions[at]! * channels + c;
-          // Math.max hands a NaN on.
+          // Math.max returns NaN where an argument is NaN.
           l = Math.max(l, low[i]!);
           h = Math.max(h, high[i]!);
         }
@@ -39,15 +39,15 @@ export class MaxPoolingLayer implements BoundLayer {
   }
 
   /**
-   * The output is at least any of its inputs, and at most the one with the largest lower bound plus what the
-   * others' upper bounds exceed that by.
+   * The output is at least each of its inputs. It is at most the input with the largest lower bound (the
+   * winner) plus the amount by which the largest other upper bound (the rival) exceeds that lower bound.
    */
-  back(
+  backward(
     coefficients: Float64Array,
-    _passed: Passed,
+    _passed: LayerOutput,
     [input]: readonly Bounds[],
     [into]: readonly Float64Array[],
-    constant: Constant,
+    constant: ConstantTerm,
   ): void {
     const {
       channels,
@@ -68,29 +68,29 @@ export class MaxPoolingLayer implements BoundLayer {
           const i = positions[at]! * channels + c;
           if (i !== winner) rival = Math.max(rival, high[i]!);
         }
-        const over = coefficient > 0 ? 0 : Math.max(0, rival - low[winner]!);
-        if (over > 0 && high[winner]! <= rival) {
+        const excess = coefficient > 0 ? 0 : Math.max(0, rival - low[winner]!);
+        if (excess > 0 && high[winner]! <= rival) {
           constant.value += coefficient * rival;
           constant.magnitude += Math.abs(coefficient * rival);
           continue;
         }
         into![winner]! += coefficient;
-        constant.value += coefficient * over;
-        constant.magnitude += Math.abs(coefficient) * (over + Math.abs(low[winner]!));
+        constant.value += coefficient * excess;
+        constant.magnitude += Math.abs(coefficient) * (excess + Math.abs(low[winner]!));
       }
     }
   }
 }
 
 /** Input [positions, channels] → output [windows, channels], the mean of what each window reads. */
-export class AveragePoolingLayer implements BoundLayer {
+export class AveragePoolingLayer implements BoundedLayer {
   constructor(
     readonly shape: readonly number[],
     private readonly windows: Windows,
     private readonly channels: number,
   ) {}
 
-  forward([input]: readonly Bounds[]): Passed {
+  forward([input]: readonly Bounds[]): LayerOutput {
     const out = newBounds(this.shape);
     const {
       channels,
@@ -104,14 +104,14 @@ export class AveragePoolingLayer implements BoundLayer {
       for (let c = 0; c < channels; c++) {
         let l = 0;
         let h = 0;
-        let reach = 0;
+        let magnitude = 0;
         for (let at = starts[p]!; at < starts[p + 1]!; at++) {
           const i = positions[at]! * channels + c;
           l += low[i]!;
           h += high[i]!;
-          reach += Math.max(Math.abs(low[i]!), Math.abs(high[i]!));
+          magnitude += Math.max(Math.abs(low[i]!), Math.abs(high[i]!));
         }
-        const error = ((rounding * reach) / count + underflow(count)) * guard;
+        const error = ((rounding * magnitude) / count + underflow(count)) * guard;
         slack[p * channels + c] = error;
         setBounds(out, p * channels + c, l / count - error, h / count + error);
       }
@@ -119,12 +119,12 @@ export class AveragePoolingLayer implements BoundLayer {
     return { out, slack };
   }
 
-  back(
+  backward(
     coefficients: Float64Array,
-    { slack }: Passed,
+    { slack }: LayerOutput,
     _inputs: readonly Bounds[],
     [into]: readonly Float64Array[],
-    constant: Constant,
+    constant: ConstantTerm,
   ): void {
     const {
       channels,

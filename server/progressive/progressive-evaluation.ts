@@ -1,53 +1,53 @@
 /**
- * Progressive evaluation (ModelHub §IV-D): inputs are answered from the weights' highest byte where that is
- * certain; those left open fetch the next, and what three bytes leave open is answered by the real forward
- * pass over all bytes. So every answer is the full-precision one. Bytes and forward pass come in through
- * ports; knows no store, no engine.
+ * Progressive evaluation (ModelHub §IV-D): a sample is answered from the weights' highest bytes where these
+ * make the answer certain. While samples are open, the next byte is read. What three bytes leave open is
+ * answered by the real forward pass over all bytes, so every answer is the full-precision one. Bytes and
+ * forward pass are ports: this file does not use the store or the training engine.
  */
 import { weightSlots } from "../../shared/model/architecture.js";
 import type { Architecture } from "../../shared/model/model.js";
 import { decideLevel, type DecideLevel } from "./decide-level.js";
-import { agrees, topOf, type TopK } from "./top-k.js";
-import { allPlanes } from "./weight-bounds.js";
+import { agreesWithFull, topKOf, type TopK } from "./top-k.js";
+import { floatPlaneCount } from "./weight-bounds.js";
 import type { KnownTensor, WeightReader } from "./weight-reader.js";
 
-/** The real forward pass over all bytes. @returns a row of outputs for each of the samples, in their order */
+/** The real forward pass over all bytes. Returns a row of outputs for each of the samples, in their order. */
 export type ForwardPass = (samples: readonly number[]) => Promise<Float32Array>;
 
 export interface ProgressiveRequest {
   readonly architecture: Architecture;
   readonly weights: WeightReader;
   readonly forward: ForwardPass;
-  /** `count` samples one after the other. */
+  /** `count` samples, one after the other. */
   readonly inputs: Float32Array;
   readonly count: number;
-  /** Sizes of the answers, such as 1 and 5; each is a question of its own. */
+  /** The k of each top-k answer, such as 1 and 5; each is a question of its own. */
   readonly tops: readonly number[];
-  /** Also asks the real forward pass for every sample, and compares. */
+  /** Whether the real forward pass is run for every sample and all answers are compared with it. */
   readonly compare?: boolean;
-  /** Where a level's work runs; in this very thread when absent. */
+  /** Where a level's work runs; in this thread when absent. */
   readonly decide?: DecideLevel;
   readonly onProgress?: (level: number, done: number, of: number) => void | Promise<void>;
 }
 
 export interface LevelReport {
-  /** Highest bytes of an element that were known; 4: all, by the real forward pass. */
+  /** How many of the highest bytes of each element were known; 4: all, by the real forward pass. */
   readonly level: number;
-  /** Of the tensors' stored bytes, those read up to here. */
+  /** Share of the tensors' stored bytes that was read up to this level. */
   readonly dataShare: number;
-  /** Those bytes. */
+  /** The stored bytes that were read up to this level. */
   readonly readBytes: number;
-  /** By top: samples answered at this level, samples still open after it. */
+  /** For each question: samples answered at this level, and samples still open after it. */
   readonly tops: readonly { readonly top: number; readonly decided: number; readonly open: number }[];
 }
 
 export interface TopReport {
   readonly top: number;
-  /** Undefined where there is none: an output is NaN. */
+  /** Undefined where there is no answer because an output is NaN. */
   readonly answers: readonly (TopK | undefined)[];
-  /** By sample: the level that answered it. */
+  /** For each sample the level that answered it. */
   readonly levels: Uint8Array;
-  /** Whether every answer is the full-precision one; null where that was not asked. */
+  /** Whether every answer is the full-precision one; null where that was not compared. */
   readonly equal: boolean | null;
 }
 
@@ -58,7 +58,7 @@ export interface ProgressiveReport {
   readonly tops: readonly TopReport[];
 }
 
-/** One question while it is asked: its answers, and the level at which each was found. */
+/** One question during the evaluation: its answers, and the level at which each was found; 0 while open. */
 class Question {
   readonly answers: (TopK | undefined)[];
   readonly levels: Uint8Array;
@@ -76,7 +76,7 @@ class Question {
     this.answers[sample] = answer;
     this.levels[sample] = level;
   }
-  open(): number[] {
+  openSamples(): number[] {
     return [...this.levels.keys()].filter((sample) => this.isOpen(sample));
   }
 }
@@ -84,72 +84,73 @@ class Question {
 /** @throws PROGRESSIVE_UNSUPPORTED, ARCHITECTURE_MISMATCH, and what the ports throw */
 export async function evaluateProgressively(request: ProgressiveRequest): Promise<ProgressiveReport> {
   const { architecture, weights, inputs, count, tops, decide = decideLevel, onProgress } = request;
-  const places = weightSlots(architecture);
+  const slots = weightSlots(architecture);
   const questions = tops.map((top) => new Question(top, count));
   const levels: LevelReport[] = [];
-  const report = (level: number, before: readonly (readonly number[])[], readBytes: number): void => {
+  const reportLevel = (
+    level: number,
+    openBefore: readonly (readonly number[])[],
+    readBytes: number,
+  ): void => {
     levels.push({
       level,
       dataShare: readBytes / weights.totalBytes,
       readBytes,
-      tops: questions.map((question, at) => {
-        const open = question.open().length;
-        return { top: question.top, decided: before[at]!.length - open, open };
+      tops: questions.map((question, index) => {
+        const open = question.openSamples().length;
+        return { top: question.top, decided: openBefore[index]!.length - open, open };
       }),
     });
   };
-  for (let level = 1; level < allPlanes; level++) {
-    const open = questions.map((question) => question.open());
+  for (let level = 1; level < floatPlaneCount; level++) {
+    const open = questions.map((question) => question.openSamples());
     if (open.every(({ length }) => length === 0)) break;
     const known: KnownTensor[] = [];
-    for (const leaf of places.keys()) known.push(await weights.read(leaf, level));
+    for (const leaf of slots.keys()) known.push(await weights.read(leaf, level));
     const job = {
       architecture,
       weights: known.map(({ bounds }) => bounds),
       inputs,
       count,
-      questions: questions.map(({ top }, at) => ({ top, samples: open[at]! })),
+      questions: questions.map(({ top }, index) => ({ top, samples: open[index]! })),
     };
     const answers = await decide(job, (done, of) => onProgress?.(level, done, of));
-    questions.forEach((question, at) => {
-      open[at]!.forEach((sample, place) => {
-        const answer = answers[at]![place];
+    questions.forEach((question, index) => {
+      open[index]!.forEach((sample, position) => {
+        const answer = answers[index]![position];
         if (answer !== undefined) question.answer(sample, answer, level);
       });
     });
-    report(
-      level,
-      open,
-      known.reduce((sum, { readBytes }) => sum + readBytes, 0),
-    );
+    const readBytes = known.reduce((sum, tensor) => sum + tensor.readBytes, 0);
+    reportLevel(level, open, readBytes);
   }
-  const equal = await answerByForward(request, questions, async (before) => {
-    report(allPlanes, before, await weights.readAll());
+  const equal = await answerByForward(request, questions, async (openBefore) => {
+    reportLevel(floatPlaneCount, openBefore, await weights.readAll());
   });
   return {
     samples: count,
     totalBytes: weights.totalBytes,
     levels,
-    tops: questions.map(({ top, answers, levels: by }, at) => ({
-      top,
-      answers,
-      levels: by,
-      equal: equal?.[at] ?? null,
+    tops: questions.map((question, index) => ({
+      top: question.top,
+      answers: question.answers,
+      levels: question.levels,
+      equal: equal?.[index] ?? null,
     })),
   };
 }
 
 /**
- * Answers what is open by the real forward pass; where asked to, compares all answers with it. @returns by
- * question whether they are equal, or undefined
+ * Answers open samples by the real forward pass, and with `compare` compares all answers with it. Returns for
+ * each question whether all answers are equal, or undefined where they were not compared.
  */
 async function answerByForward(
   { forward, count, compare = false }: ProgressiveRequest,
   questions: readonly Question[],
-  report: (before: readonly (readonly number[])[]) => Promise<void>,
+  reportLastLevel: (openBefore: readonly (readonly number[])[]) => Promise<void>,
 ): Promise<readonly boolean[] | undefined> {
-  const before = questions.map((question) => question.open());
-  const open = new Set(before.flat());
+  const openBefore = questions.map((question) => question.openSamples());
+  const open = new Set(openBefore.flat());
   const samples = compare
     ? Array.from({ length: count }, (_, sample) => sample)
     : [...open].sort((a, b) => a - b);
@@ -158,13 +159,13 @@ async function answerByForward(
   const width = outputs.length / samples.length;
   const equal = questions.map(() => true);
   samples.forEach((sample, row) => {
-    const own = outputs.subarray(row * width, (row + 1) * width);
-    questions.forEach((question, at) => {
-      const full = topOf(own, question.top);
-      if (question.isOpen(sample)) question.answer(sample, full, allPlanes);
-      else if (!agrees(question.answers[sample]!, full)) equal[at] = false;
+    const sampleOutputs = outputs.subarray(row * width, (row + 1) * width);
+    questions.forEach((question, index) => {
+      const full = topKOf(sampleOutputs, question.top);
+      if (question.isOpen(sample)) question.answer(sample, full, floatPlaneCount);
+      else if (!agreesWithFull(question.answers[sample]!, full)) equal[index] = false;
     });
   });
-  if (open.size > 0) await report(before);
+  if (open.size > 0) await reportLastLevel(openBefore);
   return compare ? equal : undefined;
 }

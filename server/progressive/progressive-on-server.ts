@@ -1,8 +1,8 @@
 /**
- * Progressive evaluation of a stored model on named data: byte planes from the store, bounds in a thread,
- * the real forward pass by the engine in a child process. Saves nothing. What planes say is not verified
- * against a tensor's id, which is over all its bytes; the comparison with the full answer is over verified
- * ones.
+ * Progressive evaluation of a stored model on named data: byte planes come from the store, bounds are computed
+ * in a worker thread, and the training engine runs the real forward pass in a child process. Nothing is saved.
+ * Byte planes cannot be verified against a tensor's id, which is the hash of all its bytes; the full-precision
+ * answers that they are compared with come from verified tensors.
  */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -29,20 +29,20 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import { writeModelFolder } from "../context/model-folder.js";
 import { decideInThread } from "./decide-in-thread.js";
 import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
-import { allPlanes } from "./weight-bounds.js";
+import { floatPlaneCount } from "./weight-bounds.js";
 import { fixedReader, storedReader, type WeightReader } from "./weight-reader.js";
 
 type ProgressiveEvaluationRequest = OperationInput<"evaluateProgressively">;
 
-/** How many sizes of answers one request may name. */
+/** How many top-k answers one request may ask for. */
 const maxTops = 10;
 /** A tensor of at most one disk page is read completely: no encoding stores it in planes. */
 const pageBytes = 4096;
 
 /**
  * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH,
- * PROGRESSIVE_UNSUPPORTED, USAGE for data of a regression, PROGRESSIVE_DIFFERS where an answer is not the
- * full-precision one, NOT_A_NUMBER, TRAINING_STOPPED, QUOTA_EXCEEDED
+ *   PROGRESSIVE_UNSUPPORTED, USAGE for data of a regression, PROGRESSIVE_DIFFERS where an answer is not the
+ *   full-precision one, NOT_A_NUMBER, TRAINING_STOPPED, QUOTA_EXCEEDED
  */
 export async function progressiveOnServer(
   context: OperationsContext,
@@ -53,7 +53,7 @@ export async function progressiveOnServer(
   if (tops.length === 0 || tops.length > maxTops)
     throw new StemmaError(
       "USAGE",
-      `The request names ${tops.length} sizes of answers. Name 1 to ${maxTops}.`,
+      `The request asks for ${tops.length} top-k answers. Ask for 1 to ${maxTops}.`,
     );
   for (const top of tops) checkCount("--top", top);
   checkCount("--limit", request.limit);
@@ -75,7 +75,7 @@ async function evaluateVersion(
   if (set.task !== "classification")
     throw new StemmaError(
       "USAGE",
-      `The data ${request.data} is of a regression, which has no most likely classes. Evaluate without --progressive.`,
+      `The data ${request.data} is for a regression, which has no classes to rank. Evaluate without --progressive.`,
     );
   const part = firstSamples(set.heldOut, request.limit ?? set.heldOut.count);
   const leaves = await repository.leaves(version.versionId);
@@ -89,7 +89,10 @@ async function evaluateVersion(
       tops,
       compare: check,
       decide: decideInThread(signal),
-      weights: layout === "fixed" ? await fixedLayout(repository, leaves) : storedLayout(repository, leaves),
+      weights:
+        layout === "fixed"
+          ? await fixedPlanesReader(repository, leaves)
+          : storedWeightsReader(repository, leaves),
       forward: forwardInChild({ repository, version, dataset, limit: part.count, workFolder, signal }),
     });
     const different = report.tops.find(({ equal }) => equal === false);
@@ -141,25 +144,28 @@ async function architectureOf(
   return decodeArchitecture(await repository.objects.read("architecture", record.objects.architecture));
 }
 
-async function fixedLayout(repository: FleetRepository, leaves: readonly Leaf[]): Promise<WeightReader> {
+async function fixedPlanesReader(
+  repository: FleetRepository,
+  leaves: readonly Leaf[],
+): Promise<WeightReader> {
   const tensors = [];
   for (const { tensor } of leaves) tensors.push(await tensorOfSource(repository.objects.openTensor(tensor)));
   return fixedReader(tensors, await loadDeltaCodec());
 }
 
-function storedLayout({ objects }: FleetRepository, leaves: readonly Leaf[]): WeightReader {
+function storedWeightsReader({ objects }: FleetRepository, leaves: readonly Leaf[]): WeightReader {
   const idOf = (leaf: number): Hash => leaves[leaf]!.tensor;
   return storedReader(leaves, {
     storedBytes: (leaf) => storedBytesOf(objects, idOf(leaf)),
     async readHighPlanes(leaf, planes) {
-      const known = storedBytesOf(objects, idOf(leaf)) <= pageBytes ? allPlanes : planes;
+      const known = storedBytesOf(objects, idOf(leaf)) <= pageBytes ? floatPlaneCount : planes;
       return { ...(await objects.readHighPlanes(idOf(leaf), known)), known };
     },
     readFixedPlanes: (leaf, planes) => objects.readFixedPlanes(idOf(leaf), planes),
   });
 }
 
-/** Of a tensor and everything it is decoded against, each once. */
+/** Stored bytes of a tensor and of everything it is decoded against, each counted once. */
 function storedBytesOf(objects: Pick<ObjectReader, "encodingOf">, id: Hash): number {
   const needed = new Set([id]);
   let bytes = 0;

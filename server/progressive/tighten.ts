@@ -1,60 +1,71 @@
 /**
- * Tighter bounds of narrow layers: each neuron of a dense layer is bounded by going back from it to the
- * input, as the outputs are, instead of by its inputs' bounds alone. Costs a way back for every neuron, so it
- * is done only where first-order errors leave room for an answer. Knows no levels.
+ * Tighter bounds of narrow layers: each neuron of a dense layer is bounded by a backward pass from it to the
+ * input, as the outputs are, instead of by its inputs' bounds alone. This costs two backward passes for every
+ * neuron, so it is done only where it may lead to an answer. Does not know levels.
  */
 import { isExact, newBounds, type Bounds } from "./bounds.js";
-import { minValueOf, type IntervalNetwork, type Passage } from "./interval-network.js";
-import type { Passed } from "./bound-layer.js";
-import { SummingLayer } from "./linear-layers.js";
+import { minLinearValue, type IntervalNetwork, type Propagation } from "./interval-network.js";
+import type { LayerOutput } from "./bounded-layer.js";
+import { ConvolutionLayer } from "./linear-layers.js";
 
-/** A layer may cost so many products: two ways back for each neuron. A tenth of a second, about. */
-const mostProducts = 1e8;
+/** Multiplications that tightening one layer may cost: about a tenth of a second. */
+const maxProducts = 1e8;
 
 /**
- * Whether a step is worth it: affordable, and at least one linear layer ahead of it whose own input was not
- * exact.
+ * Whether tightening a step may help: it is affordable, and before it in its chain of single-input steps is at
+ * least one linear layer whose own input is not exact.
  */
-function isWorthIt({ steps }: IntervalNetwork, passage: Passage, step: number): boolean {
-  if (!(steps[step]!.layer instanceof SummingLayer)) return false;
-  const wayBack = steps.slice(0, step).reduce((sum, { layer }) => sum + (layer?.products ?? 0), 0);
-  if (2 * passage[step]!.out.low.length * wayBack > mostProducts) return false;
-  let linear = 0;
-  for (let at = step; ; at = steps[at]!.inputs[0]!) {
-    if (passage[at]!.slack !== undefined) linear++;
-    if (steps[at]!.inputs.length !== 1 || isExact(passage[steps[at]!.inputs[0]!]!.out)) return linear > 2;
+function isWorthTightening({ steps }: IntervalNetwork, propagation: Propagation, step: number): boolean {
+  if (!(steps[step]!.layer instanceof ConvolutionLayer)) return false;
+  const backwardProducts = steps
+    .slice(0, step)
+    .reduce((sum, { layer }) => sum + (layer?.productCount ?? 0), 0);
+  const neurons = propagation[step]!.out.low.length;
+  if (2 * neurons * backwardProducts > maxProducts) return false;
+  let linearLayers = 0;
+  let current = step;
+  for (;;) {
+    if (propagation[current]!.slack !== undefined) linearLayers++;
+    const { inputs } = steps[current]!;
+    if (inputs.length !== 1 || isExact(propagation[inputs[0]!]!.out)) return linearLayers > 2;
+    current = inputs[0]!;
   }
 }
 
-/** The same sample, passed again with narrow layers tightened; the same passage where there are none. */
-export function tighten(network: IntervalNetwork, passage: Passage): Passage {
-  const tightened: Passed[] = [];
+/**
+ * Propagates the same sample again with narrow layers tightened. Returns the same propagation where no layer
+ * is worth it.
+ */
+export function tighten(network: IntervalNetwork, propagation: Propagation): Propagation {
+  const tightened: LayerOutput[] = [];
   const changed = new Set<number>();
   network.steps.forEach(({ layer, inputs }, step) => {
-    const again = layer !== undefined && inputs.some((input) => changed.has(input));
-    const passed = again ? layer.forward(inputs.map((input) => tightened[input]!.out)) : passage[step]!;
-    tightened.push(passed);
-    if (again) changed.add(step);
-    // The outputs that are ranked are gone back from anyway, in pairs.
-    if (step === network.ranking || !isWorthIt(network, tightened, step)) return;
-    tightened[step] = { ...passed, out: tightenedBounds(network, tightened, step) };
+    const isAffected = layer !== undefined && inputs.some((input) => changed.has(input));
+    const output = isAffected
+      ? layer.forward(inputs.map((input) => tightened[input]!.out))
+      : propagation[step]!;
+    tightened.push(output);
+    if (isAffected) changed.add(step);
+    // The ranking gets backward passes anyway, for pairs of its outputs.
+    if (step === network.ranking || !isWorthTightening(network, tightened, step)) return;
+    tightened[step] = { ...output, out: tightenedBounds(network, tightened, step) };
     changed.add(step);
   });
-  return changed.size === 0 ? passage : tightened;
+  return changed.size === 0 ? propagation : tightened;
 }
 
-function tightenedBounds(network: IntervalNetwork, passage: Passage, step: number): Bounds {
-  const { shape, low, high } = passage[step]!.out;
+function tightenedBounds(network: IntervalNetwork, propagation: Propagation, step: number): Bounds {
+  const { shape, low, high } = propagation[step]!.out;
   const out = newBounds(shape);
   for (let neuron = 0; neuron < low.length; neuron++) {
-    const bound = (sign: 1 | -1): number => {
-      const start = new Float64Array(low.length);
-      start[neuron] = sign;
-      return minValueOf(network, passage, step, start, Infinity);
+    const minSigned = (sign: 1 | -1): number => {
+      const coefficients = new Float64Array(low.length);
+      coefficients[neuron] = sign;
+      return minLinearValue(network, propagation, { step, coefficients, sufficient: Infinity });
     };
-    // What is anything stays anything: NaN is neither larger nor smaller.
-    out.low[neuron] = Math.max(low[neuron]!, bound(1));
-    out.high[neuron] = Math.min(high[neuron]!, -bound(-1));
+    // Math.max and Math.min return NaN where an argument is NaN: an unknown neuron stays unknown.
+    out.low[neuron] = Math.max(low[neuron]!, minSigned(1));
+    out.high[neuron] = Math.min(high[neuron]!, -minSigned(-1));
   }
   return out;
 }

@@ -1,105 +1,124 @@
 /**
- * The k classes with the largest outputs: of a full-precision answer, and as far as bounds decide it. Decided
- * is a set where each of its members certainly exceeds every other class (ModelHub §IV-D: the k-th lower
- * bound above the (k+1)-th upper bound); ties and NaN are not.
+ * The k classes with the largest outputs: of a full-precision answer, and as far as bounds decide it. A set is
+ * decided where each of its members certainly exceeds every other class (ModelHub §IV-D: the k-th lower
+ * bound is above the (k+1)-th upper bound). Ties and NaN are never decided.
  */
-import { hasAnything } from "./bounds.js";
-import { firstOrderLead, minLead, type IntervalNetwork, type Passage } from "./interval-network.js";
+import { hasUnknown, type Bounds } from "./bounds.js";
+import { firstOrderMargin, minMargin, type IntervalNetwork, type Propagation } from "./interval-network.js";
 
 export interface TopK {
-  /** Classes, the largest first where `ordered`, else by number. */
+  /** Classes: the largest output first where `isOrdered`, otherwise by class number. */
   readonly classes: readonly number[];
-  readonly ordered: boolean;
+  readonly isOrdered: boolean;
 }
 
 /**
- * Of outputs that are known: the largest first, of equals the first. Undefined where one is NaN: then there
- * is none.
+ * The k largest of known outputs, the largest first; of equal outputs the lower class first. Undefined where
+ * an output is NaN.
  */
-export function topOf(outputs: ArrayLike<number>, k: number): TopK | undefined {
+export function topKOf(outputs: ArrayLike<number>, k: number): TopK | undefined {
   const all = Array.from(outputs);
   if (all.some(Number.isNaN)) return undefined;
   const classes = all
     .map((_, index) => index)
     .sort((a, b) => (all[a]! === all[b]! ? a - b : all[a]! > all[b]! ? -1 : 1))
     .slice(0, k);
-  return { classes, ordered: true };
+  return { classes, isOrdered: true };
 }
 
 /**
- * Whether a decided answer agrees with the full one: the same set, and the same order where it claims one.
+ * Whether a decided answer agrees with the full-precision one: the same set, and the same order where the
+ * decided answer is ordered.
  */
-export function agrees(decided: TopK, full: TopK | undefined): boolean {
+export function agreesWithFull(decided: TopK, full: TopK | undefined): boolean {
   if (full === undefined || decided.classes.length !== full.classes.length) return false;
   const members = new Set(full.classes);
-  return decided.classes.every((each, i) => (decided.ordered ? each === full.classes[i] : members.has(each)));
+  return decided.classes.every((each, i) =>
+    decided.isOrdered ? each === full.classes[i] : members.has(each),
+  );
 }
 
 /**
- * Softmax in float32 keeps a lead: with logits x, y ≤ m (the largest) and x − y ≥ 2⁻¹⁴, x ≥ m − 70, the
- * exponentials err by less than 2⁻¹⁶ of themselves, e^(x − m) is far above the smallest float32, and 2⁻¹⁴
- * exceeds both errors.
+ * A softmax in float32 keeps the order of two logits x and y at most m (the largest) with x − y ≥ 2⁻¹⁴ and
+ * x ≥ m − 70: the exponentials err by less than 2⁻¹⁶ of themselves, e^(x − m) is far above the smallest
+ * float32, and 2⁻¹⁴ exceeds both errors.
  */
-const softmaxLead = 2 ** -14;
-const softmaxReach = 70;
-/** More pairs than this that bounds leave open are not worth going back for. */
-const mostPairs = 100;
+const softmaxMargin = 2 ** -14;
+const softmaxRange = 70;
+/** With more undecided pairs than this, backward passes are not worth their time. */
+const maxOpenPairs = 100;
+/** For at most so many classes, backward passes also decide their order. */
+const maxOrderedByMargin = 5;
 
 /**
- * Asks again with narrow layers tightened where that may help. @param tightened the passage with tighter
- * bounds, made once for all questions of a sample
- * @returns undefined where bounds leave it open
+ * Decides the k largest outputs by bounds, and again with narrow layers tightened where that may help.
+ *
+ * @param tightened returns the propagation with tighter bounds; computed once for all questions of a sample
+ * @returns undefined where the bounds leave the answer open
  */
-export function decideTop(
+export function decideTopK(
   network: IntervalNetwork,
-  passage: Passage,
+  propagation: Propagation,
   k: number,
-  tightened?: () => Passage,
+  tightened?: () => Propagation,
 ): TopK | undefined {
-  const decided = decideBy(network, passage, k);
-  if (decided !== undefined || tightened === undefined || !isPromising(network, passage, k)) return decided;
+  const decided = decideByBounds(network, propagation, k);
+  if (decided !== undefined || tightened === undefined) return decided;
+  if (!isPromising(network, propagation, k)) return undefined;
   const tighter = tightened();
-  return tighter === passage ? undefined : decideBy(network, tighter, k);
+  return tighter === propagation ? undefined : decideByBounds(network, tighter, k);
 }
 
 /**
- * Tightening was seen to help where bounds miss the lead by no more than a few times what first-order errors
- * leave of it.
+ * Measured: tightening helps where the bounds miss the margin by no more than a few times the margin that
+ * first-order errors leave.
  */
-const mostMissed = 6;
+const maxMissFactor = 6;
 
 /** Whether tighter bounds may decide the hardest pair: the last class inside against the first outside. */
-function isPromising(network: IntervalNetwork, passage: Passage, k: number): boolean {
-  const { out } = passage[network.ranking]!;
+function isPromising(network: IntervalNetwork, propagation: Propagation, k: number): boolean {
+  const { out } = propagation[network.ranking]!;
   const { low, high } = out;
-  if (k >= low.length || hasAnything(out)) return false;
-  const order = Array.from(low, (_, i) => i).sort((a, b) => low[b]! + high[b]! - low[a]! - high[a]!);
-  const [last, next] = [order[k - 1]!, order[k]!];
-  return low[last]! - high[next]! > -mostMissed * firstOrderLead(network, passage, last, next);
+  if (k >= low.length || hasUnknown(out)) return false;
+  const order = classesByMidpoint(out);
+  const last = order[k - 1]!;
+  const next = order[k]!;
+  return low[last]! - high[next]! > -maxMissFactor * firstOrderMargin(network, propagation, last, next);
 }
 
-function decideBy(network: IntervalNetwork, passage: Passage, k: number): TopK | undefined {
-  const { low, high } = passage[network.ranking]!.out;
-  const n = low.length;
-  if (hasAnything(passage[network.ranking]!.out)) return undefined;
-  const order = Array.from(low, (_, i) => i).sort((a, b) => low[b]! + high[b]! - low[a]! - high[a]! || a - b);
+/** Classes by the midpoints of their bounds, the largest first. */
+function classesByMidpoint({ low, high }: Bounds): number[] {
+  return Array.from(low, (_, i) => i).sort((a, b) => low[b]! + high[b]! - low[a]! - high[a]! || a - b);
+}
+
+function decideByBounds(network: IntervalNetwork, propagation: Propagation, k: number): TopK | undefined {
+  const { out } = propagation[network.ranking]!;
+  const { low, high } = out;
+  if (hasUnknown(out)) return undefined;
+  const order = classesByMidpoint(out);
   const inside = order.slice(0, k);
   const outside = order.slice(k);
-  const lead = network.isSoftmaxed ? softmaxLead : 0;
-  const highest = high.reduce((most, each) => Math.max(most, each), -Infinity);
-  if (network.isSoftmaxed && n > k && inside.some((i) => low[i]! < highest - softmaxReach)) return undefined;
-  const exceeds = (i: number, j: number): boolean => low[i]! - high[j]! > lead;
-  const open = inside.flatMap((i) => outside.filter((j) => !exceeds(i, j)).map((j) => [i, j] as const));
-  // The hardest pair first: where it stays open, the rest need not be asked.
-  open.sort(([i, j], [a, b]) => low[i]! - high[j]! - (low[a]! - high[b]!));
-  const leads = (i: number, j: number): boolean =>
-    minLead(network, passage, network.ranking, i, j, lead) > lead;
-  if (open.length > mostPairs || !open.every(([i, j]) => leads(i, j))) return undefined;
-  const ordered = inside.every(
-    (each, at) => at === 0 || exceeds(inside[at - 1]!, each) || (k <= 5 && leads(inside[at - 1]!, each)),
+  const isEveryClass = outside.length === 0;
+  const required = network.endsInSoftmax ? softmaxMargin : 0;
+  const highest = high.reduce((max, each) => Math.max(max, each), -Infinity);
+  if (network.endsInSoftmax && !isEveryClass && inside.some((i) => low[i]! < highest - softmaxRange))
+    return undefined;
+  const exceedsByBounds = (i: number, j: number): boolean => low[i]! - high[j]! > required;
+  const exceedsByMargin = (i: number, j: number): boolean => {
+    const margin = { step: network.ranking, first: i, second: j };
+    return minMargin(network, propagation, margin, required) > required;
+  };
+  const open = inside.flatMap((i) =>
+    outside.filter((j) => !exceedsByBounds(i, j)).map((j) => [i, j] as const),
   );
+  // The hardest pair first: where it stays open, the others need no backward pass.
+  open.sort(([i, j], [a, b]) => low[i]! - high[j]! - (low[a]! - high[b]!));
+  if (open.length > maxOpenPairs || !open.every(([i, j]) => exceedsByMargin(i, j))) return undefined;
+  const exceedsNext = (i: number, next: number): boolean =>
+    exceedsByBounds(i, next) || (k <= maxOrderedByMargin && exceedsByMargin(i, next));
+  const isOrderKnown = inside.every((each, i) => i === 0 || exceedsNext(inside[i - 1]!, each));
   return {
-    classes: ordered ? inside : [...inside].sort((a, b) => a - b),
-    ordered: ordered && !(network.isSoftmaxed && n <= k),
+    classes: isOrderKnown ? inside : [...inside].sort((a, b) => a - b),
+    isOrdered: isOrderKnown && !(network.endsInSoftmax && isEveryClass),
   };
 }

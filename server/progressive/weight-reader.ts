@@ -1,19 +1,19 @@
 /**
- * Where the weights' bytes come from, a level at a time: from a store, in the byte planes or fixed planes in
- * which they lie there; or laid out in fixed planes for the occasion. A level's bytes hold those of the
- * levels before. Knows no store, only the port to one.
+ * Reads the weights level by level: from a store, in the byte planes or fixed planes in which it encodes them;
+ * or encoded in fixed planes for one evaluation. The bytes of a level include those of the levels before. Uses
+ * the store only through a port.
  */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { fixedPlaneCount, type FixedLevels } from "../../shared/delta/fixed-planes.js";
 import type { Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
 import { fixedBounds } from "./fixed-bounds.js";
-import { allPlanes, weightBounds, type WeightBounds } from "./weight-bounds.js";
+import { floatPlaneCount, weightBounds, type WeightBounds } from "./weight-bounds.js";
 
-/** What is known of a tensor at a level. */
+/** A tensor as it is known at a level. */
 export interface KnownTensor {
   readonly bounds: WeightBounds;
-  /** Stored bytes that were read for it, from the first. */
+  /** Stored bytes that were read for it, those of the levels before included. */
   readonly readBytes: number;
 }
 
@@ -21,37 +21,38 @@ export interface WeightReader {
   /** Stored bytes of all tensors. */
   readonly totalBytes: number;
   /**
-   * @param leaf index in canonical order @param level 1 … 3: the highest bytes of an element that may be used
+   * @param leaf index in canonical order
+   * @param level 1 … 3: how many of the highest bytes of each element may be used
    */
   read(leaf: number, level: number): Promise<KnownTensor>;
-  /** What reading everything takes from the store. */
+  /** Reads all tensors completely. Returns the stored bytes that this takes. */
   readAll(): Promise<number>;
 }
 
 /**
- * Biases and the statistics of batch norm are few bytes that decide much: tensors of at most this rank are
- * read whole.
+ * Biases and the statistics of batch normalization are few bytes that decide much: tensors of at most this
+ * rank are read completely.
  */
-const wholeRank = 1;
+const maxRankReadInFull = 1;
 
 /** How many bytes of an element are known at a level. */
-export function planesAt(shape: readonly number[], level: number): number {
-  return shape.length <= wholeRank ? allPlanes : level;
+export function knownPlanesAt(shape: readonly number[], level: number): number {
+  return shape.length <= maxRankReadInFull ? floatPlaneCount : level;
 }
 
 /** The port to a store. */
 export interface StoredWeights {
-  /** Stored bytes that the whole tensor takes, those of what it is coded against included. */
+  /** Stored bytes of the complete tensor, those of the tensors it is encoded against included. */
   storedBytes(leaf: number): number;
   /**
-   * The tensor with only its highest `planes` bytes an element, the others zero, and the stored bytes that
-   * had to be read. `known`: how many bytes an element has, where that is more.
+   * The tensor with only the highest `planes` bytes of each element, the others zero, and the stored bytes
+   * that had to be read. `known` is how many bytes of each element are known, where these are more.
    */
   readHighPlanes(
     leaf: number,
     planes: number,
   ): Promise<{ readonly bytes: Uint8Array; readonly readBytes: number; readonly known?: number }>;
-  /** What its first fixed planes (1 … 3) say; undefined where it does not lie in any. */
+  /** The first fixed planes (1 … 3) of a tensor; undefined where it is not stored in fixed planes. */
   readFixedPlanes(
     leaf: number,
     planes: number,
@@ -66,7 +67,7 @@ export function storedReader(
     totalBytes: headers.reduce((sum, _, leaf) => sum + stored.storedBytes(leaf), 0),
     async read(leaf, level) {
       const { shape } = headers[leaf]!;
-      const planes = planesAt(shape, level);
+      const planes = knownPlanesAt(shape, level);
       const fixed = planes > fixedPlaneCount ? undefined : await stored.readFixedPlanes(leaf, planes);
       if (fixed !== undefined) return { bounds: fixedBounds(fixed.levels), readBytes: fixed.readBytes };
       const { bytes, readBytes, known = planes } = await stored.readHighPlanes(leaf, planes);
@@ -74,36 +75,40 @@ export function storedReader(
     },
     async readAll() {
       let sum = 0;
-      for (const leaf of headers.keys()) sum += (await stored.readHighPlanes(leaf, allPlanes)).readBytes;
+      for (const leaf of headers.keys())
+        sum += (await stored.readHighPlanes(leaf, floatPlaneCount)).readBytes;
       return sum;
     },
   };
 }
 
 /**
- * The same tensors as they would lie in fixed planes; those that have no place in them (and those read whole)
- * as they are, known from the first level.
+ * Encodes tensors in fixed planes and reads them level by level. Tensors that this encoding does not support,
+ * and those of low rank, are known completely from the first level.
  */
 export function fixedReader(
   tensors: readonly Tensor[],
   codec: Pick<DeltaCodec, "encodeTensor" | "planesPrefixBytes" | "decodeFixedLevels">,
 ): WeightReader {
-  const laidOut = tensors.map((tensor) => {
+  const encodedTensors = tensors.map((tensor) => {
     const encoded =
-      tensor.shape.length <= wholeRank
+      tensor.shape.length <= maxRankReadInFull
         ? undefined
         : codec.encodeTensor(tensor, tensor.bytes, {}, { layout: "fixed" });
     return encoded?.code === encodingCodes.fixedPlanes ? encoded.bytes : undefined;
   });
-  const totalBytes = tensors.reduce((sum, { bytes }, leaf) => sum + (laidOut[leaf] ?? bytes).length, 0);
+  const totalBytes = tensors.reduce(
+    (sum, { bytes }, leaf) => sum + (encodedTensors[leaf] ?? bytes).length,
+    0,
+  );
   return {
     totalBytes,
     read(leaf, level) {
       const tensor = tensors[leaf]!;
-      const encoded = laidOut[leaf];
+      const encoded = encodedTensors[leaf];
       if (encoded === undefined)
         return Promise.resolve({
-          bounds: weightBounds(tensor.shape, tensor.bytes, allPlanes),
+          bounds: weightBounds(tensor.shape, tensor.bytes, floatPlaneCount),
           readBytes: tensor.bytes.length,
         });
       return Promise.resolve({

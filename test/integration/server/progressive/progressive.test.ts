@@ -1,4 +1,4 @@
-// `model eval --progressive` over a real store and the real engine, through both doors and the command.
+// `model eval --progressive` over a real store and the real engine, in process and through a server.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -62,7 +62,7 @@ it(
         const known = report.levels.filter(({ level }) => level <= (layout === "fixed" ? 2 : 3));
         const answered = known.reduce((sum, { tops }) => sum + tops[0]!.decided, 0);
         assert.ok(answered >= 36, `${answered} of 40 answered before all bytes were known (${layout})`);
-        // What lies raw is read whole.
+        // Tensors stored raw are read completely.
         assert.ok(
           known.every(({ dataShare }, at) =>
             layout === "stored"
@@ -179,16 +179,16 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
 it("answers through a server as it does at home", { timeout: 120_000 }, async () => {
   const server = await startTestServer();
   try {
-    const door = connectOperations({ socketPath: server.handle.socketPath }, 20);
+    const client = connectOperations({ socketPath: server.handle.socketPath }, 20);
     const fleet = testFleet;
-    await door.addDataset({
+    await client.addDataset({
       fleet,
       name: "shapes",
       kind: "images-generated",
       location: "",
       parameters: { count: 200 },
     });
-    await door.train({
+    await client.train({
       fleet,
       recipe: "image-classify",
       data: "shapes",
@@ -196,7 +196,7 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
       seed: "3",
       parameters: { epochs: 1, filters: 2 },
     });
-    const report = await door.evaluateProgressively({
+    const report = await client.evaluateProgressively({
       fleet,
       model: "pictures",
       data: "shapes",
@@ -208,7 +208,7 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
       [[1, true]],
     );
     await assert.rejects(
-      door.evaluateProgressively({ fleet, model: "pictures", data: "shapes", limit: -1 }),
+      client.evaluateProgressively({ fleet, model: "pictures", data: "shapes", limit: -1 }),
       { code: "USAGE" },
     );
   } finally {

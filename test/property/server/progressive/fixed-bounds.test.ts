@@ -16,7 +16,7 @@ const shapes = fc.oneof(
   fc.tuple(fc.integer({ min: 30, max: 50 }), fc.integer({ min: 1, max: 5 })),
   fc.tuple(fc.constant(3), fc.constant(3), fc.integer({ min: 3, max: 8 }), fc.integer({ min: 1, max: 3 })),
 );
-/** Bits near one exponent, and what is near nought. */
+/** Bits near one exponent, and what is near zero. */
 const bits = fc.oneof(
   { weight: 40, arbitrary: fc.integer({ min: 0x3c000000, max: 0x3effffff }) },
   { weight: 40, arbitrary: fc.integer({ min: 0xbc000000, max: 0xbeffffff }) },
@@ -40,11 +40,11 @@ describe("bounds from fixed planes", () => {
         const values = new Float32Array(tensor.bytes.slice().buffer);
         const widths: number[] = [];
         for (const known of [1, 2, 3]) {
-          const { mid, radius, finite } = fixedBounds(codec.decodeFixedLevels(tensor, bytes, known));
+          const { mid, radius, allFinite } = fixedBounds(codec.decodeFixedLevels(tensor, bytes, known));
           values.forEach((value, i) => {
             assert.ok(Math.abs(value - mid[i]!) <= radius[i]!, `${value} is not ${mid[i]} ± ${radius[i]}`);
           });
-          assert.ok(finite);
+          assert.ok(allFinite);
           widths.push(radius[0]!);
         }
         assert.deepEqual(

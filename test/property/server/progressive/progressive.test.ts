@@ -1,12 +1,12 @@
 /**
- * Soundness against the real forward pass: whatever the kernels make of a random network lies within the
- * bounds at every level, and every progressive answer is the full-precision one.
+ * Soundness against the real forward pass: what the kernels compute for a random network is within the bounds
+ * at every level, and every progressive answer is the full-precision one.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
 import { compileNetwork } from "../../../../server/progressive/compile-network.js";
-import { minLead, pass } from "../../../../server/progressive/interval-network.js";
+import { minMargin, propagateBounds } from "../../../../server/progressive/interval-network.js";
 import {
   evaluateProgressively,
   type ProgressiveRequest,
@@ -15,7 +15,7 @@ import { fixedReader, storedReader } from "../../../../server/progressive/weight
 import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import { tighten } from "../../../../server/progressive/tighten.js";
-import { agrees, topOf } from "../../../../server/progressive/top-k.js";
+import { agreesWithFull, topKOf } from "../../../../server/progressive/top-k.js";
 import type { LeafLayer } from "../../../../shared/model/model.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
 import { Streams } from "../../../../shared/random/streams.js";
@@ -75,9 +75,10 @@ describe("progressive evaluation, against the real forward pass", () => {
             drawn.tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
           );
           for (let sample = 0; sample < drawn.sampleCount; sample++) {
-            const { low, high } = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size))[
-              network.output
-            ]!.out;
+            const { low, high } = propagateBounds(
+              network,
+              drawn.inputs.subarray(sample * size, (sample + 1) * size),
+            )[network.output]!.out;
             assert.equal(low.length, drawn.classes);
             for (let i = 0; i < low.length; i++) {
               const value = outputs[sample * drawn.classes + i]!;
@@ -93,10 +94,10 @@ describe("progressive evaluation, against the real forward pass", () => {
       }),
       { numRuns },
     );
-    assert.ok(finite > numRuns * 10, `only ${finite} bounds said anything`);
+    assert.ok(finite > numRuns * 10, `only ${finite} bounds are known`);
   });
 
-  it("bounds gone back for hold too: of narrow layers, and of what one output leads another by", () => {
+  it("bounds from backward passes hold: of tightened layers, and of margins between outputs", () => {
     let tighter = 0;
     let better = 0;
     fc.assert(
@@ -107,9 +108,9 @@ describe("progressive evaluation, against the real forward pass", () => {
           drawn.architecture,
           drawn.tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
         );
-        // What is ranked is the last layer without its softmax.
+        // The ranking is the last layer without its softmax.
         const layers = drawn.architecture.layers.map((leaf, at) =>
-          network.isSoftmaxed && at === drawn.architecture.layers.length - 1
+          network.endsInSoftmax && at === drawn.architecture.layers.length - 1
             ? { ...leaf, config: { ...leaf.config, activation: "linear" } }
             : leaf,
         );
@@ -120,11 +121,11 @@ describe("progressive evaluation, against the real forward pass", () => {
         );
         for (let sample = 0; sample < drawn.sampleCount; sample++) {
           const row = outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes);
-          const first = pass(network, drawn.inputs.subarray(sample * size, (sample + 1) * size));
+          const first = propagateBounds(network, drawn.inputs.subarray(sample * size, (sample + 1) * size));
           const second = tighten(network, first);
           if (second !== first) tighter++;
-          for (const passage of [first, second]) {
-            const { low, high } = passage[network.ranking]!.out;
+          for (const propagation of [first, second]) {
+            const { low, high } = propagation[network.ranking]!.out;
             row.forEach((value, i) => {
               assert.ok(
                 Number.isNaN(low[i]) || (value >= low[i]! && value <= high[i]!),
@@ -133,27 +134,33 @@ describe("progressive evaluation, against the real forward pass", () => {
             });
             for (let i = 0; i < row.length; i++) {
               const j = (i + 1) % row.length;
-              const lead = minLead(network, passage, network.ranking, i, j, Infinity);
-              assert.ok(
-                lead <= row[i]! - row[j]! || lead === -Infinity,
-                `seed ${seed}, ${planes} bytes, sample ${sample}: output ${i} leads ${j} by ${row[i]! - row[j]!}, less than ${lead}`,
+              const margin = minMargin(
+                network,
+                propagation,
+                { step: network.ranking, first: i, second: j },
+                Infinity,
               );
-              if (lead > low[i]! - high[j]!) better++;
+              assert.ok(
+                margin <= row[i]! - row[j]! || margin === -Infinity,
+                `seed ${seed}, ${planes} bytes, sample ${sample}: output ${i} exceeds ${j} by ${row[i]! - row[j]!}, less than ${margin}`,
+              );
+              if (margin > low[i]! - high[j]!) better++;
             }
           }
         }
       }),
       {
         numRuns: 2 * numRuns,
+        // A saturated sigmoid over wide bounds.
         examples: [
           [1694349167, 1],
           [1104350351, 1],
         ],
       },
-    ); // a saturated sigmoid over bounds that reach far
+    );
     assert.ok(
       tighter > numRuns / 10 && better > numRuns,
-      `${tighter} samples tightened, ${better} leads better than by bounds`,
+      `${tighter} samples tightened, ${better} margins better than by bounds`,
     );
   });
 
@@ -203,7 +210,7 @@ describe("progressive evaluation, against the real forward pass", () => {
           { layers, outputs: [{ layer: 3, output: 0 }] },
           tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes })),
         );
-        const { low, high } = pass(network, sample)[network.output]!.out;
+        const { low, high } = propagateBounds(network, sample)[network.output]!.out;
         const means = [0, 1, 2, 3].map((filter) => {
           let sum = 0;
           for (let y = 0; y < 4; y++)
@@ -243,12 +250,12 @@ describe("progressive evaluation, against the real forward pass", () => {
         for (const { top, answers, levels, equal } of report.tops) {
           assert.notEqual(equal, false);
           answers.forEach((answer, sample) => {
-            const expected = topOf(
+            const expected = topKOf(
               outputs.subarray(sample * drawn.classes, (sample + 1) * drawn.classes),
               top,
             );
             assert.ok(
-              answer === undefined ? expected === undefined : agrees(answer, expected),
+              answer === undefined ? expected === undefined : agreesWithFull(answer, expected),
               `seed ${seed}, top ${top}, sample ${sample}: ${JSON.stringify(answer)} instead of ${JSON.stringify(expected)}`,
             );
             decided[levels[sample]!]!++;
@@ -297,7 +304,7 @@ describe("progressive evaluation, against the real forward pass", () => {
 
 const codec = createDeltaCodec(plainKernels());
 
-/** With what the weights are read as: byte planes of a store, or fixed planes. */
+/** A request that reads the weights from byte planes of a store, or from fixed planes. */
 function requestOf(
   drawn: DrawnNetwork,
   layout: "planes" | "fixed" = "planes",

@@ -1,5 +1,6 @@
 /**
- * Bounds layer by layer: lines of activations, what float32 kernels really differ by, refusals, decisions.
+ * Bounds of single layers: lines of activations, the measured error of float32 kernels, decisions, and the
+ * refusal of what has no bounds.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -11,14 +12,14 @@ import {
   leakyRelu,
   type Activation,
 } from "../../../../server/progressive/activation-layers.js";
-import type { Constant } from "../../../../server/progressive/bound-layer.js";
+import type { ConstantTerm } from "../../../../server/progressive/bounded-layer.js";
 import type { Bounds } from "../../../../server/progressive/bounds.js";
-import { boundedLayers, compileNetwork } from "../../../../server/progressive/compile-network.js";
-import { minLead, pass } from "../../../../server/progressive/interval-network.js";
+import { compileNetwork } from "../../../../server/progressive/compile-network.js";
+import { minMargin, propagateBounds } from "../../../../server/progressive/interval-network.js";
 import { MaxPoolingLayer } from "../../../../server/progressive/pooling-layers.js";
-import { windowsOf } from "../../../../server/progressive/geometry.js";
+import { windowsOf } from "../../../../server/progressive/windows.js";
 import { functionError } from "../../../../server/progressive/rounding.js";
-import { agrees, decideTop, topOf } from "../../../../server/progressive/top-k.js";
+import { agreesWithFull, decideTopK, topKOf } from "../../../../server/progressive/top-k.js";
 import { weightBounds } from "../../../../server/progressive/weight-bounds.js";
 import type { Architecture, LeafLayer } from "../../../../shared/model/model.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
@@ -39,17 +40,17 @@ const number = fc.oneof(
   fc.constantFrom(0, -0, 2.5, -2.5, 6),
 );
 
-/** Σ coefficient·f is at least slope·x + offset. */
+/** Returns slope and offset of a line such that coefficient·f(x) is at least slope·x + offset. */
 function lineOf(layer: ActivationLayer, bounds: Bounds, coefficient: number): readonly [number, number] {
   const into = new Float64Array(1);
-  const constant: Constant = { value: 0, magnitude: 0 };
-  layer.back(Float64Array.of(coefficient), { out: bounds }, [bounds], [into], constant);
+  const constant: ConstantTerm = { value: 0, magnitude: 0 };
+  layer.backward(Float64Array.of(coefficient), { out: bounds }, [bounds], [into], constant);
   return [into[0]!, constant.value];
 }
 
 describe("activations over bounds", () => {
   for (const [name, activation] of Object.entries(every)) {
-    it(`${name}: lies within its bounds and its lines`, () => {
+    it(`${name}: stays within its bounds and its lines`, () => {
       fc.assert(
         fc.property(
           number,
@@ -91,7 +92,7 @@ describe("activations over bounds", () => {
     });
   }
 
-  it("lines are worth having: between −2 and 2 those of tanh are 0.6 apart at most, those of relu meet at the ends", () => {
+  it("lines are tight: between −2 and 2 those of tanh are 0.6 apart at most, those of relu meet at the ends", () => {
     const bounds: Bounds = { shape: [1], low: Float64Array.of(-2), high: Float64Array.of(2) };
     const gap = (name: string, x: number): number => {
       const layer = new ActivationLayer([1], every[name]!);
@@ -110,7 +111,7 @@ describe("activations over bounds", () => {
   });
 });
 
-describe("float32 kernels beside exact functions", () => {
+describe("float32 kernels, compared with exact functions", () => {
   let backend: StartedBackend;
   before(async () => {
     backend = await startWasmBackend();
@@ -187,12 +188,12 @@ describe("weights by their highest bytes", () => {
           const same = ((word & ~unknown) | (other & unknown)) >>> 0;
           const bytes = new Uint8Array(Uint32Array.of(word).buffer);
           const value = new Float32Array(Uint32Array.of(same).buffer)[0]!;
-          const { mid, radius, finite } = weightBounds([1], bytes, planes);
-          if (Number.isFinite(value) && finite) assert.ok(Math.abs(value - mid[0]!) <= radius[0]!);
+          const { mid, radius, allFinite } = weightBounds([1], bytes, planes);
+          if (Number.isFinite(value) && allFinite) assert.ok(Math.abs(value - mid[0]!) <= radius[0]!);
           else
             assert.ok(
               Number.isNaN(mid[0]) || Number.isFinite(value),
-              `${value} of ${word.toString(16)} is said to be ${mid[0]} ± ${radius[0]}`,
+              `${value} of ${word.toString(16)} is bounded by ${mid[0]} ± ${radius[0]}`,
             );
         },
       ),
@@ -203,7 +204,7 @@ describe("weights by their highest bytes", () => {
 });
 
 describe("decisions", () => {
-  const outputs = (values: readonly number[], k: number): ReturnType<typeof decideTop> => {
+  const outputs = (values: readonly number[], k: number): ReturnType<typeof decideTopK> => {
     const network = compileNetwork(
       chain(input([1]), dense(0, 1, values.length)),
       known([
@@ -214,7 +215,7 @@ describe("decisions", () => {
         floatTensor([values.length], values),
       ]),
     );
-    return decideTop(network, pass(network, [1]), k);
+    return decideTopK(network, propagateBounds(network, [1]), k);
   };
 
   it("take the largest, in order; leave ties and NaN open", () => {
@@ -224,17 +225,17 @@ describe("decisions", () => {
     assert.deepEqual(outputs([3, 3, 2], 2), { classes: [0, 1], ordered: false });
     assert.equal(outputs([3, NaN, 2], 1), undefined);
     assert.deepEqual(outputs([3, 1], 5)?.classes, [0, 1]);
-    assert.deepEqual(topOf([1, 3, 3], 2), { classes: [1, 2], ordered: true });
-    assert.equal(topOf([1, NaN], 1), undefined);
+    assert.deepEqual(topKOf([1, 3, 3], 2), { classes: [1, 2], ordered: true });
+    assert.equal(topKOf([1, NaN], 1), undefined);
     assert.ok(
-      agrees({ classes: [1, 2], ordered: false }, { classes: [2, 1], ordered: true }) &&
-        !agrees({ classes: [1, 2], ordered: true }, { classes: [2, 1], ordered: true }) &&
-        !agrees({ classes: [1], ordered: true }, undefined),
+      agreesWithFull({ classes: [1, 2], isOrdered: false }, { classes: [2, 1], isOrdered: true }) &&
+        !agreesWithFull({ classes: [1, 2], isOrdered: true }, { classes: [2, 1], isOrdered: true }) &&
+        !agreesWithFull({ classes: [1], isOrdered: true }, undefined),
     );
   });
 
-  it("see that two outputs share what they are unsure of", () => {
-    // Two outputs that differ by their bias alone, over activations that are hardly known.
+  it("use that two outputs depend on the same uncertain activations", () => {
+    // Two outputs that differ only by their bias, over activations with wide bounds.
     const network = compileNetwork(
       chain(input([2]), dense(0, 2, 2, "tanh"), dense(1, 2, 2)),
       known(
@@ -258,11 +259,15 @@ describe("decisions", () => {
             },
       ),
     );
-    const passage = pass(network, [1, 1]);
-    const { low, high } = passage[network.ranking]!.out;
+    const propagation = propagateBounds(network, [1, 1]);
+    const { low, high } = propagation[network.ranking]!.out;
     assert.ok(low[0]! < high[1]!, "their bounds overlap");
-    assert.ok(Math.abs(minLead(network, passage, network.ranking, 0, 1, Infinity) - 0.5) < 1e-3);
-    assert.deepEqual(decideTop(network, passage, 1), { classes: [0], ordered: true });
+    assert.ok(
+      Math.abs(
+        minMargin(network, propagation, { step: network.ranking, first: 0, second: 1 }, Infinity) - 0.5,
+      ) < 1e-3,
+    );
+    assert.deepEqual(decideTopK(network, propagation, 1), { classes: [0], ordered: true });
   });
 
   it("know which input of a maximum wins", () => {
@@ -282,18 +287,18 @@ describe("decisions", () => {
         high: Float64Array.from(high),
       };
       const into = new Float64Array(2);
-      const constant: Constant = { value: 0, magnitude: 0 };
-      layer.back(Float64Array.of(coefficient), layer.forward([bounds]), [bounds], [into], constant);
+      const constant: ConstantTerm = { value: 0, magnitude: 0 };
+      layer.backward(Float64Array.of(coefficient), layer.forward([bounds]), [bounds], [into], constant);
       return [...into, constant.value];
     };
     assert.deepEqual(back([1, 3], [2, 4], -1), [0, -1, 0]);
     assert.deepEqual(
       back([1, 3], [3.5, 4], -1),
       [0, -1, -0.5],
-      "the other may exceed the winner's least by a half",
+      "the other input may exceed the winner's lower bound by a half",
     );
     assert.deepEqual(back([1, 3], [3.5, 4], 1), [0, 1, 0]);
-    assert.deepEqual(back([1, 3], [5, 4], -1), [0, 0, -5], "at most the other's most");
+    assert.deepEqual(back([1, 3], [5, 4], -1), [0, 0, -5], "at most the other input's upper bound");
   });
 });
 
@@ -373,6 +378,5 @@ describe("what has no bounds", () => {
     assert.throws(() => compileNetwork(chain(input([2]), dense(0, 2, 2)), []), {
       code: "ARCHITECTURE_MISMATCH",
     });
-    assert.ok(boundedLayers.includes("Conv2D") && !boundedLayers.includes("LSTM"));
   });
 });

@@ -1,7 +1,7 @@
 /**
- * Where the windows of convolutions and pools lie: for every output position the input positions it
- * reads, as TensorFlow.js places them ("same" pads what the strides leave over, the larger half behind).
- * Pure integers.
+ * The windows of convolutions and pooling: for every output position the input positions that it reads, as
+ * TensorFlow.js places them ("same" pads what the strides leave over, the larger half at the end). Integer
+ * arithmetic only.
  */
 import { StemmaError } from "../../shared/errors.js";
 
@@ -10,7 +10,7 @@ export interface Windows {
   readonly outWidth: number;
   /** Output position p reads `taps[starts[p] … starts[p + 1])`. */
   readonly starts: Int32Array;
-  /** Index of the place inside the window (row-major). */
+  /** Index of the position inside the window (row-major). */
   readonly taps: Int32Array;
   /** Index of the input position (row · width + column). */
   readonly positions: Int32Array;
@@ -31,10 +31,11 @@ function axisOf(
   dilation: number,
   padding: WindowForm["padding"],
 ): { readonly out: number; readonly before: number } {
-  const reach = (size - 1) * dilation + 1;
-  if (padding === "valid") return { out: Math.floor((extent - reach) / stride) + 1, before: 0 };
+  /** Extent of the dilated window. */
+  const span = (size - 1) * dilation + 1;
+  if (padding === "valid") return { out: Math.floor((extent - span) / stride) + 1, before: 0 };
   const out = Math.ceil(extent / stride);
-  return { out, before: Math.floor(Math.max(0, (out - 1) * stride + reach - extent) / 2) };
+  return { out, before: Math.floor(Math.max(0, (out - 1) * stride + span - extent) / 2) };
 }
 
 /** @throws ARCHITECTURE_INVALID where a window does not fit its input */
@@ -77,7 +78,7 @@ export function windowsOf(
   };
 }
 
-/** Every position reads itself alone: a dense layer over the last axis. */
+/** 1 × 1 windows: every position reads only itself, as in a dense layer over the last axis. */
 export function pointWindows(count: number): Windows {
   return {
     outHeight: count,
