@@ -1,11 +1,13 @@
 /**
- * The server's figures for Prometheus. Read when asked for; counted from events and from what the parts say
- * of themselves.
+ * The server's metrics for Prometheus. Counters and histograms count the server's events; gauges read the
+ * broker's and the fleets' figures when the metrics are requested.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { BrokerStats } from "./broker/broker-port.js";
+import type { ServerEvent } from "./api/event-schemas.js";
 import type { EventHub } from "./events/event-hub.js";
 
+/** A fleet's figures at this moment. */
 export interface MeasuredFleet {
   readonly fleet: string;
   readonly onlineCount: number;
@@ -17,94 +19,112 @@ export interface MeasuredFleet {
   };
 }
 
-/** @param signal ends the counting */
-export function serverMetrics(
-  events: EventHub,
-  signal: AbortSignal,
-  read: { broker(): BrokerStats; fleets(): readonly MeasuredFleet[] },
-): Registry {
+/** Where the gauges read their values. */
+export interface MetricSources {
+  broker(): BrokerStats;
+  fleets(): readonly MeasuredFleet[];
+}
+
+/** @param signal ends the counting of events */
+export function serverMetrics(events: EventHub, signal: AbortSignal, sources: MetricSources): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: "stemma_" });
+  const count = eventCounters(registry);
+  addBrokerGauges(registry, sources);
+  addFleetGauges(registry, sources);
+  const countEvents = async (): Promise<void> => {
+    for await (const event of events.listen(signal)) count(event);
+  };
+  // Rejects when the signal aborts.
+  void countEvents().catch(() => undefined);
+  return registry;
+}
+
+/** Adds the metrics of events. Returns a function that counts one event. */
+function eventCounters(registry: Registry): (event: ServerEvent) => void {
   const registers = [registry];
-  const counted = new Counter({
+  const eventCount = new Counter({
     name: "stemma_events_total",
-    help: "What happened, by kind",
+    help: "Events of the server, by kind",
     labelNames: ["fleet", "event"],
     registers,
   });
   const refusals = new Counter({
     name: "stemma_refusals_total",
-    help: "Refusals to devices, by code",
+    help: "Requests and uploads of devices that the server refused, by error code",
     labelNames: ["fleet", "code"],
     registers,
   });
-  const wire = new Counter({
+  const wireBytes = new Counter({
     name: "stemma_recorded_wire_bytes_total",
-    help: "Bytes that came over the wire for recorded versions",
+    help: "Bytes received over the network for recorded versions",
     labelNames: ["fleet"],
     registers,
   });
-  const full = new Counter({
+  const modelBytes = new Counter({
     name: "stemma_recorded_model_bytes_total",
-    help: "Bytes that full snapshots of recorded versions would have been",
+    help: "Bytes of all tensors of recorded versions, as full snapshots would need",
     labelNames: ["fleet"],
     registers,
   });
-  const took = new Histogram({
+  const recordedSeconds = new Histogram({
     name: "stemma_recorded_seconds",
-    help: "From announcement to fsynced fact",
+    help: "Seconds from a version's announcement until its fact is recorded and fsynced",
     labelNames: ["fleet"],
     buckets: [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 120, 600],
     registers,
   });
+  return (event) => {
+    const { fleet } = event;
+    eventCount.inc({ fleet, event: event.event });
+    if (event.event === "refused") refusals.inc({ fleet, code: event.code });
+    if (event.event === "recorded") {
+      wireBytes.inc({ fleet }, event.wireBytes);
+      modelBytes.inc({ fleet }, event.tensorBytes);
+      recordedSeconds.observe({ fleet }, event.tookMs / 1000);
+    }
+  };
+}
+
+function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "broker">): void {
+  const registers = [registry];
   new Gauge({
     name: "stemma_connections",
-    help: "MQTT connections open now",
+    help: "Open MQTT connections",
     registers,
     collect() {
-      this.set(read.broker().connections);
+      this.set(broker().connections);
     },
   });
   new Gauge({
     name: "stemma_broker_queued_bytes",
-    help: "Bytes of messages waiting for their handler",
+    help: "Bytes of received messages that wait for their handler",
     registers,
     collect() {
-      this.set(read.broker().queuedBytes);
+      this.set(broker().queuedBytes);
     },
   });
-  fleetGauge("stemma_devices_online", "Devices connected now", ({ onlineCount }) => onlineCount);
-  fleetGauge("stemma_receptions", "Versions being received now", ({ figures }) => figures.receptions);
-  fleetGauge("stemma_parked", "Announcements waiting for their base", ({ figures }) => figures.parked);
-  fleetGauge(
-    "stemma_confirmations_waiting",
-    "Recorded versions not yet read back",
-    ({ figures }) => figures.confirming,
-  );
-  fleetGauge("stemma_spool_bytes", "Bytes of unfinished transfers", ({ figures }) => figures.spoolBytes);
+}
 
-  function fleetGauge(name: string, help: string, value: (fleet: MeasuredFleet) => number): void {
+function addFleetGauges(registry: Registry, { fleets }: Pick<MetricSources, "fleets">): void {
+  const addGauge = (name: string, help: string, valueOf: (fleet: MeasuredFleet) => number): void => {
     new Gauge({
       name,
       help,
       labelNames: ["fleet"],
-      registers,
+      registers: [registry],
       collect() {
-        for (const fleet of read.fleets()) this.set({ fleet: fleet.fleet }, value(fleet));
+        for (const measured of fleets()) this.set({ fleet: measured.fleet }, valueOf(measured));
       },
     });
-  }
-  async function count(): Promise<void> {
-    for await (const event of events.listen(signal)) {
-      counted.inc({ fleet: event.fleet, event: event.event });
-      if (event.event === "refused") refusals.inc({ fleet: event.fleet, code: event.code });
-      if (event.event === "recorded") {
-        wire.inc({ fleet: event.fleet }, event.wireBytes);
-        full.inc({ fleet: event.fleet }, event.tensorBytes);
-        took.observe({ fleet: event.fleet }, event.tookMs / 1000);
-      }
-    }
-  }
-  void count().catch(() => undefined);
-  return registry;
+  };
+  addGauge("stemma_devices_online", "Connected devices", ({ onlineCount }) => onlineCount);
+  addGauge("stemma_receptions", "Versions that are being received", ({ figures }) => figures.receptions);
+  addGauge("stemma_parked", "Announced versions that wait for their base", ({ figures }) => figures.parked);
+  addGauge(
+    "stemma_confirmations_waiting",
+    "Recorded versions that were not yet read back for verification",
+    ({ figures }) => figures.confirming,
+  );
+  addGauge("stemma_spool_bytes", "Bytes of unfinished transfers", ({ figures }) => figures.spoolBytes);
 }

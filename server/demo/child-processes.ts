@@ -1,6 +1,6 @@
 /**
- * The demo's child processes: started with their output read line by line, killed when asked, and none
- * left behind, however the demo ends. Knows nothing of what they do.
+ * The demo's child processes: starts them, reads their output line by line, kills them on request, and leaves
+ * none behind however the demo ends. Does not know what they do.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createWriteStream } from "node:fs";
@@ -13,7 +13,9 @@ export interface StartedProcess {
   /** Resolves when the process has ended, with its status or signal. */
   readonly ended: Promise<number | NodeJS.Signals>;
   /**
-   * Resolves with the first line for which `pick` returns something. @throws CHECK_FAILED when it ends before
+   * Resolves with what `pick` returns for the first line for which it returns something.
+   *
+   * @throws CHECK_FAILED when the process ends before
    */
   waitFor<T>(pick: (line: string) => T | undefined): Promise<T>;
   kill(signal: NodeJS.Signals): void;
@@ -25,7 +27,7 @@ export class ChildProcesses {
     for (const child of this.#running.values()) child.kill("SIGKILL");
   };
 
-  /** @param logFolder every child's output is kept there, one file a name */
+  /** @param logFolder keeps the output of every child, one file for each name */
   constructor(private readonly logFolder: string) {
     process.on("exit", this.#onExit);
   }
@@ -35,7 +37,8 @@ export class ChildProcesses {
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
   ): StartedProcess {
-    // Its standard input is a pipe from us: when we die by SIGKILL it closes, and the child ends itself.
+    // Its standard input is a pipe from this process. If this process is killed, the pipe closes and the child
+    // ends itself.
     const child = spawn(process.execPath, [...args], {
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },
@@ -44,7 +47,7 @@ export class ChildProcesses {
     if (child.pid === undefined || child.stdout === null || child.stderr === null)
       throw new StemmaError(
         "CHECK_FAILED",
-        `The process ${name} could not be started: ${process.execPath} ${args.join(" ")}. Is there memory and are there process slots left?`,
+        `The process ${name} could not be started: ${process.execPath} ${args.join(" ")}. Check free memory and the limit on processes (ulimit -u).`,
       );
     const pid = child.pid;
     this.#running.set(pid, child);
@@ -90,7 +93,7 @@ export class ChildProcesses {
               reject(
                 new StemmaError(
                   "CHECK_FAILED",
-                  `${name} ended (${how}) before it was ready. Its last words, also in ${this.logFolder}/${name}.log:\n${tail.join("\n")}`,
+                  `${name} ended (${how}) before it was ready. The end of its log, ${this.logFolder}/${name}.log:\n${tail.join("\n")}`,
                 ),
               );
           });
@@ -98,7 +101,7 @@ export class ChildProcesses {
     };
   }
 
-  /** Asks all to end, waits up to `graceMs`, then kills the rest. */
+  /** Asks all to end (SIGTERM), waits up to `graceMs`, then kills those that still run. */
   async stopAll(graceMs = 8000): Promise<void> {
     const children = [...this.#running.values()];
     if (children.length === 0) {

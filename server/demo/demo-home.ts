@@ -1,10 +1,11 @@
-/** The demo's folder: where it lies, what marks it as the demo's, how it is removed. */
+/** The demo's folder: its subfolders, the file that marks it as the demo's, and how it is removed. */
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { findLocalServer } from "../http/local-server.js";
 import type { AvailableData } from "./demo-plan.js";
 
+/** A file in the demo's folder that allows `--clean` to remove the folder. */
 const markName = "stemma-demo.json";
 
 export interface DemoFolders {

@@ -1,12 +1,12 @@
 /**
- * What the demo's fleet looks like: which vehicles, which lines, which data each trains on. Pure: what
- * data is there comes in, configuration files of the agents come out. Knows no process and no screen.
+ * The demo's fleet: its vehicles, their lines, and the data each trains on. Pure: takes the data that is
+ * available and returns the plan and the agents' configuration files.
  */
 import type { DatasetReference } from "../../shared/train/training.js";
 
 export const demoFleet = "demo";
 
-/** Folders of real data that were found; absent ones are replaced by the project's own data. */
+/** Folders of real data that were found; generated data replaces the others. */
 export interface AvailableData {
   /** Folders; undefined where the data set is missing. */
   readonly nasaBattery: string | undefined;
@@ -23,7 +23,8 @@ export interface DemoLine {
 export interface DemoVehicle {
   readonly device: string;
   readonly lines: readonly DemoLine[];
-  /** A thin radio link: its transfers take long enough to be cut. */ readonly thinLink: boolean;
+  /** Whether it has a slow radio link, whose transfers take long enough to be interrupted. */
+  readonly thinLink: boolean;
 }
 export interface DemoBase {
   readonly name: string;

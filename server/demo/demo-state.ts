@@ -1,4 +1,4 @@
-/** What the demo's screen shows, folded from the server's events. Pure. */
+/** The state that the demo's screen shows, computed from the server's events. Pure. */
 import type { ServerEvent } from "../api/event-schemas.js";
 
 export interface LineState {

@@ -1,4 +1,4 @@
-/** The table at the end of the demo: one row per saved version, with figures measured in this run. */
+/** The tables at the end of the demo: one row for each saved version, with figures measured in this run. */
 import {
   formatBytes,
   formatDuration,
@@ -71,16 +71,25 @@ export function describeWire(wireBytes: number | undefined, tensorBytes: number)
   return `${formatBytes(wireBytes)} / ${formatBytes(tensorBytes)} (${Math.round((100 * wireBytes) / Math.max(1, tensorBytes))} %)`;
 }
 
-const columns: readonly Column<DemoRow>[] = [
+const versionColumn: Column<DemoRow> = {
+  title: "VERSION",
+  value: ({ model }) => `${model.name}:${model.version}`,
+};
+
+const savedColumns: readonly Column<DemoRow>[] = [
   { title: "DEVICE", value: ({ model }) => model.record.device || "server" },
   { title: "LINE", value: ({ model }) => model.record.line || "-" },
-  { title: "VERSION", value: ({ model }) => `${model.name}:${model.version}` },
+  versionColumn,
   { title: "APPROACH", value: ({ model }) => model.record.approach },
   {
     title: "ON THE WIRE / FULL",
     value: ({ model, figures }) => describeWire(figures?.wireBytes, model.tensorBytes),
     align: "right",
   },
+];
+
+const measuredColumns: readonly Column<DemoRow>[] = [
+  versionColumn,
   {
     title: "SAVE",
     value: ({ figures }) => (figures === undefined ? "-" : formatDuration(figures.tookMs)),
@@ -94,16 +103,31 @@ const columns: readonly Column<DemoRow>[] = [
         : formatDuration(Object.values(proof.report.steps).reduce((sum, ms) => sum + ms, 0)),
     align: "right",
   },
-  { title: "HELD-OUT: INITIAL MODEL → THIS", value: ({ metric }) => metric },
   {
     title: "EXACT",
     value: ({ proof }) => (proof === undefined ? "not picked" : proof.exact ? "yes" : "NO"),
   },
+  { title: "HELD-OUT: INITIAL → THIS", value: ({ metric }) => metric },
 ];
+
+/** What was saved, then what was measured: two tables of the same rows, each at most 80 columns wide. */
+export function renderDemoTables(rows: readonly DemoRow[]): string {
+  return `${renderTable(rows, savedColumns)}\n${renderTable(rows, measuredColumns)}`;
+}
+
+/** Explains the columns. */
+const legend = `ON THE WIRE: bytes received for a version, its tensors encoded against those
+that device and server share. FULL: bytes of all its tensors.
+SAVE: from the announcement to the signed receipt after fsync.
+RECOVER: load, rebuild, check the environment, verify.
+HELD-OUT: the line's initial model → this version, on the device's held-out
+data.`;
 
 export function printDemoTable(rows: readonly DemoRow[], proofs: readonly Proof[], output: Output): void {
   const exact = proofs.filter((proof) => proof.exact).length;
   const withFile = proofs.filter((proof) => proof.comparedWith === "the device's own file").length;
+  const summary = `${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on
+the device, ${proofs.length - withFile} with the recorded Merkle root.`;
   output.print({
     data: {
       rows: rows.map(({ model, figures, metric, proof }) => ({
@@ -120,6 +144,6 @@ export function printDemoTable(rows: readonly DemoRow[], proofs: readonly Proof[
       })),
     },
     names: rows.map(({ model }) => `${model.name}:${model.version}`),
-    text: `\n${renderTable(rows, columns)}\n${exact} of ${proofs.length} recoveries are exact, bit for bit: ${withFile} compared with the file on the device, ${proofs.length - withFile} with the recorded Merkle root.\nON THE WIRE: bytes received for a version, its tensors coded against those that device and server share.\nFULL: bytes of all its tensors.\nSAVE: from the announcement to the signed receipt after fsync. RECOVER: load, rebuild, check environment, verify.`,
+    text: `\n${renderDemoTables(rows)}\n${summary}\n${legend}`,
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Follows the demo's fleet: folds the server's events into the screen, kills one agent in the middle of a
- * transfer and shows that it resumes, and reports when every line has done its rounds.
+ * Follows the demo's fleet: shows the server's events on the screen, kills one agent in the middle of a
+ * transfer and shows that the transfer resumes, and reports when every line has done its rounds.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
@@ -22,8 +22,8 @@ export interface ReportFigures {
   readonly tookMs: number;
 }
 
-/** How long no model may be recorded or activated; a round takes seconds. */
-const patienceMs = 120_000;
+/** The demo fails when no model was recorded or activated for this long; a round takes seconds. */
+const progressTimeoutMs = 120_000;
 
 export class FleetWatch {
   #state: DemoState;
@@ -32,7 +32,7 @@ export class FleetWatch {
   readonly #earlier = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
   readonly figures = new Map<string, ReportFigures>();
-  /** What the killed transfer showed: bytes that had arrived when it was resumed. */
+  /** The transfer whose agent was killed: the bytes that had arrived, at the kill and when it resumed. */
   cut: { readonly atBytes: number; readonly resumedBytes: number; readonly totalBytes: number } | undefined;
 
   constructor(
@@ -65,7 +65,7 @@ export class FleetWatch {
     this.#fleetShown = false;
   }
 
-  /** Names a version that no event of this run will name. */
+  /** Names a version of an earlier run, which no event of this run names. */
   setName(versionId: string, name: string): void {
     this.#state = { ...this.#state, names: new Map(this.#state.names).set(versionId, name) };
   }
@@ -126,7 +126,7 @@ export class FleetWatch {
     }
   }
 
-  /** Resolves when every line has saved and activated its rounds, with the cut done on the way. */
+  /** Resolves when every line has saved and activated its rounds. Kills and restarts one agent on the way. */
   async allDone(
     agents: Map<string, StartedProcess>,
     restarter: Restarter,
@@ -145,10 +145,10 @@ export class FleetWatch {
         reject(
           new StemmaError(
             "TIMED_OUT",
-            `No vehicle has made progress for ${formatDuration(patienceMs)}: ${missingRounds(missing)}. The log of every process is in the demo's logs folder. Run the demo again, and it continues from here.`,
+            `No vehicle has made progress for ${formatDuration(progressTimeoutMs)}: ${missingRounds(missing)}. The log of every process is in the demo's logs folder. Run the demo again; it continues from here.`,
           ),
         );
-      }, patienceMs);
+      }, progressTimeoutMs);
       const finish = (settle: () => void): void => {
         clearTimeout(timer);
         this.#listeners.delete(listener);
@@ -182,7 +182,7 @@ export class FleetWatch {
     this.#fleetShown = false;
   }
 
-  /** Rejects when an agent ends that the demo did not kill. */
+  /** Rejects when an agent ends although the demo did not kill it. */
   async agentFailed(agents: ReadonlyMap<string, StartedProcess>, logFolder: string): Promise<never> {
     const watched = new Set<StartedProcess>();
     return new Promise((_, reject) => {
@@ -210,7 +210,7 @@ export class FleetWatch {
   }
   #onRestart: () => void = () => undefined;
 
-  /** Where the transfer of the thin link was cut. */
+  /** The transfer over the slow link and its progress when its agent was killed. */
   #cutAt: { readonly bytes: number; readonly transfer: string } | undefined;
   #cutOrResume(
     event: Extract<ServerEvent, { event: "transfer" }>,

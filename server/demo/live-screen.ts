@@ -46,7 +46,7 @@ function pad(text: string, length: number): string {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text.padEnd(length);
 }
 
-/** Draws over itself on a terminal. */
+/** Redraws itself in place on a terminal. */
 export class LiveScreen {
   #drawn = 0;
   #last = "";
@@ -73,7 +73,7 @@ export class LiveScreen {
       this.#drawn = 0;
       this.#last = "";
     }
-    // Overwrites a progress line that may be here.
+    // Erases a progress line that may be on this line of the terminal.
     this.stream.write(this.isTerminal ? `\r\u001b[K${line}\n` : `${line}\n`);
   }
 }

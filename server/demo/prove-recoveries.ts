@@ -56,7 +56,7 @@ export async function proveRecoveries(
     const own = await tensorsOnDevice(folders, model);
     try {
       const stream = await operations.recover({ fleet: demoFleet, model: model.versionId });
-      // The report may reject while the stream is read; the await below sees it.
+      // The report may reject while the stream is read; the await below handles it.
       stream.report.catch(() => undefined);
       const recovered = await tensorDigest(stream.chunks);
       const report = await stream.report;

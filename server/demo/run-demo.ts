@@ -50,7 +50,7 @@ interface Demo {
   readonly options: DemoOptions;
 }
 
-/** @throws CHECK_FAILED, TIMED_OUT, INTERRUPTED; HOME_LOCKED where a demo runs on the home */
+/** @throws CHECK_FAILED, TIMED_OUT, INTERRUPTED; HOME_LOCKED where another demo runs on the home */
 export async function runDemo(options: DemoOptions): Promise<DemoReport> {
   const startedAtMs = Date.now();
   const folders = await prepareDemoHome(options.home);
@@ -236,8 +236,8 @@ async function updateAddresses(operations: ServerOperations, home: string): Prom
 }
 
 /**
- * The generic profile with small blocks, and for one vehicle a thin link whose transfer can be cut in the
- * middle. All of them code what they send, which a loopback link alone would not make worthwhile.
+ * The generic profile with small blocks, and for one vehicle a slow link whose transfer can be interrupted.
+ * All vehicles encode what they send, which would not be worthwhile over a loopback link.
  */
 async function demoProfile(vehicle: DemoVehicle): Promise<Record<string, unknown>> {
   const generic = JSON.parse(

@@ -1,4 +1,4 @@
-/** Can a server start on this home: server.json, the ports it names, the external broker it names. */
+/** Examines whether a server can start on this home: server.json, its ports, its external broker. */
 import { stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { isStemmaError } from "../../shared/errors.js";
@@ -24,7 +24,7 @@ export async function examineServer({ home }: Subject): Promise<Finding[]> {
         what: "server.json",
         state: "wrong",
         found: textOf(error),
-        advice: "No server starts on this home before that is corrected.",
+        advice: "Correct it: no server starts on this home before.",
       },
     ];
   }
@@ -36,7 +36,11 @@ export async function examineServer({ home }: Subject): Promise<Finding[]> {
   ];
 }
 
-/** Also reads the files that it names. @throws CONFIG_INVALID, TOPIC_INVALID, FILE_MISSING */
+/**
+ * Reads server.json and the files that it names.
+ *
+ * @throws CONFIG_INVALID, TOPIC_INVALID, FILE_MISSING
+ */
 async function readConfig(home: string): Promise<ServerConfig> {
   const { options } = await readServerFile(home);
   const config = serverConfig({ ...options, home });
@@ -52,9 +56,9 @@ function settingsFinding({ host, broker, enrolment }: ServerConfig, file: string
   return {
     what: "server.json",
     state: "warning",
-    found: `listens on ${host}, an address that enrolment files would give to devices in vain`,
+    found: `listens on ${host}, which enrolment files would give to devices although they cannot connect to it`,
     advice:
-      "Name the address that devices reach in enrolment.mqttUrls, or a host other than that in listen.host.",
+      "Set enrolment.mqttUrls to the address that devices can reach, or listen.host to another host.",
   };
 }
 

@@ -1,4 +1,4 @@
-/** Can this machine train and replay: WebAssembly with SIMD, the engine bundle, the backend and why. */
+/** Examines whether this machine can train and replay: WebAssembly SIMD, the engine bundle, the backend. */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { chooseBackend } from "../../shared/train/backends/choose.js";

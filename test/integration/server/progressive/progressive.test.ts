@@ -130,8 +130,9 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
       seed: "3",
       parameters: { epochs: 2, model: "lenet-5" },
     });
-    const { objects, leaves } = await fleets.get(fleet);
-    const own = await leaves(summary.versionId);
+    const repository = await fleets.get(fleet);
+    const { objects } = repository;
+    const own = await repository.leaves(summary.versionId);
     const ask = { fleet, model: "pictures", data: "shapes", limit: 30 };
     const answered: number[] = [];
     for (const [layout, code] of [

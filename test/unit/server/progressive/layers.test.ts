@@ -219,13 +219,13 @@ describe("decisions", () => {
   };
 
   it("take the largest, in order; leave ties and NaN open", () => {
-    assert.deepEqual(outputs([3, 1, 2], 1), { classes: [0], ordered: true });
-    assert.deepEqual(outputs([3, 1, 2], 2), { classes: [0, 2], ordered: true });
+    assert.deepEqual(outputs([3, 1, 2], 1), { classes: [0], isOrdered: true });
+    assert.deepEqual(outputs([3, 1, 2], 2), { classes: [0, 2], isOrdered: true });
     assert.equal(outputs([3, 3, 2], 1), undefined);
-    assert.deepEqual(outputs([3, 3, 2], 2), { classes: [0, 1], ordered: false });
+    assert.deepEqual(outputs([3, 3, 2], 2), { classes: [0, 1], isOrdered: false });
     assert.equal(outputs([3, NaN, 2], 1), undefined);
     assert.deepEqual(outputs([3, 1], 5)?.classes, [0, 1]);
-    assert.deepEqual(topKOf([1, 3, 3], 2), { classes: [1, 2], ordered: true });
+    assert.deepEqual(topKOf([1, 3, 3], 2), { classes: [1, 2], isOrdered: true });
     assert.equal(topKOf([1, NaN], 1), undefined);
     assert.ok(
       agreesWithFull({ classes: [1, 2], isOrdered: false }, { classes: [2, 1], isOrdered: true }) &&
@@ -267,7 +267,7 @@ describe("decisions", () => {
         minMargin(network, propagation, { step: network.ranking, first: 0, second: 1 }, Infinity) - 0.5,
       ) < 1e-3,
     );
-    assert.deepEqual(decideTopK(network, propagation, 1), { classes: [0], ordered: true });
+    assert.deepEqual(decideTopK(network, propagation, 1), { classes: [0], isOrdered: true });
   });
 
   it("know which input of a maximum wins", () => {
