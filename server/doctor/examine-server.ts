@@ -57,8 +57,7 @@ function settingsFinding({ host, broker, enrolment }: ServerConfig, file: string
     what: "server.json",
     state: "warning",
     found: `listens on ${host}, which enrolment files would give to devices although they cannot connect to it`,
-    advice:
-      "Set enrolment.mqttUrls to the address that devices can reach, or listen.host to another host.",
+    advice: "Set enrolment.mqttUrls to the address that devices can reach, or listen.host to another host.",
   };
 }
 
