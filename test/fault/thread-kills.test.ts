@@ -38,7 +38,7 @@ function chooser(from: number): (below: number) => number {
   };
 }
 
-/** What the agents said, counted and kept. */
+/** The agents' reports, counted and kept. */
 class Heard {
   readonly acknowledged = new Set<string>();
   readonly complaints: string[] = [];
@@ -47,7 +47,7 @@ class Heard {
   note(device: string, line: string): void {
     const { event, version, text } = JSON.parse(line) as { event: string; version?: string; text?: string };
     if (event === "recorded" && version !== undefined) this.acknowledged.add(version);
-    // A training that a stop interrupted, or a word on a connection that is gone, is no harm; these are.
+    // A training that a stop interrupted, or a message on a lost connection, does no harm; these events do.
     if (/^(model-refused|model-damaged|model-lost|server-history-rewritten|not-admitted)$/.test(event))
       this.complaints.push(`${device}: ${event} ${text ?? ""}`);
     this.count++;

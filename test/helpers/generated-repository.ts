@@ -1,5 +1,5 @@
 /**
- * Repositories like those of ModelHub's evaluation (MH §V-A, MH11), as storage graphs: SD is a modeller who
+ * Repositories like those of ModelHub's evaluation (MH §V-A, MH11), as storage graphs: SD is a modeller that
  * fine-tunes VGG-16 over many versions and checkpoints, driven by a state machine; RD varies its delta
  * ratio, group size and counts. Seeded; it has only shapes and costs, no parameters.
  *

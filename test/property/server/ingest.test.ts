@@ -60,7 +60,7 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
     } else {
       idle++;
       await simulation.settle();
-      // Nothing moves: time passes, and every now and then a device says again what it waits for.
+      // Nothing moves: time passes, and now and then a device announces again what it waits for.
       if (simulation.messagesInFlight === 0) simulation.clock.advance(5_000 + choose(20_000));
       if (choose(4) === 0) for (const device of devices) await device.announce();
     }
@@ -71,7 +71,7 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
     }
     if (choose(120) === 0)
       await simulation.disconnect(devices[choose(devices.length)] ?? (devices[0] as (typeof devices)[0]));
-    // What a receipt says holds at any moment.
+    // What a receipt states is true at any moment.
     if (simulation.isUp && choose(50) === 0)
       for (const device of devices)
         for (const versionId of device.receipts.keys())

@@ -1,5 +1,5 @@
 /**
- * A process that stores a fleet anew, by another plan every time, is killed with SIGKILL at a drawn moment,
+ * A process that rewrites a fleet's storage, by another plan every time, is killed with SIGKILL at a drawn moment,
  * again and again on the same home. After each kill: it opens, nothing is damaged, every model comes back
  * bit for bit under the same id, and a plan is applied to its end.
  */
@@ -18,13 +18,13 @@ import {
 import { seededDraw, temporaryFolder } from "../../../integration/server/repository/harness.js";
 import { workUntilKilled } from "../../../helpers/work-until-killed.js";
 
-interface Said {
+interface WorkerReport {
   readonly done?: number;
   readonly rewritten?: number;
   readonly failed?: readonly unknown[];
 }
 
-test("killed at any moment while its storage is written anew, a home has every model bit for bit", async (context) => {
+test("killed at any moment while its storage is rewritten, a home has every model bit for bit", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1";
   const kills = full ? 100 : 10;
   const seed = process.env["STEMMA_TEST_SEED"] ?? `apply-${process.pid}-${Date.now()}`;
@@ -52,15 +52,15 @@ test("killed at any moment while its storage is written anew, a home has every m
   await first.close();
   let steps = 0;
   for (let kill = 0; kill < kills; kill++) {
-    const said = await workUntilKilled<Said>(
+    const reports = await workUntilKilled<WorkerReport>(
       new URL("archive-worker.js", import.meta.url),
       [path, String(kill)],
       2 + draw(60),
       draw(20),
     );
     const where = `seed ${seed}, kill ${kill}`;
-    steps += said.filter(({ done }) => (done ?? 0) > 0).length;
-    for (const { failed } of said) assert.deepEqual(failed ?? [], [], where);
+    steps += reports.filter(({ done }) => (done ?? 0) > 0).length;
+    for (const { failed } of reports) assert.deepEqual(failed ?? [], [], where);
     const { repository, close } = await openAt();
     assert.deepEqual((await repository.check()).problems, [], where);
     assert.deepEqual(await alteredModels(repository, models, ids), [], `${where}: models came back altered`);
@@ -80,5 +80,5 @@ test("killed at any moment while its storage is written anew, a home has every m
     await close();
   }
   assert.ok(steps > kills, `the worker hardly did anything: ${steps} steps`);
-  context.diagnostic(`${steps} steps of writing anew`);
+  context.diagnostic(`${steps} steps of rewriting`);
 });

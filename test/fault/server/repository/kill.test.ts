@@ -14,7 +14,7 @@ import { sameTensors, temporaryFolder } from "../../../integration/server/reposi
 import { modelOfSeed, seededDraw } from "./kill-models.js";
 import { workUntilKilled } from "../../../helpers/work-until-killed.js";
 
-interface Said {
+interface WorkerReport {
   readonly open?: boolean;
   readonly recorded?: Hash;
   readonly seed?: string;
@@ -44,18 +44,18 @@ test("killed at any moment, a home opens and has everything that was acknowledge
   const stored = new Set<Hash>();
   let backedUp = 0;
   for (let kill = 0; kill < kills; kill++) {
-    for (const said of await workUntilKilled<Said>(
+    for (const report of await workUntilKilled<WorkerReport>(
       new URL("kill-worker.js", import.meta.url),
       [path, backup, `${seed}/${kill}`],
       1 + draw(40),
       draw(25),
     )) {
-      if (said.recorded !== undefined)
-        recorded.set(said.recorded, { seed: said.seed!, name: said.name!, version: said.version! });
-      if (said.stored !== undefined) stored.add(said.stored);
-      if (said.retiring !== undefined) retiring.add(said.retiring);
-      if (said.retired !== undefined) retired.add(said.retired);
-      if (said.backup !== undefined) backedUp = Math.max(backedUp, said.backup);
+      if (report.recorded !== undefined)
+        recorded.set(report.recorded, { seed: report.seed!, name: report.name!, version: report.version! });
+      if (report.stored !== undefined) stored.add(report.stored);
+      if (report.retiring !== undefined) retiring.add(report.retiring);
+      if (report.retired !== undefined) retired.add(report.retired);
+      if (report.backup !== undefined) backedUp = Math.max(backedUp, report.backup);
     }
     const where = `seed ${seed}, kill ${kill}`;
     const home = await openNodeHome(path);

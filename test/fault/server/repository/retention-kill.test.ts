@@ -16,7 +16,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { sameTensors, temporaryFolder } from "../../../integration/server/repository/harness.js";
 import { modelOfSeed, seededDraw } from "./kill-models.js";
 
-interface Said {
+interface WorkerReport {
   readonly versionId?: Hash;
   readonly seed?: string;
   readonly going?: readonly Hash[];
@@ -24,19 +24,19 @@ interface Said {
   readonly freedBytes?: number;
 }
 
-/** Runs the worker to its end, or until `killAfterMs` after it said what is going. */
+/** Runs the worker to its end, or until `killAfterMs` after it reported what it will retire. */
 async function run(
   home: string,
   seed: string,
   action: "grow" | "apply",
   killAfterMs?: number,
-): Promise<{ readonly said: readonly Said[]; readonly killed: boolean }> {
+): Promise<{ readonly reports: readonly WorkerReport[]; readonly killed: boolean }> {
   const worker = spawn(
     process.execPath,
     [fileURLToPath(new URL("retention-worker.js", import.meta.url)), home, seed, action],
     { stdio: ["ignore", "pipe", "pipe"] },
   );
-  const said: Said[] = [];
+  const reports: WorkerReport[] = [];
   let complaint = "";
   worker.stderr.on("data", (chunk: Buffer) => {
     complaint += chunk.toString();
@@ -47,8 +47,8 @@ async function run(
     });
   });
   for await (const line of createInterface({ input: worker.stdout })) {
-    const one = JSON.parse(line) as Said;
-    said.push(one);
+    const one = JSON.parse(line) as WorkerReport;
+    reports.push(one);
     if (one.going !== undefined && killAfterMs !== undefined)
       setTimeout(() => worker.kill("SIGKILL"), killAfterMs);
   }
@@ -57,7 +57,7 @@ async function run(
     how === 0 || (killAfterMs !== undefined && how === "SIGKILL"),
     `the worker ended with ${String(how)}: ${complaint}`,
   );
-  return { said, killed: how === "SIGKILL" };
+  return { reports, killed: how === "SIGKILL" };
 }
 
 test("killed while rules are applied: nothing that was to stay is lost, and applying again finishes", async (context) => {
@@ -69,10 +69,13 @@ test("killed while rules are applied: nothing that was to stay is lost, and appl
   const grown = join(folder, "grown");
   const path = join(folder, "home");
   const versions = new Map(
-    (await run(grown, seed, "grow")).said.map(({ versionId, seed: modelSeed }) => [versionId!, modelSeed!]),
+    (await run(grown, seed, "grow")).reports.map(({ versionId, seed: modelSeed }) => [
+      versionId!,
+      modelSeed!,
+    ]),
   );
   await cp(grown, path, { recursive: true });
-  const undisturbed = (await run(path, seed, "apply")).said;
+  const undisturbed = (await run(path, seed, "apply")).reports;
   const going = new Set(undisturbed[0]?.going);
   assert.ok(going.size > 30 && going.size < versions.size - 20, `${going.size} of ${versions.size} go`);
   assert.deepEqual(undisturbed[1]?.retired, undisturbed[0]?.going);
@@ -83,12 +86,12 @@ test("killed while rules are applied: nothing that was to stay is lost, and appl
     const where = `seed ${seed}, kill ${kill}`;
     await rm(path, { recursive: true, force: true });
     await cp(grown, path, { recursive: true });
-    const { said, killed } = await run(path, seed, "apply", draw(60));
+    const { reports, killed } = await run(path, seed, "apply", draw(60));
     if (killed) cutShort++;
-    const acknowledged = said.find(({ retired }) => retired !== undefined)?.retired ?? [];
+    const acknowledged = reports.find(({ retired }) => retired !== undefined)?.retired ?? [];
     for (const again of [false, true]) {
       if (again)
-        for (const versionId of (await run(path, seed, "apply")).said[0]?.going ?? [])
+        for (const versionId of (await run(path, seed, "apply")).reports[0]?.going ?? [])
           assert.ok(going.has(versionId), where);
       const home = await openNodeHome(path);
       const repository = await openRepository(home, "fleet-a");

@@ -86,7 +86,7 @@ describe("a plan that is applied", () => {
     const { rewritten, already } = await applyToFleet(repository, first);
     assert.ok(
       already > 0 && rewritten < 0.1 * already,
-      `${rewritten} written anew by a plan that was carried out, ${already} lay so`,
+      `${rewritten} rewritten by a plan that was already applied, ${already} were stored so`,
     );
   });
   it("is coded against nothing that no kept version has, so that it can go", async () => {
@@ -133,7 +133,7 @@ describe("a plan that is applied", () => {
       [],
     );
   });
-  it("may have edges from other sources, which only who knows them applies", async () => {
+  it("may have edges from other sources, which only a caller that knows them applies", async () => {
     const { repository } = await memoryFleet();
     const remote: EdgeSource = (_context, { id, byteLength }) =>
       byteLength < 20_000
@@ -156,7 +156,7 @@ describe("a plan that is applied", () => {
     assert.ok(readBytes < repository.objects.stat(large)!.byteLength / 2);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
-  it("keeps chains within what is planned for, however long a line is, and in whichever order it comes to lie", async () => {
+  it("keeps chains within what is planned for, however long a line is, and in whichever order its versions are stored", async () => {
     const models = fineTunedFamily("long", 77, 45);
     const { repository, ids } = await memoryFleet(models);
     const deepest = (): number =>
@@ -264,7 +264,7 @@ describe("a plan that is older than the store", () => {
     assert.ok(report.unplanned > 0 && report.rewritten > 10);
     assert.deepEqual(await alteredModels(repository, [...left, ...more], new Map([...ids, ...late])), []);
   });
-  it("meets no circle where another plan came between", async () => {
+  it("forms no cycle when another plan was applied in between", async () => {
     const { repository, ids, models } = await memoryFleet();
     const forward = await planFleet(repository, { ratio: null });
     await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "planes" }));

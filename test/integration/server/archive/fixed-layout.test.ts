@@ -57,7 +57,7 @@ function codesOf({ objects }: FleetRepository): ReadonlyMap<Hash, number> {
 }
 
 /**
- * Every large float32 matrix lies in fixed planes, if it has a place in them, all else that is large in byte
+ * Every large float32 matrix is stored in fixed planes if they can encode it, every other large tensor in byte
  * planes.
  */
 async function assertFixed({ objects }: FleetRepository): Promise<void> {

@@ -84,7 +84,7 @@ describe("storage is planned and applied", () => {
     }
     await assertSame(local, "local");
     await assertSame(remote, testFleet);
-    // What lies coded comes through a restart.
+    // Encoded tensors survive a restart.
     await server.restart();
     await assertSame(server.handle.operations, testFleet);
     await local.close();
@@ -151,7 +151,7 @@ describe("storage is planned and applied", () => {
 });
 
 describe("the command line", () => {
-  it("plans to a file, applies it, and says what it reached", async (context) => {
+  it("plans to a file, applies it, and prints what it reached", async (context) => {
     const folder = await temporaryFolder(context);
     const home = join(folder, "home");
     const file = join(folder, "plan.json");

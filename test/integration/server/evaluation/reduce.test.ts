@@ -111,7 +111,7 @@ describe("model reduce", () => {
             name: `small-${scheme.replace(":", "-")}`,
             seed: "9",
           });
-          assert.deepEqual({ ...report, summary: null, packBytes: 0 }, dry, "a dry run says what will be");
+          assert.deepEqual({ ...report, summary: null, packBytes: 0 }, dry, "a dry run predicts the result");
           assert.equal(report.summary?.record.scheme, scheme);
           assert.deepEqual([report.tensors, report.reducedTensors], [5, 3]);
           assert.equal(report.rawBytes, 40 * 60 * 4 + 30 * 16 * 4 + 60 * 4 + 48, "twins count once");

@@ -365,7 +365,7 @@ describe("the doors of a server", () => {
     );
   });
 
-  it("is found by commands through its home, and refuses a second server there, saying who holds it", async () => {
+  it("is found by commands through its home, and refuses a second server there, naming the process that holds it", async () => {
     assert.equal((await findLocalServer(server.home))?.pid, process.pid);
     await assert.rejects(
       startServer({ home: server.home, mqttPort: 0, httpPort: 0 }, silentLog()),

@@ -194,7 +194,7 @@ function steps(backupFolder: string): readonly Step[] {
   ];
 }
 
-/** Answers whose values differ from home to home, told by their members only. */
+/** Answers whose values differ between homes: only their members are compared. */
 const ownValues: ReadonlySet<OperationName> = new Set(["enroll"]);
 /** Steps that show part of their answer. */
 const partial: ReadonlySet<OperationName> = new Set([

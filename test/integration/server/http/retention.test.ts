@@ -152,7 +152,7 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
     await server.handle.operations.retire({ fleet: testFleet, model, because: "by hand" });
   listening.abort();
   await following;
-  // What was retired already is no event.
+  // A version that was already retired causes no event.
   assert.deepEqual(
     heard.map((event) =>
       event.event === "retired"
@@ -184,5 +184,5 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
     if (fact.type === "unheld") letGo.push(fact.because);
   await repository.close();
   await home.close();
-  assert.deepEqual(letGo, ["closed"], "letting go what is not held is no fact");
+  assert.deepEqual(letGo, ["closed"], "releasing what is not held writes no fact");
 });

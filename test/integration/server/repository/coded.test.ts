@@ -1,6 +1,6 @@
 /**
- * A fleet whose tensors lie coded: everything that is done with packs goes on as before, and says what is
- * coded.
+ * A fleet whose tensors are stored encoded: every operation on packs works as before, and reports which tensors
+ * are encoded.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ async function recode(repository: FleetRepository): Promise<void> {
 }
 
 for (const [place, makeHome] of places) {
-  test(`${place}: a fleet lies coded, is collected, checked, backed up, restored and retired, and every model stays exact`, async (context) => {
+  test(`${place}: a fleet is stored encoded, collected, checked, backed up, restored and retired, and every model stays exact`, async (context) => {
     const { home, ports, path } = await makeHome(context);
     const repository = await openRepository(home, "fleet-a");
     const versions: Awaited<ReturnType<FleetRepository["save"]>>["summary"][] = [];

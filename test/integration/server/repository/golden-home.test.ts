@@ -1,6 +1,6 @@
 /**
  * Homes as earlier releases wrote them: opened, checked, recovered bit for bit, and worked on. Nothing
- * here writes them anew; a home that cannot be opened any more is a user's home that cannot be.
+ * here writes them again: if one can no longer be opened, users' homes cannot be opened either.
  */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";

@@ -60,7 +60,7 @@ export function tensorsOf(seed: string, layers = 4, width = 16): readonly NamedT
   ]).flat();
 }
 
-/** The same model with its last layers drawn anew: a partial fine-tune. */
+/** The same model with new random last layers: a partial fine-tune. */
 export function fineTuned(
   tensors: readonly NamedTensor[],
   seed: string,

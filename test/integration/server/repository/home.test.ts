@@ -30,7 +30,7 @@ test("a home has one writer at a time, and its key for ever", async (context) =>
   await again.close();
 });
 
-test("the server's socket has a path under 100 bytes wherever the home lies, and is found again", async (context) => {
+test("the server's socket has a path under 100 bytes wherever the home is, and is found again", async (context) => {
   const { files } = nodeHomePorts();
   const shallow = join(await temporaryFolder(context), "h");
   const near = await openNodeHome(shallow);
@@ -49,7 +49,7 @@ test("the server's socket has a path under 100 bytes wherever the home lies, and
   await files.remove(far.runFolder);
 });
 
-test("a folder that is no home is refused before anything is put into it", async (context) => {
+test("a folder that is not a home is refused before anything is written into it", async (context) => {
   const folder = await temporaryFolder(context);
   await writeFile(join(folder, "letter.txt"), "x");
   await assert.rejects(openNodeHome(folder), { code: "HOME_FORMAT_UNKNOWN" });

@@ -14,7 +14,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 const fleet = "local";
 
 it(
-  "trains on the server, saves lineage, measurements and provenance, and stops when told",
+  "trains on the server, saves lineage, measurements and provenance, and stops on request",
   { timeout: 120_000 },
   async () => {
     const home = await mkdtemp(join(tmpdir(), "stemma-train-"));
@@ -93,7 +93,7 @@ it(
   },
 );
 
-/** Bytes that count as what a save stores (record, fact, new owner map), as they lie in the home. */
+/** Bytes that count as what a save stores (record, fact, new owner map), as they are stored in the home. */
 async function savedBytes(
   path: string,
   versionId: Hash,
@@ -138,7 +138,7 @@ it(
       };
       await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
       const base = await operations.train({ ...train, parameters: { epochs: 1 } });
-      // A step of this size is nought beside any weight.
+      // A step of this size rounds to zero next to any weight.
       const equal = await operations.train({
         ...train,
         base: base.summary.versionId,

@@ -23,8 +23,8 @@ const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 5000 : 300;
 const manual = { now: () => 0, monotonic: () => 0, after: () => () => undefined };
 
 /**
- * Tensors that can all be raw, and differences between any two, some predicted with a third; some lie coded
- * already.
+ * Tensors that can all be raw, and differences between any two, some predicted with a third; some tensors are
+ * already encoded.
  */
 const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
   fc
@@ -45,14 +45,14 @@ const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
       scheme: fc.constantFrom("independent" as const, "parallel" as const),
     })
     .map(({ edges, ...rest }) => {
-      const lies = new Set<number>();
+      const encoded = new Set<number>();
       const made = edges
         .filter(({ from, to }) => from !== to)
         .map(({ from, to, previous, storage, recreation, isCurrent }): EdgeInput => {
-          // A previous that lies is in a chain of its own; what lies here is coded against one that came
-          // before, so there is no circle.
-          const current = isCurrent && from < to && !lies.has(to);
-          if (current) lies.add(to);
+          // A stored `previous` is in a chain of its own. An encoded tensor has a base that came before it, so
+          // there is no cycle.
+          const current = isCurrent && from < to && !encoded.has(to);
+          if (current) encoded.add(to);
           const named =
             previous === undefined || previous === from || previous === to || current
               ? undefined
@@ -68,7 +68,7 @@ const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
         });
       const raw = Array.from({ length: count }, (_, t): EdgeInput => ({
         to: `t${t}`,
-        kind: lies.has(t) ? "raw" : "current",
+        kind: encoded.has(t) ? "raw" : "current",
         storageCost: 100,
         recreationCost: 10,
       }));
@@ -157,16 +157,16 @@ describe("a settled tree", () => {
       { numRuns: runs },
     );
   });
-  it("leaves everything as it lies where that is nearly as good", () => {
+  it("leaves every tensor's encoding unchanged when that is nearly as good", () => {
     const raw = (id: string): EdgeInput => ({ to: id, kind: "raw", storageCost: 100, recreationCost: 10 });
-    const lies: EdgeInput[] = [
+    const current: EdgeInput[] = [
       { to: "a", kind: "current", storageCost: 83, recreationCost: 15 },
       { from: "a", to: "b", kind: "current", storageCost: 60, recreationCost: 15 },
     ];
     const input = {
       vertices: ["a", "b"].map((id) => ({ id, byteLength: 100 })),
       edges: [
-        ...lies,
+        ...current,
         raw("a"),
         raw("b"),
         { to: "b", kind: "packed", storageCost: 82.5, recreationCost: 15 },

@@ -107,7 +107,7 @@ test("on tiny graphs the plan is the best of all trees", () => {
   assert.ok(optimal >= (isFull ? 0.995 * tried : tried), `${optimal} of ${tried} plans are optimal`);
 });
 
-test("costs that are no whole numbers keep budgets and add up too", () => {
+test("costs that are not whole numbers keep budgets and add up too", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.double({ min: 1, max: 3, noNaN: true }), (seed, scheme, ratio) => {
       const whole = randomStorageGraph(seed, { vertices: 40, edgesPerVertex: 4, snapshots: 6 });
@@ -146,10 +146,10 @@ test("the books of limits stay true under any moves, and moves are undone withou
         const exceededBefore = meter.exceeded;
         editor.move(v, edge);
         if (exceededBefore === 0) assert.equal(meter.exceeded === 0, admitted);
-        const anew = new LimitMeter(new StorageTree(graph, tree.parentEdge), limits);
+        const recomputed = new LimitMeter(new StorageTree(graph, tree.parentEdge), limits);
         assert.deepEqual(
           [meter.cost, meter.exceeded, tree.recreation],
-          [anew.cost, anew.exceeded, anew.tree.recreation],
+          [recomputed.cost, recomputed.exceeded, recomputed.tree.recreation],
         );
         assert.equal(before.storage + editor.added, tree.storageCost);
       }

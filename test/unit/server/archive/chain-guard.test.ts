@@ -26,7 +26,7 @@ describe("a chain's guard", () => {
       [3, 2, 1, 0, 0],
     );
   });
-  it("admits no circle, also not through what a tensor is predicted with", () => {
+  it("admits no cycle, also not through the tensor that another is predicted with", () => {
     const guard = guardOf(9, { a: [], b: ["a"], c: ["b"], p: [], q: ["p", "c"] });
     assert.equal(guard.admits(h("a"), { base: h("c") }), false);
     assert.equal(guard.admits(h("a"), { base: h("p"), previous: h("q") }), false);
@@ -42,7 +42,7 @@ describe("a chain's guard", () => {
     guard.set(h("c"), { base: h("b") });
     assert.equal(guard.admits(h("a"), { base: h("s") }), false);
   });
-  it("does not go round a circle that is there", () => {
+  it("does not follow an existing cycle for ever", () => {
     const guard = guardOf(5, { a: ["b"], b: ["a"] });
     assert.equal(guard.depth(h("a")), Number.POSITIVE_INFINITY);
     assert.equal(guard.admits(h("x"), { base: h("a") }), false);

@@ -14,7 +14,7 @@ async function* cut(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array>
 }
 
 describe("a sample", () => {
-  it("lies at the same places whatever the pieces that a tensor comes in", async () => {
+  it("is at the same positions however the tensor is split into chunks", async () => {
     const tensor = noiseTensor("F32", [331, 257], 5);
     const whole = await sampleOf(sourceOfTensor(tensor));
     assert.equal(whole.bytes.length, 4 * sampleElements);

@@ -1,4 +1,4 @@
-/** A recovered file: whole and verified under its name, or nothing; what is there stays unless it is said. */
+/** A recovered file: complete and verified under its name, or absent; an existing file stays unless forced. */
 import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -35,7 +35,7 @@ function streamOf(
   };
 }
 
-test("a file that is there is refused before and during the recovery, and replaced whole where that is said", async (context) => {
+test("an existing file is refused before and during the recovery, and replaced completely when the caller asks for it", async (context) => {
   const folder = await folderOf(context),
     path = join(folder, "model.safetensors");
   await writeStreamDurably(streamOf("first"), path, { overwrite: false }, () => undefined);

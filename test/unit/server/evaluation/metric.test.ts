@@ -42,7 +42,7 @@ const regression: Evaluation = {
 const nameOf = async (...metadata: readonly Told[]): Promise<string> =>
   (await metricOf(line(...metadata), { versionId: id(0) }, regression)).name;
 
-test("of the model itself, else of the nearest ancestor that says so", async () => {
+test("is the model's own, else that of the nearest ancestor that states one", async () => {
   assert.deepEqual(
     await metricOf(
       line(undefined, trained("SoH error", true), trained("older", true)),
@@ -54,7 +54,7 @@ test("of the model itself, else of the nearest ancestor that says so", async () 
   assert.equal(await nameOf({ note: "a reduced one" }, "retired", trained("SoH error", true)), "SoH error");
 });
 
-test("of none that measured something else; by the task where nobody says", async () => {
+test("is not that of an ancestor that measured something else; without any, the task decides", async () => {
   assert.equal(await nameOf(trained("accuracy", false)), "mean absolute error");
   assert.equal(await nameOf(), "mean absolute error");
   const classification = {

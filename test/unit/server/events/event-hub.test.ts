@@ -10,7 +10,7 @@ describe("the event hub", () => {
     device,
   });
 
-  it("gives what happens after the call to everybody who listens, with its time, until they stop", async () => {
+  it("delivers later events to every listener, with their time, until the listener stops", async () => {
     const hub = eventHub({ now: () => 7 });
     const stop = new AbortController();
     hub.emit(event("before"));
@@ -30,7 +30,7 @@ describe("the event hub", () => {
     assert.equal(hub.listeners, 0);
   });
 
-  it("loses the oldest events of who is behind, and says how many", async () => {
+  it("drops the oldest events of a slow listener, and reports how many", async () => {
     const hub = eventHub({ now: () => 7 }, 2);
     const stop = new AbortController();
     const events = hub.listen(stop.signal);

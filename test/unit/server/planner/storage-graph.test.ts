@@ -41,7 +41,7 @@ test("numbers vertices, keeps parallel edges apart, and lists incoming edges che
 const refused: readonly (readonly [string, Partial<StorageGraphInput>, RegExp])[] = [
   ["a name twice", { vertices: [...sound.vertices, { id: "a", byteLength: 1 }] }, /a is listed twice/],
   ["the empty name", { vertices: [{ id: "", byteLength: 1 }] }, /no name/],
-  ["a size that is no number", { vertices: [{ id: "a", byteLength: Number.NaN }] }, /NaN bytes/],
+  ["a size that is not a number", { vertices: [{ id: "a", byteLength: Number.NaN }] }, /NaN bytes/],
   ["an edge to nowhere", { edges: [raw("a"), raw("b"), raw("c")] }, /edge 2 .*not listed/],
   [
     "an edge from nowhere",

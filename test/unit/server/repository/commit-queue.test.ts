@@ -1,4 +1,4 @@
-/** The one door to the journal: batches, order, refusals that concern only who is refused. */
+/** The only way into the journal: batches, order, and refusals that affect only the refused fact. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -47,9 +47,9 @@ const record = (n: number, name = "m", requiredObjects: readonly Hash[] = []): S
       : [{ type: "recorded", atMs: 0, versionId: id(n), name, version: draft.takeVersion(name) }],
 });
 
-test("what waits together is written together, numbered in order, and applied before anybody is told", async () => {
+test("facts that wait together are written together, numbered in order, and applied before any caller gets its result", async () => {
   const { queue, appends, state } = setup();
-  const told = await Promise.all(
+  const results = await Promise.all(
     Array.from({ length: 50 }, (_, n) =>
       queue.submit({
         ...record(n, n % 2 === 0 ? "a" : "b"),
@@ -60,7 +60,7 @@ test("what waits together is written together, numbered in order, and applied be
     ),
   );
   assert.deepEqual(
-    told.flat(),
+    results.flat(),
     Array.from({ length: 50 }, (_, n) => n),
   );
   assert.equal(appends.length, 1);
@@ -76,7 +76,7 @@ test("the same version twice in a batch is one fact", async () => {
   assert.deepEqual([first, second, facts.length], [[0], [], 1]);
 });
 
-test("who is refused takes nobody along, and takes no number", async () => {
+test("a refused fact does not affect the others, and gets no number", async () => {
   const { queue, state } = setup([id(100)]);
   const results = await Promise.allSettled([
     queue.submit(record(1, "m", [id(100)])),
@@ -100,7 +100,7 @@ test("who is refused takes nobody along, and takes no number", async () => {
   );
 });
 
-test("a collection between the look and the lock refuses only who lost something", async () => {
+test("a collection between the check and the lock refuses only facts whose objects it removed", async () => {
   let collected = false;
   const context = setup([id(100), id(101)], {
     beforeLock: () => {

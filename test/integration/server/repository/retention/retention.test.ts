@@ -130,7 +130,7 @@ for (const [place, makeHome] of places) {
   });
 }
 
-test("a forecast says what goes, and applying does just that; the rest comes back bit for bit", async (context) => {
+test("a forecast lists what will be retired, and applying does exactly that; the rest is recovered bit for bit", async (context) => {
   const made = await diskHome(context);
   const repository = await openRepository(made.home, "fleet-a");
   const chain = await growChain(repository, made, "soh", 60);
@@ -176,7 +176,7 @@ test("a forecast says what goes, and applying does just that; the rest comes bac
   await made.home.close();
 });
 
-test("predicted bytes are those that a collection frees on the disk, within 2 %, whatever lies there", async (context) => {
+test("predicted bytes are those that a collection frees on the disk, within 2 %, whatever the packs contain", async (context) => {
   const seeds = process.env["STEMMA_TEST_FULL"] === "1" ? 60 : 6;
   for (let seed = 0; seed < seeds; seed++) {
     const draw = seededDraw(`predict ${seed}`);
@@ -186,7 +186,7 @@ test("predicted bytes are those that a collection frees on the disk, within 2 %,
     await growChain(repository, made, "soh", 20 + draw(20), 2 + draw(4));
     await growChain(repository, made, "cam", 10 + draw(20));
     if (seed % 2 === 1) {
-      // Packs that a collection has rewritten already, and garbage that lies there before.
+      // Packs that a collection has already rewritten, and garbage from before.
       const all = repository.versions();
       for (let count = 0; count < 6; count++)
         await repository
@@ -216,9 +216,9 @@ test("predicted bytes are those that a collection frees on the disk, within 2 %,
       `seed ${seed}: ${retire.length} ${freedBytes}`,
     );
     await repository.retention.apply();
-    const { freedBytes: said } = await repository.collect(await repository.planCollection());
+    const { freedBytes: reported } = await repository.collect(await repository.planCollection());
     const freed = before - (await bytesOnDisk(packs));
-    assert.equal(said, freed);
+    assert.equal(reported, freed);
     assert.ok(
       Math.abs(freedBytes - freed) <= 0.02 * freed,
       `seed ${seed}: predicted ${freedBytes}, freed ${freed}`,

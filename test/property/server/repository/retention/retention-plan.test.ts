@@ -219,7 +219,7 @@ test("thinning leaves exactly one of every period", () => {
   );
 });
 
-test("a kept version keeps its direct bases where their rule says so, and no further", () => {
+test("a kept version keeps its direct bases when their rule requires it, and no further ones", () => {
   const version = (n: number, bases: readonly number[], agoDays: number): RetainableVersion => ({
     versionId: id(n),
     name: "m",
@@ -241,7 +241,7 @@ test("a kept version keeps its direct bases where their rule says so, and no fur
   assert.deepEqual(plan("2 days"), ["4 head"]);
 });
 
-test("the most specific rule holds, and says so", () => {
+test("the most specific rule applies, and the plan names it", () => {
   const rules: readonly ScopedRule[] = [
     { scope: { of: "fleet" }, rule: parseRetentionRule("1 day") },
     { scope: { of: "line", line: "soh" }, rule: parseRetentionRule("2 days") },

@@ -47,7 +47,7 @@ test("rules in other words", () => {
   );
 });
 
-test("what is no rule is refused with the place and an example", () => {
+test("text that is not a rule is refused with its position and an example", () => {
   for (const [text, why] of [
     ["", /empty/],
     ["heads", /it ends where/],

@@ -49,7 +49,7 @@ function stateOf(...facts: readonly Fact[]): FleetState {
 const ranAt = (atMs: number, ...facts: readonly Fact[]) =>
   fleetAsOf(stateOf(enrolled, ...facts), atMs, 1e9)[0]!;
 
-test("a good clock decides to the millisecond, and says since when", () => {
+test("a good clock decides to the millisecond, and the answer states since when", () => {
   const facts = [activated(1, 100, 0, 110), activated(2, 200, 0, 215)];
   assert.equal(ranAt(99, ...facts).versionId, "unknown");
   assert.match(ranAt(99, ...facts).why, /activation is later/);
@@ -69,7 +69,7 @@ test("inside a clock's error the answer is unknown, outside it is not", () => {
   assert.equal(ranAt(210, ...facts).versionId, id(2));
 });
 
-test("the same version activated twice within an error is no doubt", () => {
+test("the same version activated twice within the clock's error leaves no doubt", () => {
   assert.equal(ranAt(105, activated(1, 50, 1, 60), activated(1, 100, 30, 200)).versionId, id(1));
 });
 
@@ -133,7 +133,7 @@ test("a long history gives the answers of a short one", () => {
   assert.equal(fleetAsOf(state, -500, 1e9).length, 0, "not enrolled yet");
 });
 
-test("nothing is said of the future, of silent lines, and of devices not enrolled yet", () => {
+test("the version is unknown for the future, for silent lines, and for devices not enrolled yet", () => {
   const state = stateOf(enrolled, activated(1, 10, 0, 10));
   assert.match(fleetAsOf(state, 101, 100)[0]!.why, /in the future/);
   assert.match(fleetAsOf(stateOf(enrolled), 5, 100)[0]!.why, /no activation/);

@@ -1,6 +1,6 @@
 /**
- * What a dataset's reader was told must come back from the journal, or other samples would be trained on
- * under the same name.
+ * The journal must return a dataset reader's parameters unchanged, or a training would use other samples under
+ * the same name.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -51,7 +51,7 @@ test("hashes are written short, and read short or in hexadecimal", () => {
     `{"type":"tagged","atMs":1,"name":"${id}","tag":"best","versionId":"${"q6ur".repeat(10)}q6s"}`,
   );
   assert.deepEqual(factCodec.decode(encode(fact)), fact);
-  // The last character's spare bits are nought.
+  // The last character's spare bits are zero.
   assert.throws(() => factCodec.decode(encode({ ...fact, versionId: `${"q6ur".repeat(10)}q6t` })), {
     code: "FACT_INVALID",
   });
@@ -72,7 +72,7 @@ test("newer members and newer types are read and kept", () => {
   assert.deepEqual(factCodec.decode(encode({ type: "pinned", what: [1] })), { type: "pinned", what: [1] });
 });
 
-test("what is no fact is refused with a code", () => {
+test("a value that is not a fact is refused with a code", () => {
   for (const value of [
     null,
     1,

@@ -1,5 +1,5 @@
 /**
- * The record cache saves time and is never believed: whatever lies in it, the records are those of the packs.
+ * The record cache saves time and is never trusted: whatever it contains, the records are those of the packs.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
