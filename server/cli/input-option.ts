@@ -6,25 +6,33 @@ import { StemmaError } from "../../shared/errors.js";
 /**
  * An option whose value is a member of an operation's input: its text is read as that member's type and
  * checked by its schema, and the schema describes it in the help.
+ * @param read how the text becomes a value, where it is neither a text nor a plain number
  * @throws USAGE when the command line is read, where the schema refuses the value
  */
 export function inputOption(
   flags: string,
   schema: z.ZodType,
   description = schema.description ?? "",
+  read: (text: string) => unknown = (text) => valueOf(schema, text),
 ): Option {
   const name = flags.split(/[ ,]/)[0] ?? flags;
   return new Option(flags, describeChoices(schema, description)).argParser((text: string) => {
-    const checked = schema.safeParse(isNumber(schema) && text.trim() !== "" ? Number(text) : text);
+    const checked = schema.safeParse(read(text));
     if (checked.success) return checked.data;
     const reason = checked.error.issues[0]?.message ?? "invalid";
     throw new StemmaError("USAGE", `${name} ${text} is not valid: ${reason}. See --help for what it takes.`);
   });
 }
 
+function valueOf(schema: z.ZodType, text: string): unknown {
+  return isNumber(schema) && text.trim() !== "" ? Number(text) : text;
+}
+
 function describeChoices(schema: z.ZodType, description: string): string {
   const inner = withoutOptional(schema);
-  return inner instanceof z.ZodEnum && !description.includes("(")
+  const namesAll =
+    inner instanceof z.ZodEnum && inner.options.every((each) => description.includes(String(each)));
+  return inner instanceof z.ZodEnum && !namesAll
     ? `${description}: ${inner.options.join(", ")}`
     : description;
 }

@@ -4,7 +4,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../../repository/fleet-repository.js";
 import { checkHoldable, describeHold } from "../../repository/state/hold.js";
 import { withContext } from "../context.js";
-import { whoAmI } from "../who.js";
+import { currentUser } from "../current-user.js";
 import { nameOf } from "../version-text.js";
 
 interface HoldChoices {
@@ -22,7 +22,7 @@ export function addModelHoldCommands(model: Command): void {
     .action(async (reference: string, choices: HoldChoices, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const because = reasonOf(choices),
-          by = whoAmI(),
+          by = currentUser(),
           door = await operations();
         const before = await door.model({ fleet: options.fleet, model: reference });
         checkHoldable(before);
@@ -66,7 +66,7 @@ export function addModelHoldCommands(model: Command): void {
                 model: before.versionId,
                 held: false,
                 because,
-                by: whoAmI(),
+                by: currentUser(),
               })
             ).held;
         output.print({

@@ -10,7 +10,7 @@ import type {
 import { printScope, type RetentionScope } from "../../repository/retention/retention-plan.js";
 import { parseRetentionRule, printRetentionRule } from "../../repository/retention/retention-rules.js";
 import { withContext } from "../context.js";
-import { whoAmI } from "../who.js";
+import { currentUser } from "../current-user.js";
 
 const language = `
 A rule says what is kept for ever, how long everything else is, and how it is thinned after that:
@@ -128,7 +128,7 @@ async function change(command: Command, choices: ChangeChoices, rule: string | n
     const what =
       rule === null ? `no rule for ${printScope(scope)} any more` : `${printScope(scope)}: ${rule}`;
     if (!choices.dryRun) {
-      const rows = await door.setRetention({ fleet: options.fleet, scope, rule, by: whoAmI() });
+      const rows = await door.setRetention({ fleet: options.fleet, scope, rule, by: currentUser() });
       output.print({
         data: rows,
         names: rows.map((row) => printScope(row.scope)),

@@ -6,7 +6,8 @@
 import { join } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
-import { loadSegments } from "../../../shared/journal/load-segments.js";
+import { frameAt, segmentHeaderBytes } from "../../../shared/journal/frame.js";
+import { listSegments, loadSegments, readSegment } from "../../../shared/journal/load-segments.js";
 import type { Files } from "../../../shared/ports.js";
 import { loadKey, saveKey } from "../../../shared/trust/keys.js";
 import { verifyHead } from "../../../shared/trust/signatures.js";
@@ -16,6 +17,8 @@ import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-m
 import { copyFile, maxConcurrentCopies, hashFile } from "./copy-file.js";
 import { keyPath, openHome, findForeignName, type Home, type HomePorts } from "../home.js";
 import { openRepositoryIn } from "../open-repository.js";
+import { factCodec } from "../state/fact-codec.js";
+import { applyFact, emptyState } from "../state/state.js";
 
 export interface RestoredFleet {
   readonly fleet: string;
@@ -92,7 +95,11 @@ export async function restoreBackup(
   const { files } = ports;
   await refuseNonEmptyHome(files, homePath);
   const manifests = await verifyBackup(files, folder);
-  if (dryRun) return manifests.map((manifest) => reportOf(manifest, 0));
+  if (dryRun)
+    return mapConcurrent(manifests, 1, async (manifest) => {
+      const journalFolder = join(fleetBackupFolder(folder, manifest.fleet), manifest.journal);
+      return reportOf(manifest, await countVersions(files, journalFolder));
+    });
   await makeFolderDurably(files, homePath);
   await saveKey(files, keyPath(homePath), await loadKey(files, keyPath(folder)));
   const home = await openHome(homePath, ports);
@@ -125,6 +132,19 @@ function reportOf({ fleet, head, madeAtMs, packs }: BackupManifest, versions: nu
     bytes: packs.reduce((sum, pack) => sum + pack.bytes, 0),
     versions,
   };
+}
+
+/** How many versions the facts of a verified journal record, retired ones included. */
+async function countVersions(files: Files, journalFolder: string): Promise<number> {
+  const state = emptyState();
+  for (const { first, path } of await listSegments(files, journalFolder)) {
+    const bytes = await readSegment(files, path);
+    let position = first;
+    let frame = frameAt(bytes, segmentHeaderBytes);
+    for (; frame !== undefined; frame = frameAt(bytes, frame.end))
+      applyFact(state, position++, factCodec.decode(frame.payload));
+  }
+  return state.versions.size;
 }
 
 async function restoreFleet(home: Home, folder: string, manifest: BackupManifest): Promise<RestoredFleet> {

@@ -4,7 +4,6 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
-import { parseBytes, parseDuration, parseRatio } from "../../../../server/cli/commands/storage-plan.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
@@ -186,7 +185,7 @@ describe("the command line", () => {
     assert.ok(report.left > 0 && report.rewritten === 0);
     const applied = await runStemma(["storage", "apply", "--plan", file], { home });
     assert.equal(applied.status, 0, applied.stderr);
-    assert.match(applied.stdout, /tensors written anew/);
+    assert.match(applied.stdout, /tensors rewritten/);
     assert.match(applied.stdout, /predicted/);
     for (const { name, tensors } of models) {
       await runStemma(["model", "recover", name, "--file", join(folder, "back.safetensors"), "--force"], {
@@ -209,15 +208,5 @@ describe("the command line", () => {
     ] as const) {
       assert.equal((await runStemma(["storage", "apply", ...args], { home })).status, status, args.join(" "));
     }
-  });
-  it("reads ratios, sizes and durations", () => {
-    assert.deepEqual(["1.6x", "2", "none"].map(parseRatio), [1.6, 2, null]);
-    assert.deepEqual(["2GiB", "500MB", "12", "1.5kB"].map(parseBytes), [2 ** 31, 5e8, 12, 1500]);
-    assert.deepEqual(["10m", "30s", "2h", "250ms"].map(parseDuration), [600_000, 30_000, 7_200_000, 250]);
-    for (const bad of ["", "x", "-1x", "0.9x", "1e9x", "NaN"])
-      assert.throws(() => parseRatio(bad), { code: "USAGE" });
-    for (const bad of ["", "5XB", "-1MB", "0", "9e99GB"])
-      assert.throws(() => parseBytes(bad), { code: "USAGE" });
-    for (const bad of ["", "5", "m", "1d", "-5s"]) assert.throws(() => parseDuration(bad), { code: "USAGE" });
   });
 });

@@ -56,6 +56,8 @@ for (const [place, makeHome] of places) {
     const dry = await restoreBackup(folder, target, ports, { dryRun: true });
     assert.deepEqual([dry[0]?.position, await files.stat(target)], [position, undefined]);
     const [report] = await restoreBackup(folder, target, ports);
+    assert.deepEqual(dry, [report]);
+    assert.ok(report !== undefined && report.versions > 0);
     const restoredHome = await openHome(target, ports);
     assert.equal(restoredHome.signer.publicKey, home.signer.publicKey);
     const restored = await openRepository(restoredHome, "fleet-a");

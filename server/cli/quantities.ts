@@ -1,0 +1,48 @@
+/** Ratios, sizes and durations as texts of the command line. Pure. */
+import ms from "ms";
+import { StemmaError } from "../../shared/errors.js";
+
+/** "1.6x", "2"; null for "none". @throws USAGE */
+export function parseRatio(text: string): number | null {
+  if (text === "none") return null;
+  const ratio = Number(/^(\d+(?:\.\d+)?)x?$/.exec(text)?.[1] ?? Number.NaN);
+  if (!(ratio >= 1 && ratio <= 1e6))
+    throw new StemmaError("USAGE", `--budget ${text} is not a ratio. Write it as 1.6x (1 or more), or none.`);
+  return ratio;
+}
+
+/** Sizes are decimal (kB, MB); binary units have names of their own (KiB, MiB). */
+const byteUnits: Readonly<Record<string, number>> = {
+  "": 1,
+  B: 1,
+  kB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
+};
+
+/** "2GiB", "500MB" in bytes. @throws USAGE */
+export function parseBytes(text: string): number {
+  const [, number, unit] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text) ?? [];
+  const bytes = Math.round(Number(number) * (byteUnits[unit ?? "?"] ?? Number.NaN));
+  if (!(bytes >= 1) || !Number.isSafeInteger(bytes))
+    throw new StemmaError("USAGE", `"${text}" is not a size. Write it as 500MB or 2GiB.`);
+  return bytes;
+}
+
+/** A number with a unit of at most hours: a number alone or "1d" is likely a mistake here. */
+const durationPattern = /^\d+(?:\.\d+)?\s*(?:ms|s|m|min|h)$/;
+
+/** "10m", "30s" in milliseconds. @throws USAGE */
+export function parseDuration(text: string): number {
+  const durationMs = durationPattern.test(text)
+    ? Math.round(ms(text.replace(/\s+/, "") as ms.StringValue))
+    : 0;
+  if (!(durationMs >= 1) || !Number.isSafeInteger(durationMs))
+    throw new StemmaError("USAGE", `"${text}" is not a duration. Write it as 30s, 10m or 2h.`);
+  return durationMs;
+}

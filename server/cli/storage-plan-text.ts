@@ -1,0 +1,109 @@
+/** A storage plan, and its application, as text. Pure. */
+import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import type { StorageApplied } from "../api/storage-schemas.js";
+import type { ArchivePlan, RecreationSummary } from "../archive/archive-plan.js";
+import type { ApplyReport } from "../archive/plan-application.js";
+
+function microseconds(us: number): string {
+  return formatDuration(us / 1000);
+}
+
+function percent(part: number, total: number): string {
+  return total === 0 ? "100 %" : `${((100 * part) / total).toFixed(1)} %`;
+}
+
+/** @param fastest costs with everything stored for speed */
+function describeRecreation({ meanUs, largestUs }: RecreationSummary, fastest: RecreationSummary): string {
+  const factor = fastest.meanUs === 0 ? 1 : meanUs / fastest.meanUs;
+  return `${microseconds(meanUs)} a version, ${microseconds(largestUs)} at most (${factor.toFixed(2)}x)`;
+}
+
+export function describePlan({
+  fleet,
+  ratio,
+  scheme,
+  layout,
+  summary,
+  plan,
+}: StorageApplied["planned"] & { readonly plan?: ArchivePlan["plan"] }): readonly string[] {
+  const { materialised, now, planned } = summary;
+  return [
+    `fleet ${fleet}: ${summary.versions} versions, ${summary.tensors} tensors, ${formatBytes(summary.tensorBytes)}; budget ${ratio === null ? "none" : `${ratio}x`}, ${scheme}, ${layout}`,
+    ...(summary.unreadable === 0
+      ? []
+      : [`${summary.unreadable} tensors cannot be read now and stay as they are; see: stemma storage check`]),
+    `stored    ${formatBytes(summary.bytesNow)} now, ${formatBytes(summary.bytesPlanned)} as planned (${percent(summary.bytesPlanned, summary.bytesNow)})${plan === undefined ? "" : `; without a budget at least ${formatBytes(plan.leastStorageCost)}`}`,
+    ...summary.kinds.map(
+      ({ kind, tensors, storedBytes }) =>
+        `  ${kindTexts[kind] ?? kind}: ${tensors} tensors, ${formatBytes(storedBytes)}`,
+    ),
+    `rebuild   for speed ${describeRecreation(materialised, materialised)}`,
+    ...(now === null ? [] : [`          now       ${describeRecreation(now, materialised)}`]),
+    `          planned   ${describeRecreation(planned, materialised)}`,
+    `to write  ${summary.rewrittenTensors} tensors, ${formatBytes(summary.rewrittenBytes)}; about ${formatBytes(summary.diskNeeded)} of free disk meanwhile`,
+  ];
+}
+
+const kindTexts: Readonly<Record<string, string>> = {
+  current: "as now",
+  raw: "raw",
+  packed: "packed",
+  planes: "in byte planes",
+  fixed: "in fixed planes",
+  delta: "as differences",
+  "delta-planes": "as differences in byte planes",
+};
+
+export function describeCandidates({ plan }: ArchivePlan): readonly string[] {
+  const reached = plan.candidates
+    .map(
+      ({ algorithm, storageCost, isWithinBudgets }) =>
+        `${algorithm} ${formatBytes(storageCost)}${isWithinBudgets ? "" : " (over budget)"}`,
+    )
+    .join(", ");
+  const { algorithm, isRefined, isCutShort } = plan;
+  const method = algorithm === "current" ? "few changes to what is stored" : algorithm;
+  return [
+    `found by  ${method}${isRefined ? ", improved" : ""}${isCutShort ? ", the search was cut short" : ""}; ${reached}`,
+  ];
+}
+
+const stopReasons: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>> = {
+  time: "its time was over",
+  disk: "the disk it may use was used",
+  interrupted: "it was interrupted",
+};
+
+/** What an application did, or would do after a dry run. */
+export function describeApplied({ planned, report }: StorageApplied): readonly string[] {
+  return [
+    ...(report.dryRun ? describePlan(planned) : []),
+    describeWork(report),
+    ...(report.dryRun ? [] : describeResult(report)),
+    ...(report.stale.length === 0
+      ? []
+      : [`${report.stale.length} tensors no longer fit the plan and stay as they are (PLAN_STALE)`]),
+    ...(report.unplanned === 0
+      ? []
+      : [`${report.unplanned} tensors came after the plan and stay as they are`]),
+    ...report.failed.map(({ tensor, code, message }) => `${tensor.slice(0, 16)}: ${message} [${code}]`),
+  ];
+}
+
+function describeWork({ dryRun, rewritten, left, stopped, already, notSmaller }: ApplyReport): string {
+  const reason = stopped === null ? "" : ` (${stopReasons[stopped]})`;
+  return [
+    dryRun ? `would rewrite ${left} tensors` : `${rewritten} tensors rewritten`,
+    ...(dryRun || left === 0 ? [] : [`${left} left for the next time${reason}`]),
+    ...(already === 0 ? [] : [`${already} were stored as planned already`]),
+    ...(notSmaller === 0 ? [] : [`${notSmaller} kept because rewriting them gained nothing`]),
+  ].join(", ");
+}
+
+function describeResult(report: ApplyReport): readonly string[] {
+  const { bytesBefore, bytesReached, bytesPredicted, writtenBytes, packs, freedBytes, durationMs } = report;
+  return [
+    `stored    ${formatBytes(bytesBefore)} before, ${formatBytes(bytesReached)} now (${percent(bytesReached, bytesBefore)}); predicted ${formatBytes(bytesPredicted)}`,
+    `wrote     ${formatBytes(writtenBytes)} in ${packs} packs, freed ${formatBytes(freedBytes)}, in ${formatDuration(durationMs)}`,
+  ];
+}
