@@ -57,7 +57,7 @@ interface Sketch {
 
 const json = "application/json";
 const bytes = z.string().meta({ format: "binary" });
-const nothing = z.object({});
+const noMembers = z.object({});
 const jobParams = z.object({ ...fleetParams, job: shortText.describe("The job's id") });
 
 /** @param version of the program */
@@ -77,7 +77,7 @@ export function describeApi(version: string): ApiDescription {
     info: {
       title: "Stemma server",
       version,
-      description: "Everything that can be asked of a Stemma server. Errors have a stable code.",
+      description: "All operations of a Stemma server. Errors have a stable code.",
     },
     security: [{ token: [] }],
     paths,
@@ -85,7 +85,7 @@ export function describeApi(version: string): ApiDescription {
   };
 }
 
-/** Routes that are no operations: for Prometheus, and this description. */
+/** Routes that are not operations: metrics for Prometheus, and this description. */
 const unlistedRoutes: readonly Sketch[] = [
   {
     path: "/metrics",
@@ -93,8 +93,8 @@ const unlistedRoutes: readonly Sketch[] = [
     id: "metrics",
     tag: "The server",
     summary: "Figures of the server, in the text format of Prometheus",
-    params: nothing,
-    query: nothing,
+    params: noMembers,
+    query: noMembers,
     answer: { status: "200", type: "text/plain", schema: z.string() },
   },
   {
@@ -103,8 +103,8 @@ const unlistedRoutes: readonly Sketch[] = [
     id: "openapi",
     tag: "The server",
     summary: "This description of the API, as OpenAPI 3.1",
-    params: nothing,
-    query: nothing,
+    params: noMembers,
+    query: noMembers,
     answer: { status: "200", type: json, schema: z.record(z.string(), z.unknown()) },
   },
 ];
@@ -129,7 +129,8 @@ function sketchOf(id: string, tag: string, definition: OperationDefinition): Ske
     case "job":
       return {
         ...common,
-        details: "The answer is a job that runs on; ask for it by its id until its state is done or failed.",
+        details:
+          "The answer is a job that keeps running; request it by its id until its state is done or failed.",
         ...requestOf(definition),
         answer: { status: "202", type: json, schema: jobSchema(definition.progress, definition.report) },
       };
@@ -172,7 +173,7 @@ function jobSketches(tag: string, sharing: readonly (readonly [string, JobDefini
     z.union(sharing.map(([, { progress }]) => progress)),
     z.union(sharing.map(([, { report }]) => report)),
   );
-  const common = { tag, params: jobParams, query: nothing, path: `${jobsPath}/:job` } as const;
+  const common = { tag, params: jobParams, query: noMembers, path: `${jobsPath}/:job` } as const;
   const answer = { status: "200", type: json, schema: job };
   const list: Sketch = {
     ...common,
@@ -190,7 +191,7 @@ function jobSketches(tag: string, sharing: readonly (readonly [string, JobDefini
   ];
 }
 
-/** JSON Schema of every schema in the sketches; what has an id becomes a component. */
+/** JSON Schema of every schema in the sketches; a schema with an id becomes a component. */
 function jsonSchemas(sketches: readonly Sketch[]): {
   readonly schemas: Readonly<Record<string, JsonSchema>>;
   readonly of: (schema: z.ZodType) => JsonSchema;
@@ -206,12 +207,12 @@ function jsonSchemas(sketches: readonly Sketch[]): {
     add(answer.schema);
   }
   add(errorBody);
-  // Not reached by a JSON body: it is in an import's frame.
+  // No route has it as its JSON body: it is inside the frame of an import.
   add(importOptions);
   const together = z.object(Object.fromEntries([...all].map(([schema, key]) => [key, schema])));
-  const written = z.toJSONSchema(together, { io: "input", unrepresentable: "any" });
+  const converted = z.toJSONSchema(together, { io: "input", unrepresentable: "any" });
   const { properties, $defs } = JSON.parse(
-    JSON.stringify(written, (keyword, value: unknown) =>
+    JSON.stringify(converted, (keyword, value: unknown) =>
       keyword === "id" && typeof value === "string" ? undefined : value,
     ).replaceAll('"#/$defs/', '"#/components/schemas/'),
   ) as { readonly properties: Record<string, JsonSchema>; readonly $defs: Record<string, JsonSchema> };

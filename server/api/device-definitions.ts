@@ -38,7 +38,7 @@ export const deviceOperations = {
     output: enrolment,
   }),
   revoke: call({
-    summary: "Cut a device off: its token and key open nothing any more; its models stay",
+    summary: "Cut a device off: its token and key are refused from now on; its models are kept",
     method: "POST",
     path: `${devicePath}/revoke`,
     params: deviceParams,
@@ -72,7 +72,7 @@ export const deviceOperations = {
     params: deviceParams,
     body: {
       name: shortText,
-      body: z.unknown().optional().describe("What the command takes"),
+      body: z.unknown().optional().describe("Input of the command"),
       timeoutMs: z
         .number()
         .int()

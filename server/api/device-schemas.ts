@@ -1,4 +1,4 @@
-/** Answers about devices and fleets, and what an enrolment takes. */
+/** Answers about devices and fleets, and the input of an enrolment. */
 import { z } from "zod";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceSummary } from "../repository/fleet-repository.js";

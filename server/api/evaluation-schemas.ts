@@ -1,4 +1,4 @@
-/** Trainings, evaluations, reductions and named data: what they take and what they answer. */
+/** Trainings, evaluations, reductions and named data: inputs and answers. */
 import { z } from "zod";
 import type { Difference } from "../../shared/schemes/difference.js";
 import type { Evaluation } from "../../shared/train/evaluation.js";
@@ -17,7 +17,7 @@ export const dataset = z
     name: text,
     kind: text.describe("The reader: nasa-battery, mnist, battery-simulated, images-generated, samples"),
     location: text.describe("Folder or file; empty for a reader that makes its own samples"),
-    parameters: readerParameters.describe("What the reader is given, such as cells or vehicle"),
+    parameters: readerParameters.describe("Parameters of the reader, such as cells or vehicle"),
     hash: text.nullable().describe("SHA-256 over the samples; null where none was kept"),
   })
   .meta({ id: "Dataset" });
@@ -36,7 +36,7 @@ export const datasetBody = {
     .string()
     .max(4096)
     .describe("Folder or file on the server's machine; empty where the reader needs none"),
-  parameters: readerParameters.optional().describe("What the reader is given, such as cells or vehicle"),
+  parameters: readerParameters.optional().describe("Parameters of the reader, such as cells or vehicle"),
 };
 
 const regression = z.object({
@@ -117,7 +117,7 @@ export const evaluateBody = {
   top: z
     .number()
     .optional()
-    .describe("Classification: count an answer as right when it is among the k most likely, too"),
+    .describe("Classification: also count an answer as right when it is among the k most likely"),
   limit: z.number().optional().describe("Only the first n held-out samples"),
 };
 export const evaluationReport = z

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-/** A SHA-256 in hex. The type is narrower than the schema can tell: a checked string is a Hash. */
+/** A SHA-256 in hex. The type is narrower than what the schema infers: a checked string is a Hash. */
 export const hash = z
   .string()
   .regex(/^[0-9a-f]{64}$/, "is not a SHA-256 in lower-case hex")

@@ -142,11 +142,11 @@ export const modelOperations = {
     details: `As \`application/octet-stream\` the body is the file and options are in the query. As \`${importContentType}\` the body is a length (u32, little-endian), that many bytes of JSON (\`ImportOptions\`), then the file.`,
   }),
   tag: call({
-    summary: "Let a tag point to a version, or take it away",
+    summary: "Let a tag point to a version, or remove it",
     method: "POST",
     path: `${modelPath}/tag`,
     params: modelParams,
-    body: { tag: shortText, remove: z.boolean().optional().describe("Take the tag away") },
+    body: { tag: shortText, remove: z.boolean().optional().describe("Remove the tag") },
     output: versionSummary,
   }),
   hold: call({
@@ -158,7 +158,7 @@ export const modelOperations = {
     output: versionSummary,
   }),
   retire: call({
-    summary: "Retire a version: its name, parents and times stay; its tensors go with a later collection",
+    summary: "Retire a version: its name, parents and times are kept; a later collection frees its tensors",
     method: "POST",
     path: `${modelPath}/retire`,
     params: modelParams,

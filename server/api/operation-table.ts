@@ -1,7 +1,7 @@
 /**
  * Every operation of the server, once. Routes (server/http/routes), client (server/http/client.ts), the
  * interface of both (server-operations.ts), the API description (api-description.ts) and checks of commands
- * follow from this table.
+ * derive from this table.
  */
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";

@@ -1,7 +1,7 @@
 /**
- * What one operation of the server is, as data: where HTTP has it, what it takes and what it answers. From
- * these definitions follow the routes, the HTTP client, the interface that both implement, the API
- * description and the checks of commands. Schemas hold no transforms: JSON Schema could not express them.
+ * The definition of one operation of the server, as data: method, path, input and output. The routes, the HTTP
+ * client, the interface that both implement, the API description and the checks of commands derive from these
+ * definitions. Schemas hold no transforms: JSON Schema could not express them.
  */
 import { z } from "zod";
 
@@ -30,7 +30,7 @@ export interface CallDefinition<
 > extends OperationBase<Params, Query, Body> {
   readonly kind: "call";
   readonly output: Output;
-  /** Whether the first byte of the answer may take minutes. */
+  /** Whether minutes may pass before the first byte of the answer. */
   readonly isLong?: boolean;
   /** Whether the work stops when the client closes its connection. */
   readonly stopsWithClient?: boolean;
@@ -52,7 +52,7 @@ export interface JobDefinition<
   readonly report: Report;
 }
 
-/** Bytes or events that flow; each has a transport of its own. */
+/** A stream of bytes or events; each has a transport of its own. */
 export interface StreamDefinition<
   Params extends Shape = Shape,
   Query extends Shape = Shape,
@@ -63,7 +63,7 @@ export interface StreamDefinition<
   /** Media types of the request body, where it is not JSON. */
   readonly requestTypes?: readonly string[];
   readonly responseType: string;
-  /** What flows or what is answered at the end, as JSON. */
+  /** The events, or the report at the end of the stream, as JSON. */
   readonly output: Output;
   /** For the API description: how the stream is to be read or written. */
   readonly details: string;
@@ -132,16 +132,16 @@ function objectsOf<Params extends Shape, Query extends Shape, Body extends Shape
   readonly body: z.ZodObject<Body>;
 } {
   // An absent shape is the empty one: then its type parameter is NoMembers.
-  const none = {};
+  const empty = {};
   return {
-    params: z.object(params ?? (none as Params)),
-    query: z.object(query ?? (none as Query)),
-    body: z.object(body ?? (none as Body)),
+    params: z.object(params ?? (empty as Params)),
+    query: z.object(query ?? (empty as Query)),
+    body: z.object(body ?? (empty as Body)),
   };
 }
 
 type Primitive = string | number | boolean | null | undefined;
-/** A value of a schema, as nobody may change it. */
+/** A value of a schema, deeply read-only. */
 export type Immutable<T> = unknown extends T
   ? T
   : T extends Primitive
@@ -150,7 +150,7 @@ export type Immutable<T> = unknown extends T
       ? readonly Immutable<Item>[]
       : { readonly [Key in keyof T]: Immutable<T[Key]> };
 
-/** What a schema's value is. */
+/** The value of a schema. */
 export type ValueOf<Schema extends z.ZodType> = Immutable<z.output<Schema>>;
 
 /** zod infers `Record<string, never>` for an object without members, with which nothing can be joined. */

@@ -1,10 +1,10 @@
-/** A recovery's stream whose end is its proof. */
+/** The stream of a recovery, which is verified when it has ended. */
 import { StemmaError } from "../../shared/errors.js";
 import type { RecoveryStream } from "./server-operations.js";
 import type { RecoveryReport } from "./version-schemas.js";
 
 /**
- * @param chunks throws where the bytes are not the recorded ones; its end proves them
+ * @param chunks throws where the bytes differ from the recorded ones; they are verified once it has ended
  * @returns a stream whose report resolves with `expected` at that end, and rejects when the stream fails or
  * is left early
  */

@@ -1,7 +1,7 @@
 /**
- * Everything that can be asked of a server or of a home without one: one interface, two implementations.
+ * The operations of a server, or of a home without one: one interface, two implementations.
  * server/operations works on an opened home in this process; server/http/client.ts asks a running server
- * over HTTP or its unix socket. Commands know only this interface. Calls follow from the table of
+ * over HTTP or its unix socket. Commands know only this interface. Calls derive from the table of
  * operations; streams and jobs are written out here. Answers are plain JSON values, except where bytes
  * stream. Types only.
  */
@@ -21,7 +21,7 @@ export type CallName = NamesOfKind<"call">;
 
 /** Members of path, query and body of an operation, as one object. */
 export type OperationInput<Name extends keyof OperationTable> = InputOf<OperationTable[Name]>;
-/** What a call answers. */
+/** The answer of a call. */
 export type CallOutput<Name extends CallName> = ValueOf<OperationTable[Name]["output"]>;
 
 export interface CallOptions {
@@ -71,7 +71,7 @@ export interface ServerOperations extends CallOperations {
   planStorage(input: OperationInput<"planStorage">, options?: JobOptions<string>): Promise<ArchivePlan>;
   /** @throws PLAN_INVALID, BUDGET_UNREACHABLE, QUOTA_EXCEEDED */
   applyStorage(input: OperationInput<"applyStorage">, options?: JobOptions<string>): Promise<StorageApplied>;
-  /** Follows what happens until the signal aborts. @throws SERVER_UNREACHABLE without a running server */
+  /** Follows the events until the signal aborts. @throws SERVER_UNREACHABLE without a running server */
   events(signal: AbortSignal): AsyncIterable<ServerEvent>;
   close(): Promise<void>;
 }

@@ -73,7 +73,7 @@ export const retentionScope = z
     z.strictObject({ of: z.literal("name"), name: shortText }),
   ])
   .meta({ id: "RetentionScope" }) satisfies z.ZodType<RetentionScope>;
-/** Longer than any rule, so that a caller who sends too much is answered with what a rule is. */
+/** Longer than any rule, so that a caller that sends too much gets the error that explains rules. */
 export const retentionRule = z
   .string()
   .max(4096)
@@ -123,11 +123,11 @@ export const retentionForecast = z
     settings: retentionSettings,
     kept: z
       .partialRecord(z.enum(keepReasons), count.exactOptional())
-      .describe("How many versions stay, by reason") as unknown as z.ZodType<RetentionForecast["kept"]>,
+      .describe("How many versions are kept, by reason") as unknown as z.ZodType<RetentionForecast["kept"]>,
     keep: z
       .array(z.object({ ...fateMembers, reason: z.enum(keepReasons) }))
       .exactOptional()
-      .describe("Everything that stays, where it was asked for"),
+      .describe("Everything that is kept, where it was requested"),
     retire: z.array(fate),
     bytesBefore: count.describe("Bytes of all packs now"),
     freedBytes: count.describe("What a collection after this retirement would free"),
@@ -220,7 +220,7 @@ const applyReport = z
   })
   .meta({ id: "ApplyReport" }) as unknown as z.ZodType<ApplyReport>;
 
-/** What was planned, without every tensor's position, and what came of it. */
+/** The plan without the storage of each tensor, and what its application did. */
 export const storageApplied = z
   .object({ planned: z.object(planOverviewMembers), report: applyReport })
   .meta({ id: "StorageApplied" });

@@ -57,7 +57,7 @@ const versionMembers = {
   hold: z
     .object({ atMs: timeMs, because: text, by: text.exactOptional() })
     .exactOptional()
-    .describe("Who holds it, and why"),
+    .describe("The caller that holds it, and why"),
   retired: z.object({ atMs: timeMs, because: text }).exactOptional(),
   tensorBytes: count.describe("Bytes of all its tensors"),
   ownBytes: count.describe("Bytes of the tensors that this version brought into the store"),
@@ -168,7 +168,7 @@ export const recoveryReport = z
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;
 
-/** safetensors: one file that has everything; tfjs: the weights only, which the version's model.json describes. */
+/** safetensors: one file with everything; tfjs: only the weights, which the version's model.json describes. */
 export const recoveryForms = ["safetensors", "tfjs"] as const;
 export type RecoveryForm = (typeof recoveryForms)[number];
 export const recoveryForm = z
@@ -206,7 +206,7 @@ export const listModelsQuery = {
     .array(z.string().max(600))
     .max(16)
     .optional()
-    .describe("Only those whose metadata fits, such as key=value or accuracy>=0.9 (repeatable)"),
+    .describe("Only those whose metadata matches, such as key=value or accuracy>=0.9 (repeatable)"),
   order: z.enum(["newest", "oldest"]).optional().describe("newest first (default), or oldest first"),
   offset: z.number().int().min(0).max(1e9).optional().describe("How many to skip"),
   limit: z.number().int().min(1).max(10_000).optional().describe("How many at most; default 100"),

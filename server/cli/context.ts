@@ -29,7 +29,7 @@ export function addGlobalOptions(command: Command): Command {
     )
     .option("--fleet <name>", "the fleet that owns devices and models (or STEMMA_FLEET; default local)")
     .option("-o, --output <form>", `form of the answer: ${outputForms.join(", ")}`, "table")
-    .option("--verbose", "say more on stderr; stack traces of errors", false);
+    .option("--verbose", "more details on stderr; stack traces of errors", false);
 }
 
 export function globalOptionsOf(command: Command): GlobalOptions {

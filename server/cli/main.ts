@@ -1,6 +1,6 @@
 /** The `stemma` binary: assembles the commands, runs one, turns errors into text and exit status. */
-import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
+import { programVersion } from "../../shared/adapters/program-version.js";
 import { exitStatus } from "../../shared/errors.js";
 import { reportError } from "../../shared/cli/command-line.js";
 import { exitWithParent } from "../../shared/cli/exit-with-parent.js";
@@ -13,9 +13,11 @@ import { addDeviceCommands } from "./commands/device.js";
 import { addDoctorCommand } from "./commands/doctor.js";
 import { addModelEvaluateCommand } from "./commands/model-evaluate.js";
 import { addModelHoldCommands } from "./commands/model-hold.js";
+import { addModelImportCommand } from "./commands/model-import.js";
 import { addModelListCommand } from "./commands/model-list.js";
 import { addModelRecoverCommands } from "./commands/model-recover.js";
 import { addModelShowCommands } from "./commands/model-show.js";
+import { addModelTrainCommand } from "./commands/model-train.js";
 import { addModelVerifyCommand } from "./commands/model-verify.js";
 import { addModelReduceCommand } from "./commands/model-reduce.js";
 import { addModelWriteCommands } from "./commands/model-write.js";
@@ -26,21 +28,18 @@ import { addStorageCommands } from "./commands/storage.js";
 const overview = `
 When something looks wrong:
   stemma model verify MODEL   is this one model still exactly what was saved?
-  stemma storage check        is everything that is stored readable and whole?
+  stemma storage check        is everything that is stored readable and intact?
   stemma doctor               is this machine and this home fit to run Stemma?
 
 Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 verification failed, 5 partly done, 124 timed out.
-Data goes to stdout, everything else to stderr; -o json gives every answer to programs.
+Data goes to stdout, everything else to stderr; -o json is for programs.
 `;
 
 export function buildProgram(): Command {
   const program = new Command("stemma");
-  const version = (
-    JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string }
-  ).version;
   program
     .description("Lineage, exact recovery and rollout of the models of a fleet.")
-    .version(version)
+    .version(programVersion())
     .exitOverride()
     .addHelpText("after", overview);
   program
@@ -55,6 +54,8 @@ export function buildProgram(): Command {
   addModelShowCommands(model);
   addModelRecoverCommands(model);
   addModelVerifyCommand(model);
+  addModelImportCommand(model);
+  addModelTrainCommand(model);
   addModelWriteCommands(model);
   addModelHoldCommands(model);
   addModelEvaluateCommand(model);

@@ -1,4 +1,4 @@
-/** Takes a recovery's stream to a file that appears only once it is complete and verified, or nowhere. */
+/** Writes a recovery to a file, which appears only once it is complete and verified. */
 import { link, lstat, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -23,7 +23,7 @@ export async function refuseExisting(path: string, overwrite: boolean): Promise<
 
 /**
  * Writes under a temporary name, waits for the verification, then renames: a wrong or partial model
- * never has that name, and a file that has it already is replaced completely or not at all. With no
+ * never gets that name, and a file that has it already is replaced completely or not at all. With no
  * path the bytes are only read and verified.
  * @throws FILE_EXISTS without `overwrite`, where the name was taken meanwhile
  */
@@ -45,8 +45,8 @@ export async function writeStreamDurably(
   const file = await open(temporary, "w");
   try {
     for await (const chunk of stream.chunks) {
-      for (let at = 0; at < chunk.length;)
-        at += (await file.write(chunk, at, chunk.length - at)).bytesWritten;
+      for (let offset = 0; offset < chunk.length;)
+        offset += (await file.write(chunk, offset, chunk.length - offset)).bytesWritten;
       onBytes((done += chunk.length));
     }
     const report = await stream.report;

@@ -1,4 +1,4 @@
-/** Reads data where it is, to know that it can be read and what its hash is. */
+/** Reads data at its location: checks that it can be read, and computes its hash. */
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../shared/train/training.js";

@@ -8,9 +8,13 @@ import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { encodeArchitecture } from "../../shared/model/architecture.js";
 import { writeSafetensors } from "../../shared/tensor/safetensors.js";
+import type { TensorSource } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 
-/** Recovers a version into `folder`, which is made. @throws MODEL_OPAQUE, and what recovery throws */
+/**
+ * Recovers a version into `folder`, which is created.
+ * @throws MODEL_OPAQUE, and what recovery throws
+ */
 export async function writeModelFolder(
   repository: FleetRepository,
   version: VersionSummary,
@@ -20,7 +24,7 @@ export async function writeModelFolder(
   if (model.architecture === undefined)
     throw new StemmaError(
       "MODEL_OPAQUE",
-      `${version.name}:${version.version} was imported without an architecture, so it can be stored and compared but neither trained nor evaluated: nothing says how its tensors make a network. Import it again with --arch model.json.`,
+      `${version.name}:${version.version} was imported without an architecture, so how its tensors form a network is unknown: it can be stored and compared, but not trained or evaluated. Import it again with --arch model.json.`,
       { versionId: version.versionId },
     );
   await mkdir(folder, { recursive: true });
@@ -31,7 +35,7 @@ export async function writeModelFolder(
       file,
       model.leaves.map(({ path }, index) => ({
         name: path,
-        source: model.sources[index] as (typeof model.sources)[number],
+        source: model.sources[index] as TensorSource,
       })),
     );
   } finally {

@@ -1,4 +1,4 @@
-/** What the operations work on. The live part is there only where a server runs around them. Types only. */
+/** What the operations work on. The live part exists only in a running server. Types only. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { Home } from "../repository/home.js";
@@ -8,7 +8,7 @@ import type { OpenFleets } from "./open-fleets.js";
 export interface LiveFleet {
   isOnline(device: string): boolean;
   readonly onlineCount: number;
-  /** A version was assigned: offers it, at once or with the device's next birth. */
+  /** A version was assigned: it is offered now, or when the device connects next. */
   assigned(device: string, line: string, versionId: Hash): Promise<void>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
@@ -18,10 +18,10 @@ export interface LiveFleet {
     body: unknown,
     timeoutMs: number,
   ): Promise<{ readonly code: string; readonly result: unknown }>;
-  /** A version was saved here: it is to be read back, and children may wait for it. */
+  /** A version was saved here: it is read back, and versions that wait for it as their base continue. */
   saved(versionId: Hash): void;
   backedUp(): void;
-  /** Versions that a transfer under way relies on, and which. */
+  /** Versions that running transfers rely on, each with the name of its transfer. */
   underWay(): ReadonlyMap<Hash, string>;
 }
 

@@ -39,9 +39,8 @@ interface ReducedLeaf {
 }
 
 /**
- * @throws MODEL_NOT_FOUND, MODEL_RETIRED; USAGE for a scheme or seed that is none; MODEL_REDUCED for a model
- * that is reduced
- *   already, or a name that exact versions have; NAME_INVALID
+ * @throws MODEL_NOT_FOUND, MODEL_RETIRED; USAGE for an unknown scheme or an invalid seed, MODEL_REDUCED for a model that is
+ * reduced already, or a name that exact versions have, NAME_INVALID
  */
 export async function reduceOnServer(
   context: OperationsContext,
@@ -54,7 +53,7 @@ export async function reduceOnServer(
   if (version.record.scheme !== undefined)
     throw new StemmaError(
       "MODEL_REDUCED",
-      `${version.name}:${version.version} is already reduced by ${version.record.scheme}, and two losses could not be told apart. Reduce the exact model: see \`stemma model log ${version.name}:${version.version}\`.`,
+      `${version.name}:${version.version} is already reduced by ${version.record.scheme}, and two losses could not be separated. Reduce the exact model: see \`stemma model log ${version.name}:${version.version}\`.`,
       { versionId: version.versionId },
     );
   checkExactness(

@@ -1,7 +1,7 @@
 /**
  * The HTTP interface: the operations as JSON routes, one application for TCP (bearer token) and one for
  * the local socket (trusted by the socket file's permission). Limits bodies and times; turns typed
- * errors into answers. Knows the operations, not what is behind them.
+ * errors into answers. Knows the operations only by their interface.
  */
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
@@ -31,26 +31,22 @@ export interface HttpParts {
 }
 
 /**
- * The longest a request's body may take to arrive: an import of a large model over a thin line. Its head has
- * the HTTP server's own 60 s.
+ * Time limit for the arrival of a request's body: an import of a large model over a slow connection takes long.
+ * The head of a request has the HTTP server's own limit of 60 s.
  */
-const longestRequestMs = 60 * 60_000;
+const requestTimeoutMs = 60 * 60_000;
 /** Connections open at a time; event streams count. */
 const maxConnections = 1024;
 
-/**
- * @param access "trusted" for the local socket, else the bearer token that every route but /v1/health asks
- * for
- */
-export function buildHttpApp(
-  parts: HttpParts,
-  access: "trusted" | { readonly token: string },
-): FastifyInstance {
+/** "trusted" for the local socket, otherwise the bearer token that every route but /v1/health requires. */
+type Access = "trusted" | { readonly token: string };
+
+export function buildHttpApp(parts: HttpParts, access: Access): FastifyInstance {
   const app = Fastify({
     logger: false,
     bodyLimit: 1024 * 1024,
     connectionTimeout: 0,
-    requestTimeout: longestRequestMs,
+    requestTimeout: requestTimeoutMs,
     keepAliveTimeout: 5_000,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: 512 },
@@ -60,70 +56,84 @@ export function buildHttpApp(
   app.addContentTypeParser(["application/octet-stream", importContentType], (_request, payload, done) =>
     done(null, payload),
   );
-  if (access !== "trusted") {
-    app.addHook("onRequest", (request, _reply, done) => {
-      const isOpen = request.routeOptions.url === operationTable.health.path;
-      if (isOpen || bearerMatches(request.headers.authorization, access.token)) {
-        done();
-        return;
-      }
-      done(
-        new StemmaError(
-          "TOKEN_INVALID",
-          "This server's HTTP port asks for its bearer token. It is in the file http-token of the server's home; give it in STEMMA_TOKEN, or work on the server's own machine with --home.",
-        ),
-      );
-    });
-  }
-  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-    // fastify's own refusals (malformed JSON, a body over the limit) are the client's fault; everything else
-    // untyped is ours.
-    const status = error.statusCode ?? 500;
-    const shown =
-      error instanceof StemmaError || status >= 500
-        ? error
-        : new StemmaError(
-            status === 413 ? "SIZE_OVER_LIMIT" : "HTTP_REQUEST_INVALID",
-            `${error.message}. Correct the request and send it again.`,
-            {},
-          );
-    if (httpStatusOf(shown) >= 500)
-      parts.log.error("http-failed", {
-        method: request.method,
-        url: request.url,
-        message: error.message,
-        stack: error.stack,
-      });
-    if (!reply.sent) void reply.status(httpStatusOf(shown)).send(errorBodyOf(shown));
-  });
-  app.setNotFoundHandler((request, reply) => {
-    void reply
-      .status(404)
-      .send(
-        errorBodyOf(
-          new StemmaError(
-            "NOT_FOUND",
-            `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`,
-          ),
-        ),
-      );
-  });
-  // A client without the token learns that the server runs, not where or what.
-  app.get(operationTable.health.path, async (request) => {
-    const health = await parts.operations.health();
-    return access === "trusted" || bearerMatches(request.headers.authorization, access.token)
-      ? health
-      : { version: health.version };
-  });
-  app.get("/metrics", async (_request, reply) => {
-    const text = await parts.metrics.metrics();
-    return reply.type(parts.metrics.contentType).send(text);
-  });
-  const description = JSON.stringify(describeApi(programVersion()));
-  app.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
+  if (access !== "trusted") requireToken(app, access.token);
+  addErrorHandlers(app, parts.log);
+  addServiceRoutes(app, parts, access);
   addCallRoutes(app, parts.operations);
   addArchiveRoutes(app, parts.archiveJobs);
   addTrainRoutes(app, parts.jobs);
   addStreamRoutes(app, parts.operations, parts.stopping);
   return app;
+}
+
+/** Refuses requests without the token, except for the health route. */
+function requireToken(app: FastifyInstance, token: string): void {
+  app.addHook("onRequest", (request, _reply, done) => {
+    const isPublic = request.routeOptions.url === operationTable.health.path;
+    if (isPublic || bearerMatches(request.headers.authorization, token)) {
+      done();
+      return;
+    }
+    done(
+      new StemmaError(
+        "TOKEN_INVALID",
+        "This server's HTTP port requires its bearer token. It is in the file http-token of the server's home; give it in STEMMA_TOKEN, or work on the server's own machine with --home.",
+      ),
+    );
+  });
+}
+
+function addErrorHandlers(app: FastifyInstance, log: Log): void {
+  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
+    const answered = typedErrorOf(error);
+    if (httpStatusOf(answered) >= 500)
+      log.error("http-failed", {
+        method: request.method,
+        url: request.url,
+        message: error.message,
+        stack: error.stack,
+      });
+    if (!reply.sent) void reply.status(httpStatusOf(answered)).send(errorBodyOf(answered));
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const error = new StemmaError(
+      "NOT_FOUND",
+      `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`,
+    );
+    void reply.status(404).send(errorBodyOf(error));
+  });
+}
+
+/**
+ * Fastify's own refusals (malformed JSON, a body over the limit) are the client's fault and become typed; every
+ * other untyped error is the server's and stays as it is.
+ */
+function typedErrorOf(error: Error & { statusCode?: number }): Error {
+  const status = error.statusCode ?? 500;
+  if (error instanceof StemmaError || status >= 500) return error;
+  return new StemmaError(
+    status === 413 ? "SIZE_OVER_LIMIT" : "HTTP_REQUEST_INVALID",
+    `${error.message}. Correct the request and send it again.`,
+  );
+}
+
+/** Routes about the server itself: health, metrics, the API description. */
+function addServiceRoutes(
+  app: FastifyInstance,
+  { operations, metrics }: Pick<HttpParts, "operations" | "metrics">,
+  access: Access,
+): void {
+  // A client without the token learns that the server runs, but not where or with what.
+  app.get(operationTable.health.path, async (request) => {
+    const health = await operations.health();
+    return access === "trusted" || bearerMatches(request.headers.authorization, access.token)
+      ? health
+      : { version: health.version };
+  });
+  app.get("/metrics", async (_request, reply) => {
+    const text = await metrics.metrics();
+    return reply.type(metrics.contentType).send(text);
+  });
+  const description = JSON.stringify(describeApi(programVersion()));
+  app.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
 }

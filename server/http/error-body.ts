@@ -30,7 +30,7 @@ const statusOfCode: Partial<Record<ErrorCode, number>> = {
   TRAINING_STOPPED: 409,
 };
 
-/** The HTTP status of an error; what is not a typed error is 500. */
+/** The HTTP status of an error; an error that is not typed is 500. */
 export function httpStatusOf(error: unknown): number {
   if (!isStemmaError(error)) return 500;
   const own = statusOfCode[error.code];

@@ -7,7 +7,7 @@ import type { Connection } from "./request.js";
 
 /** Longest event, in characters. */
 const maxEventLength = 1024 * 1024;
-/** A server on which nothing happens is silent for long. */
+/** A server without events sends nothing for a long time. */
 const silenceMs = 24 * 3600_000;
 
 /** Ends when the signal aborts. @throws SERVER_UNREACHABLE where the stream breaks off or is malformed */

@@ -51,7 +51,7 @@ export async function decodeImport(
   if (length > maxImportOptionsBytes)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
-      `The import's options have ${length} bytes by their own account; at most ${maxImportOptionsBytes} are allowed. Leave large attachments out.`,
+      `The import's options state a length of ${length} bytes; at most ${maxImportOptionsBytes} are allowed. Leave large attachments out.`,
       { length },
     );
   await readAtLeast(4 + length);

@@ -1,4 +1,4 @@
-/** A recovery as it comes over HTTP: the report in a header, then the bytes. */
+/** A recovery over HTTP: the report in a header, then the bytes. */
 import { StemmaError } from "../../shared/errors.js";
 import { operationTable } from "../api/operation-table.js";
 import type { OperationInput, RecoveryStream } from "../api/server-operations.js";
@@ -59,13 +59,13 @@ async function* bodyChunks(
       received += chunk.length;
       yield chunk;
     }
-    if (received !== byteLength) throw new Error(`${received} of ${byteLength} bytes came`);
+    if (received !== byteLength) throw new Error(`received ${received} of ${byteLength} bytes`);
   } catch (cause) {
-    // The server holds the last chunk until the root is verified: a complete body is a right one, and a
-    // wrong model ends in a body that breaks off.
+    // The server holds the last chunk until the root is verified: a complete body is correct, and the
+    // body of a damaged model breaks off.
     throw new StemmaError(
       "RECOVERY_INCOMPLETE",
-      `The recovery of ${name}:${version} broke off after ${received} of ${byteLength} bytes; nothing of it may be used. \`stemma model verify\` shows whether the stored model is damaged.`,
+      `The recovery of ${name}:${version} broke off after ${received} of ${byteLength} bytes; do not use any of it. \`stemma model verify\` shows whether the stored model is damaged.`,
       { cause, received, byteLength },
     );
   } finally {

@@ -44,7 +44,7 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-/** Largest JSON answer that is taken. */
+/** Largest JSON answer that is accepted. */
 const maxAnswerBytes = 256 * 1024 * 1024;
 const defaultTimeoutMs = 60_000;
 

@@ -45,7 +45,7 @@ export async function ensureHttpToken(home: string, random: Random): Promise<str
  */
 export function bearerMatches(header: string | undefined, token: string): boolean {
   if (header === undefined || !header.startsWith("Bearer ")) return false;
-  const given = Buffer.from(header.slice(7)),
-    wanted = Buffer.from(token);
-  return given.length === wanted.length && timingSafeEqual(given, wanted);
+  const given = Buffer.from(header.slice(7));
+  const expected = Buffer.from(token);
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }

@@ -51,5 +51,5 @@ export function archiveOperations({
 function lineOf({ done, total, writtenBytes, step }: ApplyProgress): string {
   return step === "collecting"
     ? `${done} of ${total} tensors, dropping superseded copies`
-    : `${done} of ${total} tensors written anew, ${(writtenBytes / 1e6).toFixed(1)} MB in packs`;
+    : `${done} of ${total} tensors rewritten, ${(writtenBytes / 1e6).toFixed(1)} MB in packs`;
 }

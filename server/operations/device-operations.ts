@@ -122,7 +122,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
   };
 }
 
-/** What a line starts from must exist and be readable; a retired version has nothing to give. */
+/** The version that a line starts from. It must exist and have its tensors, which a retired version does not. */
 function assignable(
   repository: FleetRepository,
   device: DeviceSummary,

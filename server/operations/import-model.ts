@@ -1,6 +1,6 @@
 /**
- * Import: a safetensors stream becomes a version. The file is taken to disk first, because a model is hashed
- * before it is known what of it is new.
+ * Import: a safetensors stream becomes a version. The file is taken to disk first, because which parts are new
+ * is known only after the complete model is hashed.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";

@@ -159,14 +159,14 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
     .versions({ includeRetired: true })
     .filter((version) => version.record.bases.includes(versionId))
     .map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
-  // Of a retired version its name, parents and times stay, whatever lies here still; of another that cannot
-  // be read, what is known is shown too.
-  const isHere =
+  // Of a retired version only name, parents and times are shown, even if its objects are still stored. A version
+  // whose objects are missing is described by what is known.
+  const hasContent =
     summary.state !== "retired" &&
     repository.objects.has(record.objects.tree) &&
     repository.objects.has(record.objects.names) &&
     repository.objects.has(record.objects.ownerMap);
-  if (!isHere) return { ...summary, leaves: [], environment: {}, bases, derived };
+  if (!hasContent) return { ...summary, leaves: [], environment: {}, bases, derived };
   return { ...summary, ...(await contentOf(repository, summary)), bases, derived };
 }
 
@@ -210,14 +210,14 @@ async function contentOf(
   };
 }
 
-/** What a device or a training wrote as JSON; shown as text where it is none. */
+/** What a device or a training wrote as JSON; shown as text where it is not JSON. */
 function jsonOf(bytes: Uint8Array): unknown {
   const text = Buffer.from(bytes).toString("utf8");
-  // Canonical bytes hold numbers as bits; people and programs are given the numbers.
+  // Canonical bytes hold numbers as bits; callers get the numbers.
   try {
     return plainOf(decodeCanonical(bytes));
   } catch {
-    /* another JSON, or none */
+    /* other JSON, or not JSON */
   }
   try {
     return JSON.parse(text) as unknown;

@@ -1,5 +1,5 @@
 /**
- * A recovery as one safetensors stream whose end is the proof: the report resolves when every tensor was read
+ * A recovery as one safetensors stream that is verified once it has ended: the report resolves when every tensor was read
  * and found to be the recorded one.
  */
 import { StemmaError } from "../../shared/errors.js";
@@ -20,7 +20,7 @@ import type { RecoveryStream } from "../api/server-operations.js";
 import { refuseOpaque } from "./model-json.js";
 
 /**
- * What this machine offers for what was done: a training is compared with what a training would have here, an
+ * The environment here that the recorded one is compared with: a training is compared with what a training would have here, an
  * import with this process.
  */
 async function here(record: SaveRecord): Promise<Environment> {

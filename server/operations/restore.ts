@@ -2,7 +2,7 @@
 import { nodeHomePorts } from "../repository/node-home.js";
 import { restoreBackup, type RestoredFleet } from "../repository/backup/restore.js";
 
-/** @throws BACKUP_INVALID where the target is not empty or the backup is not whole */
+/** @throws BACKUP_INVALID where the target is not empty or the backup is incomplete */
 export async function restoreHome(
   folder: string,
   home: string,

@@ -1,4 +1,4 @@
-/** Operations on retention: rules, what they would do, doing it; and what the server tells of it. */
+/** Operations on retention: rules, what they would do, doing it; and the events that report it. */
 import { isStemmaError } from "../../shared/errors.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -27,7 +27,7 @@ export function retentionOperations(context: OperationsContext): RetentionOperat
   };
 }
 
-/** What devices are sending or being sent now, and so rely on. */
+/** Versions that running transfers to and from devices rely on. */
 async function underWayIn(
   { live }: OperationsContext,
   fleet: string,
@@ -56,18 +56,18 @@ async function applyRetention(
   return { ...outcome, ...(freed === undefined ? {} : { freedBytes: freed }) };
 }
 
-const mostPlans = 3;
+const maxPlans = 3;
 
 /**
- * A collection between plan and execution (a person's, the archive's) makes the plan stale: made again, a few
- * times.
+ * Another collection between plan and execution (by a user or the archive) makes the plan stale. Plans again, a
+ * few times.
  */
 async function collectNow(repository: Pick<FleetRepository, "planCollection" | "collect">): Promise<number> {
   for (let plans = 1; ; plans++) {
     try {
       return (await repository.collect(await repository.planCollection())).freedBytes;
     } catch (error) {
-      if (plans === mostPlans || !isStemmaError(error, "PLAN_STALE")) throw error;
+      if (plans === maxPlans || !isStemmaError(error, "PLAN_STALE")) throw error;
     }
   }
 }

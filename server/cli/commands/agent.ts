@@ -11,14 +11,14 @@ export const agentProgram = fileURLToPath(new URL("../../../agent/cli/main.js", 
 export function addAgentCommands(program: Command): void {
   program
     .command("agent")
-    .description("run the agent on a device, feed it samples, ask it (see: stemma agent --help)")
+    .description("run the agent on a device, send it samples, query it (see: stemma agent --help)")
     .helpOption(false)
     .allowUnknownOption()
-    .argument("[words...]")
-    .action(async (words: string[], _: unknown, command: Command) => {
+    .argument("[arguments...]")
+    .action(async (args: string[], _: unknown, command: Command) => {
       const child = spawn(
         process.execPath,
-        [agentProgram, ...(command.args.length > words.length ? command.args : words)],
+        [agentProgram, ...(command.args.length > args.length ? command.args : args)],
         { stdio: "inherit" },
       );
       for (const signal of ["SIGINT", "SIGTERM"] as const)

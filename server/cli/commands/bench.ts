@@ -23,19 +23,19 @@ export function addBenchCommand(program: Command): void {
     .command("bench")
     .allowUnknownOption()
     .argument("[name]", "a benchmark, or all; without a name they are listed")
-    .argument("[words...]", "passed on to the benchmark")
+    .argument("[arguments...]", "passed on to the benchmark")
     .option("--quick", "fewer and smaller runs", false)
     .description(
       "measure this machine: ratios against a floor taken in the same run (times alone mean little)",
     )
     .action(
-      async (name: string | undefined, words: string[], choices: { quick: boolean }, command: Command) =>
+      async (name: string | undefined, passed: string[], choices: { quick: boolean }, command: Command) =>
         withContext(command, async ({ output, options, signal }) => {
           const known = await benchmarks();
           if (known.length === 0)
             throw new StemmaError(
               "NOT_FOUND",
-              "There are no benchmarks beside this program; they are part of a checkout. Run it there.",
+              "This installation has no benchmarks; they are part of a checkout. Run it there.",
             );
           if (name === undefined) {
             output.print({
@@ -49,13 +49,13 @@ export function addBenchCommand(program: Command): void {
           if (name !== "all" && !known.includes(name))
             throw new StemmaError(
               "NOT_FOUND",
-              `No benchmark is called ${name}. There are: ${known.join(", ")}.`,
+              `There is no benchmark with the name ${name}. Use one of ${known.join(", ")}.`,
             );
           const results: Record<string, unknown> = {};
           for (const each of name === "all" ? known : [name]) {
             if (name === "all") output.info(`== ${each}`);
             const args = [
-              ...words,
+              ...passed,
               ...(choices.quick ? ["--quick"] : []),
               ...(options.output === "json" || options.output === "yaml" ? ["-o", "json"] : []),
             ];
@@ -85,7 +85,7 @@ async function runBenchmark(path: string, args: readonly string[], signal: Abort
       if (code === 0) resolvePrinted(printed);
       else
         reject(
-          new StemmaError("CHECK_FAILED", `The benchmark ${path} ended with ${code}; what it said is above.`),
+          new StemmaError("CHECK_FAILED", `The benchmark ${path} ended with ${code}; its output is above.`),
         );
     });
   });

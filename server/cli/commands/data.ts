@@ -1,6 +1,7 @@
 /** `stemma data add|list|check`: named data that recipes train on. */
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 
@@ -10,7 +11,7 @@ export function addDataCommands(program: Command): void {
   data
     .command("add")
     .argument("<name>")
-    .argument("<location>", "folder or file; - for a reader that makes its own")
+    .argument("<location>", "folder or file; - for a reader that generates its samples")
     .requiredOption(
       "--kind <reader>",
       "how it is read: nasa-battery, mnist, battery-simulated, images-generated, samples",
@@ -89,7 +90,7 @@ export function addDataCommands(program: Command): void {
     .action(async (name: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const report = await (await operations()).checkDataset({ fleet: options.fleet, name });
-        if (!report.ok) process.exitCode = 4;
+        if (!report.ok) process.exitCode = exitStatus.verification;
         output.print({
           data: report,
           names: [name],

@@ -4,6 +4,7 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
 
 interface DemoChoices {
@@ -18,7 +19,7 @@ export function addDemoCommand(program: Command): void {
     .description(
       "see it work: a server and three vehicles that train, report, are killed, and are recovered exactly",
     )
-    .option("--stay", "keep the server up at the end, until Ctrl-C", false)
+    .option("--stay", "keep the server running at the end, until Ctrl-C", false)
     .option("--clean", "remove the demo's folder and stop", false)
     .option("--rounds <n>", "fine-tunes of every line", Number, 3)
     .action(async (choices: DemoChoices, command: Command) =>
@@ -32,13 +33,13 @@ export function addDemoCommand(program: Command): void {
           output.print({
             data: { home, removed },
             names: [home],
-            text: removed ? `removed ${home}` : `${home} was not there`,
+            text: removed ? `removed ${home}` : `${home} does not exist`,
           });
           return;
         }
         const { runDemo } = await import("../../demo/run-demo.js");
         const report = await runDemo({ home, rounds: choices.rounds, stay: choices.stay, signal, output });
-        if (!report.allExact) process.exitCode = 4;
+        if (!report.allExact) process.exitCode = exitStatus.verification;
       }),
     );
 }

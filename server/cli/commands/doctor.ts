@@ -1,5 +1,5 @@
 /**
- * `stemma doctor`: is this machine and this home fit to run Stemma? Looks, changes nothing but a test file of
+ * `stemma doctor`: is this machine and this home fit to run Stemma? Reads only, apart from a test file of
  * its own.
  */
 import type { Command } from "commander";
@@ -12,7 +12,7 @@ export function addDoctorCommand(program: Command): void {
   program
     .command("doctor")
     .description(
-      "check this machine and this home: Node, disk, fsync, SIMD, engine, ports, journal; say what to do",
+      "check this machine and this home: Node, disk, fsync, SIMD, engine, ports, journal; show what to do",
     )
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, options }) => {

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../../repository/fleet-repository.js";
 import { checkHoldable, describeHold } from "../../repository/state/hold.js";
-import { withContext } from "../context.js";
+import { withContext, type CommandContext } from "../context.js";
 import { currentUser } from "../current-user.js";
 import { nameOf } from "../version-text.js";
 
@@ -16,73 +16,84 @@ export function addModelHoldCommands(model: Command): void {
   model
     .command("hold")
     .argument("<model>")
-    .requiredOption("--because <text>", "why it must stay: an incident, a release, a question that is open")
-    .option("--dry-run", "only say what would happen", false)
-    .description("keep a version: neither stemma model rm nor any retention rule takes it until it is let go")
+    .requiredOption("--because <text>", "why it must be kept: an incident, a release, an open question")
+    .option("--dry-run", "only show what would happen", false)
+    .description("keep a version: until unhold, neither stemma model rm nor any retention rule retires it")
     .action(async (reference: string, choices: HoldChoices, command: Command) =>
-      withContext(command, async ({ output, operations, options }) => {
-        const because = reasonOf(choices),
-          by = currentUser(),
-          door = await operations();
-        const before = await door.model({ fleet: options.fleet, model: reference });
-        checkHoldable(before);
-        const summary: VersionSummary = choices.dryRun
-          ? before
-          : await door.hold({ fleet: options.fleet, model: before.versionId, held: true, because, by });
-        output.print({
-          data: choices.dryRun
-            ? { versionId: summary.versionId, held: false, wouldHold: { because, by } }
-            : { versionId: summary.versionId, held: summary.held, hold: summary.hold },
-          names: [nameOf(summary)],
-          text: `${choices.dryRun ? "would hold" : "holding"} ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${because}`,
-        });
-      }),
+      withContext(command, (context) => holdCommand(reference, choices, context)),
     );
-
   model
     .command("unhold")
     .argument("<model>")
-    .requiredOption("--because <text>", "why it need not stay any more")
-    .option("--dry-run", "only say what would happen", false)
-    .description("let a held version go: retention rules and stemma model rm may take it again")
+    .requiredOption("--because <text>", "why it need not be kept any more")
+    .option("--dry-run", "only show what would happen", false)
+    .description("let a held version go: retention rules and stemma model rm may retire it again")
     .action(async (reference: string, choices: HoldChoices, command: Command) =>
-      withContext(command, async ({ output, operations, options }) => {
-        const because = reasonOf(choices),
-          door = await operations();
-        const before = await door.model({ fleet: options.fleet, model: reference });
-        if (before.hold === undefined) {
-          output.print({
-            data: { versionId: before.versionId, held: false },
-            names: [nameOf(before)],
-            text: `${nameOf(before)} is not held`,
-          });
-          return;
-        }
-        const held = choices.dryRun
-          ? before.held
-          : (
-              await door.hold({
-                fleet: options.fleet,
-                model: before.versionId,
-                held: false,
-                because,
-                by: currentUser(),
-              })
-            ).held;
-        output.print({
-          data: { versionId: before.versionId, held, was: before.hold },
-          names: [nameOf(before)],
-          text: `${choices.dryRun ? "would let go" : "let go"} ${nameOf(before)}, held ${describeHold(before.hold)}`,
-        });
-      }),
+      withContext(command, (context) => unholdCommand(reference, choices, context)),
     );
 }
 
+async function holdCommand(
+  reference: string,
+  choices: HoldChoices,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const because = reasonOf(choices);
+  const by = currentUser();
+  const opened = await operations();
+  const before = await opened.model({ fleet: options.fleet, model: reference });
+  checkHoldable(before);
+  const summary: VersionSummary = choices.dryRun
+    ? before
+    : await opened.hold({ fleet: options.fleet, model: before.versionId, held: true, because, by });
+  output.print({
+    data: choices.dryRun
+      ? { versionId: summary.versionId, held: false, wouldHold: { because, by } }
+      : { versionId: summary.versionId, held: summary.held, hold: summary.hold },
+    names: [nameOf(summary)],
+    text: `${choices.dryRun ? "would hold" : "holding"} ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${because}`,
+  });
+}
+
+async function unholdCommand(
+  reference: string,
+  choices: HoldChoices,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const because = reasonOf(choices);
+  const opened = await operations();
+  const before = await opened.model({ fleet: options.fleet, model: reference });
+  const { versionId, hold } = before;
+  if (hold === undefined) {
+    output.print({
+      data: { versionId, held: false },
+      names: [nameOf(before)],
+      text: `${nameOf(before)} is not held`,
+    });
+    return;
+  }
+  const { held } = choices.dryRun
+    ? before
+    : await opened.hold({
+        fleet: options.fleet,
+        model: versionId,
+        held: false,
+        because,
+        by: currentUser(),
+      });
+  output.print({
+    data: { versionId, held, was: hold },
+    names: [nameOf(before)],
+    text: `${choices.dryRun ? "would let go" : "let go"} ${nameOf(before)}, held ${describeHold(hold)}`,
+  });
+}
+
+/** @throws USAGE */
 function reasonOf({ because }: HoldChoices): string {
   if (because.trim() === "")
     throw new StemmaError(
       "USAGE",
-      "--because is empty. Say in a few words why; whoever finds the hold in a year will thank you.",
+      "--because is empty. Give the reason in a few words: it is shown to everyone who finds the hold later.",
     );
   return because.trim();
 }

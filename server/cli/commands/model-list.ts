@@ -19,13 +19,14 @@ interface ListChoices {
 }
 
 const help = `
-Without --limit every model is listed. With it the newest are, and --offset skips that many of the newest.
+Without --limit every model is listed. With it only the newest are listed, and
+--offset skips that many of the newest.
 
   stemma model list --where accuracy>=0.9 --where note=winter
   stemma model list --limit 20 --offset 20      the 20 before the newest 20
 `;
 
-/** Models asked for at a time when all are listed. */
+/** Models per request when all are listed. */
 const pageSize = 1000;
 
 export function addModelListCommand(model: Command): void {
@@ -36,10 +37,10 @@ export function addModelListCommand(model: Command): void {
     .addOption(inputOption("--name <name>", shape.name))
     .addOption(inputOption("--device <device>", shape.device))
     .addOption(inputOption("--line <line>", shape.line))
-    .option("--all", "retired ones, too", false)
+    .option("--all", "also list retired ones", false)
     .option(
       "--where <condition>",
-      "only those whose metadata fits: key=value, or <, <=, >, >= (repeatable)",
+      "only those whose metadata matches: key=value, or <, <=, >, >= (repeatable)",
       appendValue,
       [],
     )
@@ -60,7 +61,7 @@ export function addModelListCommand(model: Command): void {
             empty:
               total > 0
                 ? `none of the ${total} models is left after --offset ${offset}`
-                : `no models in the fleet ${options.fleet} fit; import one with: stemma model import FILE.safetensors --name NAME`,
+                : `no models in the fleet ${options.fleet} match; import one with: stemma model import FILE.safetensors --name NAME`,
           },
         });
         const next = offset + versions.length;

@@ -24,10 +24,12 @@ interface RecoverChoices {
 }
 
 const help = `
-Without --file and --folder the model is recovered and verified, and nothing is written.
+Without --file and --folder the model is recovered and verified, and nothing is
+written.
 
   stemma model recover pack-soh --file soh.safetensors
-  stemma model recover pack-soh --form tfjs --folder web     web/model.json and web/weights.bin, for tf.loadLayersModel
+  stemma model recover pack-soh --form tfjs --folder web
+      web/model.json and web/weights.bin, for tf.loadLayersModel
   stemma model recover --fleet cars --at 2026-11-21T09:30:00Z --folder then
 `;
 

@@ -2,7 +2,9 @@
 import type { Command } from "commander";
 import { formatBytes } from "../../../shared/cli/output.js";
 import type { ReduceReport } from "../../api/evaluation-schemas.js";
+import { operationTable } from "../../api/operation-table.js";
 import { withContext } from "../context.js";
+import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";
 
 interface ReduceChoices {
@@ -13,29 +15,32 @@ interface ReduceChoices {
 }
 
 const help = `
-Schemes, by K bits a number:
-  float16, bfloat16                       the two 16-bit types; ranges beyond theirs end at their largest number
-  fixed:K (2 to 24)                       one exponent a tensor, K bits for sign and mantissa
-  normalized:K (2 to 23)                  the same numbers, stored highest byte first, so that a part of the bytes tells most
-  quantize-uniform:K (1 to 8)             2^K values at even distances, and a table of them
-  quantize-random:K (1 to 8)              2^K of the tensor's own numbers, drawn with --seed
-Matrices are reduced; vectors (biases, batch norm) and other types stay exact and are shared with the exact model.
-The exact model stays as it is and is the base of the reduced one. What a scheme costs: stemma model eval, on both.
-Devices are given exact models only, unless --allow-reduced says otherwise.
+Schemes, with K bits per number:
+  float16, bfloat16           the 16-bit types; numbers beyond their range
+                              become their largest number
+  fixed:K (2 to 24)           one exponent per tensor, K bits for sign and
+                              mantissa
+  normalized:K (2 to 23)      the same numbers, stored highest byte first, so
+                              that part of the bytes gives approximations
+  quantize-uniform:K (1 to 8) 2^K values at even distances, and a table of them
+  quantize-random:K (1 to 8)  2^K of the tensor's own numbers, drawn with --seed
+
+Matrices are reduced; vectors (biases, batch norm) and other types stay exact
+and are shared with the exact model, which does not change and is the base of
+the reduced one. To see what a scheme costs, run stemma model eval on both.
+Devices get exact models only, unless --allow-reduced is given.
 `;
 
 export function addModelReduceCommand(model: Command): void {
+  const { shape } = operationTable.reduce.body;
   model
     .command("reduce")
     .argument("<model>", "the exact model: name, name:version, name:tag or id")
-    .requiredOption(
-      "--scheme <scheme>",
-      "float16, bfloat16, fixed:K, normalized:K, quantize-uniform:K or quantize-random:K",
-    )
-    .requiredOption("--name <name>", "name of the reduced model; not one that exact versions have")
-    .option("--seed <number>", "what quantize-random draws from (default 0)")
-    .option("--dry-run", "say how small it would be and how far its numbers would lie, save nothing", false)
-    .description("save a smaller form of a model that is not exact, for what needs no exactness")
+    .addOption(inputOption("--scheme <scheme>", shape.scheme).makeOptionMandatory())
+    .addOption(inputOption("--name <name>", shape.name).makeOptionMandatory())
+    .addOption(inputOption("--seed <number>", shape.seed))
+    .option("--dry-run", "report the size and how much the numbers would change, save nothing", false)
+    .description("save a smaller form of a model that is not exact, for uses that need no exactness")
     .addHelpText("after", help)
     .action(async (reference: string, choices: ReduceChoices, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
@@ -74,7 +79,7 @@ function describeReduction({
     summary === null
       ? `${nameOf(base)} would be reduced by ${scheme}`
       : `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${nameOf(base)} reduced by ${scheme}`,
-    `${reducedTensors} of ${tensors} tensors reduced; ${formatBytes(rawBytes)} lie in ${formatBytes(storedBytes)}, ${ratio.toFixed(2)} times smaller`,
+    `${reducedTensors} of ${tensors} tensors reduced; ${formatBytes(rawBytes)} stored in ${formatBytes(storedBytes)}, ${ratio.toFixed(2)} times smaller`,
     `${(100 * share).toFixed(1)} % of the numbers differ: by ${difference.largest.toExponential(2)} at most, ${difference.mean.toExponential(2)} on average`,
   ].join("\n");
 }

@@ -1,4 +1,4 @@
-/** `stemma model show|log|diff`: what is known of models, without their tensors. */
+/** `stemma model show|log|diff`: information about models, without their tensors. */
 import type { Command } from "commander";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import type { Measurement } from "../../../shared/train/training.js";

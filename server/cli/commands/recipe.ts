@@ -22,7 +22,7 @@ export function addRecipeCommands(program: Command): void {
             columns: [
               { title: "RECIPE", value: (row) => row.name },
               { title: "VERSION", value: (row) => row.version },
-              { title: "WHAT", value: (row) => row.description },
+              { title: "TRAINS", value: (row) => row.description },
             ],
           },
         });
@@ -31,7 +31,7 @@ export function addRecipeCommands(program: Command): void {
   recipe
     .command("show")
     .argument("<name>")
-    .description("parameters of a recipe with their defaults")
+    .description("parameters of a recipe: defaults and meanings")
     .action(async (name: string, _: unknown, command: Command) =>
       withContext(command, async ({ output }) => {
         const { listRecipes } = await import("../../../shared/train/recipes/registry.js");
@@ -39,20 +39,27 @@ export function addRecipeCommands(program: Command): void {
         if (!found)
           throw new StemmaError(
             "RECIPE_UNKNOWN",
-            `No recipe is called ${name}. See them with: stemma recipe list`,
+            `There is no recipe with the name ${name}. List them with: stemma recipe list`,
           );
-        const rows = Object.entries(found.parameters);
+        const rows = Object.keys(found.help);
         output.print({
           data: found,
           names: [name],
           table: {
             rows,
             columns: [
-              { title: "PARAMETER", value: ([key]) => key },
-              { title: "DEFAULT", value: ([, value]) => String(value) },
+              { title: "PARAMETER", value: (parameter) => parameter },
+              { title: "BASE TRAINING", value: (parameter) => defaultText(found.base[parameter]) },
+              { title: "FINE-TUNING", value: (parameter) => defaultText(found.parameters[parameter]) },
+              { title: "MEANING", value: (parameter) => found.help[parameter] },
             ],
           },
         });
       }),
     );
+}
+
+/** A default of one kind of training; a parameter that this kind does not have is shown as "-". */
+function defaultText(value: string | number | boolean | undefined): string {
+  return value === undefined ? "-" : String(value);
 }

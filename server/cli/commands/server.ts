@@ -31,7 +31,7 @@ export function addServerCommand(program: Command): void {
     .option("--host <address>", "address to listen on (default 127.0.0.1)")
     .option(
       "--mqtt-port <port>",
-      "port of the embedded broker (default 1883); 0 picks a free one; a taken one is replaced by a free one, which the log reports",
+      "port of the embedded broker (default 1883); 0 picks a free one; a port in use is replaced by a free one, which the log reports",
       portOf,
     )
     .option("--http-port <port>", "port of the HTTP interface (default 8083); 0 picks a free one", portOf)
@@ -50,7 +50,7 @@ export function addServerCommand(program: Command): void {
     )
     .addHelpText(
       "after",
-      "\nOptions override server.json, which overrides the defaults; docs/reference/server-json.md explains each key.",
+      "\nOptions override server.json, which overrides the defaults;\ndocs/reference/server-json.md explains each key.",
     )
     .action(async (choices: ServerChoices, command: Command) =>
       withContext(command, async ({ output, options, signal }) => {

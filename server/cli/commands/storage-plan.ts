@@ -19,7 +19,7 @@ type PlanInput = OperationInput<"planStorage">;
 type ApplyInput = OperationInput<"applyStorage">;
 
 interface PlanChoices {
-  readonly budget: PlanInput["ratio"];
+  readonly budget: string;
   readonly scheme: PlanInput["scheme"];
   readonly layout: PlanInput["layout"];
   readonly search: PlanInput["timeLimitMs"];
@@ -93,13 +93,10 @@ export function addStoragePlanCommands(storage: Command): void {
 function addPlanOptions(command: Command): Command {
   const { shape } = operationTable.planStorage.body;
   return command
-    .addOption(
-      inputOption(
-        "--budget <ratio>",
-        shape.ratio,
-        "what a version may cost to rebuild, compared with everything stored for speed: 1.6x, 2x, … or none",
-        parseRatio,
-      ).default(1.6, "1.6x"),
+    .option(
+      "--budget <ratio>",
+      "what a version may cost to rebuild, compared with everything stored for speed: 1.6x, 2x, … or none",
+      "1.6x",
     )
     .addOption(
       inputOption(
@@ -201,7 +198,7 @@ function planInputOf({
   measure,
 }: PlanChoices): Omit<PlanInput, "fleet"> {
   return {
-    ratio: budget,
+    ratio: parseRatio(budget),
     scheme,
     layout,
     timeLimitMs: search,

@@ -13,17 +13,24 @@ import { withContext } from "../context.js";
 import { currentUser } from "../current-user.js";
 
 const language = `
-A rule says what is kept for ever, how long everything else is, and how it is thinned after that:
+A rule states which versions are kept for ever, how long all others are kept,
+and how many of them remain after that:
+
   "heads, release bases and holds for ever, else 90 days, then one a week"
-  "30 days, then one a day until 90 days, then one a week until 2 years"     (then nothing)
+  "30 days, then one a day until 90 days, then one a week until 2 years"
   "bases for ever, else 14 days"
   "for ever"
-Kept for ever may be: heads (the newest of each line and name), holds, tags, which stay whatever a rule says;
-bases (what a kept version was trained from), release bases (what was ever given to a device).
-Ages are in hours, days, weeks, months (30 days) or years (365); "one a" hour, day, week, month or year keeps
-the first of each. What a device runs, was given, or may not forget yet always stays.
-A name's rule goes before its line's, a line's before the fleet's. Nothing is retired where no rule holds.
-A server applies the rules once a day; space is freed by: stemma storage gc.
+
+After the last stage nothing is kept. Kept for ever can be: heads (the newest
+version of each line and name), holds and tags, which are kept under every rule;
+bases (what a kept version was trained from); release bases (what was ever given
+to a device). Ages are in hours, days, weeks, months (30 days) or years (365).
+"one a" hour, day, week, month or year keeps the first version of each. What a
+device runs, was given, or still needs is always kept.
+
+A name's rule overrides its line's, a line's overrides the fleet's. Without a
+rule nothing is retired. A server applies the rules once a day; space is freed
+by: stemma storage gc.
 `;
 
 interface ScopeChoices {
@@ -69,7 +76,7 @@ export function addStorageRetentionCommands(storage: Command): void {
           table: {
             rows,
             columns: settingColumns,
-            empty: `no retention rule is set in the fleet ${options.fleet}: every version stays; set one with: stemma storage retention set "90 days, then one a week"`,
+            empty: `no retention rule is set in the fleet ${options.fleet}: every version is kept; set one with: stemma storage retention set "90 days, then one a week"`,
           },
         });
       }),
@@ -79,25 +86,25 @@ export function addStorageRetentionCommands(storage: Command): void {
     retention
       .command("set")
       .argument("<rule>", 'for example "90 days, then one a week"')
-      .description("set a rule; what it takes goes when rules are applied next")
+      .description("set a rule; it takes effect when rules are applied next")
       .addHelpText("after", language),
   ).action(async (text: string, choices: ChangeChoices, command: Command) =>
-    change(command, choices, printRetentionRule(parseRetentionRule(text))),
+    changeRule(command, choices, printRetentionRule(parseRetentionRule(text))),
   );
-  scoped(retention.command("unset").description("lift a rule: the next wider one holds, or none")).action(
-    async (choices: ChangeChoices, command: Command) => change(command, choices, null),
-  );
+  scoped(
+    retention.command("unset").description("remove a rule: the next wider one then applies, or none"),
+  ).action(async (choices: ChangeChoices, command: Command) => changeRule(command, choices, null));
 
   retention
     .command("apply")
-    .description("retire what the rules say; names, parents and times stay")
+    .description("retire versions by the rules; their names, parents and times are kept")
     .option(
       "--dry-run",
-      "list what would go and what a collection after it would free; retire nothing",
+      "list what would be retired and what a collection after it would free; retire nothing",
       false,
     )
-    .option("--gc", "free the space in the same go", false)
-    .option("--kept", "with --dry-run: list what stays, too", false)
+    .option("--gc", "also free the space", false)
+    .option("--kept", "with --dry-run: also list what is kept", false)
     .action(async (choices: ApplyChoices, command: Command) => applyCommand(choices, command));
 }
 
@@ -105,14 +112,14 @@ function scoped(command: Command): Command {
   return command
     .option("--line <line>", "only for this line of every device")
     .option("--name <name>", "only for models of this name")
-    .option("--dry-run", "say what would go under it now, change nothing", false);
+    .option("--dry-run", "show what it would retire now, change nothing", false);
 }
 
 function scopeOf({ line, name }: ScopeChoices): RetentionScope {
   if (line !== undefined && name !== undefined)
     throw new StemmaError(
       "USAGE",
-      "A rule is of a line or of a name. Give --line or --name, or none for the whole fleet.",
+      "A rule applies to a line or to a name. Give --line or --name, or neither for the fleet.",
     );
   return name !== undefined
     ? { of: "name", name }
@@ -121,33 +128,33 @@ function scopeOf({ line, name }: ScopeChoices): RetentionScope {
       : { of: "fleet" };
 }
 
-async function change(command: Command, choices: ChangeChoices, rule: string | null): Promise<void> {
+async function changeRule(command: Command, choices: ChangeChoices, rule: string | null): Promise<void> {
   const scope = scopeOf(choices);
   await withContext(command, async ({ output, operations, options }) => {
-    const door = await operations();
-    const what =
-      rule === null ? `no rule for ${printScope(scope)} any more` : `${printScope(scope)}: ${rule}`;
+    const opened = await operations();
+    const description =
+      rule === null ? `${printScope(scope)}: no rule of its own` : `${printScope(scope)}: ${rule}`;
     if (!choices.dryRun) {
-      const rows = await door.setRetention({ fleet: options.fleet, scope, rule, by: currentUser() });
+      const rows = await opened.setRetention({ fleet: options.fleet, scope, rule, by: currentUser() });
       output.print({
         data: rows,
         names: rows.map((row) => printScope(row.scope)),
-        text: `${what}; see what goes with: stemma storage retention apply --dry-run`,
+        text: `${description}; see what it retires with: stemma storage retention apply --dry-run`,
       });
       return;
     }
-    const forecast = await door.forecastRetention({ fleet: options.fleet, trying: { scope, rule } });
+    const forecast = await opened.forecastRetention({ fleet: options.fleet, trying: { scope, rule } });
     output.print({
       data: forecast,
       names: forecast.retire.map(modelOf),
-      table: goingTable(forecast.retire),
-      text: [`would be set: ${what}`, describeForecast(forecast)].join("\n"),
+      table: retiredTable(forecast.retire),
+      text: [`would be set: ${description}`, describeForecast(forecast)].join("\n"),
     });
   });
 }
 
-/** With a reason it stays. */
-type Fated = Fate & { readonly reason?: string };
+/** A version that is retired or, with a reason, kept. */
+type FateOrReason = Fate & { readonly reason?: string };
 interface ApplyChoices {
   readonly dryRun: boolean;
   readonly gc: boolean;
@@ -156,24 +163,24 @@ interface ApplyChoices {
 
 async function applyCommand(choices: ApplyChoices, command: Command): Promise<void> {
   if (choices.kept && !choices.dryRun)
-    throw new StemmaError("USAGE", "--kept belongs to --dry-run. Give both.");
+    throw new StemmaError("USAGE", "--kept works with --dry-run only. Give both, or leave it out.");
   await withContext(command, async ({ output, operations, options }) => {
-    const door = await operations();
+    const opened = await operations();
     if (choices.dryRun) {
-      const forecast = await door.forecastRetention({ fleet: options.fleet, listKept: choices.kept });
-      const rows: readonly Fated[] = [...forecast.retire, ...(forecast.keep ?? [])];
-      const columns: readonly Column<Fated>[] = choices.kept
-        ? [{ title: "FATE", value: (row) => (row.reason === undefined ? "goes" : "stays") }, ...fateColumns]
+      const forecast = await opened.forecastRetention({ fleet: options.fleet, listKept: choices.kept });
+      const rows: readonly FateOrReason[] = [...forecast.retire, ...(forecast.keep ?? [])];
+      const columns: readonly Column<FateOrReason>[] = choices.kept
+        ? [{ title: "FATE", value: (row) => (row.reason === undefined ? "retired" : "kept") }, ...fateColumns]
         : fateColumns;
       output.print({
         data: forecast,
         names: forecast.retire.map(modelOf),
-        table: { rows, columns, empty: "nothing goes" },
+        table: { rows, columns, empty: "nothing is retired" },
         text: describeForecast(forecast),
       });
       return;
     }
-    const report = await door.applyRetention({ fleet: options.fleet, collect: choices.gc });
+    const report = await opened.applyRetention({ fleet: options.fleet, collect: choices.gc });
     const freed =
       report.freedBytes === undefined
         ? report.retired.length === 0
@@ -183,18 +190,18 @@ async function applyCommand(choices: ApplyChoices, command: Command): Promise<vo
     output.print({
       data: report,
       names: report.retired.map(modelOf),
-      table: goingTable(report.retired),
-      text: `${report.retired.length} versions retired, ${report.kept} stay${freed}`,
+      table: retiredTable(report.retired),
+      text: `${report.retired.length} versions retired, ${report.kept} kept${freed}`,
     });
   });
 }
 
-function goingTable(rows: readonly Fate[]): {
+function retiredTable(rows: readonly Fate[]): {
   readonly rows: readonly Fate[];
   readonly columns: readonly Column<Fate>[];
   readonly empty: string;
 } {
-  return { rows, columns: fateColumns, empty: "nothing goes" };
+  return { rows, columns: fateColumns, empty: "nothing is retired" };
 }
 
 function describeForecast({
@@ -204,12 +211,12 @@ function describeForecast({
   freeableBytes,
   bytesBefore,
 }: RetentionForecast): string {
-  const stay = Object.values(kept).reduce((sum, count) => sum + count, 0);
+  const keptCount = Object.values(kept).reduce((sum, count) => sum + count, 0);
   const reasons = Object.entries(kept)
     .map(([reason, count]) => `${count} ${reason}`)
     .join(", ");
   const already = freeableBytes > 0 ? ` (${formatBytes(freeableBytes)} of it without retiring anything)` : "";
-  return `${retire.length} versions would go, ${stay} stay${stay === 0 ? "" : ` (${reasons})`}; stemma storage gc would then free ${formatBytes(freedBytes)} of ${formatBytes(bytesBefore)}${already}`;
+  return `${retire.length} versions would be retired, ${keptCount} kept${keptCount === 0 ? "" : ` (${reasons})`}; stemma storage gc would then free ${formatBytes(freedBytes)} of ${formatBytes(bytesBefore)}${already}`;
 }
 
 function modelOf({ name, version }: Pick<Fate, "name" | "version">): string {

@@ -1,4 +1,4 @@
-/** Routes whose bodies flow: recovery (out), import (in), events (out). */
+/** Routes whose bodies are streams: recovery, import, events. */
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { StemmaError } from "../../../shared/errors.js";
@@ -22,12 +22,12 @@ export function addStreamRoutes(
   app.post(importing.path, (request) => importModel(operations, request));
   app.get(events.path, { exposeHeadRoute: false }, (request, reply) => {
     const { fleet } = readInput(events, request);
-    const left = new AbortController();
-    request.raw.once("close", () => left.abort());
-    const happening = operations.events(AbortSignal.any([left.signal, stopping]));
+    const clientLeft = new AbortController();
+    request.raw.once("close", () => clientLeft.abort());
+    const liveEvents = operations.events(AbortSignal.any([clientLeft.signal, stopping]));
     return reply
       .headers({ "content-type": events.responseType, "cache-control": "no-store" })
-      .send(Readable.from(eventLines(happening, fleet), { objectMode: false }));
+      .send(Readable.from(eventLines(liveEvents, fleet), { objectMode: false }));
   });
 }
 
@@ -60,7 +60,7 @@ async function sendRecovery(
 
 /**
  * Holds each chunk until the next has come, and the last until the report states that the root is the
- * recorded one: a complete body is a right one.
+ * recorded one: a complete body is correct.
  */
 async function* lastChunkAfterVerification(stream: RecoveryStream): AsyncGenerator<Uint8Array> {
   let held: Uint8Array | undefined;

@@ -87,7 +87,7 @@ test("hold, set, dry run, apply, recover: the same at a home and at its server",
     );
     assert.match(
       (await stemma(home, "storage", "retention", "set", "nothing", "--dry-run")).stdout,
-      /2 versions would go, 2 stay/,
+      /2 versions would be retired, 2 kept/,
     );
     assert.match((await stemma(home, "storage", "retention", "show")).stdout, /no retention rule is set/);
     assert.equal(

@@ -1,0 +1,105 @@
+/** `stemma model train`: trains a model on the server and saves it with its lineage. */
+import type { Command } from "commander";
+import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
+import { formatDuration } from "../../../shared/cli/output.js";
+import type { TrainReport } from "../../api/evaluation-schemas.js";
+import { operationTable } from "../../api/operation-table.js";
+import { withContext, type CommandContext } from "../context.js";
+import { inputOption } from "../input-option.js";
+import { nameOf } from "../version-text.js";
+
+interface TrainChoices {
+  readonly base?: string;
+  readonly recipe: string;
+  readonly data: string;
+  readonly name: string;
+  readonly set: string[];
+  readonly seed?: string;
+  readonly dryRun: boolean;
+}
+
+export function addModelTrainCommand(model: Command): void {
+  const { shape } = operationTable.train.body;
+  model
+    .command("train")
+    .addOption(
+      inputOption(
+        "--recipe <name>",
+        shape.recipe,
+        "registered training procedure (see: stemma recipe list)",
+      ).makeOptionMandatory(),
+    )
+    .addOption(
+      inputOption(
+        "--data <name>",
+        shape.data,
+        "registered data (see: stemma data list)",
+      ).makeOptionMandatory(),
+    )
+    .addOption(inputOption("--name <name>", shape.name, "name of the new model").makeOptionMandatory())
+    .addOption(
+      inputOption(
+        "--base <model>",
+        shape.base,
+        "train from this model; without it the recipe starts from scratch",
+      ),
+    )
+    .option("--set <key=value>", "a parameter of the recipe (repeatable)", appendValue, [])
+    .addOption(
+      inputOption(
+        "--seed <number>",
+        shape.seed,
+        "seed of every random stream; without it one is drawn and recorded",
+      ),
+    )
+    .option("--dry-run", "check everything, train nothing", false)
+    .description(
+      "train a model on this machine with the engine that devices use, and save it with its lineage",
+    )
+    .action(async (choices: TrainChoices, command: Command) =>
+      withContext(command, (context) =>
+        choices.dryRun ? checkTraining(choices, context) : trainCommand(choices, context),
+      ),
+    );
+}
+
+async function checkTraining(
+  { base, recipe, data, set }: TrainChoices,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  parseAssignments(set);
+  const { fleet } = options;
+  const opened = await operations();
+  const baseId = base === undefined ? null : (await opened.model({ fleet, model: base })).versionId;
+  const checked = await opened.checkDataset({ fleet, name: data });
+  const start = baseId === null ? "from scratch" : `from ${baseId.slice(0, 12)}`;
+  output.print({
+    data: { base: baseId, data: checked },
+    names: [],
+    text: `would train ${recipe} on ${data} (${checked.samples} samples) ${start}`,
+  });
+}
+
+async function trainCommand(
+  { base, recipe, data, name, set, seed }: TrainChoices,
+  { output, operations, options, signal }: CommandContext,
+): Promise<void> {
+  const report = await (
+    await operations()
+  ).train(
+    { fleet: options.fleet, recipe, data, name, base, parameters: parseAssignments(set), seed },
+    {
+      onProgress: (progress) => {
+        output.progress(progress.line, true);
+      },
+      signal,
+    },
+  );
+  output.endProgress();
+  output.print({ data: report, names: [nameOf(report.summary)], text: describeTraining(report) });
+}
+
+function describeTraining({ summary, result }: TrainReport): string {
+  const { name, unit, before, after } = result.metric;
+  return `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${name} ${before.toFixed(2)} ${unit} → ${after.toFixed(2)} ${unit}, ${result.epochs} epochs in ${formatDuration(result.durationMs)}`;
+}
