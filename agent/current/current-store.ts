@@ -107,7 +107,7 @@ export class CurrentStore {
     }
   }
 
-  /** Removes a version's folder, so that it can be installed afresh. */
+  /** Removes a version's folder, so that it can be installed again. */
   async discard(versionId: Hash): Promise<void> {
     if (!(await this.has(versionId))) return;
     await this.files.rename(this.folderOf(versionId), join(this.home, "versions", leaving + versionId));

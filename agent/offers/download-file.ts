@@ -11,6 +11,11 @@ import type { ReceiverState } from "../../shared/wire/transfer/receiver.js";
 /** Blocks between two durable saves of a download's state. */
 const blocksPerSave = 16;
 
+interface DownloadPaths {
+  readonly data: string;
+  readonly state: string;
+}
+
 export class DownloadFile {
   /** Saves run serially: blocks are written concurrently, and each save replaces the same file. */
   readonly #saves = new SerialQueue();
@@ -19,18 +24,16 @@ export class DownloadFile {
   private constructor(
     private readonly files: Files,
     private readonly file: OpenFile,
-    private readonly path: string,
-    private readonly statePath: string,
+    private readonly paths: DownloadPaths,
     /** The state that an earlier run of the agent left. */
     readonly savedState: ReceiverState | undefined,
   ) {}
 
   static async open(files: Files, folder: string, transfer: string): Promise<DownloadFile> {
     await files.makeFolder(folder);
-    const path = join(folder, `${transfer}.part`);
-    const statePath = join(folder, `${transfer}.json`);
-    const savedState = await readState(files, statePath, path);
-    return new DownloadFile(files, await files.open(path, "append"), path, statePath, savedState);
+    const paths = { data: join(folder, `${transfer}.part`), state: join(folder, `${transfer}.json`) };
+    const savedState = await readState(files, paths);
+    return new DownloadFile(files, await files.open(paths.data, "append"), paths, savedState);
   }
 
   /** Writes a block; saves the receiver's state durably after every few blocks. */
@@ -47,7 +50,7 @@ export class DownloadFile {
       const state = currentState();
       await this.file.sync();
       if (state !== undefined)
-        await writeDurably(this.files, this.statePath, new TextEncoder().encode(JSON.stringify(state)));
+        await writeDurably(this.files, this.paths.state, new TextEncoder().encode(JSON.stringify(state)));
     });
   }
 
@@ -64,16 +67,16 @@ export class DownloadFile {
 
   /** After `close`: removes what the download has stored. */
   async remove(): Promise<void> {
-    await this.files.remove(this.statePath);
-    await this.files.remove(this.path);
+    await this.files.remove(this.paths.state);
+    await this.files.remove(this.paths.data);
   }
 }
 
 /** The saved state; undefined where there is none, its data is missing, or it cannot be read. */
-async function readState(files: Files, statePath: string, path: string): Promise<ReceiverState | undefined> {
-  if ((await files.stat(statePath)) === undefined || (await files.stat(path)) === undefined) return undefined;
+async function readState(files: Files, { data, state }: DownloadPaths): Promise<ReceiverState | undefined> {
+  if ((await files.stat(state)) === undefined || (await files.stat(data)) === undefined) return undefined;
   try {
-    return JSON.parse(new TextDecoder().decode(await files.read(statePath))) as ReceiverState;
+    return JSON.parse(new TextDecoder().decode(await files.read(state))) as ReceiverState;
   } catch {
     return undefined;
   }

@@ -42,7 +42,7 @@ export interface UploadProgress {
   readonly sentBytes: number;
 }
 
-/** Max transfers kept at a time; the least recently requested one is dropped first, and its next want starts it again. */
+/** Max transfers kept at a time. The least recently requested one is dropped first; its next want starts it again. */
 const maxUploads = 16;
 /** Shorter transfers do not measure the link's rate. */
 const minMeasuredBytes = 256 * 1024;

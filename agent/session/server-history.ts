@@ -22,7 +22,7 @@ export function judgeHistory(
     seen !== undefined &&
     head !== undefined &&
     (head.length < seen.length || (head.length === seen.length && head.chain !== seen.chain));
-  // The word `restored` stays true for ever; it is news once, or when the journal is not the one seen since.
+  // `restored` stays true forever; it matters once, or when the journal is not the one seen since.
   if (restored && (wentBack || !restoredAt.includes(restoredPosition)))
     return { verdict: "restored", position: restoredPosition };
   if (wentBack)

@@ -68,7 +68,7 @@ export const profileSchema = z.strictObject({
       .int()
       .min(1)
       .max(maxWindow)
-      .describe("Blocks that this device lets be under way to it at once."),
+      .describe("Blocks that may be under way to this device at a time."),
     bytesPerSecond: z
       .number()
       .int()

@@ -87,7 +87,7 @@ function firstConnection(client: MqttClient): Promise<void> {
     const closed = (): void => {
       reject(new Error("the connection was closed"));
     };
-    // Stays for later errors: the link comes back by itself, and an error without a listener would end the process.
+    // Stays for later errors: the link reconnects by itself, and an error without a listener would end the process.
     client.on("error", reject);
     client.once("close", closed);
     client.once("connect", () => {

@@ -22,7 +22,7 @@ export interface AgentTestEnvironment {
   readonly enrolment: Enrolment;
   readonly home: string;
   /** Starts an agent on the device's home unless `options.home` names another. */
-  startAgent(options?: AgentTestOverrides): Promise<RunningAgent>;
+  readonly startAgent: (options?: AgentTestOverrides) => Promise<RunningAgent>;
 }
 export interface AgentTestOverrides {
   readonly profile?: Readonly<Record<string, unknown>>;
