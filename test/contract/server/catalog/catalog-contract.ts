@@ -1,4 +1,4 @@
-/** What every catalog must do; run it with `catalogContract("name", open)` from a test file. */
+/** The contract of catalogs; a test file runs it with `catalogContract("name", open)`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -57,7 +57,7 @@ function matches(wanted: CatalogEntry, query: VersionQuery): boolean {
   );
 }
 
-/** The specification: a page of a scan over entries in the order asked for. */
+/** The specification: a page of a scan over entries in the requested order. */
 function pageOf(ordered: readonly CatalogEntry[], query: VersionQuery): CatalogPage {
   const found = ordered.filter((one) => matches(one, query));
   const offset = query.offset ?? 0;
@@ -68,7 +68,7 @@ function pageOf(ordered: readonly CatalogEntry[], query: VersionQuery): CatalogP
 }
 
 export function catalogContract(name: string, open: () => Promise<Catalog>): void {
-  test(`${name}: finds what a scan finds, in the order asked for`, async () => {
+  test(`${name}: finds what a scan finds, in the requested order`, async () => {
     const names = ["soh", "soh-b", "cam", "$where", "__proto__", "a.b"];
     const keys = ["temperature", "__proto__", "$gt", "a.b", "constructor"];
     const entries = fc.array(
@@ -140,7 +140,7 @@ export function catalogContract(name: string, open: () => Promise<Catalog>): voi
     assert.deepEqual(await catalog.find({}), { versionIds: [], total: 0 });
   });
 
-  test(`${name}: pages over many versions stay right while versions change`, async () => {
+  test(`${name}: pages over many versions stay correct while versions change`, async () => {
     const catalog = await open();
     // Positions have gaps, because other facts come between those of versions.
     const all = Array.from({ length: 3 * windowVersions + 7 }, (_, index) =>

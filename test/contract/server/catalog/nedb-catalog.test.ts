@@ -1,4 +1,4 @@
-/** The NeDB catalog keeps the contract of every catalog. */
+/** The NeDB catalog fulfils the catalog contract. */
 import { openNedbCatalog } from "../../../../server/catalog/nedb-catalog.js";
 import { catalogContract } from "./catalog-contract.js";
 

@@ -1,4 +1,4 @@
-/** What every journal must do. Implementations call `journalContract` with files to open it on. */
+/** The contract of journals. Each implementation calls `journalContract` with the files to open it on. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
@@ -17,7 +17,7 @@ export const code =
   (error: unknown): boolean =>
     error instanceof StemmaError && error.code === expected;
 
-/** Stands for Ed25519: what matters here is that the journal signs the right bytes and checks them. */
+/** Replaces Ed25519: these tests check that the journal signs and verifies the right bytes. */
 export function testSigner(key: string): HeadSigner {
   const sign = (message: Uint8Array): string =>
     createHash("sha256").update(key).update(message).digest("hex");
@@ -57,7 +57,7 @@ export function journalContract(
   place: () => Promise<{ readonly files: Files; readonly folder: string }>,
 ): void {
   describe(`journal contract: ${name}`, () => {
-    it("gives back facts in order, also after reopening, over many segments", async () => {
+    it("returns facts in order, also after reopening, over many segments", async () => {
       const { files, folder } = await place();
       const journal = await openJournal<TestFact>(files, folder, { segmentBytes: 500 });
       assert.deepEqual(await journal.append([]), []);
@@ -132,7 +132,7 @@ export function journalContract(
       await journal.close();
     });
 
-    it("signs its head, and notices a head of another key", async () => {
+    it("signs its head, and detects a head signed with another key", async () => {
       const { files, folder } = await place();
       const journal = await openJournal<TestFact>(files, folder, { signer: testSigner("one") });
       await journal.append([{ n: 0 }]);
@@ -182,7 +182,7 @@ export function journalContract(
       await again.close();
     });
 
-    it("copies itself up to a length, and the copy is a journal", async () => {
+    it("copies itself up to a length, and the copy opens as a journal", async () => {
       const { files, folder } = await place();
       const journal = await openJournal<TestFact>(files, folder, {
         segmentBytes: 400,

@@ -1,4 +1,4 @@
-/** The journal contract, on a disk and in memory. */
+/** The journal contract, on disk and in memory. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

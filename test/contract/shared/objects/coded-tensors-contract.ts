@@ -1,4 +1,4 @@
-/** What every object store must do with coded tensors. Part of the object store contract. */
+/** The part of the object store contract about coded tensors. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
@@ -31,7 +31,7 @@ export function codedTensors(start: Start): void {
 }
 
 function takesAndGives(start: Start): void {
-  it("keeps tensors as they are coded and gives them back bit for bit, also after reopening", async () => {
+  it("stores coded tensors as they are and reads them bit for bit, also after reopening", async () => {
     const { store, reopen } = await start();
     const base = memberOf(1, 0),
       child = memberOf(1, 1),
@@ -87,7 +87,7 @@ function takesAndGives(start: Start): void {
     }
   });
 
-  it("takes what is coded against tensors of the same pack, large ones too", async () => {
+  it("accepts tensors coded against tensors of the same pack, also large ones", async () => {
     const { store, reopen } = await start();
     const shape = [700, 400],
       chain = [0, 1, 2].map((member) => memberOf(2, member, shape));
@@ -105,7 +105,7 @@ function takesAndGives(start: Start): void {
     }
   });
 
-  it("writes a coded tensor once, and nothing of what it has", async () => {
+  it("writes a coded tensor once, and skips tensors that it has", async () => {
     const { store } = await start();
     const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
     await writePack(store, [base, child]);
@@ -129,11 +129,11 @@ function takesAndGives(start: Start): void {
     await store.close();
   });
 
-  it("brings the same tensors coded by many saves at once, each against others", async () => {
+  it("accepts the same tensors from many concurrent saves, each with other bases", async () => {
     const { store, reopen } = await start();
     const tensors = [0, 1, 2, 3].map((member) => memberOf(3, member));
     await writePack(store, [tensors[0]!]);
-    // Half of them code it forwards, half backwards: taken together they would go round in circles.
+    // Half of them code the chain forwards, half backwards: together they would form cycles.
     const forwards = [
       codedAgainst(tensors[1]!, tensors[0]),
       codedAgainst(tensors[2]!, tensors[1]),
@@ -160,7 +160,7 @@ function takesAndGives(start: Start): void {
 }
 
 function refuses(start: Start): void {
-  it("refuses what does not decode to its id, or not here, and goes on with the save", async () => {
+  it("refuses bytes that do not decode to their id or whose base is missing, and continues the save", async () => {
     const { store } = await start();
     const [base, child, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 5)],
       good = codedAgainst(child, base);
@@ -194,7 +194,7 @@ function refuses(start: Start): void {
     await store.close();
   });
 
-  it("refuses chains that are longer than is read", async () => {
+  it("refuses chains longer than the reading limit", async () => {
     const { store, reopen } = await start();
     const chain = Array.from({ length: maxChainDepth + 2 }, () => memberOf(4, 0).bytes.slice()).map(
       (bytes, i): Tensor => {
@@ -211,7 +211,7 @@ function refuses(start: Start): void {
       () => writePack(store, [codedAgainst(chain[maxChainDepth + 1]!, chain[maxChainDepth])]),
       code("CHAIN_TOO_LONG"),
     );
-    // One further down may not move away from the start either: the last would be out of reach.
+    // Nor may one in the middle move further from the start: the last chain would be too long.
     const aside = memberOf(4, 1);
     await writePack(store, [aside, codedAgainst(memberOf(4, 2), aside)]);
     await assert.rejects(
@@ -256,8 +256,8 @@ function recodes(start: Start): void {
     ]);
     await reads(store, ...tensors);
     await collect();
-    // Turned round: the newest raw, the oldest at the end of the chain; all in one pack, because each relies
-    // on the other.
+    // The reversed chain: the newest raw, the oldest at the end; all in one pack, because each needs the
+    // others.
     await writePack(store, [third, codedAgainst(second, third), codedAgainst(first, second)], {
       recode: true,
     });
@@ -298,7 +298,7 @@ function recodes(start: Start): void {
       () => writePack(store, [codedAgainst(first, second), second], { recode: true }),
       code("CHAIN_CYCLIC"),
     );
-    // Two recodings at once, each of which would do alone.
+    // Two concurrent recodings, each of which would be valid alone.
     await writePack(store, [first, second, third], { recode: true });
     const both = await Promise.allSettled([
       writePack(store, [codedAgainst(first, second)], { recode: true }),
@@ -309,7 +309,7 @@ function recodes(start: Start): void {
     await store.close();
   });
 
-  it("lets readers finish while everything is recoded and collected under them", async () => {
+  it("lets readers finish while everything is recoded and collected", async () => {
     const { store } = await start();
     const shape = [200, 100],
       tensors = [0, 1, 2, 3].map((member) => memberOf(6, member, shape)),
@@ -342,7 +342,7 @@ function recodes(start: Start): void {
 }
 
 function collects(start: Start): void {
-  it("keeps what something that stays is coded against, however far, and no longer", async () => {
+  it("keeps all bases of live tensors, however far, and collects them with the last such tensor", async () => {
     const { store, clock } = await start();
     const [first, second, third, other] = [
       memberOf(1, 0),
@@ -359,7 +359,7 @@ function collects(start: Start): void {
     );
     await store.collect(plan, () => live);
     await reads(store, first, second, third);
-    // A lease keeps what its objects need too.
+    // A lease also keeps the bases of its objects.
     const lease = store.lease([idOfTensor(second)], 1000);
     assert.deepEqual(
       store.planCollection(new Set()).dead.map(({ id }) => id),
@@ -379,7 +379,7 @@ function collects(start: Start): void {
     await store.close();
   });
 
-  it("keeps a dead tensor that something was coded against between plan and execution", async () => {
+  it("keeps a dead tensor that became a base between plan and execution", async () => {
     for (let turns = 0; turns < 60; turns++) {
       const { store } = await start();
       const [dead, kept] = [memberOf(1, 0, [8, 60]), memberOf(1, 1, [8, 60])] as const,
@@ -423,7 +423,7 @@ function collects(start: Start): void {
     }
   });
 
-  it("pins what an open save is coded against", async () => {
+  it("pins the bases of an open save", async () => {
     const { store } = await start();
     const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
     await writePack(store, [base]);
@@ -438,7 +438,7 @@ function collects(start: Start): void {
 }
 
 function planes(start: Start): void {
-  it("reads the highest bytes alone, of layouts in planes from a part of what is stored", async () => {
+  it("reads the highest bytes alone; of encodings in planes from a part of the stored bytes", async () => {
     const { store } = await start();
     const shape = [64, 64],
       [base, child, grandchild, packed] = [0, 1, 2, 3].map((member) => memberOf(5, member, shape)) as [
@@ -494,7 +494,7 @@ function planes(start: Start): void {
     await store.close();
   });
 
-  it("reads fixed planes from a part of what is stored, and their tensors whole where bytes in IEEE's order are asked for", async () => {
+  it("reads fixed planes from a part of the stored bytes, and the complete tensor where bytes in IEEE order are requested", async () => {
     const { store, reopen } = await start();
     const kernel = weights([64, 80], 21),
       vector = weights([3000], 22),
@@ -542,7 +542,7 @@ function planes(start: Start): void {
     }
   });
 
-  it("keeps what a float scheme made of a tensor in its compact form", async () => {
+  it("stores a tensor reduced by a float scheme in its compact form", async () => {
     const { store, reopen } = await start();
     const exact = weights([40, 30], 5);
     for (const scheme of ["float16", "quantize-uniform:6"]) {
@@ -571,7 +571,7 @@ function planes(start: Start): void {
     }
   });
 
-  it("takes a raw tensor as a coded one", async () => {
+  it("accepts a raw tensor as a coded one", async () => {
     const { store } = await start();
     const tensor = memberOf(1, 0),
       source = sourceOfTensor(tensor);

@@ -1,4 +1,4 @@
-/** What every object store must do. Implementations call `objectStoreContract` with a way to open one. */
+/** The contract of object stores. Each implementation calls `objectStoreContract` with a function that opens one. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";
@@ -48,7 +48,7 @@ async function readTensor(store: ObjectPruner, id: Hash): Promise<Uint8Array> {
   return (await tensorOfSource(store.openTensor(id))).bytes;
 }
 
-/** A tensor whose bytes come in odd pieces. */
+/** A tensor whose bytes arrive in pieces of odd length. */
 function inPieces(tensor: Tensor, pieceBytes: number): TensorSource {
   return {
     ...tensor,
@@ -76,7 +76,7 @@ export function objectStoreContract(name: string, open: OpenStore): void {
 export type Start = (options?: { readonly graceMs?: number }) => Promise<StoreUnderTest>;
 
 function savesAndReads(start: Start): void {
-  it("gives back what was saved, bit for bit, also after reopening", async () => {
+  it("reads what was saved, bit for bit, also after reopening", async () => {
     const { store, reopen } = await start();
     const tensors: Tensor[] = [
       testTensor(1),
@@ -124,7 +124,7 @@ function savesAndReads(start: Start): void {
     await store.close();
   });
 
-  it("writes what it has once, and no pack when nothing is new", async () => {
+  it("writes each object once, and no pack when nothing is new", async () => {
     const { store } = await start();
     await saveTensors(store, testTensor(1), testTensor(1), testTensor(2));
     assert.equal([...store.list()].length, 2);
@@ -142,7 +142,7 @@ function savesAndReads(start: Start): void {
     await store.close();
   });
 
-  it("refuses bytes that are not the tensor that was promised, and goes on with the save", async () => {
+  it("refuses bytes that are not those of the declared tensor, and continues the save", async () => {
     const { store } = await start();
     const pack = await store.begin();
     const first = await pack.putTensor(sourceOfTensor(testTensor(1, 400_000)));
@@ -171,7 +171,7 @@ function savesAndReads(start: Start): void {
     await store.close();
   });
 
-  it("takes many saves at once, of the same objects too", async () => {
+  it("accepts many concurrent saves, also of the same objects", async () => {
     const { store, reopen } = await start();
     await Promise.all(
       Array.from({ length: 40 }, async (_, i) => {
@@ -226,7 +226,7 @@ function leasesAndReferences(start: Start): void {
     await store.close();
   });
 
-  it("pins what a lease names from the moment it comes", async () => {
+  it("pins objects named by a lease as soon as they are saved", async () => {
     const { store } = await start();
     store.lease([idOf(testTensor(1))], 1000);
     await saveTensors(store, testTensor(1));
@@ -234,7 +234,7 @@ function leasesAndReferences(start: Start): void {
     await store.close();
   });
 
-  it("pins what an open save relies on, and what a committed one does for its time of grace", async () => {
+  it("pins what an open save refers to, and what a committed one refers to for a grace period", async () => {
     const { store, clock } = await start({ graceMs: 1000 });
     const [known] = (await saveTensors(store, testTensor(1))) as [Hash];
     clock.advance(1000);
@@ -249,7 +249,7 @@ function leasesAndReferences(start: Start): void {
     await store.close();
   });
 
-  it("commits references only when all is there, many at a time", async () => {
+  it("commits references only when all objects are stored, many concurrently", async () => {
     const { store } = await start();
     const [a] = (await saveTensors(store, testTensor(1))) as [Hash];
     const absent = idOf(testTensor(2));
@@ -283,7 +283,7 @@ function leasesAndReferences(start: Start): void {
 }
 
 function collection(start: Start): void {
-  it("frees exactly what it planned, keeps what lives, and lets readers finish", async () => {
+  it("frees exactly what it planned, keeps live objects, and lets readers finish", async () => {
     const { store, reopen } = await start();
     const live: Hash[] = [];
     const dead: Hash[] = [];
@@ -360,7 +360,7 @@ function collection(start: Start): void {
     await store.close();
   });
 
-  it("a lease taken while the collection runs wins, or the object is seen to be gone", async () => {
+  it("a lease taken during a collection keeps its object, or reports it as missing", async () => {
     for (let turns = 0; turns < 80; turns += 2) {
       const { store } = await start();
       const [a, b] = (await saveTensors(store, testTensor(1), testTensor(2, 300_000))) as [Hash, Hash];
@@ -381,7 +381,7 @@ function collection(start: Start): void {
             })
           : Promise.resolve());
       if (turns === 78) await collecting; // The first lease comes before anything, the last after everything.
-      // The want: what is there is leased in the same turn in which it is looked up.
+      // As for a want: stored objects are leased in the same turn of the event loop in which they are looked up.
       const promised = store.has(a);
       store.lease([a], 1000);
       const outcome = await collecting;

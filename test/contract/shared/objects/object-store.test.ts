@@ -1,4 +1,4 @@
-/** The object store contract, for packs on a disk, packs on memory files, and the store in memory. */
+/** The object store contract, for packs on disk, packs on memory files, and the store in memory. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 /**
- * Damaged and forged encodings: a typed error or exactly as many bytes as declared, the same from both twins
+ * Damaged and forged encodings give a typed error or exactly as many bytes as declared, the same from both kernels
  * whatever their memory held before.
  */
 import assert from "node:assert/strict";
@@ -108,7 +108,7 @@ function mutate(bytes: Uint8Array, draw: () => number): Uint8Array {
   }
 }
 
-/** What decoding comes to: bytes, or the code of a typed error. Anything else thrown fails the test. */
+/** The result of decoding: bytes, or the code of a typed error. Any other exception fails the test. */
 function outcome(
   codec: DeltaCodec,
   { tensor, references }: Case,
@@ -135,7 +135,7 @@ test(`${mutations} mutations of every kind of encoding end in a typed error or i
   const heavy = all.length - 1;
   let refused = 0;
   for (let i = 0; i < mutations; i++) {
-    // The large one, in slabs, is slow: one in two hundred.
+    // The large one, in slabs, is slow: only one mutation in two hundred.
     const chosen = all[i % 200 === 199 ? heavy : Math.floor(draw() * heavy)]!;
     const code = draw() < 0.1 ? Math.floor(draw() * 9) : chosen.code;
     const bytes = mutate(chosen.bytes, draw);
@@ -161,7 +161,7 @@ test(`${mutations} mutations of every kind of encoding end in a typed error or i
   assert.ok(refused > mutations / 10 && refused < mutations);
 });
 
-test("references that are missing, and declarations that do not fit, are named", () => {
+test("missing references and inconsistent declarations are named", () => {
   const base = weights([24, 20], 1);
   const child = fineTuned(base, 1e-4, 2);
   const encoded = wasm.encodeTensor(child, child.bytes, { base });

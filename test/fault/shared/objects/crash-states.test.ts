@@ -1,6 +1,6 @@
 /**
- * Packs and journal together. After any crash every acknowledged save is recorded and whole, everything
- * recorded is recoverable, and the store opens and goes on.
+ * Packs and journal together. After any crash every acknowledged save is recorded and complete, everything recorded
+ * is recoverable, and the store opens and continues.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";

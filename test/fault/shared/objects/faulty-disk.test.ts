@@ -1,7 +1,7 @@
 /**
- * A disk that fails: every operation in turn, once or from then on, with an input/output error or for
- * want of space. What was acknowledged stays; what was not is an error with a code; and the work goes on
- * once the disk is well, after reopening where an fsync failed.
+ * A failing disk: each operation in turn fails, once or permanently, with an input/output error or because the disk is
+ * full. What was acknowledged stays; a failed save throws an error with a code; and work continues when the disk
+ * works again, after reopening where an fsync failed.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -66,7 +66,7 @@ async function workThrough(files: Files, mark: (ack: Ack) => void): Promise<stri
   return failures;
 }
 
-/** One run on a disk with this fault; then the machine stops, and all is looked at on a disk that is well. */
+/** One run on a disk with this fault; then the process ends, and everything is checked on a working disk. */
 async function runWith(
   plan: FaultPlan,
 ): Promise<{ readonly failures: readonly string[]; readonly operations: number }> {
@@ -121,21 +121,21 @@ async function everyOperation(
   return codes;
 }
 
-it("an input/output error at any operation costs nothing acknowledged", async () => {
+it("an input/output error at any operation loses nothing acknowledged", async () => {
   const codes = await everyOperation({ code: "EIO", writtenShare: 0.5 }, changingKinds, false);
   assert.ok(
     codes.has("FILE_FAILED") && codes.has("JOURNAL_STOPPED") && codes.has("STORE_FAILED"),
     [...codes].join(" "),
   );
 });
-it("a disk that fails for good at any operation costs nothing acknowledged", async () => {
+it("a disk that fails permanently at any operation loses nothing acknowledged", async () => {
   await everyOperation({ code: "EIO", writtenShare: 0.3 }, changingKinds, true);
 });
-it("a failed fsync ends all promises until reopening", async () => {
+it("after a failed fsync nothing is acknowledged until the store is reopened", async () => {
   const codes = await everyOperation({ code: "EIO" }, ["sync", "syncFolder"], false);
   assert.ok(codes.has("JOURNAL_STOPPED") && codes.has("STORE_FAILED"), [...codes].join(" "));
 });
-it("a full disk costs nothing acknowledged, and all goes on when there is room again", async () => {
+it("a full disk loses nothing acknowledged, and work continues when there is space again", async () => {
   const codes = await everyOperation(
     { code: "ENOSPC", writtenShare: 0.7 },
     ["write", "open", "makeFolder"],
@@ -143,7 +143,7 @@ it("a full disk costs nothing acknowledged, and all goes on when there is room a
   );
   assert.deepEqual([...codes], ["DISK_FULL"]);
 });
-it("a disk that fills up and stays full fails every save and keeps all before", async () => {
+it("a disk that stays full fails every save and keeps all earlier ones", async () => {
   for (const bytes of [0, 100, 3000, 5000, 20_000, 100_000, 120_000]) {
     const { plan } = fullAfter(bytes);
     const { failures } = await runWith(plan);

@@ -38,7 +38,7 @@ async function put(files: Files, name: string, bytes: Uint8Array): Promise<void>
   await file.close();
 }
 
-/** A pack of format 2 with this index, all of its hashes right. */
+/** A pack of format 2 with this index and valid hashes. */
 async function putPack(files: Files, objects: Uint8Array, index: Uint8Array, entries: number): Promise<void> {
   const bytes = Buffer.concat([
     encodePackHeader(2),
@@ -64,7 +64,7 @@ const forgedEntry = (n: number, base: number, more: Partial<PackEntry> = {}): Pa
   ...more,
 });
 
-/** Everything that can be asked of a tensor ends in a typed error, or the tensor. */
+/** Every way of reading a tensor gives the tensor or a typed error. */
 async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promise<Set<string>> {
   const codes = new Set<string>();
   const ask = async (question: () => Promise<Uint8Array>): Promise<void> => {
@@ -98,7 +98,7 @@ async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promis
   return codes;
 }
 
-it("answers circles, of any length, with a typed error", async () => {
+it("answers reference cycles of any length with a typed error", async () => {
   for (const length of [1, 2, 3, 40, 5000]) {
     const files = memoryFiles(),
       entries = Array.from({ length }, (_, n) =>
@@ -111,19 +111,19 @@ it("answers circles, of any length, with a typed error", async () => {
       assert.ok(!store.has(hash(n)) && store.encodingOf(hash(n)) === undefined);
     }
     assert.throws(() => store.planCollection(new Set([hash(0)])), code("COLLECTION_REFUSED"));
-    // As garbage it goes.
+    // A collection removes it as garbage.
     await store.collect(store.planCollection(new Set()), () => new Set());
     assert.equal([...store.list()].length, 0);
     await store.close();
   }
 });
 
-it("answers chains that are too long, and webs of many paths, at once", async () => {
+it("answers chains that are too long, and graphs with many paths, without delay", async () => {
   const raw: Tensor = { ...header, bytes: new Uint8Array(16) },
     id = tensorId(header, raw.bytes);
   for (const length of [maxChainDepth + 1, 100_000]) {
     const files = memoryFiles();
-    // Every tensor against the two before it: as many paths as Fibonacci has numbers.
+    // Every tensor against the two before it: the number of paths grows like the Fibonacci numbers.
     const entries = [
       { ...forgedEntry(0, 0), id, encodingCode: 0, storedBytes: 16 },
       ...Array.from({ length }, (_, n) => ({
@@ -141,7 +141,7 @@ it("answers chains that are too long, and webs of many paths, at once", async ()
       store.has(hash(maxChainDepth)) && !store.has(hash(maxChainDepth + 1)) && !store.has(hash(length)),
     );
     assert.deepEqual([...(await askAll(store, hash(length)))], ["PACK_CORRUPT"]);
-    // In reach, but no tensor has this id: found by decoding the whole web, each of it once.
+    // Within the limits, but no tensor has this id: detected by decoding the complete graph, each tensor once.
     assert.ok((await askAll(store, hash(maxChainDepth))).has("OBJECT_HASH_MISMATCH"));
     assert.deepEqual(await readBack(store, id), raw.bytes);
     await store.close();
@@ -179,7 +179,7 @@ it("allocates nothing for what a tiny pack claims to hold", async () => {
   await other.close();
 });
 
-it("stands any change of an index whose hashes are put right again", async () => {
+it("survives any change of an index with recomputed hashes", async () => {
   const rounds = process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 600,
     seed = testSeed(),
     random = seededNumbers(seed);

@@ -7,7 +7,7 @@ import { lockHome } from "../../../../shared/files/home-lock.js";
 import type { Files } from "../../../../shared/ports.js";
 import { openSmall, type Ack } from "./small-repository.js";
 
-/** Puts everything below a real folder. */
+/** Maps all paths to a real folder. */
 export function below(root: string, files: Files): Files {
   const at = (path: string): string => `${root}${path}`;
   return {

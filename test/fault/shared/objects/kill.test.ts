@@ -1,5 +1,5 @@
 /**
- * A process is killed in the middle of saves and collections, again and again, on a real disk. What it had
+ * A process is killed repeatedly in the middle of saves and collections on a real disk. Everything that it
  * acknowledged stays.
  */
 import assert from "node:assert/strict";
@@ -19,7 +19,7 @@ import { checkSmall, type Ack } from "./small-repository.js";
 
 const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 10;
 
-/** Runs a child and kills it in the middle of what follows the acknowledgement number `after`. */
+/** Runs a child and kills it during the work after acknowledgement number `after`. */
 async function killedChild(root: string, from: number, after: number, extraTurns: number): Promise<Ack[]> {
   const child = spawn(
     process.execPath,
@@ -45,7 +45,7 @@ async function killedChild(root: string, from: number, after: number, extraTurns
   return acks;
 }
 
-it("keeps what a killed process had acknowledged, and its home can be taken at once", async () => {
+it("keeps what a killed process had acknowledged, and its home can be opened immediately", async () => {
   const root = await mkdtemp(join(tmpdir(), "stemma-kill-"));
   const seed = testSeed();
   console.log(`# ${kills} kills, STEMMA_TEST_SEED=${seed}`);

@@ -1,6 +1,6 @@
 /**
- * A tensor beyond 4 GiB, where Node's buffers, and 2 GiB, where its calls end. Needs 5 GB of disk: only with
- * STEMMA_TEST_FULL=1.
+ * A tensor larger than 4 GiB, the limit of Node's buffers, and 2 GiB, the limit of one read or write. Needs 5 GB of
+ * disk; runs only with STEMMA_TEST_FULL=1.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -14,7 +14,7 @@ import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
 const pieceBytes = 64 * 1024 * 1024;
 
-/** Pieces that differ from each other. */
+/** Pieces with different content. */
 function counted(byteLength: number): TensorSource {
   return {
     dtype: "U8",
@@ -50,7 +50,7 @@ it("streams a tensor of more than 4 GiB in and out, and keeps little of it in me
     assert.equal(again.stat(id)?.byteLength, byteLength);
     let bytes = 0;
     let most = 0;
-    // Verified against its id on the way.
+    // Verified against its id while reading.
     for await (const piece of again.openTensor(id).chunks()) {
       bytes += piece.length;
       most = Math.max(most, piece.length);

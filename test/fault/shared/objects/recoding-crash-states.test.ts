@@ -1,7 +1,6 @@
 /**
- * Saves, recodings and collections on recorded files: whatever moment a crash comes at, and whatever of what
- * was not fsynced is lost, every tensor that was saved and not given up is read back bit for bit, and the
- * work goes on.
+ * Saves, recodings and collections on recorded files: after a crash at any moment that loses any data not fsynced,
+ * every live saved tensor is read back bit for bit, and work continues.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -37,8 +36,8 @@ function coding(tensor: number, base: number): ReturnType<typeof codedAgainst> {
 }
 
 /**
- * Every live tensor against another by chance, or raw: parents first, one pack for each, as a plan is
- * applied; what would go round in circles is refused and left.
+ * Recodes every live tensor against a random other one, or raw: parents first, one pack each, as a plan is applied.
+ * Recodings that would form a cycle are refused and skipped.
  */
 async function recodeAll(store: PackStore, live: readonly number[], random: () => number): Promise<void> {
   for (const tensor of live) {
@@ -102,14 +101,14 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
     }
   };
   await exact();
-  // And it goes on from there.
+  // Work continues from there.
   if (live.length > 1) await recodeAll(store, live, seededNumbers(live.length));
   await collect(store, live);
   await exact();
   await store.close();
 }
 
-it("has every live tensor exact in any crash state of recoding and collecting", async () => {
+it("keeps every live tensor exact in any crash state of recoding and collecting", async () => {
   await checkCrashStates<Mark>({ name: "recoding", run: work, check });
 });
 

@@ -10,14 +10,14 @@ import { mountSmallDisk } from "../../../helpers/small-disk.js";
 import { below } from "./kill-child.js";
 import { checkSmall, type Ack } from "./small-repository.js";
 
-it("fails with DISK_FULL on a real full disk, and keeps all that was acknowledged", async (context) => {
+it("fails with DISK_FULL on a real full disk, and keeps everything acknowledged", async (context) => {
   const disk = await mountSmallDisk(4);
   if (typeof disk === "string") {
     context.skip(disk);
     return;
   }
   try {
-    // Room that is given back at the end, for the work that goes on then.
+    // Space that is released at the end, so that work can continue.
     const filler = join(disk.folder, "filler");
     await nodeFiles().makeFolder(disk.folder);
     await writeFile(filler, new Uint8Array(700_000));

@@ -1,6 +1,6 @@
 /**
- * What a repository does with packs and journal, as small as it gets: saves, retirements, collections in
- * the order of writing that a server follows. For fault tests, also in child processes.
+ * A minimal repository of packs and journal: saves, retirements and collections in the write order of the server. For
+ * fault tests, also in child processes.
  */
 import assert from "node:assert/strict";
 import { isStemmaError } from "../../../../shared/errors.js";
@@ -63,7 +63,7 @@ export async function openSmall(files: Files, seed: string) {
       saves.delete(number);
     },
     async collect(): Promise<void> {
-      // A save at the same time may need again what was planned to go; then nothing goes.
+      // A concurrent save may need what was planned to be removed; then nothing is removed.
       try {
         await store.collect(store.planCollection(live()), live);
       } catch (error) {
@@ -81,8 +81,8 @@ export async function openSmall(files: Files, seed: string) {
 let checks = 0;
 
 /**
- * Asserts that everything acknowledged is recorded and whole, everything recorded is recoverable, and that it
- * all goes on.
+ * Asserts that everything acknowledged is recorded and complete, that everything recorded is recoverable, and that
+ * work can continue.
  */
 export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 1): Promise<void> {
   const home = await openSmall(files, `after crash ${checks++}`);
@@ -109,7 +109,7 @@ export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 
       assert.deepEqual((await tensorOfSource(home.store.openTensor(tensors[i] as Hash))).bytes, tensor.bytes);
     assert.deepEqual(await home.store.read("tree", tree), treeOf(save));
   }
-  // And it goes on from there.
+  // Work continues from there.
   await home.save(500 + nextSave);
   await home.collect();
   await home.close();

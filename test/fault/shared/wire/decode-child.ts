@@ -1,6 +1,6 @@
 /**
- * Decodes mutated envelopes and prints what happened as JSON: run as a process of its own, so that its memory
- * can be measured. Arguments: seed, count.
+ * Decodes mutated envelopes and prints the outcome as JSON. Runs in its own process, so that its memory can be
+ * measured. Arguments: seed, count.
  */
 import fc from "fast-check";
 import { isStemmaError } from "../../../../shared/errors.js";

@@ -1,6 +1,6 @@
 /**
- * Properties of the codec: everything comes back bit for bit, both twins write the same bytes, nothing
- * outgrows raw.
+ * Properties of the codec: every tensor is decoded bit for bit, both kernels write the same bytes, and no encoding is
+ * longer than raw.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -26,7 +26,7 @@ const wasm = createDeltaCodec(await loadDeltaKernels());
 const plain = createDeltaCodec(plainKernels());
 const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 250 };
 
-/** Codes with both twins, compares what they write, decodes with both; returns bytes and code. */
+/** Encodes with both kernels, compares what they write, decodes with both; returns bytes and code. */
 function roundTrip(
   tensor: Tensor,
   references: References = {},
@@ -42,7 +42,7 @@ function roundTrip(
       `${codec.kernels} gives other bytes back`,
     );
   assert.deepEqual(wasm.requiredReferences(encoded!), encoded!.against);
-  // What it does not name it does not read.
+  // The decoder does not read a reference that the encoding does not name.
   wasm.decodeTensor(
     tensor,
     encoded!,
@@ -62,12 +62,12 @@ const shape = fc.oneof(
   fc.tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 40 })),
   fc.integer({ min: 0, max: 1500 }).map((n) => [n]),
 );
-/** Whole bytes of any type. */
+/** The byte length of any type. */
 const header = fc
   .tuple(fc.constantFrom(...dtypes), shape)
   .map(([dtype, dimensions]) => ({ dtype, shape: dtypeBits(dtype) < 8 ? [...dimensions, 4] : dimensions }));
 
-test("noise of every type comes back, against noise or nothing, and takes no more than raw", () => {
+test("noise of every type is decoded, with noise or nothing as base, and takes no more than raw", () => {
   fc.assert(
     fc.property(header, fc.nat(1e6), fc.boolean(), ({ dtype, shape: dimensions }, seed, based) => {
       const tensor = noiseTensor(dtype, dimensions, seed);
@@ -86,7 +86,7 @@ test("noise of every type comes back, against noise or nothing, and takes no mor
   );
 });
 
-test("a few bytes changed come back, in every type", () => {
+test("a few changed bytes are decoded, in every type", () => {
   fc.assert(
     fc.property(
       header,
@@ -108,7 +108,7 @@ const special = [
   0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0xffbfffff, 0x7fffffff, 0xffffffff,
 ];
 
-test("−0, denormals, infinities and NaNs with their payloads come back, as numbers, bases and predictions", () => {
+test("−0, denormals, infinities and NaNs with their payloads are preserved, as numbers, bases and predictions", () => {
   const word = fc.oneof(fc.constantFrom(...special), fc.nat(0xffffffff));
   const words = (length: number): fc.Arbitrary<Uint8Array> =>
     fc
@@ -127,7 +127,7 @@ test("−0, denormals, infinities and NaNs with their payloads come back, as num
         const of = (bytes: Uint8Array): Tensor => tensorOf(type, dimensions, bytes);
         roundTrip(of(own));
         roundTrip(of(own), { base: of(base), previous: of(previous) });
-        // Mostly like the base, that the difference is chosen.
+        // Mostly equal to the base, so that the difference is chosen.
         const near = base.slice();
         near.set(own.subarray(0, 8), 0);
         roundTrip(of(near), { base: of(base), previous: of(previous) });
@@ -156,7 +156,7 @@ test("an extrapolation that leaves the finite numbers falls back to the base", (
   assert.deepEqual(encoded.against, { base: true, previous: true });
 });
 
-test("fine-tunes, corrections and fresh weights of any shape come back, and small", () => {
+test("fine-tunes, corrections and new weights of any shape are decoded, and small", () => {
   const dimensions = fc.oneof(
     fc.tuple(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 1, max: 60 })),
     fc.tuple(
@@ -251,7 +251,7 @@ test("a last layer with other classes shares the common block with its base", ()
       `${encoded.bytes.length} against ${alone.bytes.length}`,
     );
   }
-  // A replaced layer has nothing in common but its shape's corner.
+  // A replaced layer shares only a block of its shape with the base.
   assert.deepEqual(roundTrip(weights([7, 128], 4), { base }).against, { base: false, previous: false });
 });
 
@@ -277,7 +277,7 @@ test("large tensors are coded in slabs; slabs that did not change cost nothing",
   }
 });
 
-test("byte planes come back, and the first ones from a prefix alone", () => {
+test("byte planes are decoded, and the first ones from a prefix alone", () => {
   fc.assert(
     fc.property(
       header,
@@ -307,7 +307,7 @@ test("byte planes come back, and the first ones from a prefix alone", () => {
   );
 });
 
-test("planes of a fine-tune are much smaller than raw, their first bytes tiny", () => {
+test("planes of a fine-tune are much smaller than raw, and their highest planes tiny", () => {
   const base = weights([64, 64], 1);
   const child = fineTuned(base, 1e-4, 2);
   const { bytes } = roundTrip(child, { base }, { layout: "planes" });

@@ -29,7 +29,7 @@ const near = [
   fc.integer({ min: 0xba000000, max: 0xbeffffff }),
 ].map((arbitrary) => ({ weight: 8, arbitrary }));
 const special = [0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff];
-/** Bits near one exponent, noughts and denormals among them; or any at all, NaN and infinity too. */
+/** Bits near one exponent, with zeros and denormals among them; or any bits, also NaN and infinity. */
 const tame = fc.oneof(
   ...near,
   { weight: 2, arbitrary: fc.constantFrom(0, 0x80000000) },
@@ -40,7 +40,7 @@ const wild = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...special, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001) },
   { weight: 1, arbitrary: fc.nat(0xffffffff) },
 );
-/** Few distinct bits, that planes are coded. */
+/** Few distinct values, so that planes are entropy-coded. */
 const alike = fc.constantFrom(0, 0, 0, 0x3d000000, 0x3d123456, 0xbd000000);
 const tensors = shapes.chain((shape) => {
   const bits = (one: fc.Arbitrary<number>): fc.Arbitrary<Tensor> =>
@@ -50,7 +50,7 @@ const tensors = shapes.chain((shape) => {
   return fc.oneof(bits(tame), bits(wild), bits(alike));
 });
 
-/** Both twins write the same, and each reads it; what it is. */
+/** Encodes with both kernels, which write the same bytes, and decodes with each; returns the encoding. */
 function roundTrip(tensor: Tensor): ReturnType<DeltaCodec["encodeTensor"]> {
   const [encoded, twin] = [wasm, plain].map((codec) =>
     codec.encodeTensor(tensor, tensor.bytes, { base: tensor }, { layout: "fixed" }),
@@ -68,7 +68,7 @@ function roundTrip(tensor: Tensor): ReturnType<DeltaCodec["encodeTensor"]> {
 }
 
 describe("fixed planes", () => {
-  it("give every matrix back, in planes of IEEE's order where it has no place in them, never longer than raw", () => {
+  it("decode every matrix, use byte planes in IEEE order where it does not fit, and are never longer than raw", () => {
     let fixed = 0;
     fc.assert(
       fc.property(tensors, (tensor) => {
@@ -86,7 +86,7 @@ describe("fixed planes", () => {
     assert.ok(fixed > numRuns / 4, `${fixed} of ${numRuns}`);
   });
 
-  it("are read a level at a time from a prefix", () => {
+  it("are read level by level from a prefix", () => {
     fc.assert(
       fc.property(tensors, (tensor) => {
         const { code, bytes } = roundTrip(tensor);
@@ -110,7 +110,7 @@ describe("fixed planes", () => {
     );
   });
 
-  it("take channels by the last axis that has any, and are coded like one where it pays", () => {
+  it("take channels from the last axis longer than one, and are coded as one channel where that is shorter", () => {
     assert.deepEqual(
       [
         [3, 3, 32, 1],
@@ -149,7 +149,7 @@ describe("fixed planes", () => {
     assert.ok(bytes.length < 0.9 * 4 * values.length);
   });
 
-  it("come in segments where a matrix is large", () => {
+  it("are split into segments for a large matrix", () => {
     for (const shape of [
       [350_003, 3],
       [2, 600_000],
@@ -208,7 +208,7 @@ describe("fixed planes", () => {
     );
   });
 
-  it("are refused where they are damaged, by both twins alike, or give other numbers, never more", () => {
+  it("are refused by both kernels when damaged, or give as many wrong numbers, never more", () => {
     fc.assert(
       fc.property(
         tensors,
@@ -227,7 +227,7 @@ describe("fixed planes", () => {
               : damage === "cut"
                 ? bytes.slice(0, position % bytes.length)
                 : bytes.slice();
-          // Lengths and tables come first.
+          // Lengths and tables are at the start.
           if (damage === "flip") damaged[position % Math.min(40, bytes.length)] = value;
           if (damage === "any") damaged[position % bytes.length] = value;
           const outcomes = [wasm, plain, createDeltaCodec(plainKernels())].map((codec) => {

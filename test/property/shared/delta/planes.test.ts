@@ -1,6 +1,6 @@
 /**
- * Byte planes of related tensors of every width: whichever kernels decode them, alone or abreast, both twins
- * give them back, whole and from a prefix, and refuse what is damaged alike.
+ * Byte planes of related tensors of every width: both kernels decode them, one stream at a time or several
+ * interleaved, completely and from a prefix, and refuse the same damage.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -49,7 +49,7 @@ const cases: fc.Arbitrary<Case> = fc
     return { child: { ...base, bytes }, base, based };
   });
 
-test("related numbers come back from byte planes, all and the highest alone", () => {
+test("related numbers are decoded from byte planes, all and the highest alone", () => {
   fc.assert(
     fc.property(cases, fc.integer({ min: 1, max: 8 }), ({ child, base, based }, planes) => {
       const references = based ? { base } : {};
@@ -79,7 +79,7 @@ test("related numbers come back from byte planes, all and the highest alone", ()
   );
 });
 
-test("damaged planes are refused by both, or give the same other numbers", () => {
+test("damaged planes are refused by both kernels, or give the same numbers in both", () => {
   fc.assert(
     fc.property(
       cases,

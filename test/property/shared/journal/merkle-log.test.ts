@@ -1,6 +1,6 @@
 /**
- * The RFC 6962 tree: every leaf of every log has a proof, and only that leaf at that place. Vectors of
- * certificate-transparency's reference tests.
+ * The RFC 6962 tree: every leaf of every log has a proof, which holds only for that leaf at that position. The
+ * vectors are from the reference tests of certificate-transparency.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -37,7 +37,7 @@ const table = fc.dictionary(path, leaf, { maxKeys: 24, noNullPrototype: true }).
   ),
 );
 
-/** RFC 6962, section 2.1, written once more as the recursive definition. */
+/** RFC 6962, section 2.1, implemented by the recursive definition. */
 function rootByDefinition(hashes: readonly Hash[]): Hash {
   if (hashes.length === 0) return emptyRoot;
   if (hashes.length === 1) return hashes[0] as Hash;
@@ -46,7 +46,7 @@ function rootByDefinition(hashes: readonly Hash[]): Hash {
 }
 
 describe("trees", () => {
-  test("the root is RFC 6962's, and the stored table comes back", () => {
+  test("the root is that of RFC 6962, and the stored table is read back", () => {
     fc.assert(
       fc.property(table, (leaves) => {
         assert.equal(
@@ -128,7 +128,7 @@ describe("owner maps", () => {
       runs,
     );
   });
-  test("bytes that are accepted are the one form of what they say", () => {
+  test("accepted bytes are the only encoding of their content", () => {
     const hostile = fc
       .tuple(fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 6 }), fc.uint8Array({ maxLength: 90 }))
       .map(([head, rest]) => Uint8Array.of(1, ...head, ...rest));

@@ -1,5 +1,5 @@
 /**
- * Hostile bytes: valid files and objects with seeded mutations. Whatever comes, a decoder returns or throws a
+ * Hostile bytes: valid files and objects with seeded mutations. A decoder always returns or throws a
  * StemmaError, and memory stays bounded. 2,000 mutations, or 100,000 with STEMMA_TEST_FULL=1;
  * STEMMA_TEST_SEED repeats a run.
  */
@@ -24,7 +24,7 @@ const count = full ? 100_000 : 2_000;
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? "20260101");
 const growthLimit = 400 * 2 ** 20;
 
-/** Pieces that decoders trip over, put into text. */
+/** Fragments inserted into text that are difficult for decoders. */
 const words = [
   "[",
   "]",

@@ -1,6 +1,6 @@
 /**
- * Pack indexes of both formats and index caches: what is encoded comes back, and whatever bytes come in,
- * there is a typed error or an index that fits.
+ * Pack indexes of both formats and index caches: what is encoded is decoded again, and any bytes give a typed error
+ * or a consistent index.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -98,7 +98,7 @@ const typed = (run: () => unknown): void => {
   }
 };
 
-it("gives back every index, in the oldest format that can say it", () => {
+it("decodes every index, written in the oldest format that can express it", () => {
   fc.assert(
     fc.property(parts, (given) => {
       const entries = entriesOf(given),

@@ -88,7 +88,7 @@ const step = fc.oneof(
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 type Part = typeof written extends fc.Arbitrary<infer T> ? T : never;
 
-/** What a store may say of a coding that does not suit what it has. */
+/** Error codes that a store may throw for an encoding that does not fit its content. */
 const refusals = ["REFERENCE_MISSING", "CHAIN_CYCLIC", "CHAIN_TOO_LONG"] as const;
 
 /** Writes the parts that the store accepts, and returns those that are certainly stored now. */
@@ -156,7 +156,7 @@ async function run(
       for (const n of live) if (!one.live.includes(n)) live.delete(n);
       const needed = (): Set<Hash> => new Set([...live].map((n) => ids[n] as Hash));
       const plan = store.planCollection(needed());
-      // What is written between plan and execution, or beside the execution, makes the plan stale or is kept.
+      // What is written between plan and execution, or during the execution, makes the plan stale or is kept.
       const [before, beside] = [one.between.slice(0, 1), one.between.slice(1)];
       if (before.length > 0) for (const n of await write(store, related, before, true)) live.add(n);
       const collecting = store.collect(plan, needed).then(
@@ -167,8 +167,7 @@ async function run(
           assert.ok(one.between.length > 0 && isStemmaError(error, "PLAN_STALE"), String(error));
         },
       );
-      // Not live before its references are committed: it may go again, as any save may that nothing refers
-      // to.
+      // Not live before its references are committed: it may be collected, like any save without references.
       await Promise.all([collecting, write(store, related, beside, true)]);
     }
     await check();
@@ -183,7 +182,7 @@ for (const [name, shape, onFiles, cacheBytes, runs] of [
   ["packs", small, true, 1000, full ? 3000 : 200],
   ["packs without room for decoded tensors", small, true, 0, full ? 3000 : 200],
   ["memory", small, false, 0, full ? 3000 : 200],
-  // Large enough to be decoded beside the event loop.
+  // Large enough to be decoded in a worker thread.
   ["packs, decoded in threads", inThreads, true, 300_000, full ? 400 : 20],
 ] as const)
   it(`every live tensor stays exact: ${name}`, async () => {

@@ -1,6 +1,6 @@
 /**
  * Any order of saves, leases, collections and reopenings: packs and memory agree with a model of what must be
- * there.
+ * stored.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";

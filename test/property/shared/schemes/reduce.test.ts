@@ -36,7 +36,7 @@ const special = [
 ];
 const bytesOf = (words: readonly number[]): Uint8Array => new Uint8Array(Uint32Array.from(words).buffer);
 const wordsOf = (bytes: Uint8Array): Uint32Array => new Uint32Array(bytes.slice().buffer);
-/** Rows × columns of whatever there is: noise, few values, specials among weights. */
+/** Rows × columns of noise, of few values, or of special values among weights. */
 const tensors = fc
   .record({
     rows: fc.integer({ min: 1, max: 9 }),
@@ -110,7 +110,7 @@ describe("reduced tensors", () => {
     };
     for (const bits of [2, 4, 8]) {
       assert.ok(error(`quantize-uniform:${bits}`).largest <= (range / (2 ** bits - 1) / 2) * 1.000001);
-      // A number above the topmost multiple may be up to a step away.
+      // A number above the largest multiple may differ by up to a step.
       assert.ok(error(`fixed:${bits}`).largest <= octave / 2 ** (bits - 1));
       assert.ok(error(`normalized:${bits}`).largest <= octave / 2 ** (bits - 1));
     }
@@ -125,7 +125,7 @@ describe("reduced tensors", () => {
     assert.ok(Math.abs(joined.mean - (error("fixed:8").mean + error("fixed:12").mean) / 2) < 1e-12);
   });
 
-  test("few values stay exact in a coding table, whatever they are", () => {
+  test("few distinct values stay exact in a coding table", () => {
     const header: TensorHeader = { dtype: "F32", shape: [30, 10] };
     const bytes = bytesOf(Array.from({ length: 300 }, (_, i) => special[(i * i) % special.length]!));
     for (const text of ["quantize-uniform:4", "quantize-random:4"]) {
@@ -135,7 +135,7 @@ describe("reduced tensors", () => {
     }
   });
 
-  test("vectors, other types, empty and hopeless tensors stay exact", () => {
+  test("vectors, other types, empty and incompressible tensors stay exact", () => {
     const stays = (header: TensorHeader, bytes: Uint8Array, text = "quantize-uniform:4") => {
       const found = reduceTensor(parseScheme(text), header, bytes);
       assert.deepEqual([found.code, found.reduced, found.bytes], [0, bytes, bytes]);
@@ -162,7 +162,7 @@ describe("reduced tensors", () => {
     );
   });
 
-  test("random tables come from the seed and the tensor, and from nothing else", () => {
+  test("random tables depend only on the seed and the tensor", () => {
     const { bytes, ...header } = weights([64, 100], 9);
     const random = parseScheme("quantize-random:6");
     assert.deepEqual(

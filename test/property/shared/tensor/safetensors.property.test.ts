@@ -1,6 +1,5 @@
 /**
- * Properties of safetensors: what is written is read back, whatever the tensors, their order and the pieces
- * they come in.
+ * Properties of safetensors: what is written is read back, for any tensors in any order and read in any pieces.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -41,7 +40,7 @@ const metadata = fc.option(
   { nil: undefined },
 );
 
-test("tensors, order, metadata and root come back through a file, and the file byte for byte", async () => {
+test("tensors, order, metadata and root survive a file, and the file is rewritten byte for byte", async () => {
   await fc.assert(
     fc.asyncProperty(tensors, metadata, fc.integer({ min: 1, max: 7 }), async (given, notes, pieceBytes) => {
       const pieces = given.map(({ name, ...content }) => ({

@@ -46,7 +46,7 @@ function refusesOrReads(read: () => unknown): boolean {
 }
 
 describe("training properties", () => {
-  it("a stream's numbers depend on its count alone", () => {
+  it("the numbers of a stream depend only on their position", () => {
     fc.assert(
       fc.property(fc.bigInt(0n, 2n ** 64n - 1n), fc.nat(50), fc.nat(200), (seed, invocation, skip) => {
         const read = new Streams(String(seed), invocation).stream("s");
@@ -86,7 +86,7 @@ describe("training properties", () => {
     );
   });
 
-  it("samples come back from a segment bit for bit", () => {
+  it("samples are read from a segment bit for bit", () => {
     fc.assert(
       fc.property(fc.array(arbitrarySample, { maxLength: 5 }), (samples) => {
         const { samples: read, torn } = decodeSegment(

@@ -8,7 +8,7 @@ import { envelopes } from "./envelope-arbitraries.js";
 const isFull = process.env["STEMMA_TEST_FULL"] === "1";
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
 
-/** Buffers and Uint8Arrays compare alike. */
+/** Converts Buffers to Uint8Arrays, so that they compare equal. */
 function plain(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value, (_key, one: unknown) =>
@@ -29,7 +29,7 @@ function isBufferJson(value: unknown): value is { type: "Buffer"; data: number[]
   );
 }
 
-test(`every envelope comes back as it was (seed ${seed})`, () => {
+test(`every envelope is decoded as it was encoded (seed ${seed})`, () => {
   fc.assert(
     fc.property(envelopes, (envelope) => {
       const bytes = encodeEnvelope(envelope);
@@ -53,7 +53,7 @@ test(`fields of later versions are ignored, at both levels (seed ${seed})`, () =
   );
 });
 
-test(`every truncation is an envelope or a typed error, never anything else (seed ${seed})`, () => {
+test(`every truncation gives an envelope or a typed error (seed ${seed})`, () => {
   fc.assert(
     fc.property(envelopes, fc.double({ min: 0, max: 1, noNaN: true }), (envelope, part) => {
       const bytes = encodeEnvelope(envelope);

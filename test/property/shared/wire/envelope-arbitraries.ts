@@ -1,4 +1,4 @@
-/** fast-check arbitraries for every kind of word, within the protocol's bounds. */
+/** fast-check arbitraries for every type of message, within the limits of the protocol. */
 import fc from "fast-check";
 import { objectKinds } from "../../../../shared/model/model.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -17,7 +17,7 @@ const text = fc.string({ unit: "binary", maxLength: 60 }).filter((value) => !val
 const bytes = fc.uint8Array({ maxLength: 300 }).map((data) => new Uint8Array(data));
 const transfer = hexDigits(16);
 const some = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(one, { maxLength: 6 });
-/** Leaves absent properties out, as the decoder does. */
+/** Omits absent properties, as the decoder does. */
 function record<T extends object>(model: { [K in keyof T]-?: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {
   return fc
     .record(model as Record<string, fc.Arbitrary<unknown>>)

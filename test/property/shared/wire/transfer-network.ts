@@ -54,7 +54,7 @@ export class TransferNetwork {
   readonly #disk: Uint8Array;
   #senders: TransferSender[];
   #receiver: TransferReceiver;
-  /** Written, and what a restart finds. */
+  /** The state that is written, which a restart finds. */
   #kept: ReceiverState | undefined;
   #pendingWrites: { readonly index: number; readonly offset: number; readonly bytes: Uint8Array }[] = [];
   #outcome: { done?: readonly Encoding[]; error?: StemmaError } | undefined;

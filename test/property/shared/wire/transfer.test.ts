@@ -40,7 +40,7 @@ test(`any loss, duplication, reordering, corruption, restart and second session 
   let whole = 0;
   for (let seed = firstSeed; seed < firstSeed + runs; seed++) {
     const random = seededNumbers(seed);
-    // up to 200 blocks: manifests of several parts; empty and one-byte streams among them
+    // Up to 200 blocks, so that manifests have several parts; also empty and one-byte streams.
     const byteLength =
       random() < 0.1
         ? Math.floor(random() * 3)
@@ -90,11 +90,11 @@ test(`any loss, duplication, reordering, corruption, restart and second session 
       assert.deepEqual(outcome.encodings, encodings, label);
     } else assert.ok(outcome.error !== undefined && isErrorCode(outcome.error.code), label);
   }
-  // typed errors are for links that corrupt the same block again and again, not the usual end
+  // Typed errors are for links that corrupt the same block repeatedly, not the usual end.
   assert.ok(whole > runs * 0.9, `only ${whole} of ${runs} transfers arrived`);
 });
 
-test("a calm link sends every block once", () => {
+test("a reliable link sends every block once", () => {
   const random = seededNumbers(1);
   const source = sourceOf(random, 150 * blockBytes + 17);
   const outcome = new TransferNetwork(
@@ -146,7 +146,7 @@ test("a link that loses everything ends with TRANSFER_STALLED, one that corrupts
   );
 });
 
-test("a stream that is longer than allowed, or than the want, is refused by type", () => {
+test("a stream longer than the limit or the want is refused with a typed error", () => {
   const source = sourceOf(seededNumbers(5), 10 * blockBytes);
   const options = {
     transfer,

@@ -1,5 +1,5 @@
 /**
- * What commands print: forms for programs as they are, text for people without anything that steers their
+ * What commands print: machine-readable formats unchanged, text without control characters that steer the
  * terminal.
  */
 import assert from "node:assert/strict";

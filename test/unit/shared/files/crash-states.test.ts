@@ -54,7 +54,7 @@ it("may lose a name whose folder was not fsynced, and bytes of a file that was n
   );
 });
 
-it("keeps a rename whole, before or after", async () => {
+it("keeps a rename atomic: either the old or the new name", async () => {
   const disk = recordingFiles(memoryFiles());
   await write(disk, "/f", "old", true);
   await disk.syncFolder("/");
@@ -113,7 +113,7 @@ it("does not count an fsync that had not ended, nor what was written while it ra
   assert.ok(found.has("one") && found.has("onetwo") && !found.has(""), [...found].join("|"));
 });
 
-it("builds the same state for the same seed, knows marks, and stands on what was there before", async () => {
+it("builds the same state for the same seed, keeps marks, and starts from existing content", async () => {
   const before = memoryFiles();
   await before.makeFolder("/x");
   await write(before, "/x/old", "old", false);

@@ -1,4 +1,4 @@
-/** The file port: the disk and the memory behave alike, in what they do and in what they refuse. */
+/** The file port: disk and memory behave alike in what they do and what they refuse. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -96,7 +96,7 @@ function suite(name: string, open: () => Promise<{ files: Files; folder: string 
       await file.close();
       await assert.rejects(() => file.read(target, 0), code("FILE_FAILED"));
     });
-    it("switches links at once, and follows them", async () => {
+    it("replaces links atomically, and follows them", async () => {
       const { files, folder } = await open();
       for (const version of ["1", "2"]) {
         await files.makeFolder(join(folder, "versions", version));
@@ -116,7 +116,7 @@ function suite(name: string, open: () => Promise<{ files: Files; folder: string 
       await files.remove(link);
       assert.deepEqual(await files.list(folder), ["versions"]);
     });
-    it("writes durably over what is there", async () => {
+    it("replaces an existing file durably", async () => {
       const { files, folder } = await open();
       await makeFolderDurably(files, join(folder, "a", "b", "c"));
       for (const text of ["one", "two"])

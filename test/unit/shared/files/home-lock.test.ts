@@ -58,7 +58,7 @@ for (const [name, home] of [
   });
 }
 
-it("gives it to one of many that ask at once", async () => {
+it("gives the lock to one of many concurrent attempts", async () => {
   const home = join(folder, "many");
   const children = Array.from({ length: 5 }, () => taker(home));
   const answers = await Promise.all(children.map(answerOf));

@@ -1,6 +1,6 @@
 /**
- * What a journal does with a disk that changed behind its back: torn tails go, anything else is an error and
- * changes nothing.
+ * A journal on a disk that something else changed: a torn tail is cut, anything else is an error and changes
+ * nothing.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -18,7 +18,7 @@ import {
 const folder = "/home/journal";
 const firstSegment = join(folder, "0000000000000000.log");
 
-/** A journal of ten facts, each a group of its own, but for the last two, which were appended together. */
+/** A journal of ten facts, each in its own group except the last two, which were appended together. */
 async function written(
   options: { readonly segmentBytes?: number; readonly head?: "kept" | "older" | "none" } = {},
 ): Promise<Files> {
@@ -84,14 +84,14 @@ it("never drops a flipped bit before the last group, even without a head", async
   }
 });
 
-it("cuts a tail that was never acknowledged, at every length, and keeps it aside", async () => {
+it("cuts a tail that was never acknowledged, at every length, and keeps a copy of it", async () => {
   const whole = await (await written()).read(firstSegment);
   const lastGroup = whole.length - 2 * (24 + '{"n":8}'.length);
   for (let length = lastGroup; length <= whole.length; length++) {
     const files = await written({ head: "older" });
     await overwrite(files, firstSegment, whole.slice(0, length));
     const journal = await open(files);
-    // What is appended together stays together.
+    // Facts appended together are kept or cut together.
     const left = length === whole.length ? 10 : 8;
     assert.deepEqual(
       await numbersIn(journal),
@@ -158,7 +158,7 @@ it("notices a history that was rewritten with all its checksums right", async ()
   await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"));
 });
 
-it("is bounded in what it reads of a hostile segment", async () => {
+it("reads a bounded part of a hostile segment", async () => {
   const files = await written({ head: "none" });
   const bytes = await files.read(firstSegment);
   new DataView(bytes.buffer, bytes.byteOffset).setUint32(64 + 4, 0xffffffff, true);

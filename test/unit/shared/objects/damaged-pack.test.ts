@@ -1,6 +1,6 @@
 /**
- * A pack that changed on the disk: typed errors, never a wrong tensor, the rest stays readable, nothing is
- * collected, and a new copy heals.
+ * A pack that changed on the disk gives typed errors, never a wrong tensor. Its other tensors stay readable,
+ * nothing is collected, and a new copy repairs it.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -76,11 +76,11 @@ it("finds every flipped bit, and never gives back a wrong tensor", async () => {
     await store.close();
     await files.remove(join(folder, "index"));
   }
-  // The zeros that fill the header are not read.
+  // The padding zeros of the header are not read.
   assert.equal(unnoticed, 20);
 });
 
-it("does not read past its end, whatever its length", async () => {
+it("does not read past the end of a truncated pack", async () => {
   const { files, pack, ids } = await written();
   const whole = await files.read(pack);
   for (let length = 0; length < whole.length; length++) {
@@ -93,7 +93,7 @@ it("does not read past its end, whatever its length", async () => {
   }
 });
 
-it("asks for a damaged object again, and takes the new copy", async () => {
+it("reports a damaged object as missing, and accepts a new copy", async () => {
   const { files, pack, ids } = await written();
   const bytes = await files.read(pack);
   bytes[40] = (bytes[40] as number) ^ 1;
@@ -110,7 +110,7 @@ it("asks for a damaged object again, and takes the new copy", async () => {
   assert.deepEqual(await saveTensors(store, tensors[0] as (typeof tensors)[0] & object), [first]);
   assert.deepEqual((await tensorOfSource(store.openTensor(first))).bytes, tensors[0]?.bytes);
   assert.deepEqual(store.problems(), []);
-  // The damaged copy goes with the next collection.
+  // The next collection removes the damaged copy.
   const live = new Set([...store.list()].map(({ id }) => id));
   const plan = store.planCollection(live);
   assert.equal(plan.dead.length, 0);
@@ -162,7 +162,7 @@ it("opens with a missing, torn, garbled or older index cache", async () => {
   }
 });
 
-it("cleans up what a crash left, and tells what is not its own", async () => {
+it("removes what a crash left, and reports foreign files", async () => {
   const { files } = await written();
   await replace(files, join(folder, "0011.tmp"), new Uint8Array(10));
   await replace(files, join(folder, "holiday.pack"), new Uint8Array(10));
@@ -175,7 +175,7 @@ it("cleans up what a crash left, and tells what is not its own", async () => {
   await store.close();
 });
 
-it("finds every flipped bit of coded tensors too, and names what is damaged, not what is coded against it", async () => {
+it("finds every flipped bit of coded tensors too, and names the damaged tensor, not those coded against it", async () => {
   const files = memoryFiles(),
     store = await open(files),
     [base, child, grandchild] = [0, 1, 2].map((member) => memberOf(1, member, [4, 12])) as [
@@ -225,7 +225,7 @@ it("finds every flipped bit of coded tensors too, and names what is damaged, not
           unread++;
         }
       }
-      // A bit that no decoder looks at changes nothing; else the one at fault is named once, and nothing is
+      // A bit that no decoder reads changes nothing. Otherwise the damaged tensor is named once, and nothing is
       // collected.
       if (unread > 0)
         assert.deepEqual(
@@ -284,11 +284,11 @@ it("finds every flipped bit of the bytes that fixed planes are read from", async
     await assert.rejects(readBack(damaged, id), (error) => isStemmaError(error));
     await damaged.close();
   }
-  // What comes after the planes asked for does not concern them.
+  // Damage after the requested planes does not affect them.
   assert.ok(read > 0 && read < 2 * storedBytes, `${read} of ${3 * storedBytes}`);
 });
 
-it("heals what is coded against a damaged tensor by a new copy of that, raw or coded, also after reopening", async () => {
+it("reads tensors coded against a damaged one again after a new copy of it, raw or coded, also after reopening", async () => {
   for (const healing of [(tensor: Tensor) => tensor, (tensor: Tensor) => codedAgainst(tensor)]) {
     const files = memoryFiles(),
       store = await open(files),
@@ -339,13 +339,13 @@ it("names the missing tensor when the pack with a base of others is gone", async
     () => left.planCollection(new Set([id])),
     (error) => code("COLLECTION_REFUSED")(error) && (error as Error).message.includes(idOfTensor(base)),
   );
-  // Sent again whole, it needs the other no more.
+  // Saved again raw, it no longer needs the other one.
   await writePack(left, [child]);
   assert.deepEqual(await readBack(left, child), child.bytes);
   await left.close();
 });
 
-it("reads the disk where that is what is to be proved, whatever it remembers", async () => {
+it("reads the disk for a verification, whatever is cached", async () => {
   const files = memoryFiles(),
     store = await open(files),
     [base, child] = [memberOf(1, 0), memberOf(1, 1)],
@@ -354,7 +354,7 @@ it("reads the disk where that is what is to be proved, whatever it remembers", a
   const { path } = store.packs()[0]!;
   await writePack(store, [codedAgainst(child, base)]);
   assert.deepEqual(await readBack(store, child), child.bytes);
-  // Underneath the open file: the store remembers what it decoded.
+  // Damage below the open file: the store has cached what it decoded.
   const file = await files.open(path, "update"),
     stored = store.stat(id)!.storedBytes,
     byte = new Uint8Array(1);

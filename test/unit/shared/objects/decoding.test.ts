@@ -1,6 +1,6 @@
 /**
- * Tensors decoded beside the event loop: the same bytes as at once, nothing lost to a thread that others
- * still read, and none needed where none can be had.
+ * Tensors decoded in worker threads: the same bytes as on the event loop, no buffer transferred that others still
+ * read, and decoding on the event loop where no thread can start.
  */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
@@ -41,7 +41,7 @@ function stepOf(tensor: Tensor, base: Tensor | undefined, lastUseOf: readonly Te
   };
 }
 
-/** The chain from the raw first tensor, or from it at hand. */
+/** The decoding steps of the chain, from the first tensor raw or already decoded. */
 function jobOf({ isAtHand = false, wanted = [fourth], canMoveStored = false } = {}): DecodingJob {
   const raw: DecodingStep = {
     id: idOfTensor(first),
@@ -64,7 +64,7 @@ function jobOf({ isAtHand = false, wanted = [fourth], canMoveStored = false } = 
   };
 }
 
-/** Decoding at once would let the loop turn once or twice. */
+/** Decoding on the event loop would let it turn only once or twice. */
 async function turnsDuring(work: Promise<unknown>): Promise<number> {
   let turns = 0,
     done = false;
@@ -82,7 +82,7 @@ async function turnsDuring(work: Promise<unknown>): Promise<number> {
 }
 
 describe("decoding in threads", () => {
-  it("gives the bytes that decoding at once gives, of every tensor that is wanted", async () => {
+  it("gives the same bytes as decoding on the event loop, for every requested tensor", async () => {
     const threads = new DecodingThreads(2, 0),
       decoder = await tensorDecoder();
     for (const isAtHand of [false, true])
@@ -103,9 +103,9 @@ describe("decoding in threads", () => {
     assert.equal(threads.running, 0);
   });
 
-  it("moves away only what is given, and only whole buffers", async () => {
+  it("transfers only the buffers that it may take, and only complete ones", async () => {
     const threads = new DecodingThreads(1, 0);
-    await turnsDuring(threads.decode(bigJob())); // Until the thread is there.
+    await turnsDuring(threads.decode(bigJob())); // Until the thread has started.
     const kept = jobOf({ isAtHand: true }),
       given = jobOf({ isAtHand: true, canMoveStored: true });
     const around = new Uint8Array((given.steps[1] as DecodingStep).stored.length + 9),
@@ -147,7 +147,7 @@ describe("decoding in threads", () => {
     }
   });
 
-  it("does small work at once, and starts threads only when there was some", async () => {
+  it("does small work on the event loop, and starts threads only after large work", async () => {
     const threads = new DecodingThreads(1),
       small = weights([20, 30], 5),
       coded = stepOf(fineTuned(small, 1e-4, 6), small);
@@ -186,7 +186,7 @@ describe("decoding in threads", () => {
 const large = weights([1500, 1000], 9),
   larger = fineTuned(large, 1e-4, 10),
   codedLarger = codedAgainst(larger, large);
-/** More than is ever decoded at once while a thread starts. */
+/** More than is decoded on the event loop while a thread starts. */
 function bigJob(): DecodingJob {
   const { id, header, code, bytes: stored } = codedLarger;
   return {
@@ -205,13 +205,13 @@ describe("a store with large coded tensors", () => {
     open = (): ReturnType<typeof openPackStore> =>
       openPackStore(files, "/packs", { clock: manualClock(), random: seededRandom("s") });
 
-  it("takes them in and gives them out while the loop turns", async () => {
+  it("saves and reads them while the event loop keeps turning", async () => {
     const store = await open();
     await writePack(store, [large]);
     const takingIn = await turnsDuring(writePack(store, [codedLarger]));
-    assert.ok(takingIn > 100, `only ${takingIn} turns of the loop while it was taken in`);
+    assert.ok(takingIn > 100, `only ${takingIn} turns of the event loop while it was saved`);
     await store.close();
-    // A thread that is there already is done too soon for a busy machine to let the loop turn often.
+    // A running thread would finish too soon for the loop to turn often on a busy machine.
     await decodingThreads().close();
     const again = await open();
     const givingOut = await turnsDuring(
@@ -219,12 +219,12 @@ describe("a store with large coded tensors", () => {
         assert.ok(Buffer.compare(bytes, larger.bytes) === 0);
       }),
     );
-    assert.ok(givingOut > 100, `only ${givingOut} turns of the loop while it was given out`);
+    assert.ok(givingOut > 100, `only ${givingOut} turns of the event loop while it was read`);
     assert.ok(decodingThreads().running > 0);
     await again.close();
   });
 
-  it("puts many at a time in their order, those in between that are wrong left out", async () => {
+  it("saves many concurrently in their order, and leaves out invalid ones between them", async () => {
     const store = await open(),
       pack = await store.begin();
     const family = Array.from({ length: 12 }, (_, i) => fineTuned(large, 1e-4, 100 + i)),
@@ -259,7 +259,7 @@ describe("a store with large coded tensors", () => {
     await again.close();
   });
 
-  it("reads a whole chain again when the thread that decodes it ends", async () => {
+  it("decodes a complete chain again when the thread that decodes it ends", async () => {
     const store = await open(),
       last = fineTuned(larger, 1e-4, 11);
     await writePack(store, [codedAgainst(last, larger)]);

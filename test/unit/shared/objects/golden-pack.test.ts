@@ -35,7 +35,7 @@ const vectors = new URL("../../../../../test/vectors/packs-2/", import.meta.url)
 const expected = JSON.parse(await readFile(new URL("expected.json", vectors), "utf8")) as Expected;
 const options = () => ({ clock: manualClock(), random: seededRandom("golden packs") });
 
-it("reads golden packs of format 2, with their cache, without it, and after a collection; and still writes them so", async () => {
+it("reads golden packs of format 2, with and without their cache and after a collection, and still writes the same bytes", async () => {
   const folder = await mkdtemp(join(tmpdir(), "stemma-golden-"));
   try {
     await cp(new URL("packs", vectors), join(folder, "packs"), { recursive: true });
@@ -63,7 +63,7 @@ it("reads golden packs of format 2, with their cache, without it, and after a co
   }
 });
 
-/** The same tensors, as they are coded there, make the same packs. */
+/** Writing the same tensors with the same encodings makes the same packs. */
 async function writesTheSame(golden: Awaited<ReturnType<typeof openPackStore>>): Promise<void> {
   const files = memoryFiles(),
     store = await openPackStore(files, "/packs", options());

@@ -51,7 +51,7 @@ function start() {
       entries: readonly UnsealedEntry[],
       write: (make: () => PackIndex) => Promise<PackIndex> = (make) => Promise.resolve(make()),
     ) => publication.publish(entries, (seal) => write(() => pack(entries, seal))),
-    /** All copies on the disk, read as after a crash. */
+    /** All copies on the disk, read as after a restart. */
     reopened: (): ObjectIndex => {
       const again = new ObjectIndex();
       for (const one of [...index.packs.values()].reverse()) again.add(one);
@@ -64,7 +64,7 @@ function start() {
   };
 }
 
-it("leaves out what another save brought while this one was written", async () => {
+it("leaves out tensors that another save published while this one was written", async () => {
   const { index, publish, reopened, usable } = start();
   await publish([entry("y"), entry("x<y")]);
   await publish([entry("x"), entry("y<x")]);
@@ -74,7 +74,7 @@ it("leaves out what another save brought while this one was written", async () =
   assert.equal(await publish([entry("x<y")]), undefined);
 });
 
-it("lets a save wait for another that brings the same, and goes on when that one failed", async () => {
+it("makes a save wait for another save of the same tensor, and continues when that one fails", async () => {
   for (const fails of [false, true]) {
     const { publish, usable, reopened } = start();
     let finish: () => void = () => undefined;
@@ -101,7 +101,7 @@ it("lets a save wait for another that brings the same, and goes on when that one
   }
 });
 
-it("lets saves of other tensors go side by side, and a recoding alone", async () => {
+it("publishes saves of different tensors concurrently, and a recoding exclusively", async () => {
   const { publish } = start();
   await publish([entry("base")]);
   let inside = 0,
@@ -127,14 +127,14 @@ it("lets saves of other tensors go side by side, and a recoding alone", async ()
   assert.equal(most, 3);
 });
 
-it("refuses what lost its base while it was written, and what would put others out of reach", async () => {
+it("refuses a tensor that lost its base while it was written, and one that would make others' chains too long", async () => {
   const { index, publish, usable } = start();
   await publish([entry("y"), entry("x<y"), entry("z<x,y")]);
   await assert.rejects(() => publish([recoded("y<z")]), code("CHAIN_CYCLIC"));
   index.noteDamage(hash("y"), new StemmaError("OBJECT_HASH_MISMATCH", "of the test"));
   await assert.rejects(() => publish([entry("w<z")]), code("REFERENCE_MISSING"));
   assert.ok(!index.isUsable(hash("z")) && !index.isUsable(hash("y")));
-  // A new copy of what was damaged heals what is coded against it.
+  // A new copy of a damaged tensor makes the tensors coded against it readable again.
   await publish([recoded("y")]);
   usable("x", "y", "z");
 });

@@ -1,4 +1,4 @@
-/** What must stay, counted over versions. */
+/** Reference counts over versions: which objects a collection must keep. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { SaveRecord } from "../../../../shared/model/model.js";
@@ -65,7 +65,7 @@ it("counts everything a record names, and every tensor of its tree", () => {
   );
 });
 
-it("keeps of a retired version its record, and of its tensors what others inherit", () => {
+it("keeps the record of a retired version, and those of its tensors that others inherit", () => {
   const versions: ReferringVersion[] = [
     { state: "retired", versionId: hash("v1") },
     kept("v2", ["inherited", "own"]),

@@ -1,4 +1,4 @@
-/** Imports: a safetensors file with and without a model.json, and by leaf paths as trainings leave it. */
+/** Imports of a safetensors file with and without a model.json, and by leaf paths as the engine writes it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as tf from "@tensorflow/tfjs";
@@ -29,7 +29,7 @@ async function imported(name: string): Promise<{
 }> {
   await tf.setBackend("cpu");
   const saved = await savedByTfjs(tfjsModels[name]?.() as tf.LayersModel);
-  // Another tool's order: last tensor first.
+  // The order of another tool: last tensor first.
   const sources = [...saved.tensors].reverse().map(([tensor, { shape, bytes }]) => ({
     name: tensor,
     source: sourceOfTensor({ dtype: "F32", shape, bytes }),
@@ -39,7 +39,7 @@ async function imported(name: string): Promise<{
 
 const mismatch = (error: unknown): boolean => isStemmaError(error, "ARCHITECTURE_MISMATCH");
 
-test("with a model.json: leaves by architecture, and the file comes back byte for byte", async () => {
+test("with a model.json: leaves in the order of the architecture, and the file is recovered byte for byte", async () => {
   for (const name of Object.keys(tfjsModels)) {
     const { modelJson, file } = await imported(name);
     const model = await modelSourceOfSafetensors(fileOfBytes(file), name, { modelJson });
@@ -52,7 +52,7 @@ test("with a model.json: leaves by architecture, and the file comes back byte fo
   }
 });
 
-test("a model.json without weights manifest takes the shapes from the tensors", async () => {
+test("a model.json without a weights manifest gets its shapes from the tensors", async () => {
   const { modelJson, file } = await imported("recurrent");
   const { modelTopology } = JSON.parse(new TextDecoder().decode(modelJson)) as { modelTopology: unknown };
   const model = await modelSourceOfSafetensors(fileOfBytes(file), "recurrent", {
@@ -62,7 +62,7 @@ test("a model.json without weights manifest takes the shapes from the tensors", 
   assert.equal(architectureHash(model.architecture), architectureHash(readModelJson(modelJson).architecture));
 });
 
-test("a file whose tensors are called by their paths goes by the names it is given", async () => {
+test("a file whose tensors are named by paths gets the names that it is given", async () => {
   const { modelJson, file } = await imported("sequential");
   const base = await modelSourceOfSafetensors(fileOfBytes(file), "base", { modelJson });
   const byPath = await fileOf(
@@ -112,7 +112,7 @@ test("files that do not belong to the model.json are refused, naming the tensor"
   );
 });
 
-test("a file comes back byte for byte whatever the order of its metadata", async () => {
+test("a file is recovered byte for byte in any order of its metadata", async () => {
   const w = sourceOfTensor({ dtype: "F32", shape: [1], bytes: new Uint8Array(4) });
   const orders: readonly Readonly<Record<string, string>>[] = [
     { format: "pt", author: "Zoë" },
@@ -122,7 +122,7 @@ test("a file comes back byte for byte whatever the order of its metadata", async
   for (const metadata of orders) {
     const file = await fileOf([{ name: "w", source: w }], metadata);
     const model = await modelSourceOfSafetensors(fileOfBytes(file), "metadata");
-    // Kept and read again, as a recovery does.
+    // Stored and read again, as in a recovery.
     const { tensors, options } = safetensorsOfModel({
       ...model,
       names: decodeNames(encodeNames(model.names), 1),

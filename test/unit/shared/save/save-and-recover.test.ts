@@ -1,4 +1,4 @@
-/** Saves into stores and recovers from them: what changes, what it costs, what is refused. */
+/** Saving into stores and recovering from them: what is written, what it costs, what is refused. */
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
@@ -80,7 +80,7 @@ class Line {
 }
 
 describe("a chain of saves", () => {
-  test("snapshot, partial updates, an equal save, a full update: every version comes back, each tensor one look-up away", async () => {
+  test("snapshot, partial updates, an equal save, a full update: every version is recovered, each tensor with one look-up", async () => {
     const line = new Line();
     const contents: Record<string, Tensor>[] = [{ a: tensor(1), b: tensor(2), c: tensor(3) }];
     contents.push(
@@ -117,7 +117,7 @@ describe("a chain of saves", () => {
     assert.equal(line.saved[3]?.record.contentId, line.saved[2]?.record.contentId);
   });
 
-  test("reshaped, retyped, added, removed and renamed tensors are saved and recovered as what they are", async () => {
+  test("reshaped, retyped, added, removed and renamed tensors are saved and recovered exactly", async () => {
     const line = new Line();
     const first = { a: tensor(1, [2, 6]), b: tensor(2), c: tensor(3), d: tensor(4) };
     const next = {
@@ -178,7 +178,7 @@ describe("with an architecture", () => {
     tensor(seed + 1, [3, 2]),
     tensor(seed + 2, [2]),
   ];
-  test("architecture, names and frozen layers come back", async () => {
+  test("architecture, names and frozen layers are recovered", async () => {
     const line = new Line();
     const model = modelSourceOfTensors(described.architecture, tensors(1), described.names);
     const saved = await line.save(model);
@@ -257,7 +257,7 @@ describe("an equal save", () => {
     );
     assert.equal(equal.newTensorBytes, 0);
   });
-  test("a record stays small whatever it refers to", () => {
+  test("a record stays small for any number of tensors", () => {
     const hash = (i: number): Hash => sha256(`${i}`);
     const record = {
       format: 1,
@@ -333,7 +333,7 @@ describe("what is wrong is loud", () => {
         );
     }
   });
-  test("of many tensors whichever is damaged, and of several the first leaf, wherever the store takes its time", async () => {
+  test("any damaged tensor is named; of several the first leaf, in whichever order the store reads", async () => {
     const many = new Line(),
       { store } = many,
       { versionId } = await many.save(
@@ -381,7 +381,7 @@ describe("what is wrong is loud", () => {
     };
     await assert.rejects(recoverModel(store, saved.versionId, clock), refusal("RECOVERY_INCOMPLETE", '"c"'));
   });
-  test("a record whose tree is another is refused", async () => {
+  test("a record with the tree of another is refused", async () => {
     const other = encodeTree("opaque", []);
     const store: ObjectReader = {
       ...tampered((_, bytes) => bytes),

@@ -38,7 +38,7 @@ test("top-k counts labels among the k largest outputs, and top-1 is the accuracy
   assert.equal((evaluate(three, part([1, 0, 1]), outputs) as { top?: unknown }).top, undefined);
 });
 
-test("the class of rank 0 is the predicted one, and ranks are a permutation, ties or not", () => {
+test("the class of rank 0 is the predicted one, and ranks are a permutation, with and without ties", () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 12 }), (values) => {
       const outputs = Float32Array.from(values);
@@ -63,7 +63,7 @@ test("a limit takes the first samples with their own inputs and targets", () => 
   assert.equal(firstSamples(whole, 9), whole);
 });
 
-test("an evaluation's job is checked field by field, and is none of a training", () => {
+test("the job of an evaluation is checked field by field, and is not accepted as a training job", () => {
   const job = {
     format: 1,
     evaluate: { top: 5 },

@@ -9,14 +9,14 @@ const variance = (values: Float32Array): number =>
   values.reduce((sum, value) => sum + value * value, 0) / values.length;
 
 describe("initialisers", () => {
-  it("know how many numbers a weight joins", () => {
+  it("compute fan-in and fan-out of a weight", () => {
     assert.deepEqual(fans([10, 20]), { fanIn: 10, fanOut: 20 });
     assert.deepEqual(fans([3, 3, 8, 16]), { fanIn: 72, fanOut: 144 });
     assert.deepEqual(fans([7]), { fanIn: 7, fanOut: 7 });
     assert.deepEqual(depthwiseFans([3, 3, 32, 2]), { fanIn: 9, fanOut: 18 });
   });
 
-  it("give the variance that each is named for", () => {
+  it("give the variance that their names stand for", () => {
     const shape = [60, 100];
     for (const [name, expected] of [
       ["glorot-uniform", 2 / 160],
@@ -61,7 +61,7 @@ describe("initialisers", () => {
     );
   });
 
-  it("repeat themselves from the same stream, and take nothing else", () => {
+  it("give the same values from the same stream, and use no other source", () => {
     for (const name of initializerNames)
       assert.deepEqual(initialize(name, [5, 7], stream(name)), initialize(name, [5, 7], stream(name)), name);
     assert.deepEqual([...initialize("ones", [3], stream())], [1, 1, 1]);

@@ -4,11 +4,11 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import { learningRates } from "../../../../shared/train/learning-rate.js";
 
 describe("learning-rate schedules", () => {
-  it("are tables with one float32 an iteration", () => {
+  it("are tables with one float32 per iteration", () => {
     const table = learningRates({ name: "constant", rate: 0.1 }, 2, 3);
     assert.deepEqual([...table], new Array(6).fill(Math.fround(0.1)));
   });
-  it("fall in a line to the given part", () => {
+  it("fall linearly to the given share", () => {
     const table = learningRates({ name: "linear", rate: 1, factor: 0.5 }, 1, 5);
     assert.deepEqual([...table], [1, 0.875, 0.75, 0.625, 0.5]);
   });
@@ -18,7 +18,7 @@ describe("learning-rate schedules", () => {
       [1, 1, 0.5, 0.5, 0.25],
     );
   });
-  it("fall with the inverse of time", () => {
+  it("fall with inverse time", () => {
     assert.deepEqual(
       [...learningRates({ name: "inverse-time", rate: 1, factor: 1 }, 4, 1)],
       [1, 0.5, Math.fround(1 / 3), 0.25],

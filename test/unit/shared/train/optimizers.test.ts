@@ -142,7 +142,7 @@ describe("optimisers", () => {
     variable.dispose();
   });
 
-  it("refuse a state that is another's", () => {
+  it("refuse the state of another optimiser", () => {
     const variable = tf.variable(tf.tensor1d(start));
     const adam = new Optimizer(tf, { name: "adam" }, [{ path: "0/0", variable }]);
     const state = adam.state();
@@ -182,7 +182,7 @@ describe("optimisers", () => {
     }
   });
 
-  it("leave no tensor behind", () => {
+  it("leak no tensors", () => {
     const before = tf.memory().numTensors;
     const variable = tf.variable(tf.tensor1d(start));
     for (const name of optimizerNames) {

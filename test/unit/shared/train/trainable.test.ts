@@ -89,7 +89,7 @@ describe("models in training", () => {
     });
   }
 
-  it("draws first values from the seed alone, other ones for another seed", () => {
+  it("draws initial values from the seed alone, different ones for another seed", () => {
     assert.deepEqual(models.cnn().tensors, models.cnn().tensors);
     assert.notDeepEqual(
       smallConvolutional(
@@ -120,7 +120,7 @@ describe("models in training", () => {
     );
   });
 
-  it("builds a separable convolution, whose kernels have other names", () => {
+  it("builds a separable convolution, whose kernels have names of their own", () => {
     const separable = layer("SeparableConv2D", { filters: 3, kernel_size: [3, 3], use_bias: false }, 0, [
       weight("depthwise_kernel", [3, 3, 2, 1]),
       weight("pointwise_kernel", [1, 1, 2, 3]),
@@ -145,7 +145,7 @@ describe("models in training", () => {
     );
   });
 
-  it("refuses tensors that are not the architecture's", () => {
+  it("refuses tensors that do not match the architecture", () => {
     const { architecture, tensors } = models.lstm();
     const mismatch = (error: unknown): boolean => isStemmaError(error, "ARCHITECTURE_MISMATCH");
     assert.throws(() => buildTrainable(tf, architecture, tensors.slice(1)), mismatch);
@@ -165,7 +165,7 @@ describe("models in training", () => {
     );
   });
 
-  it("refuses layers that draw random numbers no seed reaches, unless they are frozen or only predict", () => {
+  it("refuses layers with unseeded random numbers, unless they are frozen or only predict", () => {
     const noisy = (
       config: Record<string, unknown>,
       className = "GaussianNoise",

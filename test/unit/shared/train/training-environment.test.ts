@@ -11,7 +11,7 @@ import {
   environmentOfTraining,
 } from "../../../../shared/train/training-environment.js";
 
-test("a training of this machine has the environment that this machine offers; another engine is different", async () => {
+test("a training on this machine records the environment of this machine; another engine differs", async () => {
   const engine = await engineIdOfFolder(builtInEngineFolder());
   const recorded = environmentOfTraining({ engine, backend: { backend: "wasm", reason: "" } }, "1.0.0");
   const here = await environmentForTraining("1.0.0");

@@ -125,14 +125,14 @@ test("a receipt binds every one of its fields, the server's key, the device and 
     verifyReceipt({ ...reader, session: 9 }, receipt);
   });
   verifyReceipt({ serverPublicKey: server.publicKey, fleet: "f", device: "v1" }, receipt);
-  // fields that run into each other must not share bytes
+  // Moving bytes between neighbouring fields must change the signed bytes.
   const shifted = signReceipt(server, { ...receipt, fleet: "fv", device: "1" });
   throwsCode("RECEIPT_INVALID", () => {
     verifyReceipt(reader, { ...receipt, signature: shifted.signature });
   });
 });
 
-test("a signature of one kind is none of another", () => {
+test("a signature of one kind is not valid for another", () => {
   const key = generateKey(random);
   const id = hash("aa");
   const subject = { fleet: "f", device: "v1", line: "cam", versionId: id };
@@ -169,7 +169,7 @@ test("malformed keys and signatures are not valid, and do not throw", () => {
     assert.equal(isSignatureValid(key.publicKey, message, wrong), false);
 });
 
-test("keys are kept in a file of this user's; a damaged one is refused", async () => {
+test("keys are kept in a file that only this user can read; a damaged one is refused", async () => {
   const path = join(folder, "key.json");
   const key = await loadOrMakeKey(files, path, random);
   assert.equal((await loadOrMakeKey(files, path, random)).publicKey, key.publicKey);
@@ -189,7 +189,7 @@ test("keys are kept in a file of this user's; a damaged one is refused", async (
   );
 });
 
-test("tokens are long, known by their hash only, and compared whole", () => {
+test("tokens are long, stored as a hash only, and compared in constant time", () => {
   const token = generateToken(random);
   assert.match(token, /^stemma_[A-Za-z0-9_-]{43}$/);
   assert.notEqual(token, generateToken(random));
@@ -200,7 +200,7 @@ test("tokens are long, known by their hash only, and compared whole", () => {
   for (const broken of ["", "zz", "00"]) assert.equal(isTokenOf(token, broken), false);
 });
 
-test("an enrolment file comes back; every wrong field is named", async () => {
+test("an enrolment file is read back; every invalid field is named", async () => {
   const device = generateKey(random);
   const enrolment: Enrolment = {
     kind: "stemma-enrolment",

@@ -36,7 +36,7 @@ function throwsCode(code: ErrorCode, action: () => unknown): void {
 }
 const largest = { maxBytes: maxBlockBytes + blockOverheadBytes };
 
-test("golden vectors of every kind of word", () => {
+test("golden vectors of every type of message", () => {
   assert.deepEqual(vectors.map(({ envelope }) => envelope.body.type).sort(), [...bodyTypes].sort());
   for (const { envelope, hex } of vectors) {
     assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
@@ -48,7 +48,7 @@ test("golden vectors of every kind of word", () => {
   }
 });
 
-test("golden vectors of coded transfers; words without these fields keep their bytes and read as raw", () => {
+test("golden vectors of coded transfers; messages without these fields keep their bytes and are read as raw", () => {
   for (const { envelope, hex } of vectorsOf("coded-envelopes")) {
     assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
     assert.deepEqual(
@@ -65,7 +65,7 @@ test("golden vectors of coded transfers; words without these fields keep their b
     const read = decodeEnvelope(Buffer.from(hex, "hex")).body;
     assert.ok(
       !("codec" in read) && !("references" in read) && !("streamBytes" in read),
-      "an older peer's word speaks of no coding",
+      "a message of an older peer has no encodings",
     );
   }
   throwsCode("ENVELOPE_MALFORMED", () =>
@@ -84,7 +84,7 @@ test("golden vectors of coded transfers; words without these fields keep their b
   );
 });
 
-test("a block framed in place has the bytes of a copied one, and its room is used once", () => {
+test("a block framed in place has the bytes of a copied one, and its headroom is used once", () => {
   for (const [index, length] of [
     [0, 1],
     [1, 127],
@@ -110,7 +110,7 @@ test("a block framed in place has the bytes of a copied one, and its room is use
   }
 });
 
-test("words have their limits on the way out", () => {
+test("outgoing messages are limited in size", () => {
   throwsCode("ENVELOPE_TOO_LARGE", () =>
     encodeEnvelope(envelopeOf({ type: "command", name: "train", json: "x".repeat(maxMessageBytes) })),
   );
@@ -129,7 +129,7 @@ test("words have their limits on the way out", () => {
 test("received bytes are bounded by kind before they are decoded", () => {
   throwsCode("ENVELOPE_TOO_LARGE", () => decodeEnvelope(new Uint8Array(maxMessageBytes + 1)));
   throwsCode("PROTOCOL_VERSION_UNSUPPORTED", () => decodeEnvelope(new Uint8Array(0)));
-  // a word as long as a block, on a topic for blocks
+  // A message as long as a block, on a topic for blocks.
   const long = Buffer.concat([
     encodeEnvelope(envelopeOf({ type: "event", name: "", text: "", line: "" })),
     Buffer.of(0xc2, 0x0c, 0x80, 0x80, 0x08),
@@ -143,7 +143,7 @@ test("received bytes are bounded by kind before they are decoded", () => {
   );
 });
 
-test("envelopes that are not ours: other protocols, no body, two bodies, counts beyond 2^53, groups", () => {
+test("invalid envelopes are refused: other protocols, no body, two bodies, counts beyond 2^53, groups", () => {
   const event = Buffer.from(encodeEnvelope(envelopeOf({ type: "event", name: "n", text: "", line: "" })));
   throwsCode("PROTOCOL_VERSION_UNSUPPORTED", () =>
     decodeEnvelope(Buffer.concat([Buffer.of(8, 2), event.subarray(2)])),

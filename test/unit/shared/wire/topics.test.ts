@@ -29,7 +29,7 @@ test("every topic is parsed back, has at most seven slashes and no dot", () => {
   }
 });
 
-test("what is none of ours is not parsed, and nothing throws", () => {
+test("foreign topics are not parsed, and nothing throws", () => {
   const base = "stemma/v1/f-1/v_1";
   for (const text of [
     "",

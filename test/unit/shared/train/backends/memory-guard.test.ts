@@ -23,7 +23,7 @@ test("an address of 0 is an error, and allocations above 2 GiB are counted too",
   const module = fakeModule(1000);
   const guard = guardMemory(module);
   const first = module._malloc(600);
-  assert.ok(first < 0, "an address above 2 GiB comes signed");
+  assert.ok(first < 0, "an address above 2 GiB is negative as a signed integer");
   assert.throws(
     () => module._malloc(600),
     (error) => isStemmaError(error, "MEMORY_EXHAUSTED") && error.details["allocated"] === 600,

@@ -44,12 +44,12 @@ const cycles = (count: number): DischargeCycle[] =>
   }));
 
 describe("split by time", () => {
-  it("cuts in order and loses nothing", () => {
+  it("splits in order and loses nothing", () => {
     assert.deepEqual(splitByTime(168), { trainEnd: 101, validationEnd: 126 });
     assert.deepEqual(splitByTime(4, 250, 250), { trainEnd: 2, validationEnd: 3 });
     assert.deepEqual(splitByTime(0), { trainEnd: 0, validationEnd: 0 });
   });
-  it("lets no window of cycles cross a border", () => {
+  it("lets no window of cycles cross a boundary", () => {
     const window = 10;
     const set = batterySet(
       [cycles(168)],
@@ -282,7 +282,7 @@ describe("a loaded set", () => {
       refusal("DATASET_MALFORMED"),
     );
   });
-  it("has a hash that every number of it decides", async () => {
+  it("has a hash that depends on every number", async () => {
     const { set } = await loadDataset(reference, noFiles);
     const hash = sampleSetHash(set);
     const changed = (part: "train" | "validation" | "heldOut", field: "inputs" | "targets"): SampleSet => {
@@ -388,7 +388,7 @@ describe("samples of a device", () => {
     sample("d", 4, "held-out"),
   ];
 
-  it("keep their parts, in the order of time, each id once", async () => {
+  it("keep their parts, in order of time, each id once", async () => {
     const set = await load({
       "1.samples": segment(...usual),
       "2.samples": segment(sample("a", 9, "held-out"), sample("e", 2, "train")),
@@ -439,7 +439,7 @@ describe("samples of a device", () => {
     );
     assert.deepEqual([...set.validation.inputs], [9, 9]);
   });
-  it("are rejected where there are none, or of two shapes, or of a class out of range", async () => {
+  it("are rejected if there are none, if they have two shapes, or if a class is out of range", async () => {
     await assert.rejects(load({}), refusal("DATASET_EMPTY"));
     await assert.rejects(load({ "1.samples": segment(sample("a", 1, "train")) }), refusal("DATASET_EMPTY"));
     await assert.rejects(

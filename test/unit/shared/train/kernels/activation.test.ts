@@ -74,7 +74,7 @@ for (const name of names) {
       ); // gelu's tail is a difference of nearly equal numbers
     }
   });
-  test(`${name}: a NaN comes out, or goes back`, () => {
+  test(`${name}: a NaN reaches the output or the gradient`, () => {
     const { tf } = started;
     const f = activations()[name]!;
     tf.tidy(() => {

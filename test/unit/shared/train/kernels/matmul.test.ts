@@ -86,7 +86,7 @@ test("a reshaped view of an operand is multiplied with its own shape", async () 
   });
 });
 
-test("a fused product takes transposes, bias and activation together", async () => {
+test("a fused product combines transposes, bias and activation", async () => {
   const { tf } = started;
   for (const activation of ["linear", "relu", "relu6", "elu", "sigmoid", "leakyrelu"] as const) {
     for (const [transposeA, transposeB] of [
@@ -109,7 +109,7 @@ test("a fused product takes transposes, bias and activation together", async () 
   }
 });
 
-test("inner sizes that differ are refused", () => {
+test("different inner sizes are refused", () => {
   const { tf } = started;
   const kernel = tf.getKernel("BatchMatMul", "wasm").kernelFunc;
   tf.tidy(() =>

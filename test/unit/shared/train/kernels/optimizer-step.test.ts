@@ -168,7 +168,7 @@ test("without the fused kernels the same operations give the same bits", async (
   assert.deepEqual(plain, fused);
 });
 
-test("allFinite finds a NaN or an infinity at any place", () => {
+test("allFinite finds a NaN or an infinity at any position", () => {
   const { tf } = started;
   for (const length of [0, 1, 3, 4, 9, 64]) {
     const values = numbers(length, 3);

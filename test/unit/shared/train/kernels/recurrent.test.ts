@@ -48,7 +48,7 @@ test("gates are as exact as float32 allows, from tiny numbers to saturation", ()
   }
 });
 
-test("huge numbers saturate, a NaN stays one and touches its own sample only", () => {
+test("large numbers saturate, a NaN is kept and affects only its own sample", () => {
   const at = (...gates: number[]): number => oneUnit("Lstm", Float32Array.from(gates))[0]!;
   assert.ok(Math.abs(at(1e30, 0, 1e30, 1e30) - Math.tanh(1)) < 1e-6);
   assert.ok(Math.abs(at(-1e30, 0, 1e30, 1e30)) < 1e-30);
@@ -87,7 +87,7 @@ test("huge numbers saturate, a NaN stays one and touches its own sample only", (
   });
 });
 
-test("forward and back leave nothing behind", () => {
+test("forward and backward passes leak no tensors", () => {
   const { tf } = started;
   const held = [started.allocatedBytes(), tf.memory().numTensors, tf.memory().numDataBuffers];
   for (let i = 0; i < 3; i++)

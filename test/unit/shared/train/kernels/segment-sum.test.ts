@@ -9,7 +9,7 @@ before(async () => {
 });
 after(() => started.close());
 
-test("segments are summed, repeated and missing ones too", async () => {
+test("segments are summed, also repeated and missing ones", async () => {
   const { tf } = started;
   for (const rowShape of [[], [3], [8], [2, 5]]) {
     await assertSameAsCpu(tf, `rows [${rowShape.join()}]`, () =>

@@ -9,7 +9,7 @@ before(async () => {
 });
 after(() => started.close());
 
-test("a tensor taken apart gets its gradient put together", async () => {
+test("the gradient of a split tensor is joined from those of its parts", async () => {
   const { tf } = started;
   for (const axis of [0, 1, 2]) {
     await assertSameAsCpu(tf, `unstack ${axis}`, () =>
@@ -25,7 +25,7 @@ test("a tensor taken apart gets its gradient put together", async () => {
   }
 });
 
-test("also into one part", () => {
+test("a split into one part has a gradient, too", () => {
   const { tf } = started;
   tf.tidy(() => {
     const x = tensorOf(tf, [1, 3], 1);

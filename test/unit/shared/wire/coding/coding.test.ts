@@ -1,5 +1,7 @@
-// The pure parts of coded transfers: what an encoding may say, what a tensor is coded against, and that the
-// same work gives the same stream.
+/**
+ * The pure parts of coded transfers: which encodings are valid, what a tensor is coded against, and that the same
+ * input gives the same stream.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../../shared/errors.js";
@@ -40,7 +42,7 @@ describe("encodings of a manifest", () => {
       throw error;
     }
   };
-  it("are taken where the want allowed them", () => {
+  it("are accepted where the want allows them", () => {
     assert.equal(outcome({ code: 0, byteLength: 10_000 }), "taken");
     assert.equal(outcome({ code: 0, byteLength: 10_000 }, 10_000, rawOnly), "taken");
     assert.equal(outcome({ code: 2, byteLength: maxEncodedBytes(10_000) }), "taken");
@@ -48,7 +50,7 @@ describe("encodings of a manifest", () => {
     assert.equal(outcome({ code: 1, byteLength: 0, against: id("b") }), "taken");
     assert.equal(maxEncodedBytes(10_000), 10_010);
   });
-  it("are refused by type where not", () => {
+  it("are refused with a typed error elsewhere", () => {
     for (const [encoding, rawBytes = 10_000, by = allowed] of [
       [{ code: 2, byteLength: 10_011 }],
       [{ code: 0, byteLength: 9_999 }],
@@ -73,7 +75,7 @@ describe("what a tensor is coded against", () => {
   const base = { versionId: id("8"), bases: [id("9")], leaves: leaves("1", "2", "3") };
   const before = { versionId: id("9"), bases: [], leaves: leaves("4", "2", "3") };
 
-  it("is the base's tensor at its path, and the one before that where it differs", () => {
+  it("is the base's tensor at the same path, and the predecessor's where it differs", () => {
     const found = referencesOfTensors({ bases: [id("8")], leaves: leaves("a", "b", "3", "c") }, [
       base,
       before,
@@ -86,7 +88,7 @@ describe("what a tensor is coded against", () => {
       ],
     );
   });
-  it("needs no predecessor, and is nothing where the base is not shared", () => {
+  it("needs no predecessor, and is absent where the base is not shared", () => {
     assert.deepEqual(
       [...referencesOfTensors({ bases: [id("8")], leaves: leaves("a") }, [base])],
       [[id("a"), { base: id("1") }]],
@@ -156,7 +158,7 @@ describe("a coded stream", () => {
     );
   }
 
-  it("is the same from a thread and at once, from a file and from memory, and decodes to the tensors", async () => {
+  it("is the same from a thread and the event loop, from a file and from memory, and decodes to the tensors", async () => {
     const streams: (readonly Buffer[])[] = [],
       encodings: (readonly Encoding[])[] = [];
     for (const [totalBytes, memoryBytes] of [
@@ -215,7 +217,7 @@ describe("a coded stream", () => {
     );
   });
 
-  it("is about as long as was estimated", async () => {
+  it("is about as long as estimated", async () => {
     const given = await work(openTensorCoder(0));
     const { rawBytes, codedBytes } = await estimateStream(given);
     const { byteLength } = await codeStream(
@@ -225,7 +227,7 @@ describe("a coded stream", () => {
     assert.equal(rawBytes, 3 * one.bytes.length + counts.bytes.length);
     assert.ok(
       Math.abs(codedBytes - byteLength) < 0.08 * byteLength,
-      `${codedBytes} expected, ${byteLength} came`,
+      `expected ${codedBytes} bytes, got ${byteLength}`,
     );
   });
 
@@ -266,11 +268,11 @@ describe("a coded stream", () => {
       });
     }
     assert.equal((await coding).against.base, true);
-    assert.ok(turns > 100, `only ${turns} turns of the loop meanwhile`);
+    assert.ok(turns > 100, `only ${turns} turns of the event loop meanwhile`);
     await coder.close();
   });
 
-  it("refuses what was given away before, and answers those after it with what is theirs", async () => {
+  it("refuses buffers that were transferred before, and answers later requests correctly", async () => {
     const coder = openTensorCoder(Infinity),
       given = { ...one, bytes: one.bytes.slice() };
     const first = coder.encode(given, {}),
@@ -283,7 +285,7 @@ describe("a coded stream", () => {
     await coder.close();
   });
 
-  it("fails by type when its thread is ended, and hands on the codec's own errors", async () => {
+  it("fails with a typed error when its thread ends, and passes on errors of the codec", async () => {
     const coder = openTensorCoder(Infinity);
     await assert.rejects(
       coder.decode(one, { code: 2, bytes: new Uint8Array(3) }, {}, one.bytes.length),

@@ -56,7 +56,7 @@ const ask = (
 const failure = (effects: readonly ReceiverEffect[]): string | undefined =>
   effects.flatMap((effect) => (effect.type === "fail" ? [effect.error.code] : []))[0];
 
-test("asks for the manifest, then for a window of blocks and the next part, then for more as blocks are written", () => {
+test("requests the manifest, then a window of blocks and the next part, then more as blocks are written", () => {
   const receiver = new TransferReceiver(options);
   assert.deepEqual(ask(receiver, 0), [[[], [0]]]);
   assert.deepEqual(receiver.onManifest(part(0), 1), []);
@@ -70,7 +70,7 @@ test("asks for the manifest, then for a window of blocks and the next part, then
   assert.deepEqual(ask(receiver, 3), [[[4], []]]);
 });
 
-test("freeSlots bounds what is asked for", () => {
+test("freeSlots bounds the requested blocks", () => {
   const receiver = new TransferReceiver(options);
   receiver.ask(0, 0);
   receiver.onManifest(part(0), 0);
@@ -78,7 +78,7 @@ test("freeSlots bounds what is asked for", () => {
   assert.equal(receiver.slotsHeld, 2);
 });
 
-test("time-outs double, halve the window, and end as TRANSFER_STALLED; any block resets them", () => {
+test("timeouts double, halve the window, and end with TRANSFER_STALLED; any block resets them", () => {
   const receiver = new TransferReceiver(options);
   ask(receiver, 0);
   receiver.onManifest(part(0), 0);
@@ -98,7 +98,7 @@ test("time-outs double, halve the window, and end as TRANSFER_STALLED; any block
   assert.equal(
     receiver.wakeAtMs,
     3500 + 8000,
-    "the first block took long, so the next may: at most the longest time-out",
+    "the first block took long, so the next may: at most the longest timeout",
   );
   for (let now = 11500, stall = 0; stall < 4; stall++) {
     const effects = receiver.tick(now);
@@ -110,14 +110,14 @@ test("time-outs double, halve the window, and end as TRANSFER_STALLED; any block
   assert.equal(receiver.wakeAtMs, undefined);
 });
 
-test("on a slow link time-outs follow its pace: blocks are asked for again once, not each time", () => {
+test("on a slow link timeouts adapt: blocks are requested again once, not each time", () => {
   const receiver = new TransferReceiver({ ...options, maxTimeoutMs: 100_000 });
   ask(receiver, 0);
   receiver.onManifest(part(0), 0);
   receiver.onManifest(part(1), 0);
   let asked = ask(receiver, 0).flatMap(([blocks]) => blocks).length;
   let timeouts = 0;
-  // a block takes 1.4 s where the time-out begins at 1 s
+  // A block takes 1.4 s; the first timeout is 1 s.
   for (let index = 0; index < 20; index++) {
     const arrivalMs = (index + 1) * 1400;
     while ((receiver.wakeAtMs ?? Infinity) <= arrivalMs) {
@@ -132,7 +132,7 @@ test("on a slow link time-outs follow its pace: blocks are asked for again once,
   }
   assert.equal(receiver.isEnded, true);
   assert.equal(timeouts, 1);
-  assert.ok(asked <= 24, `${asked} blocks were asked for where 20 are due`);
+  assert.ok(asked <= 24, `${asked} blocks were requested where 20 are due`);
 });
 
 test("the same manifest part repeated does not count as progress", () => {
@@ -149,7 +149,7 @@ test("the same manifest part repeated does not count as progress", () => {
   assert.equal(receiver.isEnded, true);
 });
 
-test("a block that three later ones overtook is asked for again at once", () => {
+test("a block overtaken by three later ones is requested again immediately", () => {
   const receiver = new TransferReceiver({ ...options, window: 8 });
   ask(receiver, 0);
   receiver.onManifest(part(0), 0);
@@ -162,7 +162,7 @@ test("a block that three later ones overtook is asked for again at once", () => 
   assert.deepEqual(ask(receiver, 1), [[[0, 8, 9, 10], []]]);
 });
 
-test("a restart goes on from the written blocks, with the limits of today", () => {
+test("a restart continues from the written blocks, with the current limits", () => {
   const first = new TransferReceiver(options);
   assert.equal(first.state(), undefined);
   ask(first, 0);
@@ -209,7 +209,7 @@ test("a restart goes on from the written blocks, with the limits of today", () =
   );
 });
 
-test("manifests that contradict the want, the limits or themselves are refused by type", () => {
+test("manifests that contradict the want, the limits or themselves are refused with a typed error", () => {
   const begin = (change: Partial<ManifestPart>, more: Partial<ReceiverOptions> = {}): string | undefined =>
     failure(new TransferReceiver({ ...options, ...more }).onManifest({ ...part(0), ...change }, 0));
   assert.equal(begin({ byteLength: 11 * byteLength }), "SIZE_OVER_LIMIT");
@@ -229,7 +229,7 @@ test("manifests that contradict the want, the limits or themselves are refused b
   );
 });
 
-test("a block of a wrong size ends the transfer, a wrong hash is asked again three times", () => {
+test("a block of a wrong size ends the transfer; one with a wrong hash is requested again three times", () => {
   const ready = (): TransferReceiver => {
     const receiver = new TransferReceiver(options);
     ask(receiver, 0);
@@ -259,7 +259,7 @@ test("blocks before their manifest, beyond the stream or beyond the window are i
   assert.equal(writes.length, 4, "unasked blocks are held up to the window");
 });
 
-test("a bitmap counts, finds gaps and refuses bytes that do not fit", () => {
+test("a bitmap counts, finds gaps and refuses bytes of a wrong length", () => {
   const bitmap = new Bitmap(20);
   for (const index of [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 19, 19, 25, -1]) bitmap.add(index);
   assert.deepEqual(

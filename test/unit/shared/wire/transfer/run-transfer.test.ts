@@ -10,7 +10,7 @@ import { WindowBudget } from "../../../../../shared/wire/transfer/window-budget.
 
 const blockBytes = 4096;
 
-/** Time that passes only when `advance` is called. */
+/** A clock that advances only by `advance`. */
 class HandClock implements Pick<Clock, "monotonic" | "after"> {
   #now = 0;
   #timers: { at: number; callback: () => void }[] = [];
@@ -27,7 +27,7 @@ class HandClock implements Pick<Clock, "monotonic" | "after"> {
   get timers(): number {
     return this.#timers.length;
   }
-  /** Rings the next timer. */
+  /** Calls the next timer. */
   advance(): void {
     const next = this.#timers.sort((a, b) => a.at - b.at).shift();
     if (next === undefined) return;
@@ -93,7 +93,7 @@ function pair(id: number, source: Uint8Array, { clock, budget, ...rest }: PairOp
 const bytesOf = (length: number, seed: number): Uint8Array =>
   Uint8Array.from({ length }, (_, index) => (index * 31 + seed * 7 + (index >> 8)) & 255);
 
-test("many transfers under one small budget all arrive, and never hold more than it", async () => {
+test("many transfers under one small budget all complete, and never hold more than the budget", async () => {
   const clock = new HandClock();
   const budget = new WindowBudget(3 * blockBytes);
   const sources = Array.from({ length: 20 }, (_, seed) => bytesOf(40 * blockBytes + seed, seed));
@@ -108,7 +108,7 @@ test("many transfers under one small budget all arrive, and never hold more than
   assert.equal(clock.timers, 0, "no timer is left");
 });
 
-test("an empty stream ends at once", async () => {
+test("an empty stream ends immediately", async () => {
   const { receiver } = pair(1, new Uint8Array(0), {
     clock: new HandClock(),
     budget: new WindowBudget(2 ** 20),
@@ -168,7 +168,7 @@ test("after a lost link the time-out asks again, and a reconnection asks immedia
   }
 });
 
-test("a sender whose link hangs in a send goes on after it reconnects", async () => {
+test("a sender whose link hangs in a send continues after it reconnects", async () => {
   const source = bytesOf(10 * blockBytes, 4);
   const sent: number[] = [];
   let hang = true;
@@ -197,7 +197,7 @@ test("a sender whose link hangs in a send goes on after it reconnects", async ()
   await sender.stop();
 });
 
-test("what a disk cannot write or read ends the transfer with that error, and the budget is given back", async () => {
+test("a disk error of a write or read ends the transfer with that error and releases the budget", async () => {
   const clock = new HandClock();
   const budget = new WindowBudget(2 ** 20);
   const source = bytesOf(10 * blockBytes, 5);

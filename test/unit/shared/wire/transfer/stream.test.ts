@@ -11,7 +11,7 @@ import {
   type StreamObject,
 } from "../../../../../shared/wire/transfer/stream.js";
 
-/** Bytes given in pieces of this length, counting how often they are begun again. */
+/** An object read in pieces of this length; counts how often a read starts. */
 function inPieces(bytes: Uint8Array, piece: number, begun = { times: 0 }): StreamObject {
   return {
     byteLength: bytes.length,
@@ -23,7 +23,7 @@ function inPieces(bytes: Uint8Array, piece: number, begun = { times: 0 }): Strea
 }
 const bytes = Uint8Array.from({ length: 1000 }, (_, index) => index % 251);
 
-test("any range of any objects reads as their bytes one after the other", async () => {
+test("any range of any objects reads as their concatenated bytes", async () => {
   const pieces = [
     bytes.subarray(0, 300),
     bytes.subarray(300, 300),
@@ -61,14 +61,14 @@ test("any range of any objects reads as their bytes one after the other", async 
   }
 });
 
-test("ranges that follow each other begin an object once", async () => {
+test("consecutive ranges start reading an object once", async () => {
   const begun = { times: 0 };
   const reader = new StreamReader([inPieces(bytes, 33, begun)]);
   for (let at = 0; at < 1000; at += 100) await reader.read(at, new Uint8Array(100));
   assert.equal(begun.times, 1);
 });
 
-test("reads asked for at once are done one after the other", async () => {
+test("concurrent reads run serially", async () => {
   const reader = new StreamReader([inPieces(bytes, 13)]);
   const targets = Array.from({ length: 10 }, () => new Uint8Array(100));
   await Promise.all(targets.map((target, index) => reader.read(index * 100, target)));
@@ -99,7 +99,7 @@ const stream = Buffer.concat([names, ...tensors]);
 const read = async (offset: number, length: number): Promise<Uint8Array> =>
   stream.subarray(offset, Math.min(offset + length, offset + 97));
 
-test("a stream is taken apart into its objects, each checked", async () => {
+test("a stream is split into its objects, each verified", async () => {
   const seen: string[] = [];
   for await (const object of objectsOfStream(refs, () => header, read)) {
     if (object.kind === "tensor") {
@@ -112,7 +112,7 @@ test("a stream is taken apart into its objects, each checked", async () => {
   assert.deepEqual(seen, ["names", "tensor", "tensor", "metadata"]);
 });
 
-test("a stream with a wrong object, in a wrong order, or cut short is refused by type", async () => {
+test("a stream with a wrong object, in a wrong order, or truncated is refused with a typed error", async () => {
   const drain = async (own: readonly ObjectRef[], source: typeof read): Promise<void> => {
     for await (const object of objectsOfStream(own, () => header, source)) void object;
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { WindowBudget } from "../../../../../shared/wire/transfer/window-budget.js";
 
-test("shares take turns block by block, and nobody is woken for nothing", () => {
+test("shares alternate block by block, and none is woken without budget", () => {
   const budget = new WindowBudget(2);
   const woken: string[] = [];
   const [a, b, c] = ["a", "b", "c"].map((name) =>
@@ -16,7 +16,7 @@ test("shares take turns block by block, and nobody is woken for nothing", () => 
   assert.equal(c.take(1), false);
   b.pass();
   a.give(1);
-  assert.deepEqual(woken, [], "a is the first in the queue and has just been heard");
+  assert.deepEqual(woken, [], "a is the first in the queue and has just been served");
   assert.equal(a.take(1), true);
   assert.equal(a.take(1), false);
   a.give(1);
@@ -28,7 +28,7 @@ test("shares take turns block by block, and nobody is woken for nothing", () => 
   assert.equal(budget.usedBytes, 1);
 });
 
-test("a share that passes lets the next one go", () => {
+test("a share that gives up its turn wakes the next one", () => {
   const budget = new WindowBudget(1);
   const woken: string[] = [];
   const [a, b, c] = ["a", "b", "c"].map((name) =>
@@ -44,7 +44,7 @@ test("a share that passes lets the next one go", () => {
   assert.equal(budget.waiting, 1);
 });
 
-test("a block larger than the whole budget moves alone", () => {
+test("a block larger than the total budget moves alone", () => {
   const budget = new WindowBudget(10);
   const [a, b] = [budget.join(() => undefined), budget.join(() => undefined)];
   assert.equal(a.take(100), true);
