@@ -190,8 +190,7 @@ test("every page and section that a comment cites exists", () => {
 
 test("every file that a page names exists", () => {
   const path = /`((?:agent|server|shared|test|launcher|examples|firmware-profiles)\/[\w./-]+)`/g;
-  const pages = markdownPages().filter((page) => page !== "ARCHITECTURE.md");
-  const missing = pages.flatMap((page) =>
+  const missing = markdownPages().flatMap((page) =>
     [...readPage(page).matchAll(path)].flatMap(([, name = ""]) =>
       existsSync(join(repositoryRoot, name)) ? [] : [`${page}: ${name}`],
     ),
