@@ -1,5 +1,5 @@
 // npm test: prepares the checkout, checks the types, runs every test with seeded samples of the long
-// ones (STEMMA_TEST_FULL=1 selects the full counts), and says how long each part took.
+// ones (STEMMA_TEST_FULL=1 selects the full counts), and reports how long each part took.
 //   npm test -- unit/shared/tensor      only the tests whose path contains the words given
 import { spawn } from "node:child_process";
 import { readdir } from "node:fs/promises";

@@ -51,7 +51,7 @@ export interface SavedModel {
   /** Bytes of the tensors that the store did not have. */
   readonly newTensorBytes: number;
   readonly tensorBytes: number;
-  /** Sizes for statistics (docs/formats.md, "Record"). */
+  /** Sizes for statistics (docs/formats.md, "Save record"). */
   readonly recordBytesLength: number;
   readonly ownerMapBytes: number;
   readonly steps: { readonly extractMs: number; readonly persistMs: number };
