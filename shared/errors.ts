@@ -1,5 +1,6 @@
 /**
- * Every error that Stemma throws on purpose: the codes by area, each with its exit status. Knows nothing of the areas themselves.
+ * Every error that Stemma throws on purpose: the codes by area, each with its exit status. Knows nothing of
+ * the areas themselves.
  */
 
 /** Exit statuses of the command line (a documented promise). */

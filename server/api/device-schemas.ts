@@ -3,7 +3,6 @@ import { z } from "zod";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceSummary } from "../repository/fleet-repository.js";
 import { count, hash, shortText, timeMs } from "./fields.js";
-import type { ValueOf } from "./operation.js";
 
 const text = z.string();
 

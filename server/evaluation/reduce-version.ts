@@ -39,8 +39,8 @@ interface ReducedLeaf {
 }
 
 /**
- * @throws MODEL_NOT_FOUND, MODEL_RETIRED; USAGE for an unknown scheme or an invalid seed, MODEL_REDUCED for a model that is
- * reduced already, or a name that exact versions have, NAME_INVALID
+ * @throws MODEL_NOT_FOUND, MODEL_RETIRED; USAGE for an unknown scheme or an invalid seed, MODEL_REDUCED for a
+ * model that is reduced already, or a name that exact versions have, NAME_INVALID
  */
 export async function reduceOnServer(
   context: OperationsContext,

@@ -1,6 +1,6 @@
 /**
- * A recovery as one safetensors stream that is verified once it has ended: the report resolves when every tensor was read
- * and found to be the recorded one.
+ * A recovery as one safetensors stream that is verified once it has ended: the report resolves when every
+ * tensor was read and found to be the recorded one.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
@@ -20,8 +20,8 @@ import type { RecoveryStream } from "../api/server-operations.js";
 import { refuseOpaque } from "./model-json.js";
 
 /**
- * The environment here that the recorded one is compared with: a training is compared with what a training would have here, an
- * import with this process.
+ * The environment here that the recorded one is compared with: a training is compared with what a training
+ * would have here, an import with this process.
  */
 async function here(record: SaveRecord): Promise<Environment> {
   return record.objects.provenance === undefined

@@ -1,4 +1,5 @@
 /** What all command lines of Stemma share: assignments as arguments, errors as text and exit status. */
+import { inspect } from "node:util";
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
 
 /**
@@ -26,7 +27,7 @@ function describeCauses(error: unknown): string {
   const lines: string[] = [];
   let next = error;
   for (let depth = 0; depth <= maxCauses && next !== undefined; depth++) {
-    const text = next instanceof Error ? (next.stack ?? next.message) : String(next);
+    const text = next instanceof Error ? (next.stack ?? next.message) : inspect(next);
     lines.push(depth === 0 ? text : `caused by ${text}`);
     next = next instanceof Error ? next.cause : undefined;
   }

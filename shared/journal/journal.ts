@@ -54,9 +54,9 @@ export interface JournalOpening {
 export interface Journal<F = Fact> {
   /**
    * Appends facts together (all or none survive a crash); resolves with their positions once they are fsynced
-   * (appends in flight share one fsync). After an fsync error every append rejects with JOURNAL_STOPPED until the journal is reopened. A
-   * full disk rejects with DISK_FULL and leaves the journal usable. @throws FACT_INVALID, DISK_FULL,
-   * JOURNAL_STOPPED
+   * (appends in flight share one fsync). After an fsync error every append rejects with JOURNAL_STOPPED until
+   * the journal is reopened. A full disk rejects with DISK_FULL and leaves the journal usable.
+   * @throws FACT_INVALID, DISK_FULL, JOURNAL_STOPPED
    */
   append(facts: readonly F[]): Promise<readonly number[]>;
   /** The durable entries from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening */

@@ -85,18 +85,22 @@ export function inclusionProof(leaves: readonly Uint8Array[], position: number):
     : [...inclusionProof(right, position - split), toHash(rootOfLeaves(left))];
 }
 
+/** What an inclusion proof shows: the entry with this leaf hash is at `position` in a log of `length` entries. */
+export interface Inclusion {
+  readonly leaf: Uint8Array;
+  readonly position: number;
+  readonly length: number;
+  readonly proof: readonly Hash[];
+  /** Of the whole log. */
+  readonly root: Hash;
+}
+
 /**
  * Whether `proof` leads from the leaf hash at `position` to the root of a log of `length` entries. Bounded by
  * the proof's own length.
  * @public Whoever holds a proof of the journal checks it with this (docs/formats.md).
  */
-export function verifyInclusion(
-  leaf: Uint8Array,
-  position: number,
-  length: number,
-  proof: readonly Hash[],
-  root: Hash,
-): boolean {
+export function verifyInclusion({ leaf, position, length, proof, root }: Inclusion): boolean {
   if (!Number.isSafeInteger(position) || !Number.isSafeInteger(length) || position < 0 || position >= length)
     return false;
   // RFC 9162 section 2.1.3.2, the same tree: walk up with the indices of the node and of the last node of its

@@ -6,7 +6,7 @@ import { StemmaError } from "../errors.js";
 import { hashBytes, sha256, sha256OfSmall } from "../tensor/hash.js";
 import { isWellFormedText } from "../tensor/strict-json.js";
 import type { Hash } from "../tensor/tensor.js";
-import type { Leaf, LeafTable } from "./model.js";
+import type { LeafTable } from "./model.js";
 
 export type ModelKind = "architecture" | "opaque";
 

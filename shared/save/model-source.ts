@@ -54,6 +54,7 @@ function mismatch(reason: string): StemmaError {
  * A model with an architecture, from its tensors in canonical order. The bytes of the tensors must not change
  * any more.
  * @throws ARCHITECTURE_MISMATCH, TENSOR_SIZE_MISMATCH
+ * @internal Programs read models from files; tests make them in memory.
  */
 export function modelSourceOfTensors(
   architecture: Architecture,

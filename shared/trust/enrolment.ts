@@ -5,7 +5,6 @@
  */
 import { z } from "zod";
 import { StemmaError } from "../errors.js";
-import { writeDurably } from "../files/durable-write.js";
 import type { Files } from "../ports.js";
 import { checkRoot, isName } from "../wire/topics.js";
 import { keyOfSeed, parseJson } from "./keys.js";

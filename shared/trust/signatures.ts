@@ -5,7 +5,7 @@
  */
 import { StemmaError } from "../errors.js";
 import { headMessage } from "../journal/head-message.js";
-import type { JournalHead, SignedHead } from "../journal/journal.js";
+import type { SignedHead } from "../journal/journal.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Receipt } from "../wire/messages.js";
 import { isSignatureValid, type Signer } from "./keys.js";

@@ -3,6 +3,7 @@
  * any range out of the objects for the sender, and the objects out of the stream for the receiver,
  * each checked against its id. Knows no network and no files.
  */
+import { asyncIterableOf } from "../../tensor/async-iterable.js";
 import { SerialQueue } from "../../concurrency/serial-queue.js";
 import { StemmaError } from "../../errors.js";
 import { objectId, sha256, tensorIdOfSource } from "../../tensor/hash.js";
@@ -19,11 +20,10 @@ export interface StreamObject {
 export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
   return {
     byteLength: bytes.length,
-    async *chunks() {
-      if (bytes.length > 0) yield bytes;
-    },
-    readAt: async (offset, target) => {
+    chunks: () => asyncIterableOf(bytes.length > 0 ? [bytes] : []),
+    readAt: (offset, target) => {
       target.set(bytes.subarray(offset, offset + target.length));
+      return Promise.resolve();
     },
   };
 }

@@ -71,7 +71,7 @@ describe("firmware profiles", () => {
     invalid({ ...good, colour: "red" }, "colour");
     invalid({ ...good, disk: { ...good.disk, budgetBytes: 1 } }, "disk.reserveBytes");
     invalid({ ...good, training: { ...good.training, dutyHours: { from: 5, to: 5 } } }, "training.dutyHours");
-    invalid("no object", "the whole");
+    invalid("no object", "the file");
     await assert.rejects(
       loadProfile(files, "toaster"),
       (error) => isStemmaError(error, "PROFILE_INVALID") && error.message.includes("raspberry-pi"),

@@ -96,9 +96,11 @@ export function journalContract(
       for (const position of range(21)) {
         const { entry, proof, head } = await journal.prove(position);
         assert.deepEqual(entry, bytes[position]);
-        assert.ok(verifyInclusion(logLeaf(entry), position, head.length, proof, head.root));
-        assert.ok(!verifyInclusion(logLeaf(new Uint8Array([7])), position, head.length, proof, head.root));
-        assert.ok(!verifyInclusion(logLeaf(entry), (position + 1) % 21, head.length, proof, head.root));
+        const { length, root } = head;
+        const inclusion = { leaf: logLeaf(entry), position, length, proof, root };
+        assert.ok(verifyInclusion(inclusion));
+        assert.ok(!verifyInclusion({ ...inclusion, leaf: logLeaf(new Uint8Array([7])) }));
+        assert.ok(!verifyInclusion({ ...inclusion, position: (position + 1) % 21 }));
       }
       await assert.rejects(() => journal.prove(21), code("FACT_INVALID"));
       await journal.close();

@@ -34,7 +34,7 @@ test("killed at any moment while its storage is rewritten, a home has every mode
   const models = testFleetModels();
   const openAt = async (): Promise<{
     readonly repository: Awaited<ReturnType<typeof openRepository>>;
-    close(): Promise<void>;
+    readonly close: () => Promise<void>;
   }> => {
     const home = await openNodeHome(path);
     const repository = await openRepository(home, "fleet-a");

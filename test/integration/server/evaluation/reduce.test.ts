@@ -34,10 +34,8 @@ function exactModel(): Named {
 
 async function importModel(
   operations: ServerOperations,
-  fleet: string,
-  name: string,
   model: Named,
-  base?: string,
+  names: { readonly fleet: string; readonly name: string; readonly base?: string },
 ): Promise<void> {
   const pieces: Uint8Array[] = [];
   for await (const chunk of safetensorsChunks(
@@ -52,7 +50,7 @@ async function importModel(
         yield bytes;
       })(),
     },
-    { fleet, name, ...(base === undefined ? {} : { base }) },
+    names,
   );
 }
 
@@ -85,7 +83,7 @@ describe("model reduce", () => {
         exact = exactModel();
       let operations = await openLocalOperations({ home });
       try {
-        await importModel(operations, fleet, "exact", exact);
+        await importModel(operations, exact, { fleet, name: "exact" });
         const schemes = [
           "float16",
           "bfloat16",
@@ -170,13 +168,15 @@ describe("model reduce", () => {
       fleet = "local";
     try {
       let operations = await openLocalOperations({ home });
-      await importModel(operations, fleet, "exact", { kernel: weights([64, 64], 3), bias: weights([64], 4) });
       await importModel(
         operations,
-        fleet,
-        "exact",
+        { kernel: weights([64, 64], 3), bias: weights([64], 4) },
+        { fleet, name: "exact" },
+      );
+      await importModel(
+        operations,
         { kernel: fineTuned(weights([64, 64], 3), 1e-4, 5), bias: weights([64], 4) },
-        "exact:1",
+        { fleet, name: "exact", base: "exact:1" },
       );
       const { summary } = await operations.reduce({
         fleet,
@@ -219,7 +219,7 @@ describe("model reduce", () => {
       fleet = testFleet;
     try {
       const door = connectOperations({ socketPath: server.handle.socketPath });
-      await importModel(door, fleet, "exact", exactModel());
+      await importModel(door, exactModel(), { fleet, name: "exact" });
       const reduced = await door.reduce({ fleet, model: "exact", scheme: "fixed:8", name: "small" });
       assert.equal(reduced.summary?.name, "small");
       assert.equal((await door.recover({ fleet, model: "small" })).expected.scheme, "fixed:8");
@@ -229,7 +229,9 @@ describe("model reduce", () => {
       await assert.rejects(door.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "exact" }), {
         code: "MODEL_REDUCED",
       });
-      await assert.rejects(importModel(door, fleet, "small", exactModel()), { code: "MODEL_REDUCED" });
+      await assert.rejects(importModel(door, exactModel(), { fleet, name: "small" }), {
+        code: "MODEL_REDUCED",
+      });
       assert.equal(
         (await door.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "small" })).summary?.version,
         2,

@@ -164,7 +164,7 @@ describe("the doors of a server", () => {
       { authorization: token },
     ]) {
       const answer = await ask(`${server.handle.httpUrl}/v1/fleets`, {
-        headers: headers as Record<string, string>,
+        headers: headers,
       });
       assert.equal(answer.status, 401);
       assert.equal((JSON.parse(answer.body.toString()) as { code: string }).code, "TOKEN_INVALID");

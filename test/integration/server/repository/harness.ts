@@ -112,7 +112,7 @@ export interface TestHome {
   readonly ports: HomePorts & { readonly clock: ManualClock };
   readonly files: Files;
   readonly path: string;
-  reopen(): Promise<Home>;
+  readonly reopen: () => Promise<Home>;
 }
 
 async function testHome(files: Files, path: string): Promise<TestHome> {

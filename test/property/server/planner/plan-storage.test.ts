@@ -23,12 +23,14 @@ const schemes = fc.constantFrom<PlanningScheme>(...planningSchemes);
 test("a plan stores every vertex once, adds up by its own words, keeps budgets, survives JSON, and beats every algorithm of the paper", () => {
   fc.assert(
     fc.property(
-      seeds,
-      fc.integer({ min: 1, max: 60 }),
-      fc.integer({ min: 1, max: 12 }),
-      schemes,
-      fc.array(fc.integer({ min: 4, max: 16 }), { minLength: 12, maxLength: 12 }),
-      (seed, vertices, snapshots, scheme, quarters) => {
+      fc.tuple(
+        seeds,
+        fc.integer({ min: 1, max: 60 }),
+        fc.integer({ min: 1, max: 12 }),
+        schemes,
+        fc.array(fc.integer({ min: 4, max: 16 }), { minLength: 12, maxLength: 12 }),
+      ),
+      ([seed, vertices, snapshots, scheme, quarters]) => {
         const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 4, snapshots });
         const least = snapshotCosts(graph, minRecreationCosts(graph), scheme);
         const budgets = least.map((cost, s) => (cost * quarters[s]!) / 4);

@@ -57,23 +57,17 @@ it("proves what is there and nothing else", () => {
         const leaf = leaves[position] as Uint8Array;
         const proof = inclusionProof(leaves, position);
         assert.ok(proof.length <= Math.ceil(Math.log2(length)));
-        assert.ok(verifyInclusion(leaf, position, length, proof, log.root()));
+        const inclusion = { leaf, position, length, proof, root: log.root() };
+        assert.ok(verifyInclusion(inclusion));
         if (elsewhere % length !== position)
-          assert.ok(!verifyInclusion(leaf, elsewhere % length, length, proof, log.root()));
-        assert.ok(
-          !verifyInclusion(
-            leaf,
-            position,
-            length,
-            [...proof, Buffer.from(leaf).toString("hex") as Hash],
-            log.root(),
-          ),
-        );
+          assert.ok(!verifyInclusion({ ...inclusion, position: elsewhere % length }));
+        const tooLong = [...proof, Buffer.from(leaf).toString("hex") as Hash];
+        assert.ok(!verifyInclusion({ ...inclusion, proof: tooLong }));
         if (proof.length === 0) return;
-        assert.ok(!verifyInclusion(leaf, position, length, proof.slice(1), log.root()));
+        assert.ok(!verifyInclusion({ ...inclusion, proof: proof.slice(1) }));
         const changed = [...proof];
         changed[change % proof.length] = "0".repeat(64) as Hash;
-        assert.ok(!verifyInclusion(leaf, position, length, changed, log.root()));
+        assert.ok(!verifyInclusion({ ...inclusion, proof: changed }));
       },
     ),
   );

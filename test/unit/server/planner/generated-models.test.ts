@@ -1,4 +1,7 @@
-/** Generated repositories with parameters are what their options say: seeded, frozen where frozen, and as far apart as their deltas are long. */
+/**
+ * Generated repositories with parameters match their options: seeded, frozen where asked, and as far apart as
+ * their deltas are long.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";

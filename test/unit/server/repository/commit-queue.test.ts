@@ -93,7 +93,10 @@ test("a refused fact does not affect the others, and gets no number", async () =
     results.map(({ status }) => status),
     ["fulfilled", "rejected", "rejected", "fulfilled"],
   );
-  assert.equal((results[1] as PromiseRejectedResult).reason.code, "REFERENCE_MISSING");
+  assert.equal(
+    ((results[1] as PromiseRejectedResult).reason as { code?: unknown }).code,
+    "REFERENCE_MISSING",
+  );
   assert.deepEqual(
     [...state.versions.values()].map(({ version }) => version),
     [1, 2],

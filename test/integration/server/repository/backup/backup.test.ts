@@ -69,7 +69,7 @@ for (const [place, makeHome] of places) {
       assert.equal(restored.get(summary.versionId) !== undefined, before);
       if (before) assert.ok(await sameTensors(restored, summary.versionId, models[index]!));
     }
-    assert.equal(restored.versions().length, report!.versions);
+    assert.equal(restored.versions().length, report.versions);
     assert.equal(restored.device("car-1")?.state, "enrolled");
     assert.deepEqual((await restored.check()).problems, []);
     // What came after the backup is announced again: the same record is taken as if it were new.

@@ -40,8 +40,7 @@ async function growChain(
   repository: FleetRepository,
   { ports }: TestHome,
   name: string,
-  days: number,
-  layers = 4,
+  { days, layers = 4 }: { readonly days: number; readonly layers?: number },
 ): Promise<Grown[]> {
   const grown: Grown[] = [];
   for (let day = 0; day < days; day++) {
@@ -133,7 +132,7 @@ for (const [place, makeHome] of places) {
 test("a forecast lists what will be retired, and applying does exactly that; the rest is recovered bit for bit", async (context) => {
   const made = await diskHome(context);
   const repository = await openRepository(made.home, "fleet-a");
-  const chain = await growChain(repository, made, "soh", 60);
+  const chain = await growChain(repository, made, "soh", { days: 60 });
   assert.deepEqual((await repository.retention.forecast()).retire, [], "no rule, nothing goes");
   await repository.hold(chain[3]!.summary.versionId, "incident 7", "ann");
   await repository.tag("soh", "best", chain[8]!.summary.versionId);
@@ -183,8 +182,8 @@ test("predicted bytes are those that a collection frees on the disk, within 2 %,
     const made = await diskHome(context);
     const repository = await openRepository(made.home, "fleet-a");
     const packs = join(made.path, "fleets", "fleet-a", "packs");
-    await growChain(repository, made, "soh", 20 + draw(20), 2 + draw(4));
-    await growChain(repository, made, "cam", 10 + draw(20));
+    await growChain(repository, made, "soh", { days: 20 + draw(20), layers: 2 + draw(4) });
+    await growChain(repository, made, "cam", { days: 10 + draw(20) });
     if (seed % 2 === 1) {
       // Packs that a collection has already rewritten, and garbage from before.
       const all = repository.versions();
@@ -386,7 +385,7 @@ test("a hold that comes while rules are applied is kept or refused, never lost",
     const draw = seededDraw(`race ${seed}`);
     const made = await memoryHome();
     const repository = await openRepository(made.home, "fleet-a");
-    const chain = await growChain(repository, made, "soh", 6, 1);
+    const chain = await growChain(repository, made, "soh", { days: 6, layers: 1 });
     await repository.retention.set(fleetScope, "nothing");
     const wanted = chain[draw(5)]!.summary.versionId;
     const hold = async (): Promise<boolean> => {
@@ -411,7 +410,7 @@ test("a hold that comes while rules are applied is kept or refused, never lost",
 test("where facts of a newer Stemma may keep something, or a rule cannot be read, nothing is retired", async () => {
   const made = await memoryHome();
   const repository = await openRepository(made.home, "fleet-a");
-  await growChain(repository, made, "soh", 3, 1);
+  await growChain(repository, made, "soh", { days: 3, layers: 1 });
   await repository.retention.set(fleetScope, "nothing");
   // As a newer release would write it; this one checks before it writes.
   await repository.journal.append([

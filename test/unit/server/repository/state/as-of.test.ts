@@ -26,8 +26,7 @@ const activated = (
   version: number,
   deviceAtMs: number,
   errorMs: number | null,
-  atMs: number,
-  session = 1,
+  { atMs, session = 1 }: { readonly atMs: number; readonly session?: number },
 ): Fact => ({
   type: "activated",
   versionId: id(version),
@@ -50,7 +49,7 @@ const ranAt = (atMs: number, ...facts: readonly Fact[]) =>
   fleetAsOf(stateOf(enrolled, ...facts), atMs, 1e9)[0]!;
 
 test("a good clock decides to the millisecond, and the answer states since when", () => {
-  const facts = [activated(1, 100, 0, 110), activated(2, 200, 0, 215)];
+  const facts = [activated(1, 100, 0, { atMs: 110 }), activated(2, 200, 0, { atMs: 215 })];
   assert.equal(ranAt(99, ...facts).versionId, "unknown");
   assert.match(ranAt(99, ...facts).why, /activation is later/);
   assert.equal(ranAt(100, ...facts).versionId, id(1));
@@ -60,7 +59,7 @@ test("a good clock decides to the millisecond, and the answer states since when"
 });
 
 test("inside a clock's error the answer is unknown, outside it is not", () => {
-  const facts = [activated(1, 100, 10, 500), activated(2, 200, 10, 500)];
+  const facts = [activated(1, 100, 10, { atMs: 500 }), activated(2, 200, 10, { atMs: 500 })];
   assert.equal(ranAt(95, ...facts).versionId, "unknown");
   assert.equal(ranAt(111, ...facts).versionId, id(1));
   assert.equal(ranAt(189, ...facts).versionId, id(1));
@@ -70,11 +69,14 @@ test("inside a clock's error the answer is unknown, outside it is not", () => {
 });
 
 test("the same version activated twice within the clock's error leaves no doubt", () => {
-  assert.equal(ranAt(105, activated(1, 50, 1, 60), activated(1, 100, 30, 200)).versionId, id(1));
+  assert.equal(
+    ranAt(105, activated(1, 50, 1, { atMs: 60 }), activated(1, 100, 30, { atMs: 200 })).versionId,
+    id(1),
+  );
 });
 
 test("an unknown clock leaves everything before the server heard of it open, unless order decides", () => {
-  const facts = [activated(1, 7, null, 100), activated(2, 8, null, 300)];
+  const facts = [activated(1, 7, null, { atMs: 100 }), activated(2, 8, null, { atMs: 300 })];
   assert.equal(ranAt(50, ...facts).versionId, "unknown");
   assert.equal(ranAt(200, ...facts).versionId, "unknown", "2 may have started any time after 1");
   assert.equal(ranAt(300, ...facts).versionId, id(2));
@@ -82,11 +84,14 @@ test("an unknown clock leaves everything before the server heard of it open, unl
 });
 
 test("what the server heard bounds a device clock that runs ahead", () => {
-  assert.equal(ranAt(150, activated(1, 1_000_000, 10, 100)).versionId, id(1));
+  assert.equal(ranAt(150, activated(1, 1_000_000, 10, { atMs: 100 })).versionId, id(1));
 });
 
 test("a higher session is later whatever the clocks say", () => {
-  const facts = [activated(1, 900, 100, 1000, 1), activated(2, 850, 100, 1200, 2)];
+  const facts = [
+    activated(1, 900, 100, { atMs: 1000, session: 1 }),
+    activated(2, 850, 100, { atMs: 1200, session: 2 }),
+  ];
   assert.equal(ranAt(1001, ...facts).versionId, id(2));
   assert.equal(
     newestActivation(
@@ -100,10 +105,10 @@ test("a higher session is later whatever the clocks say", () => {
 
 test("a late repetition of an old activation leaves no doubt where clocks are good", () => {
   const facts = [
-    activated(1, 100, 5, 110),
-    activated(2, 200, 5, 210),
-    activated(1, 100, 5, 260),
-    activated(1, 100, 5, 261),
+    activated(1, 100, 5, { atMs: 110 }),
+    activated(2, 200, 5, { atMs: 210 }),
+    activated(1, 100, 5, { atMs: 260 }),
+    activated(1, 100, 5, { atMs: 261 }),
   ];
   assert.deepEqual(
     [150, 230, 300].map((atMs) => ranAt(atMs, ...facts).versionId),
@@ -113,17 +118,17 @@ test("a late repetition of an old activation leaves no doubt where clocks are go
 
 test("a clock that was set back gives an old time to a new activation: unknown, not the old answer", () => {
   const facts = [
-    activated(4, 98, null, 100),
-    activated(1, 106, null, 106),
-    activated(4, 98, null, 112),
-    activated(1, 148, null, 148),
+    activated(4, 98, null, { atMs: 100 }),
+    activated(1, 106, null, { atMs: 106 }),
+    activated(4, 98, null, { atMs: 112 }),
+    activated(1, 148, null, { atMs: 148 }),
   ];
   assert.equal(ranAt(147, ...facts).versionId, "unknown");
 });
 
 test("a long history gives the answers of a short one", () => {
   const facts = Array.from({ length: 3000 }, (_, n) =>
-    activated(n % 7, 1000 * n, 100, 1000 * n + 300, Math.floor(n / 10)),
+    activated(n % 7, 1000 * n, 100, { atMs: 1000 * n + 300, session: Math.floor(n / 10) }),
   );
   const state = stateOf(enrolled, ...facts);
   for (const n of [0, 1, 499, 500, 1500, 2998, 2999]) {
@@ -134,7 +139,7 @@ test("a long history gives the answers of a short one", () => {
 });
 
 test("the version is unknown for the future, for silent lines, and for devices not enrolled yet", () => {
-  const state = stateOf(enrolled, activated(1, 10, 0, 10));
+  const state = stateOf(enrolled, activated(1, 10, 0, { atMs: 10 }));
   assert.match(fleetAsOf(state, 101, 100)[0]!.why, /in the future/);
   assert.match(fleetAsOf(stateOf(enrolled), 5, 100)[0]!.why, /no activation/);
   assert.deepEqual(fleetAsOf(stateOf({ ...enrolled, atMs: 50 }), 20, 100), []);
@@ -165,7 +170,10 @@ test("never a wrong version: against a simulated device with a bounded clock err
         if (newSession) session++;
         truth.push({ atMs: now, version });
         serverNow = Math.max(serverNow, now + delay);
-        return activated(version, now + offset, known ? Math.abs(offset) + slack : null, serverNow, session);
+        return activated(version, now + offset, known ? Math.abs(offset) + slack : null, {
+          atMs: serverNow,
+          session,
+        });
       });
       for (const atMs of moments.take(20)) {
         const actual = truth.filter((event) => event.atMs <= atMs).at(-1)?.version;
